@@ -2,7 +2,7 @@
 # A thin front of Meson: `make help` says what there is. Logic lives in tools/ and in the programs.
 B := build
 .DEFAULT_GOAL := build
-.PHONY: build all setup run test demo image bench lint format conformance interop originals jobs engines container container-test api ui hostile inside kill-points load soak fuzz-smoke verify install clean help
+.PHONY: build all setup run test test-all coverage demo image bench lint format conformance interop originals jobs engines container container-test deb deb-test release release-test sbom api ui hostile inside kill-points load race soak fuzz-smoke verify install clean help
 
 build: $(B)/build.ninja ## build/caisson
 	@ninja -C $(B) caisson
@@ -21,9 +21,16 @@ run: ## set up, build, make the default image, serve on 127.0.0.1:8181
 	@tools/setup run && $(MAKE) --no-print-directory build
 	@$(B)/caisson image build science --if-missing && exec $(B)/caisson serve $(ARGS)
 
-test: ## set up, build, run unit and integration tests (ARGS: tests/run --help)
+test: ## set up, build, unit tests and a part of the integration tests, in at most ten minutes (ARGS: tests/run --help)
+	@tools/setup && $(MAKE) --no-print-directory all
+	@tests/run --quick $(ARGS)
+
+test-all: ## the same with all integration tests in every mode, for half an hour (ARGS: tests/run --help)
 	@tools/setup && $(MAKE) --no-print-directory all
 	@tests/run $(ARGS)
+
+coverage: ## lines and branches that black-box tests reach, by room (ARGS: files, tools/coverage --help)
+	@tools/coverage $(or $(ARGS),lifecycle files rest.test)
 
 demo: ## analyse a real CSV through MCP; results in ./caisson-demo
 	@tools/setup && $(MAKE) --no-print-directory build
@@ -50,7 +57,7 @@ conformance: all ## the official MCP conformance suite
 interop: build ## real clients over every transport
 	@tests/run interop $(ARGS)
 
-jobs: build ## fifteen jobs as a model does them, judged by what it reads
+jobs: build ## forty-five jobs as a model does them, judged by what it reads
 	@tests/run jobs $(ARGS)
 
 engines: build ## the same calls on Docker and Podman, with daemons of our own (ARGS: tests/run engines --help)
@@ -58,6 +65,21 @@ engines: build ## the same calls on Docker and Podman, with daemons of our own (
 
 container-test: build ## the container image of the server in a Docker daemon of our own (ARGS: tests/run container --help)
 	@tests/run container $(ARGS)
+
+deb: build ## a Debian package, for the release that it is built on (ARGS: packaging/deb/build --help)
+	@packaging/deb/build $(ARGS)
+
+deb-test: build ## the Debian package: files, lintian, equal builds, from the installation to the purge
+	@tests/run package $(ARGS)
+
+sbom: build ## bills of materials and licences of the program into build/sbom (ARGS: packaging/sbom/sbom --help)
+	@packaging/sbom/sbom $(or $(ARGS),program --out $(B)/sbom)
+
+release: ## a portable binary, linked with glibc 2.31 or newer alone (ARGS: packaging/release/build --help)
+	@packaging/release/build $(ARGS)
+
+release-test: ## the portable binary: what it needs, equal builds, Debian 11, 12 and 13 (ARGS: tests/run release --help)
+	@tests/run release $(ARGS)
 
 originals: build ## what clients of both replaced servers do (ARGS: tests/run originals --help)
 	@tests/run originals $(ARGS)
@@ -80,6 +102,9 @@ kill-points: ## SIGKILL at every step of making, running and ending a sandbox (A
 load: all ## good and hostile clients together for ten minutes (ARGS: tests/run load --help)
 	@tests/run load $(ARGS)
 
+race: all ## random clients against one server, also leaving and deleting in the middle; with build-asan/ if it is there (ARGS: tests/run race --help)
+	@tests/run race $(ARGS)
+
 soak: all ## make and end 100,000 sandboxes; nothing may be left (ARGS: tests/run soak --help)
 	@tests/run soak $(ARGS)
 
@@ -93,7 +118,7 @@ install: build ## install under the prefix of the build (DESTDIR is honoured)
 	@meson install -C $(B)
 
 clean: ## remove what was built (images stay)
-	@rm -rf $(B) build-asan build-fuzz build-testing
+	@rm -rf $(B) build-asan build-cov build-fuzz build-testing
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))

@@ -14,6 +14,10 @@ ax = df.groupby("k")["v"].mean().plot.bar()
 ax.figure.savefig("chart.png", dpi=80)
 print("saved")`,
   statement: "n = globals().get('n', 0) + 1",
+  valueInt: "n = globals().get('n', 0) + 1\nn",
+  valueStr: "'text'",
+  valueTable: "import pandas as pd\npd.DataFrame({'a': [1, 2]})",
+  valueFigure: "from matplotlib.figure import Figure\nf = Figure(); f.add_subplot().plot([1, 2]); f",
 } as const;
 
 export type Workload = keyof typeof workloads;
@@ -35,6 +39,10 @@ export const latencyRows: LatencyRow[] = [
   { id: "again-groupby", title: "pandas group-by in a live sandbox", how: "again", workload: "groupby", samples: 40 },
   { id: "stateful", title: "stateful statement in a live session", how: "stateful", workload: "statement", samples: 200, pauseMs: 20, budgetMs: 0.5 },
   { id: "stateful-again", title: "stateful statements back to back", how: "stateful", workload: "statement", samples: 200 },
+  { id: "value-int", title: "a number as last expression in a live session", how: "stateful", workload: "valueInt", samples: 200, pauseMs: 20 },
+  { id: "value-str", title: "a text as last expression in a live session", how: "stateful", workload: "valueStr", samples: 200, pauseMs: 20 },
+  { id: "value-table", title: "a small DataFrame as last expression in a live session", how: "stateful", workload: "valueTable", samples: 100, pauseMs: 20 },
+  { id: "value-figure", title: "a figure as last expression in a live session", how: "stateful", workload: "valueFigure", samples: 20, pauseMs: 20 },
   { id: "pool-print", title: "new sandbox from the pool, print(1)", how: "pooled", workload: "print", samples: 40, pauseMs: 150, budgetMs: 1.5 },
   { id: "fresh-print", title: "new sandbox, print(1)", how: "fresh", workload: "print", samples: 100, budgetMs: 5, budgetOf: "caisson no pool" },
   { id: "fresh-groupby", title: "new sandbox, pandas group-by", how: "fresh", workload: "groupby", samples: 30 },

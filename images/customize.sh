@@ -64,10 +64,15 @@ if [ -f "$root/usr/lib/git-core/git" ]; then
 	ln -sf ../../bin/git "$root/usr/lib/git-core/git"
 fi
 
-# The imageio-ffmpeg wheel brings the program under a name of its own.
-ffmpeg=$(find "$root"/usr/local/lib/python3*/dist-packages/imageio_ffmpeg/binaries -type f -name 'ffmpeg-*' 2>/dev/null | head -n 1)
-if [ -n "$ffmpeg" ]; then
-	ln -sf "${ffmpeg#"$root"}" "$root/usr/local/bin/ffmpeg"
+# A commit needs an author, and nobody in a sandbox has told git one.
+if [ -f "$root/usr/bin/git" ]; then
+	cat >"$root/etc/gitconfig" <<-'END'
+		[user]
+			name = Sandbox
+			email = sandbox@localhost
+		[init]
+			defaultBranch = main
+	END
 fi
 
 # A sandbox has a script of its own as /usr/local/bin/uv, which says what it cannot do without a network and else starts this one.
@@ -76,6 +81,23 @@ for program in uv uvx; do
 		mv "$root/usr/local/bin/$program" "$root/usr/bin/"
 	fi
 done
+
+# Each call of ffmpeg and ffprobe begins with twelve lines of how Debian built it: 500 tokens for a model. No setting leaves them out.
+for program in ffmpeg ffprobe; do
+	if [ -f "$root/usr/bin/$program" ]; then
+		printf '#!/bin/sh\nexec /usr/bin/%s -hide_banner "$@"\n' "$program" >"$root/usr/local/bin/$program"
+		chmod 755 "$root/usr/local/bin/$program"
+	fi
+done
+
+# Debian requires 340 packages for npm: these are 110 MB of them, and no file of npm loads them. (Their scripts need them while they are installed.)
+if [ -d "$root/usr/share/nodejs/npm" ]; then
+	say "modules of npm"
+	for module in @babel @types caniuse-lite core-js core-js-compat core-js-pure es-abstract eslint handlebars jschardet lodash lodash-cli lodash-es \
+		neo-async regenerate-unicode-properties rxjs terser type-fest web-streams-polyfill webpack; do
+		rm -rf "$root/usr/share/nodejs/$module"
+	done
+fi
 
 say "byte code"
 # Packages whose files are partly excluded may leave orphans behind; what is missing is made now,

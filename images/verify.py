@@ -9,6 +9,7 @@ are there each must do its main job on disk.
 import importlib
 import importlib.util
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -21,7 +22,7 @@ OTHERS = (
     "sklearn.linear_model", "statsmodels.api", "sympy", "networkx", "numexpr", "plotly.express", "polars", "duckdb",
     "requests", "bs4", "html5lib", "lxml.etree", "jinja2", "markdown", "tabulate", "tqdm", "nltk", "yaml", "orjson",
     "pypdf", "pdfminer.high_level", "docx", "xlsxwriter", "xlrd", "odf.opendocument", "pptx", "pdfplumber", "PIL.Image", "skimage.io",
-    "psutil", "joblib",
+    "psutil", "joblib", "pytest", "cv2", "pytesseract", "chardet", "charset_normalizer", "arabic_reshaper", "bidi.algorithm",
 )
 LABELS = "Größe Ωμέγα Жук 中文 日本語 한국어"
 problems = []
@@ -154,16 +155,94 @@ def check_page(folder):
         problems.append("plotly wrote a page without its script")
 
 
+def check_letters(folder):
+    """A page with words of each language is read back."""
+    import pytesseract
+    from PIL import Image, ImageDraw, ImageFont
+    font = ImageFont.truetype("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf", 40)
+    for language, words in (("eng", "invoice total"), ("deu", "Größe Übung"), ("fra", "élève garçon"), ("rus", "привет книга")):
+        page = Image.new("RGB", (700, 120), "white")
+        ImageDraw.Draw(page).text((40, 30), words, fill="black", font=font)
+        read = pytesseract.image_to_string(page, lang=language).strip()
+        if read != words:
+            problems.append(f"tesseract reads {read!r} where {words!r} ({language}) is drawn")
+
+
+def check_film(folder):
+    import cv2
+    import imageio_ffmpeg
+    film = cv2.VideoCapture(os.path.join(folder, "film.mp4"))
+    if not film.read()[0]:
+        problems.append("cv2 reads no picture from a film that ffmpeg made")
+    if imageio_ffmpeg.count_frames_and_secs(os.path.join(folder, "film.mp4"))[0] != 25:
+        problems.append("imageio_ffmpeg does not count the pictures of a film")
+
+
 def check_commands(folder):
     for words in (["uv", "--version"], ["curl", "--version"], ["git", "init", "-q", folder + "/r"], ["perl", "-e", "1"],
-                  ["ffmpeg", "-loglevel", "error", "-f", "lavfi", "-i", "testsrc=d=1", folder + "/film.mp4"]):
+                  ["git", "-C", folder + "/r", "commit", "-q", "--allow-empty", "-m", "first"],
+                  ["ffmpeg", "-loglevel", "error", "-f", "lavfi", "-i", "testsrc=d=1", folder + "/film.mp4"], ["ffprobe", folder + "/film.mp4"],
+                  ["tar", "-cJf", folder + "/r.tar.xz", "-C", folder, "r"], ["tar", "-cjf", folder + "/r.tar.bz2", "-C", folder, "r"],
+                  ["tar", "-cf", folder + "/r.tar.zst", "--zstd", "-C", folder, "r"]):
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
+        if done.returncode != 0 or "configuration:" in done.stderr:
             problems.append(f"{words[0]}: {done.stdout}{done.stderr}")
+
+
+def ran(words, folder, want=""):
+    """Whether the program succeeds and writes WANT."""
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, cwd=folder)
+    if done.returncode != 0 or want not in done.stdout:
+        problems.append(f"{' '.join(words)}: {done.returncode}: {done.stdout}{done.stderr}")
+
+
+def write(folder, name, text):
+    with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def check_compilers(folder):
+    """Programs in C and C++, make, threads, and an extension module that uses numpy."""
+    import sysconfig
+    write(folder, "a.c", '#include <math.h>\n#include <pthread.h>\n#include <stdio.h>\nstatic void *f(void *p) { return p; }\n'
+          'int main(int n, char **v) { pthread_t t; (void)v; pthread_create(&t, 0, f, 0); pthread_join(t, 0); printf("%.3f\\n", sqrt(n + 1.0)); }\n')
+    write(folder, "b.cc", "#include <algorithm>\n#include <iostream>\n#include <vector>\n"
+          'int main() { std::vector<int> v{3, 1, 2}; std::ranges::sort(v); std::cout << v[0] << v[2] << "\\n"; }\n')
+    write(folder, "Makefile", "all: a b\na: a.c\n\tgcc -O2 -Wall -Werror -o a a.c -lm -lpthread\nb: b.cc\n\tg++ -std=c++20 -O2 -o b b.cc\n")
+    ran(["make", "-s"], folder)
+    ran([os.path.join(folder, "a")], folder, "1.414")
+    ran([os.path.join(folder, "b")], folder, "13")
+    headers = ["-I" + sysconfig.get_path("include")]
+    uses = "import_array(); return PyModule_Create(&m);"
+    include = "#include <Python.h>\n#include <numpy/arrayobject.h>\n"
+    if importlib.util.find_spec("numpy"):
+        import numpy
+        headers.append("-I" + numpy.get_include())
+    else:
+        uses, include = "return PyModule_Create(&m);", "#include <Python.h>\n"
+    write(folder, "own.c", include + "static PyObject *twice(PyObject *s, PyObject *n) { (void)s; return PyNumber_Add(n, n); }\n"
+          'static PyMethodDef f[] = {{"twice", twice, METH_O, 0}, {0}};\n'
+          'static struct PyModuleDef m = {PyModuleDef_HEAD_INIT, "own", 0, -1, f, 0, 0, 0, 0};\n'
+          "PyMODINIT_FUNC PyInit_own(void) { " + uses + " }\n")
+    ran(["gcc", "-shared", "-fPIC", "-O2", *headers, "-o", "own.so", "own.c"], folder)
+    ran([sys.executable, "-c", "import own; print(own.twice(21))"], folder, "42")
+
+
+def check_node(folder):
+    """Node, and a package that npm packs, installs without a network and runs."""
+    write(folder, "package.json", '{"name": "own", "version": "1.0.0", "bin": "own.js", "scripts": {"hi": "node own.js"}}')
+    write(folder, "own.js", '#!/usr/bin/env node\nconsole.log("up", [..."abc"].toReversed().join(""));\n')
+    cache = "--cache=" + os.path.join(folder, "cache")
+    ran(["node", "--input-type=module", "-e", 'import fs from "node:fs"; console.log(fs.existsSync("own.js"), typeof fetch)'], folder, "true function")
+    ran(["npm", "run", "-s", cache, "hi"], folder, "up cba")
+    ran(["npm", "pack", "-s", cache], folder, "own-1.0.0.tgz")
+    ran(["npm", "install", "-s", "--offline", cache, "--prefix", "other", "./own-1.0.0.tgz"], folder)
+    ran(["npx", "--offline", cache, "--prefix", "other", "own"], folder, "up cba")
 
 
 CHECKS = (
     ("polars", check_frames), ("pptx", check_slides), ("plotly", check_page), ("imageio_ffmpeg", check_commands),
+    ("cv2", check_film), ("pytesseract", check_letters),
     ("matplotlib", check_charts), ("pandas", check_tables), ("scipy", check_numbers),
     ("reportlab", check_report),
 )
@@ -191,6 +270,9 @@ def main(modules):
                     check(folder)
                 except Exception as e:
                     problems.append(f"{needs}: {e!r}")
+        for program, check in (("g++", check_compilers), ("npm", check_node)):
+            if shutil.which(program):
+                check(folder)
     for p in problems:
         print("E: image check: " + p)
     return 1 if problems else 0

@@ -24,7 +24,7 @@ def strip(text):
 			del body[0]
 			if not body:
 				body.append(ast.Pass())
-	return ast.unparse(tree) + '\n'
+	return ast.unparse(tree).encode('ascii', 'backslashreplace').decode() + '\n'  # only strings have letters beyond ASCII
 
 
 def c_string(text):

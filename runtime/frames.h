@@ -142,9 +142,11 @@ struct rt_run {
 
 struct rt_run_done {
 	struct rt_head h;
-	int32_t status;  /* exit status that `python3` would have had: 0, or 1 after an exception */
-	uint32_t lost;   /* enum rt_lost: the part of the state that a fork cannot carry on */
-	uint64_t cpu_ns; /* CPU time as the process itself counts it */
+	int32_t status; /* exit status that `python3` would have had: 0, or 1 after an exception */
+	uint32_t lost;  /* enum rt_lost: the part of the state that a fork cannot carry on */
+	uint32_t cell;  /* which one of the session it was, from 1: tracebacks say so */
+	uint32_t unused;
+	uint64_t cpu_ns;  /* CPU time as the process itself counts it */
 	uint64_t max_rss; /* bytes */
 };
 

@@ -17,6 +17,7 @@
 
 #define PIECE_BYTES  (256u << 10)
 #define SLICE_PIECES 8
+#define FLUSH_BYTES  (8u << 20) /* of a stored workspace: no flush waits for more */
 
 static struct init_carry *begin(struct init *in, uint32_t seq)
 {
@@ -44,11 +45,22 @@ static int name_it(const struct init_carry *c)
 	return r < 0 ? -errno : 0;
 }
 
+/* Of a stored workspace, bytes and name outlive a loss of power once the front is told that the file is there: the
+ * bytes before they get the name, which may be that of an older file. */
+static int keep_it(const struct init *in, const struct init_carry *c)
+{
+	if (in->flushes && fsync(c->to) < 0)
+		return -errno;
+	int r = name_it(c);
+	/* of the file, because PARENT is O_PATH; workspace_files.c does the same */
+	return r == 0 && in->flushes && fsync(c->to) < 0 ? -errno : r;
+}
+
 /* R: how the copy ended, 0 or -errno. */
 static void end(struct init *in, struct init_carry *c, int r)
 {
 	if (c->parent >= 0) {
-		r = r == 0 ? name_it(c) : r;
+		r = r == 0 ? keep_it(in, c) : r;
 		if (r < 0 || !c->overwrite)
 			(void)unlinkat(c->parent, c->temp, 0);
 		disk_changed(in);
@@ -108,7 +120,7 @@ int carry_in(struct init *in, uint32_t seq, int from, int parent, const char *na
 }
 
 /* Copies a piece. 1 = there may be more, 0 = done, -errno. */
-static int copy_piece(struct init_carry *c)
+static int copy_piece(const struct init *in, struct init_carry *c)
 {
 	static char piece[PIECE_BYTES];
 	const size_t want = c->left < sizeof(piece) ? (size_t)c->left : sizeof(piece);
@@ -118,7 +130,15 @@ static int copy_piece(struct init_carry *c)
 		return n < 0 ? -errno : 0;
 	c->left -= (uint64_t)n;
 	int r = fd_write_all(c->to, piece, (size_t)n);
-	return r < 0 ? r : 1;
+	if (r < 0)
+		return r;
+	c->unflushed += (uint64_t)n;
+	if (in->flushes && c->parent >= 0 && c->unflushed >= FLUSH_BYTES) {
+		c->unflushed = 0;
+		if (fdatasync(c->to) < 0)
+			return -errno;
+	}
+	return 1;
 }
 
 static void work(struct init *in, struct init_carry *c)
@@ -126,7 +146,7 @@ static void work(struct init *in, struct init_carry *c)
 	int r = 1;
 
 	for (int i = 0; i < SLICE_PIECES && r > 0; i++)
-		r = copy_piece(c);
+		r = copy_piece(in, c);
 	/* A run made the file shorter meanwhile. */
 	if (r == 0 && c->parent < 0)
 		c->answer.bytes -= c->left;

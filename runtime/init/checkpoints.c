@@ -102,6 +102,9 @@ static void drop_fork(struct init_checkpoints *p)
 static void answer(struct init *in, int errnum, uint32_t flags)
 {
 	struct init_checkpoints *p = &in->checkpoints;
+
+	if (errnum == ENOSPC && in->disk.counts) /* a folder of the host has no limit of its own */
+		errnum = PROTO_E_HOST_FULL;
 	struct proto_init_checkpointed a = {
 	    .head = PROTO_HEAD(INIT_CHECKPOINTED, proto_init_checkpointed),
 	    .seq = p->f.seq,

@@ -13,6 +13,8 @@
  * during one walk. The next run may start with that excess (SLACK_*), because otherwise no run could
  * delete files.
  *
+ * When the disk of the host is near its reserve (proto_disk_reserve()), the limit is what the workspace holds.
+ *
  * Best effort: a run that keeps moving its folders can hide them from the walk until it ends. A run
  * whose processes are not dumpable can hide open files without a name. */
 #include "init.h"
@@ -26,6 +28,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define SLICE_ENTRIES 512
@@ -47,6 +50,18 @@ static struct disk_use limit_of(const struct init *in)
 {
 	return (struct disk_use){.bytes = in->config.limits.workspace_bytes,
 				 .inodes = in->config.limits.workspace_inodes};
+}
+
+/* What the host can still give to folders of sandboxes. */
+static uint64_t host_room(const struct init *in)
+{
+	struct statvfs v;
+
+	if (fstatvfs(in->workspace, &v) < 0)
+		return 0;
+	const uint64_t left = (uint64_t)v.f_bavail * v.f_frsize;
+	const uint64_t reserve = proto_disk_reserve((uint64_t)v.f_blocks * v.f_frsize);
+	return left > reserve ? left - reserve : 0;
 }
 
 static bool exceeds(struct disk_use a, struct disk_use b)
@@ -137,7 +152,9 @@ static void end(struct init *in)
 	d->walking = false;
 	d->known = d->found;
 	/* the earliest moment at which the limit could be reached */
+	d->host_room = host_room(in);
 	uint64_t bytes = most.bytes - MIN(most.bytes, d->known.bytes);
+	bytes = MIN(bytes, d->host_room);
 	uint64_t files = most.inodes - MIN(most.inodes, d->known.inodes);
 	uint64_t wait = MIN(bytes * FILL_BYTE_NS, files * FILL_FILE_NS);
 	wait = MAX(MIN(wait, LOOK_MAX_NS), LOOK_MIN_NS);
@@ -231,6 +248,8 @@ bool disk_work(struct init *in)
 	if (!d->counts || (!disk_pending(in) && (disk_next(in) == 0 || init_now() < d->next_at)))
 		return false;
 	walk(in, SLICE_ENTRIES);
+	if (d->host_room == 0 && !d->walking) /* as if the limit were what is there */
+		most.bytes = 0;
 	/* a run that began above the limit may go on as long as it adds nothing */
 	most.bytes = MAX(most.bytes, d->before.bytes);
 	most.inodes = MAX(most.inodes, d->before.inodes);
@@ -244,6 +263,10 @@ int disk_run_begins(struct init *in)
 
 	if (!d->counts)
 		return 0;
+	d->host_room = host_room(in);
+	/* On a full host nothing may be added to what there is, so that must be known as it is now: a file system that allocates
+	 * late may have taken blocks for its own lists since the last walk. */
+	d->due = d->due || d->host_room == 0;
 	settle(in);
 	d->before = d->known;
 	d->next_at = init_now() + LOOK_MIN_NS;
@@ -270,6 +293,9 @@ int disk_admit(struct init *in, int fd)
 				.inodes = d->known.inodes + 1};
 	if (exceeds(then, limit_of(in)))
 		return -EDQUOT;
+	d->host_room = host_room(in);
+	if (d->host_room == 0)
+		return -PROTO_E_HOST_FULL;
 	if (fd >= 0)
 		d->known = then; /* until the next walk */
 	disk_changed(in);

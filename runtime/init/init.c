@@ -5,12 +5,14 @@
 #include "base/attr.h"
 #include "base/fdio.h"
 #include "base/kill_points.h"
+#include "base/slice.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -79,10 +81,13 @@ static int on_rest(struct init *in, const union proto_frame *f UNUSED, const int
 	return 0;
 }
 
-/* The kernel of gVisor is a process in the container's control group: if the group's limit were reached, the
- * whole sandbox would be killed. So init ends a run earlier, and leaves that process some room. */
+/* In a container init watches memory where nobody outside can count it. The container's control group may hold
+ * the same limit all the same, and its kill would be taken for a signal of the run. The kernel of gVisor is a process in
+ * that group: the whole sandbox would be killed. So init ends a run earlier. */
 static void watch_early(struct init *in)
 {
+	if (!in->inward && !(in->contained && in->config.poll_memory))
+		return;
 	uint64_t *limit = &in->config.limits.memory_bytes;
 
 	in->config.poll_memory = 1;
@@ -94,8 +99,15 @@ static int on_limit(struct init *in, const union proto_frame *f, const int *fds 
 {
 	in->config.limits.memory_bytes = f->init_limit.memory_bytes;
 	in->config.limits.pids = f->init_limit.pids;
-	if (in->inward)
-		watch_early(in);
+	watch_early(in);
+	return 0;
+}
+
+/* The workspace of a session is about to become a stored one. */
+static int on_keep(struct init *in, const union proto_frame *f UNUSED, const int *fds UNUSED,
+		   size_t n UNUSED)
+{
+	in->flushes = true;
 	return 0;
 }
 
@@ -126,6 +138,7 @@ static const struct message {
     [PROTO_INIT_REST]       = {0,                   on_rest,       "rest"},       /* after it */
     [PROTO_INIT_CHECKPOINT] = {0,                   on_checkpoint, "checkpoint"}, /* EBUSY */
     [PROTO_INIT_LIMIT]      = {0,                   on_limit,      "limit"},      /* at once */
+    [PROTO_INIT_KEEP]       = {0,                   on_keep,       "keep"},       /* at once */
 };
 /* clang-format on */
 
@@ -183,7 +196,7 @@ static void drain_children(const struct init *in)
 _Noreturn static void loop(struct init *in)
 {
 	struct pollfd p[] = {
-	    {.fd = in->lifeline, .events = POLLIN},
+	    {.fd = in->liveness, .events = POLLIN},
 	    {.fd = in->children, .events = POLLIN},
 	    {.fd = in->channel, .events = POLLIN},
 	    /* The loop fills these in; -1 = there is none. */
@@ -204,7 +217,7 @@ _Noreturn static void loop(struct init *in)
 		const struct timespec *wait = timeout_of(in, &left) ? &left : NULL;
 		if (ppoll(p, sizeof(p) / sizeof(p[0]), wait, NULL) < 0 && errno != EINTR)
 			init_die("poll");
-		if (p[0].revents) /* nobody writes to the lifeline, so this is end of file */
+		if (p[0].revents) /* nobody writes to the liveness pipe, so this is end of file */
 			init_die("monitor");
 		if (p[1].revents)
 			drain_children(in);
@@ -263,7 +276,7 @@ static int take_config(struct init *in)
 	if (n_fds != least + (has_store ? 1U : 0U))
 		return -EPROTO;
 	in->config = f.config;
-	in->lifeline = fds[at++];
+	in->liveness = fds[at++];
 	int filter = fds[at++];
 	in->kill = has_kill ? fds[at++] : -1;
 	for (in->n_procs = 0; in->n_procs < f.config.n_procs; in->n_procs++)
@@ -313,7 +326,7 @@ static int take_null(void)
 static int begin_contained(struct init *in, const char *path)
 {
 	in->contained = true;
-	in->dev = in->store = in->packages = in->lock = in->egress = -1;
+	in->dev = in->store = in->ballast = in->packages = in->lock = in->egress = -1;
 	if (syscall(SYS_close_range, LOW_FDS, FDS_LAST, 0) < 0 && errno != ENOSYS)
 		return -errno;
 	in->channel = connect_to(path);
@@ -380,10 +393,10 @@ static void tell_ready(struct init *in)
 	}
 	if (!in->inward && n < 0)
 		init_die("channel");
-	if (!in->inward)
-		return;
-	ready.inward = 1;
-	init_send(in, &ready.head, NULL, 0);
+	if (in->inward) {
+		ready.inward = 1;
+		init_send(in, &ready.head, NULL, 0);
+	}
 	watch_early(in);
 }
 
@@ -395,6 +408,8 @@ int main(int argc, char *argv[])
 	(void)prctl(PR_SET_NAME, "caisson-init", 0, 0, 0);
 	if ((argc == 2 ? begin_contained(in, argv[1]) : take_channel(in)) < 0)
 		init_die("channel");
+	(void)!slice_short(
+	    getpriority(PRIO_PROCESS, 0)); /* each file that goes in or out waits for init */
 	int r = start(in, &step);
 	if (r < 0) {
 		tell_failed(in, step, -r);

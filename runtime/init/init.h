@@ -7,7 +7,7 @@
  * (setup_root.c), gives up every privilege, and sends INIT_READY.
  *
  * From then on it is one loop (init.c) over ppoll(2). It waits for:
- *   lifeline    its end means that the monitor has ended
+ *   liveness    its end means that the monitor has ended
  *   signalfd    children have ended or stopped
  *   channel     messages from the front, below
  *   five channels of interpreters: the clean interpreter, its spare, the next fork of a session,
@@ -18,13 +18,14 @@
  * the kernel drops signals that PID 1 does not handle (pid_namespaces(7)); it is not dumpable, so
  * nobody can trace it or read its /proc folder; Landlock and the system call filter bind runs.
  *
- * Messages (engine/inside/messages.tbl.h has their structs, init.c the table of handlers):
+ * Messages (engine/protocol/messages.tbl.h has their structs, init.c the table of handlers):
  *   INIT_CONFIG  first, from the monitor; answered by INIT_READY, or INIT_FAILED and the end
  *   INIT_RUN     start a run; answered by INIT_ENDED when it is over
  *   INIT_SIGNAL  signal the run, or kill all of it
  *   INIT_FILE    files of the workspace; answered by INIT_FILED
  *   INIT_WARM    a channel to a new clean interpreter; INIT_COLD asks for one
  *   INIT_REST    release the interpreters that can be made again
+ *   INIT_KEEP    flush what is uploaded from now on
  *   INIT_CHECKPOINT  save, restore or drop a checkpoint; answered by INIT_CHECKPOINTED
  *
  * A run, one at a time (run_state.c has the table of the steps, run_start.c takes most of them):
@@ -62,11 +63,11 @@
  * with the path of its channel as argument. The container has all mounts and no privileges. init
  * checks that, and itself starts the interpreter from which runs are forked (own_zygote.c).
  *
- * init ends when the lifeline or the channel ends, and on any impossible message. The kernel then
+ * init ends when the liveness pipe or the channel ends, and on any impossible message. The kernel then
  * kills every process of the sandbox. */
 #pragma once
 
-#include "engine/inside/proto.h"
+#include "engine/protocol/proto.h"
 #include "file_tree.h"
 #include "walls/filter_load.h"
 
@@ -110,6 +111,7 @@ struct init_run {
 	uint64_t term_at, kill_at; /* 0 = never */
 	uint64_t grace_ns;
 	uint64_t cpu_ns, max_rss;
+	uint32_t cell;       /* STATEFUL: its number in the session, 0 = it has not said */
 	uint64_t orphans_ns; /* CPU time of its processes whose parent had ended */
 };
 
@@ -212,6 +214,7 @@ struct init_disk {
 	struct disk_use known;   /* result of the last walk */
 	struct disk_use found;   /* so far, in the walk under way */
 	struct disk_use before;  /* when the run began */
+	uint64_t host_room;      /* bytes that the host can give, at the last look */
 	uint64_t began, next_at; /* start of the walk; when the next is due in a run */
 	uint32_t folder;         /* 0 = workspace, then `kept` */
 	uint32_t depth;
@@ -243,6 +246,7 @@ struct init_carry {
 	struct proto_init_filed answer;
 	/* COMMIT */
 	int parent; /* O_PATH; -1 = this is no COMMIT */
+	uint64_t unflushed;
 	bool overwrite;
 	char temp[CARRY_TEMP];
 	char name[PROTO_NAME_MAX];
@@ -257,21 +261,23 @@ struct init_remove { /* a folder that is being removed, a slice at a time */
 };
 
 struct init {
-	int channel, lifeline, children; /* children: signalfd(SIGCHLD) */
+	int channel, liveness, children; /* children: signalfd(SIGCHLD) */
 	int proc;                        /* O_PATH of a writable /proc that is mounted nowhere */
 	int workspace;                   /* O_PATH of /mnt/data */
 	int dev;                         /* a /dev to mount; -1 = take the template's */
 	int store;                       /* a stored workspace to mount; -1 = make one in memory */
-	int packages;                    /* a packages folder to mount; -1 = take the workspace's */
-	int lock;                        /* of a stored workspace, kept open until the end; -1 */
-	int egress;                      /* the listening socket, until the front has it; -1 */
-	bool stored;                     /* the workspace outlives the sandbox */
-	bool on_disk;                    /* the workspace is on a disk, not in memory */
-	bool contained;                  /* in a container, whose mounts are complete: see main() */
-	bool inward;                     /* descriptors pass to init only: the kernel is gVisor's */
-	char python[64];                 /* program of cold runs */
-	int landlock;                    /* prepared rules, -1 = none */
-	int kill;                        /* cgroup.kill of the run leaf, -1 = none */
+	int ballast;    /* O_PATH of the folder of a disk's ballast; -1 = no disk */
+	int packages;   /* a packages folder to mount; -1 = take the workspace's */
+	int lock;       /* of a stored workspace, kept open until the end; -1 */
+	int egress;     /* the listening socket, until the front has it; -1 */
+	bool stored;    /* the workspace outlives the sandbox */
+	bool flushes;   /* so uploads are on the disk before they are told to be there; INIT_KEEP */
+	bool on_disk;   /* the workspace is on a disk, not in memory */
+	bool contained; /* in a container, whose mounts are complete: see main() */
+	bool inward;    /* descriptors pass to init only: the kernel is gVisor's */
+	char python[64]; /* program of cold runs */
+	int landlock;    /* prepared rules, -1 = none */
+	int kill;        /* cgroup.kill of the run leaf, -1 = none */
 	int procs[INIT_FDS_MAX];
 	uint32_t n_procs;
 	struct proto_init_config config;
@@ -472,6 +478,9 @@ uint64_t watch_resident(const struct init *in, pid_t pid); /* bytes, without pag
 void sockets_bound(void);
 /* True = so many TCP and UDP sockets are open that they can hold more than the memory limit. */
 bool sockets_watch(const struct init *in);
+/* Bytes that the UNIX sockets of the sandbox hold, as sock_diag(7) tells it; 0 where the kernel tells nothing,
+ * UINT64_MAX / 2 for more sockets than anybody needs. */
+uint64_t sockets_unix_bytes(void);
 int loopback_up(void);   /* 0 or -errno */
 int egress_listen(void); /* the socket on 127.0.0.1:PROTO_EGRESS_PORT, or -errno */
 

@@ -6,12 +6,12 @@
  * share after a fork once per process. Only if that sum is over the limit, the exact one reads
  * smaps_rollup, so that a pool of forked workers is not killed for memory that exists once.
  *
- * Counted: private pages, page tables, shared pages, files on tmpfs, open memfd_create(2) files, and
- * System V objects. A mapped page of such a file or segment is found twice, in the processes and in
+ * Counted: private pages, page tables, shared pages, files on tmpfs, open memfd_create(2) files, System V
+ * objects, and UNIX sockets with what waits in them. A mapped page of such a file or segment is found twice, in the processes and in
  * the file, so the larger of both sums is used.
  *
- * Not counted: buffers of UNIX sockets and pipes, files without a name that are in flight in a
- * socket, and memfds of a process that is not dumpable. Only the limits of open files and processes
+ * Not counted: buffers of pipes, which the kernel bounds for each user (pipe(7)), files without a name that are
+ * in flight in a socket, and memfds of a process that is not dumpable. Only the limits of open files and processes
  * bound these. */
 #include "init.h"
 
@@ -207,17 +207,19 @@ static uint64_t in_memfds(const struct init *in)
 	return open_nameless(in, dev).bytes;
 }
 
-static bool is_over(const struct init *in, uint64_t files, struct held (*one)(int, const char *))
+static bool is_over(const struct init *in, uint64_t files, uint64_t kernel,
+		    struct held (*one)(int, const char *))
 {
 	struct held h = in_processes(in, one);
 
-	return h.own + of_waiting(in) + ipc_kernel() + MAX(h.shared, files) >
+	return h.own + of_waiting(in) + kernel + MAX(h.shared, files) >
 	       in->config.limits.memory_bytes;
 }
 
 bool watch_memory(const struct init *in)
 {
-	uint64_t files = in_mounts() + in_memfds(in) + ipc_segments();
+	const uint64_t files = in_mounts() + in_memfds(in) + ipc_segments();
+	const uint64_t kernel = ipc_kernel() + sockets_unix_bytes();
 
-	return is_over(in, files, resident) && is_over(in, files, proportional);
+	return is_over(in, files, kernel, resident) && is_over(in, files, kernel, proportional);
 }

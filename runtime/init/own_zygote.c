@@ -36,7 +36,7 @@ static char *const environment[] = {
 #define BOTH(text) (char[]){text},
 #define RUN(text)
 #define ZYGOTE(text) (char[]){text},
-#include "engine/inside/environment.tbl.h"
+#include "engine/protocol/environment.tbl.h"
 #undef BOTH
 #undef RUN
 #undef ZYGOTE

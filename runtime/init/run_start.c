@@ -263,6 +263,7 @@ static void finish(struct init *in)
 	    .value = WIFSIGNALED(r->status) ? WTERMSIG(r->status) : WEXITSTATUS(r->status),
 	    .flags = r->flags,
 	    .killed = MAX(r->killed, r->left),
+	    .cell = r->cell,
 	    .duration_ns = r->ended_ns - r->started_ns,
 	    .cpu_ns = r->cpu_ns + r->orphans_ns,
 	    .max_rss = r->max_rss,

@@ -204,6 +204,7 @@ static void done_event(struct init *in)
 	s->run_channel = -1;
 	r->flags |= PROTO_ENDED_KEPT;
 	KILL_POINT(STATE_TAKEN);
+	r->cell = done.cell;
 	if (done.lost & RT_LOST_THREADS)
 		r->flags |= PROTO_ENDED_THREADS;
 	run_returned(in, done.status & 0xff, done.cpu_ns, done.max_rss);

@@ -28,6 +28,7 @@
  * template's root, so that /proc/PID/mountinfo names no path of the host. */
 #define IMAGE_LAYERS  "lowerdir=skel:lower"
 #define NEW_ROOT      "/new"
+#define CHECKPOINTS   "checkpoints"
 #define STORE         "/ws" /* the file system of the workspace and its packages */
 #define HOST_NAME     "sandbox"
 #define PYTHON        "/usr/bin/python3"
@@ -125,6 +126,15 @@ static int attach(int *tree, const char *target)
 	return r;
 }
 
+/* The disk of a session that was kept may have its checkpoints still; they ended with its interpreter. */
+static void drop_checkpoints(void)
+{
+	_cleanup_fd_ int store = open(STORE, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (store >= 0)
+		(void)tree_remove(store, CHECKPOINTS);
+}
+
 /* Mounts the file system that holds the workspace and the packages, so that one limit applies to
  * both. It is a tmpfs, or a disk of this sandbox alone. Only its folders are bound into the
  * sandbox. */
@@ -133,7 +143,7 @@ static int mount_store(struct init *in)
 	const struct proto_limits *l = &in->config.limits;
 	int r;
 
-	in->stored = in->config.fds & PROTO_CONFIG_STORED;
+	in->stored = in->flushes = in->config.fds & PROTO_CONFIG_STORED;
 	in->on_disk = in->store >= 0;
 	if (in->on_disk)
 		r = attach(&in->store, STORE);
@@ -142,6 +152,11 @@ static int mount_store(struct init *in)
 				l->workspace_inodes + STORE_INODES);
 	if (r < 0)
 		return r;
+	if (in->on_disk)
+		in->ballast =
+		    open(STORE "/" PROTO_BALLAST_FOLDER, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (in->on_disk && in->stored)
+		drop_checkpoints();
 	if ((mkdir(STORE "/data", 0755) < 0 && errno != EEXIST) ||
 	    (mkdir(STORE "/venv", 0755) < 0 && errno != EEXIST))
 		return -errno;
@@ -235,9 +250,9 @@ static int mount_one(struct init *in, const struct mount_row *m)
  * sandbox, so no run can name a path in it. Files and checkpoints together are as large as the disk. */
 static int make_folder(void)
 {
-	if (mkdir(STORE "/checkpoints", 0700) < 0)
+	if (mkdir(STORE "/" CHECKPOINTS, 0700) < 0)
 		return -1;
-	return open(STORE "/checkpoints", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return open(STORE "/" CHECKPOINTS, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
 /* The place for the files of checkpoints. In a stored sandbox, and where the workspace is in memory, a tmpfs
@@ -435,7 +450,7 @@ static int check_container(struct init *in, enum proto_step *ret_step)
 	in->proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (in->proc < 0)
 		return -errno;
-	in->stored = in->config.fds & PROTO_CONFIG_FOLDER;
+	in->stored = in->flushes = in->config.fds & PROTO_CONFIG_FOLDER;
 	find_python(in->python, sizeof(in->python));
 	return 0;
 }

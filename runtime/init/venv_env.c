@@ -25,12 +25,20 @@ static size_t insert(char *text, size_t len, size_t at, const char *what, size_t
 	return len + n;
 }
 
+/* A helper may write to the folder, because it installs packages there. For a helper they are only files: with the
+ * environment in force, a .pth file of a package would run in the place that lists, replaces and removes packages.
+ * (Not asked of statvfs(3): gVisor does not tell that a mount is read-only.) */
+static bool is_in_force(void)
+{
+	return venv_is_there() && access(VENV, W_OK) < 0;
+}
+
 size_t venv_extend(char *env, size_t len, size_t room, uint32_t *count)
 {
 	static const char path[] = "PATH=";
 	bool named = false, done = false;
 
-	if (room < VENV_ROOM || !venv_is_there())
+	if (room < VENV_ROOM || !is_in_force())
 		return len;
 	for (size_t at = 0; at < len; at += strlen(env + at) + 1) {
 		named = named || strncmp(env + at, VENV_NAMED, sizeof("VIRTUAL_ENV=") - 1) == 0;

@@ -23,6 +23,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#define CLOSED_BYTES     (UINT64_C(2) << 20) /* a disk with ballast has no room if no more is left */
 #define LIST_BATCH       64
 #define SLICE_ENTRIES    512
 #define SLICES_MAX       1000000u /* a run that keeps adding files cannot make it endless */
@@ -245,6 +246,9 @@ static void do_commit(struct init *in, const struct proto_init_file *f, int file
 		r = commit_carried(in, f, file);
 	else if (r == 0)
 		r = commit(in, p, f->path, f->flags & PROTO_FILE_OVERWRITE);
+	/* The front has flushed the bytes; the name has to outlive a loss of power, too. */
+	if (r == 0 && !in->inward && in->flushes && fsync(p->fd) < 0)
+		r = -errno;
 	drop_put(p);
 	if (r < 0 || !in->inward)
 		answer(in, f->seq, r);
@@ -390,6 +394,7 @@ static int add_entry(struct lister *l, int dir, const char *name)
 	    .ctime_ns = time_ns(st.st_ctim),
 	    .inode = st.st_ino,
 	    .mode = st.st_mode,
+	    .nlink = (uint32_t)st.st_nlink,
 	};
 	(void)snprintf(e->name, sizeof(e->name), "%s", name);
 	l->n++;
@@ -441,6 +446,22 @@ static void do_list(struct init *in, const struct proto_init_file *f, int file)
 	init_send(in, &a.head, &out, in->inward ? 0 : 1);
 }
 
+/* The ballast of a disk counts for the host, not for the sandbox. */
+static void leave_out_ballast(const struct init *in, const struct statvfs *v,
+			      struct proto_init_filed *a)
+{
+	struct stat st;
+
+	if (in->ballast < 0 ||
+	    fstatat(in->ballast, PROTO_BALLAST_FILE, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return;
+	const uint64_t bytes = (uint64_t)st.st_blocks * 512;
+	a->bytes -= MIN(bytes, a->bytes);
+	a->inodes -= MIN(a->inodes, (uint64_t)1);
+	if (bytes > 0 && (uint64_t)v->f_bavail * v->f_frsize < CLOSED_BYTES)
+		a->more |= PROTO_MEASURED_CLOSED;
+}
+
 static void do_measure(struct init *in, const struct proto_init_file *f, int file UNUSED)
 {
 	struct proto_init_filed a = {.head = PROTO_HEAD(INIT_FILED, proto_init_filed),
@@ -462,6 +483,7 @@ static void do_measure(struct init *in, const struct proto_init_file *f, int fil
 			   (in->stored    ? DISK_INODES
 			    : in->on_disk ? SESSION_INODES
 					  : STORE_INODES);
+		leave_out_ballast(in, &v, &a);
 	}
 	a.more |= venv_is_there() ? PROTO_MEASURED_PACKAGES : 0;
 	init_send(in, &a.head, NULL, 0);
@@ -482,6 +504,19 @@ static bool brings_file(const struct init *in, const struct proto_init_file *f)
 	       (f->op == PROTO_FILE_OPEN || f->op == PROTO_FILE_COMMIT || f->op == PROTO_FILE_LIST);
 }
 
+/* A run may take the rights from the workspace itself. Without them no later run could begin, not even one that gives
+ * them back, because the workspace is listed before it. */
+static void give_rights_back(const struct init *in)
+{
+	struct stat st;
+	char held[32];
+
+	if (run_is_on(in) || fstat(in->workspace, &st) < 0 || (st.st_mode & S_IRWXU) == S_IRWXU)
+		return;
+	(void)snprintf(held, sizeof(held), "/proc/self/fd/%d", in->workspace);
+	(void)!fchmodat(AT_FDCWD, held, (st.st_mode & 07777u) | S_IRWXU, 0);
+}
+
 int files_handle(struct init *in, const struct proto_init_file *f, int file)
 {
 	if ((file >= 0) != brings_file(in, f))
@@ -489,6 +524,7 @@ int files_handle(struct init *in, const struct proto_init_file *f, int file)
 	if (f->op >= PROTO_FILE_OP_MAX_ || !operations[f->op] || (f->flags & ~3u) != 0 ||
 	    !proto_path_ok(f->path, f->op == PROTO_FILE_LIST || f->op == PROTO_FILE_MEASURE))
 		return -1;
+	give_rights_back(in);
 	operations[f->op](in, f, file);
 	return 0;
 }

@@ -8,7 +8,7 @@ import sys
 
 WORKSPACE = '/mnt/data'
 NAMES_SHOWN, NAMES_LOOKED = 12, 2000
-HEAD_BYTES, DATA_LOOKED = 512, 64 * 1024
+HEAD_BYTES, DATA_LOOKED = 512, 1 << 20
 FRAMES_LOOKED = 40
 MODULES_LOOKED, COLUMNS_SHOWN, COLUMN_BYTES = 5000, 20, 40
 
@@ -229,21 +229,39 @@ def kind_of(path, head):
 	return None
 
 
+def in_charset(what, data):
+	"""Advice for text that is not UTF-8."""
+	found = charset_of(data) if b'\0' not in data else None
+	if not found:
+		return ''
+	name, sure = found
+	return '%s is not UTF-8 but %s %s (%d %% sure): read it with encoding="%s"%s.' % (what, 'most likely' if sure > LATIN_SURE else 'perhaps', name, sure, name,
+		'' if sure > LATIN_SURE else ', and look whether letters with accents come out right')
+
+
 def unreadable_file(error, tb):
+	undecoded = isinstance(error, UnicodeDecodeError)
 	for path in open_files(tb):
 		with open(path, 'rb') as f:
-			head = f.read(HEAD_BYTES)
-		if not head:
+			data = f.read(DATA_LOOKED)
+		if not data:
 			return '%s is empty.' % path
-		kind = kind_of(path, head)
+		kind = kind_of(path, data[:HEAD_BYTES])
 		if kind:
 			return '%s is %s%s.' % (path, kind[0], ': read it with ' + kind[1] if kind[1] else '')
+		said = in_charset(path, data) if undecoded and not is_utf8(data, len(data) == DATA_LOOKED) else ''
+		if said:
+			return said
 	data = getattr(error, 'object', b'')
-	if not isinstance(error, UnicodeDecodeError) or not isinstance(data, bytes):
+	if not undecoded or not isinstance(data, bytes):
 		return ''
 	kind = kind_of('', data[:DATA_LOOKED])
 	if kind:
 		return 'this is not text but %s%s.' % (kind[0], ': read it with ' + kind[1] if kind[1] else '')
+	# Only the part from the error on is known not to be UTF-8, and a part may begin in the middle of a character.
+	said = in_charset('the text', data[max(error.start - DATA_LOOKED, 0):error.start + DATA_LOOKED])
+	if said:
+		return said
 	if b'\0' not in data and error.encoding.lower().replace('_', '-') == 'utf-8':
-		return 'the text is not UTF-8: try encoding="cp1252", or encoding="latin-1", which reads any bytes.'
+		return 'the text is not UTF-8, and nothing in this image can tell what it is: Western Europe has encoding="cp1252", Central Europe cp1250, Russian cp1251, Chinese gb18030, Japanese shift_jis. Look whether the letters come out right.'
 	return 'this is not text: open it with "rb", and look at its first bytes to see what it is.'

@@ -45,11 +45,10 @@ def load(text):
 		code = compile(text if version >= (3, 10) else raw, NAME, 'exec', dont_inherit=True)  # 3.9 heeds a coding cookie
 	if version >= (3, 13):  # as the interpreter does; older versions register nothing: see show()
 		import linecache
-		if version >= (3, 14):
-			for one in code if notebook else (code,):
-				linecache._register_code(one, text, NAME)
-		else:
-			linecache._register_code(NAME, text, NAME)
+		register = linecache._register_code
+		by_code = register.__code__.co_varnames[0] == 'code'  # the first releases of 3.13 have the name of the source instead
+		for one in code if notebook else (code,):
+			register(one if by_code else NAME, text, NAME)
 	else:
 		global source
 		source = text

@@ -85,8 +85,8 @@ def cell(text, rehearsal=False):
 
 
 def rest(good):
-	"""A run has ended and its state stays; GOOD says that its code returned. Returns which parts of the state a
-	fork does not carry on (enum rt_lost)."""
+	"""A run has ended and its state stays; GOOD says that its code returned. Returns the number of its cell, and which
+	parts of the state a fork does not carry on (enum rt_lost)."""
 	global random_state
 	if displaying and good:
 		finish(values, True)
@@ -94,4 +94,4 @@ def rest(good):
 	modules = sys.modules
 	random_state = modules['random'].getstate() if 'random' in modules else None
 	threads = modules['threading'].active_count() if 'threading' in modules else 1
-	return LOST_THREADS if threads > 1 else 0
+	return cells, LOST_THREADS if threads > 1 else 0

@@ -21,6 +21,11 @@ FILE_MAX = 8 << 20  # bytes of a picture
 PAGE_MAX = 32 << 20  # bytes of a page; 5 MiB of it are plotly's script
 MEMORY_MORE = 1 << 30  # bytes of address space that drawing may add
 
+# what a notebook asks a value for, best first, and the suffix of the file that shows the answer
+METHODS = ('png', '_repr_png_'), ('svg', '_repr_svg_'), ('html', '_repr_html_'), ('md', '_repr_markdown_')
+
+TABLES = 'pandas.core.', 'polars.dataframe.', 'polars.series.'  # the text of these says as much as their HTML
+
 # of this run; sets of figures are weak; `pages` are digests, because figures of plotly cannot be in a set
 drawn = {'files': 0, 'seconds': 0.0, 'saved': None, 'shown': None, 'pages': set()}
 
@@ -72,6 +77,29 @@ def is_page(value):
 	"""True for a figure of plotly."""
 	base = getattr(sys.modules.get('plotly.basedatatypes'), 'BaseFigure', None)
 	return base is not None and isinstance(value, base)
+
+
+def is_figure(value):
+	"""True for a figure of matplotlib."""
+	base = getattr(sys.modules.get('matplotlib.figure'), 'Figure', None)
+	return base is not None and isinstance(value, base)
+
+
+def methods_of(value):
+	"""Returns the METHODS that a value has."""
+	kind = type(value)
+	if str(kind.__module__).startswith(TABLES):
+		return []
+	return [(suffix, method) for suffix, method in METHODS if callable(getattr(kind, method, None))]
+
+
+def has_picture(value):
+	"""Whether there may be more to show of a value than its text. Drawing needs a fork, which costs several times
+	as much as a statement, so numbers, texts and tables do without."""
+	try:
+		return is_page(value) or is_figure(value) or bool(methods_of(value))
+	except Exception:  # of the program's own metaclass
+		return False
 
 
 def page_text(value):
@@ -177,6 +205,8 @@ def draw_apart(os, objects, seconds):
 	import select
 	import signal
 	import warnings
+	if notebook:
+		notebook_later()
 	read, write = os.pipe()
 	handler = signal.getsignal(signal.SIGCHLD)
 	pid = -1
@@ -239,6 +269,8 @@ def note(objects, said):
 			drawn['shown'][what] = digest
 		elif is_page(what):
 			drawn['pages'].add(digest)
+		if notebook and name != 'result':
+			mark()
 
 
 # In the child -----------------------------------------------------------------------------------------
@@ -284,8 +316,20 @@ def draw_one(os, index, what, name, report):
 		digest = zlib.crc32(data)
 		if name == 'figure' and drawn['shown'].get(what) == digest or is_page(what) and digest in drawn['pages']:
 			continue
-		place(os, 'figure' if name == 'page' else name, suffix, data)
+		file = place(os, 'figure' if name == 'page' else name, suffix, data)
+		if notebook:
+			keep_bundle(name, suffix, data, file)
 		os.write(report, b'%d %d\n' % (index, digest))
+
+
+def keep_bundle(name, suffix, data, file):
+	"""What was drawn is also a bundle, for clients that know no files."""
+	types = {'png': 'image/png', 'svg': 'image/svg+xml', 'html': 'text/html', 'md': 'text/markdown'}
+	try:
+		notebook_later()
+		record(RESULT if name == 'result' else DISPLAY, {types[suffix]: data}, file=file)
+	except Exception:
+		pass
 
 
 def png_of(figure):
@@ -298,17 +342,12 @@ def png_of(figure):
 
 
 def parts_of(value):
-	"""Returns what a notebook would show of a value. A table of pandas is left out: its text says as much as
-	its HTML."""
+	"""Returns what a notebook would show of a value."""
 	if is_page(value):
 		return [('html', page_of(value))]
-	kind = type(value)
-	figure = getattr(sys.modules.get('matplotlib.figure'), 'Figure', None)
-	if figure is not None and isinstance(value, figure):
+	if is_figure(value):
 		return [('png', png_of(value))] if len(value.get_children()) > 1 else []
-	for suffix, method in ('png', '_repr_png_'), ('html', '_repr_html_'), ('md', '_repr_markdown_'):
-		if not callable(getattr(kind, method, None)) or kind.__module__.startswith('pandas.core.'):
-			continue
+	for suffix, method in methods_of(value):
 		try:
 			data = getattr(value, method)()
 		except Exception:
@@ -332,7 +371,7 @@ def place(os, name, suffix, data):
 		for number in range(1, NAMES_MAX):
 			try:
 				os.link(part, '%s/%s-%d.%s' % (FOLDER, name, number, suffix))
-				return
+				return '%s-%d.%s' % (name, number, suffix)
 			except FileExistsError:
 				pass
 		raise OSError

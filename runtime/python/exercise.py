@@ -12,6 +12,7 @@ def exercise_table(pandas):
 	table.groupby('k')['v'].mean().sum()
 	table.merge(table.groupby('k').agg(total=('v', 'sum')).reset_index(), on='k').sort_values('total').head()
 	str(table.describe())
+	bundle_of(table.head())  # what a table shows as a last expression
 	pandas.read_csv(io.StringIO(table.to_csv(index=False)))
 
 

@@ -295,6 +295,10 @@ def run_cell_magic(name, rest, body):
 		with open(path, 'a' if append else 'w') as f:
 			f.write(body.lstrip('\n'))
 		return print('%s %s' % ('Appended to' if append else 'Wrote', path))
-	if name in ('html', 'HTML', 'javascript', 'js', 'latex', 'markdown', 'svg', 'SVG'):
-		return tell('%%' + name + ' shows text in a notebook; write it to a file in /mnt/data instead.')
+	shown = {'html': 'HTML', 'svg': 'SVG', 'latex': 'Latex', 'markdown': 'Markdown'}.get(name.lower())
+	if shown:
+		from IPython import display as ipython
+		return display(getattr(ipython, shown)(body.lstrip('\n')))
+	if name in ('javascript', 'js'):
+		return tell('%%' + name + ' runs in the page of a notebook, which does not exist here.')
 	raise NameError('%%' + name + ' is a magic of notebooks that does not exist here: write it in Python')

@@ -10,10 +10,14 @@ import _ast
 RESULT_MAX = 16 << 20  # bytes of a result's text
 COROUTINE = 0x80  # flag of code objects that have an `await` at the top level
 COLD_RESULT_FD, HIGH_RESULT_FD = 6, 104  # where a cold run gets the file for the result, and where it keeps it
+SIMPLE = frozenset((int, str, float, bool, complex, bytes, list, tuple, dict, set, frozenset, range, type))
+SHOWN_AS = 'mimebundle', 'html', 'markdown', 'svg', 'png', 'jpeg', 'latex', 'json', 'javascript'
+TABLE_MODULES = 'pandas.core.', 'polars.dataframe.', 'polars.series.'
 
 later = []  # texts that notebook_later() executes
 loop = loop_pid = None
 result_fd = -1  # cold runs only
+rich_fd, rich_n, rich_bytes = -1, 0, 0  # of rich.py: the file for records of this run, and what is in it
 
 
 def notebook_later():
@@ -27,6 +31,9 @@ def parse(text, name, future=0):
 	"""Returns the syntax tree of TEXT, and the text without notebook syntax. Notebook syntax is never valid Python,
 	so it is looked for only after a SyntaxError."""
 	flags = _ast.PyCF_ONLY_AST | future
+	if notebook and ('display' in text or 'get_ipython' in text):  # a change of builtins would cost every run
+		notebook_later()
+		offer_names()
 	try:
 		return compile(text, name, 'exec', flags, dont_inherit=True), text
 	except SyntaxError:
@@ -88,15 +95,48 @@ def result(value, fd):
 	if value is None:
 		return
 	sys.modules['__main__'].__dict__['_'] = value
-	if displaying:
+	if displaying and has_picture(value):
 		values.append(value)
 	text = (displaying and page_text(value) or repr(value)).encode('utf-8', 'backslashreplace')
 	if len(text) > RESULT_MAX:
 		half = RESULT_MAX // 2
 		text = text[:half] + b'\n... %d bytes left out ...\n' % (len(text) - RESULT_MAX) + text[-half:]
 	import os
-	while text:
-		text = text[os.write(fd, text):]
+	at = 0
+	while at < len(text):
+		at += os.pwrite(fd, text[at:], at)
+	if type(value) not in SIMPLE:
+		rich_result(value)
+
+
+def rich_result(value):
+	"""Keeps more of the value than its text. What is drawn, display.py keeps at the end."""
+	try:
+		kind = type(value)
+		if str(kind.__module__).startswith(TABLE_MODULES) or not (displaying and has_picture(value)) and \
+				any(hasattr(kind, '_repr_%s_' % name) for name in SHOWN_AS):
+			notebook_later()
+			show_result(value)
+	except Exception:  # of the program's own classes
+		pass
+
+
+class LightFinder:
+	"""Last in sys.meta_path: a light IPython where the real one is not installed."""
+
+	@staticmethod
+	def find_spec(name, path=None, target=None):
+		if name[:7] != 'IPython':
+			return None
+		notebook_later()
+		return light_spec(name)
+
+
+def begin_rich(fd):
+	global rich_fd, rich_n, rich_bytes
+	rich_fd, rich_n, rich_bytes = fd, 0, 0
+	if LightFinder not in sys.meta_path:
+		sys.meta_path.append(LightFinder)
 
 
 def wait(coroutine):
@@ -172,3 +212,4 @@ def take_result():
 	notebook = True
 	result_fd = posix.dup2(COLD_RESULT_FD, HIGH_RESULT_FD, False)
 	posix.close(COLD_RESULT_FD)
+	begin_rich(result_fd)

@@ -55,6 +55,25 @@ def library_data():
 	return b''.join(struct.pack('=QQQ', *item) for item in found)
 
 
+def name_libraries(c):
+	"""Makes the C library recognise its loaded libraries by every path that leads to them. It would find another
+	path by device and inode, and those of this process are not those that a sandbox sees: RTLD_NOLOAD would
+	find nothing there, and dlopen() would load a second copy."""
+	with open('/proc/self/maps') as f:
+		lines = [line.rstrip().split(None, 5) for line in f]
+	loaded = {os.path.realpath(part[5]) for part in lines if len(part) == 6 and part[5][0] == '/' and '.so' in part[5]}
+	paths = set(loaded)
+	for folder in {os.path.dirname(path) for path in loaded}:
+		if not os.path.isdir(folder):
+			continue  # our own extension is no file of the image
+		with os.scandir(folder) as entries:
+			paths.update(entry.path for entry in entries if entry.is_symlink() and os.path.realpath(entry.path) in loaded)
+	for path in sorted(paths):
+		c.recognise(path)
+		if path.startswith('/usr/lib') and os.path.islink('/lib'):
+			c.recognise(path[4:])
+
+
 def move_libraries(c):
 	"""Keeps forks from copying the page tables of all libraries (library_data.c)."""
 	try:

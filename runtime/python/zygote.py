@@ -181,6 +181,7 @@ def start():
 	rehearse()
 	settle()
 	freeze(c)
+	name_libraries(c)
 	move_libraries(c)
 	learn(c)
 	collapse(c)
@@ -208,6 +209,8 @@ def hold(channel, result, display, as_notebook):
 	global notebook
 	notebook = bool(as_notebook)
 	show_figures(display)
+	if notebook:
+		begin_rich(result)
 	sys.excepthook = c.hold
 	raise SystemError('hold')
 
@@ -369,6 +372,16 @@ def show_figures(display):
 		watch()
 
 
+def forget_input():
+	"""What an earlier run of the session read ahead is not input of this one. A move to the end and back empties
+	the buffers; the stream stays the object that the session's code may hold."""
+	try:
+		sys.__stdin__.seek(0, 2)
+		sys.__stdin__.seek(0)
+	except Exception:  # closed, or no longer ours
+		pass
+
+
 def enter(source, session, env, cwd, channel, result, display, as_notebook):
 	"""The last step of a spare: sets the environment, folder and streams of its run. Returns the source and the
 	namespace for it. A session keeps its own: descriptors 0 to 2 are new, the objects on them are not.
@@ -388,10 +401,13 @@ def enter(source, session, env, cwd, channel, result, display, as_notebook):
 		if settle_places(in_environment(env)):
 			start_bare(source, channel, result, display)
 	else:
+		forget_input()
 		change_environment(env)
 		if sys.prefix != VENV and in_environment(env):
 			join_environment()
 	show_figures(display)
+	if as_notebook:
+		begin_rich(result)
 	with open(source, 'rb') as f:
 		text = f.read()
 	if channel < 0:

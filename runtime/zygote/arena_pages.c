@@ -10,8 +10,8 @@
  * name. Without it nothing changes. The range is PROT_NONE until it is handed out, so it does not
  * count as memory. */
 #include "extension.h"
+#include "old_libc.h"
 
-#include <dlfcn.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <sys/mman.h>

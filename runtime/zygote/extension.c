@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "extension.h"
+#include "old_libc.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -129,6 +130,23 @@ static PyObject *move(PyObject *self, PyObject *args)
 	return PyLong_FromSize_t(library_move(ranges, (size_t)len));
 }
 
+PyDoc_STRVAR(
+    recognise_doc,
+    "recognise(path) -> bool - a library that is loaded already is known by this path from now on");
+
+/* dlopen(3) finds a loaded library by a path that it was opened by before, and else by its device and
+ * inode. Nothing is loaded here, and the library is never closed. */
+static PyObject *recognise(PyObject *self, PyObject *args)
+{
+	const char *path;
+
+	(void)self;
+	if (!PyArg_ParseTuple(args, "s", &path))
+		return NULL;
+	const void *library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+	return PyBool_FromLong(library != NULL);
+}
+
 PyDoc_STRVAR(serve_doc,
 	     "serve(type, value, traceback) - as sys.excepthook: takes the process over for good");
 
@@ -210,6 +228,7 @@ static PyMethodDef methods[] = {
     {"collapse", collapse, METH_VARARGS, collapse_doc},
     {"learn", learn, METH_VARARGS, learn_doc},
     {"move", move, METH_VARARGS, move_doc},
+    {"recognise", recognise, METH_VARARGS, recognise_doc},
     {"serve", serve, METH_VARARGS, serve_doc},
     {"serve_inside", serve_inside, METH_VARARGS, serve_inside_doc},
     {"prepare", prepare, METH_VARARGS, prepare_doc},

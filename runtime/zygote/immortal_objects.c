@@ -14,8 +14,8 @@
  * objects that count is a small number; in a free-threaded build the field has another meaning and
  * is 0. In both cases nothing is done. */
 #include "extension.h"
+#include "old_libc.h"
 
-#include <dlfcn.h>
 #include <string.h>
 #include <sys/mman.h>
 

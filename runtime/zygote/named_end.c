@@ -13,6 +13,7 @@
  * parent already: a middle process that is slow to exit would be told of the stop instead. And it
  * is small: memory that is being freed still counts as the sandbox's. */
 #include "extension.h"
+#include "old_libc.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -63,7 +64,7 @@ void end_name(int status)
 		return;
 	if (waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD)
 		return;
-	if (stat("/proc/self/task", &tasks) < 0 || tasks.st_nlink != LINKS_ALONE)
+	if (old_stat("/proc/self/task", &tasks) < 0 || tasks.st_nlink != LINKS_ALONE)
 		return;
 	/* nobody may find locks, listening sockets or pipes still held */
 	if (syscall(SYS_close_range, 0U, 0x7fffffffU, 0U) < 0)

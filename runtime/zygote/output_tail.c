@@ -9,6 +9,7 @@
  * closes the tail. So a program that flushes before it redirects the descriptor gets the right
  * order. */
 #include "extension.h"
+#include "old_libc.h"
 
 #include "base/output_tail.h"
 
@@ -119,7 +120,7 @@ static int is_same_pipe(void)
 {
 	struct stat st;
 
-	return fstat(STDOUT_FILENO, &st) == 0 && st.st_dev == tail.dev && st.st_ino == tail.ino;
+	return old_fstat(STDOUT_FILENO, &st) == 0 && st.st_dev == tail.dev && st.st_ino == tail.ino;
 }
 
 /* The bytes in the pipe wake the reader, which looks at the tail a while later. So the tail must be open
@@ -217,7 +218,7 @@ void tail_begin(int fd)
 		own = mmap(NULL, sizeof(int), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 			   -1, 0);
 	if (own == MAP_FAILED || madvise(own, sizeof(int), MADV_WIPEONFORK) < 0 ||
-	    fstat(STDOUT_FILENO, &st) < 0)
+	    old_fstat(STDOUT_FILENO, &st) < 0)
 		return; /* no tail: output goes to the pipe at once */
 	tail.own = own;
 	void *map = mmap(NULL, OUTPUT_TAIL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -273,11 +273,11 @@ static uint64_t nanoseconds(struct timeval t)
 	return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_usec * 1000U;
 }
 
-static void report(int channel, const struct outcome *o, uint32_t lost)
+static void report(int channel, const struct outcome *o, unsigned cell, unsigned lost)
 {
 	struct rusage own, children;
 	struct rt_run_done done = {
-	    .h = {.kind = RT_RUN_DONE}, .status = o->status & 0xff, .lost = lost};
+	    .h = {.kind = RT_RUN_DONE}, .status = o->status & 0xff, .lost = lost, .cell = cell};
 
 	if (getrusage(RUSAGE_SELF, &own) == 0 && getrusage(RUSAGE_CHILDREN, &children) == 0) {
 		done.cpu_ns = nanoseconds(own.ru_utime) + nanoseconds(own.ru_stime) +
@@ -311,7 +311,9 @@ static _Noreturn void run_session(PyObject *text, PyObject *space, int channel, 
 	(void)flush_streams();
 	PyObject *rest =
 	    PyObject_CallFunctionObjArgs(zygote.rest, o.status == 0 ? Py_True : Py_False, NULL);
-	long lost = rest ? PyLong_AsLong(rest) : 0;
+	unsigned cell = 0, lost = 0;
+	if (rest && !PyArg_ParseTuple(rest, "II", &cell, &lost))
+		cell = lost = 0;
 	PyErr_Clear();
 	Py_XDECREF(rest);
 	Py_DECREF(text);
@@ -321,7 +323,7 @@ static _Noreturn void run_session(PyObject *text, PyObject *space, int channel, 
 	tail_end();
 	drop_streams();
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-	report(channel, &o, (uint32_t)lost);
+	report(channel, &o, cell, lost);
 	serve_init(channel);
 }
 

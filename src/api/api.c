@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/rest.h"
+#include "api/rest/rest.h"
 
-#include "api/figures.h"
-#include "api/login_limits.h"
+#include "api/auth/login_limits.h"
+#include "api/rest/figures.h"
 #include "base/rand.h"
+#include "base/text.h"
+
+#include <string.h>
+
+_Static_assert(STORE_PEER_SIZE >= HTTP_NETWORK_TEXT, "a network fits");
 
 int api_new(const struct api_config *config, struct api **ret, struct err *e)
 {
@@ -85,9 +90,26 @@ void api_wait_free(struct api_wait *w)
 	free(w);
 }
 
+/* The network that a request is counted by. If it is not known: the address, without its port. */
+static void source_of(const struct http_request *req, char ret[STORE_PEER_SIZE])
+{
+	const char *peer = http_request_peer(req), *port = strrchr(peer, ':');
+	const bool bare = !port || (peer[0] != '[' && strchr(peer, ':') != port);
+
+	if (!http_request_network(req, ret))
+		(void)snprintf(ret, STORE_PEER_SIZE, "%.*s", bare ? -1 : (int)(port - peer), peer);
+}
+
 void api_audit(struct api *a, struct http_request *req, const struct caller *who,
 	       const char *action, const char *object, const char *result)
 {
-	store_audit(a->config.store, who ? who->owner : NULL, action, object, result, NULL,
-		    req ? http_request_peer(req) : NULL);
+	const enum store_audit_class class = streq(result, "ok") ? STORE_AUDIT_DONE
+					     : who               ? STORE_AUDIT_FAILED
+								 : STORE_AUDIT_REFUSED;
+	char source[STORE_PEER_SIZE] = "";
+
+	if (req && class == STORE_AUDIT_REFUSED)
+		source_of(req, source);
+	store_audit_as(a->config.store, class, source, who ? who->owner : NULL, action, object,
+		       result, NULL, req ? http_request_peer(req) : NULL);
 }

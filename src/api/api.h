@@ -4,9 +4,9 @@
  * caller, and shows and changes only what belongs to that caller. */
 #pragma once
 
-#include "api/auth.h"
-#include "api/cells.h"
-#include "api/ledger.h"
+#include "api/auth/auth.h"
+#include "api/auth/ledger.h"
+#include "api/history/cells.h"
 #include "base/buf.h"
 #include "budget/budgets.h"
 #include "packages/packages.h"
@@ -46,6 +46,8 @@ struct api_config {
 	const char *version; /* of the program */
 	/* Appends lines of metrics of other rooms; may be NULL. */
 	int (*metrics)(struct buf *out, void *user);
+	/* The user OWNER was removed: what others keep of it can go. NULL: nobody does. */
+	void (*removed)(const char *owner, void *user);
 	/* The effective policy as JSON (owned), the same facts as `doctor`; NULL: there is none. */
 	char *(*policy)(void *user);
 	void *user;
@@ -64,6 +66,6 @@ int api_add_routes(struct api *a, struct http_server *http, unsigned scopes,
 		   struct err *e) MUST_CHECK;
 /* Cancels the runs whose credential has been revoked since they began (auth.h). */
 void api_end_callers(struct api *a);
-/* For http_config.log: counts answers and bytes. A may be NULL. */
+/* For http_config.log: counts answers and bytes. A may be NULL, and REQ, too. */
 void api_note_request(struct api *a, struct http_request *req, int status, uint64_t bytes,
 		      uint64_t ns);

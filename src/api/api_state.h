@@ -6,8 +6,12 @@
 #include "api/json_reply.h"
 #include "base/list.h"
 
+#define API_REFUSED 9
+
 struct api_stats {
 	uint64_t answers[5]; /* 1xx … 5xx */
+	uint64_t refused
+	    [API_REFUSED]; /* by status, as in stats.c; of what was no request, or not yet one */
 	uint64_t sent_bytes;
 	uint64_t answer_ns; /* from heads of requests to ends of answers */
 };

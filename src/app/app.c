@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "base/workers.h"
 #include "config/paths.h"
 #include "mcp/peer.h"
 
@@ -95,7 +96,7 @@ int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_
 	r = r < 0 ? r : config_image_name(&a->settings, a->image, e);
 	if (r < 0)
 		return r;
-	a->settings.max_sessions = limits_max_sessions(&a->settings);
+	limits_by_machine(&a->settings, limits_machine_bytes(&a->settings));
 	configure_log(a);
 	if (a->engine_why[0])
 		LOG_INFO("engine_chosen", LOG_S("why", a->engine_why));
@@ -179,6 +180,12 @@ static void on_store_trouble(const struct err *e, uint64_t queued, void *user UN
 		LOG_INFO("history_written_again", LOG_U("rows_waiting", queued));
 }
 
+static void on_store_aside(const char *what, const struct err *e, uint64_t n, void *user UNUSED)
+{
+	LOG_OFTEN(LOG_LEVEL_ERROR, "row_put_aside", LOG_S("row", what), LOG_U("rows", n),
+		  LOG_S("error", e->text));
+}
+
 static struct manager_config sessions(struct app *a)
 {
 	const struct settings *s = &a->settings;
@@ -198,6 +205,9 @@ static struct manager_config sessions(struct app *a)
 	    .run_timeout_max_ns = (uint64_t)s->max_timeout_s * NS_PER_S,
 	    .grace_ns = (uint64_t)s->kill_grace_ms * NS_PER_MS,
 	    .ttl_ns = (uint64_t)s->session_ttl_m * 60 * NS_PER_S,
+	    .keep_ns = profile_of(s)->full || settings_is_explicit(s, SETTING_ID_session_keep_m)
+			   ? (uint64_t)s->session_keep_m * 60 * NS_PER_S
+			   : 0,
 	    .sweep_ns = (uint64_t)s->cleanup_interval_m * 60 * NS_PER_S,
 	    .output_max = (uint64_t)s->max_output_bytes,
 	    .output_stop = (uint64_t)s->output_stop_bytes,
@@ -213,6 +223,21 @@ static struct manager_config sessions(struct app *a)
 		       .levels = &a->levels},
 	    .budgets = a->budgets,
 	};
+}
+
+static int on_jobs(sd_event_source *source UNUSED, int fd UNUSED, uint32_t events UNUSED,
+		   void *user UNUSED)
+{
+	workers_deliver();
+	return 0;
+}
+
+static int open_workers(struct app *a, struct err *e)
+{
+	int fd = workers_begin();
+	int r = fd < 0 ? fd : sd_event_add_io(a->loop, &a->workers, fd, EPOLLIN, on_jobs, NULL);
+
+	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the pool of threads") : 0;
 }
 
 int app_open(struct app *a, struct err *e)
@@ -231,11 +256,16 @@ int app_open(struct app *a, struct err *e)
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the event loop");
 	config.loop = a->loop;
+	r = open_workers(a, e);
+	if (r < 0)
+		return r;
 	r = a->store ? store_attach(a->store, a->loop) : 0;
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the store's answers");
-	if (a->store)
+	if (a->store) {
 		store_on_trouble(a->store, on_store_trouble, NULL);
+		store_on_aside(a->store, on_store_aside, NULL);
+	}
 	r = opener_attach(a->opener, a->loop);
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the opener's answers");
@@ -257,15 +287,31 @@ int app_open(struct app *a, struct err *e)
 	return r;
 }
 
+static bool hangup_is_ignored(void)
+{
+	struct sigaction hangup;
+
+	return sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN;
+}
+
+void app_hold_hangup(void)
+{
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGHUP);
+	if (!hangup_is_ignored())
+		(void)sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
 int app_on_stop(struct app *a, sd_event_signal_handler_t fn, void *user, struct err *e)
 {
 	static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
-	struct sigaction hangup;
 	size_t n = ARRAY_SIZE(signals);
 	int r = 0;
 
 	/* sd-event blocks the signal, and a blocked signal reaches the loop even if it is ignored. */
-	if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN)
+	if (hangup_is_ignored())
 		n--;
 	for (size_t i = 0; r >= 0 && i < n; i++)
 		r = sd_event_add_signal(a->loop, NULL, signals[i] | SD_EVENT_SIGNAL_PROCMASK, fn,
@@ -275,6 +321,9 @@ int app_on_stop(struct app *a, sd_event_signal_handler_t fn, void *user, struct 
 
 void app_done(struct app *a)
 {
+	store_cancel_passwords(a->store);
+	workers_end(); /* jobs are delivered while their owners exist; from now on all happens at once */
+	a->workers = sd_event_source_disable_unref(a->workers);
 	a->packages = packages_free(a->packages);
 	a->manager = manager_free(a->manager);
 	a->egress = egress_free(a->egress);

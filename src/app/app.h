@@ -8,9 +8,9 @@
  *   app_open()      makes the event loop and the manager */
 #pragma once
 
-#include "api/cells.h"
-#include "api/files.h"
-#include "api/ledger.h"
+#include "api/auth/ledger.h"
+#include "api/files/files.h"
+#include "api/history/cells.h"
 #include "app/egress_audit.h"
 #include "budget/budgets.h"
 #include "config/settings.h"
@@ -48,11 +48,14 @@ struct app {
 	struct store *store;     /* NULL: it cannot be opened and is not needed */
 	struct budgets *budgets; /* from app_settings() to app_done() */
 	sd_event *loop;
+	sd_event_source *workers; /* jobs of the pool of threads have ended */
 	struct manager *manager;
 	struct sandbox_records records; /* the manager's, kept in the store */
 	struct opener *opener;          /* NULL: no local files may be read */
 	struct reopener *reopener;      /* NULL: nothing to open again */
-	const char *const *image_defs;  /* of `serve`, set before app_begin(): names; borrowed */
+	void (*reloaded)(void *user);   /* app_reload() */
+	void *reloaded_user;
+	const char *const *image_defs; /* of `serve`, set before app_begin(): names; borrowed */
 	size_t n_image_defs;
 	struct image_builder *image_builder; /* NULL: this server builds no images */
 	struct ledger *ledger;
@@ -88,14 +91,18 @@ void app_domain_answered(const struct sandbox *s, const char *domain, bool allow
 int app_open_packages(struct app *a, struct err *e) MUST_CHECK;
 /* The package index that sandboxes may use themselves; its texts are in A. */
 struct sandbox_index app_index(struct app *a);
+/* A SIGHUP waits for app_on_stop(), instead of ending a server that has just been started, and ends none of the small
+ * processes that it forks. Nothing is changed if the signal is ignored. */
+void app_hold_hangup(void);
 /* From now on SIGTERM, SIGINT and SIGHUP call FN from the loop instead of ending the process. SIGHUP
  * stays ignored if it is ignored at the start, as nohup(1) does. */
 int app_on_stop(struct app *a, sd_event_signal_handler_t fn, void *user, struct err *e) MUST_CHECK;
 /* reload.c: what app_reload() needs from a process with the privileges of the start. */
 int app_begin_reopener(struct app *a, struct err *e) MUST_CHECK;
-/* reload.c: opens the log again and reads the settings file again. A wrong file changes nothing, and
- * the log says what is wrong. The caller passes on the settings that it gave to others. */
-void app_reload(struct app *a);
+/* reload.c: has the log opened and the settings file read again, and returns at once. A wrong file changes nothing,
+ * and the log says what is wrong. RELOADED is called from the loop when that is done, so that the caller passes on the
+ * settings that it gave to others. */
+void app_reload(struct app *a, void (*reloaded)(void *user), void *user);
 /* app_mcp.c: links, tools and the MCP registry of the profile. HTTP: the main server, or NULL. */
 int app_open_mcp(struct app *a, struct http_server *http, struct err *e) MUST_CHECK;
 void app_done(struct app *a);

@@ -9,6 +9,7 @@
 #include "base/fdio.h"
 #include "base/large.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "walls/confine.h"
@@ -33,6 +34,15 @@ static int check_image(const struct app *a, struct err *e)
 	(void)snprintf(path, sizeof(path), "%s/images/%s/root", a->state_dir, a->image);
 	if (access(path, F_OK) == 0)
 		return 0;
+	(void)snprintf(path, sizeof(path), "%s/images", a->state_dir);
+	const int made = fd_make_dirs(path, 0755);
+	if (made < 0) /* the entry point of a container could not link its images there either */
+		return err_set(e, ERR_IMAGE_MISSING, -made,
+			       "there is no image '%s', and %s cannot be made; give the server a "
+			       "folder that it can write (in a container a volume: --volume "
+			       "caisson-state:%s)",
+			       a->image, path, a->state_dir);
+	errno = ENOENT;
 	(void)err_set(e, ERR_IMAGE_MISSING, errno == ENOENT ? 0 : errno,
 		      "there is no image '%s' in %s/images; build it once with: caisson image "
 		      "build %s",
@@ -71,6 +81,16 @@ static void prepare_log(const struct app *a)
 			LOG_WARNING("log_folder_failed", LOG_S("folder", folder));
 	}
 	log_open();
+}
+
+/* The promises on disk hold there as well, but no blocks are kept for stored sandboxes. */
+static void judge_disk(const struct app *a)
+{
+	if (geteuid() == 0 && a->mode == APP_SERVE && !fd_folder_allocates(a->state_dir))
+		LOG_WARNING("disk_cannot_allocate", LOG_S("folder", a->state_dir),
+			    LOG_S("effect",
+				  "if another program fills this disk, a stored sandbox can "
+				  "lose what it has not flushed"));
 }
 
 /* Called with privileges. `stdio` works without a store, because its sandboxes end with it. */
@@ -123,6 +143,7 @@ static int confine(struct app *a, struct err *e)
 	uid_t uid;
 	gid_t gid;
 	int r = engine_front_ids(a->engine, &uid, &gid, e);
+	loop_goes_first();
 	r = r < 0 ? r : privileges_drop(uid, gid, e);
 	return r < 0 ? r : confine_front(files, e);
 }
@@ -240,5 +261,6 @@ int app_begin(struct app *a, struct err *e)
 	r = r < 0 ? r : app_begin_reopener(a, e);
 	r = r < 0 ? r : begin_image_builder(a, e);
 	r = r < 0 ? r : begin_store(a, e);
+	judge_disk(a);
 	return r < 0 ? r : confine(a, e);
 }

@@ -2,7 +2,7 @@
 /* Opens what clients get: tools, resources and prompts of the profile, and artifact links. */
 #include "app/app.h"
 
-#include "api/auth.h"
+#include "api/auth/auth.h"
 #include "app/opener.h"
 #include "app/profile.h"
 #include "base/text.h"
@@ -60,7 +60,7 @@ static uint64_t link_bytes(const struct settings *s)
 	return profile->code && !profile->full ? (uint64_t)s->max_artifact_read_bytes : UINT64_MAX;
 }
 
-int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
+static int open_links(struct app *a, struct http_server *http, struct err *e)
 {
 	const struct settings *s = &a->settings;
 	struct links_config links = {
@@ -80,13 +80,22 @@ int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
 	    .upload_life_s = (uint64_t)s->upload_link_m * 60,
 	    .budgets = a->budgets,
 	};
-	int r = links_new(&links, &a->links, e);
+
+	return links_new(&links, &a->links, e);
+}
+
+int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
+{
+	const struct settings *s = &a->settings;
+
+	int r = open_links(a, http, e);
 	if (r < 0)
 		return r;
 	struct tools_config tools = {
 	    .loop = a->loop,
 	    .manager = a->manager,
 	    .packages = a->packages,
+	    .budgets = a->budgets,
 	    .domain_answered = app_domain_answered,
 	    .domain_user = a,
 	    .domain_again = (unsigned)s->network_ask_again,
@@ -103,6 +112,7 @@ int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
 	    .save_figures_extras = !streq(s->save_figures, "off"),
 	    .task_after_s = (uint64_t)s->task_after_s,
 	    .link_base = links_base,
+	    .link_expire = links_expire,
 	    .link_query = links_query,
 	    .upload_link = links_upload,
 	    .upload_link_s = (uint64_t)s->upload_link_m * 60,

@@ -121,6 +121,7 @@ static struct packages_config packages_settings(struct app *a)
 	    .cache_bytes = s->wheel_cache_bytes,
 	    .plan_ttl_ns = (uint64_t)s->index_ttl_m * 60 * NS_PER_S,
 	    .index_url = a->index_url,
+	    .extra_index_url = s->pip_extra_index_url,
 	    .extra_hosts = s->pip_extra_hosts,
 	    .index_is_trusted = a->index_is_trusted,
 	    .index_has_own_ca = a->index_has_own_ca,

@@ -12,6 +12,7 @@ static void from_row(struct sandbox_record *ret, const struct store_sandbox *row
 {
 	*ret = (struct sandbox_record){.created_ms = row->created_ms, .runs = row->runs};
 	(void)!text_copy(ret->id, sizeof(ret->id), row->id);
+	(void)!text_copy(ret->key, sizeof(ret->key), row->persist);
 	(void)!text_copy(ret->owner, sizeof(ret->owner), row->owner);
 	(void)!text_copy(ret->image, sizeof(ret->image), row->image);
 	/* A text that does not fit was not written by us. Then the sandbox gets no network. */
@@ -58,7 +59,8 @@ static int add(void *user, struct sandbox_record *record, const char *env, uint6
 	struct app *a = user;
 	struct store_sandbox row = {.disk_bytes = record->disk_bytes > 0
 						      ? record->disk_bytes
-						      : a->settings.stored_workspace_limit};
+						      : a->settings.stored_workspace_limit,
+				    .runs = record->runs};
 	struct store_room room = {.owner_count = owner_max,
 				  .owner_bytes = (uint64_t)a->settings.user_disk_bytes,
 				  .all_bytes = a->settings.total_disk};
@@ -66,8 +68,9 @@ static int add(void *user, struct sandbox_record *record, const char *env, uint6
 
 	if (r < 0)
 		return r;
-	store_uuid(row.id);
-	(void)!text_copy(row.persist, sizeof(row.persist), row.id);
+	store_uuid(row.persist);
+	(void)!text_copy(row.id, sizeof(row.id), record->id[0] ? record->id : row.persist);
+	(void)!text_copy(row.place, sizeof(row.place), record->place);
 	(void)!text_copy(row.owner, sizeof(row.owner), record->owner);
 	(void)!text_copy(row.name, sizeof(row.name), record->name);
 	(void)!text_copy(row.image, sizeof(row.image), record->image);
@@ -75,7 +78,9 @@ static int add(void *user, struct sandbox_record *record, const char *env, uint6
 	(void)!text_copy(row.network, sizeof(row.network), record->network.text);
 	_Static_assert(sizeof(row.options) >= sizeof(record->options), "room for options");
 	(void)!text_copy(row.options, sizeof(row.options), record->options);
+	const bool was = store_later(a->store, true);
 	r = store_sandbox_add(a->store, &row, env, &room, e);
+	(void)store_later(a->store, was);
 	if (r < 0 && e->code == ERR_QUOTA_EXCEEDED) {
 		uint64_t n = 0;
 		struct err ignored = ERR_INIT;
@@ -104,9 +109,18 @@ static int get(void *user, const char *owner, const char *id, struct sandbox_rec
 static int remove_record(void *user, const char *id, struct err *e)
 {
 	struct app *a = user;
+	const bool was = store_later(a->store, true);
 	int r = store_sandbox_remove(a->store, id, e);
 
+	(void)store_later(a->store, was);
 	return r < 0 ? r : 0;
+}
+
+static int settle(void *user, sandbox_done_fn cb, void *arg, struct err *e)
+{
+	struct app *a = user;
+
+	return store_settle(a->store, cb, arg, e);
 }
 
 static int read_env(void *user, const char *id, struct buf *ret, struct err *e)
@@ -120,8 +134,10 @@ static int change(void *user, const char *id, const char *name, const char *opti
 		  const char *env, struct err *e)
 {
 	struct app *a = user;
+	const bool was = store_later(a->store, true);
 	int r = store_sandbox_change(a->store, id, name, options, env, e);
 
+	(void)store_later(a->store, was);
 	return r < 0 ? r : 0;
 }
 
@@ -130,13 +146,14 @@ struct each {
 	void *arg;
 };
 
-static void on_row(const struct store_sandbox *row, void *user)
+static bool on_row(const struct store_sandbox *row, void *user)
 {
 	const struct each *each = user;
 	struct sandbox_record record;
 
 	from_row(&record, row);
 	each->fn(&record, each->arg);
+	return true;
 }
 
 static int each(void *user, const char *owner, sandbox_record_fn fn, void *arg, struct err *e)
@@ -144,7 +161,7 @@ static int each(void *user, const char *owner, sandbox_record_fn fn, void *arg, 
 	struct app *a = user;
 	struct each x = {.fn = fn, .arg = arg};
 
-	return store_sandbox_each(a->store, owner, on_row, &x, e);
+	return store_sandbox_each(a->store, owner, NULL, on_row, &x, e);
 }
 
 static void note_use(void *user, const char *id)
@@ -180,6 +197,7 @@ static const struct sandbox_records *records_of(struct app *a)
 					      .env = read_env,
 					      .change = change,
 					      .each = each,
+					      .settle = settle,
 					      .note_use = note_use,
 					      .note_run = note_run,
 					      .note_place = note_place,

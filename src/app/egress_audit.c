@@ -2,6 +2,7 @@
 #include "app/egress_audit.h"
 
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/rand.h"
 #include "base/text.h"
 
@@ -36,6 +37,7 @@ static void write_row(struct egress_audit *a, const char *label, struct store_au
 
 	if (!a->config.store)
 		return;
+	row->class = STORE_AUDIT_NETWORK;
 	if (slash)
 		(void)snprintf(row->actor, sizeof(row->actor), "%.*s", (int)(slash - label), label);
 	store_note_audit(a->config.store, row);
@@ -104,6 +106,7 @@ static int on_window(sd_event_source *source, uint64_t usec UNUSED, void *user)
 	struct egress_audit *a = user;
 	uint64_t now = a->config.now();
 
+	loop_work("timer", "network audit");
 	a->armed = false;
 	for (struct slot *s = a->slots; s < a->slots + SLOTS_MAX; s++) {
 		if (is_due(s) && is_over(s, now))

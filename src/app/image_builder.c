@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/fdio.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/rand.h"
 #include "base/reap.h"
 #include "base/text.h"
@@ -201,6 +202,7 @@ static int on_news(sd_event_source *source UNUSED, int fd, uint32_t revents UNUS
 	size_t n_fds = 0;
 	ssize_t n = fd_recv(fd, &m, sizeof(m), fds, &n_fds, MSG_DONTWAIT);
 
+	loop_work("images", "news");
 	if (n == -EAGAIN)
 		return 0;
 	_cleanup_fd_ int output = n_fds == 1 ? fds[0] : -1;

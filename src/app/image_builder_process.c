@@ -3,6 +3,7 @@
 #include "app/image_builder.h"
 
 #include "base/fdio.h"
+#include "base/parent.h"
 #include "base/rand.h"
 
 #include <fcntl.h>
@@ -23,6 +24,7 @@ struct process {
 	const struct image_builder_config *config;
 	pid_t build; /* 0: none */
 	int build_fd;
+	int watch;           /* parent_watch() */
 	uint64_t kill_at_ns; /* 0: the build was not told to stop */
 	bool leaving;        /* the server has ended */
 };
@@ -92,10 +94,16 @@ static void stop_build(struct process *p)
 }
 
 /* The server may have ended: then nobody reads this, and the next look at the channel tells. */
-static void tell(enum image_news news, int status, int fd)
+static void tell(const struct process *p, enum image_news news, int status, int fd)
 {
 	const struct image_news_msg m = {.news = news, .status = status};
-	ssize_t n UNUSED = fd_send(CHANNEL_FD, &m, sizeof(m), &fd, fd >= 0, MSG_NOSIGNAL);
+	int r UNUSED = parent_send(CHANNEL_FD, p->watch, &m, sizeof(m), &fd, fd >= 0);
+}
+
+static void leave(struct process *p)
+{
+	p->leaving = true;
+	stop_build(p);
 }
 
 static void on_order(struct process *p)
@@ -107,15 +115,14 @@ static void on_order(struct process *p)
 
 	fd_close_many(fds, n_fds);
 	if (n != (ssize_t)sizeof(m)) {
-		p->leaving = true;
-		stop_build(p);
+		leave(p);
 	} else if (m.order == IMAGE_ORDER_CANCEL) {
 		stop_build(p);
 	} else if (m.order == IMAGE_ORDER_BUILD && m.which < p->config->n && p->build == 0) {
 		_cleanup_fd_ int output = -1;
 		int r = start_build(p, m.which, &output);
 
-		tell(IMAGE_NEWS_BEGUN, -r, output);
+		tell(p, IMAGE_NEWS_BEGUN, -r, output);
 	}
 }
 
@@ -130,7 +137,7 @@ static void on_build_ended(struct process *p)
 		return;
 	p->build = 0;
 	p->build_fd = fd_close(p->build_fd);
-	tell(IMAGE_NEWS_ENDED, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+	tell(p, IMAGE_NEWS_ENDED, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
 	     -1);
 }
 
@@ -155,16 +162,20 @@ void image_builder_serve(int channel, const struct image_builder_config *c)
 	    (channel == CHANNEL_FD ? 0 : dup3(channel, CHANNEL_FD, O_CLOEXEC)) < 0 ||
 	    syscall(SYS_close_range, CHANNEL_FD + 1, ~0U, 0) < 0)
 		_exit(1);
+	p.watch = parent_watch();
 	while (!p.leaving || p.build != 0) {
 		struct pollfd fds[] = {{.fd = p.leaving ? -1 : CHANNEL_FD, .events = POLLIN},
-				       {.fd = p.build_fd, .events = POLLIN}};
+				       {.fd = p.build_fd, .events = POLLIN},
+				       {.fd = p.leaving ? -1 : p.watch, .events = POLLIN}};
 
-		if (poll(fds, 2, wait_ms(&p)) < 0 && errno != EINTR)
+		if (poll(fds, ARRAY_SIZE(fds), wait_ms(&p)) < 0 && errno != EINTR)
 			_exit(1);
 		if (fds[1].revents)
 			on_build_ended(&p);
 		if (fds[0].revents)
 			on_order(&p);
+		if (fds[2].revents)
+			leave(&p);
 	}
 	_exit(0);
 }

@@ -80,6 +80,10 @@ int limits_insisted(const struct settings *s, struct limits_insisted *ret, struc
 }
 
 #define SESSIONS_MOST 1000u /* more only if SANDBOX_MAX_SESSIONS says so */
+#define MEMORY_PARTS                                                                               \
+	48u /* of the memory of the machine, one is for a sandbox: so there is room for many sessions */
+#define MEMORY_STEP (UINT64_C(64) << 20)
+#define MEMORY_MOST (UINT64_C(2) << 30) /* more only if SANDBOX_MEMORY_LIMIT says so */
 
 /* The limit of the control group that this program is in, as a container has one; UINT64_MAX: none. */
 static uint64_t container_bytes(void)
@@ -102,18 +106,41 @@ static uint64_t container_bytes(void)
 	return UINT64_MAX;
 }
 
-unsigned limits_max_sessions(const struct settings *s)
+uint64_t limits_machine_bytes(const struct settings *s)
 {
-	const unsigned least = (unsigned)s->max_sessions;
-	const long pages = sysconf(_SC_PHYS_PAGES);
-	const long page = sysconf(_SC_PAGESIZE);
+	const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
 
-	if (!profile_of(s)->full || settings_is_explicit(s, SETTING_ID_max_sessions) ||
-	    pages <= 0 || page <= 0)
-		return least;
-	uint64_t bytes = MIN((uint64_t)pages * (uint64_t)page, container_bytes());
-	if (s->total_memory > 0)
-		bytes = MIN(bytes, s->total_memory);
-	const uint64_t n = bytes / s->memory_limit;
-	return (unsigned)MAX(MIN(n, (uint64_t)SESSIONS_MOST), (uint64_t)least);
+	if (pages <= 0 || page <= 0)
+		return 0;
+	const uint64_t bytes = MIN((uint64_t)pages * (uint64_t)page, container_bytes());
+	return s->total_memory > 0 ? MIN(bytes, s->total_memory) : bytes;
+}
+
+void limits_by_machine(struct settings *s, uint64_t bytes)
+{
+	const uint64_t part = bytes / MEMORY_PARTS;
+
+	if (!profile_of(s)->full)
+		return;
+	const uint64_t most =
+	    s->max_memory_limit > 0 ? MIN(s->max_memory_limit, MEMORY_MOST) : MEMORY_MOST;
+	if (!settings_is_explicit(s, SETTING_ID_memory_limit))
+		s->memory_limit = MAX(s->memory_limit, MIN(part - part % MEMORY_STEP, most));
+	if (!settings_is_explicit(s, SETTING_ID_stored_memory_limit))
+		s->stored_memory_limit = MAX(s->stored_memory_limit, s->memory_limit);
+	const uint64_t sessions = bytes / MAX(s->memory_limit, UINT64_C(1));
+	if (!settings_is_explicit(s, SETTING_ID_max_sessions))
+		s->max_sessions =
+		    MAX(s->max_sessions, (int64_t)MIN(sessions, (uint64_t)SESSIONS_MOST));
+}
+
+#define REST_UPLOAD_BYTES (UINT64_C(500) << 20)
+
+uint64_t limits_rest_upload(const struct settings *s)
+{
+	const uint64_t set = (uint64_t)s->max_upload_bytes;
+
+	if (!profile_of(s)->full || settings_is_explicit(s, SETTING_ID_max_upload_bytes))
+		return set;
+	return MAX(set, REST_UPLOAD_BYTES);
 }

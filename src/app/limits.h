@@ -17,6 +17,12 @@ struct limits_insisted { /* enum engine_cap bits */
 int limits_insisted(const struct settings *s, struct limits_insisted *ret,
 		    struct err *e) MUST_CHECK;
 
-/* How many sessions there may be. With the profiles that are no contract, and unless it is set, as many as
- * this machine's memory holds at their limit, and at least the default of the setting. */
-unsigned limits_max_sessions(const struct settings *s);
+/* The memory that all sandboxes together may have of this machine; 0: nobody knows. */
+uint64_t limits_machine_bytes(const struct settings *s);
+/* With the profiles that are no contract, what is not set grows with the machine, of which sandboxes may have BYTES: the memory of a sandbox from its default
+ * to 2 GiB, that of a stored one, which is no smaller, and the number of sessions, as many as memory holds at their limit
+ * and at least its default. */
+void limits_by_machine(struct settings *s, uint64_t bytes);
+/* The largest file that may be uploaded over REST and on the page. Unless it is set, it is larger with the profiles that
+ * are no contract: there the bytes go straight to the disk, while a message of MCP has them in base64. */
+uint64_t limits_rest_upload(const struct settings *s);

@@ -4,8 +4,10 @@
 #include "app/folder_names.h"
 #include "base/fdio.h"
 #include "base/list.h"
+#include "base/parent.h"
 #include "base/rand.h"
 #include "base/reap.h"
+#include "base/tenant_fd.h"
 #include "base/text.h"
 
 #include <fcntl.h>
@@ -135,18 +137,20 @@ NORETURN static void serve(int channel, const char *roots)
 	    (channel == CHANNEL_FD ? 0 : dup3(channel, CHANNEL_FD, O_CLOEXEC)) < 0 ||
 	    syscall(SYS_close_range, CHANNEL_FD + 1, ~0U, 0) < 0)
 		_exit(1);
+	const int watch = parent_watch();
 	add_roots(&h, roots);
-	for (;;) {
+	while (parent_wait(CHANNEL_FD, watch) == 0) {
 		size_t n_fds = 0;
 		ssize_t n = fd_recv(CHANNEL_FD, question, sizeof(question), fds, &n_fds, 0);
 		fd_close_many(fds, n_fds);
 		if (n <= 1 || question[n - 1] != '\0')
-			_exit(0);
+			break;
 		_cleanup_fd_ int fd = open_path(&h, question[0], question + 1);
 		struct answer a = {.errnum = fd < 0 ? -fd : 0};
-		if (fd_send(CHANNEL_FD, &a, sizeof(a), &fd, fd >= 0, 0) < 0)
-			_exit(0);
+		if (parent_send(CHANNEL_FD, watch, &a, sizeof(a), &fd, fd >= 0) < 0)
+			break;
 	}
+	_exit(0);
 }
 
 /* ---- the program's side ---- */
@@ -265,6 +269,8 @@ static int on_answer(sd_event_source *source, int fd, uint32_t revents UNUSED, v
 	}
 	if (a.errnum != 0)
 		explain(&e, a.errnum, q->path);
+	else
+		tenant_fd_note(fds[0]);
 	answer(o, a.errnum == 0 ? fds[0] : -1, a.errnum == 0 ? NULL : &e);
 	return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "app/policy_json.h"
 
+#include "app/limits.h"
 #include "base/jsonio.h"
 #include "base/text.h"
 
@@ -41,7 +42,7 @@ char *policy_make(void *user)
 		       s->stored_workspace_limit, s->stored_workspace_files,
 		       s->stored_exec_timeout_s, s->stored_output_bytes),
 	    "sessions", "max", (json_int_t)s->max_sessions, "idle_m", (json_int_t)s->session_ttl_m,
-	    "upload_bytes", (json_int_t)s->max_upload_bytes, "total", "memory_bytes",
+	    "upload_bytes", (json_int_t)limits_rest_upload(s), "total", "memory_bytes",
 	    (json_int_t)s->total_memory, "disk_bytes", (json_int_t)s->total_disk, "server",
 	    "system_call_filter", 1 /* without it the monitor had not started */, "files",
 	    a->has_landlock ? "landlock" : "uid");
@@ -50,6 +51,8 @@ char *policy_make(void *user)
 	const struct engine_level *usual = &engine_levels(engine)->at[engine_levels(engine)->usual];
 	(void)json_object_set_new(doc, "level", json_string(usual->name));
 	(void)json_object_set_new(doc, "levels", manager_level_names(a->manager));
+	(void)json_object_set_new(doc, "images", manager_image_names(a->manager));
+	(void)json_object_set_new(doc, "max", manager_option_maxima(a->manager));
 	if (streq(s->engine, "docker"))
 		(void)json_object_set_new(doc, "runtime", json_string(usual->runtime));
 	/* If the kernel cannot enforce the limit of a stored workspace, runs that exceed it are ended. */

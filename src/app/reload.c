@@ -9,6 +9,8 @@
 #include "config/config_file.h"
 #include "config/reload.h"
 
+#include <string.h>
+
 static void on_changed(enum setting_id id, bool applied, void *user UNUSED)
 {
 	if (applied)
@@ -17,15 +19,15 @@ static void on_changed(enum setting_id id, bool applied, void *user UNUSED)
 		LOG_WARNING("setting_needs_restart", LOG_S("setting", setting_rows[id].key));
 }
 
-static int read_again(struct app *a, struct err *e)
+static int take_settings(struct app *a, int file, struct err *e)
 {
 	_cleanup_(settings_done) struct settings fresh = {0};
-	_cleanup_fd_ int fd = reopener_open(a->reopener, REOPEN_SETTINGS);
+	_cleanup_fd_ int fd = file;
 
 	if (settings_init(&fresh) < 0)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the settings");
 	if (fd < 0)
-		return err_set(e, ERR_SETTING_INVALID, -fd, "cannot open %s", a->settings.file);
+		return err_set(e, ERR_SETTING_INVALID, -fd, "cannot read %s", a->settings.file);
 	int r = config_file_read_fd(&fresh, fd, a->settings.file, e);
 	if (r < 0)
 		return r;
@@ -45,20 +47,47 @@ int app_begin_reopener(struct app *a, struct err *e)
 	return a->mode == APP_SERVE ? reopener_start(&c, &a->reopener, e) : 0;
 }
 
-void app_reload(struct app *a)
+/* What cannot be opened changes nothing: lines go on to the file that is open. */
+static void on_file(enum reopen what, int fd, void *user)
 {
+	struct app *a = user;
 	const struct settings *s = &a->settings;
 	struct err e = ERR_INIT;
 	enum log_level level;
 
-	if (log_path()) {
-		int fd = reopener_open(a->reopener, REOPEN_LOG);
-
-		log_reopen(fd >= 0 ? fd : -1);
+	if (what == REOPEN_LOG) {
+		if (fd >= 0)
+			log_reopen(fd);
+		else
+			LOG_ERROR("log_not_opened", LOG_S("error", strerror(-fd)));
+		return;
 	}
-	if (s->file && read_again(a, &e) < 0)
-		LOG_ERROR("settings_not_read", LOG_S("error", e.text));
+	if (what == REOPEN_SETTINGS) {
+		if (take_settings(a, fd, &e) < 0)
+			LOG_ERROR("settings_not_read", LOG_S("error", e.text));
+		return;
+	}
+	if (fd < 0) {
+		LOG_ERROR("not_reloaded", LOG_S("error", strerror(-fd)));
+		return;
+	}
 	(void)log_level_parse(s->log_level, &level);
 	log_change(level, streq(s->log_format, "json") ? LOG_FORMAT_JSON : LOG_FORMAT_CONSOLE);
+	a->reloaded(a->reloaded_user);
 	LOG_INFO("reloaded", LOG_S("file", s->file ? s->file : ""));
+}
+
+void app_reload(struct app *a, void (*reloaded)(void *user), void *user)
+{
+	a->reloaded = reloaded;
+	a->reloaded_user = user;
+	if (!a->reopener) {
+		on_file(REOPEN_DONE, 0, a);
+		return;
+	}
+	const int r = reopener_ask(a->reopener, a->loop, on_file, a);
+	if (r > 0)
+		LOG_INFO("reload_waits");
+	if (r < 0)
+		on_file(REOPEN_DONE, r, a);
 }

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "app/reopener.h"
 
+#include "base/buf.h"
 #include "base/fdio.h"
 #include "base/log.h"
+#include "base/loop.h"
+#include "base/parent.h"
 #include "base/rand.h"
 #include "base/reap.h"
 #include "config/config_file.h"
 
 #include <fcntl.h>
-#include <poll.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -16,51 +19,84 @@
 
 #define CHANNEL_FD  3
 #define END_WAIT_NS (2 * NS_PER_S)
-#define ANSWER_MS   2000 /* the file may be on a slow disk; the server must not hang on it */
 
 struct reopener {
 	int fd;
 	pid_t pid;
+	sd_event_source *source; /* made with the first question */
+	reopener_fn fn;
+	void *user;
+	bool asked;
+	bool again; /* ask once more when the answers are there */
 };
 
-struct answer { /* a descriptor comes with it if errnum is 0 */
-	int32_t errnum;
+struct answer {
+	uint32_t what;  /* enum reopen */
+	int32_t errnum; /* 0: a descriptor comes with it, unless it is REOPEN_DONE */
 };
 
 /* ---- the process ---- */
 
-static int open_it(const struct reopener_config *c, uint8_t what)
+/* The bytes of the settings file: whoever parses them never waits for a disk. */
+static int read_settings(const struct reopener_config *c)
 {
-	if (what == REOPEN_LOG && c->log)
-		return log_open_file(c->log);
-	if (what == REOPEN_SETTINGS && c->settings)
-		return config_file_open(c->settings, c->settings_safe);
-	return -ENOENT;
+	_cleanup_(buf_done) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
+	_cleanup_fd_ int fd = config_file_open(c->settings, c->settings_safe);
+
+	if (fd < 0)
+		return fd;
+	const int r = fd_read_file(fd, &text);
+	if (r < 0)
+		return r == -ENOBUFS ? -EFBIG : r;
+	return fd_sealed_memfd("settings", buf_str(&text), text.len);
+}
+
+static bool say(enum reopen what, int fd, int watch)
+{
+	struct answer a = {.what = what, .errnum = fd < 0 ? -fd : 0};
+
+	return parent_send(CHANNEL_FD, watch, &a, sizeof(a), &fd, fd >= 0 && what != REOPEN_DONE) ==
+	       0;
+}
+
+/* The log first: a settings file on a disk that hangs must not be in its way. */
+static bool answer(const struct reopener_config *c, int watch)
+{
+	if (c->log) {
+		_cleanup_fd_ int fd = log_open_file(c->log);
+
+		if (!say(REOPEN_LOG, fd, watch))
+			return false;
+	}
+	if (c->settings) {
+		_cleanup_fd_ int fd = read_settings(c);
+
+		if (!say(REOPEN_SETTINGS, fd, watch))
+			return false;
+	}
+	return say(REOPEN_DONE, 0, watch);
 }
 
 NORETURN static void serve(int channel, const struct reopener_config *c)
 {
 	int fds[FDIO_PASS_MAX];
-	uint8_t what;
+	uint8_t question;
 
 	(void)prctl(PR_SET_NAME, "caisson-reopen", 0, 0, 0);
 	if (setsid() < 0 ||
 	    (channel == CHANNEL_FD ? 0 : dup3(channel, CHANNEL_FD, O_CLOEXEC)) < 0 ||
 	    syscall(SYS_close_range, CHANNEL_FD + 1, ~0U, 0) < 0)
 		_exit(1);
-	for (;;) {
+	const int watch = parent_watch();
+	while (parent_wait(CHANNEL_FD, watch) == 0) {
 		size_t n_fds = 0;
-		ssize_t n = fd_recv(CHANNEL_FD, &what, sizeof(what), fds, &n_fds, 0);
+		ssize_t n = fd_recv(CHANNEL_FD, &question, sizeof(question), fds, &n_fds, 0);
 
 		fd_close_many(fds, n_fds);
-		if (n != (ssize_t)sizeof(what))
-			_exit(0);
-		_cleanup_fd_ int fd = open_it(c, what);
-		struct answer a = {.errnum = fd < 0 ? -fd : 0};
-
-		if (fd_send(CHANNEL_FD, &a, sizeof(a), &fd, fd >= 0, 0) < 0)
-			_exit(0);
+		if (n != (ssize_t)sizeof(question) || !answer(c, watch))
+			break;
 	}
+	_exit(0);
 }
 
 /* ---- the server's side ---- */
@@ -93,34 +129,95 @@ int reopener_start(const struct reopener_config *c, struct reopener **ret, struc
 	return 0;
 }
 
-int reopener_open(struct reopener *r, enum reopen what)
+static bool ask(struct reopener *r)
 {
-	const uint8_t question = (uint8_t)what;
-	struct pollfd p = {.events = POLLIN};
+	const uint8_t question = 0;
+
+	r->asked =
+	    r->fd >= 0 && fd_send(r->fd, &question, sizeof(question), NULL, 0, MSG_DONTWAIT) >= 0;
+	r->again = false;
+	return r->asked;
+}
+
+/* The process is gone, or talks nonsense. */
+static void lose(struct reopener *r, int error)
+{
+	const bool asked = r->asked;
+
+	r->source = sd_event_source_disable_unref(r->source);
+	r->fd = fd_close(r->fd);
+	r->asked = r->again = false;
+	if (asked)
+		r->fn(REOPEN_DONE, error, r->user);
+}
+
+static void take(struct reopener *r, const struct answer *a, int fd)
+{
+	const bool has_fd = fd >= 0;
+
+	if (!r->asked || a->what < REOPEN_LOG || a->what > REOPEN_DONE || a->errnum < 0 ||
+	    has_fd != (a->what != REOPEN_DONE && a->errnum == 0)) {
+		(void)fd_close(fd);
+		lose(r, -EPROTO);
+	} else if (a->what != REOPEN_DONE) {
+		r->fn(a->what, has_fd ? fd : -a->errnum, r->user);
+	} else {
+		r->asked = false;
+		r->fn(REOPEN_DONE, 0, r->user);
+		if (r->again && !ask(r)) {
+			r->asked = true; /* somebody waits */
+			lose(r, -EPIPE);
+		}
+	}
+}
+
+static int on_answer(sd_event_source *source UNUSED, int fd, uint32_t events UNUSED, void *user)
+{
+	struct reopener *r = user;
 	int fds[FDIO_PASS_MAX];
 	struct answer a;
 	size_t n_fds = 0;
 
-	if (!r)
-		return -ENOENT;
-	p.fd = r->fd;
-	if (r->fd < 0 || fd_send(r->fd, &question, sizeof(question), NULL, 0, MSG_DONTWAIT) < 0)
-		return -EPIPE;
-	if (poll(&p, 1, ANSWER_MS) <= 0) {
-		r->fd = fd_close(r->fd); /* or the next question would get this late answer */
-		return -ETIMEDOUT;
+	loop_work("reopener", "");
+	const ssize_t n = fd_recv(fd, &a, sizeof(a), fds, &n_fds, MSG_DONTWAIT);
+
+	if (n == -EAGAIN || n == -EINTR)
+		return 0;
+	if (n != (ssize_t)sizeof(a) || n_fds > 1) {
+		fd_close_many(fds, n_fds);
+		lose(r, n < 0 ? (int)n : -EPIPE);
+		return 0;
 	}
-	ssize_t n = fd_recv(r->fd, &a, sizeof(a), fds, &n_fds, MSG_DONTWAIT);
-	if (n == (ssize_t)sizeof(a) && a.errnum == 0 && n_fds == 1)
-		return fds[0];
-	fd_close_many(fds, n_fds);
-	return n == (ssize_t)sizeof(a) && a.errnum > 0 ? -a.errnum : -EPROTO;
+	take(r, &a, n_fds == 1 ? fds[0] : -1);
+	return 0;
+}
+
+int reopener_ask(struct reopener *r, sd_event *loop, reopener_fn fn, void *user)
+{
+	r->fn = fn;
+	r->user = user;
+	if (r->asked) {
+		if (r->again)
+			return 0;
+		r->again = true;
+		return 1;
+	}
+	if (r->fd < 0)
+		return -EPIPE;
+	if (!r->source) {
+		int e = sd_event_add_io(loop, &r->source, r->fd, EPOLLIN, on_answer, r);
+
+		if (e < 0)
+			return e;
+	}
+	return ask(r) ? 0 : -EPIPE;
 }
 
 struct reopener *reopener_free(struct reopener *r)
 {
 	if (!r)
 		return NULL;
+	r->source = sd_event_source_disable_unref(r->source);
 	r->fd = fd_close(r->fd);
 	reap_child(r->pid, END_WAIT_NS);
 	free(r);

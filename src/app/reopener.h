@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens the log and the settings file again for a server that gave up its privileges.
+/* Opens the log and reads the settings file again for a server that gave up its privileges.
  *
  * It is a small process that is forked before that, and keeps the rights and the working folder of
- * whoever started the server. It is told which of the two files to open, and no path. */
+ * whoever started the server. It is told no path. What waits for a disk waits there: the server gets
+ * the settings as a file in memory, and is told when they come. */
 #pragma once
 
 #include "base/err.h"
 
 #include <stdbool.h>
+#include <systemd/sd-event.h>
 
 enum reopen {
-	REOPEN_LOG,
-	REOPEN_SETTINGS,
+	REOPEN_LOG = 1,  /* the log, open for writing */
+	REOPEN_SETTINGS, /* a memory file with what the settings file holds */
+	REOPEN_DONE,     /* nothing more comes; an error: the process has ended */
 };
 
 struct reopener_config {
@@ -22,9 +25,14 @@ struct reopener_config {
 
 struct reopener;
 
+/* Called from the loop: FD is the callee's, or a negative errno. The last call has REOPEN_DONE and 0. */
+typedef void (*reopener_fn)(enum reopen what, int fd, void *user);
+
 /* Must be called before there are threads. *RET is NULL if there is nothing to open. */
 int reopener_start(const struct reopener_config *c, struct reopener **ret,
 		   struct err *e) MUST_CHECK;
-/* A new descriptor, or a negative errno; -ENOENT if there is no such file. */
-int reopener_open(struct reopener *r, enum reopen what) MUST_CHECK;
-struct reopener *reopener_free(struct reopener *r); /* NULL is fine */
+/* Asks for both files and returns at once. FN hears of those that the process was started with. While an
+ * earlier question has no answer, any number of further ones are one, which is asked after it (1 is returned for the first):
+ * it sees what the files are after the last of them. -EPIPE: the process has ended. */
+int reopener_ask(struct reopener *r, sd_event *loop, reopener_fn fn, void *user) MUST_CHECK;
+struct reopener *reopener_free(struct reopener *r); /* NULL is fine; FN is not called any more */

@@ -15,12 +15,21 @@
 #define NORETURN     __attribute__((noreturn))
 #define UNUSED       __attribute__((unused))
 #define NONNULL      __attribute__((nonnull))
-#define _cleanup_(f) __attribute__((cleanup(f)))
+/* A variable whose only purpose is its end is not unused, though clang says so. */
+#define _cleanup_(f) __attribute__((cleanup(f), unused))
 /* The object of TYPE that PTR is the MEMBER of. */
 #define CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 #define ARRAY_SIZE(a)                   (sizeof(a) / sizeof((a)[0]))
-#define MIN(a, b)                       ((a) < (b) ? (a) : (b))
-#define MAX(a, b)                       ((a) > (b) ? (a) : (b))
+/* Each argument is evaluated once. Not for constants of the compiler. The counter gives nested ones names of their own. */
+#define MIN(a, b)                    PICK_NAMED_(a, <, b, __COUNTER__)
+#define MAX(a, b)                    PICK_NAMED_(a, >, b, __COUNTER__)
+#define PICK_NAMED_(a, better, b, n) PICK_(a, better, b, n)
+#define PICK_(a, better, b, n)                                                                     \
+	({                                                                                         \
+		__auto_type a_##n = (a);                                                           \
+		__auto_type b_##n = (b);                                                           \
+		a_##n better b_##n ? a_##n : b_##n;                                                \
+	})
 
 /* Returns the value and leaves the empty value in the variable, so that its cleanup does nothing. */
 #define TAKE_PTR(p)                                                                                \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/base64.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #define BAD 0xFF
@@ -103,17 +104,23 @@ int base64_decode_end(const struct base64_decoder *d)
 }
 
 /* Two characters for each 12 bits: half as many look-ups, 8 KiB that stay in the cache. */
+static char pair_table[4096][2];
+
+static void fill_pairs(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(pair_table); i++) {
+		pair_table[i][0] = alphabet[i >> 6];
+		pair_table[i][1] = alphabet[i & 63];
+	}
+}
+
+/* Threads encode, too. */
 static const char (*pairs(void))[2]
 {
-	static char table[4096][2];
-	static bool ready;
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	for (size_t i = 0; !ready && i < ARRAY_SIZE(table); i++) {
-		table[i][0] = alphabet[i >> 6];
-		table[i][1] = alphabet[i & 63];
-	}
-	ready = true;
-	return table;
+	(void)pthread_once(&once, fill_pairs);
+	return pair_table;
 }
 
 void base64_encode(const uint8_t *data, size_t len, char *ret)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/err.h"
 
+#include "base/promise.h"
+
 #include <stdarg.h>
 #include <string.h>
 
@@ -96,6 +98,12 @@ int err_wrap(struct err *e, const char *fmt, ...)
 
 void assert_failed(const char *expr, const char *file, int line)
 {
-	(void)fprintf(stderr, "caisson: broken promise: %s (%s:%d)\n", expr, file, line);
+	(void)promise_broken(expr, file, line);
 	abort();
+}
+
+bool promise_broken(const char *expr, const char *file, int line)
+{
+	(void)fprintf(stderr, "caisson: broken promise: %s (%s:%d)\n", expr, file, line);
+	return false;
 }

@@ -150,6 +150,19 @@ ssize_t fd_send(int sock, const void *data, size_t len, const int *fds, size_t n
 
 ssize_t fd_recv(int sock, void *ret, size_t len, int fds[FDIO_PASS_MAX], size_t *ret_n, int flags)
 {
+	size_t n = 0;
+	const ssize_t got = fd_recv_all(sock, ret, len, fds, &n, flags);
+
+	if (got < 0)
+		fd_close_many(fds, n);
+	else
+		*ret_n = n;
+	return got;
+}
+
+ssize_t fd_recv_all(int sock, void *ret, size_t len, int fds[FDIO_PASS_MAX], size_t *ret_n,
+		    int flags)
+{
 	union control control = {0};
 	struct iovec piece = {.iov_base = ret, .iov_len = len};
 	struct msghdr msg = {.msg_iov = &piece,
@@ -159,6 +172,7 @@ ssize_t fd_recv(int sock, void *ret, size_t len, int fds[FDIO_PASS_MAX], size_t 
 	size_t count = 0;
 	ssize_t got;
 
+	*ret_n = 0;
 	do
 		got = recvmsg(sock, &msg, flags | MSG_CMSG_CLOEXEC);
 	while (got < 0 && errno == EINTR);
@@ -171,12 +185,8 @@ ssize_t fd_recv(int sock, void *ret, size_t len, int fds[FDIO_PASS_MAX], size_t 
 		for (size_t i = 0; i < here && count < FDIO_PASS_MAX; i++)
 			memcpy(&fds[count++], CMSG_DATA(c) + i * sizeof(int), sizeof(int));
 	}
-	if (msg.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) {
-		fd_close_many(fds, count);
-		return -EPROTO;
-	}
 	*ret_n = count;
-	return got;
+	return msg.msg_flags & (MSG_CTRUNC | MSG_TRUNC) ? -EPROTO : got;
 }
 
 /* Whether FD is in file system DEV. */
@@ -308,4 +318,17 @@ void fd_raise_limit(void)
 		return;
 	r.rlim_cur = r.rlim_max;
 	(void)setrlimit(RLIMIT_NOFILE, &r);
+}
+
+bool fd_folder_allocates(const char *path)
+{
+	const off_t size = 1 << 16;
+	_cleanup_fd_ int fd = open(path, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return true;
+	if (fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, size) < 0)
+		return errno != EOPNOTSUPP;
+	return fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, size) == 0 ||
+	       errno != EOPNOTSUPP;
 }

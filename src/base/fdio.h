@@ -33,6 +33,10 @@ ssize_t fd_send(int sock, const void *data, size_t len, const int *fds, size_t n
  * Returns the length (0 = the peer has closed). */
 ssize_t fd_recv(int sock, void *ret, size_t len, int fds[FDIO_PASS_MAX], size_t *ret_n,
 		int flags) MUST_CHECK;
+/* The same, and also what came with a message that is refused is the caller's: closing it may have to wait. *RET_N is
+ * always set. */
+ssize_t fd_recv_all(int sock, void *ret, size_t len, int fds[FDIO_PASS_MAX], size_t *ret_n,
+		    int flags);
 void fd_close_many(int *fds, size_t n);
 /* Closes every descriptor from FIRST on; for use between fork and exec. Linux >= 5.9. */
 int fd_close_from(unsigned first) MUST_CHECK;
@@ -49,3 +53,6 @@ int fd_sealed_memfd(const char *name, const void *data, size_t len) MUST_CHECK;
 /* Lets this process have as many descriptors as its hard limit permits. The usual soft limit of 1,024 exists
  * for select(2), which nothing here uses. */
 void fd_raise_limit(void);
+/* Whether the file system of the folder PATH can allocate blocks of a file before they are written, and make holes. True
+ * if that cannot be tried. */
+bool fd_folder_allocates(const char *path);

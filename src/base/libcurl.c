@@ -36,3 +36,15 @@ int libcurl_load(struct err *e)
 	loaded = r == 0;
 	return r;
 }
+
+CURLcode libcurl_only_http(CURL *handle)
+{
+	/* CURLOPT_PROTOCOLS, whose name is deprecated: all that libcurl has before 7.85. */
+	const CURLoption numbered = (CURLoption)(CURLOPTTYPE_LONG + 181);
+	const CURLoption named = (CURLoption)(CURLOPTTYPE_STRINGPOINT + 318);
+	CURLcode r = curl_easy_setopt(handle, named, "http,https");
+
+	return r == CURLE_UNKNOWN_OPTION
+		   ? curl_easy_setopt(handle, numbered, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS))
+		   : r;
+}

@@ -51,6 +51,9 @@ extern struct libcurl libcurl;
  * before the process gives up the right to open files. Negative errno and E if it is not installed. */
 int libcurl_load(struct err *e);
 
+/* HANDLE speaks HTTP and HTTPS and nothing else, with old libraries, too. CURLE_OK, or what libcurl refused with. */
+CURLcode libcurl_only_http(CURL *handle);
+
 #define curl_easy_cleanup        libcurl.curl_easy_cleanup
 #define curl_easy_getinfo        libcurl.curl_easy_getinfo
 #define curl_easy_init           libcurl.curl_easy_init

@@ -16,7 +16,8 @@ struct suggest suggest_for(const char *word)
 	size_t len = strlen(word);
 
 	/* One wrong letter in three, and at most three: otherwise any short name would be near. */
-	return (struct suggest){.word = word, .edits = (unsigned)MIN(MAX(len / 3, 1), 3) + 1};
+	return (struct suggest){.word = word,
+				.edits = (unsigned)MIN(MAX(len / 3, (size_t)1), (size_t)3) + 1};
 }
 
 static bool same(char a, char b)

@@ -38,13 +38,45 @@ static size_t utf8_sequence(const uint8_t *p, size_t len, size_t *bad)
 	return need + 1;
 }
 
+/* Length of the sequence at P, which has four bytes at least, if it is valid and of two bytes or more. 0: utf8_sequence(), which
+ * takes three times as long, has to look. */
+static size_t plain_sequence(const uint8_t *p)
+{
+	if ((p[1] & 0xC0) != 0x80)
+		return 0;
+	if (p[0] >= 0xC2 && p[0] <= 0xDF)
+		return 2;
+	if ((p[2] & 0xC0) != 0x80)
+		return 0;
+	if ((p[0] > 0xE0 && p[0] <= 0xEF && p[0] != 0xED) || (p[0] == 0xE0 && p[1] >= 0xA0) ||
+	    (p[0] == 0xED && p[1] < 0xA0))
+		return 3;
+	if ((p[3] & 0xC0) == 0x80 &&
+	    ((p[0] > 0xF0 && p[0] < 0xF4) || (p[0] == 0xF0 && p[1] >= 0x90)))
+		return 4;
+	return 0;
+}
+
 bool text_is_utf8(const void *data, size_t len)
 {
 	const uint8_t *p = data;
 	size_t bad;
 
 	for (size_t i = 0; i < len;) {
-		size_t n = utf8_sequence(p + i, len - i, &bad);
+		uint64_t eight;
+
+		if (len - i >= sizeof(eight)) {
+			memcpy(&eight, p + i, sizeof(eight));
+			eight = htole64(eight) & UINT64_C(0x8080808080808080);
+			const size_t ascii =
+			    eight ? (size_t)__builtin_ctzll(eight) / 8 : sizeof(eight);
+			i += ascii;
+			if (ascii == sizeof(eight))
+				continue;
+		}
+		size_t n = len - i >= 4 ? plain_sequence(p + i) : 0;
+		if (n == 0)
+			n = utf8_sequence(p + i, len - i, &bad);
 		if (n == 0)
 			return false;
 		i += n;
@@ -88,6 +120,19 @@ size_t text_utf8_cut(const char *s, size_t len, size_t max)
 	return ((uint8_t)s[cut] & 0xC0) == 0x80 ? max : cut;
 }
 
+size_t text_utf8_open(const char *data, size_t len)
+{
+	for (size_t back = 1; back <= MIN(len, (size_t)TEXT_UTF8_OPEN_MAX); back++) {
+		uint8_t b = (uint8_t)data[len - back];
+
+		if ((b & 0xc0) == 0x80)
+			continue;
+		size_t need = b >= 0xf0 ? 4 : b >= 0xe0 ? 3 : b >= 0xc0 ? 2 : 1;
+		return need > back ? back : 0;
+	}
+	return 0;
+}
+
 void text_hex(const uint8_t *data, size_t len, char *ret)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -114,18 +159,30 @@ static bool is_unreserved(char c)
 	       c == '-' || c == '.' || c == '_' || c == '~';
 }
 
+#define PERCENT_STEP 240u /* bytes are added in steps */
+
 int text_add_percent(struct buf *b, const char *s, size_t len, bool keep_slash)
 {
-	for (size_t i = 0; i < len; i++) {
-		int r;
-		if (is_unreserved(s[i]) || (keep_slash && s[i] == '/') || !wall_stands(WALL_ESCAPE))
-			r = buf_add_char(b, s[i]);
-		else
-			r = buf_printf(b, "%%%02X", (unsigned)(uint8_t)s[i]);
-		if (r < 0)
-			return r;
+	static const char digits[] = "0123456789ABCDEF";
+	const bool escapes = wall_stands(WALL_ESCAPE);
+	char out[PERCENT_STEP + 3];
+	size_t n = 0;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < len; i++) {
+		if (is_unreserved(s[i]) || (keep_slash && s[i] == '/') || !escapes) {
+			out[n++] = s[i];
+		} else {
+			out[n++] = '%';
+			out[n++] = digits[(uint8_t)s[i] >> 4];
+			out[n++] = digits[(uint8_t)s[i] & 15];
+		}
+		if (n >= PERCENT_STEP) {
+			r = buf_add(b, out, n);
+			n = 0;
+		}
 	}
-	return 0;
+	return r < 0 ? r : buf_add(b, out, n);
 }
 
 int text_percent_decode(const char *s, size_t len, char *ret, size_t *ret_len)

@@ -29,6 +29,9 @@ bool text_is_utf8(const void *data, size_t len);
 int text_add_utf8_lossy(struct buf *b, const void *data, size_t len) MUST_CHECK;
 /* Longest prefix of at most MAX bytes that does not cut a UTF-8 sequence. */
 size_t text_utf8_cut(const char *s, size_t len, size_t max);
+#define TEXT_UTF8_OPEN_MAX 3u
+/* How many bytes at the end of DATA begin an incomplete UTF-8 sequence. */
+size_t text_utf8_open(const char *data, size_t len);
 
 void text_hex(const uint8_t *data, size_t len, char *ret); /* writes 2*len+1 bytes */
 /* The value of a hexadecimal digit of either case, or -1. */

@@ -4,6 +4,7 @@
 #include "base/fdio.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/rand.h"
 #include "transport/transport.h"
 
@@ -83,6 +84,7 @@ static int on_client(sd_event_source *source, int fd, uint32_t events, void *use
 	struct client *c = userdata;
 	char byte;
 
+	loop_work("bridge", "client");
 	if ((events & (EPOLLHUP | EPOLLERR)) || recv(fd, &byte, 1, MSG_DONTWAIT) > 0) {
 		drop_client(c);
 		return 0;
@@ -298,7 +300,7 @@ static int on_pause_over(sd_event_source *source UNUSED, uint64_t usec UNUSED, v
 
 /* A connection that cannot be accepted stays in the backlog, and epoll would report it again at once,
  * without end. So accepting pauses. */
-static void take_a_breath(struct bridge_server *b)
+static void pause_accepting(struct bridge_server *b)
 {
 	(void)sd_event_source_set_enabled(b->accept, SD_EVENT_OFF);
 	(void)sd_event_source_set_time_relative(b->pause, PAUSE_NS / NS_PER_US);
@@ -318,7 +320,7 @@ static int on_accept(sd_event_source *source UNUSED, int fd, uint32_t events UNU
 		else if (errno == EAGAIN)
 			break;
 		else if (errno != EINTR && errno != ECONNABORTED) {
-			take_a_breath(b);
+			pause_accepting(b);
 			break;
 		}
 	}

@@ -27,12 +27,97 @@
 
 #define BACKLOG     128
 #define LOCK_SUFFIX ".lock"
+#define LINKS_MAX   40
 
 /* ---- the folder ---- */
 
-/* Opens the folder of the socket and checks that no other user can replace files in it. Makes it only
- * if it is the default folder. */
-static int open_folder(struct bridge_socket *s, bool make, struct err *e)
+/* Whether nobody but root and UID can put something else in the place of what is in the folder ST. */
+static bool is_safe_folder(const struct stat *st, uid_t uid)
+{
+	const bool group = (st->st_mode & S_IWGRP) && st->st_gid != 0 && st->st_gid != getegid();
+
+	return (st->st_uid == uid || st->st_uid == 0) &&
+	       ((st->st_mode & S_ISVTX) || (!group && !(st->st_mode & S_IWOTH)));
+}
+
+/* Puts what the link FD says before REST. */
+static int follow(int fd, char *rest, size_t size)
+{
+	char target[PATH_MAX];
+	const ssize_t n = readlinkat(fd, "", target, sizeof(target) - 1);
+
+	if (n < 0)
+		return -errno;
+	const size_t len = strlen(rest);
+	if ((size_t)n + 1 + len >= size)
+		return -ENAMETOOLONG;
+	memmove(rest + n + 1, rest, len + 1);
+	memcpy(rest, target, (size_t)n);
+	rest[n] = '/';
+	return 0;
+}
+
+/* Opens PATH, an absolute one, part by part. Each folder on the way, and each symbolic link, must be such that no other
+ * user can lead us elsewhere: who owns one of them could let root make files where it does not want any. */
+static int open_safely(const char *path, uid_t uid)
+{
+	char rest[2 * PATH_MAX];
+	int links = 0;
+	struct stat st;
+	_cleanup_fd_ int dir = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (text_copy(rest, sizeof(rest), path) < 0)
+		return -ENAMETOOLONG;
+	while (dir >= 0 && rest[strspn(rest, "/")]) {
+		char part[PATH_MAX];
+		const char *from = rest + strspn(rest, "/");
+		const size_t n = strcspn(from, "/");
+		if (n >= sizeof(part))
+			return -ENAMETOOLONG;
+		memcpy(part, from, n);
+		part[n] = '\0';
+		memmove(rest, from + n, strlen(from + n) + 1);
+		_cleanup_fd_ int fd = openat(dir, part, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0 || fstat(dir, &st) < 0)
+			return -errno;
+		if (!is_safe_folder(&st, uid))
+			return -EPERM;
+		if (fstat(fd, &st) < 0)
+			return -errno;
+		if (st.st_uid != uid && st.st_uid != 0)
+			return -EPERM;
+		if (!S_ISLNK(st.st_mode)) {
+			(void)fd_close(dir);
+			dir = TAKE_FD(fd);
+			continue;
+		}
+		const int r = ++links > LINKS_MAX ? -ELOOP : follow(fd, rest, sizeof(rest));
+		if (r < 0)
+			return r;
+		if (rest[0] == '/') {
+			(void)fd_close(dir);
+			dir = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		}
+	}
+	return dir < 0 ? -errno : TAKE_FD(dir);
+}
+
+/* Makes FOLDER, of a default socket. Its parent is a runtime folder, which is there, or the state folder. The front may write in
+ * it, so it is not the state folder itself. */
+static int make_folder(const char *folder, const struct app *a, struct err *e)
+{
+	const size_t n = strlen(a->state_dir);
+	const bool in_state = strncmp(folder, a->state_dir, n) == 0 && streq(folder + n, "/run");
+	int r = in_state ? fd_make_dirs(a->state_dir, 0755) : 0;
+
+	if (r == 0 && mkdir(folder, 0700) < 0 && errno != EEXIST)
+		r = -errno;
+	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "'%s'", folder) : 0;
+}
+
+/* Opens the folder of the socket and checks that no other user can replace files in it, nor the folder itself. Makes
+ * it only if it is the default folder. */
+static int open_folder(struct bridge_socket *s, const struct app *make, struct err *e)
 {
 	char copy[PATH_MAX];
 	struct stat st;
@@ -40,12 +125,20 @@ static int open_folder(struct bridge_socket *s, bool make, struct err *e)
 	if (text_copy(copy, sizeof(copy), s->path) < 0)
 		return -ENAMETOOLONG;
 	const char *folder = dirname(copy);
-	if (make && mkdir(folder, 0700) < 0 && errno != EEXIST)
-		return err_set(e, ERR_SYSTEM, errno, "'%s'", folder);
-	s->dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	const int made = make ? make_folder(folder, make, e) : 0;
+	if (made < 0)
+		return made;
+	s->dir = open_safely(folder, s->uid);
+	if (s->dir == -EPERM)
+		return err_set(e, ERR_SYSTEM, EPERM,
+			       "'%s' must be a folder that nobody else can write to, and so must "
+			       "be all folders and "
+			       "links that lead to it",
+			       folder);
 	if (s->dir < 0 || fstat(s->dir, &st) < 0)
-		return err_set(e, ERR_SYSTEM, errno, "'%s'", folder);
-	if ((st.st_uid != s->uid && st.st_uid != 0) || (st.st_mode & 022) != 0)
+		return err_set(e, ERR_SYSTEM, s->dir < 0 ? -s->dir : errno, "'%s'", folder);
+	if (!S_ISDIR(st.st_mode) || (st.st_uid != s->uid && st.st_uid != 0) ||
+	    (st.st_mode & 022) != 0)
 		return err_set(e, ERR_SYSTEM, EPERM,
 			       "'%s' must be a folder that nobody else can write to", folder);
 	return 0;
@@ -93,7 +186,10 @@ static int bind_and_listen(struct bridge_socket *s, struct err *e)
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
 	struct stat st;
 
-	if (text_copy(addr.sun_path, sizeof(addr.sun_path), s->path) < 0)
+	/* In the folder that was checked, whatever its path means by now. Clients use the path. */
+	char path[PATH_MAX];
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", s->dir, s->name);
+	if (text_copy(addr.sun_path, sizeof(addr.sun_path), path) < 0)
 		return err_set(e, ERR_SYSTEM, ENAMETOOLONG, "'%s'", s->path);
 	int r = remove_dead(s, &addr, e);
 	if (r < 0)
@@ -179,7 +275,8 @@ static int start_keeper(struct bridge_socket *s, struct err *e)
 
 /* ---- both ---- */
 
-static int open_all(struct bridge_socket *s, bool make, struct err *e)
+/* MAKE: the folder is made if it is missing; NULL: it is not. */
+static int open_all(struct bridge_socket *s, const struct app *make, struct err *e)
 {
 	int r = open_folder(s, make, e);
 
@@ -203,7 +300,7 @@ int bridge_socket_open(struct bridge_socket *s, const struct app *a, char *why, 
 	if (text_copy(s->name, sizeof(s->name) - sizeof(LOCK_SUFFIX), basename(copy)) < 0)
 		return err_set(e, ERR_SETTING_INVALID, ENAMETOOLONG, "SANDBOX_SOCKET");
 	s->uid = geteuid();
-	r = open_all(s, !a->settings.socket[0], &said);
+	r = open_all(s, a->settings.socket[0] ? NULL : a, &said);
 	if (r >= 0)
 		return 0;
 	bridge_socket_close(s);

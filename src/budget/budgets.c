@@ -95,9 +95,15 @@ static bool is_stranger(const char *principal)
 	return text_starts_with(principal, BUDGET_STRANGER);
 }
 
+/* Not one person: nobody else could be shut out, or who it is will be known later. */
+static bool is_everybody(const char *principal)
+{
+	return !*principal || streq(principal, BUDGET_LOCAL);
+}
+
 static bool is_privileged(const struct budgets *b, const char *principal)
 {
-	if (!*principal || streq(principal, BUDGET_LOCAL))
+	if (is_everybody(principal))
 		return true;
 	return !is_stranger(principal) && b->config.is_admin &&
 	       b->config.is_admin(principal, b->config.user);
@@ -140,21 +146,29 @@ static int refuse(struct budgets *b, const struct budget_account *a, enum budget
 	return -EDQUOT;
 }
 
-/* May A have N more? Numbers of clients never come near 2^62, so the sums cannot overflow. */
-static int check(struct budgets *b, const struct budget_account *a, enum budget_kind kind,
-		 uint64_t n, struct err *e)
+/* May PRINCIPAL, who has USED, have N more? Numbers of clients never come near 2^62, so the sums cannot overflow. */
+static bool fits(const struct budgets *b, const char *principal, uint64_t used,
+		 enum budget_kind kind, uint64_t n)
 {
 	uint64_t total = b->bounds[kind].total, reserve = reserve_of(total);
-	uint64_t all = b->used[kind] + n, own = a->used[kind] + n;
+	uint64_t all = b->used[kind] + n, own = used + n;
 	uint64_t shared = total - reserve - total / PARTS;
 	bool fair = all <= shared && own <= (shared + 1) / 2;
 	bool small = all <= total - reserve && own <= MAX(total / SMALL_SHARE, UINT64_C(1));
 
-	if (own <= own_bound(b, a->principal, kind) && (fair || small))
+	if (own <= own_bound(b, principal, kind) && (fair || small))
+		return true;
+	/* One administrator leaves the reserve to the others, and its part to those who have little. */
+	return all <= total && (own <= shared || total < PARTS || is_everybody(principal)) &&
+	       is_privileged(b, principal);
+}
+
+static int check(struct budgets *b, const struct budget_account *a, enum budget_kind kind,
+		 uint64_t n, struct err *e)
+{
+	if (fits(b, a->principal, a->used[kind], kind, n))
 		return 0;
-	if (all <= total && is_privileged(b, a->principal))
-		return 0;
-	return refuse(b, a, kind, own > own_bound(b, a->principal, kind), e);
+	return refuse(b, a, kind, a->used[kind] + n > own_bound(b, a->principal, kind), e);
 }
 
 static void add(struct budget_account *a, enum budget_kind kind, uint64_t n)
@@ -241,6 +255,11 @@ bool budget_is_full(const struct budgets *b, const char *principal, enum budget_
 	const struct budget_account *a = b ? account_find(b, principal) : NULL;
 
 	return a && !is_privileged(b, principal) && a->used[kind] >= own_bound(b, principal, kind);
+}
+
+bool budget_fits(const struct budgets *b, const char *principal, enum budget_kind kind, uint64_t n)
+{
+	return !b || fits(b, principal, budget_used_by(b, principal, kind), kind, n);
 }
 
 /* ---- life ---- */
@@ -346,7 +365,7 @@ uint64_t budget_used(const struct budgets *b, enum budget_kind kind)
 
 uint64_t budget_used_by(const struct budgets *b, const char *principal, enum budget_kind kind)
 {
-	const struct budget_account *a = account_find(b, principal);
+	const struct budget_account *a = b ? account_find(b, principal) : NULL;
 
 	return a ? a->used[kind] : 0;
 }

@@ -8,8 +8,9 @@
  *     shut out those who come later.
  *   - An eighth is the reserve: for administrators alone.
  * Of a total below 8 the reserve is one, of a total of 1 nothing; there is no part for users who have little.
- * Administrators are bound by the total alone, and so is the local user "", who is everybody on a server
- * without authentication, and BUDGET_LOCAL.
+ * An administrator gets at most three quarters of the total, whatever `each` is, and of a total below 8 all
+ * of it. The local user "", who is everybody on a server without authentication, and BUDGET_LOCAL are bound
+ * by the total alone.
  *
  * Who a client is: a user is named by the id that owns its sandboxes, a client that is not identified
  * yet by BUDGET_STRANGER and its network.
@@ -76,6 +77,8 @@ void budget_note(struct budgets *b, const char *principal, enum budget_kind kind
 		 struct budget_share *share);
 /* Gives everything back. SHARE is empty then. */
 void budget_give(struct budget_share *share);
+/* Would budget_take() give PRINCIPAL N more? Nobody is counted as refused. B NULL: yes. */
+bool budget_fits(const struct budgets *b, const char *principal, enum budget_kind kind, uint64_t n);
 /* Has PRINCIPAL as much as it may have, or more? */
 bool budget_is_full(const struct budgets *b, const char *principal, enum budget_kind kind);
 

@@ -22,12 +22,16 @@ B(SUBSCRIPTIONS, "subscriptions", "resources", 1024, 4096, 0,
 B(MESSAGE_MEMORY, "message_memory", "bytes", 12 * MIB, 40 * MIB, MIB,
   "memory of requests that have not arrived completely, and of messages at work")
 B(MESSAGE_FILES, "message_files", "bytes", 256 * MIB, 512 * MIB, 0,
-  "long strings of messages that have not arrived completely or are at work; they are kept in files")
-B(ANSWER_MEMORY, "answer_memory", "bytes", 16 * MIB, 48 * MIB, MIB,
-  "memory of answers that clients have not read; a user over the bound gets no further request through")
+  "long strings of messages that have not arrived completely or are at work, and results of edits; they are kept in "
+  "files in memory")
+B(ANSWER_MEMORY, "answer_memory", "bytes", 16 * MIB, 48 * MIB, 4 * MIB,
+  "answers that clients have not read, here and in the buffers of the kernel, and room for those that are being made; "
+  "a user over the bound gets no further request through")
 B(KEPT_BYTES, "kept_bytes", "bytes", 8 * MIB, 32 * MIB, 0,
   "answers that are kept for later: events of MCP streams, output of runs over REST, answers with an "
   "Idempotency-Key; over the bound they are not kept")
+B(SECRET_MEMORY, "secret_memory", "bytes", 8 * MIB, 24 * MIB, 0,
+  "memory of what finds the secrets of sandboxes; over the bound the history of a run is kept without code and output")
 B(TASKS, "tasks", "tasks", 128, 1024, 0,
   "background tasks of MCP; at the bound the oldest task of the user that has ended makes room")
 B(TASK_RESULTS, "task_results", "bytes", 12 * MIB, 32 * MIB, 0,
@@ -35,6 +39,7 @@ B(TASK_RESULTS, "task_results", "bytes", 12 * MIB, 32 * MIB, 0,
 B(SANDBOXES, "sandboxes", "sandboxes", 100000, 0, 0,
   "sandboxes that are not stored; the total is SANDBOX_MAX_SESSIONS")
 B(QUEUED_RUNS, "queued_runs", "runs", 64, 1024, 0, "runs that wait for a busy sandbox")
+B(RUN_INPUT, "run_input", "bytes", 32 * MIB, 96 * MIB, 0, "text for standard input, of runs that wait or are at work")
 B(FOLLOWERS, "followers", "streams", 64, 1024, 0, "clients that follow a run (GET …/events)")
 B(INSTALLATIONS, "installations", "jobs", 32, 512, 0,
   "installations, removals and lists of packages that wait or work")
@@ -44,6 +49,9 @@ B(IDEMPOTENCY_KEYS, "idempotency_keys", "keys", 128, 2048, 0,
 B(UPLOAD_LINKS, "upload_links", "links", 32, 1024, 0,
   "links by which people upload files; at the bound the user's oldest ends, and if there are too many in all, the "
   "oldest of whoever has the most")
+B(UPLOAD_MEMORY, "upload_memory", "bytes", 8 * MIB, 32 * MIB, 0,
+  "bytes of uploads that wait until a thread has written them; over the bound the next bytes of the user are not read "
+  "from the network until there is room")
 B(KEYS, "keys", "keys", 256, 1048576, 0, "API keys that have not expired")
 
 #undef MIB

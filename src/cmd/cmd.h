@@ -16,6 +16,8 @@ int cmd_stdio(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
+int cmd_backup(int argc, char **argv);
+int cmd_restore(int argc, char **argv);
 int cmd_image(int argc, char **argv);
 int cmd_key(int argc, char **argv);
 int cmd_user(int argc, char **argv);
@@ -25,8 +27,9 @@ int cmd_completion(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 
-/* image.c: the folder of the image definitions: SANDBOX_IMAGE_DEFS, else what was installed; of a program that is
- * not installed that of its source tree. */
+/* image.c: the folder of the image definitions: SANDBOX_IMAGE_DEFS, else share/caisson/images beside the program or
+ * beside the folder that it is in, if that belongs to root or to the program's owner, so that both can be moved
+ * together; else where `make install` puts it. Valid until the next call. */
 const char *cmd_image_defs(void);
 
 /* The usage line of each command of a verb, for the table of verbs. NULL after the last one. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* caisson image build|list|import|export|rm */
+/* caisson image build|list|pull|import|export|rm */
 #include "app/pip_config.h"
 #include "app/read_settings.h"
 #include "cmd/cmd.h"
@@ -7,20 +7,24 @@
 
 #include "base/fdio.h"
 #include "base/jsonio.h"
+#include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "config/paths.h"
 #include "image/image.h"
+#include "image/ref.h"
 
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define VERB         "image"
 #define OPERANDS_MAX 2
+#define DEFS_BESIDE  "share/caisson/images"
 #define DIGEST       "sha256:"
 
 struct image_args {
@@ -35,6 +39,7 @@ struct image_args {
 	const char *index;   /* build: words, packages of the package index */
 	const char *debian;  /* build: words, Debian packages */
 	const char *preload; /* build: words, modules to import ahead of need */
+	const char *name;    /* pull: of the image; NULL = the last part of the reference's name */
 	struct image_import_options import;
 	struct image_export_options export;
 	bool json;
@@ -54,6 +59,7 @@ struct subverb {
 
 static int do_build(struct image_args *a, struct err *e);
 static int do_list(struct image_args *a, struct err *e);
+static int do_pull(struct image_args *a, struct err *e);
 static int do_import(struct image_args *a, struct err *e);
 static int do_export(struct image_args *a, struct err *e);
 static int do_remove(struct image_args *a, struct err *e);
@@ -64,6 +70,7 @@ static const struct subverb subverbs[] = {
      "[--mirror URL] [--if-missing|--if-changed]   (NAME: science)",
      true},
     {"list", 0, 1, do_list, "list [NAME] [--packages] [--json]"},
+    {"pull", 1, 1, do_pull, "pull [HOST/]NAME[:TAG|@DIGEST] [--name NAME] [--plain-http]", true},
     {"import", 2, 2, do_import,
      "import NAME FILE.tar[.gz|.zst|.xz]|FOLDER|docker://[HOST/]IMAGE|docker-daemon:IMAGE "
      "[--tag TAG] [--plain-http]",
@@ -95,8 +102,20 @@ static int find_state_dir(const struct settings *s, bool make, char ret[PATH_MAX
 	return err_set(e, ERR_SYSTEM, errno, "cannot open %s", path);
 }
 
+/* Whether the definitions in FOLDER belong to root or to the owner of the program: what they say runs as the
+ * user who builds the image. */
+static bool defs_are_trusted(const char *folder)
+{
+	struct stat defs, program;
+
+	return stat(folder, &defs) == 0 && S_ISDIR(defs.st_mode) &&
+	       (defs.st_uid == 0 ||
+		(stat("/proc/self/exe", &program) == 0 && defs.st_uid == program.st_uid));
+}
+
 const char *cmd_image_defs(void)
 {
+	static char found[PATH_MAX];
 	const char *given = getenv("SANDBOX_IMAGE_DEFS");
 	char self[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -104,10 +123,19 @@ const char *cmd_image_defs(void)
 	if (given && given[0])
 		return given;
 	self[n > 0 ? n : 0] = '\0';
-	bool installed = text_starts_with(self, IMAGE_DEFS_PREFIX "/");
+	/* Beside the program, then beside its folder: PREFIX/bin/caisson has PREFIX/share. */
+	for (int up = 0; up < 2; up++) {
+		char *slash = strrchr(self, '/');
 
-	return installed || access(IMAGE_DEFS_SOURCE, R_OK) < 0 ? IMAGE_DEFS_INSTALLED
-								: IMAGE_DEFS_SOURCE;
+		if (!slash)
+			break;
+		*slash = '\0';
+		if ((size_t)snprintf(found, sizeof(found), "%s/%s", self, DEFS_BESIDE) <
+			sizeof(found) &&
+		    defs_are_trusted(found))
+			return found;
+	}
+	return IMAGE_DEFS_INSTALLED;
 }
 
 /* Returns a descriptor that becomes readable on Ctrl-C and similar signals, so that a build can clean
@@ -225,19 +253,68 @@ static int do_build(struct image_args *a, struct err *e)
 	return r;
 }
 
-static int do_import(struct image_args *a, struct err *e)
+static int import(struct image_args *a, const char *name, const char *source, struct err *e)
 {
 	_cleanup_(image_manifest_done) struct image_manifest m = {0};
 	_cleanup_fd_ int cancel = watch_signals();
 	struct progress_line line;
 	const struct image_watch w = watch_for(&line, cancel);
 	a->import.ca_file = getenv("SSL_CERT_FILE");
-	int r = image_import(&a->store, a->operands[0], a->operands[1], &a->import, &w, &m, e);
+	int r = image_import(&a->store, name, source, &a->import, &w, &m, e);
 
 	progress_line_end(&line, r >= 0);
 	if (r >= 0)
 		print_ready(&m, line.began);
 	return r;
+}
+
+static int do_import(struct image_args *a, struct err *e)
+{
+	return import(a, a->operands[0], a->operands[1], e);
+}
+
+/* A name that nobody chose replaces an image of the same repository and no other. */
+static int check_name(struct image_args *a, const char *name, const struct image_ref *ref,
+		      struct err *e)
+{
+	_cleanup_(image_manifest_done) struct image_manifest m = {0};
+	struct image_ref old = {0};
+	struct err ignored = ERR_INIT;
+
+	if (image_manifest_load(&a->store, name, &m, &ignored) < 0)
+		return 0;
+	if (image_ref_parse(image_manifest_str(&m, "origin"), &old, &ignored) >= 0 &&
+	    old.kind == REF_REGISTRY && streq(old.host, ref->host) && streq(old.name, ref->name))
+		return 0;
+	return err_set(e, ERR_INVALID_ARGUMENT, EEXIST,
+		       "there is an image '%s' from elsewhere; choose a name with --name ('--name "
+		       "%s' replaces that one)",
+		       name, name);
+}
+
+static int do_pull(struct image_args *a, struct err *e)
+{
+	const char *given = a->operands[0];
+	char source[PATH_MAX];
+	struct image_ref ref;
+
+	if ((size_t)snprintf(source, sizeof(source), "%s%s",
+			     text_starts_with(given, REF_REGISTRY_PREFIX) ? ""
+									  : REF_REGISTRY_PREFIX,
+			     given) >= sizeof(source))
+		return err_set(e, ERR_INVALID_ARGUMENT, ENAMETOOLONG, "the image's name");
+	int r = image_ref_parse(source, &ref, e);
+
+	if (r < 0)
+		return r;
+	const char *slash = strrchr(ref.name, '/');
+	const char *name = a->name ? a->name : slash ? slash + 1 : ref.name;
+
+	if (!parse_is_image_name(name, strlen(name)))
+		return err_set(e, ERR_INVALID_ARGUMENT, 0,
+			       "'%.64s' is no name for an image; choose one with --name", name);
+	r = a->name ? 0 : check_name(a, name, &ref, e);
+	return r < 0 ? r : import(a, name, source, e);
 }
 
 static int do_export(struct image_args *a, struct err *e)
@@ -373,6 +450,8 @@ static int parse_args(struct image_args *a, int argc, char **argv, struct err *e
 			a->index = argv[++i];
 		else if (streq(argv[i], "--debian") && i + 1 < argc)
 			a->debian = argv[++i];
+		else if (streq(argv[i], "--name") && i + 1 < argc)
+			a->name = argv[++i];
 		else if (streq(argv[i], "--preload") && i + 1 < argc)
 			a->preload = argv[++i];
 		else if (argv[i][0] == '-' && argv[i][1])

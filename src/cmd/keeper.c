@@ -5,8 +5,8 @@
 #include "cmd/cmd.h"
 
 #include "base/parse.h"
-#include "engine/docker/docker.h"
-#include "engine/inside/proto.h"
+#include "engine/maker/docker/docker.h"
+#include "engine/protocol/proto.h"
 
 #include <string.h>
 

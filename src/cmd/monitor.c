@@ -5,8 +5,8 @@
 #include "cmd/cmd.h"
 
 #include "base/parse.h"
-#include "engine/inside/proto.h"
-#include "engine/native/native.h"
+#include "engine/maker/native/native.h"
+#include "engine/protocol/proto.h"
 
 #include <string.h>
 

@@ -10,11 +10,15 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define OUTDIR_NAME_SIZE 4096 /* ENGINE_PATH_MAX */
+
 struct request {
-	char name[256]; /* "" = create a temporary file; else the final name of the last one */
+	/* "" = create a temporary file; else the final name of the last one. */
+	char name[OUTDIR_NAME_SIZE];
 };
 
 struct reply {
@@ -48,14 +52,47 @@ static int keep_create(struct keeper *k)
 	return fd;
 }
 
-static int keep_place(struct keeper *k, const char *name)
+static bool is_name(const char *part)
 {
+	return part[0] && !streq(part, ".") && !streq(part, "..");
+}
+
+/* Makes the folders of PATH and returns a descriptor of the last one. *RET_NAME is the last part of PATH.
+ * fd_open_beneath() follows no link, so every part is a folder below k->dir. */
+static int keep_folder(const struct keeper *k, char *path, char **ret_name)
+{
+	int dir = fcntl(k->dir, F_DUPFD_CLOEXEC, 0);
+
+	if (dir < 0)
+		return -errno;
+	for (char *slash; dir >= 0 && (slash = strchr(path, '/')); path = slash + 1) {
+		*slash = '\0';
+		if (!is_name(path) || (mkdirat(dir, path, 0755) < 0 && errno != EEXIST)) {
+			const int r = is_name(path) ? -errno : -EINVAL;
+			(void)close(dir);
+			return r;
+		}
+		const int next = fd_open_beneath(dir, path, O_RDONLY | O_DIRECTORY, 0);
+		(void)close(dir);
+		dir = next;
+	}
+	*ret_name = path;
+	return dir;
+}
+
+static int keep_place(struct keeper *k, char *path)
+{
+	char *name = path;
+
 	if (!k->temporary[0])
 		return -EINVAL;
+	_cleanup_fd_ int dir = keep_folder(k, path, &name);
+	if (dir < 0)
+		return dir;
 	/* rename(2) replaces a symbolic link instead of following it, and refuses a folder. */
-	if (strchr(name, '/') || streq(name, ".") || streq(name, ".."))
+	if (!is_name(name))
 		return -EINVAL;
-	if (renameat(k->dir, k->temporary, k->dir, name) < 0)
+	if (renameat(k->dir, k->temporary, dir, name) < 0)
 		return -errno;
 	k->temporary[0] = '\0';
 	return 0;

@@ -3,7 +3,7 @@
  *
  * Before the front does that, it forks a small process that keeps the user's privileges and holds the
  * folder. The process does two things on request: create a file under a temporary name, and rename it
- * to its final name. Names come from a sandbox: they must be one path component, no link is followed,
+ * to its final name, a path below that folder. Names come from a sandbox: no link is followed,
  * and an existing file is replaced, not written to. */
 #pragma once
 

@@ -8,10 +8,13 @@
 #include "cmd/run_verb.h"
 
 #include "base/fdio.h"
+#include "base/loop.h"
 #include "base/text.h"
+#include "base/workers.h"
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/sendfile.h>
 #include <unistd.h>
@@ -31,6 +34,16 @@ void run_verb_fail(struct run_verb *v, const struct err *e)
 
 static void save_next(struct run_verb *v);
 
+/* A file that goes to the folder of --out. A thread does it: the file is a tenant's, and the folder may be on any disk. */
+struct saving {
+	struct run_verb *v;
+	const char *name; /* one of v->artifacts */
+	int from;
+	uint64_t size;
+	int result;
+	struct err err;
+};
+
 static int copy_file(int from, uint64_t size, int to, struct err *e)
 {
 	off_t at = 0;
@@ -49,12 +62,32 @@ static int copy_file(int from, uint64_t size, int to, struct err *e)
 	return 0;
 }
 
+static void save(void *user)
+{
+	struct saving *s = user;
+	_cleanup_fd_ int from = s->from;
+	_cleanup_fd_ int to = -1;
+	int r = outdir_create(s->v->outdir, &to, &s->err);
+
+	r = r < 0 ? r : copy_file(from, s->size, to, &s->err);
+	s->result = r < 0 ? r : outdir_place(s->v->outdir, s->name, &s->err);
+}
+
+static void on_saved(void *user)
+{
+	struct saving *s = user;
+
+	if (s->result < 0)
+		run_verb_fail(s->v, &s->err);
+	else
+		save_next(s->v);
+	free(s);
+}
+
 static void on_artifact(int fd, const struct engine_file *info, const struct err *e, void *user)
 {
-	_cleanup_fd_ int from = fd;
-	_cleanup_fd_ int to = -1;
 	struct run_verb *v = user;
-	const char *name = v->artifacts[v->next_artifact++].name;
+	const char *name = v->artifacts[v->next_artifact++];
 	struct err error = ERR_INIT;
 
 	if (e && e->code == ERR_NOT_FOUND) {
@@ -65,39 +98,51 @@ static void on_artifact(int fd, const struct engine_file *info, const struct err
 		run_verb_fail(v, e);
 		return;
 	}
-	int r = outdir_create(v->outdir, &to, &error);
-	r = r < 0 ? r : copy_file(from, info->size, to, &error);
-	r = r < 0 ? r : outdir_place(v->outdir, name, &error);
-	if (r < 0)
-		run_verb_fail(v, &error);
-	else
-		save_next(v);
+	struct saving *s = calloc(1, sizeof(*s));
+	if (s)
+		*s = (struct saving){v, name, fd, info->size, 0, ERR_INIT};
+	const int r = s ? workers_run("", save, on_saved, s) : -ENOMEM;
+	if (r == 0)
+		return;
+	free(s);
+	workers_close("", fd);
+	(void)workers_refused(r, &error);
+	run_verb_fail(v, &error);
 }
 
 static void save_next(struct run_verb *v)
 {
 	struct err e = ERR_INIT;
 
-	if (!v->outdir || v->next_artifact == v->n_artifacts)
+	/* No sandbox: the loop has ended, and this was the last file. */
+	if (!v->outdir || !v->sandbox || v->next_artifact == v->n_artifacts)
 		v->saved(v);
-	else if (sandbox_open_file(v->sandbox, v->artifacts[v->next_artifact].name, on_artifact, v,
-				   &e) < 0)
+	else if (sandbox_open_file(v->sandbox, v->artifacts[v->next_artifact], on_artifact, v, &e) <
+		 0)
 		run_verb_fail(v, &e);
+}
+
+static void forget_artifacts(struct run_verb *v)
+{
+	for (size_t i = 0; i < v->n_artifacts; i++)
+		free(v->artifacts[i]);
+	free(TAKE_PTR(v->artifacts));
+	v->n_artifacts = v->next_artifact = 0;
 }
 
 static int keep_artifacts(struct run_verb *v, const struct run_result *result)
 {
-	free(v->artifacts);
-	v->artifacts = NULL;
-	v->n_artifacts = v->next_artifact = 0;
+	forget_artifacts(v);
 	if (!v->outdir || result->n_artifacts == 0)
 		return 0;
 	v->artifacts = calloc(result->n_artifacts, sizeof(*v->artifacts));
-	if (!v->artifacts)
-		return -ENOMEM;
-	memcpy(v->artifacts, result->artifacts, result->n_artifacts * sizeof(*v->artifacts));
-	v->n_artifacts = result->n_artifacts;
-	return 0;
+	for (size_t i = 0; v->artifacts && i < result->n_artifacts; i++) {
+		v->artifacts[i] = strdup(result->artifacts[i].name);
+		if (!v->artifacts[i])
+			return -ENOMEM;
+		v->n_artifacts++;
+	}
+	return v->artifacts ? 0 : -ENOMEM;
 }
 
 /* ---- the run ---- */
@@ -182,7 +227,6 @@ int run_verb_start(struct run_verb *v, const struct buf *code, struct err *e)
 	    .timeout_ns = limited ? 0 : SANDBOX_RUN_NO_TIMEOUT,
 	    .unbounded = true,
 	    .no_artifacts = !v->outdir,
-	    .artifacts_always = true,
 	    .display = !command && (v->args.out ? !streq(figures, "off") : streq(figures, "on")),
 	    .notebook = !command,
 	    .on_output = on_output,
@@ -326,7 +370,7 @@ static int run(struct run_verb *v, struct sandbox_options *options, struct err *
 	if (r < 0)
 		return r;
 	manager_open_new(v->app.manager, "", NULL, NULL, options, on_open, v);
-	r = sd_event_loop(v->app.loop);
+	r = loop_run(v->app.loop);
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the event loop");
 	if (v->err.code != ERR_NONE) {
@@ -357,7 +401,7 @@ static int prepare(struct run_verb *v, int argc, char **argv, struct err *e)
 static void run_verb_done(struct run_verb *v)
 {
 	/* Freeing the manager ends a run that is still there, and its callbacks need V. */
-	(void)sandbox_unref(v->sandbox);
+	v->sandbox = sandbox_unref(v->sandbox);
 	v->saved = v->staged = end_loop;
 	v->prompt = prompt_free(v->prompt);
 	line_editor_end(&v->editor);
@@ -366,7 +410,7 @@ static void run_verb_done(struct run_verb *v)
 	app_done(&v->app);
 	v->outdir = outdir_close(v->outdir);
 	run_inputs_done(&v->inputs);
-	free(v->artifacts);
+	forget_artifacts(v);
 	free(v->argv);
 	free(v->script_place);
 	buf_done(&v->code);

@@ -5,6 +5,7 @@
 
 #include "base/fdio.h"
 #include "base/text.h"
+#include "sandbox/upload.h"
 
 #include <jansson.h>
 #include <stdlib.h>

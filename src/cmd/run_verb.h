@@ -33,7 +33,7 @@ struct run_verb {
 	struct prompt *prompt;     /* NULL: one run */
 	struct sandbox *sandbox;   /* reference */
 	struct run *run;           /* while it runs */
-	struct artifact *artifacts;
+	char **artifacts;          /* owned: paths of files to save */
 	size_t n_artifacts, next_artifact;
 	bool interrupted; /* the current run was told to end */
 	int status;

@@ -3,16 +3,19 @@
  * user over a unix socket, until SIGTERM or SIGINT. SIGHUP opens the log and reads the settings file
  * again. */
 #include "app/app.h"
+#include "app/limits.h"
 #include "app/policy_json.h"
 #include "app/read_settings.h"
 #include "bridge/bridge.h"
 #include "cmd/cmd.h"
 #include "cmd/serve_names.h"
 #include "cmd/server_facts.h"
+#include "doctor/doctor.h"
 #include "web/site.h"
 
 #include "api/api.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "http/static_keys.h"
@@ -115,8 +118,15 @@ static void log_request(struct http_request *req, int status, uint64_t bytes, ui
 	struct serve *s = user;
 
 	api_note_request(s->api, req, status, bytes, ns);
-	LOG_DEBUG("http_request", LOG_S("path", http_request_path(req)), LOG_I("status", status),
-		  LOG_U("bytes", bytes), LOG_U("duration_us", ns / NS_PER_US));
+	if (!req)
+		LOG_OFTEN(LOG_LEVEL_DEBUG, "http_refused", LOG_I("status", status));
+	else if (status >= 400)
+		LOG_OFTEN(LOG_LEVEL_DEBUG, "http_request", LOG_S("path", http_request_path(req)),
+			  LOG_I("status", status), LOG_U("duration_us", ns / NS_PER_US));
+	else
+		LOG_DEBUG("http_request", LOG_S("path", http_request_path(req)),
+			  LOG_I("status", status), LOG_U("bytes", bytes),
+			  LOG_U("duration_us", ns / NS_PER_US));
 }
 
 /* ---- life ---- */
@@ -148,12 +158,12 @@ static bool terminal_is_gone(const struct signalfd_siginfo *si)
 	return false;
 }
 
-static void reload(struct serve *s)
+static void on_reloaded(void *user)
 {
+	struct serve *s = user;
 	struct serve_names names;
 	struct err e = ERR_INIT;
 
-	app_reload(&s->app);
 	if (serve_names_make(&s->app.settings, s->host, &names, &e) < 0) {
 		LOG_ERROR("settings_not_used", LOG_S("error", e.text));
 		return;
@@ -168,7 +178,7 @@ static int on_signal(sd_event_source *source UNUSED, const struct signalfd_sigin
 	struct serve *s = user;
 
 	if (si->ssi_signo == SIGHUP && !terminal_is_gone(si)) {
-		reload(s);
+		app_reload(&s->app, on_reloaded, s);
 		return 0;
 	}
 	if (s->drain)
@@ -277,6 +287,17 @@ static bool registration_is_open(const struct serve *s)
 	return app_is_loopback(s->host) && !needs_key(s) && !set->public_url[0];
 }
 
+static void forget_user(const char *owner, void *user)
+{
+	struct app *a = user;
+	struct serve *s = CONTAINER_OF(a, struct serve, app);
+
+	auth_forget(s->auth, owner); /* first: an initialize that is under way begins no session */
+	transport_http_forget(s->transport, owner);
+	mcp_server_forget(a->mcp, owner);
+	links_forget(a->links, owner);
+}
+
 static int open_api(struct serve *s, struct err *e)
 {
 	const struct settings *set = &s->app.settings;
@@ -295,9 +316,10 @@ static int open_api(struct serve *s, struct err *e)
 	    .profile = set->profile,
 	    .loopback = app_is_loopback(s->host),
 	    .base = s->base,
-	    .max_upload_bytes = (uint64_t)set->max_upload_bytes,
+	    .max_upload_bytes = limits_rest_upload(set),
 	    .max_code_bytes = (uint64_t)set->max_code_bytes,
 	    .version = CAISSON_VERSION,
+	    .removed = forget_user,
 	    .policy = policy_make,
 	    .user = &s->app,
 	    .server = server_facts_json,
@@ -352,6 +374,7 @@ static int listen_all(struct serve *s, struct err *e)
 	make_base(s);
 	links_set_main(s->app.links, s->base);
 	r = site_set_address(s->site, s->base, s->app.settings.profile, needs_key(s), e);
+	r = r < 0 ? r : store_set_address(s->app.store, s->base, e);
 	return r < 0 ? r : links_listen(s->app.links, e);
 }
 
@@ -396,7 +419,7 @@ static int serve(struct serve *s, struct err *e)
 		return r;
 	LOG_INFO("serving", LOG_S("url", s->base), LOG_S("profile", s->app.settings.profile));
 	print_connection(s);
-	r = sd_event_loop(s->app.loop);
+	r = loop_run(s->app.loop);
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;
 }
 
@@ -419,20 +442,50 @@ static void serve_done(struct serve *s)
 	bridge_socket_close(&s->socket);
 }
 
+#define FLAGS_MAX 1400
+
+/* A container without the flags that sandboxes need. RET: a line about them. */
+static int check_flags(const struct serve *s, char ret[FLAGS_MAX], struct err *e)
+{
+	ret[0] = '\0';
+	if (streq(s->app.settings.engine, "native"))
+		doctor_container_refusal(ret, FLAGS_MAX);
+	return ret[0] ? err_set(e, ERR_ENGINE_UNAVAILABLE, 0, "no sandbox could be made here") : 0;
+}
+
+/* Where that was not noticed, the start fails with what the kernel says of one of them. A file system that is read-only is
+ * no lack of rights. */
+static void say_flags(const struct err *e, char flags[FLAGS_MAX])
+{
+	if (flags[0]) {
+		(void)fprintf(stderr, "%s\n", flags);
+		return;
+	}
+	if (e->errnum == EROFS)
+		return;
+	if (e->code != ERR_ENGINE_UNAVAILABLE && e->errnum != EPERM && e->errnum != EACCES)
+		return;
+	doctor_container_flags(flags, FLAGS_MAX);
+	if (flags[0])
+		(void)fprintf(stderr, "%s\n", flags);
+}
+
 int cmd_serve(int argc, char **argv)
 {
 	struct serve s = {.socket = BRIDGE_SOCKET_NONE, .facts = {.store = {.dir = -1}}};
-	char why[ERR_TEXT_MAX] = "";
+	char why[ERR_TEXT_MAX] = "", flags[FLAGS_MAX] = "";
 	struct err e = ERR_INIT;
 	int status = 0;
 
 	(void)signal(SIGPIPE, SIG_IGN);
+	app_hold_hangup();
 	int r = app_settings(&s.app, "serve", APP_SERVE, true, &argc, argv, &e);
 	if (r >= 0 && argc > 1)
 		r = cmd_unknown("serve", argv[1], &e);
 	r = r < 0 ? r : find_address(&s, &e);
 	s.app.listen_host = s.host;
 	r = r < 0 ? r : serve_names_make(&s.app.settings, s.host, &s.names, &e);
+	r = r < 0 ? r : check_flags(&s, flags, &e);
 	r = r < 0 ? r : bridge_socket_open(&s.socket, &s.app, why, &e);
 	s.app.socket_path = s.socket.fd >= 0 ? s.socket.path : NULL;
 	if (r >= 0)
@@ -443,8 +496,10 @@ int cmd_serve(int argc, char **argv)
 	if (r >= 0 && why[0])
 		LOG_INFO("no_bridge", LOG_S("reason", why));
 	r = r < 0 ? r : serve(&s, &e);
-	if (r < 0)
+	if (r < 0) {
 		status = app_fail(&s.app, &e);
+		say_flags(&e, flags);
+	}
 	serve_done(&s);
 	return status;
 }

@@ -8,6 +8,7 @@
 #include "cmd/cmd.h"
 
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "transport/transport.h"
@@ -83,7 +84,7 @@ static int serve_client(struct stdio *s, struct err *e)
 	r = transport_stdio_new(&config, &s->transport);
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "standard input and output");
-	r = sd_event_loop(s->app.loop);
+	r = loop_run(s->app.loop);
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;
 }
 

@@ -124,18 +124,19 @@ static void print_date(uint64_t ms, const char *otherwise)
 	(void)printf("  %-16s", ms > 0 ? text : otherwise);
 }
 
-static void print_user(const struct store_user *u, void *arg UNUSED)
+static bool print_user(const struct store_user *u, void *arg UNUSED)
 {
 	(void)printf("%-36s  %-6s  %-8s", u->id, store_role_name(u->role),
 		     u->active ? "active" : "inactive");
 	print_date(u->created_ms, "");
 	(void)printf("  %s%s%s\n", u->name, u->email[0] ? "  " : "", u->email);
+	return true;
 }
 
 static int user_list(struct app *a, char **args UNUSED, const char *const *options UNUSED,
 		     struct err *e)
 {
-	return store_user_each(a->store, print_user, NULL, e);
+	return store_user_each(a->store, NULL, print_user, NULL, e);
 }
 
 static int user_rm(struct app *a, char **args, const char *const *options UNUSED, struct err *e)
@@ -182,6 +183,73 @@ static int user_role(struct app *a, char **args, const char *const *options UNUS
 	return MIN(r, 0);
 }
 
+/* TEXT: a number, or "default" for the setting of the server. NULL leaves *RET as it is. */
+static int parse_limit(const char *option, const char *text, int64_t max, int64_t *ret,
+		       struct err *e)
+{
+	uint64_t n = 0;
+
+	if (!text)
+		return 0;
+	if (streq(text, "default")) {
+		*ret = STORE_QUOTA_DEFAULT;
+		return 0;
+	}
+	if (parse_u64(text, 0, (uint64_t)max, &n) < 0)
+		return err_set(e, ERR_USAGE, 0,
+			       "--%s is a number from 0 (nothing is allowed) to %jd, or default",
+			       option, (intmax_t)max);
+	*ret = (int64_t)n;
+	return 0;
+}
+
+static void print_limit(const char *what, int64_t own, int64_t server)
+{
+	const char *whose = own < 0 ? "  (the server's setting)" : "";
+	const int64_t n = own < 0 ? server : own;
+
+	if (own < 0 && n == 0)
+		(void)printf("%-16s  no limit%s\n", what, whose);
+	else
+		(void)printf("%-16s  %jd%s\n", what, (intmax_t)MAX(n, 0), whose);
+}
+
+static int user_limits(struct app *a, char **args, const char *const *options, struct err *e)
+{
+	const struct settings *s = &a->settings;
+	struct store_user u;
+	int r = find_user(a, args[0], &u, e);
+
+	if (r < 0)
+		return r;
+	struct {
+		const char *option, *what;
+		int64_t max, server, *own;
+	} rows[] = {
+	    {"sandboxes", "sandboxes", 1000000, s->user_sandbox_limit, &u.quota.sandboxes},
+	    {"cpu-s-per-day", "CPU s a day", 1000000000, s->user_cpu_s_per_day,
+	     &u.quota.cpu_s_per_day},
+	    {"disk-bytes", "bytes of disk", INT64_MAX, s->user_disk_bytes, &u.quota.disk_bytes},
+	    {"runs-per-minute", "runs a minute", 1000000, s->user_runs_per_minute,
+	     &u.quota.runs_per_minute},
+	};
+	bool changes = false;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		r = parse_limit(rows[i].option, options[i], rows[i].max, rows[i].own, e);
+		if (r < 0)
+			return r;
+		changes = changes || options[i];
+	}
+	r = changes ? store_user_update(a->store, &u, e) : 0;
+	if (r < 0)
+		return r;
+	if (r > 0)
+		store_audit(a->store, NULL, "user.limits", u.name, "ok", NULL, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		print_limit(rows[i].what, *rows[i].own, rows[i].server);
+	return 0;
+}
+
 static int user_invite(struct app *a, char **args UNUSED, const char *const *options, struct err *e)
 {
 	struct store_invitation i = {.role = STORE_ROLE_USER};
@@ -198,28 +266,31 @@ static int user_invite(struct app *a, char **args UNUSED, const char *const *opt
 	if (r < 0)
 		return r;
 	store_audit(a->store, NULL, "user.invite", i.id, "ok", i.note, NULL);
-	(void)fprintf(stderr,
-		      "This invitation is shown once. With it one person makes an account, within "
-		      "%ju days:\n"
-		      "  curl %s/api/register --json '{\"username\":\"…\",\"email\":\"…\","
-		      "\"password\":\"…\",\"invitation\":\"…\"}'\n",
-		      (uintmax_t)days,
-		      a->settings.public_url[0] ? a->settings.public_url : "http://127.0.0.1:8181");
+	char base[STORE_ADDRESS_SIZE] = "";
+	/* The invitation stands; only where its page is may be unknown. */
+	if (store_address(a->store, base, e) < 0)
+		*e = (struct err)ERR_INIT;
+	(void)fprintf(
+	    stderr,
+	    "This invitation is shown once. With it one person makes an account, within %ju "
+	    "days, on the page of the server:\n  %s/#/join/%s\n",
+	    (uintmax_t)days, base[0] ? base : "http://127.0.0.1:8181", text);
 	(void)printf("%s\n", text);
 	return 0;
 }
 
-static void print_invitation(const struct store_invitation *i, void *arg UNUSED)
+static bool print_invitation(const struct store_invitation *i, void *arg UNUSED)
 {
 	(void)printf("%-36s  %-6s  expires", i->id, store_role_name(i->role));
 	print_date(i->expires_ms, "");
 	(void)printf("  %s\n", i->note);
+	return true;
 }
 
 static int user_invitations(struct app *a, char **args UNUSED, const char *const *options UNUSED,
 			    struct err *e)
 {
-	return store_invitation_each(a->store, print_invitation, NULL, e);
+	return store_invitation_each(a->store, NULL, print_invitation, NULL, e);
 }
 
 static int user_uninvite(struct app *a, char **args, const char *const *options UNUSED,
@@ -264,12 +335,13 @@ static int key_new(struct app *a, char **args, const char *const *options, struc
 	return 0;
 }
 
-static void print_key(const struct store_key *k, void *arg UNUSED)
+static bool print_key(const struct store_key *k, void *arg UNUSED)
 {
 	(void)printf("%-36s  %-14s  %-5s", k->id, k->hint, store_scope_name(k->scope));
 	print_date(k->expires_ms, "never expires");
 	print_date(k->used_ms, "never used");
 	(void)printf("  %s\n", k->name);
+	return true;
 }
 
 static int key_list(struct app *a, char **args, const char *const *options UNUSED, struct err *e)
@@ -277,7 +349,7 @@ static int key_list(struct app *a, char **args, const char *const *options UNUSE
 	struct store_user u;
 	int r = find_user(a, args[0], &u, e);
 
-	return r < 0 ? r : store_key_each(a->store, u.id, print_key, NULL, e);
+	return r < 0 ? r : store_key_each(a->store, u.id, NULL, print_key, NULL, e);
 }
 
 static int key_revoke(struct app *a, char **args, const char *const *options UNUSED, struct err *e)
@@ -305,6 +377,13 @@ static const struct command commands[] = {
     {"user", "rm", 1, user_rm, {NULL}, "rm NAME"},
     {"user", "passwd", 1, user_passwd, {"password"}, "passwd NAME [--password generate]"},
     {"user", "role", 2, user_role, {NULL}, "role NAME user|admin"},
+    {"user",
+     "limits",
+     1,
+     user_limits,
+     {"sandboxes", "cpu-s-per-day", "disk-bytes", "runs-per-minute"},
+     "limits NAME [--sandboxes N] [--cpu-s-per-day N] [--disk-bytes N] [--runs-per-minute N]   (N: "
+     "a number or default)"},
     {"user",
      "invite",
      0,

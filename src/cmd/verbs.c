@@ -62,17 +62,21 @@ const struct verb verbs[] = {
      "[OPTION...] -- COMMAND [ARGUMENT...]\n[OPTION...] -i [FILE]",
      NULL, run_options},
     {"ps", cmd_ps, "list the sandboxes of a running server", "[--health]", NULL, ps_options},
-    {"image", cmd_image, "build, list, import, export and remove images", NULL, cmd_image_command},
-    {"user", cmd_user, "add, list and remove users, set passwords and roles", NULL,
+    {"image", cmd_image, "build, list, pull, import, export and remove images", NULL,
+     cmd_image_command},
+    {"user", cmd_user, "add, list and remove users, set passwords, roles and limits", NULL,
      cmd_user_command},
     {"key", cmd_key, "make, list and revoke API keys of users", NULL, cmd_key_command},
+    {"backup", cmd_backup, "write the state folder into one file, while a server runs or not",
+     "FILE"},
+    {"restore", cmd_restore, "unpack a backup into a new state folder", "FILE"},
     {"doctor", cmd_doctor, "check what this machine can enforce, and what is missing", "[--json]",
      NULL, doctor_options},
     {"config", cmd_config, "print the settings in force and where each came from", "[--markdown]",
      NULL, config_options},
     {"completion", cmd_completion, "print completions for a shell", "bash|zsh|fish"},
     {"version", cmd_version, "print the version", ""},
-    {"help", cmd_help, "print this help", "[--man]", NULL, help_options},
+    {"help", cmd_help, "print this help, or that of a verb", "[--man | VERB]", NULL, help_options},
     {"monitor", cmd_monitor, NULL},
     {"keeper", cmd_keeper, NULL},
     {0},
@@ -128,6 +132,16 @@ int cmd_help(int argc, char **argv)
 {
 	if (argc == 2 && streq(argv[1], "--man"))
 		return manual_write(stdout) < 0 ? EXIT_FAILURE : 0;
+	if (argc > 1) {
+		const struct verb *v = verb_find(argv[1]);
+
+		if (v && v->help && argc == 2)
+			return verb_help(v);
+		(void)fprintf(stderr, "caisson help: %s%s%s (see 'caisson help')\n",
+			      argc > 2 ? "one verb at a time" : "there is no verb '",
+			      argc > 2 ? "" : argv[1], argc > 2 ? "" : "'");
+		return err_code_exit(ERR_USAGE);
+	}
 	(void)puts("usage: caisson VERB [OPTIONS]\n");
 	for (const struct verb *v = verbs; v->name; v++)
 		if (v->help)

@@ -37,7 +37,8 @@ int config_socket_path(const struct settings *s, char *ret, size_t size, struct 
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
 	const bool off = streq(s->socket, "off");
-	char path[PATH_MAX] = "";
+	char path[PATH_MAX] = "", state[PATH_MAX - sizeof("/run/server.sock")];
+	struct err ignored = ERR_INIT;
 
 	if (!off && s->socket[0] && s->socket[0] != '/')
 		return err_set(e, ERR_SETTING_INVALID, 0,
@@ -49,6 +50,8 @@ int config_socket_path(const struct settings *s, char *ret, size_t size, struct 
 		(void)snprintf(path, sizeof(path), "/run/caisson/server.sock");
 	else if (!off && runtime && runtime[0] == '/')
 		(void)snprintf(path, sizeof(path), "%s/caisson/server.sock", runtime);
+	else if (!off && config_state_dir(s, state, sizeof(state), &ignored) == 0)
+		(void)snprintf(path, sizeof(path), "%s/run/server.sock", state);
 	/* If the path of the runtime folder is too long for a socket address, there is no socket. */
 	if (text_copy(ret, size, path) < 0)
 		ret[0] = '\0';

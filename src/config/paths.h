@@ -15,6 +15,6 @@ int config_state_dir(const struct settings *s, char *ret, size_t size, struct er
 int config_image_name(const struct settings *s, char *ret, struct err *e) MUST_CHECK;
 
 /* The socket over which `stdio` finds `serve`: --socket, else /run/caisson/server.sock as root,
- * $XDG_RUNTIME_DIR/caisson/server.sock otherwise. RET is "" if there is none: the setting is
- * `off`, or the user has no runtime folder. */
+ * $XDG_RUNTIME_DIR/caisson/server.sock otherwise, and run/server.sock in the state folder for a user without a runtime
+ * folder, as in a container. RET is "" if there is none: the setting is `off`, or the path is too long. */
 int config_socket_path(const struct settings *s, char *ret, size_t size, struct err *e) MUST_CHECK;

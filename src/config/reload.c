@@ -31,6 +31,9 @@ int settings_reload(struct settings *s, const struct settings *fresh, settings_c
 		settings_format(s, id, then, sizeof(then));
 		if (s->source[id] > SETTING_FROM_FILE || streq(now, then))
 			continue;
+		/* A default that grew with the machine. */
+		if (MAX(s->source[id], fresh->source[id]) == SETTING_FROM_DEFAULT)
+			continue;
 		bool applies = settings_can_reload(id);
 		if (applies) {
 			s->source[id] = SETTING_FROM_DEFAULT;

@@ -21,9 +21,11 @@ S(STR, image, "session.image", "SANDBOX_IMAGE", "llm-sandbox:latest", 1, 200, "t
 S(SIZE, memory_limit, "session.memory_limit", "SANDBOX_MEMORY_LIMIT", "512m", 6 * MIB, 16 * TIB,
   "a size such as 512m or 2g, at least 6m, or 0 for no limit",
   "Memory of a sandbox. Swap and the files of /tmp count, and those of the workspace if it is in memory "
-  "(SANDBOX_WORKSPACE). Cached pages of files count, too, but make room for everything else.")
+  "(SANDBOX_WORKSPACE). Cached pages of files count, too, but make room for everything else. In the profiles `full` and `all` "
+  "the default is a 48th of the machine's memory (or of SANDBOX_TOTAL_MEMORY), from 512m to 2g.")
 S(MILLI, cpu_limit, "session.cpu_limit", "SANDBOX_CPU_LIMIT", "1.0", 10, 1024000,
-  "a number of cores from 0.01 to 1024, or 0 for no limit", "CPU time of a sandbox, in cores.")
+  "a number of cores from 0.01 to 1024, or 0 for no limit",
+  "CPU time of a sandbox, in cores, on average: after a rest it may have twice as much for a tenth of a second.")
 S(INT, exec_timeout_s, "session.exec_timeout_s", "SANDBOX_EXEC_TIMEOUT_S", "60", 0, 604800,
   "whole seconds from 0 (no limit) to 604800", "Longest time of one run in seconds; 0 means unlimited.")
 S(INT, max_timeout_s, "session.max_timeout_s", "SANDBOX_MAX_TIMEOUT_S", "600", 0, 604800,
@@ -32,7 +34,13 @@ S(INT, max_timeout_s, "session.max_timeout_s", "SANDBOX_MAX_TIMEOUT_S", "600", 0
   "unlimited. Calls may always ask for as much as SANDBOX_EXEC_TIMEOUT_S.")
 S(INT, session_ttl_m, "session.ttl_m", "SANDBOX_SESSION_TTL_M", "30", 0, 525600,
   "whole minutes from 0 to 525600",
-  "A sandbox that was not used for this many minutes is closed at the next sweep.")
+  "A session that was not used for this many minutes is closed at the next sweep, if it has no files, variables, packages or "
+  "checkpoints. In the profiles code, classic and both so is any other.")
+S(INT, session_keep_m, "session.keep_m", "SANDBOX_SESSION_KEEP_M", "240", 0, 525600,
+  "whole minutes from 0 to 525600",
+  "The same for a session that holds files, variables, packages or checkpoints; never less than SANDBOX_SESSION_TTL_M. "
+  "While SANDBOX_MAX_SESSIONS is reached, the one of them that nobody has used for longest, and not for SANDBOX_SESSION_TTL_M, "
+  "is closed for a new session. In the profiles code, classic and both it holds only if it is set.")
 S(INT, max_sessions, "session.max", "SANDBOX_MAX_SESSIONS", "10", 1, 100000,
   "a whole number from 1 (0 would refuse every sandbox) to 100000",
   "Sessions that may exist at the same time. In the profiles `full` and `all` the default is what this machine's memory "
@@ -41,7 +49,8 @@ S(INT, max_sessions, "session.max", "SANDBOX_MAX_SESSIONS", "10", 1, 100000,
 S(INT, cleanup_interval_m, "session.cleanup_interval_m", "SANDBOX_CLEANUP_INTERVAL_M", "5", 1, 10080,
   "whole minutes from 1 to 10080", "Minutes between two sweeps for unused sandboxes.")
 S(INT, max_upload_bytes, "limits.max_upload_bytes", "SANDBOX_MAX_UPLOAD_BYTES", "52428800", 0, TIB,
-  "a whole number of bytes from 0 to 1099511627776", "Largest file that a client may upload, in bytes.")
+  "a whole number of bytes from 0 to 1099511627776", "Largest file that a client may upload, in bytes. In the profiles `full` and `all` the default over REST and on the page "
+  "is 524288000.")
 S(INT, max_message_bytes, "limits.max_message_bytes", "SANDBOX_MAX_MESSAGE_BYTES", "0", 0, TIB,
   "a whole number of bytes from 0 to 1099511627776",
   "Longest message that a client may send, in bytes. 0 means 83886080, or more where the largest upload "
@@ -71,7 +80,7 @@ S(INT, output_stop_bytes, "limits.output_stop_bytes", "SANDBOX_OUTPUT_STOP_BYTES
   "a whole number of bytes from 0 to 1099511627776",
   "A run that writes more bytes than this to one stream is ended with the reason output_limit; 0 means never.")
 S(INT, max_code_bytes, "limits.max_code_bytes", "SANDBOX_MAX_CODE_BYTES", "102400", 0, 67108864,
-  "a whole number of bytes from 0 to 67108864", "Longest code of one run, in bytes of UTF-8.")
+  "a whole number of bytes from 0 to 67108864", "Longest code of one run, and longest text for its standard input, each in bytes of UTF-8.")
 S(STR, http_host, "artifacts.host", "SANDBOX_HTTP_HOST", "127.0.0.1", 1, 255, "an address",
   "Address that artifact links are served on.")
 S(PORT, http_port, "artifacts.port", "SANDBOX_HTTP_PORT", "8080", 0, 65535,
@@ -182,7 +191,7 @@ S(STR, budgets, "auth.budgets", "SANDBOX_BUDGETS", "", 0, 2000,
 S(INT, signin_hours, "auth.signin_hours", "SANDBOX_SIGNIN_HOURS", "168", 1, 8760, "whole hours from 1 to 8760",
   "How long a browser stays signed in to the page. A sign-in ends earlier with the user, the password or the key.")
 S(INT, runs_keep, "history.runs", "SANDBOX_HISTORY_RUNS", "100000", 100, 1000000000,
-  "a whole number from 100 to 1000000000", "How many runs the history keeps, without code and output.")
+  "a whole number from 100 to 1000000000", "How many runs the history keeps, without code and output. Above it whoever has most loses the oldest.")
 S(CHOICE, history_content, "history.content", "SANDBOX_HISTORY_CONTENT", "on", 0, 0, "on|code|off",
   "What the page's history keeps of each run: `on` keeps code, the beginning and end of its output, and small pictures; `code` "
   "keeps the code alone; `off` keeps nothing. Values of a sandbox's environment are masked in it. People see their own runs.")
@@ -191,13 +200,14 @@ S(SIZE, history_user_bytes, "history.user_bytes", "SANDBOX_HISTORY_USER_BYTES", 
 S(SIZE, history_bytes, "history.bytes", "SANDBOX_HISTORY_BYTES", "1g", MIB, TIB, "a size such as 1g, from 1m to 1t",
   "Code and output that the history keeps for all users together.")
 S(INT, audit_keep, "history.audit", "SANDBOX_HISTORY_AUDIT", "1000000", 1000, 1000000000,
-  "a whole number from 1000 to 1000000000", "How many rows the audit log keeps.")
+  "a whole number from 1000 to 1000000000", "How many rows the audit log keeps of what was done. Of connections of sandboxes it keeps as many "
+  "again, of requests that failed and of refused ones a tenth each.")
 S(PATH, state_dir, "server.state_dir", "SANDBOX_STATE_DIR", "", 0, 4000, "an absolute path",
   "Folder of images and state. Empty: /var/lib/caisson as root, else $XDG_DATA_HOME/caisson or "
   "~/.local/share/caisson.")
 S(PATH, socket, "server.socket", "SANDBOX_SOCKET", "", 0, 107, "an absolute path, or off",
   "Unix socket of `caisson serve`, over which `caisson stdio` of the same user shares its engine. "
-  "Empty: /run/caisson/server.sock as root, else $XDG_RUNTIME_DIR/caisson/server.sock.")
+  "Empty: /run/caisson/server.sock as root, else $XDG_RUNTIME_DIR/caisson/server.sock, or run/server.sock in the state folder.")
 S(BOOL, bridge, "server.bridge", "SANDBOX_BRIDGE", "on", 0, 1, "on or off",
   "Let `caisson stdio` share the engine of a running `caisson serve` of the same user, if their settings "
   "agree. `--no-bridge` is the same as off.")
@@ -292,13 +302,15 @@ S(SIZE, max_workspace_limit, "limits.max_workspace", "SANDBOX_MAX_WORKSPACE_LIMI
 S(INT, max_ttl_m, "limits.max_ttl_m", "SANDBOX_MAX_TTL_M", "1440", 0, 525600,
   "whole minutes from 0 to 525600",
   "The longest time without use that a client may choose for a sandbox (`ttl_s`), in minutes. It is never "
-  "less than SANDBOX_SESSION_TTL_M.")
+  "less than SANDBOX_SESSION_TTL_M and SANDBOX_SESSION_KEEP_M.")
 S(STR, images_allowed, "limits.images", "SANDBOX_IMAGES", "", 0, 4000,
   "names of images separated by commas, *, or nothing",
   "Images that a client may choose for a sandbox (`image`), besides SANDBOX_IMAGE. `*` means every image of "
   "this server. Each image in use keeps a warm interpreter in memory.")
-S(INT, nofile_limit, "session.nofile_limit", "SANDBOX_NOFILE_LIMIT", "1024", 16, 1048576,
-  "a whole number from 16 to 1048576", "Number of open files of one process in a sandbox.")
+S(INT, nofile_limit, "session.nofile_limit", "SANDBOX_NOFILE_LIMIT", "0", 0, 1048576,
+  "0, or a whole number from 16 to 1048576",
+  "Number of open files of one process in a sandbox. 0 means one for each 24 KiB of its memory, from 1,024 to 65,536 "
+  "(20,000 and more with 512m), and a fourth of that where no control group counts the memory.")
 S(STR, allow_weaker, "session.allow_weaker", "SANDBOX_ALLOW_WEAKER", "", 0, 100,
   "names of limits separated by commas: memory, cpu, pids, disk",
   "Limits that may be best effort on a machine that cannot enforce them. Without this the server refuses to "
@@ -307,9 +319,10 @@ S(CHOICE, save_figures, "session.save_figures", "SANDBOX_SAVE_FIGURES", "auto", 
   "Save figures of matplotlib that a run has drawn but not saved as figure-N.png in the workspace, and what a "
   "notebook would show for the last expression. `auto` does so only in the tools of the profile `full` and "
   "with `caisson run --out`: the contracts of the other profiles have no such files.")
-S(INT, result_chars, "limits.result_chars", "SANDBOX_RESULT_CHARS", "40000", 1000, 1000000,
+S(INT, result_chars, "limits.result_chars", "SANDBOX_RESULT_CHARS", "16000", 1000, 1000000,
   "a whole number from 1000 to 1000000",
-  "Longest text in one answer of the tools that only the profile `full` has, in characters.")
+  "Longest text in one answer of the tools that only the profile `full` has, in characters. Four characters are about one "
+  "token of a model.")
 
 S(INT, task_after_s, "session.task_after_s", "SANDBOX_TASK_AFTER_S", "30", 0, 604800,
   "whole seconds from 0 (never) to 604800",
@@ -323,7 +336,7 @@ S(INT, stored_output_bytes, "sandbox.max_output_bytes", "SANDBOX_STORED_MAX_OUTP
   0, 67108864, "a whole number of bytes from 0 to 67108864",
   "How many bytes of each output stream are kept of a run in a stored sandbox.")
 S(SIZE, stored_memory_limit, "sandbox.memory_limit", "SANDBOX_STORED_MEMORY_LIMIT", "1g", 6 * MIB,
-  16 * TIB, "a size such as 512m or 2g, at least 6m", "Memory of a stored sandbox, including swap.")
+  16 * TIB, "a size such as 512m or 2g, at least 6m", "Memory of a stored sandbox, including swap. The default is at least that of a session.")
 S(SIZE, stored_workspace_limit, "sandbox.workspace_limit", "SANDBOX_STORED_WORKSPACE_LIMIT", "2g", MIB,
   16 * TIB, "a size such as 512m or 2g, at least 1m",
   "Size of all files and installed packages of a stored sandbox, with /tmp and the home folder, which outlive a "
@@ -338,7 +351,8 @@ S(INT, stored_idle_s, "sandbox.idle_timeout_s", "SANDBOX_STORED_IDLE_TIMEOUT_S",
 S(INT, stored_active, "sandbox.max_active", "SANDBOX_STORED_MAX_ACTIVE", "20", 1, 10000,
   "a whole number from 1 to 10000",
   "How many stored sandboxes may run at the same time. When another one starts, the one that was unused longest "
-  "is stopped.")
+  "is stopped. With root each takes its whole SANDBOX_STORED_WORKSPACE_LIMIT on the disk of the host meanwhile, as long "
+  "as there is room.")
 S(BOOL, strict_ids, "sandbox.strict_ids", "SANDBOX_STRICT_IDS", "off", 0, 1, "on or off",
   "Refuse an unknown id that has the form of a stored sandbox's id. Otherwise the tools of the first family "
   "make a session of that name.")
@@ -352,6 +366,10 @@ S(STR, pip_index_url, "mirror.pypi_index_url", "SANDBOX_PIP_INDEX_URL", "", 0, 2
   "an http:// or https:// address, or nothing",
   "Package index (its `simple` page). It may have a private address, because the operator names it. Empty: "
   "the index in the pip configuration of the user who starts the server, else https://pypi.org/simple.")
+S(STR, pip_extra_index_url, "packages.extra_index_url", "SANDBOX_PIP_EXTRA_INDEX_URL", "", 0, 2000,
+  "an http:// or https:// address, or nothing",
+  "A second package index, for instance https://download.pytorch.org/whl/cpu for PyTorch without CUDA. Of each package the "
+  "newest version that fits is taken, wherever it is, so everybody who can publish on either index is trusted with every name.")
 S(CHOICE, pip_tell_index, "packages.tell_index", "SANDBOX_PIP_TELL_INDEX", "auto", 0, 0, "auto|on|off",
   "Tell sandboxes that may reach the package index its address, so that pip works inside. `auto` does not "
   "if a part of the path could be a token, that is, anything but plain words and short numbers. An address "

@@ -4,8 +4,8 @@
 
 #include "base/err.h"
 #include "config/settings.h"
-#include "engine/docker/docker.h"
-#include "engine/native/probe.h"
+#include "engine/maker/docker/docker.h"
+#include "engine/maker/native/probe.h"
 
 #include <limits.h>
 #include <stddef.h>
@@ -75,6 +75,12 @@ struct container_facts {
 	char apparmor[64];     /* the profile that confines this process; "" = none */
 };
 void row_container(const struct doctor_facts *f, struct doctor_row *r);
+/* For a start in which nothing has failed yet: the same line if this process could not make any session, even though the
+ * engine could be opened. It tries that only where something was taken from the process. */
+void doctor_container_refusal(char *ret, size_t size);
+/* For a start that failed for lack of rights: RET is one line about the flags without which a container has no sandboxes,
+ * or "" if none is missing. */
+void doctor_container_flags(char *ret, size_t size);
 /* Fills in the row: what a container with other flags would have. Nothing is missing: "". */
 void doctor_container_say(const struct container_facts *c, struct doctor_row *r);
 /* Whether the text of mountinfo(5) has a tree of control groups that is mounted read-only. */

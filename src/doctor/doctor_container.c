@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -156,13 +157,17 @@ static bool read_small(const char *path, struct buf *b)
 	return fd >= 0 && fd_read_file(fd, b) == 0;
 }
 
+static bool is_filtered(void)
+{
+	return prctl(PR_GET_SECCOMP, 0, 0, 0, 0) > 0;
+}
+
 void row_container(const struct doctor_facts *f, struct doctor_row *r)
 {
 	_cleanup_(buf_done) struct buf mounts = BUF_INIT(FILE_MAX_BYTES);
 	_cleanup_(buf_done) struct buf label = BUF_INIT(FILE_MAX_BYTES);
-	struct container_facts c = {.probe = &f->probe,
-				    .caps = own_caps(),
-				    .filtered = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) > 0};
+	struct container_facts c = {
+	    .probe = &f->probe, .caps = own_caps(), .filtered = is_filtered()};
 
 	if (read_small("/proc/self/mountinfo", &mounts))
 		c.cgroup_read_only = doctor_cgroup_read_only(buf_str(&mounts));
@@ -171,4 +176,49 @@ void row_container(const struct doctor_facts *f, struct doctor_row *r)
 		(void)snprintf(c.apparmor, sizeof(c.apparmor), "%.*s",
 			       (int)strcspn(buf_str(&label), "\n"), buf_str(&label));
 	doctor_container_say(&c, r);
+}
+
+void doctor_container_flags(char *ret, size_t size)
+{
+	struct doctor_facts *f = calloc(1, sizeof(*f));
+	struct doctor_row row = {0};
+
+	ret[0] = '\0';
+	if (!f)
+		return;
+	host_probe_run(&f->probe);
+	row_container(f, &row);
+	free(f);
+	/* Without the others there are sandboxes, only weaker ones: the start has failed for another reason. */
+	if (strstr(row.mend, "--cap-add") || strstr(row.mend, "--security-opt seccomp") ||
+	    strstr(row.mend, "--security-opt apparmor") ||
+	    strstr(row.mend, "--security-opt systempaths"))
+		(void)snprintf(ret, size, "%s: %s", row.value, row.mend);
+}
+
+/* Those of wanted_caps[] without which the engine opens, and then no session can be made. */
+static bool lacks_cap(void)
+{
+	const uint64_t needed =
+	    UINT64_C(1) << CAP_SYS_ADMIN | UINT64_C(1) << CAP_SYS_PTRACE | UINT64_C(1) << CAP_CHOWN;
+
+	return geteuid() == 0 && (own_caps() & needed) != needed;
+}
+
+void doctor_container_refusal(char *ret, size_t size)
+{
+	const bool lacks = lacks_cap(), filtered = is_filtered();
+	struct doctor_row row = {0};
+
+	ret[0] = '\0';
+	if (!lacks && !filtered)
+		return;
+	struct doctor_facts *f = calloc(1, sizeof(*f));
+	if (!f)
+		return;
+	host_probe_run(&f->probe);
+	row_container(f, &row);
+	if (row.mend[0] && (lacks || refused(&f->probe) || f->probe.tried[PROBE_PROC] > 0))
+		(void)snprintf(ret, size, "%s: %s", row.value, row.mend);
+	free(f);
 }

@@ -52,6 +52,12 @@ void row_daemon_limits(const struct doctor_facts *f, struct doctor_row *r)
 		      {ENGINE_CAP_DISK, "workspace"}};
 	size_t n = 0;
 
+	if (f->settings->total_memory > 0) {
+		r->state = DOCTOR_MISSING;
+		SAY(r, "SANDBOX_TOTAL_MEMORY is refused: no daemon limits all containers together");
+		MEND(r, "remove it, and set SANDBOX_MEMORY_LIMIT and SANDBOX_MAX_SESSIONS instead");
+		return;
+	}
 	if (!f->engine.usable) {
 		SAY(r, "not known without the daemon");
 		return;

@@ -5,9 +5,11 @@
 #include "doctor/doctor.h"
 
 #include "base/attr.h"
+#include "base/fdio.h"
 #include "base/text.h"
 #include "engine/engine.h"
 #include "image/image.h"
+#include "image/subuids.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -106,6 +108,7 @@ static void row_uids(const struct doctor_facts *f, struct doctor_row *r)
 {
 	const struct host_probe *p = &f->probe;
 	const struct passwd *pw = getpwuid(p->uid);
+	char command[SUBUIDS_COMMAND_MAX];
 
 	switch (p->uids) {
 	case PROBE_UIDS_RANGE:
@@ -123,10 +126,10 @@ static void row_uids(const struct doctor_facts *f, struct doctor_row *r)
 	}
 	if (!p->newuidmap)
 		MEND(r, "sudo apt-get install uidmap");
-	else if (!p->subuid_entry)
-		MEND(r, "sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 %s",
-		     pw ? pw->pw_name : "USER");
-	else
+	else if (!p->subuid_entry) {
+		subuids_command("/etc", pw ? pw->pw_name : "USER", command);
+		MEND(r, "sudo %s", command);
+	} else
 		MEND(r, "newuidmap refuses the range of /etc/subuid: it must be set-uid root and "
 			"the range 65,536 long; a container must not have no-new-privileges, and "
 			"needs --cap-add SETUID --cap-add SETGID");
@@ -373,6 +376,14 @@ static void row_state_dir(const struct doctor_facts *f, struct doctor_row *r)
 	} else if (free_bytes < SPACE_WEAK || (v.f_files > 0 && v.f_favail < 1000)) {
 		r->state = free_bytes < SPACE_MISSING ? DOCTOR_MISSING : DOCTOR_WEAKER;
 		MEND(r, "free some space: an image takes about 1 GiB while it is built twice that");
+	} else if (is_root(f) && streq(f->name, "native") && !fd_folder_allocates(path)) {
+		r->state = DOCTOR_WEAKER;
+		SAY(r,
+		    "%.120s: its file system cannot allocate blocks ahead; if another program "
+		    "fills it, stored "
+		    "sandboxes can lose what they have not flushed",
+		    f->state_dir);
+		MEND(r, "put the state folder on ext4, XFS or btrfs: --state-dir DIR");
 	}
 }
 

@@ -7,10 +7,10 @@
 
 #include "base/fdio.h"
 #include "base/list.h"
-#include "base/rand.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 #define STACK_BYTES (128u << 10)
 #define IDLE_S      60
 #define LOOK_US     (500 * 1000)
-#define HANGS_NS    (2 * NS_PER_S)
+#define LOOKS_MOST  4u
 
 enum call_state { CALL_WAITS, CALL_TAKEN, CALL_DONE };
 
@@ -32,8 +32,9 @@ struct egress_accept {
 	enum call_state state; /* under the lock */
 	bool dropped;          /* under the lock: cancelled */
 	struct egress_acceptor *all;
-	uint64_t taken_ns; /* under the lock */
-	int fd;            /* a copy of the gate's */
+	unsigned
+	    looks; /* of the loop: so many in a row found it with a thread that had nothing to accept */
+	int fd; /* a copy of the gate's */
 	unsigned max;
 	size_t n;
 	int error;
@@ -99,7 +100,6 @@ static struct egress_accept *take(struct shared *s)
 	struct egress_accept *q = list_pop_first(&s->waiting, struct egress_accept, node);
 	s->waits--;
 	q->state = CALL_TAKEN;
-	q->taken_ns = now_ns();
 	return q;
 }
 
@@ -186,17 +186,25 @@ static int on_wake(sd_event_source *source UNUSED, int fd, uint32_t events UNUSE
 	return 0;
 }
 
-/* Ends the calls that hang. */
+static bool is_readable(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) > 0;
+}
+
+/* Ends the calls that hang. Looks are counted, not seconds: a machine that stood still, or a thread that got no
+ * processor while a connection waits, is no socket that hangs, and the sandbox would be without its way out. */
 static int on_look(sd_event_source *source, uint64_t usec UNUSED, void *user)
 {
 	struct egress_acceptor *a = user;
-	const uint64_t now = now_ns();
 
 	(void)pthread_mutex_lock(&a->shared->lock);
 	list_for_each(l, &a->calls) {
-		const struct egress_accept *q = list_entry(l, struct egress_accept, call);
+		struct egress_accept *q = list_entry(l, struct egress_accept, call);
 
-		if (q->state == CALL_TAKEN && now - q->taken_ns > HANGS_NS)
+		q->looks = q->state == CALL_TAKEN && !is_readable(q->fd) ? q->looks + 1 : 0;
+		if (q->looks >= LOOKS_MOST)
 			(void)shutdown(q->fd, SHUT_RDWR);
 	}
 	(void)pthread_mutex_unlock(&a->shared->lock);

@@ -3,6 +3,7 @@
 #include "egress/gate.h"
 
 #include "base/fdio.h"
+#include "base/loop.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "base/walls.h"
@@ -338,6 +339,7 @@ static int on_client(sd_event_source *source UNUSED, int fd UNUSED, uint32_t eve
 {
 	struct egress_conn *c = user;
 
+	loop_work("proxy", "connection");
 	switch (c->state) {
 	case CONN_HEAD:
 		read_head(c);

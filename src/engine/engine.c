@@ -4,17 +4,25 @@
 #include "engine/engine_ops.h"
 
 #include "base/text.h"
-#include "engine/docker/docker.h"
-#include "engine/inside/inside.h"
-#include "engine/native/native.h"
-#include "engine/native/probe.h"
+#include "engine/front/inside/inside.h"
+#include "engine/maker/docker/docker.h"
+#include "engine/maker/native/native.h"
+#include "engine/maker/native/probe.h"
 
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define FRONT_USER "caisson"
+
+/* With those of /tmp, of pipes and of sockets, a file takes 1 to 2 KiB of the kernel's memory without what
+ * is in its buffers. */
+#define BYTES_OF_FILE    (24u << 10)
+#define UNCOUNTED        4u
+#define OPEN_FILES_LEAST 1024u
+#define OPEN_FILES_MOST  65536u
 
 static const struct {
 	const char *name;
@@ -184,16 +192,54 @@ void engine_pool(const struct engine *g, struct engine_pool *ret)
 		g->ops->pool(g, ret);
 }
 
+void engine_space(const struct engine *g, struct engine_space *ret)
+{
+	*ret = g->space;
+}
+
+void engine_memory(struct engine *g, engine_memory_fn cb, void *user)
+{
+	if (!g->ops->memory || g->ops->memory(g, cb, user) < 0)
+		cb(0, user);
+}
+
 void engine_prepare(struct engine *g, const struct engine_create *c)
 {
 	if (g->ops->prepare)
 		g->ops->prepare(g, c);
 }
 
+/* How many files a process may have open if nobody chose a number: one for each 24 KiB of the sandbox's
+ * memory, from 1,024 to 65,536. If the kernel does not count the memory (not COUNTED), nothing charges what
+ * belongs to open files, and a fourth of that is permitted. */
+static uint32_t open_files(uint64_t memory_bytes, bool counted)
+{
+	const uint64_t each = counted ? BYTES_OF_FILE : UNCOUNTED * BYTES_OF_FILE;
+	const uint64_t n = memory_bytes == 0 ? OPEN_FILES_MOST : memory_bytes / each;
+
+	return (uint32_t)MIN(MAX(n, (uint64_t)OPEN_FILES_LEAST), (uint64_t)OPEN_FILES_MOST);
+}
+
+static uint32_t open_files_here(const struct engine *g, uint64_t memory_bytes)
+{
+	const uint32_t n = open_files(memory_bytes, engine_caps(g) & ENGINE_CAP_MEMORY);
+	const uint32_t most = g->ops->open_files_most ? g->ops->open_files_most : n;
+	struct rlimit own;
+
+	/* A sandbox cannot have more than the process that makes it. */
+	if (getrlimit(RLIMIT_NOFILE, &own) < 0 || own.rlim_max > OPEN_FILES_MOST)
+		own.rlim_max = OPEN_FILES_MOST;
+	return MIN(MIN(n, most), (uint32_t)MAX(own.rlim_max, (rlim_t)16));
+}
+
 int engine_create(struct engine *g, const struct engine_create *c, engine_create_fn cb, void *user,
 		  struct err *e)
 {
-	return g->ops->create(g, c, cb, user, e);
+	struct engine_create full = *c;
+
+	if (full.limits.nofile == 0)
+		full.limits.nofile = open_files_here(g, full.limits.memory_bytes);
+	return g->ops->create(g, &full, cb, user, e);
 }
 
 int engine_forget(struct engine *g, const char *persist_id, engine_done_fn cb, void *user,
@@ -203,7 +249,7 @@ int engine_forget(struct engine *g, const char *persist_id, engine_done_fn cb, v
 			      : lacks(g->ops, "store workspaces", e);
 }
 
-/* ---- what engine/inside asks ---- */
+/* ---- what engine/front/inside asks ---- */
 
 int engine_ask_usage(struct engine_sandbox *s)
 {
@@ -229,6 +275,18 @@ int engine_ask_change(struct engine_sandbox *s, const struct engine_limits *l)
 	const struct engine_ops *ops = s->engine->ops;
 
 	return ops->change ? ops->change(s, l) : -ENOTSUP;
+}
+
+bool engine_keeps(const struct engine *g)
+{
+	return g->ops->keep != NULL;
+}
+
+int engine_ask_keep(struct engine_sandbox *s, const char *persist_id)
+{
+	const struct engine_ops *ops = s->engine->ops;
+
+	return ops->keep ? ops->keep(s, persist_id) : -ENOTSUP;
 }
 
 void engine_note_ready(struct engine_sandbox *s)

@@ -3,7 +3,7 @@
  *
  * An engine makes a place where our init is PID 1 and hands back a channel to it (engine_ops.h).
  * Everything that happens inside a sandbox goes over that channel and is the same code for every
- * engine (engine/inside). So nothing here says which engine it is.
+ * engine (engine/front/inside). So nothing here says which engine it is.
  *
  * One engine object lives in the front, on its sd-event loop. Every call is made and answered on
  * that loop; none blocks. A call that takes a callback calls it exactly once, and never before the
@@ -30,8 +30,8 @@
 struct engine;
 struct engine_sandbox; /* one sandbox */
 struct engine_run;     /* one run in a sandbox, until its on_done was called */
-struct host_probe;     /* engine/native/probe.h */
-struct docker_about;   /* engine/docker/docker.h */
+struct host_probe;     /* engine/maker/native/probe.h */
+struct docker_about;   /* engine/maker/docker/docker.h */
 
 /* Bytes of an image's name. The native engine's match [a-z0-9][a-z0-9._-]{0,62}; an engine on containers
  * has references such as python:3.12-slim (parse_is_image_ref() in base). */
@@ -51,6 +51,7 @@ enum engine_cap {
 	ENGINE_CAP_PERSISTENT = 1 << 5, /* workspaces that outlive the sandbox, with a hard limit */
 	ENGINE_CAP_WARM = 1 << 6,       /* forked interpreters */
 	ENGINE_CAP_ON_DISK = 1 << 7,    /* workspaces of sessions are on disk, not in memory */
+	ENGINE_CAP_TOTAL = 1 << 8,      /* memory of all sandboxes together */
 };
 
 /* Where workspaces of sessions are. AUTO: on disk, if this host can limit them there hard. */
@@ -68,8 +69,9 @@ struct engine_limits {
 	uint64_t workspace_bytes;
 	uint32_t workspace_inodes;
 	uint64_t tmp_bytes;
-	uint32_t pids_most;     /* the most that `pids` may be raised to later; 0 = `pids` */
-	uint32_t nofile;        /* RLIMIT_NOFILE of a run */
+	uint32_t
+	    pids_most; /* the most that `pids` may be raised to later; less than `pids` = `pids` */
+	uint32_t nofile; /* RLIMIT_NOFILE of a run; 0 = what its memory permits, see engine.c */
 	uint32_t explicit_mask; /* enum engine_cap bits: limits that somebody set explicitly. A
 				 * creation fails when the engine cannot enforce one of them */
 };
@@ -82,6 +84,7 @@ struct engine_create {
 	 * (engine_take_egress()). There is no other way out of a sandbox. */
 	bool egress;
 	char level[ENGINE_LEVEL_MAX + 1]; /* of isolation; "" = the usual one */
+	const char *owner; /* who takes turns with others where requests wait; NULL = the server */
 	/* It is unlike the others: never taken from a pool, and a pool does not make such ones. */
 	bool single;
 	/* NULL = a workspace that ends with the sandbox. Else the key ([a-z0-9-]{1,64}) of a stored
@@ -147,8 +150,9 @@ struct engine_run_result {
 	/* The same between the sandbox's last run (at first: when it was made) and this one. A quota
 	 * counts it, too. */
 	uint64_t cpu_before_ns;
-	uint64_t peak_bytes;      /* 0 = unknown */
-	uint32_t killed;          /* processes that the run left behind and that init killed */
+	uint64_t peak_bytes; /* 0 = unknown */
+	uint32_t killed;     /* processes that the run left behind and that init killed */
+	uint32_t cell;       /* stateful: its number in tracebacks of the session; 0 = unknown */
 	uint64_t output_total[3]; /* bytes written to each stream, delivered or not */
 };
 
@@ -177,6 +181,10 @@ struct engine_run_spec {
 	/* A piece of output, in order per stream. LEN > 0. May call engine_signal(). */
 	void (*on_output)(struct engine_run *r, enum engine_stream s, const void *data, size_t len,
 			  void *user);
+	/* With `notebook`; may be NULL. The run has shown something besides text, after the output of stdout so far: a
+	 * record (inside/records.h), whose bytes are whatever the sandbox wrote. DATA NULL: the text of the last one
+	 * ends here. Those that are not shown at a place come before on_done. */
+	void (*on_record)(struct engine_run *r, const void *data, size_t len, void *user);
 	/* The end, after the last on_output. R is invalid afterwards. RES is NULL and E is set when
 	 * the run could not be carried out. */
 	void (*on_done)(struct engine_run *r, const struct engine_run_result *res,
@@ -191,6 +199,7 @@ struct engine_file {    /* one entry of a listing */
 	int64_t ctime_ns;
 	uint64_t inode;
 	mode_t mode;
+	uint32_t nlink; /* names of the inode */
 };
 
 struct engine_usage { /* 0 = unused, or the engine does not count it */
@@ -218,6 +227,20 @@ struct engine_pool {
 	uint64_t fill_failed; /* those that could not be made, or ended soon after */
 };
 
+/* The disk of the host, below workspaces. */
+enum engine_space_state {
+	ENGINE_SPACE_ENOUGH,
+	ENGINE_SPACE_SHORT, /* no room for another sandbox, or one that is there was stopped */
+	ENGINE_SPACE_FULL,  /* no sandbox can write new data */
+};
+struct engine_space {
+	bool known; /* else all is 0 */
+	enum engine_space_state state;
+	uint32_t disks; /* of sandboxes that live */
+	uint64_t free_bytes, reserve_bytes;
+	uint64_t promised_bytes; /* what these disks may still take from the host */
+};
+
 typedef void (*engine_done_fn)(const struct err *e, void *user); /* E NULL = success */
 typedef void (*engine_create_fn)(struct engine_sandbox *s, const struct engine_policy *policy,
 				 const struct err *e, void *user);
@@ -229,6 +252,7 @@ typedef void (*engine_usage_fn)(const struct engine_usage *u, const struct err *
 typedef void (*engine_checkpoint_fn)(const struct engine_checkpoint *c, const struct err *e,
 				     void *user);
 typedef void (*engine_lost_fn)(struct engine_sandbox *s, const char *why, void *user);
+typedef void (*engine_ration_fn)(struct engine_sandbox *s, void *user);
 
 /* ---- engine (engine.c) ----------------------------------------------------------------------- */
 
@@ -311,6 +335,12 @@ uint32_t engine_caps(const struct engine *g);
 /* The levels of isolation that G has, once it was begun, and which of them are possible. */
 const struct engine_levels *engine_levels(const struct engine *g);
 void engine_pool(const struct engine *g, struct engine_pool *ret); /* all 0 without a pool */
+/* As it was at the engine's last look, at most half a minute ago. */
+void engine_space(const struct engine *g, struct engine_space *ret);
+/* Memory of all sandboxes together, as the kernel counts it. CB is called once, maybe before this returns; BYTES 0: nobody
+ * counts it here, or there are no sandboxes. */
+typedef void (*engine_memory_fn)(uint64_t bytes, void *user);
+void engine_memory(struct engine *g, engine_memory_fn cb, void *user);
 /* BYTES more are to be written into a workspace that is in memory. OUT_OF_MEMORY if all sandboxes
  * together would then use more than engine_config.total_bytes. They count until uncount. */
 int engine_count_upload(struct engine *g, uint64_t bytes, struct err *e) MUST_CHECK;
@@ -319,6 +349,7 @@ void engine_uncount_upload(struct engine *g, uint64_t bytes);
 bool engine_host_is_full(int fd) MUST_CHECK;
 /* Sandboxes like this one will be asked for: the engine may prepare for them in the background. */
 void engine_prepare(struct engine *g, const struct engine_create *c);
+
 /* Makes a sandbox; the callback gets the handle. */
 int engine_create(struct engine *g, const struct engine_create *c, engine_create_fn cb, void *user,
 		  struct err *e) MUST_CHECK;
@@ -336,6 +367,16 @@ void engine_destroy(struct engine_sandbox *s, engine_done_fn cb, void *user);
 /* CB (NULL: nobody) is called when the sandbox ends on its own, after the end of its run.
  * engine_destroy() must still be called. */
 void engine_on_lost(struct engine_sandbox *s, engine_lost_fn cb, void *user);
+/* How much of its workspace S gets from the disk of the host: with less than all, ENOSPC is for want of space there. As
+ * at the engine's last look, at most a quarter of a second ago while space is short. */
+enum engine_ration {
+	ENGINE_RATION_ALL,
+	ENGINE_RATION_PART,
+	ENGINE_RATION_NONE, /* it can write no new data */
+};
+enum engine_ration engine_ration(const struct engine_sandbox *s) MUST_CHECK;
+/* CB (NULL: nobody) is called when it has changed. It must not end S. */
+void engine_on_ration(struct engine_sandbox *s, engine_ration_fn cb, void *user);
 /* CPU time of everything that was in S so far; 0 = nothing counts it. */
 uint64_t engine_cpu_ns(const struct engine_sandbox *s);
 /* The listening socket of a sandbox that was created with `egress`, given out once; else -1. */
@@ -350,6 +391,14 @@ int engine_usage(struct engine_sandbox *s, engine_usage_fn cb, void *user,
  *   SESSION_BUSY          another such call is under way, or the engine lowers memory between runs only */
 int engine_change(struct engine_sandbox *s, const struct engine_limits *l, engine_done_fn cb,
 		  void *user, struct err *e) MUST_CHECK;
+
+/* Whether the workspace of S, which is a session, can become a stored one where it is: 0, or NOT_KEEPABLE. */
+int engine_check_keep(const struct engine_sandbox *s, struct err *e) MUST_CHECK;
+/* The workspace of the session S becomes the stored one of PERSIST_ID: as if S had been made with it. S goes on, runs and
+ * uploads too. When CB gets no error, all that was written before the call outlives every death and a loss of power.
+ * CB is called at the latest when nothing of S is left. Errors of engine_check_keep(). */
+int engine_keep(struct engine_sandbox *s, const char *persist_id, engine_done_fn cb, void *user,
+		struct err *e) MUST_CHECK;
 
 /* One run at a time per sandbox; a second is SESSION_BUSY. */
 int engine_run(struct engine_sandbox *s, const struct engine_run_spec *spec,
@@ -374,7 +423,8 @@ int engine_commit_file(struct engine_sandbox *s, uint32_t put, const char *path,
 		       bool keep, engine_done_fn cb, void *user, struct err *e) MUST_CHECK;
 int engine_remove_file(struct engine_sandbox *s, const char *path, bool recursive,
 		       engine_done_fn cb, void *user, struct err *e) MUST_CHECK;
-/* Entries of folder PATH ("" = the workspace), of all types; at most ENGINE_FILES_MAX. */
+/* Entries of folder PATH ("" = the workspace), of all types, sorted by name; at most ENGINE_FILES_MAX.
+ * A thread reads a long list. */
 int engine_list_files(struct engine_sandbox *s, const char *path, engine_list_fn cb, void *user,
 		      struct err *e) MUST_CHECK;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an engine is: what it fills in, and the part of its state that engine/inside works with.
- * Only engines and engine/inside include this; callers use engine.h. README.md tells how to add an
+/* What an engine is: what it fills in, and the part of its state that engine/front/inside works with.
+ * Only engines and engine/front/inside include this; callers use engine.h. README.md tells how to add an
  * engine.
  *
  * An operation that is NULL is one that the engine lacks. engine.c answers for it with
- * ERR_ENGINE_NOT_BUILT_IN, so neither callers nor engine/inside test for NULL. */
+ * ERR_ENGINE_NOT_BUILT_IN, so neither callers nor engine/front/inside test for NULL. */
 #pragma once
 
 #include "base/list.h"
@@ -28,6 +28,8 @@ struct engine_ops {
 		     void *user, struct err *e);
 	void (*pool)(const struct engine *g, struct engine_pool *ret);
 	void (*prepare)(struct engine *g, const struct engine_create *c);
+	/* engine_memory(): CB follows. 0 or -errno. NULL = the engine counts nothing. */
+	int (*memory)(struct engine *g, engine_memory_fn cb, void *user);
 	/* engine_count_upload(). Both NULL = there is no limit on all sandboxes together. */
 	int (*count_upload)(struct engine *g, uint64_t bytes, struct err *e);
 	void (*uncount_upload)(struct engine *g, uint64_t bytes);
@@ -36,6 +38,9 @@ struct engine_ops {
 
 	/* ---- its sandboxes ---- */
 
+	/* The most that open_files() of engine.c gives, because open files take something of the host that the
+	 * engine does not limit; 0 = there is nothing. */
+	uint32_t open_files_most;
 	/* engine_create(): calls inside_new(), and later inside_started() or inside_refused(). */
 	int (*create)(struct engine *g, const struct engine_create *c, engine_create_fn cb,
 		      void *user, struct err *e);
@@ -46,6 +51,9 @@ struct engine_ops {
 	/* Sets memory, CPU and processes of S to those of L, all or none, and kills nothing;
 	 * inside_changed() follows. -EBUSY: not during a run. NULL = the engine cannot. */
 	int (*change)(struct engine_sandbox *s, const struct engine_limits *l);
+	/* The workspace of the session S becomes the stored one of PERSIST_ID, in place; inside_kept() follows. 0 or
+	 * -errno. NULL = the engine cannot. */
+	int (*keep)(struct engine_sandbox *s, const char *persist_id);
 	/* A new clean interpreter for S; inside_warmed() follows. 0 or -errno. */
 	int (*warm)(struct engine_sandbox *s);
 	/* S is ready: there may be room for another creation. NULL = the engine does not care. */
@@ -74,14 +82,17 @@ struct engine { /* first member of every engine's own struct */
 	bool closing;
 	uint32_t next_run; /* serial of the last run */
 	struct engine_idle idle;
+	struct engine_space space; /* engine_space(); the engine keeps it up to date */
 };
 
 /* engine.c. A new engine, zeroed; engine_close() frees it. NULL: no memory. */
 struct engine *engine_new(const struct engine_ops *ops);
-/* What engine/inside asks of an engine; -ENOTSUP where it lacks the operation. */
+/* What engine/front/inside asks of an engine; -ENOTSUP where it lacks the operation. */
 int engine_ask_usage(struct engine_sandbox *s) MUST_CHECK;
 int engine_ask_warm(struct engine_sandbox *s) MUST_CHECK;
 int engine_ask_change(struct engine_sandbox *s, const struct engine_limits *l) MUST_CHECK;
+bool engine_keeps(const struct engine *g);
+int engine_ask_keep(struct engine_sandbox *s, const char *persist_id) MUST_CHECK;
 bool engine_can_warm(const struct engine *g);
 void engine_note_ready(struct engine_sandbox *s);
 void engine_note_idle(struct engine_sandbox *s);

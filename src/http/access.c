@@ -122,7 +122,7 @@ static void format_peer(const struct http_request *req, char *ret, size_t size)
 	union http_address peer, client;
 	char text[HTTP_ADDRESS_TEXT];
 
-	if (!http_address_peer(req->conn->fd, &peer)) {
+	if (!http_address_peer(req->conn->io.fd, &peer)) {
 		(void)snprintf(ret, size, "gone");
 	} else if (http_proxies_have(proxies, &peer) &&
 		   http_client_address(req, &peer, proxies, &client)) {
@@ -139,7 +139,7 @@ bool http_request_network(const struct http_request *req, char *ret)
 	const struct http_proxies *proxies = req->conn->server->cfg.proxies;
 	union http_address peer, client;
 
-	if (!proxies || proxies->n == 0 || !http_address_peer(req->conn->fd, &peer) ||
+	if (!proxies || proxies->n == 0 || !http_address_peer(req->conn->io.fd, &peer) ||
 	    !http_client_address(req, &peer, proxies, &client))
 		return false;
 	http_network_text(&client, ret);
@@ -186,7 +186,7 @@ bool http_request_is_forwarded_https(const struct http_request *req)
 	union http_address peer;
 
 	return proto && strcasecmp(proto, "https") == 0 &&
-	       http_address_peer(req->conn->fd, &peer) &&
+	       http_address_peer(req->conn->io.fd, &peer) &&
 	       http_proxies_have(req->conn->server->cfg.proxies, &peer);
 }
 

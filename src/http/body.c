@@ -142,6 +142,11 @@ void http_request_read_body(struct http_request *req, http_body_fn on_data, void
 	conn_schedule(c);
 }
 
+void http_request_ask_for_room(struct http_request *req, bool (*has_room)(void *userdata))
+{
+	req->body.has_room = has_room;
+}
+
 void http_request_pause_body(struct http_request *req, size_t untaken)
 {
 	req->body.paused = true;

@@ -3,17 +3,13 @@
 #include "http/connection.h"
 
 #include "base/kill_points.h"
+#include "base/loop.h"
 #include "base/rand.h"
 #include "base/text.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-
-/* A connection with less than this to read or to send counts as nothing: most have a little. */
-#define FREE_BYTES 4096u
 
 #define RETRY_LINE "Retry-After: 10\r\n"
 
@@ -37,7 +33,6 @@ int conn_new(struct http_server *s, const struct http_listener *l, int fd, const
 	struct http_conn *c = calloc(1, sizeof(*c));
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = c};
 	struct err e = ERR_INIT;
-	const int one = 1;
 
 	if (!c)
 		return -ENOMEM;
@@ -48,13 +43,14 @@ int conn_new(struct http_server *s, const struct http_listener *l, int fd, const
 	}
 	c->what = HTTP_IS_CONN;
 	c->server = s;
-	c->fd = fd;
+	c->io = (struct http_io){.ops = &http_plain_io, .fd = fd};
 	c->events = EPOLLIN;
 	c->scopes = l->scopes;
 	c->fresh = true;
-	c->out.fd = -1;
 	list_init(&c->timer_link);
 	list_init(&c->ready_link);
+	list_init(&c->unread_link);
+	list_init(&c->out.parts);
 	if (epoll_ctl(s->epfd, EPOLL_CTL_ADD, fd, &ev) < 0) {
 		const int r = -errno;
 
@@ -62,8 +58,7 @@ int conn_new(struct http_server *s, const struct http_listener *l, int fd, const
 		free(c);
 		return r;
 	}
-	/* Answers are written in one piece, so Nagle's algorithm would only delay them. */
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	conn_set_socket(c);
 	s->n_conns++;
 	conn_update(c);
 	return 0;
@@ -78,38 +73,14 @@ int conn_belongs_to(struct http_conn *c, const char *principal, struct err *e)
 
 	if (r < 0 || streq(c->who, principal))
 		return r;
+	if (text_starts_with(c->who, BUDGET_STRANGER))
+		conn_free_socket(c);
 	set_payer(c, principal);
 	if (c->in_memory.n > 0)
 		budget_note(b, principal, BUDGET_MESSAGE_MEMORY, c->in_memory.n, &c->in_memory);
 	if (c->out_memory.n > 0)
 		budget_note(b, principal, BUDGET_ANSWER_MEMORY, c->out_memory.n, &c->out_memory);
 	return 0;
-}
-
-static void count_answer(struct http_conn *c)
-{
-	size_t n = out_queued(&c->out);
-
-	if (n < FREE_BYTES)
-		budget_give(&c->out_memory);
-	else
-		budget_note(c->server->cfg.budgets, c->who, BUDGET_ANSWER_MEMORY, n,
-			    &c->out_memory);
-}
-
-/* Bytes of a request that has not arrived completely. False: they are more than the client may have. */
-static bool count_request(struct http_conn *c)
-{
-	size_t n = c->in.borrowed ? 0 : c->in.cap;
-	struct err e = ERR_INIT;
-
-	if (c->req)
-		n += c->req->body.whole.cap;
-	if (n >= FREE_BYTES)
-		return budget_take(c->server->cfg.budgets, c->who, BUDGET_MESSAGE_MEMORY, n,
-				   &c->in_memory, &e) == 0;
-	budget_give(&c->in_memory);
-	return true;
 }
 
 static enum step drop_request(struct http_conn *c)
@@ -140,7 +111,8 @@ static void drop_caller(struct http_conn *c)
 	c->caller_unref = NULL;
 }
 
-void conn_close(struct http_conn *c)
+/* DROP: what the client has not acknowledged is thrown away. */
+static void close_with(struct http_conn *c, bool drop)
 {
 	struct http_server *s = c->server;
 	const enum http_state was = c->state;
@@ -148,9 +120,15 @@ void conn_close(struct http_conn *c)
 	if (was == HTTP_CONN_DEAD)
 		return;
 	c->state = HTTP_CONN_DEAD;
-	c->fd = fd_close(c->fd);
+	if (c->out.file && c->out.file->busy) {
+		(void)epoll_ctl(s->epfd, EPOLL_CTL_DEL, c->io.fd, NULL);
+		sending_leave(TAKE_PTR(c->out.file), &c->io, &c->place);
+	} else {
+		c->io.ops->close(&c->io, drop);
+	}
 	list_remove(&c->timer_link);
 	list_remove(&c->ready_link);
+	list_remove(&c->unread_link);
 	list_append(&s->dead, &c->ready_link);
 	server_schedule(s);
 	s->n_conns--;
@@ -163,6 +141,11 @@ void conn_close(struct http_conn *c)
 	budget_give(&c->out_memory);
 	budget_give(&c->place);
 	server_resume_accept(s);
+}
+
+void conn_close(struct http_conn *c)
+{
+	close_with(c, false);
 }
 
 void conn_schedule(struct http_conn *c)
@@ -183,7 +166,8 @@ void conn_break(struct http_conn *c)
 
 static uint32_t wanted_events(const struct http_conn *c)
 {
-	const bool sending = out_queued(&c->out) > 0 || c->out.file_left > 0;
+	const bool sending = out_wants_room(&c->out);
+	const uint32_t shut = c->half ? 0 : EPOLLRDHUP; /* it would be told again and again */
 
 	switch (c->state) {
 	case HTTP_CONN_HEAD:
@@ -193,13 +177,12 @@ static uint32_t wanted_events(const struct http_conn *c)
 		if (c->req->body.wanted && !c->req->body.paused && !c->req->body.done)
 			return EPOLLIN | (sending ? (uint32_t)EPOLLOUT : 0);
 		/* A client may shut down its side right after the last byte of its body. Only when
-		 * the whole body has been read does the shutdown mean that the client has left. */
-		return (c->req->body.done ? (uint32_t)EPOLLRDHUP : 0) |
-		       (sending ? (uint32_t)EPOLLOUT : 0);
+		 * the whole body has been read may the shutdown mean that the client has left. */
+		return (c->req->body.done ? shut : 0) | (sending ? (uint32_t)EPOLLOUT : 0);
 	case HTTP_CONN_REPLY:
-		return EPOLLOUT; /* a client that shut down its side can still read */
+		return sending ? EPOLLOUT : 0; /* a client that shut down its side can still read */
 	case HTTP_CONN_STREAM:
-		return EPOLLRDHUP | (sending ? (uint32_t)EPOLLOUT : 0);
+		return shut | (sending ? (uint32_t)EPOLLOUT : 0);
 	case HTTP_CONN_DEAD:
 		break;
 	}
@@ -212,11 +195,15 @@ static enum http_timer wanted_timer(const struct http_conn *c)
 	case HTTP_CONN_HEAD:
 		return c->fresh || c->in.len > 0 ? HTTP_TIMER_HEAD : HTTP_TIMER_IDLE;
 	case HTTP_CONN_REQUEST:
-		return wanted_events(c) & EPOLLIN ? HTTP_TIMER_STALL : HTTP_TIMER_NONE;
-	case HTTP_CONN_REPLY:
-		return HTTP_TIMER_STALL;
+		if (wanted_events(c) & EPOLLIN)
+			return HTTP_TIMER_STALL;
+		return c->half ? HTTP_TIMER_PROBE : HTTP_TIMER_NONE;
+	case HTTP_CONN_REPLY: /* the client is not to blame for a disk that is slow */
+		return c->out.file && c->out.file->busy ? HTTP_TIMER_NONE : HTTP_TIMER_STALL;
 	case HTTP_CONN_STREAM:
-		return out_queued(&c->out) > 0 ? HTTP_TIMER_STALL : HTTP_TIMER_NONE;
+		if (out_queued(&c->out) > 0)
+			return HTTP_TIMER_STALL;
+		return c->half ? HTTP_TIMER_PROBE : HTTP_TIMER_NONE;
 	case HTTP_CONN_LINGER:
 		return HTTP_TIMER_LINGER;
 	case HTTP_CONN_DEAD:
@@ -248,9 +235,9 @@ void conn_update(struct http_conn *c)
 
 	if (c->state == HTTP_CONN_DEAD)
 		return;
-	count_answer(c);
+	conn_count_answer(c);
 	ev.events = wanted_events(c);
-	if (ev.events != c->events && epoll_ctl(c->server->epfd, EPOLL_CTL_MOD, c->fd, &ev) == 0)
+	if (ev.events != c->events && epoll_ctl(c->server->epfd, EPOLL_CTL_MOD, c->io.fd, &ev) == 0)
 		c->events = ev.events;
 	set_timer(c, wanted_timer(c));
 }
@@ -262,6 +249,8 @@ void conn_refuse(struct http_conn *c, int status)
 	_cleanup_(buf_done) struct buf body = BUF_INIT(1024), head = BUF_INIT(1024);
 	int r = problem_add(&body, status);
 
+	server_note_answer(c->server, c->req, status, body.len,
+			   c->req ? now_ns() - c->req->start_ns : 0);
 	if (c->state == HTTP_CONN_REQUEST)
 		request_gone(c);
 	c->keep_alive = false;
@@ -272,7 +261,7 @@ void conn_refuse(struct http_conn *c, int status)
 			       "%sContent-Length: %zu\r\nConnection: close\r\n\r\n",
 			       status, http_status_text(status), server_date_line(c->server),
 			       status == 429 ? RETRY_LINE : "", body.len);
-	r = r < 0 ? r : out_add(&c->out, buf_str(&head), head.len);
+	r = r < 0 ? r : out_add_head(c, buf_str(&head), head.len);
 	r = r < 0 ? r : out_add(&c->out, buf_str(&body), body.len);
 	if (r < 0)
 		c->broken = true;
@@ -290,13 +279,14 @@ static void end_open(struct http_conn *c)
 		conn_refuse(c, 401);
 	} else if (c->state == HTTP_CONN_STREAM) {
 		c->state = HTTP_CONN_REPLY;
+		c->broken = ops && ops->on_room;
 		/* The connection stays: its head promised so, and a client may have the next
 		 * request under way. */
 		if (!c->http10 && out_add(&c->out, "0\r\n\r\n", 5) < 0)
 			c->broken = true;
 		if (ops && ops->on_close)
 			ops->on_close(c->stream.userdata);
-	} else if (c->state == HTTP_CONN_REPLY && c->out.file_left > 0) {
+	} else if (c->state == HTTP_CONN_REPLY && c->out.file) {
 		c->broken = true;
 	}
 }
@@ -383,6 +373,10 @@ static enum step step_request(struct http_conn *c)
 	if (c->in.len == 0 && body_recv_size(body) > 0) {
 		if (c->run_bytes >= HTTP_RUN_BYTES)
 			return STEP_YIELD;
+		if (body->has_room && !body->has_room(body->userdata)) {
+			body->paused = true;
+			return STEP_WAIT;
+		}
 		const enum step step = receive(c, body_recv_size(body));
 
 		if (step != STEP_AGAIN)
@@ -401,16 +395,15 @@ static enum step step_request(struct http_conn *c)
  * costs no more than its connection. */
 static void request_done(struct http_conn *c)
 {
-	const struct http_config *cfg = &c->server->cfg;
 	struct http_request *req = c->req;
 
 	if (req && c->state == HTTP_CONN_STREAM) {
 		c->caller = TAKE_PTR(req->caller);
 		c->caller_unref = TAKE_PTR(req->caller_unref);
 	}
-	if (req && cfg->log)
-		cfg->log(req, req->status, req->sent_bytes, now_ns() - req->start_ns,
-			 cfg->log_userdata);
+	if (req)
+		server_note_answer(c->server, req, req->status, req->sent_bytes,
+				   now_ns() - req->start_ns);
 	request_free(TAKE_PTR(c->req));
 }
 
@@ -430,7 +423,7 @@ static enum step reply_done(struct http_conn *c)
 	/* If we close with unread input, the kernel sends a reset, which may overtake the answer.
 	 * So we shut down our side and let the client close. */
 	input_drop(&c->in);
-	if (shutdown(c->fd, SHUT_WR) < 0)
+	if (c->io.ops->shut(&c->io) < 0)
 		return STEP_CLOSE;
 	c->state = HTTP_CONN_LINGER;
 	return STEP_AGAIN;
@@ -457,6 +450,15 @@ static enum step step_stream(struct http_conn *c)
 	r = out_flush(c);
 	if (r == -EAGAIN)
 		c->drain_owed = true;
+	if ((r == 0 || r == -EAGAIN) && c->stream.asks &&
+	    out_queued(&c->out) < HTTP_STREAM_WINDOW) {
+		c->stream.asks = false;
+		const bool more = c->stream.ops->on_room(c->stream.userdata);
+
+		if (c->state == HTTP_CONN_STREAM)
+			c->stream.asks = c->stream.asks || more;
+		return STEP_YIELD; /* others come first */
+	}
 	if (r < 0)
 		return r == -EAGAIN ? STEP_WAIT : STEP_CLOSE;
 	if (!c->drain_owed)
@@ -467,14 +469,13 @@ static enum step step_stream(struct http_conn *c)
 	return STEP_AGAIN;
 }
 
-/* Throws away what still comes. With MSG_TRUNC TCP does not even copy it. */
+/* Throws away what still comes. */
 static enum step step_linger(struct http_conn *c)
 {
-	const ssize_t n =
-	    recv(c->fd, c->server->scratch, HTTP_SCRATCH_BYTES, MSG_DONTWAIT | MSG_TRUNC);
+	const ssize_t n = c->io.ops->discard(&c->io, c->server->scratch, HTTP_SCRATCH_BYTES);
 
 	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? STEP_WAIT : STEP_CLOSE;
+		return n == -EAGAIN ? STEP_WAIT : STEP_CLOSE;
 	return n > 0 ? STEP_AGAIN : STEP_CLOSE;
 }
 
@@ -485,19 +486,26 @@ void conn_run(struct http_conn *c)
 	    [HTTP_CONN_REPLY] = step_reply,   [HTTP_CONN_STREAM] = step_stream,
 	    [HTTP_CONN_LINGER] = step_linger,
 	};
+	static const char *const work_names[] = {
+	    [HTTP_CONN_HEAD] = "http head",     [HTTP_CONN_REQUEST] = "http request",
+	    [HTTP_CONN_REPLY] = "http answer",  [HTTP_CONN_STREAM] = "http stream",
+	    [HTTP_CONN_LINGER] = "http linger",
+	};
 	enum step step = STEP_AGAIN;
 
 	if (c->state == HTTP_CONN_DEAD)
 		return;
 	c->in_run = true;
 	c->run_bytes = 0;
+	loop_work(work_names[c->state],
+		  c->req && c->req->match.row ? c->req->match.row->pattern : "");
 	if (c->caller_ended)
 		end_open(c);
 	for (unsigned i = 0; i < HTTP_STEPS_MAX && step == STEP_AGAIN && !c->broken; i++)
 		step = steps[c->state](c);
 	if (input_keep(&c->in) < 0)
 		c->broken = true;
-	if (!count_request(c))
+	if (!conn_count_request(c))
 		step = drop_request(c);
 	c->in_run = false;
 	if (step == STEP_CLOSE || c->broken) {
@@ -515,19 +523,18 @@ static void silence(struct http_conn *c)
 {
 	struct epoll_event ev = {.data.ptr = c};
 
-	if (c->events != 0 && epoll_ctl(c->server->epfd, EPOLL_CTL_MOD, c->fd, &ev) == 0)
+	if (c->events != 0 && epoll_ctl(c->server->epfd, EPOLL_CTL_MOD, c->io.fd, &ev) == 0)
 		c->events = 0;
 }
 
 void conn_on_event(struct http_conn *c, uint32_t events)
 {
-	const bool half = (events & EPOLLRDHUP) && (c->events & EPOLLRDHUP);
+	const bool shut = (events & EPOLLRDHUP) && (c->events & EPOLLRDHUP);
 
 	if (c->state == HTTP_CONN_DEAD)
 		return;
-	/* A client that has closed its side while we work or stream has left. Its runs are
-	 * cancelled now, not at the next write. */
-	if ((events & (EPOLLERR | EPOLLHUP)) || half) {
+	/* Runs of a client that has left are cancelled now, not at the next write. */
+	if ((events & (EPOLLERR | EPOLLHUP)) || (shut && !conn_half_closed(c))) {
 		conn_close(c);
 		return;
 	}
@@ -537,13 +544,34 @@ void conn_on_event(struct http_conn *c, uint32_t events)
 		silence(c);
 }
 
+/* A client that is slow to take the end of its answer keeps its connection while it takes some of it. */
+static bool still_reads(struct http_conn *c)
+{
+	const struct http_server *s = c->server;
+	const int before = c->held;
+
+	if (c->state != HTTP_CONN_LINGER)
+		return false;
+	c->held = c->io.ops->held(&c->io);
+	c->waited = c->held < before ? 0 : c->waited + 1;
+	return c->held > 0 && c->waited < s->timer_ns[HTTP_TIMER_STALL] / HTTP_LINGER_NS;
+}
+
 void conn_on_timeout(struct http_conn *c)
 {
 	const bool waits_for_client =
 	    c->state == HTTP_CONN_REQUEST || (c->state == HTTP_CONN_HEAD && c->in.len > 0);
 
+	if (c->timer == HTTP_TIMER_PROBE) {
+		conn_on_probe_timer(c);
+		return;
+	}
+	if (still_reads(c)) {
+		conn_update(c);
+		return;
+	}
 	if (!waits_for_client) {
-		conn_close(c);
+		close_with(c, c->io.ops->held(&c->io) > 0);
 		return;
 	}
 	conn_refuse(c, 408);

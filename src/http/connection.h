@@ -20,9 +20,17 @@
  * The memory of a closed connection is freed at the end of the turn. Events for it may have been
  * fetched together with the event that closed it; they find it marked dead.
  *
- * Input: recv(2) fills the server's scratch block, and the bytes are used from there. Only bytes
- * that must wait are copied into memory of the connection. Output: heads and small bodies share one
- * block; a large body and a file range follow it. Neither costs an idle connection anything. */
+ * A client that has shut down its side may still read, or may have closed its socket: the kernel tells us the same
+ * of both (EPOLLRDHUP). So the connection sends a byte that its answer begins with anyway. A client that is gone answers
+ * it with a reset; docs/decisions/0030-half-closed-clients.md.
+ *
+ * The states move bytes by the operations of socket_io.h only.
+ *
+ * Input: the server's scratch block is filled from the socket, and the bytes are used from there. Only bytes
+ * that must wait are copied into memory of the connection. Output: heads, small bodies and small
+ * messages are copied into blocks; what is large is queued between them as it is, and a file range follows. Neither costs
+ * an idle connection anything. A file is sent by a thread
+ * (struct http_sending): until it comes back, nothing else happens on the connection but its close. */
 #pragma once
 
 #include "base/buf.h"
@@ -32,11 +40,11 @@
 #include "http/http.h"
 #include "http/request_head.h"
 #include "http/route.h"
+#include "http/socket_io.h"
 #include "http/turns.h"
 #include "http/uri.h"
 
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #define HTTP_SCRATCH_BYTES   (128u << 10)
 #define HTTP_HEAD_RECV       8192u       /* bytes asked for while a head is read */
@@ -51,16 +59,26 @@
 #define HTTP_TURN_NS         (2 * NS_PER_MS) /* in which connections run before new events are fetched */
 #define HTTP_STEPS_MAX       12              /* steps of one connection before others have a turn */
 #define HTTP_RUN_BYTES       (128u << 10) /* bytes of a body, the same */
-#define HTTP_SEND_BUDGET     (4u << 20)   /* bytes sent before others have a turn */
+#define HTTP_SEND_BUDGET     (1u << 20)   /* bytes sent before others have a turn */
 #define HTTP_SENDFILE_SLICE  (1u << 20)
-#define HTTP_SMALL_BODY      (16u << 10) /* copied behind the head into one block */
-#define HTTP_EXTRA_MAX       4096u       /* bytes of headers that handlers add */
+#define HTTP_THREAD_BUDGET                                                                         \
+	(16u << 20)       /* bytes of a file before other jobs of its owner have a turn */
+#define HTTP_ROOM_MS    2 /* that a thread waits for room in a socket which it has filled */
+#define HTTP_THREAD_NS  (20 * NS_PER_MS) /* after which it waits no more */
+#define HTTP_QUICK_FILE (32u << 10) /* a rest of a file that the loop sends if it is in memory */
+#define HTTP_SMALL_BODY (16u << 10) /* copied behind the head into one block */
+#define HTTP_EXTRA_MAX  4096u       /* bytes of headers that handlers add */
 #define HTTP_BODY_RATE_MIN                                                                         \
 	1024u /* bytes a second; a slower client only holds a connection
 					  */
 #define HTTP_SLOW_NS         (5 * NS_PER_S) /* without the bytes that restart the stall timer */
 #define HTTP_LINGER_NS       (3 * NS_PER_S)
+#define HTTP_PROBE_NS        NS_PER_S
 #define HTTP_ACCEPT_RETRY_NS NS_PER_S
+#define HTTP_UNREAD_NS       NS_PER_S /* between two looks at what the kernel holds of answers */
+#define HTTP_UNREAD_MIN_NS   (20 * NS_PER_MS) /* the same, if somebody needs the room */
+#define HTTP_UNSENT_BYTES    (16 << 10) /* that the kernel takes beyond what the client has room for */
+#define HTTP_STRANGER_SEND   (32 << 10) /* SO_SNDBUF of clients that are not identified */
 
 enum http_timer {
 	HTTP_TIMER_NONE,
@@ -68,6 +86,7 @@ enum http_timer {
 	HTTP_TIMER_IDLE,   /* between requests */
 	HTTP_TIMER_STALL,  /* a body or answer is expected to move */
 	HTTP_TIMER_LINGER, /* our side is shut down; the client should close */
+	HTTP_TIMER_PROBE,  /* the client has shut down its side: does it still read? */
 	HTTP_TIMER_MAX_,
 };
 
@@ -108,7 +127,10 @@ struct http_server {
 	struct list timers[HTTP_TIMER_MAX_]; /* connections by deadline; NONE: the others */
 	struct http_turns turns;             /* of connections with something to do */
 	struct list dead;
-	char date[64]; /* "Date: …\r\n" of second date_s */
+	struct list unread; /* connections whose answers the kernel holds, by their unread_link */
+	uint64_t unread_next_ns; /* when they are looked at next; 0: not */
+	uint64_t unread_last_ns; /* when they were */
+	char date[64];           /* "Date: …\r\n" of second date_s */
 	int64_t date_s;
 	char *scratch;
 };
@@ -123,12 +145,26 @@ enum http_state {
 };
 
 struct http_out {
-	char *buf; /* owned block: off..len waits */
-	size_t off, len, cap;
-	char *body; /* owned large body behind it */
-	size_t body_off, body_len;
-	int fd; /* owned file behind that, -1 */
-	uint64_t file_off, file_left;
+	struct list parts;         /* struct http_part, in order */
+	size_t queued;             /* bytes of them that wait */
+	struct http_sending *file; /* owned, behind them; NULL: none */
+};
+
+/* A file on its way to a client. Reading it may wait for a disk, or for a lock while its owner truncates it: a
+ * thread does it, straight into the socket. */
+struct http_sending {
+	struct http_conn
+	    *conn; /* NULL: it was closed while a thread sent, and the end of the job frees this */
+	int fd;    /* owned; a thread closes it */
+	struct http_io io;  /* of the connection; owned by this once CONN is NULL */
+	uint64_t off, left; /* bytes that are to be sent */
+	bool busy;          /* a thread has it, and alone uses SENT and ERROR */
+	bool cold;          /* not in memory, so the loop does not try to read it */
+	size_t sent;
+	int error;
+	struct budget_share
+	    place; /* of the connection, once CONN is NULL: its descriptors still exist */
+	char who[BUDGET_PRINCIPAL_SIZE];
 };
 
 struct http_in {
@@ -142,13 +178,15 @@ struct http_stream {
 	void *userdata;
 	uint64_t last_write_ns;
 	size_t largest; /* largest write since the queue was last short; not counted as waiting */
+	bool asks;      /* on_room may be called */
+	bool events;    /* of server-sent events */
 };
 
 struct http_conn {
 	enum http_what what; /* first */
 	enum http_state state;
 	struct http_server *server;
-	int fd;
+	struct http_io io;
 	uint32_t events; /* registered with epoll */
 	unsigned scopes;
 	bool in_run;
@@ -158,6 +196,9 @@ struct http_conn {
 	bool http10;
 	bool broken;       /* the next run closes */
 	bool caller_ended; /* the next run ends the open request or stream */
+	bool half;         /* the client has shut down its side while it waits for this answer */
+	unsigned half_s;   /* seconds since then; a byte goes out at 0, 1, 2, 4, 8 ... */
+	unsigned begun;    /* bytes of the answer's head that went out as probes */
 	bool drain_owed;   /* call on_drain when the queue is empty */
 	bool moved;        /* bytes were received or sent: restart the timer */
 	size_t trickled;   /* bytes of the body since the timer was restarted */
@@ -168,6 +209,10 @@ struct http_conn {
 	size_t run_bytes;                /* of a body, in this run */
 	struct budget_share place;       /* this connection */
 	struct budget_share in_memory, out_memory;
+	size_t reserved; /* of OUT_MEMORY: taken before the answer was made, until it is over */
+	int held;        /* bytes that the kernel held when it was asked last */
+	unsigned waited; /* times that lingering was prolonged without that it moved */
+	struct list unread_link;
 	struct list timer_link;
 	struct list ready_link; /* of the turns or the dead list */
 	struct http_scan scan;
@@ -191,6 +236,7 @@ struct http_body {
 	size_t untaken; /* of the piece that on_data has now */
 	bool done;
 	http_body_fn on_data;
+	bool (*has_room)(void *userdata); /* asked before bytes are read; NULL: always */
 	void *userdata;
 	struct buf whole; /* rows that take the body in one piece */
 };
@@ -232,6 +278,12 @@ void server_resume_accept(struct http_server *s);
 void server_arm_timer(struct http_server *s, uint64_t deadline_ns);
 void server_schedule(struct http_server *s);
 const char *server_date_line(struct http_server *s);
+/* Counts an answer. REQ: NULL if what came was no request. */
+void server_note_answer(const struct http_server *s, struct http_request *req, int status,
+			uint64_t bytes, uint64_t ns);
+/* Asks the kernel again what it holds of answers that were sent completely. */
+void server_count_unread(struct http_server *s);
+void server_arm_unread(struct http_server *s);
 
 /* connection.c */
 /* WHO is the network of the client, as struct budgets names it. On success the connection owns FD. */
@@ -239,6 +291,15 @@ int conn_new(struct http_server *s, const struct http_listener *l, int fd, const
 /* The connection and its memory belong to PRINCIPAL from now on. BUDGET_EXCEEDED: they stay where they
  * are. */
 int conn_belongs_to(struct http_conn *c, const char *principal, struct err *e) MUST_CHECK;
+/* Takes room for BYTES of an answer that is about to be made. */
+int conn_reserve(struct http_conn *c, size_t bytes, struct err *e) MUST_CHECK;
+/* Counts what waits here and in the kernel. */
+void conn_count_answer(struct http_conn *c);
+/* Counts the bytes of a request that has not arrived completely. False: they are more than the client may have. */
+bool conn_count_request(struct http_conn *c);
+/* Options of a new connection's socket; and those that fall away when the client is identified. */
+void conn_set_socket(const struct http_conn *c);
+void conn_free_socket(const struct http_conn *c);
 void conn_on_event(struct http_conn *c, uint32_t events);
 void conn_on_timeout(struct http_conn *c);
 void conn_run(struct http_conn *c);
@@ -253,16 +314,39 @@ void conn_refuse(struct http_conn *c, int status);
  * else, so lists of connections may be walked meanwhile. */
 void conn_end_caller(struct http_conn *c, bool (*ended)(const void *caller));
 
+/* half_closed.c */
+/* The client has shut down its side while it waits. From now on C finds out by itself when it is gone. False: C could not,
+ * so the client counts as gone. */
+bool conn_half_closed(struct http_conn *c) MUST_CHECK;
+void conn_on_probe_timer(struct http_conn *c);
+
 /* input.c */
 int input_recv(struct http_conn *c, size_t max); /* bytes, 0 = end, -EAGAIN, -errno */
 void input_consume(struct http_in *in, size_t n);
 int input_keep(struct http_in *in); /* copies the rest out of the scratch block */
 void input_drop(struct http_in *in);
 
+/* send_file.c */
+/* Sends a part of the file. Bytes, -EAGAIN: the socket is full or a thread is at work, or -errno. */
+ssize_t sending_go_on(struct http_conn *c);
+struct http_sending *sending_free(struct http_sending *f); /* of a connection that stays */
+/* The connection closes while a thread sends: the socket and PLACE are given up when it has returned. */
+void sending_leave(struct http_sending *f, struct http_io *io, struct budget_share *place);
+
 /* output.c */
 int out_add(struct http_out *o, const void *data, size_t len);
+/* Adds the head of an answer, without what went out of it as probes. */
+int out_add_head(struct http_conn *c, const void *head, size_t len);
+/* Adds bytes without a copy. -ENOMEM. */
+int out_add_taken(struct http_out *o, char *data,
+		  size_t len); /* malloc'ed; taken, also on failure */
+int out_add_shared(struct http_out *o, struct shared_bytes *bytes);
+int out_add_borrowed(struct http_out *o, const char *data,
+		     size_t len);   /* they stay until the server is freed */
 int out_flush(struct http_conn *c); /* 0 = all sent, -EAGAIN, -errno */
 size_t out_queued(const struct http_out *o);
+/* Waits something for room in the socket? */
+bool out_wants_room(const struct http_out *o);
 void out_drop(struct http_out *o);
 
 /* request.c */

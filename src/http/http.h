@@ -15,8 +15,8 @@
  *
  *  - http_respond*() is called;
  *  - http_stream_begin() is called (from then on the stream is the handle);
- *  - the on_gone callback is called: the client left or the server ends. After the whole body has
- *    been read, a client that leaves is noticed at once (EPOLLRDHUP).
+ *  - the on_gone callback is called: the client left or the server ends. After the whole body has been read, a client
+ *    that closes its socket is noticed at once; one that only shuts down its side still gets its answer.
  *
  * After that nothing of the request may be touched. Only strings that were taken from it stay
  * readable, until the handler or body callback that answered returns to the server.
@@ -28,6 +28,7 @@
 
 #include "base/attr.h"
 #include "base/err.h"
+#include "base/shared_bytes.h"
 #include "budget/budgets.h"
 
 #include <stdbool.h>
@@ -65,14 +66,18 @@ enum http_route_flag {
 	/* Pages of all configured origins may use it: the answers have CORS headers, and preflights
 	 * are answered. The route must take no credential that a browser adds by itself. */
 	HTTP_ROUTE_PAGES = 1u << 5,
+	/* A `{name...}` takes %2F for a slash, too: generated clients encode the whole parameter. The
+	 * handler must check the value as a path. */
+	HTTP_ROUTE_CODED_SLASHES = 1u << 7,
 };
 
 typedef void (*http_handler_fn)(struct http_request *req, void *userdata);
 
 /* One row of a routing table. PATTERN is a path whose segments are literal or `{name}` (exactly one
- * non-empty segment); a last segment `{name...}` takes one or more segments. Literals win over
- * parameters. If rows have the path but not the method, the answer is 405 with Allow. GET rows also
- * serve HEAD, without the body. OPTIONS without a row of its own is answered 204 with Allow. */
+ * non-empty segment, without %2F); a last segment `{name...}` takes one or more segments. Literals
+ * win over parameters. If rows have the path but not the method, the answer is 405 with Allow. GET
+ * rows also serve HEAD, without the body. OPTIONS without a row of its own is answered 204 with
+ * Allow. */
 /* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): in the order in which rows are read */
 struct http_route {
 	unsigned methods;    /* HTTP_GET | … */
@@ -102,7 +107,7 @@ enum http_scope {
  * with http_respond(). */
 typedef bool (*http_auth_fn)(struct http_request *req, void *userdata);
 
-/* Called after every answer, for the access log. The request is still readable. */
+/* Called after every answer. The request is still readable; NULL: it was refused before it was one. */
 typedef void (*http_log_fn)(struct http_request *req, int status, uint64_t bytes, uint64_t ns,
 			    void *userdata);
 
@@ -186,7 +191,7 @@ const char *http_request_path(const struct http_request *req);
  * for UTF-8 where it matters. */
 const char *http_request_param(const struct http_request *req, const char *name);
 /* The value of a header without surrounding blanks, or NULL. NAME in any case. A second header of a
- * name that must be single is 400; of other names the first is returned. */
+ * name that must be single is 400; of other names the first is returned. "host" is that of an absolute target if there is one. */
 const char *http_request_header(const struct http_request *req, const char *name);
 /* The percent-decoded value of a query parameter ('+' is a blank), or NULL; the first one wins.
  * Never contains NUL; may be invalid UTF-8. A query that cannot be decoded is 400 before routing.
@@ -239,6 +244,9 @@ void http_request_on_gone(struct http_request *req, void (*on_gone)(void *userda
  * 100-continue is told to go on by this call. */
 typedef int (*http_body_fn)(struct http_request *req, const void *data, size_t len, void *userdata);
 void http_request_read_body(struct http_request *req, http_body_fn on_data, void *userdata);
+/* HAS_ROOM is asked, with the USERDATA of the body, each time before bytes are read from the socket. False pauses the
+ * body: the handler resumes it when there is room. So of many requests that share a bound only one piece is beyond it. */
+void http_request_ask_for_room(struct http_request *req, bool (*has_room)(void *userdata));
 /* Back-pressure: stops reading from the socket. The last UNTAKEN bytes of the piece that on_data has
  * just been given come again after the resume; 0 outside of on_data. While the body is paused, no
  * timeout runs, and a client that shuts down its side is not noticed. */
@@ -260,6 +268,14 @@ void http_respond(struct http_request *req, int status, const char *type, const 
 /* BODY is malloc'ed and taken. */
 void http_respond_take(struct http_request *req, int status, const char *type, char *body,
 		       size_t len);
+/* BODY has other owners, too: it is sent without a copy. */
+void http_respond_bytes(struct http_request *req, int status, const char *type,
+			struct shared_bytes *body);
+/* BODY is borrowed and must not change until the server is freed: it is sent without a copy. Room for it is taken from
+ * BUDGET_ANSWER_MEMORY first and given back when the client has all of it, so that what clients of public routes do not
+ * read is bound, also in their own buffers; without room the answer is 429. */
+void http_respond_shared(struct http_request *req, int status, const char *type, const void *body,
+			 size_t len);
 /* Body is a C string. */
 void http_respond_text(struct http_request *req, int status, const char *type, const char *text);
 /* Answers with a problem document of RFC 9457 and the status of CODE:
@@ -271,7 +287,7 @@ void http_respond_text(struct http_request *req, int status, const char *type, c
 void http_respond_problem(struct http_request *req, enum err_code code, const char *detail,
 			  const char *more);
 #define HTTP_PROBLEM_TYPE "application/problem+json"
-/* Answers with a regular file, by sendfile(2) in constant memory. Handles HEAD, one Range (for
+/* Answers with a regular file, by sendfile(2) on a thread (base/workers.h), in constant memory. Handles HEAD, one Range (for
  * several ranges the whole file is sent), If-Range, If-None-Match, If-Modified-Since (RFC 9110 §13,
  * §14). FD is always taken. If the file shrinks while it is sent, the connection is cut. */
 struct http_file {
@@ -280,10 +296,17 @@ struct http_file {
 	const char *etag; /* quoted, NULL: none */
 	int64_t mtime_s;  /* Last-Modified; 0: none */
 	const char *name; /* Content-Disposition filename, any bytes; NULL: header left out */
-	bool attachment;  /* instead of inline */
-	bool raw_name;    /* `filename=<name>` unquoted where the name allows it */
+	const char *
+	    payer; /* whose file it is: the threads that read it count for them; NULL: for the client */
+	bool attachment; /* instead of inline */
+	bool raw_name;   /* `filename=<name>` unquoted where the name allows it */
 };
 void http_respond_file(struct http_request *req, int fd, const struct http_file *file);
+
+/* Takes room for an answer that will hold up to BYTES of memory at once, before it is made. It is given back when the
+ * answer is over. BUDGET_EXCEEDED: the client has not read its earlier answers; nothing was taken, and the handler
+ * refuses. */
+int http_request_reserve(struct http_request *req, size_t bytes, struct err *e) MUST_CHECK;
 
 /* ---- streams --------------------------------------------------------------------------------- */
 
@@ -293,7 +316,14 @@ struct http_stream_ops {
 	void (*on_close)(void *userdata);
 	/* The queue is empty again after a write that did not go out at once; may be NULL. */
 	void (*on_drain)(void *userdata);
+	/* Not NULL: the owner is asked for the next slice whenever fewer than HTTP_STREAM_WINDOW bytes wait,
+	 * once in a turn of the client's payer. It writes one (tens of kilobytes, well below a millisecond
+	 * of work), or ends or aborts the stream. False: there is nothing now, do not ask before
+	 * http_stream_ask(). If the caller's credential is revoked, the connection is cut: its answer is
+	 * incomplete. */
+	bool (*on_room)(void *userdata);
 };
+#define HTTP_STREAM_WINDOW (64u << 10)
 
 /* Begins an answer of unknown length (chunked; for HTTP/1.0 until the close). The request is over
  * for the caller. Returns NULL if the client is gone already; then no callback is called. */
@@ -306,7 +336,12 @@ struct http_stream *http_stream_begin_sse(struct http_request *req,
  * nothing was taken (the reader is slow; the caller ends the stream). -ENOMEM. Never calls back.
  * One write may be larger than the limit: its bytes do not count for the writes after it. */
 int http_stream_write(struct http_stream *st, const void *data, size_t len) MUST_CHECK;
-int http_stream_writev(struct http_stream *st, const struct iovec *iov, unsigned n) MUST_CHECK;
+/* Queues HEAD, TEXT and TAIL as one write. A large TEXT is not copied: the queue holds a reference. */
+int http_stream_write_shared(struct http_stream *st, const char *head, size_t head_len,
+			     struct shared_bytes *text, const char *tail,
+			     size_t tail_len) MUST_CHECK;
+/* on_room may be called again. */
+void http_stream_ask(struct http_stream *st);
 size_t http_stream_queued(const struct http_stream *st);
 /* Monotonic time of the last write. A sender of keep-alives can skip busy streams. */
 uint64_t http_stream_last_write_ns(const struct http_stream *st);

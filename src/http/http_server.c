@@ -3,6 +3,7 @@
  * timer for all deadlines. */
 #include "http/connection.h"
 
+#include "base/loop.h"
 #include "base/rand.h"
 #include "base/walls.h"
 #include "http/client_address.h"
@@ -106,6 +107,13 @@ static void payer_of(const struct http_server *s, const union http_address *from
 		       network);
 }
 
+void server_note_answer(const struct http_server *s, struct http_request *req, int status,
+			uint64_t bytes, uint64_t ns)
+{
+	if (s->cfg.log)
+		s->cfg.log(req, status, bytes, ns, s->cfg.log_userdata);
+}
+
 #define REFUSAL(status)                                                                            \
 	"HTTP/1.1 " status "\r\nRetry-After: 10\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
@@ -128,6 +136,7 @@ static bool admit(struct http_listener *l, int fd, const union http_address *fro
 		    MSG_DONTWAIT | MSG_NOSIGNAL);
 	(void)shutdown(fd, SHUT_WR);
 	(void)fd_close(fd);
+	server_note_answer(l->server, NULL, r == -EDQUOT ? 429 : 503, 0, 0);
 	return r == -EDQUOT;
 }
 
@@ -190,7 +199,8 @@ static void run_turns(struct http_server *s)
 	turns_age(&s->turns, begin);
 	if (turns_waiting(&s->turns))
 		used = cpu_ns();
-	while (now_ns() - begin < HTTP_TURN_NS && (c = turns_next(&s->turns))) {
+	/* Each connection's run is a turn of the loop of its own. */
+	while (loop_next_turn() - begin < HTTP_TURN_NS && (c = turns_next(&s->turns))) {
 		const uint64_t before = used;
 
 		conn_run(c);
@@ -281,10 +291,19 @@ static int on_timer(sd_event_source *src, uint64_t usec, void *userdata)
 	(void)src;
 	(void)usec;
 	s->timer_armed_ns = UINT64_MAX;
+	loop_work("timer", "of connections");
 	if (s->accept_retry_ns && s->accept_retry_ns <= now)
 		server_resume_accept(s);
 	else if (s->accept_retry_ns)
 		next = s->accept_retry_ns;
+	if (s->unread_next_ns && s->unread_next_ns <= now) {
+		s->unread_next_ns = 0;
+		server_count_unread(s);
+		if (!list_is_empty(&s->unread)) /* it may have been too early to look */
+			server_arm_unread(s);
+	}
+	if (s->unread_next_ns)
+		next = MIN(next, s->unread_next_ns);
 	for (int t = HTTP_TIMER_NONE + 1; t < HTTP_TIMER_MAX_; t++) {
 		struct list *list = &s->timers[t];
 
@@ -302,6 +321,28 @@ static int on_timer(sd_event_source *src, uint64_t usec, void *userdata)
 	if (next != UINT64_MAX)
 		server_arm_timer(s, next);
 	return 0;
+}
+
+void server_arm_unread(struct http_server *s)
+{
+	if (s->unread_next_ns)
+		return;
+	s->unread_next_ns = now_ns() + HTTP_UNREAD_NS;
+	server_arm_timer(s, s->unread_next_ns);
+}
+
+void server_count_unread(struct http_server *s)
+{
+	struct list all = LIST_INIT(all);
+	const uint64_t now = now_ns();
+	struct http_conn *c;
+
+	if (now < s->unread_last_ns + HTTP_UNREAD_MIN_NS)
+		return;
+	s->unread_last_ns = now;
+	list_splice(&all, &s->unread);
+	while ((c = list_pop_first(&all, struct http_conn, unread_link)))
+		conn_count_answer(c); /* adds it again if there is something */
 }
 
 const char *server_date_line(struct http_server *s)
@@ -353,6 +394,7 @@ static void apply_defaults(struct http_server *s)
 	s->timer_ns[HTTP_TIMER_IDLE] = c->idle_timeout_ns ? c->idle_timeout_ns : 75 * NS_PER_S;
 	s->timer_ns[HTTP_TIMER_STALL] = c->stall_timeout_ns ? c->stall_timeout_ns : 60 * NS_PER_S;
 	s->timer_ns[HTTP_TIMER_LINGER] = HTTP_LINGER_NS;
+	s->timer_ns[HTTP_TIMER_PROBE] = HTTP_PROBE_NS;
 	s->stall_bytes =
 	    (size_t)(s->timer_ns[HTTP_TIMER_STALL] / NS_PER_MS * HTTP_BODY_RATE_MIN / 1000);
 }
@@ -394,6 +436,7 @@ int http_server_new(sd_event *loop, const struct http_config *cfg, struct http_s
 		list_init(&s->timers[t]);
 	turns_init(&s->turns);
 	list_init(&s->dead);
+	list_init(&s->unread);
 	list_init(&s->listeners);
 	list_init(&s->dead_listeners);
 	s->scratch = malloc(HTTP_SCRATCH_BYTES);
@@ -444,7 +487,7 @@ void http_server_drain(struct http_server *s)
 
 unsigned http_server_busy(const struct http_server *s)
 {
-	static const enum http_timer busy[] = {HTTP_TIMER_NONE, HTTP_TIMER_STALL};
+	static const enum http_timer busy[] = {HTTP_TIMER_NONE, HTTP_TIMER_STALL, HTTP_TIMER_PROBE};
 	unsigned n = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(busy); i++)

@@ -44,11 +44,9 @@ int input_recv(struct http_conn *c, size_t max)
 	} else {
 		max = MIN(max, in->cap - in->off - in->len);
 	}
-	do
-		n = recv(c->fd, in->data + in->off + in->len, max, MSG_DONTWAIT);
-	while (n < 0 && errno == EINTR);
+	n = c->io.ops->recv(&c->io, in->data + in->off + in->len, max);
 	if (n < 0)
-		return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+		return (int)n;
 	in->len += (size_t)n;
 	return (int)n;
 }

@@ -1,113 +1,187 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bytes of an answer that wait to be sent: a block, then a large body, then a file. */
+/* The bytes of an answer that wait to be sent: parts of memory, then a file. */
 #include "http/connection.h"
 
-#include <string.h>
-#include <sys/sendfile.h>
+#include "base/workers.h"
 
-#define BLOCK_MIN 1024u
+#include <string.h>
+
+#define BLOCK_MIN  1024u
+#define BLOCK_MAX  (64u << 10) /* a larger block does not grow any more, since that would copy it */
+#define SEND_PARTS 32u
+
+struct http_part {
+	struct list node;
+	char *data; /* off..len waits */
+	size_t off, len;
+	size_t cap;                  /* of a block, which grows; 0: what is here does not change */
+	struct shared_bytes *shared; /* DATA is in it */
+	bool borrowed;               /* DATA belongs to whoever answered */
+};
 
 size_t out_queued(const struct http_out *o)
 {
-	return o->len - o->off + o->body_len - o->body_off;
+	return o->queued;
+}
+
+bool out_wants_room(const struct http_out *o)
+{
+	return o->queued > 0 || (o->file && !o->file->busy);
+}
+
+static void drop_part(struct http_out *o, struct http_part *p)
+{
+	o->queued -= p->len - p->off;
+	list_remove(&p->node);
+	if (p->shared)
+		p->shared = shared_bytes_unref(p->shared);
+	else if (!p->borrowed)
+		workers_free_memory("", p->data, p->len);
+	free(p);
+}
+
+static struct http_part *add_part(struct http_out *o, char *data, size_t len)
+{
+	struct http_part *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->data = data;
+	p->len = len;
+	list_append(&o->parts, &p->node);
+	o->queued += len;
+	return p;
+}
+
+/* The last part, if it is a block that may grow by LEN bytes. */
+static struct http_part *open_block(const struct http_out *o, size_t len)
+{
+	struct http_part *p =
+	    list_is_empty(&o->parts) ? NULL : list_entry(o->parts.prev, struct http_part, node);
+
+	if (!p || p->cap == 0 || (len > p->cap - p->len && p->len - p->off + len > BLOCK_MAX))
+		return NULL;
+	return p;
+}
+
+static int grow(struct http_part *p, size_t len)
+{
+	if (p->off > 0 && p->off >= p->len / 2) {
+		memmove(p->data, p->data + p->off, p->len - p->off);
+		p->len -= p->off;
+		p->off = 0;
+	}
+	if (len <= p->cap - p->len)
+		return 0;
+	const size_t cap = MAX(p->len + len, MAX((size_t)BLOCK_MIN, p->cap + p->cap / 2));
+	char *data = realloc(p->data, cap);
+	if (!data)
+		return -ENOMEM;
+	p->data = data;
+	p->cap = cap;
+	return 0;
 }
 
 int out_add(struct http_out *o, const void *data, size_t len)
 {
-	if (o->off > 0 && o->off >= o->len / 2) {
-		memmove(o->buf, o->buf + o->off, o->len - o->off);
-		o->len -= o->off;
-		o->off = 0;
+	if (len == 0)
+		return 0;
+	struct http_part *p = open_block(o, len);
+	if (!p)
+		p = add_part(o, NULL, 0);
+	if (!p)
+		return -ENOMEM;
+	if (grow(p, len) < 0) {
+		if (p->len == p->off)
+			drop_part(o, p);
+		return -ENOMEM;
 	}
-	if (len > o->cap - o->len) {
-		size_t want, cap;
-		char *buf;
-
-		if (__builtin_add_overflow(o->len, len, &want))
-			return -ENOMEM;
-		cap = MAX(want, MAX((size_t)BLOCK_MIN, o->cap + o->cap / 2));
-		buf = realloc(o->buf, cap);
-		if (!buf)
-			return -ENOMEM;
-		o->buf = buf;
-		o->cap = cap;
-	}
-	memcpy(o->buf + o->len, data, len);
-	o->len += len;
+	memcpy(p->data + p->len, data, len);
+	p->len += len;
+	o->queued += len;
 	return 0;
 }
 
-static void drop_block(struct http_out *o)
+int out_add_head(struct http_conn *c, const void *head, size_t len)
 {
-	free(o->buf);
-	o->buf = NULL;
-	o->off = o->len = o->cap = 0;
+	const size_t begun = c->begun;
+
+	c->begun = 0;
+	ASSERT(begun < len);
+	return out_add(&c->out, (const char *)head + begun, len - begun);
 }
 
-static void drop_body(struct http_out *o)
+int out_add_taken(struct http_out *o, char *data, size_t len)
 {
-	free(o->body);
-	o->body = NULL;
-	o->body_off = o->body_len = 0;
+	if (add_part(o, data, len))
+		return 0;
+	free(data);
+	return -ENOMEM;
+}
+
+int out_add_shared(struct http_out *o, struct shared_bytes *bytes)
+{
+	struct http_part *p = add_part(o, bytes->data, bytes->len);
+
+	if (!p)
+		return -ENOMEM;
+	p->shared = shared_bytes_ref(bytes);
+	return 0;
+}
+
+int out_add_borrowed(struct http_out *o, const char *data, size_t len)
+{
+	struct http_part *p = add_part(o, (char *)(uintptr_t)data, len);
+
+	if (!p)
+		return -ENOMEM;
+	p->borrowed = true;
+	return 0;
 }
 
 void out_drop(struct http_out *o)
 {
-	drop_block(o);
-	drop_body(o);
-	o->fd = fd_close(o->fd);
-	o->file_left = 0;
+	while (!list_is_empty(&o->parts))
+		drop_part(o, list_entry(o->parts.next, struct http_part, node));
+	o->file = sending_free(o->file);
 }
 
 static void sent(struct http_out *o, size_t n)
 {
-	const size_t block = MIN(n, o->len - o->off);
+	while (n > 0) {
+		struct http_part *p = list_entry(o->parts.next, struct http_part, node);
+		const size_t part = MIN(n, p->len - p->off);
 
-	o->off += block;
-	o->body_off += n - block;
-	if (o->off == o->len)
-		drop_block(o);
-	if (o->body && o->body_off == o->body_len)
-		drop_body(o);
+		p->off += part;
+		o->queued -= part;
+		n -= part;
+		if (p->off == p->len)
+			drop_part(o, p);
+	}
 }
 
-static ssize_t send_memory(struct http_conn *c)
+/* Sends at most MAX bytes: one call would copy megabytes to a client on this machine. */
+static ssize_t send_memory(struct http_conn *c, size_t max)
 {
 	struct http_out *o = &c->out;
-	struct iovec iov[2];
-	struct msghdr msg = {.msg_iov = iov};
+	struct iovec iov[SEND_PARTS];
+	size_t n_iov = 0;
 	/* The end of an answer that ends its connection goes out with the FIN. A client that saw the one without the
 	 * other would send its next request here. */
 	const bool last = c->state == HTTP_CONN_REPLY && !c->keep_alive;
-	const int more = o->file_left > 0 || last ? MSG_MORE : 0;
-	ssize_t n;
 
-	if (o->len > o->off)
-		iov[msg.msg_iovlen++] = (struct iovec){o->buf + o->off, o->len - o->off};
-	if (o->body_len > o->body_off)
-		iov[msg.msg_iovlen++] =
-		    (struct iovec){o->body + o->body_off, o->body_len - o->body_off};
-	n = sendmsg(c->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT | more);
+	list_for_each(node, &o->parts) {
+		const struct http_part *p = list_entry(node, struct http_part, node);
+		const size_t len = MIN(p->len - p->off, max);
+
+		if (len == 0 || n_iov == SEND_PARTS)
+			break;
+		iov[n_iov++] = (struct iovec){p->data + p->off, len};
+		max -= len;
+	}
+	const ssize_t n = c->io.ops->send(&c->io, iov, n_iov, o->file || last);
 	if (n > 0)
 		sent(o, (size_t)n);
-	return n;
-}
-
-static ssize_t send_file(struct http_conn *c)
-{
-	struct http_out *o = &c->out;
-	off_t off = (off_t)o->file_off;
-	const ssize_t n =
-	    sendfile(c->fd, o->fd, &off, (size_t)MIN(o->file_left, HTTP_SENDFILE_SLICE));
-
-	if (n == 0) { /* the file has become shorter */
-		errno = ENODATA;
-		return -1;
-	}
-	if (n > 0) {
-		o->file_off += (uint64_t)n;
-		o->file_left -= (uint64_t)n;
-	}
 	return n;
 }
 
@@ -120,15 +194,15 @@ int out_flush(struct http_conn *c)
 		ssize_t n;
 
 		if (out_queued(o) > 0)
-			n = send_memory(c);
-		else if (o->file_left > 0)
-			n = send_file(c);
+			n = send_memory(c, budget);
+		else if (o->file && o->file->left > 0)
+			n = sending_go_on(c);
 		else
 			break;
-		if (n < 0 && errno == EINTR)
+		if (n == -EINTR)
 			continue;
 		if (n < 0)
-			return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+			return (int)n;
 		if (c->req)
 			c->req->sent_bytes += (uint64_t)n;
 		c->moved = true;
@@ -136,6 +210,6 @@ int out_flush(struct http_conn *c)
 			return -EAGAIN;
 		budget -= (size_t)n;
 	}
-	o->fd = fd_close(o->fd);
+	o->file = sending_free(o->file);
 	return 0;
 }

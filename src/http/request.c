@@ -4,6 +4,7 @@
 #include "http/connection.h"
 
 #include "base/kill_points.h"
+#include "base/loop.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "base/walls.h"
@@ -125,7 +126,7 @@ static bool check_names(struct http_request *req)
 	char local[HTTP_ADDRESS_TEXT] = "";
 	union http_address address;
 
-	if (http_address_local(req->conn->fd, &address))
+	if (http_address_local(req->conn->io.fd, &address))
 		http_address_text(&address, local);
 	if (!wall_stands(WALL_ORIGIN))
 		return true;
@@ -167,11 +168,27 @@ static bool check_proxy(struct http_request *req)
 	const struct http_proxies *proxies = req->conn->server->cfg.proxies;
 	union http_address from;
 
-	if (!proxies || proxies->n == 0 || !http_address_peer(req->conn->fd, &from) ||
+	if (!proxies || proxies->n == 0 || !http_address_peer(req->conn->io.fd, &from) ||
 	    !http_client_is_disputed(req, &from, proxies))
 		return true;
 	http_respond_problem(req, ERR_BAD_REQUEST,
 			     "Forwarded and X-Forwarded-For name different clients", NULL);
+	return false;
+}
+
+/* An absolute target of https was meant for a connection with TLS (RFC 9110 §7.4). Only a trusted proxy, which may have
+ * ended the TLS, sends one here rightly. The answer is 400: after 421 a client may try the same on another connection. */
+static bool check_scheme(struct http_request *req)
+{
+	const struct http_proxies *proxies = req->conn->server->cfg.proxies;
+	union http_address from;
+
+	if (!req->head.https ||
+	    (http_address_peer(req->conn->io.fd, &from) && http_proxies_have(proxies, &from)))
+		return true;
+	http_respond_problem(
+	    req, ERR_BAD_REQUEST,
+	    "the target of the request is one of https, and this connection has no TLS", NULL);
 	return false;
 }
 
@@ -281,6 +298,7 @@ void request_go_on(struct http_request *req)
 {
 	const struct http_route *row = req->match.row;
 
+	loop_work("http", row->pattern);
 	body_begin(req);
 	if (req->body.framing == HTTP_BODY_LENGTH && req->body.left > req->body.max) {
 		request_refuse(req, 413);
@@ -316,11 +334,12 @@ void request_begin(struct http_conn *c, size_t head_len)
 	c->state = HTTP_CONN_REQUEST;
 	c->keep_alive = req->head.keep_alive;
 	c->http10 = req->head.minor == 0;
+	c->half = false;
 	body_begin(req); /* refusals need to know whether a body is unread */
 	KILL_POINT(REQUEST_READ);
 	if (!check_proxy(req))
 		return;
-	if (!check_names(req))
+	if (!check_scheme(req) || !check_names(req))
 		return;
 	if (req->match.row)
 		dispatch(req);

@@ -110,6 +110,36 @@ static int parse_version(const char *s, size_t len, struct http_head *head)
 	return 0;
 }
 
+/* "http://host:port/path?query" (RFC 9112 §3.2.2). It is cut into two strings where it stands: the two
+ * slashes make room for the end of the first one, and for the slash of a path that was left out. */
+static int parse_absolute(char *buf, char *target, struct http_head *head)
+{
+	char *authority = strstr(target, "://");
+	struct http_host host;
+
+	if (!authority)
+		return 400;
+	const size_t scheme = (size_t)(authority - target);
+	head->https = scheme == 5 && strncasecmp(target, "https", scheme) == 0;
+	if (!head->https && (scheme != 4 || strncasecmp(target, "http", scheme) != 0))
+		return 400;
+	authority += strlen("://");
+	const size_t len = strcspn(authority, "/?");
+	if (http_host_parse(authority, len, &host) < 0)
+		return 400;
+	char *path = authority + len;
+	authority = memmove(authority - 2, authority, len);
+	authority[len] = '\0';
+	/* An empty path is that of the root; with OPTIONS it means the whole server (RFC 9112 §3.2.4). */
+	if (*path == '\0' && head->method == HTTP_OPTIONS)
+		*--path = '*';
+	else if (*path != '/')
+		*--path = '/';
+	head->host = (uint16_t)(authority - buf);
+	head->target = (uint16_t)(path - buf);
+	return 0;
+}
+
 static int parse_request_line(char *buf, size_t len, struct http_head *head)
 {
 	char *sp = memchr(buf, ' ', len);
@@ -133,7 +163,7 @@ static int parse_request_line(char *buf, size_t len, struct http_head *head)
 	if (head->method == 0)
 		return 501;
 	if (*target != '/' && !(head->method == HTTP_OPTIONS && strcmp(target, "*") == 0))
-		return 400;
+		return parse_absolute(buf, target, head);
 	head->target = (uint16_t)(target - buf);
 	return 0;
 }
@@ -276,6 +306,14 @@ static int parse_field(char *buf, char *line, size_t len, struct http_head *head
 	return 0;
 }
 
+static const char *get_field(const char *buf, const struct http_head *head, const char *name)
+{
+	for (unsigned i = 0; i < head->n_fields; i++)
+		if (strcasecmp(buf + head->fields[i].name, name) == 0)
+			return buf + head->fields[i].value;
+	return NULL;
+}
+
 int http_head_parse(char *buf, size_t len, struct http_head *ret)
 {
 	struct http_head head = {0};
@@ -299,18 +337,18 @@ int http_head_parse(char *buf, size_t len, struct http_head *ret)
 	}
 	if (r)
 		return r;
-	host = http_head_get(buf, &head, "host");
+	host = get_field(buf, &head, "host");
 	if (!host && head.minor == 1)
 		return 400;
-	head.host = host ? (uint16_t)(host - buf) : 0;
+	if (host && head.host == 0)
+		head.host = (uint16_t)(host - buf);
 	*ret = head;
 	return 0;
 }
 
 const char *http_head_get(const char *buf, const struct http_head *head, const char *name)
 {
-	for (unsigned i = 0; i < head->n_fields; i++)
-		if (strcasecmp(buf + head->fields[i].name, name) == 0)
-			return buf + head->fields[i].value;
-	return NULL;
+	if (strcasecmp(name, "host") == 0)
+		return head->host ? buf + head->host : NULL;
+	return get_field(buf, head, name);
 }

@@ -4,8 +4,8 @@
  *
  * Refused with 400: bare CR, bare LF, NUL and other control characters, folded lines, blanks before
  * a colon, a second header of a name that must be single, Content-Length with Transfer-Encoding,
- * any Transfer-Encoding except exactly `chunked`, a missing or malformed Host, targets that are not
- * a path. No allocation, no I/O; fuzzed (tests/fuzz/fuzz_http_head.c). */
+ * any Transfer-Encoding except exactly `chunked`, a missing or malformed Host, targets that are neither
+ * a path nor an absolute http or https URI without user. No allocation, no I/O; fuzzed (tests/fuzz/fuzz_http_head.c). */
 #pragma once
 
 #include "http/http.h"
@@ -38,7 +38,9 @@ struct http_head {
 	enum http_method method;
 	unsigned minor;  /* HTTP/1.minor: 0 or 1 */
 	uint16_t target; /* offset, NUL-terminated: "/path?query" or "*" (OPTIONS only) */
-	uint16_t host;   /* offset of the value; 0: none (HTTP/1.0) */
+	uint16_t
+	    host;   /* offset of the host of an absolute target, else of Host; 0: none (HTTP/1.0) */
+	bool https; /* the target is an absolute one of https */
 	enum http_framing framing;
 	uint64_t content_length; /* with HTTP_BODY_LENGTH */
 	bool keep_alive;
@@ -51,7 +53,9 @@ struct http_head {
  * Returns 0 or the status to refuse with: 400, 417, 431, 501, 505. */
 int http_head_parse(char *buf, size_t len, struct http_head *ret) MUST_CHECK;
 
-/* The value of the first header NAME (any case), or NULL. */
+/* The value of the first header NAME (any case), or NULL. That of Host is the host of the target if the target has
+ * one: the header does not count then (RFC 9112 §3.2.2), so nothing can be checked against the one and made from the
+ * other. */
 const char *http_head_get(const char *buf, const struct http_head *head, const char *name);
 
 /* Is S a token of RFC 9110 §5.6.2? Also checks the names of headers that we send. */

@@ -2,6 +2,7 @@
 /* Answers whose body is in memory: status lines, heads, bodies. */
 #include "http/connection.h"
 
+#include "base/promise.h"
 #include "base/text.h"
 #include "http/range.h"
 
@@ -109,7 +110,7 @@ int reply_head(struct http_request *req, int status, const char *type, bool has_
 	if (r == 0)
 		r = buf_add_str(&head, "\r\n");
 	if (r == 0)
-		r = out_add(&c->out, head.data, head.len);
+		r = out_add_head(c, head.data, head.len);
 	return r;
 }
 
@@ -137,20 +138,33 @@ void http_respond_take(struct http_request *req, int status, const char *type, c
 	struct http_out *o = &req->conn->out;
 	_cleanup_free_ char *owned = body;
 
-	ASSERT(req->conn->state == HTTP_CONN_REQUEST);
+	if (!PROMISE(req->conn->state == HTTP_CONN_REQUEST)) /* it has its answer */
+		return;
 	if (reply_head(req, status, type, true, len) < 0) {
 		reply_failed(req);
 		return;
 	}
 	if (req->head.method != HTTP_HEAD && has_body(status) && len > 0) {
-		if (len > HTTP_SMALL_BODY) {
-			o->body = TAKE_PTR(owned);
-			o->body_off = 0;
-			o->body_len = len;
-		} else if (out_add(o, owned, len) < 0) {
+		const int r = len > HTTP_SMALL_BODY ? out_add_taken(o, TAKE_PTR(owned), len)
+						    : out_add(o, owned, len);
+		if (r < 0) {
 			reply_failed(req);
 			return;
 		}
+	}
+	reply_go(req);
+}
+
+void http_respond_bytes(struct http_request *req, int status, const char *type,
+			struct shared_bytes *body)
+{
+	if (!PROMISE(req->conn->state == HTTP_CONN_REQUEST))
+		return;
+	if (reply_head(req, status, type, true, body->len) < 0 ||
+	    (req->head.method != HTTP_HEAD && has_body(status) && body->len > 0 &&
+	     out_add_shared(&req->conn->out, body) < 0)) {
+		reply_failed(req);
+		return;
 	}
 	reply_go(req);
 }
@@ -169,6 +183,33 @@ void http_respond(struct http_request *req, int status, const char *type, const 
 		memcpy(copy, body, len);
 	}
 	http_respond_take(req, status, type, copy, len);
+}
+
+void http_respond_shared(struct http_request *req, int status, const char *type, const void *body,
+			 size_t len)
+{
+	struct http_out *o = &req->conn->out;
+	const bool sent = req->head.method != HTTP_HEAD && has_body(status) && len > 0;
+	struct err e = ERR_INIT;
+
+	if (!PROMISE(req->conn->state == HTTP_CONN_REQUEST))
+		return;
+	if (sent && conn_reserve(req->conn, len, &e) < 0) {
+		buf_reset(&req->extra); /* headers of a body that is not sent */
+		http_respond_problem(req, e.code, e.text, NULL);
+		return;
+	}
+	if (reply_head(req, status, type, true, len) < 0 ||
+	    (sent && out_add_borrowed(o, body, len) < 0)) {
+		reply_failed(req);
+		return;
+	}
+	reply_go(req);
+}
+
+int http_request_reserve(struct http_request *req, size_t bytes, struct err *e)
+{
+	return conn_reserve(req->conn, bytes, e);
 }
 
 void http_respond_text(struct http_request *req, int status, const char *type, const char *text)

@@ -101,6 +101,20 @@ struct http_routes *http_routes_free(struct http_routes *routes)
 	return NULL;
 }
 
+/* Whether the parameter SEG may have the value of REST, its segment and those behind it. */
+static bool may_have_slashes(const struct entry *en, const struct seg *seg, char *const *rest,
+			     unsigned n_rest)
+{
+	const bool tail = seg->kind == SEG_TAIL;
+
+	if (tail && (en->row->flags & HTTP_ROUTE_CODED_SLASHES))
+		return true;
+	for (unsigned i = 0; i < (tail ? n_rest : 1); i++)
+		if (strchr(rest[i], '/'))
+			return false;
+	return true;
+}
+
 /* Does the path fit the pattern? Fills the parameters of RET meanwhile. */
 static bool fits(const struct entry *en, char *const *segs, unsigned n_segs, struct http_match *ret)
 {
@@ -118,7 +132,7 @@ static bool fits(const struct entry *en, char *const *segs, unsigned n_segs, str
 				return false;
 			continue;
 		}
-		if (*segs[i] == '\0')
+		if (*segs[i] == '\0' || !may_have_slashes(en, &seg, segs + i, n_segs - i))
 			return false;
 		ret->params[ret->n_params].name = seg.text;
 		ret->params[ret->n_params].name_len = seg.len;

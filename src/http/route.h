@@ -26,6 +26,7 @@ int http_routes_add(struct http_routes **routes, const struct http_route *rows, 
 struct http_routes *http_routes_free(struct http_routes *routes);
 
 /* SEGS are decoded segments, one behind the other in memory as http_uri_segments() leaves them. For
- * a `{name...}` their NULs are replaced by '/' in place. */
+ * a `{name...}` their NULs are replaced by '/' in place. Segments with slashes inside fit only there,
+ * and only if the row has HTTP_ROUTE_CODED_SLASHES. */
 void http_routes_match(const struct http_routes *routes, unsigned scopes, enum http_method method,
 		       char *const *segs, unsigned n_segs, struct http_match *ret);

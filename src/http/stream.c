@@ -2,6 +2,7 @@
 /* Answers of unknown length, sent while their content is produced. */
 #include "http/connection.h"
 
+#include "base/promise.h"
 #include "base/rand.h"
 
 #include <stdio.h>
@@ -17,7 +18,8 @@ struct http_stream *http_stream_begin(struct http_request *req, int status, cons
 {
 	struct http_conn *c = req->conn;
 
-	ASSERT(c->state == HTTP_CONN_REQUEST);
+	if (!PROMISE(c->state == HTTP_CONN_REQUEST))
+		return NULL;
 	if (c->http10)
 		c->keep_alive = false; /* the body ends when the connection does */
 	if (reply_head(req, status, type, false, 0) < 0) {
@@ -30,8 +32,10 @@ struct http_stream *http_stream_begin(struct http_request *req, int status, cons
 	}
 	c->state = HTTP_CONN_STREAM;
 	c->drain_owed = false;
-	c->stream =
-	    (struct http_stream){.ops = ops, .userdata = userdata, .last_write_ns = now_ns()};
+	c->stream = (struct http_stream){.ops = ops,
+					 .userdata = userdata,
+					 .last_write_ns = now_ns(),
+					 .asks = ops && ops->on_room};
 	conn_schedule(c);
 	return &c->stream;
 }
@@ -46,10 +50,15 @@ struct http_stream *http_stream_begin_sse(struct http_request *req,
 		reply_failed(req);
 		return NULL;
 	}
-	return http_stream_begin(req, 200, "text/event-stream", ops, userdata);
+	struct http_stream *st = http_stream_begin(req, 200, "text/event-stream", ops, userdata);
+	if (st)
+		st->events = true;
+	return st;
 }
 
-static int queue_all(struct http_conn *c, const struct iovec *iov, unsigned n, size_t total)
+/* TEXT, which may be NULL, comes before the last part. */
+static int queue_all(struct http_conn *c, const struct iovec *iov, unsigned n,
+		     struct shared_bytes *text, size_t total)
 {
 	char line[24];
 	int r = 0;
@@ -59,8 +68,12 @@ static int queue_all(struct http_conn *c, const struct iovec *iov, unsigned n, s
 
 		r = out_add(&c->out, line, (size_t)k);
 	}
-	for (unsigned i = 0; r == 0 && i < n; i++)
-		r = iov[i].iov_len ? out_add(&c->out, iov[i].iov_base, iov[i].iov_len) : 0;
+	for (unsigned i = 0; r == 0 && i < n; i++) {
+		if (text && i == n - 1)
+			r = out_add_shared(&c->out, text);
+		if (r == 0)
+			r = out_add(&c->out, iov[i].iov_base, iov[i].iov_len);
+	}
 	if (r == 0 && !c->http10)
 		r = out_add(&c->out, "\r\n", 2);
 	if (r < 0)
@@ -80,13 +93,15 @@ static bool is_full(const struct http_conn *c, struct http_stream *st)
 	return queued > max && queued - max > st->largest;
 }
 
-int http_stream_writev(struct http_stream *st, const struct iovec *iov, unsigned n)
+static int write_parts(struct http_stream *st, const struct iovec *iov, unsigned n,
+		       struct shared_bytes *text)
 {
 	struct http_conn *c = conn_of(st);
-	size_t total = 0;
+	size_t total = text ? text->len : 0;
 	int r;
 
-	ASSERT(c->state == HTTP_CONN_STREAM);
+	if (!PROMISE(c->state == HTTP_CONN_STREAM))
+		return -ECONNRESET;
 	if (c->broken)
 		return 0; /* on_close will be called */
 	if (is_full(c, st))
@@ -96,7 +111,7 @@ int http_stream_writev(struct http_stream *st, const struct iovec *iov, unsigned
 	if (total == 0)
 		return 0; /* an empty chunk would end the body */
 	st->last_write_ns = now_ns();
-	r = queue_all(c, iov, n, total);
+	r = queue_all(c, iov, n, text, total);
 	if (r < 0)
 		return r;
 	if (total > st->largest)
@@ -114,12 +129,33 @@ int http_stream_writev(struct http_stream *st, const struct iovec *iov, unsigned
 	return 0;
 }
 
+int http_stream_write_shared(struct http_stream *st, const char *head, size_t head_len,
+			     struct shared_bytes *text, const char *tail, size_t tail_len)
+{
+	/* iov_base is not const, although writev(2) only reads it. */
+	const struct iovec iov[] = {
+	    {.iov_base = (void *)(uintptr_t)head, .iov_len = head_len},
+	    {.iov_base = text->data, .iov_len = text->len},
+	    {.iov_base = (void *)(uintptr_t)tail, .iov_len = tail_len},
+	};
+	const struct iovec ends[] = {iov[0], iov[2]};
+
+	return text->len <= HTTP_SMALL_BODY ? write_parts(st, iov, 3, NULL)
+					    : write_parts(st, ends, 2, text);
+}
+
 int http_stream_write(struct http_stream *st, const void *data, size_t len)
 {
 	/* iov_base is not const, although writev(2) only reads it. */
 	const struct iovec iov = {.iov_base = (void *)(uintptr_t)data, .iov_len = len};
 
-	return http_stream_writev(st, &iov, 1);
+	return write_parts(st, &iov, 1, NULL);
+}
+
+void http_stream_ask(struct http_stream *st)
+{
+	st->asks = true;
+	conn_schedule(conn_of(st));
 }
 
 size_t http_stream_queued(const struct http_stream *st)
@@ -139,7 +175,8 @@ void http_stream_end(struct http_stream *st)
 {
 	struct http_conn *c = conn_of(st);
 
-	ASSERT(c->state == HTTP_CONN_STREAM);
+	if (!PROMISE(c->state == HTTP_CONN_STREAM))
+		return;
 	c->state = HTTP_CONN_REPLY;
 	if (!c->http10 && out_add(&c->out, "0\r\n\r\n", 5) < 0)
 		c->broken = true;
@@ -150,7 +187,8 @@ void http_stream_abort(struct http_stream *st)
 {
 	struct http_conn *c = conn_of(st);
 
-	ASSERT(c->state == HTTP_CONN_STREAM);
+	if (!PROMISE(c->state == HTTP_CONN_STREAM))
+		return;
 	c->state = HTTP_CONN_REPLY; /* without on_close: the owner ended it */
 	conn_break(c);
 }

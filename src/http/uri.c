@@ -19,9 +19,25 @@ static int64_t decode(const char *s, size_t len, char *out, bool plus)
 	return text_percent_decode(out, len, out, &n) < 0 ? -EBADMSG : (int64_t)n;
 }
 
-static bool cannot_exist(const char *seg, size_t len)
+static bool is_dots(const char *part, size_t len)
 {
-	return strcmp(seg, ".") == 0 || strcmp(seg, "..") == 0 || memchr(seg, '/', len) != NULL;
+	return (len == 1 && part[0] == '.') || (len == 2 && part[0] == '.' && part[1] == '.');
+}
+
+/* SEG is decoded and has no NUL. One that has slashes must not begin or end with one. */
+static bool cannot_exist(const char *seg)
+{
+	const bool whole = !strchr(seg, '/');
+
+	for (const char *p = seg;; p++) {
+		const size_t part = strcspn(p, "/");
+
+		if (is_dots(p, part) || (part == 0 && !whole))
+			return true;
+		p += part;
+		if (*p == '\0')
+			return false;
+	}
 }
 
 int http_uri_segments(const char *path, size_t len, char *out, char **segs, unsigned max)
@@ -37,7 +53,7 @@ int http_uri_segments(const char *path, size_t len, char *out, char **segs, unsi
 
 		if (got < 0)
 			return (int)got;
-		exists = exists && n < max && !cannot_exist(out, (size_t)got);
+		exists = exists && n < max && !cannot_exist(out);
 		if (exists)
 			segs[n++] = out;
 		out += got + 1;

@@ -10,8 +10,9 @@
 
 /* Cuts PATH, which starts with '/', at its slashes. Decodes each segment into OUT (which has room
  * for strlen(PATH) + 1) and stores pointers to them: "/a//b/" is {"a", "", "b", ""}. Returns their
- * number. -EBADMSG: a bad escape or a NUL. -ENOENT: nothing can have this path, because a segment
- * is "." or ".." or has a slash inside, or there are more than MAX segments. */
+ * number. A segment may have slashes inside (%2F), but then it is a relative path whose parts are
+ * not empty: most routes refuse it. -EBADMSG: a bad escape or a NUL. -ENOENT: nothing can have this
+ * path, because a segment, or a part of one, is "." or "..", or there are more than MAX segments. */
 int http_uri_segments(const char *path, size_t len, char *out, char **segs,
 		      unsigned max) MUST_CHECK;
 

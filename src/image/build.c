@@ -16,6 +16,7 @@
 #include "image/root.h"
 #include "image/scratch.h"
 #include "image/source.h"
+#include "image/subuids.h"
 #include "image/unpack.h"
 #include "image/wheels.h"
 
@@ -24,7 +25,9 @@
 #include <pwd.h>
 #include <string.h>
 
-#define BLOCK_SIZE   (256u << 10)
+#define BLOCK_SIZE (256u << 10)
+/* Stay, whatever a definition excludes: who passes an image on must pass them on, too. */
+#define LICENCES     "/usr/share/doc/*/copyright"
 #define STOP_WAIT_MS 20000 /* time for mmdebstrap to unmount and remove what it made */
 
 struct build {
@@ -124,6 +127,8 @@ static int add_arguments(const struct build *b, struct image_words *w)
 		r = add_joined(w, "--include=", &d->packages);
 	for (size_t i = 0; r >= 0 && i < d->excludes.n; i++)
 		r = add(w, "--dpkgopt=path-exclude=", d->excludes.v[i]);
+	if (r >= 0) /* the last pattern that matches is the one that counts */
+		r = add(w, "--dpkgopt=path-include=", LICENCES);
 	if (r >= 0 && b->stale)
 		r = add(w, "", "--aptopt=Acquire::Check-Valid-Until \"false\"");
 	if (r >= 0)
@@ -293,7 +298,8 @@ static int explain(const struct build *b, struct err *e)
 	    [PROGRESS_FAIL_NONE] = {ERR_IMAGE_BUILD_FAILED, "mmdebstrap failed without saying why"},
 	    [PROGRESS_FAIL_STALE] = {ERR_SOURCE_UNREACHABLE, "the package source is out of date"},
 	    [PROGRESS_FAIL_UNREACHABLE] = {ERR_SOURCE_UNREACHABLE,
-					   "the package source cannot be reached"},
+					   "the package source cannot be reached; 'apt-get update' "
+					   "says whether this machine reaches its own"},
 	    [PROGRESS_FAIL_SIGNATURE] =
 		{ERR_IMAGE_BUILD_FAILED,
 		 "the package source is not signed by a key of debian-archive-keyring"},
@@ -379,13 +385,14 @@ static int check_subuids(struct err *e)
 		if ((pw && streq(line, pw->pw_name)) || streq(line, uid))
 			return 0;
 	}
-	return err_set(
-	    e, ERR_IMAGE_BUILD_FAILED, 0,
-	    "user '%s' has no range in /etc/subuid, which building without root needs. Ask an "
-	    "administrator for 'usermod --add-subuids 200000-265535 --add-subgids 200000-265535 "
-	    "%s', "
-	    "build as root, or import an image (caisson image import)",
-	    pw ? pw->pw_name : "?", pw ? pw->pw_name : "NAME");
+	char command[SUBUIDS_COMMAND_MAX];
+
+	subuids_command("/etc", pw ? pw->pw_name : "NAME", command);
+	return err_set(e, ERR_IMAGE_BUILD_FAILED, 0,
+		       "user '%s' has no range in /etc/subuid, which building without root needs. "
+		       "Ask an administrator for '%s', build as root, or import an image (caisson "
+		       "image import)",
+		       pw ? pw->pw_name : "?", command);
 }
 
 static int prepare(struct build *b, const struct image_build_options *o, struct err *e)

@@ -21,6 +21,7 @@
 #define BLOCK_SIZE (256u << 10)
 #define TICK_EVERY 256
 #define OWNER      1000 /* of the folders that a container writes: root.h */
+#define ANNOTATION "org.opencontainers.image."
 
 struct layer {
 	int fd;                     /* owned: the compressed file */
@@ -283,10 +284,11 @@ static void put_json(struct bundle *b, const char *name, json_t *json, struct oc
 	_cleanup_free_ char *text = jsonio_text(json, JSON_COMPACT | JSON_SORT_KEYS, &len);
 
 	json_decref(json);
-	if (!text) {
-		b->r = -ENOMEM;
+	*ret = (struct oci_blob){0}; /* put_all() names it also after a failure */
+	if (!text)
+		b->r = b->r < 0 ? b->r : -ENOMEM;
+	if (b->r < 0)
 		return;
-	}
 	(void)crypto_hash_sha256_init(&h);
 	(void)crypto_hash_sha256_update(&h, (const unsigned char *)text, len);
 	digest_text(&h, ret->digest);
@@ -320,6 +322,23 @@ static json_t *config_json(const struct layer *l, const struct export_bundle *x)
 			 "created_by", "caisson image export");
 }
 
+/* The labels that OCI defines as annotations, too: registries show annotations, and open no
+ * configuration. */
+static json_t *annotations(const json_t *start)
+{
+	const char *key;
+	json_t *value, *ret = json_object();
+
+	json_object_foreach(json_object_get(start, "Labels"), key, value) {
+		if (ret && text_starts_with(key, ANNOTATION) &&
+		    json_object_set(ret, key, value) < 0) {
+			json_decref(ret);
+			return NULL;
+		}
+	}
+	return ret;
+}
+
 static void put_layer(struct bundle *b, struct layer *l)
 {
 	char path[OCI_DIGEST_LEN + 16];
@@ -351,14 +370,15 @@ static void put_all(struct bundle *b, struct layer *l, const struct export_bundl
 	put_layer(b, l);
 	put_json(b, NULL, config_json(l, x), &config);
 	put_json(b, NULL,
-		 json_pack("{s:i, s:s, s:o, s:[o]}", "schemaVersion", 2, "mediaType",
+		 json_pack("{s:i, s:s, s:o, s:[o], s:o}", "schemaVersion", 2, "mediaType",
 			   OCI_TYPE_MANIFEST, "config", blob_json(OCI_TYPE_CONFIG, &config),
-			   "layers", blob_json(OCI_TYPE_LAYER, &l->blob)),
+			   "layers", blob_json(OCI_TYPE_LAYER, &l->blob), "annotations",
+			   annotations(x->start)),
 		 &manifest);
-	json_t *entry = blob_json(OCI_TYPE_MANIFEST, &manifest);
+	json_t *entry = blob_json(OCI_TYPE_MANIFEST, &manifest), *notes = annotations(x->start);
 
-	(void)json_object_set_new(entry, "annotations",
-				  json_pack("{s:s}", "org.opencontainers.image.ref.name", x->tag));
+	(void)json_object_set_new(notes, ANNOTATION "ref.name", json_string(x->tag));
+	(void)json_object_set_new(entry, "annotations", notes);
 	(void)json_object_set_new(
 	    entry, "platform",
 	    json_pack("{s:s, s:s}", "os", "linux", "architecture", oci_architecture()));

@@ -1,81 +1,76 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads an image from a registry, as an account without rights, into an OCI layout. */
-#include "image/fetch.h"
+#include "image/fetch_pull.h"
 
-#include "base/buf.h"
 #include "base/fdio.h"
 #include "base/libcurl.h"
 #include "base/text.h"
-#include "image/http_get.h"
 #include "image/oci.h"
 #include "image/worker.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <sodium.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#define URL_MAX     4096
 #define CA_MAX      (4u << 20)
 #define LOGIN_MAX   (1u << 20) /* bytes of a file with logins */
 #define INDEX_DEPTH 3
 #define ACCEPT                                                                                     \
 	OCI_TYPE_INDEX ", " OCI_TYPE_MANIFEST ", " DOCKER_TYPE_INDEX ", " DOCKER_TYPE_MANIFEST
 
-struct pull {
-	const struct image_ref *ref;
-	const struct image_watch *watch;
-	int folder;                   /* borrowed */
-	int blobs;                    /* owned: FOLDER/blobs/sha256 */
-	bool plain;                   /* http is permitted */
-	char base[16 + REF_HOST_MAX]; /* "https://HOST" */
-	char ca_file[64];             /* "" = the system's */
-	bool has_login;
-	char user[FETCH_SECRET_MAX];
-	char password[FETCH_SECRET_MAX];
-	enum fetch_scheme scheme; /* what the registry asked for */
-	char token[4 * FETCH_SECRET_MAX];
-	uint64_t total; /* bytes of layers so far */
-};
-
 struct pull_report {
 	char digest[OCI_DIGEST_LEN + 1];
 };
 
-/* Where a body goes: a document into memory, a layer into a file; hashed either way. */
-struct sink {
-	struct buf *text;
-	int fd;
-	uint64_t size;
-	crypto_hash_sha256_state hash;
-};
-
-static int take(void *user, const void *data, size_t len)
+int sink_take(void *sink, const void *data, size_t len)
 {
-	struct sink *s = user;
+	struct sink *s = sink;
+	int r = s->text ? buf_add(s->text, data, len) : fd_write_all(s->fd, data, len);
 
+	if (r < 0)
+		return r;
 	s->size += len;
 	(void)crypto_hash_sha256_update(&s->hash, data, len);
-	return s->text ? buf_add(s->text, data, len) : fd_write_all(s->fd, data, len);
+	return 0;
 }
 
-static void restart(struct sink *s)
+int sink_restart(void *sink)
 {
+	struct sink *s = sink;
+
 	s->size = 0;
+	(void)crypto_hash_sha256_init(&s->hash);
 	if (s->text)
 		buf_reset(s->text);
-	(void)crypto_hash_sha256_init(&s->hash);
+	else if (ftruncate(s->fd, 0) < 0 || lseek(s->fd, 0, SEEK_SET) < 0)
+		return -errno;
+	return 0;
 }
 
-static void sink_digest(struct sink *s, char ret[OCI_DIGEST_LEN + 1])
+static void sink_digest(const struct sink *s, char ret[OCI_DIGEST_LEN + 1])
 {
+	crypto_hash_sha256_state hash = s->hash;
 	unsigned char sum[crypto_hash_sha256_BYTES];
 	char hex[2 * sizeof(sum) + 1];
 
-	(void)crypto_hash_sha256_final(&s->hash, sum);
+	(void)crypto_hash_sha256_final(&hash, sum);
 	text_hex(sum, sizeof(sum), hex);
 	(void)snprintf(ret, OCI_DIGEST_LEN + 1, "sha256:%s", hex);
+}
+
+int sink_check(const struct sink *s, const char *digest, uint64_t size, struct err *e)
+{
+	char found[OCI_DIGEST_LEN + 1];
+
+	sink_digest(s, found);
+	if (streq(found, digest) && s->size == size)
+		return 0;
+	return err_set(e, ERR_IMAGE_INVALID, EBADMSG,
+		       "the registry sent something else: %.19s… was announced, %.19s… came",
+		       digest, found);
 }
 
 /* The scheme, host and port of a URL as one text, for comparing; "" = no URL for us. */
@@ -100,7 +95,7 @@ static void url_origin(const char *url, char *ret, size_t size)
  * loopback unless the operator permits it. */
 static int check_url(const struct pull *p, const char *url, struct err *e)
 {
-	char origin[URL_MAX];
+	char origin[FETCH_URL_MAX];
 
 	url_origin(url, origin, sizeof(origin));
 	if (text_starts_with(origin, "https://"))
@@ -113,10 +108,21 @@ static int check_url(const struct pull *p, const char *url, struct err *e)
 		       origin[0] ? origin : "no URL");
 }
 
+/* Proxies are for other machines. */
+static bool is_direct(const char *url)
+{
+	char origin[FETCH_URL_MAX];
+
+	url_origin(url, origin, sizeof(origin));
+	const char *host = strstr(origin, "://");
+
+	return host && ref_is_loopback(host + strlen("://"));
+}
+
 static int get_token(struct pull *p, const struct fetch_challenge *c, struct err *e)
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(4 * FETCH_SECRET_MAX);
-	_cleanup_(buf_done) struct buf url = BUF_INIT(URL_MAX);
+	_cleanup_(buf_done) struct buf url = BUF_INIT(FETCH_URL_MAX);
 	struct sink s = {.text = &text, .fd = -1};
 	int r = buf_printf(&url, "%s%cservice=", c->realm, strchr(c->realm, '?') ? '&' : '?');
 
@@ -129,13 +135,16 @@ static int get_token(struct pull *p, const struct fetch_challenge *c, struct err
 	r = check_url(p, buf_str(&url), e);
 	if (r < 0)
 		return r;
-	restart(&s);
+	r = sink_restart(&s);
+	if (r < 0)
+		return err_set(e, ERR_SYSTEM, -r, "the registry's login");
 	struct http_get g = {.url = buf_str(&url),
+			     .direct = is_direct(buf_str(&url)),
 			     .user = p->has_login ? p->user : NULL,
 			     .password = p->password,
 			     .ca_file = p->ca_file[0] ? p->ca_file : NULL,
 			     .max = text.max,
-			     .sink = take,
+			     .sink = sink_take,
 			     .sink_user = &s,
 			     .watch = p->watch};
 
@@ -148,130 +157,138 @@ static int get_token(struct pull *p, const struct fetch_challenge *c, struct err
 			       g.status, p->ref->host);
 	if (oci_parse_token(buf_str(&text), text.len, p->token, sizeof(p->token)) < 0)
 		return err_set(e, ERR_IMAGE_INVALID, EBADMSG, "the registry's login sent no token");
+	p->tokens++;
 	return 0;
 }
 
-static int log_in(struct pull *p, const char *challenge, struct err *e)
+static int refused_login(const struct pull *p, struct err *e)
+{
+	return err_set(e, ERR_UNAUTHORIZED, 0,
+		       "%s wants another login for this image, or does not have it; 'docker login "
+		       "%s' stores one",
+		       p->ref->host, p->ref->host);
+}
+
+/* Once for each request, because tokens expire while other layers come. */
+static int log_in(struct pull *p, struct asking *ask, struct err *e)
 {
 	struct fetch_challenge c;
 
-	fetch_parse_challenge(challenge, &c);
-	if (p->scheme == FETCH_NO_SCHEME && c.scheme == FETCH_BEARER) {
+	fetch_parse_challenge(ask->get.challenge, &c);
+	if (ask->logged_in)
+		return refused_login(p, e);
+	ask->logged_in = true;
+	if (p->scheme != FETCH_BASIC && c.scheme == FETCH_BEARER) {
 		p->scheme = FETCH_BEARER;
-		return get_token(p, &c, e);
+		return ask->token < p->tokens ? 0 : get_token(p, &c, e);
 	}
 	if (p->scheme == FETCH_NO_SCHEME && c.scheme == FETCH_BASIC && p->has_login) {
 		p->scheme = FETCH_BASIC;
 		return 0;
 	}
-	return err_set(e, ERR_UNAUTHORIZED, 0,
-		       "%s wants another login for this image; 'docker login %s' stores one",
-		       p->ref->host, p->ref->host);
+	return refused_login(p, e);
 }
 
 static int refused(const struct pull *p, const struct http_get *g, struct err *e)
 {
 	if (g->status == 404)
 		return err_set(e, ERR_NOT_FOUND, 0, "%s has no image %s:%s", p->ref->host,
-			       p->ref->name, p->ref->tag);
+			       p->ref->name, p->ref->digest[0] ? p->ref->digest : p->ref->tag);
+	if (g->status == 401 || g->status == 403)
+		return refused_login(p, e);
+	if (g->status == 429)
+		return err_set(
+		    e, ERR_SOURCE_UNREACHABLE, 0,
+		    "%s has had too many requests from here; try again later, or 'docker "
+		    "login %s'",
+		    p->ref->host, p->ref->host);
 	return err_set(e, ERR_SOURCE_UNREACHABLE, 0, "%s answered %ld (%.150s)", p->ref->host,
 		       g->status, g->problem);
 }
 
-/* GET of the registry's API, with at most one login and FETCH_REDIRECTS_MAX redirects. Credentials go
- * to the registry itself and to nobody that it redirects to. */
-static int get(struct pull *p, const char *path, const char *accept, uint64_t max, struct sink *s,
-	       struct err *e)
+void asking_begin(const struct pull *p, struct asking *ask, const char *path)
 {
-	char url[URL_MAX];
-	char origin[URL_MAX];
-	char home[URL_MAX];
-	int redirects = 0;
-
-	url_origin(p->base, home, sizeof(home));
-	(void)snprintf(url, sizeof(url), "%s/v2/%s/%s", p->base, p->ref->name, path);
-	for (;;) {
-		url_origin(url, origin, sizeof(origin));
-		const bool ours = streq(origin, home);
-		struct http_get g = {.url = url,
-				     .accept = accept,
-				     .bearer = ours && p->scheme == FETCH_BEARER ? p->token : NULL,
-				     .user = ours && p->scheme == FETCH_BASIC ? p->user : NULL,
-				     .password = p->password,
-				     .ca_file = p->ca_file[0] ? p->ca_file : NULL,
-				     .max = max,
-				     .sink = take,
-				     .sink_user = s,
-				     .watch = p->watch};
-
-		restart(s);
-		int r = http_get(&g, e);
-
-		if (r < 0)
-			return err_wrap(e, "%s", p->ref->host);
-		if (g.status == 200)
-			return 0;
-		if (g.status == 401 && ours) {
-			r = log_in(p, g.challenge, e);
-		} else if (g.status >= 301 && g.status <= 308 && g.location[0]) {
-			r = ++redirects > FETCH_REDIRECTS_MAX
-				? err_set(e, ERR_IMAGE_INVALID, ELOOP, "%s redirects too often",
-					  p->ref->host)
-				: check_url(p, g.location, e);
-			(void)snprintf(url, sizeof(url), "%s", g.location);
-		} else {
-			r = refused(p, &g, e);
-		}
-		if (r < 0)
-			return r;
-	}
+	(void)snprintf(ask->url, sizeof(ask->url), "%s/v2/%s/%s", p->base, p->ref->name, path);
 }
 
-static int keep(const struct pull *p, const char *digest, const struct buf *text, struct err *e)
+void asking_prepare(struct pull *p, struct asking *ask)
 {
-	_cleanup_fd_ int fd = openat(p->blobs, digest + strlen("sha256:"),
-				     O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-	int r = fd < 0 ? -errno : fd_write_all(fd, buf_str(text), text->len);
+	char origin[FETCH_URL_MAX];
+	char home[FETCH_URL_MAX];
+
+	url_origin(p->base, home, sizeof(home));
+	url_origin(ask->url, origin, sizeof(origin));
+	ask->ours = streq(origin, home);
+	ask->token = p->tokens;
+	ask->get = (struct http_get){
+	    .url = ask->url,
+	    .accept = ask->accept,
+	    .direct = is_direct(ask->url),
+	    .bearer = ask->ours && p->scheme == FETCH_BEARER ? p->token : NULL,
+	    .user = ask->ours && p->scheme == FETCH_BASIC ? p->user : NULL,
+	    .password = p->password,
+	    .ca_file = p->ca_file[0] ? p->ca_file : NULL,
+	    .max = ask->max,
+	    .offset = ask->sink->size,
+	    .sink = sink_take,
+	    .restart = sink_restart,
+	    .sink_user = ask->sink,
+	    .watch = p->watch,
+	};
+}
+
+int asking_judge(struct pull *p, struct asking *ask, struct err *e)
+{
+	const struct http_get *g = &ask->get;
+	int r;
+
+	if (g->status == 200 || g->status == 206)
+		return 1;
+	if (g->status == 401 && ask->ours)
+		return log_in(p, ask, e);
+	if (g->status < 301 || g->status > 308 || !g->location[0])
+		return refused(p, g, e);
+	r = ++ask->redirects > FETCH_REDIRECTS_MAX
+		? err_set(e, ERR_IMAGE_INVALID, ELOOP, "%s redirects too often", p->ref->host)
+		: check_url(p, g->location, e);
+	(void)snprintf(ask->url, sizeof(ask->url), "%s", g->location);
+	return r;
+}
+
+/* A document, which is small and is fetched in one piece. */
+static int get_document(struct pull *p, const char *path, uint64_t max, struct sink *s,
+			struct err *e)
+{
+	static struct asking ask; /* large */
+	int r;
+
+	ask = (struct asking){.sink = s, .accept = ACCEPT, .max = max};
+	asking_begin(p, &ask, path);
+	do {
+		r = sink_restart(s);
+		asking_prepare(p, &ask);
+		if (r >= 0)
+			r = http_get(&ask.get, e);
+		if (r < 0)
+			return err_wrap(e, "%s", p->ref->host);
+		r = asking_judge(p, &ask, e);
+	} while (r == 0);
+	return r < 0 ? r : 0;
+}
+
+static int write_text(int folder, const char *name, const char *text, size_t len, struct err *e)
+{
+	/* An earlier attempt may have left one. */
+	if (unlinkat(folder, name, 0) < 0 && errno != ENOENT)
+		return err_set(e, ERR_SYSTEM, errno, "cannot keep what was fetched");
+	_cleanup_fd_ int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	int r = fd < 0 ? -errno : fd_write_all(fd, text, len);
 
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "cannot keep what was fetched") : 0;
 }
 
-static int check(const char *wanted, uint64_t size, struct sink *s, struct err *e)
-{
-	char found[OCI_DIGEST_LEN + 1];
-
-	sink_digest(s, found);
-	if (streq(found, wanted) && s->size == size)
-		return 0;
-	return err_set(e, ERR_IMAGE_INVALID, EBADMSG,
-		       "the registry sent something else: %.19s… was announced, %.19s… came",
-		       wanted, found);
-}
-
-static int get_layer(struct pull *p, const struct oci_blob *b, struct err *e)
-{
-	char path[32 + OCI_DIGEST_LEN];
-	struct stat st;
-
-	if (fstatat(p->blobs, b->digest + 7, &st, AT_SYMLINK_NOFOLLOW) == 0)
-		return 0; /* images have the same empty layer several times */
-	p->total += b->size;
-	if (p->total > OCI_BLOB_MAX)
-		return err_set(e, ERR_IMAGE_INVALID, EFBIG, "the image's layers are too large");
-	_cleanup_fd_ int fd = openat(p->blobs, b->digest + 7,
-				     O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	struct sink s = {.fd = fd};
-
-	if (fd < 0)
-		return err_set(e, ERR_SYSTEM, errno, "cannot keep what was fetched");
-	(void)snprintf(path, sizeof(path), "blobs/%s", b->digest);
-	int r = get(p, path, NULL, b->size, &s, e);
-
-	return r < 0 ? r : check(b->digest, b->size, &s, e);
-}
-
 /* The manifest for this machine: of the name, else through indexes. RET_BLOB is the outermost
- * document, TEXT the manifest, which is kept as DIGEST. */
+ * document, TEXT the manifest. */
 static int get_manifest(struct pull *p, struct buf *text, struct oci_blob *ret_top,
 			struct oci_blob *ret, struct err *e)
 {
@@ -283,17 +300,15 @@ static int get_manifest(struct pull *p, struct buf *text, struct oci_blob *ret_t
 	(void)snprintf(next.digest, sizeof(next.digest), "%s", p->ref->digest);
 	for (int depth = 0;; depth++) {
 		struct sink s = {.text = text, .fd = -1};
-		int r = get(p, path, ACCEPT, depth ? next.size : OCI_JSON_MAX, &s, e);
+		int r = get_document(p, path, depth ? next.size : OCI_JSON_MAX, &s, e);
 
 		if (r < 0)
 			return r;
 		if (!next.digest[0])
 			sink_digest(&s, next.digest);
 		else
-			r = check(next.digest, depth ? next.size : s.size, &s, e);
+			r = sink_check(&s, next.digest, depth ? next.size : s.size, e);
 		next.size = s.size;
-		if (r >= 0)
-			r = keep(p, next.digest, text, e);
 		if (r < 0)
 			return r;
 		if (depth == 0)
@@ -312,16 +327,9 @@ static int get_manifest(struct pull *p, struct buf *text, struct oci_blob *ret_t
 	}
 }
 
-static int write_text(int folder, const char *name, const char *text, size_t len, struct err *e)
-{
-	_cleanup_fd_ int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	int r = fd < 0 ? -errno : fd_write_all(fd, text, len);
-
-	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "cannot keep what was fetched") : 0;
-}
-
 /* The files that make a folder with blobs an OCI layout. */
-static int finish_layout(const struct pull *p, const struct oci_blob *manifest, struct err *e)
+static int finish_layout(const struct pull *p, const struct oci_blob *manifest,
+			 const struct buf *text, struct err *e)
 {
 	static const char layout[] = "{\"imageLayoutVersion\":\"1.0.0\"}";
 	char index[512];
@@ -329,17 +337,54 @@ static int finish_layout(const struct pull *p, const struct oci_blob *manifest, 
 			       "{\"schemaVersion\":2,\"manifests\":[{\"mediaType\":\"%s\","
 			       "\"digest\":\"%s\",\"size\":%" PRIu64 "}]}",
 			       OCI_TYPE_MANIFEST, manifest->digest, manifest->size);
-	int r = write_text(p->folder, "index.json", index, (size_t)n, e);
+	int r =
+	    write_text(p->blobs, manifest->digest + strlen("sha256:"), buf_str(text), text->len, e);
 
+	if (r >= 0)
+		r = write_text(p->folder, "index.json", index, (size_t)n, e);
 	return r < 0 ? r : write_text(p->folder, "oci-layout", layout, strlen(layout), e);
 }
 
 static int make_blobs(struct pull *p, struct err *e)
 {
-	if (mkdirat(p->folder, "blobs", 0700) < 0 || mkdirat(p->folder, "blobs/sha256", 0700) < 0)
-		return err_set(e, ERR_SYSTEM, errno, "cannot keep what is fetched");
-	p->blobs = openat(p->folder, "blobs/sha256", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	static const char *const folders[] = {"blobs", "blobs/sha256"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
+		if (mkdirat(p->folder, folders[i], 0700) < 0 && errno != EEXIST)
+			return err_set(e, ERR_SYSTEM, errno, "cannot keep what is fetched");
+	p->blobs =
+	    fd_open_beneath(p->folder, "blobs/sha256", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 	return p->blobs < 0 ? err_set(e, ERR_SYSTEM, errno, "cannot keep what is fetched") : 0;
+}
+
+static bool is_of(const struct oci_manifest *m, const char *manifest, const char *name)
+{
+	bool found = streq(name, manifest + strlen("sha256:")) ||
+		     streq(name, m->config.digest + strlen("sha256:"));
+
+	for (size_t i = 0; !found && i < m->n_layers; i++)
+		found = streq(name, m->layers[i].digest + strlen("sha256:"));
+	return found;
+}
+
+/* What an earlier attempt at another image left. */
+static int remove_others(const struct pull *p, const struct oci_manifest *m, const char *manifest,
+			 struct err *e)
+{
+	int fd = openat(p->blobs, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_dir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!dir) {
+		const int saved = errno;
+
+		(void)fd_close(fd);
+		return err_set(e, ERR_SYSTEM, saved, "cannot keep what is fetched");
+	}
+	for (struct dirent *de; (de = readdir(dir)) != NULL;)
+		if (de->d_name[0] != '.' && !is_of(m, manifest, de->d_name) &&
+		    unlinkat(p->blobs, de->d_name, 0) < 0)
+			return err_set(e, ERR_SYSTEM, errno, "cannot remove what was fetched");
+	return 0;
 }
 
 /* Runs in the worker. */
@@ -360,16 +405,11 @@ static int pull(void *ctx, void *report, struct err *e)
 	if (r >= 0)
 		r = oci_parse_manifest(buf_str(&text), text.len, m, e);
 	if (r >= 0)
-		r = get_layer(p, &m->config, e);
-	for (size_t i = 0; r >= 0 && i < m->n_layers; i++) {
-		char step[64];
-
-		(void)snprintf(step, sizeof(step), "fetching layer %zu of %zu", i + 1, m->n_layers);
-		p->watch->step(p->watch->user, step);
-		r = get_layer(p, &m->layers[i], e);
-	}
+		r = remove_others(p, m, manifest.digest, e);
 	if (r >= 0)
-		r = finish_layout(p, &manifest, e);
+		r = fetch_blobs(p, m, e);
+	if (r >= 0)
+		r = finish_layout(p, &manifest, &text, e);
 	if (r >= 0)
 		(void)snprintf(ret->digest, sizeof(ret->digest), "%s", top.digest);
 	p->blobs = fd_close(p->blobs);

@@ -18,7 +18,8 @@ struct fetch_options {
 	const char *ca_file; /* certificates to trust, PEM; NULL = the system's */
 };
 
-/* Writes an OCI layout into FOLDER. RET_DIGEST: of the manifest or index that the name stands for. */
+/* Writes an OCI layout into FOLDER, in which blobs of an earlier attempt may be, whole or in part.
+ * RET_DIGEST: of the manifest or index that the name stands for. */
 int fetch_registry(const struct image_ref *ref, const struct fetch_options *o, int folder,
 		   const struct image_watch *w, char ret_digest[OCI_DIGEST_LEN + 1],
 		   struct err *e) MUST_CHECK;

@@ -5,6 +5,8 @@
 #include "base/text.h"
 #include "image/def.h"
 
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -15,14 +17,19 @@
 #define SLOW_S     60L
 #define PACK_S     900L
 #define HEADER_MAX (64u << 10)
+#define POLL_MS    1000
 
-struct transfer {
+struct http_transfer {
 	struct http_get *g;
 	CURL *curl;
+	struct curl_slist *headers;
+	char range[64]; /* Content-Range */
 	uint64_t received;
 	uint64_t header_bytes;
 	bool too_large;
 	bool stopped;
+	bool wrong_part;
+	bool begun; /* the body of a 200 or 206 */
 	int sink_error;
 };
 
@@ -46,7 +53,7 @@ static void take_header(const char *line, size_t len, const char *name, char *re
 
 static size_t on_header(char *line, size_t size, size_t n, void *user)
 {
-	struct transfer *t = user;
+	struct http_transfer *t = user;
 
 	t->header_bytes += size * n;
 	if (t->header_bytes > HEADER_MAX) {
@@ -54,13 +61,39 @@ static size_t on_header(char *line, size_t size, size_t n, void *user)
 		return 0;
 	}
 	take_header(line, size * n, "www-authenticate:", t->g->challenge, sizeof(t->g->challenge));
+	take_header(line, size * n, "content-range:", t->range, sizeof(t->range));
 	return size * n;
+}
+
+/* Before the first byte of a body: is it what is missing, or everything? */
+static bool begin_body(struct http_transfer *t)
+{
+	char wanted[32];
+
+	if (t->begun)
+		return true;
+	t->begun = true;
+	(void)snprintf(wanted, sizeof(wanted), "bytes %" PRIu64 "-", t->g->offset);
+	if (t->g->status == 206) {
+		t->wrong_part = t->g->offset == 0 || !text_starts_with(t->range, wanted);
+		t->received += t->g->offset;
+		return !t->wrong_part;
+	}
+	if (t->g->offset > 0)
+		t->sink_error = t->g->restart(t->g->sink_user);
+	return t->sink_error >= 0;
 }
 
 static size_t on_body(char *data, size_t size, size_t n, void *user)
 {
-	struct transfer *t = user;
+	struct http_transfer *t = user;
 	const size_t len = size * n;
+
+	(void)curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &t->g->status);
+	const bool wanted = t->g->status == 200 || t->g->status == 206;
+
+	if (wanted && !begin_body(t))
+		return 0;
 	const uint64_t before = t->received;
 
 	t->received += len;
@@ -68,8 +101,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *user)
 		t->too_large = true;
 		return 0;
 	}
-	(void)curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &t->g->status);
-	if (t->g->status == 200) {
+	if (wanted) {
 		t->sink_error = t->g->sink(t->g->sink_user, data, len);
 		return t->sink_error < 0 ? 0 : len;
 	}
@@ -85,7 +117,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *user)
 static int on_progress(void *user, curl_off_t total UNUSED, curl_off_t now UNUSED,
 		       curl_off_t up_total UNUSED, curl_off_t up UNUSED)
 {
-	struct transfer *t = user;
+	struct http_transfer *t = user;
 
 	t->stopped = image_cancelled(t->g->watch);
 	return t->stopped ? 1 : 0;
@@ -109,7 +141,7 @@ static CURLcode set_login(CURL *c, const struct http_get *g)
 	return r;
 }
 
-static CURLcode set_limits(struct transfer *t)
+static CURLcode set_limits(struct http_transfer *t)
 {
 	const struct {
 		CURLoption option;
@@ -129,7 +161,7 @@ static CURLcode set_limits(struct transfer *t)
 	for (size_t i = 0; r == CURLE_OK && i < ARRAY_SIZE(numbers); i++)
 		r = curl_easy_setopt(t->curl, numbers[i].option, numbers[i].value);
 	if (r == CURLE_OK)
-		r = curl_easy_setopt(t->curl, CURLOPT_PROTOCOLS_STR, "http,https");
+		r = libcurl_only_http(t->curl);
 	if (r == CURLE_OK && t->g->ca_file)
 		r = curl_easy_setopt(t->curl, CURLOPT_CAINFO, t->g->ca_file);
 	if (r == CURLE_OK && t->g->socket)
@@ -137,10 +169,13 @@ static CURLcode set_limits(struct transfer *t)
 	return r == CURLE_OK ? set_login(t->curl, t->g) : r;
 }
 
-static CURLcode set_calls(struct transfer *t)
+static CURLcode set_calls(struct http_transfer *t)
 {
 	CURL *c = t->curl;
 	CURLcode r = curl_easy_setopt(c, CURLOPT_URL, t->g->url);
+	char range[32];
+
+	(void)snprintf(range, sizeof(range), "%" PRIu64 "-", t->g->offset);
 
 	if (r == CURLE_OK)
 		r = curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, on_header);
@@ -155,11 +190,18 @@ static CURLcode set_calls(struct transfer *t)
 	if (r == CURLE_OK)
 		r = curl_easy_setopt(c, CURLOPT_XFERINFODATA, t);
 	if (r == CURLE_OK)
+		r = curl_easy_setopt(c, CURLOPT_PRIVATE, t);
+	/* Not CURLOPT_RESUME_FROM: it fails if the server sends everything. */
+	if (r == CURLE_OK && t->g->offset > 0)
+		r = curl_easy_setopt(c, CURLOPT_RANGE, range);
+	if (r == CURLE_OK && t->g->direct)
+		r = curl_easy_setopt(c, CURLOPT_PROXY, "");
+	if (r == CURLE_OK)
 		r = curl_easy_setopt(c, CURLOPT_USERAGENT, "caisson/" CAISSON_VERSION);
 	return r;
 }
 
-static int judge(struct transfer *t, CURLcode r, struct err *e)
+static int judge(struct http_transfer *t, CURLcode r, struct err *e)
 {
 	char *location = NULL;
 
@@ -167,11 +209,15 @@ static int judge(struct transfer *t, CURLcode r, struct err *e)
 		return err_set(e, ERR_CANCELLED, ECANCELED, "stopped");
 	if (t->too_large)
 		return err_set(e, ERR_IMAGE_INVALID, EFBIG, "the answer is larger than announced");
+	if (t->wrong_part)
+		return err_set(e, ERR_IMAGE_INVALID, EBADMSG,
+			       "the answer is another part than was asked for");
 	if (t->sink_error < 0)
 		return err_set(e, ERR_SYSTEM, -t->sink_error, "cannot keep what was fetched");
 	/* The rest of an error's body was refused. */
 	if (r != CURLE_OK && !(r == CURLE_WRITE_ERROR && t->g->status != 200))
-		return err_set(e, ERR_SOURCE_UNREACHABLE, 0, "no answer (%s)",
+		return err_set(e, ERR_SOURCE_UNREACHABLE, 0, "%s (%s)",
+			       t->begun ? "the answer broke off" : "no answer",
 			       curl_easy_strerror(r));
 	(void)curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &t->g->status);
 	if (curl_easy_getinfo(t->curl, CURLINFO_REDIRECT_URL, &location) == CURLE_OK && location &&
@@ -183,29 +229,112 @@ static int judge(struct transfer *t, CURLcode r, struct err *e)
 	return 0;
 }
 
-int http_get(struct http_get *g, struct err *e)
+static void end(struct http_transfer *t)
 {
-	struct transfer t = {.g = g, .curl = curl_easy_init()};
-	struct curl_slist *headers = NULL;
+	t->g->transfer = NULL;
+	curl_slist_free_all(t->headers);
+	curl_easy_cleanup(t->curl);
+	free(t);
+}
+
+static int begin(struct http_get *g, struct err *e)
+{
+	struct http_transfer *t = calloc(1, sizeof(*t));
 	char accept[512];
-	CURLcode r = t.curl ? set_calls(&t) : CURLE_OUT_OF_MEMORY;
 
 	g->status = 0;
 	g->location[0] = g->challenge[0] = '\0';
 	memset(g->problem, 0, sizeof(g->problem));
+	if (!t)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "asking a registry");
+	*t = (struct http_transfer){.g = g, .curl = curl_easy_init()};
+	CURLcode r = t->curl ? set_calls(t) : CURLE_OUT_OF_MEMORY;
+
 	if (r == CURLE_OK)
-		r = set_limits(&t);
+		r = set_limits(t);
 	if (r == CURLE_OK && g->accept) {
 		(void)snprintf(accept, sizeof(accept), "Accept: %s", g->accept);
-		headers = curl_slist_append(NULL, accept);
-		r = headers ? curl_easy_setopt(t.curl, CURLOPT_HTTPHEADER, headers)
-			    : CURLE_OUT_OF_MEMORY;
+		t->headers = curl_slist_append(NULL, accept);
+		r = t->headers ? curl_easy_setopt(t->curl, CURLOPT_HTTPHEADER, t->headers)
+			       : CURLE_OUT_OF_MEMORY;
 	}
-	if (r == CURLE_OK)
-		r = curl_easy_perform(t.curl);
-	int result = judge(&t, r, e);
+	if (r == CURLE_OK) {
+		g->transfer = t;
+		return 0;
+	}
+	end(t);
+	return err_set(e, ERR_SYSTEM, ENOMEM, "libcurl (%s)", curl_easy_strerror(r));
+}
 
-	curl_slist_free_all(headers);
-	curl_easy_cleanup(t.curl);
-	return result;
+int http_get(struct http_get *g, struct err *e)
+{
+	int r = begin(g, e);
+
+	if (r < 0)
+		return r;
+	r = judge(g->transfer, curl_easy_perform(g->transfer->curl), e);
+	end(g->transfer);
+	return r;
+}
+
+int http_set_init(struct http_set *s, struct err *e)
+{
+	s->multi = curl_multi_init();
+	return s->multi ? 0 : err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "asking a registry");
+}
+
+void http_set_done(struct http_set *s)
+{
+	if (s->multi)
+		(void)curl_multi_cleanup(s->multi);
+	s->multi = NULL;
+}
+
+int http_set_add(struct http_set *s, struct http_get *g, struct err *e)
+{
+	int r = begin(g, e);
+
+	if (r < 0 || curl_multi_add_handle(s->multi, g->transfer->curl) == CURLM_OK)
+		return r;
+	end(g->transfer);
+	return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "asking a registry");
+}
+
+void http_set_drop(struct http_set *s, struct http_get *g)
+{
+	if (!g->transfer)
+		return;
+	(void)curl_multi_remove_handle(s->multi, g->transfer->curl);
+	end(g->transfer);
+}
+
+int http_set_wait(struct http_set *s, struct http_get **ret, struct err *e)
+{
+	*ret = NULL;
+	for (;;) {
+		int running = 0;
+		int left = 0;
+		void *found = NULL;
+
+		if (curl_multi_perform(s->multi, &running) != CURLM_OK)
+			break;
+		const CURLMsg *m = curl_multi_info_read(s->multi, &left);
+
+		if (m && m->msg == CURLMSG_DONE) {
+			const CURLcode code = m->data.result;
+
+			if (curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &found) != CURLE_OK)
+				break;
+			struct http_transfer *t = found;
+
+			*ret = t->g;
+			const int r = judge(t, code, e);
+
+			http_set_drop(s, t->g);
+			return r;
+		}
+		if (running == 0 || curl_multi_poll(s->multi, NULL, 0, POLL_MS, NULL) != CURLM_OK)
+			break;
+	}
+	return err_set(e, ERR_SYSTEM, EIO, "libcurl");
 }

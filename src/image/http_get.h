@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One GET over libcurl with limits on everything. It follows no redirect: who asks decides about
+/* GETs over libcurl with limits on everything. They follow no redirect: who asks decides about
  * the next address. */
 #pragma once
 
@@ -18,17 +18,34 @@ struct http_get {
 	const char *password; /* with USER */
 	const char *ca_file;  /* NULL: the system's certificates */
 	const char *socket;   /* path of a unix socket instead of the URL's host; NULL = none */
-	uint64_t max;         /* bytes of the body */
-	int (*sink)(void *user, const void *data, size_t len); /* gets bodies of 200 only */
+	bool direct;          /* without the proxy that the environment names */
+	uint64_t max;         /* bytes of the body, those before OFFSET with it */
+	uint64_t offset;      /* the caller has this much of the body; asks for the rest */
+	int (*sink)(void *user, const void *data, size_t len); /* gets bodies of 200 and 206 only */
+	int (*restart)(void *user); /* the whole body comes despite OFFSET; NULL if OFFSET is 0 */
 	void *sink_user;
 	const struct image_watch *watch;
 	/* The answer. */
 	long status;
-	char location[2048];  /* absolute, of a redirect; "" = none */
-	char challenge[2048]; /* WWW-Authenticate */
-	char problem[256];    /* body of an answer that is not 200, its beginning */
+	char location[2048];            /* absolute, of a redirect; "" = none */
+	char challenge[2048];           /* WWW-Authenticate */
+	char problem[256];              /* body of an answer that is not 200, its beginning */
+	struct http_transfer *transfer; /* while it is under way */
 };
 
-/* ERR_SOURCE_UNREACHABLE: no answer. ERR_IMAGE_INVALID: one that breaks a limit. Any status is a
- * success. */
+/* ERR_SOURCE_UNREACHABLE: no answer, or half of one. ERR_IMAGE_INVALID: one that breaks a limit. Any
+ * status is a success. */
 int http_get(struct http_get *g, struct err *e) MUST_CHECK;
+
+/* Several at once. */
+struct http_set {
+	void *multi; /* owned: CURLM */
+};
+int http_set_init(struct http_set *s, struct err *e) MUST_CHECK;
+void http_set_done(struct http_set *s); /* all GETs have ended */
+int http_set_add(struct http_set *s, struct http_get *g, struct err *e) MUST_CHECK;
+/* Waits for the first that ends, RET; the rest as http_get(). At least one must be under way. RET NULL:
+ * waiting itself failed. */
+int http_set_wait(struct http_set *s, struct http_get **ret, struct err *e) MUST_CHECK;
+/* Gives up one that may be under way. */
+void http_set_drop(struct http_set *s, struct http_get *g);

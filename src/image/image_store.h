@@ -6,6 +6,7 @@
  *   NAME/preload         modules that the warm interpreter imports, one a line
  *   .build-NAME-XXXXXX/  being made; its maker holds a lock (flock) on it
  *   .old-NAME-XXXXXX/    replaced or removed, and still in use
+ *   .fetch/              what an interrupted pull has fetched; a pull that uses it holds a lock on it
  *   .lock                held while the folder is changed
  *
  * A process that runs sandboxes on an image holds flock(LOCK_SH) on an open descriptor of

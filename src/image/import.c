@@ -5,6 +5,7 @@
 #include "image/image.h"
 
 #include "base/fdio.h"
+#include "base/parse.h"
 #include "base/text.h"
 #include "image/bundle.h"
 #include "image/fetch.h"
@@ -13,11 +14,14 @@
 #include "image/scratch.h"
 #include "image/worker.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #define FETCHED "fetched" /* folder of the draft: what the network gave */
+#define KEPT    ".fetch"  /* folder of the store: the same, if the next attempt may go on with it */
 #define BUNDLE  "bundle"  /* folder of the draft: an image archive, unpacked */
 #define NOBODY  65534
 #define ENTRIES 20000 /* at the top of an image archive: Docker's older ones have one a layer */
@@ -154,6 +158,50 @@ static int make_fetched(const struct image_draft *d, bool for_nobody, struct err
 	return TAKE_FD(fd);
 }
 
+/* The folder that outlives an attempt which was interrupted. -1: another import uses it, or it is
+ * another user's. */
+static int open_kept(const struct image_store *s, bool for_nobody)
+{
+	struct stat st, now;
+
+	for (int attempt = 0; attempt < 3; attempt++) {
+		if (mkdirat(s->dir, KEPT, 0700) < 0 && errno != EEXIST)
+			return -1;
+		_cleanup_fd_ int fd =
+		    openat(s->dir, KEPT, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 || fstat(fd, &st) < 0)
+			return -1;
+		/* Whoever had it may have removed it before we had the lock. */
+		if (fstatat(s->dir, KEPT, &now, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    now.st_ino != st.st_ino || now.st_dev != st.st_dev)
+			continue;
+		if (!for_nobody || st.st_uid == NOBODY ||
+		    (st.st_uid == 0 && fchown(fd, NOBODY, NOBODY) == 0))
+			return TAKE_FD(fd);
+		if (image_tree_remove(s->dir, KEPT) < 0)
+			return -1;
+	}
+	return -1;
+}
+
+static bool has_bytes(int folder)
+{
+	int fd = openat(folder, "blobs/sha256", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_dir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	bool found = false;
+	struct stat st;
+
+	if (!dir) {
+		(void)fd_close(fd);
+		return false;
+	}
+	for (struct dirent *de; !found && (de = readdir(dir)) != NULL;)
+		found = fstatat(dirfd(dir), de->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+			S_ISREG(st.st_mode) && st.st_size > 0;
+	return found;
+}
+
 struct import {
 	const struct image_store *store;
 	const struct image_import_options *options;
@@ -161,6 +209,7 @@ struct import {
 	struct image_ref ref;
 	struct image_draft draft;
 	int source; /* owned: file or folder */
+	int kept;   /* owned: KEPT, locked; -1 = not used */
 	bool is_folder;
 	char digest[OCI_DIGEST_LEN + 1]; /* of a registry's name */
 };
@@ -183,8 +232,11 @@ static int fetch(struct import *i, struct err *e)
 {
 	const struct fetch_options o = {.plain_http = i->options->plain_http,
 					.ca_file = i->options->ca_file};
+	const bool for_nobody = i->ref.kind == REF_REGISTRY && geteuid() == 0;
+
+	i->kept = i->ref.kind == REF_REGISTRY ? open_kept(i->store, for_nobody) : -1;
 	_cleanup_fd_ int folder =
-	    make_fetched(&i->draft, i->ref.kind == REF_REGISTRY && geteuid() == 0, e);
+	    i->kept >= 0 ? fd_dup(i->kept) : make_fetched(&i->draft, for_nobody, e);
 	int r = folder;
 
 	if (r >= 0 && i->ref.kind == REF_REGISTRY)
@@ -272,16 +324,41 @@ static int run_job(struct import *i, struct report *ret, struct err *e)
 	return 0;
 }
 
+/* What was fetched stays for the next attempt if the network, a login or the user ended this one. */
+static void settle_kept(struct import *i, int result, const struct err *e)
+{
+	const bool resumable =
+	    result < 0 && (e->code == ERR_SOURCE_UNREACHABLE || e->code == ERR_CANCELLED ||
+			   e->code == ERR_UNAUTHORIZED || e->code == ERR_NOT_FOUND);
+
+	if (i->kept < 0)
+		return;
+	if (resumable && has_bytes(i->kept))
+		i->watch->warn(i->watch->user, "what came is kept; the same command goes on there");
+	else if (image_tree_remove(i->store->dir, KEPT) < 0)
+		i->watch->warn(i->watch->user, "cannot remove what was fetched");
+	i->kept = fd_close(i->kept);
+}
+
 int image_import(const struct image_store *s, const char *name, const char *source,
 		 const struct image_import_options *o, const struct image_watch *w,
 		 struct image_manifest *ret, struct err *e)
 {
-	struct import i = {
-	    .store = s, .options = o, .watch = w, .draft = IMAGE_DRAFT_INIT, .source = -1};
+	struct import i = {.store = s,
+			   .options = o,
+			   .watch = w,
+			   .draft = IMAGE_DRAFT_INIT,
+			   .source = -1,
+			   .kept = -1};
 	struct report report = {0};
 
 	_Static_assert(sizeof(report) <= WORKER_REPORT_MAX, "a report is one message");
-	int r = image_ref_parse(source, &i.ref, e);
+	int r = parse_is_image_name(name, strlen(name))
+		    ? image_ref_parse(source, &i.ref, e)
+		    : err_set(e, ERR_INVALID_ARGUMENT, 0,
+			      "'%.64s' is no name for an image: small letters, digits, '.', '_' "
+			      "and '-'",
+			      image_is_text(name, strlen(name)) ? name : "?");
 
 	image_store_clean(s);
 	if (r >= 0 && i.ref.kind == REF_PATH)
@@ -295,6 +372,7 @@ int image_import(const struct image_store *s, const char *name, const char *sour
 	if (r >= 0)
 		r = record(&i, name, source, &report, ret, e);
 	i.source = fd_close(i.source);
+	settle_kept(&i, r, e);
 	image_draft_drop(s, &i.draft);
 	return r;
 }

@@ -99,9 +99,26 @@ bool layer_set_has(const struct layer_set *s, const char *path)
 	return *find(s->slots, s->n_slots, hash_of(s, path)) != 0;
 }
 
-/* The deepest folder that unpacking makes has UNPACK_DEPTH_MAX parents, so the recursion ends. */
-int layer_prune_children(const struct layer_set *s, int dir, const char *prefix, uint64_t *removed)
+/* 1: DIR was looked into before. Names are no help here: several of them, by way of links, may mean one folder. A folder
+ * that has the number of one that was removed is new, and so of this layer. */
+static int note_pruned(struct layer_set *s, int dir)
 {
+	char key[64]; /* begins as no clean name does */
+	struct stat st;
+
+	if (fstat(dir, &st) < 0)
+		return -errno;
+	(void)snprintf(key, sizeof(key), "//%jx:%jx", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
+	return layer_set_has(s, key) ? 1 : layer_set_add(s, key);
+}
+
+/* The deepest folder that unpacking makes has UNPACK_DEPTH_MAX parents, so the recursion ends. */
+int layer_prune_children(struct layer_set *s, int dir, const char *prefix, uint64_t *removed)
+{
+	const int known = note_pruned(s, dir);
+
+	if (known != 0)
+		return MIN(known, 0);
 	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_dir_ DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
 
@@ -127,7 +144,7 @@ int layer_prune_children(const struct layer_set *s, int dir, const char *prefix,
 	return 0;
 }
 
-int layer_prune(const struct layer_set *s, int dir, const char *path, uint64_t *removed)
+int layer_prune(struct layer_set *s, int dir, const char *path, uint64_t *removed)
 {
 	const char *slash = strrchr(path, '/');
 	const char *name = slash ? slash + 1 : path;

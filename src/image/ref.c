@@ -8,7 +8,6 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-#define REGISTRY "docker://"
 #define DAEMON   "docker-daemon:"
 #define SPEC_MAX (REF_HOST_MAX + REF_NAME_MAX + REF_TAG_MAX + OCI_DIGEST_LEN + 8)
 #define LETTERS  "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -164,16 +163,16 @@ bool image_ref_is_tagged(const char *s)
 int image_ref_parse(const char *s, struct image_ref *ret, struct err *e)
 {
 	char copy[SPEC_MAX];
-	struct image_ref ref = {.kind = text_starts_with(s, REGISTRY) ? REF_REGISTRY
-					: text_starts_with(s, DAEMON) ? REF_DAEMON
-								      : REF_PATH};
+	struct image_ref ref = {.kind = text_starts_with(s, REF_REGISTRY_PREFIX) ? REF_REGISTRY
+					: text_starts_with(s, DAEMON)            ? REF_DAEMON
+										 : REF_PATH};
 	int r = 0;
 
 	if (ref.kind == REF_PATH) {
 		*ret = ref;
 		return 0;
 	}
-	const char *rest = s + strlen(ref.kind == REF_REGISTRY ? REGISTRY : DAEMON);
+	const char *rest = s + strlen(ref.kind == REF_REGISTRY ? REF_REGISTRY_PREFIX : DAEMON);
 
 	r = text_copy(copy, sizeof(copy), rest);
 	if (r >= 0)

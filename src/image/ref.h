@@ -14,6 +14,8 @@
 
 #include <stdbool.h>
 
+#define REF_REGISTRY_PREFIX "docker://"
+
 #define REF_HOST_MAX 255
 #define REF_NAME_MAX 255
 #define REF_TAG_MAX  128

@@ -23,6 +23,7 @@ struct unpack {
 	int root;
 	const struct image_watch *watch;
 	struct unpack_stats stats;
+	uint64_t seen; /* entries of this archive */
 	/* The folder of the last entry, kept open because archives list the files of a folder one
 	 * after the other. */
 	char parent[PATH_MAX];
@@ -146,8 +147,10 @@ static int make_missing(struct unpack *u, const char *last)
 {
 	struct stat st;
 
-	if (mkdirat(u->parent_fd, last, 0755) == 0)
+	if (mkdirat(u->parent_fd, last, 0755) == 0) {
+		u->stats.entries++; /* one entry may need UNPACK_DEPTH_MAX of them */
 		return 0;
+	}
 	if (errno != EEXIST)
 		return -errno;
 	if (!u->layer || fstatat(u->parent_fd, last, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
@@ -408,7 +411,7 @@ static int unpack_next(struct unpack *u, struct archive_entry *entry, struct err
 	if (!raw || unpack_clean_name(raw, name, sizeof(name)) < 0)
 		return err_set(e, ERR_IMAGE_BUILD_FAILED, EBADMSG,
 			       "the archive holds a forbidden name '%.200s'", raw ? raw : "");
-	if (++u->stats.entries > UNPACK_ENTRIES_MAX)
+	if (++u->stats.entries > UNPACK_ENTRIES_MAX) /* with the folders that were made for them */
 		return err_set(e, ERR_IMAGE_BUILD_FAILED, E2BIG,
 			       "the archive holds more than %" PRIu64 " entries",
 			       UNPACK_ENTRIES_MAX);
@@ -422,7 +425,7 @@ static int unpack_next(struct unpack *u, struct archive_entry *entry, struct err
 
 	if (r < 0)
 		return fail(u, -r, name, e);
-	if (u->stats.entries % TICK_EVERY == 0) {
+	if (++u->seen % TICK_EVERY == 0) {
 		u->watch->tick(u->watch->user, "files", u->stats.entries, 0);
 		if (image_cancelled(u->watch))
 			return err_set(e, ERR_CANCELLED, ECANCELED, "stopped");

@@ -116,7 +116,7 @@ bool ask_resume(struct mcp_call *c)
 		const char *method = json_string_value(json_object_get(questions, key));
 
 		if ((questions && !method) || json_object_size(c->inputs) >= INPUTS_MAX ||
-		    lifted_is_in(c->lifted, answer) || !ask_form_ok(method, answer))
+		    spill_is_in(c->spill, answer) || !ask_form_ok(method, answer))
 			continue;
 		if (!keep_answer(c, key, answer)) {
 			call_fail(c, MCP_ERR_INTERNAL, NULL, "Out of memory");
@@ -373,7 +373,7 @@ static struct ask *ask_find(struct mcp_peer *p, const json_t *id)
 	return NULL;
 }
 
-void ask_answer(struct mcp_peer *p, const json_t *message, const struct lifted *lifted)
+void ask_answer(struct mcp_peer *p, const json_t *message, const struct spill *spill)
 {
 	struct ask *a = ask_find(p, json_object_get(message, "id"));
 	json_t *result = json_object_get(message, "result");
@@ -391,7 +391,7 @@ void ask_answer(struct mcp_peer *p, const json_t *message, const struct lifted *
 		result = json_pack("{s:s}", "action", "cancel");
 	else
 		json_incref(result);
-	ok = !lifted_is_in(lifted, result) && ask_form_ok(a->method, result) &&
+	ok = !spill_is_in(spill, result) && ask_form_ok(a->method, result) &&
 	     keep_answer(c, a->key, result);
 	json_decref(result);
 	ask_free(a);

@@ -2,6 +2,8 @@
 /* The life of a call, and what handlers can do with it before they finish it. */
 #include "mcp/objects.h"
 
+#include "base/promise.h"
+
 static json_t *meta_of(const json_t *params)
 {
 	json_t *meta = json_object_get(params, "_meta");
@@ -67,7 +69,7 @@ struct mcp_call *mcp_call_unref(struct mcp_call *c)
 	budget_give(&c->memory);
 	budget_give(&c->stream);
 	budget_give(&c->subscribed);
-	lifted_unref(c->lifted);
+	spill_unref(c->spill);
 	item_unref(c->item);
 	identity_unref(c->who);
 	free(c);
@@ -81,6 +83,14 @@ void call_leave_peer(struct mcp_call *c)
 	list_remove(&c->node);
 	c->peer->n_calls--;
 	c->peer = NULL;
+}
+
+bool call_is_open(const struct mcp_call *c, json_t *unused)
+{
+	if (PROMISE(!c->finished))
+		return true;
+	json_decref(unused);
+	return false;
 }
 
 void call_end(struct mcp_call *c)
@@ -239,25 +249,6 @@ const void *mcp_call_principal_data(const struct mcp_call *c)
 	return c->who->data;
 }
 
-bool mcp_call_keeps_notes(const struct mcp_call *c)
-{
-	return c->peer && (c->transport != MCP_TRANSPORT_HTTP || c->peer->session);
-}
-
-void mcp_call_keep_note(struct mcp_call *c, const char *note)
-{
-	if (!mcp_call_keeps_notes(c) || (c->peer->note && note && strcmp(c->peer->note, note) == 0))
-		return;
-	free(c->peer->note);
-	/* Without memory the client has no note, which handlers expect anyway. */
-	c->peer->note = note && strlen(note) <= MCP_NOTE_MAX ? strdup(note) : NULL;
-}
-
-const char *mcp_call_note(const struct mcp_call *c)
-{
-	return c->peer ? c->peer->note : NULL;
-}
-
 void mcp_call_set_data(struct mcp_call *c, void *data, void (*free_fn)(void *))
 {
 	if (c->data_free && c->data != data)
@@ -308,7 +299,7 @@ int mcp_call_text(const struct mcp_call *c, const json_t *string, struct mcp_tex
 {
 	if (!json_is_string(string))
 		return -EINVAL;
-	if (lifted_find(c->lifted, json_string_value(string), json_string_length(string), ret))
+	if (spill_find(c->spill, json_string_value(string), json_string_length(string), ret))
 		return 0;
 	*ret = (struct mcp_text_ref){
 	    .text = json_string_value(string),

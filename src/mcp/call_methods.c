@@ -2,6 +2,7 @@
 /* The methods that call a handler: tools/call, resources/read, prompts/get, completion/complete. */
 #include "mcp/objects.h"
 
+#include "base/loop.h"
 #include "mcp/content.h"
 
 #define COMPLETION_VALUE_MAX (64U << 10) /* bytes of the value to complete */
@@ -11,6 +12,7 @@
 static void enter_tool(struct mcp_call *c)
 {
 	c->waiting = false;
+	loop_work("tool", c->item->key);
 	c->item->call(c, c->arguments, c->item->user);
 }
 

@@ -274,8 +274,16 @@ void mcp_server_set_completer(struct mcp_server *server, mcp_complete_fn fn, voi
 struct mcp_call *mcp_call_ref(struct mcp_call *call);
 struct mcp_call *mcp_call_unref(struct mcp_call *call); /* NULL is fine; returns NULL */
 
-/* RESULT: owned, an object as the builders of content.h make it. */
+/* RESULT: owned, an object as the builders of content.h make it; nothing in it is changed afterwards. A large answer
+ * is written by a thread (base/workers.h), so it may be sent after answers to later requests. */
 void mcp_call_finish(struct mcp_call *call, json_t *result);
+/* The same for what MAKE makes of USER: on a thread if it is LARGE, and then MAKE uses nothing but USER. DONE is
+ * called once, on the loop, when MAKE has run or cannot run; it frees USER. */
+void mcp_call_make(struct mcp_call *call, bool large, json_t *(*make)(void *user),
+		   void (*done)(void *user), void *user);
+/* The same for what MAKE makes of OBJECT (owned, by MAKE in the end): on a thread if OBJECT is large. MAKE uses nothing
+ * but OBJECT. */
+void mcp_call_finish_made(struct mcp_call *call, json_t *object, json_t *(*make)(json_t *object));
 /* The same for a result with a large text that JSON need not escape, such as base64. RESULT has MARK in
  * its place, once or more, and the message gets the LEN bytes of BLOB (owned) there. They are neither
  * checked nor escaped, and not copied where the transport can write them from one place. MARK: letters
@@ -285,6 +293,8 @@ void mcp_call_finish_blob(struct mcp_call *call, json_t *result, const char *mar
 /* Finishes with a JSON-RPC error. For errors that a model should see or could correct use
  * mcp_tool_error() instead. DATA: owned or NULL. */
 void mcp_call_finish_error(struct mcp_call *call, int code, const char *message, json_t *data);
+/* R is what workers_run() refused with: says that the client shall try again, or that there is no memory. */
+void mcp_call_finish_refused(struct mcp_call *call, int r);
 /* "No such resource"; its code differs between the eras. */
 void mcp_call_finish_no_resource(struct mcp_call *call, const char *uri);
 /* Finishes with one page of a source's list. ITEMS: owned array. NEXT: where the next page begins
@@ -326,14 +336,15 @@ const char *mcp_call_principal(const struct mcp_call *call);
 /* mcp_peer_config.principal_data of the credential that the call came with, or NULL. */
 const void *mcp_call_principal_data(const struct mcp_call *call);
 /* A short note that the server keeps for this client between its calls: for the life of its
- * connection or MCP session. Each note replaces the one before; NULL removes it. */
+ * connection or MCP session. HTTP requests without a session share the note of all clients with their
+ * credential and name. Each note replaces the one before; NULL removes it. */
 #define MCP_NOTE_MAX 64U /* bytes */
 void mcp_call_keep_note(struct mcp_call *call, const char *note);
 /* The note, or NULL. It is valid until the next mcp_call_keep_note() of this client. */
 const char *mcp_call_note(const struct mcp_call *call);
-/* Are there later calls that could find a note? Not for an HTTP request without a session: then
- * nothing tells clients apart. */
-bool mcp_call_keeps_notes(const struct mcp_call *call);
+/* The note before, if it was used in the last 15 minutes and may be that of another client, which nothing
+ * tells apart from this one; NULL: the note is this client's. As valid as the note. */
+const char *mcp_call_other_note(const struct mcp_call *call);
 /* The handler's own pointer, kept across the rounds of mcp_call_need_input(). FREE_FN is called
  * when the call is freed; it may be NULL. */
 void mcp_call_set_data(struct mcp_call *call, void *data, void (*free_fn)(void *));
@@ -344,7 +355,7 @@ json_t *mcp_call_meta(const struct mcp_call *call);
  *
  * A string of more than 64 KiB inside a message is not kept in memory. While the message arrives,
  * the string is decoded (escapes resolved, UTF-8 checked) into a spill file, and a placeholder
- * takes its place in the arguments: it is "lifted". mcp_call_text() hides the difference. Handlers
+ * takes its place in the arguments: it is "spilled". mcp_call_text() hides the difference. Handlers
  * that accept no long text may refuse a string that has fd >= 0. */
 enum mcp_text_form {
 	MCP_TEXT_AS_SENT,
@@ -357,7 +368,7 @@ enum mcp_text_form {
 #define MCP_BASE64_KEY "content_base64"
 
 struct mcp_text_ref {
-	const char *text; /* NULL when it was lifted; else NUL-terminated, may hold NUL bytes */
+	const char *text; /* NULL when it was spilled; else NUL-terminated, may hold NUL bytes */
 	size_t len;       /* bytes of UTF-8 that the client sent, in either case */
 	int fd;           /* -1, or a descriptor borrowed until the call is finished */
 	uint64_t off;     /* where the string begins in fd; read with pread(2) */
@@ -367,7 +378,7 @@ struct mcp_text_ref {
 /* -EINVAL: STRING is not a JSON string. */
 int mcp_call_text(const struct mcp_call *call, const json_t *string,
 		  struct mcp_text_ref *ret) MUST_CHECK;
-/* The text of a string argument. NULL if it is absent, not a string, lifted, or has a NUL byte. */
+/* The text of a string argument. NULL if it is absent, not a string, spilled, or has a NUL byte. */
 const char *mcp_text_arg(const struct mcp_call *call, const json_t *arguments, const char *key);
 
 /* ---- asking the client ----
@@ -409,6 +420,9 @@ void mcp_call_task_status(struct mcp_call *call, const char *status_message);
  * RETRY_MS. Does nothing for other requests. */
 void mcp_call_close_stream(struct mcp_call *call, unsigned retry_ms);
 
+/* PRINCIPAL has been removed: its tasks that have ended go, with their results. */
+void mcp_server_forget(struct mcp_server *server, const char *principal);
+
 /* ---- changes ----
  *
  * Sent to legacy peers and to the modern listen streams that asked for them; only for what the
@@ -417,3 +431,6 @@ void mcp_server_tools_changed(struct mcp_server *server);
 void mcp_server_prompts_changed(struct mcp_server *server);
 void mcp_server_resources_changed(struct mcp_server *server, const char *principal);
 void mcp_server_resource_updated(struct mcp_server *server, const char *uri, const char *principal);
+/* The same for every URI that PRINCIPAL watches and that CHANGED knows: for many changes at once. */
+void mcp_server_resources_updated(struct mcp_server *server, const char *principal,
+				  bool (*changed)(const char *uri, void *user), void *user);

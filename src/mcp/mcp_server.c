@@ -76,6 +76,7 @@ struct mcp_server *mcp_server_new(const struct mcp_server_config *config, struct
 	list_init(&s->peers);
 	list_init(&s->listens);
 	list_init(&s->tasks);
+	list_init(&s->notes);
 	c = &s->config;
 	*c = *config;
 	/* s->info keeps the strings, except the instructions. */
@@ -108,6 +109,7 @@ struct mcp_server *mcp_server_free(struct mcp_server *s)
 		return NULL;
 	ASSERT(list_is_empty(&s->peers));
 	task_drop_all(s);
+	server_forget_notes(s);
 	for (size_t k = 0; k < ITEM_KIND_MAX_; k++)
 		item_table_done(&s->items[k]);
 	json_decref(s->info);

@@ -95,7 +95,11 @@ struct mcp_server {
 	struct list peers;
 	struct list listens; /* calls of subscriptions/listen */
 	struct list tasks;
+	struct list notes; /* notes.c: of clients without connection or session */
 };
+
+/* notes.c */
+void server_forget_notes(struct mcp_server *s);
 
 struct item *item_find(const struct mcp_server *s, enum item_kind kind, const char *key);
 /* May the caller use this tool? */
@@ -150,9 +154,10 @@ struct mcp_peer {
 	struct budget_share subscribed; /* as many */
 	struct list node;               /* in server->peers */
 	struct list calls;
-	size_t n_calls;
-	struct list asks; /* questions that the client has not answered */
-	uint64_t n_asked; /* makes ids of questions unique */
+	struct list joining; /* batches whose array a thread makes */
+	size_t n_calls;      /* in both */
+	struct list asks;    /* questions that the client has not answered */
+	uint64_t n_asked;    /* makes ids of questions unique */
 };
 
 void peer_unref(struct mcp_peer *peer);
@@ -171,11 +176,11 @@ enum message_fault {
 };
 /* What a reader returns. */
 struct message {
-	json_t *root;          /* new reference, or NULL after a fault */
-	struct lifted *lifted; /* new reference, or NULL */
-	json_t *id;            /* after a fault: new reference to the request's id, or NULL */
-	const char *why;       /* after a fault; static, or NULL */
-	size_t size;           /* bytes of memory that it took to read */
+	json_t *root;        /* new reference, or NULL after a fault */
+	struct spill *spill; /* new reference, or NULL */
+	json_t *id;          /* after a fault: new reference to the request's id, or NULL */
+	const char *why;     /* after a fault; static, or NULL */
+	size_t size;         /* bytes of memory that it took to read */
 };
 /* Takes the message out of READER. */
 enum message_fault reader_take(struct mcp_reader *reader, struct message *ret);
@@ -224,14 +229,21 @@ const struct method *method_find(const struct mcp_server *s, const char *name, e
 
 struct task;
 
-/* The answers of one batch, collected for one array. */
+/* The answers of one batch, collected for one array. A thread joins them if they are large. */
 struct batch {
 	unsigned refs;
+	struct mcp_peer *peer; /* borrowed, while there is a sink */
+	struct list joining;
 	unsigned waiting; /* calls without an answer */
 	bool sealed;      /* all elements of the batch have been read */
 	struct mcp_sink *sink;
-	struct buf out;
-	bool failed; /* an answer was lost for want of memory */
+	unsigned n_texts;
+	size_t bytes; /* of the texts */
+	bool failed;  /* an answer was lost for want of memory */
+	struct batch_text {
+		char *json; /* owned */
+		size_t len;
+	} texts[BATCH_MAX];
 };
 
 struct mcp_call {
@@ -259,7 +271,7 @@ struct mcp_call {
 	json_t *client_caps;        /* own reference, NULL when none */
 	json_t *token;              /* progressToken, borrowed from root */
 	json_t *arguments;          /* own reference */
-	struct lifted *lifted;
+	struct spill *spill;
 	const struct mcp_http_facts *facts; /* only while mcp_peer_receive() runs */
 	struct item *item;
 	void (*enter)(struct mcp_call *call); /* (re-)enters the handler */
@@ -297,6 +309,12 @@ void call_leave_peer(struct mcp_call *call);
 /* Sends the array when it is complete. */
 void batch_flush(struct batch *batch);
 void batch_unref(struct batch *batch);
+/* Adds an answer (owned; NULL: none) to the array. */
+void batch_add(struct batch *batch, char *json, size_t len);
+/* Its transport wants no answer any more. */
+void batch_lose_sink(struct batch *batch);
+/* False if the call has its answer already: then UNUSED, which would have been the next one, is freed. */
+bool call_is_open(const struct mcp_call *call, json_t *unused);
 /* Takes the call out of all lists and drops the reference for being in flight. */
 void call_end(struct mcp_call *call);
 /* Sends {"jsonrpc","method","params"} on the call's stream; PARAMS is owned. */
@@ -338,7 +356,7 @@ void modern_refuse_capability(struct mcp_call *call, json_t *caps);
 bool caps_cover(const json_t *caps, const json_t *needs);
 
 /* ask.c: questions to the client. */
-void ask_answer(struct mcp_peer *peer, const json_t *message, const struct lifted *lifted);
+void ask_answer(struct mcp_peer *peer, const json_t *message, const struct spill *spill);
 void ask_drop(struct mcp_call *call);
 void ask_expire(struct mcp_peer *peer, int64_t now);
 /* Does ANSWER have the outer form that METHOD (NULL: any) demands? */

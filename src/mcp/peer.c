@@ -39,6 +39,7 @@ struct mcp_peer *mcp_peer_new(struct mcp_server *server, const struct mcp_peer_c
 	p->user = config->user;
 	p->level = MCP_LEVEL_INFO;
 	list_init(&p->calls);
+	list_init(&p->joining);
 	list_init(&p->asks);
 	list_append(&server->peers, &p->node);
 	return p;
@@ -72,6 +73,8 @@ void mcp_peer_close(struct mcp_peer *p)
 		if (c->batch)
 			c->batch->sink = NULL;
 	}
+	while (!list_is_empty(&p->joining))
+		batch_lose_sink(list_entry(p->joining.next, struct batch, joining));
 	while (!list_is_empty(&p->calls)) {
 		struct mcp_call *c = list_entry(p->calls.next, struct mcp_call, node);
 		struct batch *batch = c->batch;
@@ -211,6 +214,12 @@ void mcp_sink_gone(struct mcp_peer *p, struct mcp_sink *sink)
 	struct mcp_call *c;
 
 	p->refs++;
+	list_for_each(node, &p->joining) {
+		struct batch *b = list_entry(node, struct batch, joining);
+
+		if (b->sink == sink)
+			batch_lose_sink(b);
+	}
 	while ((c = first_call(p, has_sink, sink))) {
 		c->sink = NULL;
 		if (c->batch) {

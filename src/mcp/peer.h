@@ -137,17 +137,15 @@ void mcp_peer_end_listens(struct mcp_peer *peer);
 
 #define MCP_DEPTH_MAX   64          /* nesting of a message */
 #define MCP_MESSAGE_MAX (80U << 20) /* default: bytes of one message */
-#define MCP_INLINE_MAX  (4U << 20)  /* default: bytes left after long strings were lifted */
-#define MCP_LIFT_MIN    (64U << 10) /* longer strings go to the spill file */
+#define MCP_INLINE_MAX  (4U << 20)  /* default: bytes left after long strings were spilled */
+#define MCP_SPILL_MIN   (64U << 10) /* longer strings go to the spill file */
 
 struct mcp_reader;
 
 struct mcp_reader_config {
-	size_t max_message; /* 0: MCP_MESSAGE_MAX */
-	size_t max_inline;  /* 0: MCP_INLINE_MAX */
-	size_t lift_min;    /* 0: MCP_LIFT_MIN */
-	/* Folder of spill files; NULL: anonymous memory (memfd). */
-	const char *spill_dir;
+	size_t max_message;      /* 0: MCP_MESSAGE_MAX */
+	size_t max_inline;       /* 0: MCP_INLINE_MAX */
+	size_t spill_min;        /* 0: MCP_SPILL_MIN */
 	struct budgets *budgets; /* borrowed; NULL: only the limits above hold */
 };
 

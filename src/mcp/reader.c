@@ -5,11 +5,11 @@
 #include "base/jsonio.h"
 #include "mcp/scanner.h"
 
-#define VALUES_MAX 100000U /* values in one message; limits the memory of the tree */
+/* Values in one message. They limit the memory of the tree, and the time to build it: some milliseconds. */
+#define VALUES_MAX 5000U
 
 struct mcp_reader {
 	struct scanner scan;
-	char *spill_dir; /* owned */
 };
 
 /* What a fault of the scanner means for the client, and the errno that the transport gets. */
@@ -37,20 +37,12 @@ struct mcp_reader *mcp_reader_new(const struct mcp_reader_config *config)
 
 	if (!r)
 		return NULL;
-	if (c->spill_dir) {
-		r->spill_dir = strdup(c->spill_dir);
-		if (!r->spill_dir) {
-			free(r);
-			return NULL;
-		}
-	}
 	scanner_init(&r->scan, &(struct scan_limits){
 				   .max_message = c->max_message ? c->max_message : MCP_MESSAGE_MAX,
 				   .max_rest = c->max_inline ? c->max_inline : MCP_INLINE_MAX,
-				   .lift_min = c->lift_min ? c->lift_min : MCP_LIFT_MIN,
+				   .spill_min = c->spill_min ? c->spill_min : MCP_SPILL_MIN,
 				   .max_values = VALUES_MAX,
 				   .max_depth = MCP_DEPTH_MAX,
-				   .spill_dir = r->spill_dir,
 				   .budgets = c->budgets,
 			       });
 	return r;
@@ -60,7 +52,6 @@ struct mcp_reader *mcp_reader_free(struct mcp_reader *r)
 {
 	if (r) {
 		scanner_done(&r->scan);
-		free(r->spill_dir);
 		free(r);
 	}
 	return NULL;
@@ -145,7 +136,7 @@ enum message_fault reader_take(struct mcp_reader *r, struct message *ret)
 	else
 		ret->id = refused_id(&r->scan);
 	if (fault == MESSAGE_OK)
-		ret->lifted = TAKE_PTR(r->scan.lifted);
+		ret->spill = TAKE_PTR(r->scan.spill);
 	scanner_reset(&r->scan);
 	return fault;
 }

@@ -6,6 +6,8 @@
  * may carry both eras, and what we learned in one era is never used in the other. */
 #include "mcp/objects.h"
 
+#include "base/loop.h"
+
 #define COUNTED_MIN 4096U /* bytes; a smaller message is not counted while it is at work */
 
 /* ---- a message ---- */
@@ -25,7 +27,7 @@ struct incoming {
 	const char *method; /* requests and notifications */
 	const char *why;    /* KIND_INVALID */
 	bool claims;        /* params._meta names a protocol version */
-	struct lifted *lifted;
+	struct spill *spill;
 	size_t size; /* bytes of memory of the whole message */
 	const struct mcp_http_facts *facts;
 	struct mcp_sink *sink;
@@ -53,13 +55,8 @@ static void refuse_message(const struct incoming *in, unsigned status, int code,
 		return;
 	}
 	text = wire_error(in->id, code, why, NULL, &len);
-	if (text && !in->batch->failed) {
-		struct buf *out = &in->batch->out;
-
-		if (buf_add_char(out, out->len ? ',' : '[') < 0 || buf_add(out, text, len) < 0)
-			in->batch->failed = true;
-	}
-	free(text);
+	in->batch->failed = in->batch->failed || !text;
+	batch_add(in->batch, text, len);
 }
 
 static void accept_silently(const struct incoming *in)
@@ -84,7 +81,7 @@ static enum message_kind look_at(struct incoming *in)
 
 	if (!json_is_object(in->root))
 		return invalid(in, "A message must be an object");
-	if ((json_is_string(id) || json_is_integer(id)) && !lifted_is_in(in->lifted, id))
+	if ((json_is_string(id) || json_is_integer(id)) && !spill_is_in(in->spill, id))
 		in->id = id;
 	if (!version || !streq(version, "2.0"))
 		return invalid(in, "jsonrpc must be \"2.0\"");
@@ -158,7 +155,7 @@ static bool start_call(struct mcp_peer *p, const struct incoming *in, enum mcp_e
 	}
 	c->sink = in->sink;
 	c->facts = in->facts;
-	c->lifted = in->lifted ? lifted_ref(in->lifted) : NULL;
+	c->spill = in->spill ? spill_ref(in->spill) : NULL;
 	/* The calls of a batch keep the message together; each is counted for its part. */
 	if (in->size >= COUNTED_MIN)
 		budget_note(p->server->config.budgets, c->who->principal, BUDGET_MESSAGE_MEMORY,
@@ -176,6 +173,7 @@ static void run(struct mcp_call *c, const struct method *m)
 {
 	mcp_call_ref(c);
 	c->method = m;
+	loop_work("method", m->name);
 	c->checking = false;
 	if (!identity_may_ask(c->server, c->who, m->name))
 		call_fail(c, MCP_ERR_PARAMS, NULL, "The key of this client may not do %s", m->name);
@@ -318,7 +316,7 @@ static void receive_one(struct mcp_peer *p, struct incoming *in)
 		notification(p, in);
 		break;
 	case KIND_RESPONSE:
-		ask_answer(p, in->root, in->lifted);
+		ask_answer(p, in->root, in->spill);
 		break;
 	case KIND_INVALID:
 		break;
@@ -365,7 +363,8 @@ static void receive_batch(struct mcp_peer *p, struct incoming *in)
 	}
 	b->refs = 1;
 	b->sink = in->sink;
-	buf_init(&b->out, WIRE_MAX);
+	b->peer = p;
+	list_init(&b->joining);
 	json_array_foreach(array, i, element) {
 		struct incoming one = *in;
 
@@ -414,7 +413,7 @@ void mcp_peer_receive(struct mcp_peer *p, struct mcp_reader *reader,
 		return;
 	}
 	in.root = message.root;
-	in.lifted = message.lifted;
+	in.spill = message.spill;
 	in.size = message.size;
 	p->refs++; /* the transport may close the peer from inside finish() */
 	if (json_is_array(in.root))
@@ -422,6 +421,6 @@ void mcp_peer_receive(struct mcp_peer *p, struct mcp_reader *reader,
 	else
 		receive_one(p, &in);
 	json_decref(in.root);
-	lifted_unref(in.lifted);
+	spill_unref(in.spill);
 	peer_unref(p);
 }

@@ -19,7 +19,7 @@ void scanner_reset(struct scanner *s)
 	struct buf rest = s->rest;
 	struct scanner next = {.limits = limits};
 
-	lifted_unref(s->lifted);
+	spill_unref(s->spill);
 	budget_give(&s->memory);
 	if (rest.cap > KEEP_MAX)
 		buf_done(&rest);
@@ -32,8 +32,8 @@ void scanner_reset(struct scanner *s)
 
 void scanner_done(struct scanner *s)
 {
-	lifted_unref(s->lifted);
-	s->lifted = NULL;
+	spill_unref(s->spill);
+	s->spill = NULL;
 	budget_give(&s->memory);
 	buf_done(&s->rest);
 }
@@ -273,8 +273,8 @@ static bool on_structure(struct scanner *s, unsigned char c)
  * which its sender may never send. */
 static void give_back(struct scanner *s)
 {
-	lifted_unref(s->lifted);
-	s->lifted = NULL;
+	spill_unref(s->spill);
+	s->spill = NULL;
 	buf_done(&s->rest);
 	budget_give(&s->memory);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An incremental JSON scanner. It checks a message byte by byte as it arrives, in memory that does
- * not grow with the message. Long strings are moved into a spill file ("lifted", spill.h); the rest
+ * not grow with the message. Long strings are moved into a spill file ("spilled", spill.h); the rest
  * is kept for the tree parser.
  *
  * It accepts exactly the texts of RFC 8259 in valid UTF-8 (also no lone surrogates in escapes),
@@ -24,17 +24,16 @@ enum scan_fault {
 	SCAN_VALUES,    /* too many values, or a key that is too long */
 	SCAN_TOO_LARGE, /* the message, or its rest without long strings */
 	SCAN_NO_MEMORY,
-	SCAN_NO_SPILL, /* the spill file could not be made or written */
+	SCAN_NO_SPILL, /* there is no descriptor or memory for the spill file */
 	SCAN_OVER_BUDGET,
 };
 
 struct scan_limits {
 	size_t max_message; /* bytes in all */
 	size_t max_rest;    /* bytes without long strings */
-	size_t lift_min;    /* longer strings are lifted; also the longest key, in bytes */
+	size_t spill_min;   /* longer strings are spilled; also the longest key, in bytes */
 	size_t max_values;
-	unsigned max_depth; /* at most 64 */
-	const char *spill_dir;
+	unsigned max_depth;      /* at most 64 */
 	struct budgets *budgets; /* NULL: only the limits above hold */
 };
 
@@ -54,8 +53,8 @@ struct scan_id {
 
 struct scanner {
 	struct scan_limits limits;
-	struct buf rest;       /* the message without its long strings and blanks */
-	struct lifted *lifted; /* NULL while there is none */
+	struct buf rest;     /* the message without its long strings and blanks */
+	struct spill *spill; /* NULL while there is none */
 	enum scan_fault fault;
 	size_t n_bytes;
 	size_t n_values;
@@ -66,7 +65,7 @@ struct scanner {
 	size_t key_start;    /* of the last key, in rest */
 	size_t string_start; /* of the current string, in rest */
 	bool in_key;
-	bool lifting;
+	bool spilling;
 	unsigned n_hex;          /* digits of \u that must still come */
 	unsigned code;           /* their value so far */
 	unsigned high;           /* first half of a surrogate pair, 0 = none */

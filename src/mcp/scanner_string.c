@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The strings of a message. Escapes and UTF-8 are checked as they come. Short strings are kept as
- * they are; long ones are decoded into the spill file. Keys are never lifted. */
+ * they are; long ones are decoded into the spill file. Keys are never spilled. */
 #include "base/text.h"
 #include "mcp/escape.h"
 #include "mcp/scanner_parts.h"
@@ -9,7 +9,7 @@
 
 static bool spill(struct scanner *s, const char *data, size_t len)
 {
-	int r = s->discarding ? 0 : lifted_add(s->lifted, data, len);
+	int r = s->discarding ? 0 : spill_add(s->spill, data, len);
 
 	return r == 0 || scan_discard(s, r == -EDQUOT ? SCAN_OVER_BUDGET : SCAN_NO_SPILL);
 }
@@ -77,30 +77,30 @@ static bool is_value_of(const struct scanner *s, const char *key)
 }
 
 /* The current string has become long: its bytes go to the file from here on. */
-static bool begin_lifting(struct scanner *s)
+static bool begin_spilling(struct scanner *s)
 {
 	const size_t start = s->string_start;
 
 	if (s->in_key)
 		return scan_discard(s, SCAN_VALUES);
-	if (!s->lifted)
-		s->lifted = lifted_new(s->limits.spill_dir, s->limits.budgets, s->payer);
-	if (!s->lifted || lifted_begin(s->lifted, is_value_of(s, MCP_BASE64_KEY)) < 0)
+	if (!s->spill)
+		s->spill = spill_new(s->limits.budgets, s->payer);
+	if (!s->spill || spill_begin(s->spill, is_value_of(s, MCP_BASE64_KEY)) < 0)
 		return scan_discard(s, SCAN_NO_SPILL);
 	if (!spill_decoded(s, s->rest.data + start, s->rest.len - start))
 		return false;
 	s->rest.len = start;
-	s->lifting = true;
+	s->spilling = true;
 	return true;
 }
 
 /* Adds bytes of a string that are not part of an escape. */
 static bool add_plain(struct scanner *s, const char *data, size_t len)
 {
-	if (!s->lifting && !s->discarding &&
-	    s->rest.len - s->string_start + len > s->limits.lift_min && !begin_lifting(s))
+	if (!s->spilling && !s->discarding &&
+	    s->rest.len - s->string_start + len > s->limits.spill_min && !begin_spilling(s))
 		return false;
-	return s->lifting ? spill(s, data, len) : scan_keep(s, data, len);
+	return s->spilling ? spill(s, data, len) : scan_keep(s, data, len);
 }
 
 bool scan_begin_string(struct scanner *s, bool is_key)
@@ -108,7 +108,7 @@ bool scan_begin_string(struct scanner *s, bool is_key)
 	s->in_key = is_key;
 	if (is_key && s->depth == 1)
 		scan_id_begin(s, CATCH_KEY);
-	s->lifting = false;
+	s->spilling = false;
 	s->high = 0;
 	s->state = ST_STRING;
 	if (!scan_keep_char(s, '"'))
@@ -123,12 +123,12 @@ static bool end_string(struct scanner *s)
 {
 	if (s->high)
 		return scan_fail(s, SCAN_UTF8);
-	if (s->lifting && s->request.catching == CATCH_ID)
+	if (s->spilling && s->request.catching == CATCH_ID)
 		s->request.spoilt = true;
-	if (s->lifting && !s->discarding) {
-		char name[LIFTED_NAME_MAX];
+	if (s->spilling && !s->discarding) {
+		char name[SPILL_NAME_MAX];
 
-		if (lifted_end(s->lifted, name) < 0)
+		if (spill_end(s->spill, name) < 0)
 			(void)scan_discard(s, SCAN_NO_SPILL);
 		else if (!scan_keep(s, name, strlen(name)))
 			return false;
@@ -145,14 +145,14 @@ bool scan_on_escape(struct scanner *s, unsigned char c)
 		s->n_hex = 4;
 		s->code = 0;
 		s->state = ST_HEX;
-		return s->lifting || scan_keep(s, "\\u", 2);
+		return s->spilling || scan_keep(s, "\\u", 2);
 	}
 	if (!value)
 		return scan_fail(s, SCAN_SYNTAX);
 	if (s->high)
 		return scan_fail(s, SCAN_UTF8);
 	s->state = ST_STRING;
-	if (s->lifting)
+	if (s->spilling)
 		return spill(s, &value, 1);
 	return scan_keep_char(s, '\\') && scan_keep_char(s, c);
 }
@@ -166,7 +166,7 @@ bool scan_on_hex(struct scanner *s, unsigned char c)
 	if (v < 0)
 		return scan_fail(s, SCAN_SYNTAX);
 	s->code = s->code << 4 | (unsigned)v;
-	if (!s->lifting && !scan_keep_char(s, c))
+	if (!s->spilling && !scan_keep_char(s, c))
 		return false;
 	if (--s->n_hex > 0)
 		return true;
@@ -183,7 +183,7 @@ bool scan_on_hex(struct scanner *s, unsigned char c)
 	} else if (cp >= 0xdc00 && cp <= 0xdfff) {
 		return scan_fail(s, SCAN_UTF8);
 	}
-	return !s->lifting || spill(s, out, escape_encode_utf8(cp, out));
+	return !s->spilling || spill(s, out, escape_encode_utf8(cp, out));
 }
 
 /* The first byte of a multi-byte character says how many follow and what the next one may be (RFC
@@ -222,7 +222,7 @@ bool scan_on_utf8(struct scanner *s, unsigned char c)
 	if (--s->n_more == 0)
 		s->state = ST_STRING;
 	/* The first byte was added before, so the switch to the file never cuts a character. */
-	return s->lifting ? spill(s, (const char *)&c, 1) : scan_keep_char(s, c);
+	return s->spilling ? spill(s, (const char *)&c, 1) : scan_keep_char(s, c);
 }
 
 #define EACH_BYTE(c) (UINT64_MAX / 255 * (c))

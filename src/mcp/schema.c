@@ -141,7 +141,7 @@ static int check_number(const json_t *schema, const json_t *v, const struct wher
 	return 0;
 }
 
-/* Lengths are counted in characters. A lifted string is longer than any sensible maximum, so its
+/* Lengths are counted in characters. A spilled string is longer than any sensible maximum, so its
  * bytes are counted instead. */
 static int check_string(const struct mcp_call *c, const json_t *schema, const json_t *v,
 			const struct where *w, struct err *e)

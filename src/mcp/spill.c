@@ -7,32 +7,34 @@
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "base/workers.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 
 #define NONCE_BYTES 16U
 #define PENDING_MAX (64U << 10) /* bytes collected before a write */
 #define COUNT_STEP  (64U << 10) /* bytes are counted in steps */
-#define STRINGS_MAX 65536U      /* lifted strings of one message */
+#define STRINGS_MAX 65536U      /* spilled strings of one message */
 #define DECODE_STEP (16U << 10) /* characters of base64 at a time */
 
-static const char prefix[] = "lifted:";
+#define CLOSED_APART (1U << 20) /* bytes from which on a thread gives the memory back */
 
-struct lifted_string {
+static const char prefix[] = "spilled:";
+
+struct spilled_string {
 	uint64_t off;
 	uint64_t len;      /* in the file */
 	uint64_t text_len; /* as it was sent */
 	enum mcp_text_form form;
 };
 
-struct lifted {
+struct spill {
 	unsigned refs;
 	int fd;
 	char nonce[2 * NONCE_BYTES + 1];
-	uint64_t size;                 /* bytes in the file and in PENDING */
-	struct buf pending;            /* not written yet */
-	struct lifted_string *strings; /* owned */
+	uint64_t size;                  /* bytes in the file and in PENDING */
+	struct buf pending;             /* not written yet */
+	struct spilled_string *strings; /* owned */
 	size_t n;
 	struct budgets *budgets;
 	struct budget_share share; /* SIZE in steps */
@@ -40,14 +42,13 @@ struct lifted {
 	struct base64_decoder decoder; /* of the string that is being added to */
 };
 
-struct lifted *lifted_new(const char *dir, struct budgets *budgets, const char *payer)
+struct spill *spill_new(struct budgets *budgets, const char *payer)
 {
-	struct lifted *l = calloc(1, sizeof(*l));
+	struct spill *l = calloc(1, sizeof(*l));
 
 	if (!l)
 		return NULL;
-	l->fd = dir ? open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)
-		    : memfd_create("mcp-message", MFD_CLOEXEC);
+	l->fd = memfd_create("mcp-message", MFD_CLOEXEC);
 	if (l->fd < 0) {
 		free(l);
 		return NULL;
@@ -60,27 +61,30 @@ struct lifted *lifted_new(const char *dir, struct budgets *budgets, const char *
 	return l;
 }
 
-struct lifted *lifted_ref(struct lifted *l)
+struct spill *spill_ref(struct spill *l)
 {
 	l->refs++;
 	return l;
 }
 
-struct lifted *lifted_unref(struct lifted *l)
+struct spill *spill_unref(struct spill *l)
 {
 	if (!l || --l->refs > 0)
 		return NULL;
 	budget_give(&l->share);
-	l->fd = fd_close(l->fd);
+	if (l->size >= CLOSED_APART)
+		workers_close(l->payer, l->fd); /* giving back 80 MiB takes tens of milliseconds */
+	else
+		(void)fd_close(l->fd);
 	buf_done(&l->pending);
 	free(l->strings);
 	free(l);
 	return NULL;
 }
 
-int lifted_begin(struct lifted *l, bool base64)
+int spill_begin(struct spill *l, bool base64)
 {
-	struct lifted_string *v;
+	struct spilled_string *v;
 
 	if (l->n == STRINGS_MAX)
 		return -E2BIG;
@@ -88,13 +92,13 @@ int lifted_begin(struct lifted *l, bool base64)
 	if (!v)
 		return -ENOMEM;
 	l->strings = v;
-	l->strings[l->n] = (struct lifted_string){
+	l->strings[l->n] = (struct spilled_string){
 	    .off = l->size, .form = base64 ? MCP_TEXT_DECODED : MCP_TEXT_AS_SENT};
 	l->decoder = (struct base64_decoder){0};
 	return 0;
 }
 
-static int flush(struct lifted *l)
+static int flush(struct spill *l)
 {
 	int r = fd_write_all(l->fd, l->pending.data, l->pending.len);
 
@@ -103,7 +107,7 @@ static int flush(struct lifted *l)
 }
 
 /* A file in memory takes memory of the host, and each connection may have one. */
-static bool count(struct lifted *l, uint64_t bytes)
+static bool count(struct spill *l, uint64_t bytes)
 {
 	uint64_t counted = (bytes + COUNT_STEP - 1) / COUNT_STEP * COUNT_STEP;
 	struct err e = ERR_INIT;
@@ -112,7 +116,7 @@ static bool count(struct lifted *l, uint64_t bytes)
 	       budget_take(l->budgets, l->payer, BUDGET_MESSAGE_FILES, counted, &l->share, &e) == 0;
 }
 
-static int store(struct lifted *l, const void *data, size_t len)
+static int store(struct spill *l, const void *data, size_t len)
 {
 	/* Long pieces are written to the file directly. */
 	bool direct = len > PENDING_MAX / 4;
@@ -130,7 +134,7 @@ static int store(struct lifted *l, const void *data, size_t len)
 }
 
 /* Adds the bytes that TEXT decodes to. Text that is not base64 is not kept. */
-static int decode(struct lifted *l, const char *text, size_t len)
+static int decode(struct spill *l, const char *text, size_t len)
 {
 	uint8_t bytes[BASE64_DECODED_MAX(DECODE_STEP)];
 	int r = 0;
@@ -150,9 +154,9 @@ static int decode(struct lifted *l, const char *text, size_t len)
 	return r;
 }
 
-int lifted_add(struct lifted *l, const char *data, size_t len)
+int spill_add(struct spill *l, const char *data, size_t len)
 {
-	struct lifted_string *string = &l->strings[l->n];
+	struct spilled_string *string = &l->strings[l->n];
 
 	string->text_len += len;
 	switch (string->form) {
@@ -166,9 +170,9 @@ int lifted_add(struct lifted *l, const char *data, size_t len)
 	return 0;
 }
 
-int lifted_end(struct lifted *l, char *ret)
+int spill_end(struct spill *l, char *ret)
 {
-	struct lifted_string *string = &l->strings[l->n];
+	struct spilled_string *string = &l->strings[l->n];
 	int r = flush(l);
 
 	if (r < 0)
@@ -176,18 +180,18 @@ int lifted_end(struct lifted *l, char *ret)
 	if (string->form == MCP_TEXT_DECODED && base64_decode_end(&l->decoder) < 0)
 		string->form = MCP_TEXT_NOT_BASE64;
 	string->len = l->size - string->off;
-	(void)snprintf(ret, LIFTED_NAME_MAX, "%s%s:%zu", prefix, l->nonce, l->n);
+	(void)snprintf(ret, SPILL_NAME_MAX, "%s%s:%zu", prefix, l->nonce, l->n);
 	l->n++;
 	return 0;
 }
 
-bool lifted_find(const struct lifted *l, const char *text, size_t len, struct mcp_text_ref *ret)
+bool spill_find(const struct spill *l, const char *text, size_t len, struct mcp_text_ref *ret)
 {
 	const size_t n_prefix = sizeof(prefix) - 1;
 	const size_t n_nonce = sizeof(l->nonce) - 1;
 	uint64_t i;
 
-	if (!l || len <= n_prefix + n_nonce + 1 || len >= LIFTED_NAME_MAX ||
+	if (!l || len <= n_prefix + n_nonce + 1 || len >= SPILL_NAME_MAX ||
 	    memcmp(text, prefix, n_prefix) != 0 ||
 	    memcmp(text + n_prefix, l->nonce, n_nonce) != 0 || text[n_prefix + n_nonce] != ':')
 		return false;
@@ -205,7 +209,7 @@ bool lifted_find(const struct lifted *l, const char *text, size_t len, struct mc
 	return true;
 }
 
-bool lifted_is_in(const struct lifted *l, const json_t *value)
+bool spill_is_in(const struct spill *l, const json_t *value)
 {
 	struct mcp_text_ref ref;
 	const char *key;
@@ -215,13 +219,13 @@ bool lifted_is_in(const struct lifted *l, const json_t *value)
 	if (!l)
 		return false;
 	if (json_is_string(value))
-		return lifted_find(l, json_string_value(value), json_string_length(value), &ref);
+		return spill_find(l, json_string_value(value), json_string_length(value), &ref);
 	json_object_foreach((json_t *)(uintptr_t)value, key, child) {
-		if (lifted_is_in(l, child))
+		if (spill_is_in(l, child))
 			return true;
 	}
 	json_array_foreach(value, i, child) {
-		if (lifted_is_in(l, child))
+		if (spill_is_in(l, child))
 			return true;
 	}
 	return false;

@@ -16,8 +16,9 @@
 
 #include <sodium.h>
 
-#define STATE_MAX    (48U << 10) /* bytes of a requestState; short enough that it is never lifted */
+#define STATE_MAX    (48U << 10) /* bytes of a requestState; short enough that it is never spilled */
 #define DIGEST_BYTES 32U
+#define HASHED_MAX   (1U << 20) /* bytes of spilled strings in a call that asks */
 #define B64          sodium_base64_VARIANT_URLSAFE_NO_PADDING
 
 _Static_assert(MCP_STATE_KEY_BYTES == crypto_auth_KEYBYTES, "size of the MAC key");
@@ -28,7 +29,7 @@ static int hash_into(const char *data, size_t len, void *user)
 	return 0;
 }
 
-static int hash_lifted(crypto_generichash_state *h, const struct mcp_text_ref *ref)
+static int hash_spilled(crypto_generichash_state *h, const struct mcp_text_ref *ref)
 {
 	char piece[16384];
 	uint64_t done = 0;
@@ -45,8 +46,10 @@ static int hash_lifted(crypto_generichash_state *h, const struct mcp_text_ref *r
 	return 0;
 }
 
-/* Lifted strings are hashed by their content, because each message has different placeholders. */
-static int hash_strings(crypto_generichash_state *h, const struct mcp_call *c, json_t *value)
+/* Lifted strings are hashed by their content, because each message has different placeholders. No call that asks has texts
+ * of more than HASHED_MAX bytes, and those that have more are refused: their digest would hold the loop. */
+static int hash_strings(crypto_generichash_state *h, const struct mcp_call *c, json_t *value,
+			size_t *left)
 {
 	struct mcp_text_ref ref;
 	const char *key;
@@ -54,24 +57,28 @@ static int hash_strings(crypto_generichash_state *h, const struct mcp_call *c, j
 	size_t i;
 	int r = 0;
 
-	if (json_is_string(value) && mcp_call_text(c, value, &ref) == 0 && ref.fd >= 0)
-		return hash_lifted(h, &ref);
+	if (json_is_string(value) && mcp_call_text(c, value, &ref) == 0 && ref.fd >= 0) {
+		if (ref.fd_len > *left)
+			return -E2BIG;
+		*left -= ref.fd_len;
+		return hash_spilled(h, &ref);
+	}
 	if (json_is_object(value)) {
 		json_object_foreach(value, key, child) {
 			if (r == 0)
-				r = hash_strings(h, c, child);
+				r = hash_strings(h, c, child, left);
 		}
 	} else if (json_is_array(value)) {
 		json_array_foreach(value, i, child) {
 			if (r == 0)
-				r = hash_strings(h, c, child);
+				r = hash_strings(h, c, child, left);
 		}
 	}
 	return r;
 }
 
-/* A copy of VALUE with the length in place of each lifted string. */
-static json_t *without_lifted(const struct mcp_call *c, json_t *value)
+/* A copy of VALUE with the length in place of each spilled string. */
+static json_t *without_spilled(const struct mcp_call *c, json_t *value)
 {
 	struct mcp_text_ref ref;
 	json_t *copy;
@@ -84,13 +91,13 @@ static json_t *without_lifted(const struct mcp_call *c, json_t *value)
 	if (json_is_object(value)) {
 		copy = json_object();
 		json_object_foreach(value, key, child)
-			json_object_set_new(copy, key, without_lifted(c, child));
+			json_object_set_new(copy, key, without_spilled(c, child));
 		return copy;
 	}
 	if (json_is_array(value)) {
 		copy = json_array();
 		json_array_foreach(value, i, child)
-			json_array_append_new(copy, without_lifted(c, child));
+			json_array_append_new(copy, without_spilled(c, child));
 		return copy;
 	}
 	return json_incref(value);
@@ -104,9 +111,10 @@ static int digest(const struct mcp_call *c, char *hex)
 	unsigned char sum[DIGEST_BYTES];
 	json_auto_t *params = NULL;
 	crypto_generichash_state h;
+	size_t left = HASHED_MAX;
 	int r = 0;
 
-	params = c->lifted ? without_lifted(c, c->params) : json_copy(c->params);
+	params = c->spill ? without_spilled(c, c->params) : json_copy(c->params);
 	if (!params)
 		return -ENOMEM;
 	for (size_t i = 0; i < ARRAY_SIZE(volatile_keys); i++)
@@ -114,8 +122,8 @@ static int digest(const struct mcp_call *c, char *hex)
 	crypto_generichash_init(&h, NULL, 0, sizeof(sum));
 	if (json_dump_callback(params, hash_into, &h, JSON_COMPACT | JSON_SORT_KEYS) < 0)
 		return -ENOMEM;
-	if (c->lifted)
-		r = hash_strings(&h, c, json_object_get(c->params, "arguments"));
+	if (c->spill)
+		r = hash_strings(&h, c, json_object_get(c->params, "arguments"), &left);
 	crypto_generichash_final(&h, sum, sizeof(sum));
 	if (r == 0)
 		text_hex(sum, sizeof(sum), hex);

@@ -237,6 +237,40 @@ void mcp_server_resource_updated(struct mcp_server *s, const char *uri, const ch
 	json_decref(params);
 }
 
+void mcp_server_resources_updated(struct mcp_server *s, const char *principal,
+				  bool (*changed)(const char *uri, void *user), void *user)
+{
+	json_t *hits = json_object();
+	const char *uri;
+	json_t *v;
+
+	if (!(s->config.offers & MCP_OFFER_RESOURCES_SUBSCRIBE)) {
+		json_decref(hits);
+		return;
+	}
+	list_for_each(node, &s->peers) {
+		struct mcp_peer *p = list_entry(node, struct mcp_peer, node);
+
+		if (for_principal(p->who, principal))
+			json_object_foreach(p->subscriptions, uri, v)
+				if (changed(uri, user))
+					(void)json_object_set(hits, uri, v);
+	}
+	list_for_each(node, &s->listens) {
+		struct mcp_call *c = list_entry(node, struct mcp_call, listen_node);
+
+		if (for_principal(c->who, principal))
+			json_object_foreach(json_object_get(c->listen, "resourceSubscriptions"),
+					    uri, v)
+				if (changed(uri, user))
+					(void)json_object_set(hits, uri, v);
+	}
+	/* Sending may end listen streams, so nothing is sent while they are looked through. */
+	json_object_foreach(hits, uri, v)
+		mcp_server_resource_updated(s, uri, principal);
+	json_decref(hits);
+}
+
 void listen_task_changed(struct mcp_server *s, const char *principal, const char *id,
 			 const struct item *tool, const struct task *t)
 {

@@ -2,6 +2,8 @@
 /* The tasks extension of the modern era: a call that continues after its request was answered. */
 #include "mcp/objects.h"
 
+#include "base/jsonio.h"
+#include "base/promise.h"
 #include "base/rand.h"
 
 #include <time.h>
@@ -173,7 +175,7 @@ static bool take_place(struct mcp_server *s, const char *principal, struct budge
 static bool take_bytes(struct task *t, const json_t *result)
 {
 	struct mcp_server *s = t->server;
-	const size_t n = json_dumpb(result, NULL, 0, JSON_COMPACT);
+	const size_t n = jsonio_size(result, WIRE_MAX);
 	struct err e = ERR_INIT;
 
 	while (budget_take(s->config.budgets, t->principal, BUDGET_TASK_RESULTS, n, &t->bytes, &e) <
@@ -222,8 +224,8 @@ int mcp_call_become_task(struct mcp_call *c, unsigned poll_ms, unsigned ttl_ms,
 	char *text;
 	size_t len;
 
-	ASSERT(!c->finished && !c->task);
-	if (!mcp_call_can_be_task(c) || c->cancelled || !c->sink)
+	if (!PROMISE(!c->finished && !c->task) || !mcp_call_can_be_task(c) || c->cancelled ||
+	    !c->sink)
 		return -ENOTSUP;
 	t = task_new(c, poll_ms, ttl_ms, status_message);
 	if (!t)
@@ -313,6 +315,14 @@ void task_expire(struct mcp_server *s, int64_t now)
 		if (!t->call && end < now)
 			task_free(t);
 	}
+}
+
+void mcp_server_forget(struct mcp_server *s, const char *principal)
+{
+	struct task *t;
+
+	while ((t = oldest_finished(s, principal)))
+		task_free(t);
 }
 
 void task_drop_all(struct mcp_server *s)
@@ -430,7 +440,7 @@ void run_tasks_update(struct mcp_call *c)
 	json_object_foreach(responses, key, answer) {
 		const json_t *q = json_object_get(t->questions, key);
 
-		if (!q || lifted_is_in(c->lifted, answer) ||
+		if (!q || spill_is_in(c->spill, answer) ||
 		    !ask_form_ok(json_string_value(json_object_get(q, "method")), answer))
 			continue;
 		if (!work->inputs)

@@ -5,12 +5,12 @@
 #include "base/jsonio.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "base/workers.h"
 
 #include <string.h>
 
 #define CODE_MAX   (4u << 20)
 #define GRACE_NS   NS_PER_S
-#define RESULT     "result.json"
 #define OUTPUT_ALL (1u << 30)
 
 struct box {
@@ -21,12 +21,15 @@ struct box {
 	struct egress_policy *policy; /* reference */
 	struct egress_gate *gate;
 	char label[EGRESS_LABEL_MAX + 1];
+	char payer[WORKERS_WHO_SIZE];
 	bool freed;       /* box_free() was called: no callback any more */
 	unsigned pending; /* calls of the engine that have not ended yet */
 	box_fn cb;        /* callback of the current operation */
 	void *user;
 	struct buf code;   /* script of the current run */
 	struct buf output; /* the last BOX_OUTPUT_MAX bytes */
+	struct buf answer; /* whole */
+	int answered;      /* -errno: it could not be kept */
 	json_t *result;
 	struct copy *copy;
 	int file; /* file of the current copy */
@@ -40,12 +43,19 @@ struct box {
 	struct err failed; /* error of a copy; told when its file has been removed */
 };
 
+static void close_file(struct box *b)
+{
+	workers_close(b->payer, b->file);
+	b->file = -1;
+}
+
 static void maybe_gone(struct box *b)
 {
 	if (!b->freed || b->pending > 0)
 		return;
 	buf_done(&b->code);
 	buf_done(&b->output);
+	buf_done(&b->answer);
 	json_decref(b->result);
 	free(b);
 }
@@ -67,7 +77,7 @@ static void end(struct box *b, const struct err *e)
 }
 
 /* A call of the engine has ended. False: box_free() was called, and the box may be freed now. */
-static bool came(struct box *b)
+static bool call_ended(struct box *b)
 {
 	b->pending--;
 	if (!b->freed)
@@ -83,7 +93,7 @@ static int on_refused(sd_event_source *source, void *user)
 	struct box *b = user;
 
 	(void)sd_event_source_disable_unref(source);
-	if (came(b))
+	if (call_ended(b))
 		end(b, &b->failed);
 	return 0;
 }
@@ -103,7 +113,7 @@ static void refuse(struct box *b)
 
 static void on_destroyed(const struct err *e UNUSED, void *user)
 {
-	(void)came(user);
+	(void)call_ended(user);
 }
 
 static void destroy(struct box *b)
@@ -135,7 +145,7 @@ static void on_created(struct engine_sandbox *s, const struct engine_policy *pol
 	b->handle = e ? NULL : s;
 	if (b->freed)
 		destroy(b);
-	if (!came(b))
+	if (!call_ended(b))
 		return;
 	if (!e && b->policy && open_gate(b, &failed) < 0)
 		e = &failed;
@@ -155,9 +165,11 @@ struct box *box_new(const struct box_config *config, box_fn cb, void *user, stru
 	b->egress = config->egress;
 	b->policy = config->policy ? egress_policy_ref(config->policy) : NULL;
 	(void)snprintf(b->label, sizeof(b->label), "%s", config->label ? config->label : "");
+	(void)snprintf(b->payer, sizeof(b->payer), "%s", config->payer ? config->payer : "");
 	b->file = -1;
 	buf_init(&b->code, CODE_MAX);
 	buf_init(&b->output, 4 * BOX_OUTPUT_MAX);
+	buf_init(&b->answer, BOX_RESULT_MAX);
 	begin(b, cb, user);
 	b->pending = 1;
 	if (engine_create(b->engine, config->create, on_created, b, e) == 0)
@@ -177,23 +189,28 @@ struct box *box_free(struct box *b)
 		return NULL;
 	b->freed = true;
 	b->copy = copy_cancel(b->copy);
-	b->file = fd_close(b->file);
+	close_file(b);
 	b->gate = egress_close_gate(b->gate);
 	b->policy = egress_policy_unref(b->policy);
 	b->pending++; /* keeps the box alive while destroy() runs */
 	destroy(b);
-	(void)came(b);
+	(void)call_ended(b);
 	return NULL;
 }
 
 /* ---- runs ---- */
 
-static void on_output(struct engine_run *r UNUSED, enum engine_stream stream UNUSED,
-		      const void *data, size_t len, void *user)
+static void on_output(struct engine_run *r UNUSED, enum engine_stream stream, const void *data,
+		      size_t len, void *user)
 {
 	struct box *b = user;
 	const char *at = data;
 
+	if (stream == ENGINE_STDOUT) {
+		if (b->answered == 0)
+			b->answered = buf_add(&b->answer, at, len);
+		return;
+	}
 	if (len > BOX_OUTPUT_MAX) {
 		at += len - BOX_OUTPUT_MAX;
 		len = BOX_OUTPUT_MAX;
@@ -204,13 +221,83 @@ static void on_output(struct engine_run *r UNUSED, enum engine_stream stream UNU
 		buf_reset(&b->output); /* without memory the text is lost; the work goes on */
 }
 
+/* An answer that a thread reads: megabytes of JSON take tens of milliseconds. */
+struct reading {
+	struct box *box;
+	struct buf text;
+	json_t *result;
+	int error;
+};
+
+/* About how many values TEXT has; what stands in strings counts, too. */
+static size_t values_in(const struct buf *text)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < text->len; i++)
+		n += text->data[i] == ',' || text->data[i] == '[' || text->data[i] == '{';
+	return n;
+}
+
+static void read_answer(void *user)
+{
+	struct reading *r = user;
+
+	r->error = values_in(&r->text) > BOX_VALUES_MAX
+		       ? -EBADMSG
+		       : jsonio_read_on_thread(buf_str(&r->text), r->text.len,
+					       JSON_REJECT_DUPLICATES, &r->result);
+	buf_done(&r->text);
+}
+
+static void answer_was_read(void *user)
+{
+	struct reading *r = user;
+	struct box *b = r->box;
+	const int error = r->error;
+	json_t *result = r->result;
+	struct err e = ERR_INIT;
+
+	free(r);
+	if (!call_ended(b)) {
+		json_decref(result);
+		return;
+	}
+	b->result = result;
+	if (error == -ENOMEM)
+		(void)err_set(&e, ERR_OUT_OF_MEMORY, ENOMEM, "its result");
+	else if (error < 0 || !json_is_object(result))
+		(void)err_set(&e, ERR_EXECUTION_FAILED, 0, "it left no result");
+	end(b, e.code == ERR_NONE ? NULL : &e);
+}
+
+static int take_result(struct box *b, struct err *e)
+{
+	if (b->answered < 0)
+		return b->answered == -ENOMEM
+			   ? err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "its result")
+			   : err_set(e, ERR_EXECUTION_FAILED, 0, "it left no result");
+	struct reading *r = malloc(sizeof(*r));
+	if (!r)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "its result");
+	*r = (struct reading){.box = b, .text = b->answer};
+	buf_init(&b->answer, BOX_RESULT_MAX);
+	b->pending++;
+	if (workers_run_counted(b->payer, read_answer, answer_was_read, r) == 0)
+		return 0;
+	b->pending--;
+	buf_done(&r->text);
+	free(r);
+	return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "its result");
+}
+
 static void on_run_done(struct engine_run *r UNUSED, const struct engine_run_result *res,
 			const struct err *e, void *user)
 {
 	struct box *b = user;
 	struct err failed = ERR_INIT;
 
-	if (!came(b))
+	if (!call_ended(b))
 		return;
 	if (e)
 		failed = *e;
@@ -221,7 +308,9 @@ static void on_run_done(struct engine_run *r UNUSED, const struct engine_run_res
 	else if (res->end != ENGINE_END_EXITED || res->exit_code != 0)
 		(void)err_set(&failed, ERR_EXECUTION_FAILED, 0, "it ended with status %d",
 			      res->exit_code);
-	end(b, failed.code == ERR_NONE ? NULL : &failed);
+	else if (take_result(b, &failed) == 0)
+		return;
+	end(b, &failed);
 }
 
 static int make_code(struct box *b, json_t *job, const char *script, struct err *e)
@@ -245,6 +334,10 @@ void box_run(struct box *b, json_t *job, const char *script, uint64_t timeout_ns
 	begin(b, cb, user);
 	b->failed = ERR_INIT;
 	buf_reset(&b->output);
+	buf_reset(&b->answer);
+	b->answered = 0;
+	json_decref(b->result);
+	b->result = NULL;
 	if (make_code(b, job, script, &b->failed) < 0) {
 		refuse(b);
 		return;
@@ -273,59 +366,24 @@ const struct buf *box_output(const struct box *b)
 	return &b->output;
 }
 
-/* ---- files ---- */
-
-static void on_result_fd(int fd, const struct err *e, void *user)
-{
-	_cleanup_fd_ int file = fd;
-	struct box *b = user;
-	struct err failed = ERR_INIT;
-	_cleanup_(buf_done) struct buf text = BUF_INIT(b->max);
-
-	if (!came(b))
-		return;
-	if (e) {
-		end(b, e);
-		return;
-	}
-	json_decref(b->result);
-	b->result = NULL;
-	int r = fd_read_file(file, &text);
-	r = r < 0 ? r
-		  : jsonio_read(buf_str(&text), text.len, JSON_REJECT_DUPLICATES, &b->result, NULL);
-	if (r == -ENOMEM)
-		(void)err_set(&failed, ERR_OUT_OF_MEMORY, ENOMEM, "its result");
-	else if (r < 0 || !json_is_object(b->result))
-		(void)err_set(&failed, ERR_EXECUTION_FAILED, 0, "it left no result");
-	end(b, failed.code == ERR_NONE ? NULL : &failed);
-}
-
-void box_read_result(struct box *b, uint64_t max, box_fn cb, void *user)
-{
-	begin(b, cb, user);
-	b->failed = ERR_INIT;
-	b->max = max;
-	b->pending++;
-	if (engine_open_file(b->handle, RESULT, on_result_fd, b, &b->failed) == 0)
-		return;
-	b->pending--;
-	refuse(b);
-}
-
 const json_t *box_result(const struct box *b)
 {
 	return b->result;
 }
 
+/* ---- files ---- */
+
 /* Keeps the error of a copy. FULL: the error code for a full disk, which differs by direction. */
 static void note_copy(struct box *b, int r, enum err_code full, const char *sha256, uint64_t bytes)
 {
 	b->copy = NULL;
-	b->file = fd_close(b->file);
+	close_file(b);
 	memcpy(b->sha256, sha256, sizeof(b->sha256));
 	b->bytes = bytes;
 	b->failed = ERR_INIT;
-	if (r == -ENOSPC || r == -EDQUOT)
+	if (r == -EBUSY)
+		(void)err_set(&b->failed, ERR_RATE_LIMITED, EBUSY, "%s", b->path);
+	else if (r == -ENOSPC || r == -EDQUOT)
 		(void)err_set(&b->failed, full, -r, "%s", b->path);
 	else if (r < 0)
 		(void)err_set(&b->failed, ERR_SYSTEM, -r, "%s", b->path);
@@ -335,10 +393,10 @@ static void note_copy(struct box *b, int r, enum err_code full, const char *sha2
 
 static bool start_copy(struct box *b, int from, int to, uint64_t max, copy_fn cb)
 {
-	b->copy = copy_start(b->loop, from, to, max, cb, b);
+	b->copy = copy_start(b->loop, b->payer, from, to, max, cb, b);
 	if (b->copy)
 		return true;
-	b->file = fd_close(b->file);
+	close_file(b);
 	(void)err_set(&b->failed, ERR_OUT_OF_MEMORY, ENOMEM, "%s", b->path);
 	return false;
 }
@@ -347,7 +405,7 @@ static void on_committed(const struct err *e, void *user)
 {
 	struct box *b = user;
 
-	if (came(b))
+	if (call_ended(b))
 		end(b, b->failed.code != ERR_NONE ? &b->failed : e);
 }
 
@@ -376,8 +434,8 @@ static void on_put_copied(int r, const char *sha256, uint64_t bytes, void *user)
 /* The engine has opened a file, or failed. True: it is open and the copy may begin. */
 static bool file_came(struct box *b, int fd, const struct err *e)
 {
-	if (!came(b)) {
-		(void)fd_close(fd);
+	if (!call_ended(b)) {
+		workers_close("", fd); /* B may be gone */
 		return false;
 	}
 	if (e) {

@@ -25,6 +25,7 @@ struct box_config {
 	struct egress *egress;
 	struct egress_policy *policy;
 	const char *label;
+	const char *payer; /* the owner whose threads read and write its files (base/workers.h) */
 };
 
 /* Makes the sandbox. NULL: nothing will be called, E says why. */
@@ -33,14 +34,15 @@ struct box *box_new(const struct box_config *config, box_fn cb, void *user, stru
 struct box *box_free(struct box *b);
 uint64_t box_cpu_ns(const struct box *b); /* used so far; B may be NULL */
 
+#define BOX_RESULT_MAX (4u << 20)
+#define BOX_VALUES_MAX 30000u /* in it; whoever gets it looks at all of them on the loop */
 /* Runs SCRIPT in Python, with a line `JOB = ...` before it that is made from JOB (owned).
- * Succeeds if the script exits with status 0. box_output() has what it wrote. */
+ * Succeeds if the script exits with status 0 and has answered with a JSON object on its stdout, of at most BOX_RESULT_MAX
+ * bytes and BOX_VALUES_MAX values. box_result() has it until the next operation; box_output() has what was written to stderr. Neither is
+ * trusted: code in the sandbox may have written it. */
 void box_run(struct box *b, json_t *job, const char *script, uint64_t timeout_ns, box_fn cb,
 	     void *user);
 const struct buf *box_output(const struct box *b);
-/* Reads the JSON object in result.json, at most MAX bytes. box_result() has it until the next
- * operation. The content is not trusted: code in the sandbox may have written it. */
-void box_read_result(struct box *b, uint64_t max, box_fn cb, void *user);
 const json_t *box_result(const struct box *b);
 /* Writes all bytes of FD (borrowed) to PATH. If SHA256 is given and the bytes have another
  * digest, the operation fails and leaves no file. */

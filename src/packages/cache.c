@@ -3,6 +3,7 @@
 
 #include "base/fdio.h"
 #include "base/rand.h"
+#include "base/workers.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -112,27 +113,70 @@ static void make_room(struct cache *c, uint64_t bytes)
 		return;
 	qsort(all, n, sizeof(*all), by_use);
 	for (size_t i = 0; i < n && (sum + bytes > c->max_bytes || n - i >= ENTRIES_MAX); i++) {
-		cache_drop(c, all[i].name);
+		(void)unlinkat(c->dir, all[i].name, 0);
 		sum -= all[i].bytes;
 	}
 }
 
-void cache_keep(struct cache *c, int fd, const char *sha256, uint64_t bytes)
+/* C outlives it: jobs of threads end before what they use. */
+struct change {
+	struct cache *cache;
+	int fd; /* owned; -1: the entry goes */
+	uint64_t bytes;
+	char sha256[SHA256_HEX];
+};
+
+static void keep(const struct change *g)
 {
+	const struct cache *c = g->cache;
 	char path[64];
 
-	if (c->dir < 0 || !is_hex(sha256) || bytes > c->max_bytes)
-		return;
-	make_room(c, bytes);
-	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	make_room(g->cache, g->bytes);
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", g->fd);
 	/* A failure costs only the next download: either the entry exists already, or the file
 	 * was not made in this folder. */
-	if (linkat(AT_FDCWD, path, c->dir, sha256, AT_SYMLINK_FOLLOW) < 0 && errno == EEXIST)
-		(void)utimensat(c->dir, sha256, NULL, AT_SYMLINK_NOFOLLOW);
+	if (linkat(AT_FDCWD, path, c->dir, g->sha256, AT_SYMLINK_FOLLOW) < 0 && errno == EEXIST)
+		(void)utimensat(c->dir, g->sha256, NULL, AT_SYMLINK_NOFOLLOW);
+	(void)close(g->fd);
+}
+
+static void change(void *user)
+{
+	struct change *g = user;
+
+	if (g->fd >= 0)
+		keep(g);
+	else
+		(void)unlinkat(g->cache->dir, g->sha256, 0);
+	free(g);
+}
+
+/* FD is owned. */
+static void start(struct cache *c, int fd, const char *sha256, uint64_t bytes)
+{
+	struct change *g = malloc(sizeof(*g));
+
+	if (g) {
+		*g = (struct change){.cache = c, .fd = fd, .bytes = bytes};
+		memcpy(g->sha256, sha256, SHA256_HEX);
+	}
+	if (g && workers_run_counted("packages", change, NULL, g) == 0)
+		return;
+	free(g);
+	workers_close("packages", fd);
+}
+
+void cache_keep(struct cache *c, int fd, const char *sha256, uint64_t bytes)
+{
+	if (c->dir < 0 || !is_hex(sha256) || bytes > c->max_bytes)
+		return;
+	const int copy = fd_dup(fd);
+	if (copy >= 0)
+		start(c, copy, sha256, bytes);
 }
 
 void cache_drop(struct cache *c, const char *sha256)
 {
 	if (c->dir >= 0 && is_hex(sha256))
-		(void)unlinkat(c->dir, sha256, 0);
+		start(c, -1, sha256, 0);
 }

@@ -14,6 +14,16 @@ static bool is_secret(const struct packages_config *config)
 	       (config->tell != PACKAGES_TELL_ON && url_may_hold_token(config->index_url));
 }
 
+/* No sandbox is told of the second index, but builds would see it. */
+static bool is_extra_secret(const struct packages_config *config)
+{
+	const char *extra = config->extra_index_url ? config->extra_index_url : "";
+
+	return extra[0] != '\0' &&
+	       (url_has_credentials(extra) ||
+		(config->tell != PACKAGES_TELL_ON && url_may_hold_token(extra)));
+}
+
 int packages_check_secrets(const struct packages_config *config, struct err *e)
 {
 	if (config->wheel_fd >= 0)
@@ -22,7 +32,7 @@ int packages_check_secrets(const struct packages_config *config, struct err *e)
 		return err_set(e, ERR_SETTING_INVALID, 0,
 			       "SANDBOX_PIP_TELL_INDEX: the address of the index has credentials "
 			       "in it, which no sandbox may see");
-	if (config->allow_sources && is_secret(config))
+	if (config->allow_sources && (is_secret(config) || is_extra_secret(config)))
 		return err_set(e, ERR_SETTING_INVALID, 0,
 			       "SANDBOX_PIP_SOURCE_BUILDS: code of packages would see the address "
 			       "of the index, which has credentials in it, or a part that may be a "

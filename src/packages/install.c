@@ -24,6 +24,35 @@ void job_progress(struct job *j, const char *text, unsigned done, unsigned total
 		record_progress(j->record, text, done, total);
 }
 
+/* What whoever asked for a list, or about the index, is told. The cause keeps its code where it says what to do: that
+ * the server has no room, no memory, no image. The rest comes from the programs that looked. That a helper was lost is
+ * no reason to give up the sandbox, which lives as far as anybody knows. */
+static void set_error(struct job *j, const char *message, struct err *e)
+{
+	const bool list = j->kind == JOB_LIST;
+	enum err_code code = j->cause.code;
+
+	if (!sandbox_engine(j->sandbox, e)) /* everything else that failed follows from that */
+		return;
+	switch ((int)code) {
+	case ERR_TIMEOUT:
+		code = list ? ERR_TIMEOUT : ERR_INDEX_UNAVAILABLE;
+		break;
+	case ERR_NONE:
+	case ERR_EXECUTION_FAILED:
+	case ERR_NOT_FOUND:
+	case ERR_SANDBOX_LOST:
+	case ERR_SYSTEM:
+		code = list ? ERR_PACKAGES_UNREADABLE : ERR_INDEX_UNAVAILABLE;
+		break;
+	default:
+		break;
+	}
+	(void)err_set(e, code, 0, "%s: %s",
+		      list ? "the packages cannot be listed" : "the package index cannot be asked",
+		      message);
+}
+
 /* Frees J, then reports. In this order, because the callback may ask for the next job. */
 static void end(struct job *j, enum package_word word, const char *message, const char *errors,
 		const json_t *installed)
@@ -38,12 +67,8 @@ static void end(struct job *j, enum package_word word, const char *message, cons
 	json_t *kept = json_incref((json_t *)(uintptr_t)installed);
 	struct err e = ERR_INIT;
 
-	if (list_cb)
-		(void)err_set(&e, ERR_EXECUTION_FAILED, 0, "the packages cannot be listed: %s",
-			      message);
-	if (entry_cb)
-		(void)err_set(&e, ERR_INDEX_UNAVAILABLE, 0, "the package index cannot be asked: %s",
-			      message);
+	if (list_cb || entry_cb)
+		set_error(j, message, &e);
 	job_free(j);
 	if (record)
 		record_end(record, word, message, errors, kept);
@@ -93,6 +118,8 @@ void job_fail_err(struct job *j, const struct err *e, const struct box *box)
 	const char *word = box ? result_error(box_result(box)) : NULL;
 	size_t skip = output && output->len > TEXT_MAX ? output->len - TEXT_MAX : 0;
 
+	if (e)
+		j->cause = *e;
 	if (!e && word && !streq(word, "pip")) {
 		_cleanup_(buf_done) struct buf own = BUF_INIT(3 * TEXT_MAX + 16);
 		int r = text_add_utf8_lossy(&own, word, MIN(strlen(word), (size_t)TEXT_MAX));
@@ -105,6 +132,15 @@ void job_fail_err(struct job *j, const struct err *e, const struct box *box)
 		text.data[--text.len] = '\0';
 	if (e && e->code == ERR_TIMEOUT) {
 		job_fail(j, e->text, NULL);
+	} else if (text.len > 0 && box == j->resolver &&
+		   strstr(buf_str(&text), "No space left on device")) {
+		/* The index did not tell sizes, so pip has downloaded until the resolver's disk was full. */
+		char own[200];
+		(void)snprintf(own, sizeof(own),
+			       "the wheels have more than the %ju MiB that one installation may "
+			       "have (SANDBOX_INSTALL_MAX_BYTES)",
+			       (uintmax_t)(j->packages->config.max_bytes >> 20));
+		job_fail(j, own, NULL);
 	} else if (e && (e->code == ERR_STORE_FULL || e->code == ERR_NO_SPACE)) {
 		struct err own = *e;
 		(void)err_set(&own, e->code, 0, "%s. %s", e->text, err_code_hint(e->code));
@@ -114,6 +150,14 @@ void job_fail_err(struct job *j, const struct err *e, const struct box *box)
 	} else {
 		job_fail(j, e ? e->text : "it failed", NULL);
 	}
+}
+
+void job_fail_memory(struct job *j)
+{
+	struct err e = ERR_INIT;
+
+	(void)err_set(&e, ERR_OUT_OF_MEMORY, ENOMEM, "an installation");
+	job_fail_err(j, &e, NULL);
 }
 
 /* ---- unpacking ---- */
@@ -141,14 +185,6 @@ static void on_installed(struct box *b, const struct err *e, void *user)
 		    json_object_get(box_result(b), "installed"));
 }
 
-static void on_unpacked(struct box *b, const struct err *e, void *user)
-{
-	if (e)
-		job_fail_err(user, e, b);
-	else
-		box_read_result(b, RESULT_MAX, on_installed, user);
-}
-
 static void unpack(struct job *j)
 {
 	json_t *wheels = json_array();
@@ -165,11 +201,11 @@ static void unpack(struct job *j)
 			     : NULL;
 	json_decref(wheels);
 	if (!job) {
-		job_fail(j, "no memory", NULL);
+		job_fail_memory(j);
 		return;
 	}
 	job_progress(j, "Installing", 3, 4);
-	box_run(j->helper, job, packages_unpack_text, j->packages->config.timeout_ns, on_unpacked,
+	box_run(j->helper, job, packages_unpack_text, j->packages->config.timeout_ns, on_installed,
 		j);
 }
 
@@ -247,21 +283,15 @@ static int make_key(struct job *j)
 	return 0;
 }
 
-/* Uses a remembered plan if the cache still has all of its wheels. */
-static bool take_known(struct job *j)
+/* A remembered plan is used if the cache still has all of its wheels. */
+static void on_opened(struct job *j, struct step *s)
 {
-	struct packages *p = j->packages;
-
-	if (plans_find(p->plans, j->key, &j->plan) < 0)
-		return false;
-	for (size_t i = 0; i < j->plan.n; i++) {
-		j->plan.wheels[i].fd = cache_open(p->cache, j->plan.wheels[i].sha256);
-		if (j->plan.wheels[i].fd < 0) {
-			plan_done(&j->plan);
-			return false;
-		}
+	if (step_take_wheels(s) == 0) {
+		job_unpack(j);
+	} else {
+		plan_done(&j->plan);
+		job_resolve(j);
 	}
-	return true;
 }
 
 /* ---- what is there ---- */
@@ -297,7 +327,7 @@ static void tell_list(struct job *j, const json_t *here, const json_t *image)
 	void *user = j->user;
 
 	if (!rows) {
-		job_fail(j, "no memory", NULL);
+		job_fail_memory(j);
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -362,9 +392,9 @@ static void on_list(struct box *b, const struct err *e, void *user)
 	} else {
 		j->have = take_rows(box_result(b), "here", HAVE_MAX);
 		if (!j->have || make_key(j) < 0)
-			job_fail(j, "no memory", NULL);
-		else if (take_known(j))
-			job_unpack(j);
+			job_fail_memory(j);
+		else if (plans_find(j->packages->plans, j->key, &j->plan) == 0)
+			job_open_wheels(j, on_opened);
 		else
 			job_resolve(j);
 	}
@@ -390,16 +420,6 @@ static void on_removed(struct box *b, const struct err *e, void *user)
 	job_succeed(j, message, NULL);
 }
 
-static void on_ran(struct box *b, const struct err *e, void *user)
-{
-	struct job *j = user;
-
-	if (e)
-		job_fail_err(j, e, b);
-	else
-		box_read_result(b, RESULT_MAX, j->kind == JOB_UNINSTALL ? on_removed : on_list, j);
-}
-
 static json_t *first_job(const struct job *j)
 {
 	json_t *names = json_array();
@@ -423,9 +443,10 @@ static void on_helper(struct box *b, const struct err *e, void *user)
 	if (e)
 		job_fail_err(j, e, NULL);
 	else if (!job)
-		job_fail(j, "no memory", NULL);
+		job_fail_memory(j);
 	else
-		box_run(b, job, packages_list_text, SHORT_RUN_NS, on_ran, j);
+		box_run(b, job, packages_list_text, SHORT_RUN_NS,
+			j->kind == JOB_UNINSTALL ? on_removed : on_list, j);
 }
 
 void job_start(struct job *j)
@@ -434,6 +455,7 @@ void job_start(struct job *j)
 	struct err e = ERR_INIT;
 	struct engine_create create = {.limits = sandbox_policy(j->sandbox)->limits,
 				       .warm = true,
+				       .owner = sandbox_owner(j->sandbox),
 				       .helper_of = sandbox_engine(j->sandbox, &e)};
 
 	if (!create.helper_of) {
@@ -449,8 +471,10 @@ void job_start(struct job *j)
 	(void)snprintf(create.image, sizeof(create.image), "%s", sandbox_image(j->sandbox));
 	(void)snprintf(create.level, sizeof(create.level), "%s",
 		       sandbox_policy(j->sandbox)->level.name);
-	const struct box_config config = {
-	    .loop = p->config.loop, .engine = manager_engine(p->config.manager), .create = &create};
+	const struct box_config config = {.loop = p->config.loop,
+					  .engine = manager_engine(p->config.manager),
+					  .create = &create,
+					  .payer = sandbox_owner(j->sandbox)};
 	j->helper = box_new(&config, on_helper, j, &e);
 	if (!j->helper)
 		job_fail_err(j, &e, NULL);

@@ -4,6 +4,7 @@
 #include "base/fdio.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "base/workers.h"
 #include "packages/url.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@
 void plan_done(struct plan *p)
 {
 	for (size_t i = 0; i < p->n; i++)
-		(void)fd_close(p->wheels[i].fd);
+		workers_close("packages", p->wheels[i].fd); /* the cache may have removed it */
 	free(p->wheels);
 	*p = (struct plan){0};
 }

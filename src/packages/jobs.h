@@ -9,13 +9,13 @@
 #include "packages/packages.h"
 #include "packages/spec.h"
 #include "packages/url.h"
+#include "sandbox/sandbox_work.h"
 
-#define RECORDS_MAX  2000u /* the oldest ended ones are forgotten first */
-#define WORKERS_MAX  4u    /* installations at the same time */
-#define LOOKERS_MAX  16u   /* listings at the same time */
-#define HAVE_MAX     500u  /* packages of a sandbox that a resolver is told of */
-#define RESULT_MAX   (4u << 20)
-#define SHORT_RUN_NS (60 * NS_PER_S)
+#define RECORDS_MAX    2000u /* the oldest ended ones are forgotten first */
+#define INSTALLERS_MAX 4u    /* installations at the same time */
+#define LOOKERS_MAX    16u   /* listings at the same time */
+#define HAVE_MAX       500u  /* packages of a sandbox that a resolver is told of */
+#define SHORT_RUN_NS   (60 * NS_PER_S)
 
 enum wait_kind {
 	WAIT_INSTALL,
@@ -64,6 +64,8 @@ struct job {
 	struct packages *packages;
 	enum job_kind kind;
 	struct sandbox *sandbox; /* reference */
+	struct sandbox_hold hold;
+	bool orphan; /* its sandbox has ended */
 	struct budget_share place;
 	struct record *record; /* JOB_INSTALL */
 	struct spec *spec;     /* owned; not of JOB_LIST */
@@ -71,9 +73,11 @@ struct job {
 	bool working;
 	bool all; /* JOB_LIST */
 	uint64_t start_ns;
-	uint64_t cpu_ns; /* of boxes that are freed already */
+	uint64_t cpu_ns;  /* of boxes that are freed already */
+	struct err cause; /* why it failed; ERR_NONE if a program in a box said why */
 	struct box *helper;
 	struct box *resolver;
+	struct step *step;    /* its thread is at work */
 	json_t *have;         /* [[name, version], ...] of the sandbox, checked */
 	char key[SHA256_HEX]; /* key of the plan */
 	bool remembered;      /* the plan came from memory */
@@ -82,8 +86,9 @@ struct job {
 				 * copied */
 	int giving;             /* the resolver's file that is being copied; -1 = none */
 	sd_event_source *timer; /* its deadline */
-	sd_event_source *start; /* starts the job in the next turn of the event loop */
-	packages_status_fn cb;  /* JOB_UNINSTALL, JOB_CHECK */
+	/* Starts the job in the next turn of the event loop, or ends an orphan. */
+	sd_event_source *start;
+	packages_status_fn cb; /* JOB_UNINSTALL, JOB_CHECK */
 	packages_list_fn list_cb;
 	packages_entry_fn entry_cb; /* JOB_LOOK_UP */
 	void *user;
@@ -91,8 +96,8 @@ struct job {
 
 struct packages {
 	struct packages_config config;
-	char *index_url, *extra_hosts; /* config's texts, owned */
-	struct url index;
+	char *index_url, *extra_index_url, *extra_hosts; /* config's texts, owned */
+	struct url index, extra_index;
 	struct egress_policy *policy; /* what resolvers may reach: nothing where a folder of
 				       * wheels is used */
 	struct cache *cache;
@@ -114,6 +119,7 @@ void job_start(struct job *j);
 void job_fail(struct job *j, const char *message, const char *errors);
 /* Fails with the message of E and the last output of the script in BOX (may be NULL). */
 void job_fail_err(struct job *j, const struct err *e, const struct box *box);
+void job_fail_memory(struct job *j);
 void job_progress(struct job *j, const char *text, unsigned done, unsigned total);
 /* All wheels of the plan are open: unpacks them in the sandbox. */
 void job_unpack(struct job *j);
@@ -122,6 +128,34 @@ const char *result_error(const json_t *result);
 
 /* resolver.c: finds the plan by asking the index, fetches what is missing, calls job_unpack(). */
 void job_resolve(struct job *j);
+
+/* ---- step.c ---- */
+
+/* Work of a job with files of the server. FN does it on a thread, where it may use what is here, and of PACKAGES the cache and
+ * wheel_fd. DONE is called on the loop, unless the job was freed meanwhile, and takes what it needs. */
+struct step {
+	struct job *job; /* NULL: it was freed */
+	const struct packages *packages;
+	void (*fn)(struct step *s);
+	void (*done)(struct job *j, struct step *s);
+	struct plan plan; /* owned */
+	int fd;           /* owned, or -1 */
+	int error;        /* -errno */
+	size_t at;
+	char path[ENGINE_PATH_MAX];
+	char name[SPEC_NAME_MAX + 1];
+	char (*versions)[SPEC_NAME_MAX + 1]; /* owned */
+	size_t n;
+};
+/* NULL: no memory. */
+struct step *step_new(struct job *j, void (*fn)(struct step *s),
+		      void (*done)(struct job *j, struct step *s));
+/* The job waits for it, or has failed. Callers do nothing after it: without threads all has happened. */
+void step_start(struct step *s);
+/* Opens the wheels of the job's plan, as far as they are there. */
+void job_open_wheels(struct job *j, void (*done)(struct job *j, struct step *s));
+/* Gives them to the job. Returns how many are missing. */
+unsigned step_take_wheels(struct step *s);
 
 /* ---- lookup.c ---- */
 

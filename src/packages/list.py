@@ -28,9 +28,11 @@ def do_uninstall():
 
 
 def do_list():
-    result = {'here': [row[:2] for _, row in sorted(installed(SITE).items())]}
+    def rows(found):
+        return [row[:2] for _, row in sorted(found.items())][:ROWS_MAX]
+    result = {'here': rows(installed(SITE))}
     if JOB['all']:
-        result['image'] = [row[:2] for _, row in sorted(of_image().items())]
+        result['image'] = rows(of_image())
     return result
 
 

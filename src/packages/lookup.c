@@ -4,6 +4,7 @@
 #include "packages/jobs.h"
 
 #include "base/fdio.h"
+#include "base/jsonio.h"
 #include "base/rand.h"
 #include "base/text.h"
 
@@ -12,6 +13,7 @@
 #include <string.h>
 
 #define ENTRIES_MAX 256u  /* remembered; then all are forgotten */
+#define KNOWN_MAX   8192u /* bytes of an answer that is remembered; they have one or two */
 #define TEXT_MAX    2000u /* bytes of a text of the index */
 #define TOTAL_MAX   1000000
 
@@ -115,7 +117,7 @@ static void tell(struct job *j, json_t *result)
 	packages_pump(p);
 }
 
-static void on_result(struct box *b, const struct err *e, void *user)
+void job_looked_up(struct box *b, const struct err *e, void *user)
 {
 	struct job *j = user;
 	json_t *result = e ? NULL : (json_t *)(uintptr_t)box_result(b);
@@ -125,19 +127,12 @@ static void on_result(struct box *b, const struct err *e, void *user)
 	} else if (json_is_true(json_object_get(result, "missing"))) {
 		tell_missing(j);
 	} else {
-		remember(j, result);
+		if (jsonio_size(result, KNOWN_MAX) <= KNOWN_MAX)
+			remember(j, result);
 		(void)json_incref(result); /* the box owns it, and goes with the job */
 		tell(j, result);
 		json_decref(result);
 	}
-}
-
-void job_looked_up(struct box *b, const struct err *e, void *user)
-{
-	if (e)
-		job_fail_err(user, e, b);
-	else
-		box_read_result(b, RESULT_MAX, on_result, user);
 }
 
 /* ---- a folder of wheels ---- */
@@ -163,39 +158,62 @@ static bool version_of(const char *file, const char *canonical, char ret[SPEC_NA
 
 static int newest_first(const void *a, const void *b)
 {
-	return strverscmp(*(const char *const *)b, *(const char *const *)a);
+	return strverscmp(b, a);
 }
 
-static json_t *look_in_folder(const struct job *j)
+/* The versions of the package s->name, the newest first. */
+static void search_folder(struct step *s)
 {
-	static char names[PACKAGES_VERSIONS_MAX][SPEC_NAME_MAX + 1];
-	const char *sorted[PACKAGES_VERSIONS_MAX];
-	char canonical[SPEC_NAME_MAX + 1];
 	const int dir =
-	    openat(j->packages->config.wheel_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	    openat(s->packages->config.wheel_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_dir_ DIR *d = dir < 0 ? NULL : fdopendir(dir);
-	size_t n = 0;
 
-	if (!d)
-		return NULL;
-	spec_canonical(j->spec->items[0].name, canonical);
-	for (struct dirent *de; n < PACKAGES_VERSIONS_MAX && (de = readdir(d));) {
+	s->error = d ? 0 : -errno;
+	for (struct dirent *de; d && s->n < PACKAGES_VERSIONS_MAX && (de = readdir(d));) {
 		char file[256];
 		if (url_wheel_name(de->d_name, file) && streq(file, de->d_name) &&
-		    version_of(file, canonical, names[n])) {
-			sorted[n] = names[n];
-			n++;
-		}
+		    version_of(file, s->name, s->versions[s->n]))
+			s->n++;
 	}
-	if (n == 0)
-		return json_pack("{s:b}", "missing", 1);
-	qsort(sorted, n, sizeof(sorted[0]), newest_first);
+	qsort(s->versions, s->n, sizeof(*s->versions), newest_first);
+}
+
+static void on_searched(struct job *j, struct step *s)
+{
+	if (s->error < 0) {
+		job_fail(j, "the folder of wheels cannot be read (SANDBOX_PIP_WHEEL_DIR)", NULL);
+		return;
+	}
+	if (s->n == 0) {
+		tell_missing(j);
+		return;
+	}
 	json_t *versions = json_array();
-	for (size_t i = 0; i < n; i++)
-		if (i == 0 || !streq(sorted[i], sorted[i - 1]))
-			(void)json_array_append_new(versions, json_string(sorted[i]));
-	return json_pack("{s:s, s:s, s:o}", "name", j->spec->items[0].name, "version", sorted[0],
-			 "versions", versions);
+	for (size_t i = 0; i < s->n; i++)
+		if (i == 0 || !streq(s->versions[i], s->versions[i - 1]))
+			(void)json_array_append_new(versions, json_string(s->versions[i]));
+	json_t *result = json_pack("{s:s, s:s, s:o}", "name", j->spec->items[0].name, "version",
+				   s->versions[0], "versions", versions);
+	if (result)
+		tell(j, result);
+	else
+		job_fail_memory(j);
+	json_decref(result);
+}
+
+static void look_in_folder(struct job *j)
+{
+	struct step *s = step_new(j, search_folder, on_searched);
+
+	if (s)
+		s->versions = calloc(PACKAGES_VERSIONS_MAX, sizeof(*s->versions));
+	if (!s || !s->versions) {
+		free(s);
+		job_fail_memory(j);
+		return;
+	}
+	spec_canonical(j->spec->items[0].name, s->name);
+	step_start(s);
 }
 
 /* ---- the start ---- */
@@ -213,12 +231,5 @@ void job_look_up(struct job *j)
 		job_resolve(j);
 		return;
 	}
-	json_t *result = look_in_folder(j);
-	if (!result)
-		job_fail(j, "the folder of wheels cannot be read (SANDBOX_PIP_WHEEL_DIR)", NULL);
-	else if (json_object_get(result, "missing"))
-		tell_missing(j);
-	else
-		tell(j, result);
-	json_decref(result);
+	look_in_folder(j);
 }

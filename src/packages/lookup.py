@@ -61,8 +61,7 @@ def main():
         result = {'error': 'no connection: %s' % e}
     except Exception:  # its text may hold the address, and that may hold a secret
         result = {'error': 'it does not answer as an index does'}
-    with open('result.json', 'w', encoding='utf-8') as f:
-        json.dump(result, f)
+    answer(result)
 
 
 main()

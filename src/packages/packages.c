@@ -4,8 +4,10 @@
 #include "packages/jobs.h"
 
 #include "base/fdio.h"
+#include "base/loop.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "base/workers.h"
 
 #include <string.h>
 
@@ -15,10 +17,16 @@
 
 /* ---- the service ---- */
 
+static bool has_extra_index(const struct packages_config *config)
+{
+	return config->extra_index_url && *config->extra_index_url;
+}
+
 static int fill_policy(const struct packages_config *config, const struct url *index,
 		       struct egress_policy *policy, struct err *e)
 {
 	char rule[300];
+	struct url extra;
 	int r;
 
 	(void)snprintf(rule, sizeof(rule), "%s:%u", index->host, index->port);
@@ -26,6 +34,10 @@ static int fill_policy(const struct packages_config *config, const struct url *i
 				     : egress_policy_add(policy, rule, e);
 	if (r == 0 && streq(index->host, PYPI_HOST))
 		r = egress_policy_add(policy, PYPI_FILES, e);
+	if (r == 0 && has_extra_index(config)) {
+		r = url_parse(config->extra_index_url, &extra, e);
+		r = r < 0 ? r : egress_policy_trust(policy, extra.host, extra.port, e);
+	}
 	if (r == 0 && config->extra_hosts)
 		r = egress_policy_add(policy, config->extra_hosts, e);
 	if (r == 0 && egress_policy_index(policy, url_path(config->index_url)) < 0)
@@ -68,14 +80,18 @@ int packages_new(const struct packages_config *config, struct packages **ret, st
 	list_init(&p->records);
 	p->config = *config;
 	p->index_url = copy(config->index_url);
+	p->extra_index_url = copy(config->extra_index_url);
 	p->extra_hosts = copy(config->extra_hosts);
 	p->cache = cache_new(config->cache_fd, config->cache_bytes);
 	p->plans = plans_new(config->plan_ttl_ns);
 	p->entries = json_object();
-	if (!p->index_url || !p->extra_hosts || !p->cache || !p->plans || !p->entries)
+	if (!p->index_url || !p->extra_index_url || !p->extra_hosts || !p->cache || !p->plans ||
+	    !p->entries)
 		r = err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the installation of packages");
 	if (r == 0 && p->config.wheel_fd < 0) {
 		r = url_parse(p->index_url, &p->index, e);
+		if (r == 0 && has_extra_index(config))
+			r = url_parse(p->extra_index_url, &p->extra_index, e);
 		p->policy = r < 0 ? NULL : packages_policy(config, e);
 		r = p->policy ? 0 : -EINVAL;
 	}
@@ -89,11 +105,14 @@ int packages_new(const struct packages_config *config, struct packages **ret, st
 
 struct packages *packages_free(struct packages *p)
 {
+	struct err e = ERR_INIT;
+
 	if (!p)
 		return NULL;
 	p->closing = true;
+	(void)err_set(&e, ERR_CANCELLED, 0, "the server ends");
 	while (!list_is_empty(&p->jobs))
-		job_fail(list_first(&p->jobs, struct job, node), "the server ends", NULL);
+		job_fail_err(list_first(&p->jobs, struct job, node), &e, NULL);
 	while (!list_is_empty(&p->records))
 		record_free(list_first(&p->records, struct record, node));
 	p->plans = plans_free(p->plans);
@@ -101,6 +120,7 @@ struct packages *packages_free(struct packages *p)
 	p->cache = cache_free(p->cache);
 	p->policy = egress_policy_unref(p->policy);
 	free(p->index_url);
+	free(p->extra_index_url);
 	(void)fd_close(p->config.wheel_fd);
 	(void)fd_close(p->config.ca_fd);
 	free(p->extra_hosts);
@@ -131,12 +151,14 @@ void job_free(struct job *j)
 		sandbox_note_work(j->sandbox, "install", now_ns() - j->start_ns, j->cpu_ns);
 	j->helper = box_free(j->helper);
 	j->resolver = box_free(j->resolver);
+	if (j->step)
+		j->step->job = NULL;
 	(void)sd_event_source_disable_unref(j->timer);
 	(void)sd_event_source_disable_unref(j->start);
 	plan_done(&j->plan);
 	json_decref(j->have);
-	(void)fd_close(j->giving);
-	sandbox_release(j->sandbox);
+	workers_close(j->sandbox ? sandbox_owner(j->sandbox) : "", j->giving);
+	sandbox_release(j->sandbox, &j->hold);
 	(void)sandbox_unref(j->sandbox);
 	free(j->spec);
 	free(j->text);
@@ -146,12 +168,28 @@ void job_free(struct job *j)
 static int on_start(sd_event_source *source UNUSED, void *user)
 {
 	struct job *j = user;
+	struct err e = ERR_INIT;
 
-	if (j->kind == JOB_LOOK_UP)
+	loop_work("packages", "start");
+	if (j->orphan) {
+		(void)err_set(&e, ERR_SANDBOX_LOST, 0, "the sandbox has ended");
+		job_fail_err(j, &e, NULL);
+	} else if (j->kind == JOB_LOOK_UP) {
 		job_look_up(j);
-	else
+	} else {
 		job_start(j);
+	}
 	return 0;
+}
+
+/* Without its sandbox nothing of a job is needed, whatever it waits for: its place, its helper and its download end. Not
+ * from inside the end of the sandbox, where the callers of the job must not be called. */
+static void on_sandbox_ended(struct sandbox_hold *h)
+{
+	struct job *j = list_entry(h, struct job, hold);
+
+	j->orphan = true;
+	(void)sd_event_source_set_enabled(j->start, SD_EVENT_ONESHOT);
 }
 
 /* Starts a job in the next turn of the event loop, so that no callback comes before the caller's
@@ -182,7 +220,7 @@ static unsigned n_working(const struct packages *p, bool lookers, const char *ow
  * else need not wait for a whole installation. The local user competes with nobody. */
 static bool has_place(const struct packages *p, const struct job *j)
 {
-	unsigned max = looks_only(j) ? LOOKERS_MAX : WORKERS_MAX;
+	unsigned max = looks_only(j) ? LOOKERS_MAX : INSTALLERS_MAX;
 	const char *owner = sandbox_owner(j->sandbox);
 
 	return !*owner || n_working(p, looks_only(j), owner) < max - max / 4;
@@ -204,7 +242,7 @@ static bool waits_for_another(const struct packages *p, const struct job *j)
  * So a newcomer does not wait for everything that others have asked for. NULL: none may start. */
 static struct job *next_job(struct packages *p)
 {
-	const bool places[] = {n_working(p, false, NULL) < WORKERS_MAX,
+	const bool places[] = {n_working(p, false, NULL) < INSTALLERS_MAX,
 			       n_working(p, true, NULL) < LOOKERS_MAX};
 	struct job *best = NULL;
 	unsigned fewest = 0;
@@ -235,11 +273,11 @@ void packages_pump(struct packages *p)
 static int on_deadline(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
 {
 	struct job *j = user;
-	char text[100];
+	struct err e = ERR_INIT;
 
-	(void)snprintf(text, sizeof(text), "it took longer than %ju s",
-		       (uintmax_t)(j->packages->config.timeout_ns / NS_PER_S));
-	job_fail(j, text, NULL);
+	(void)err_set(&e, ERR_TIMEOUT, 0, "it took longer than %ju s",
+		      (uintmax_t)(j->packages->config.timeout_ns / NS_PER_S));
+	job_fail_err(j, &e, NULL);
 	return 0;
 }
 
@@ -265,7 +303,8 @@ static struct job *job_new(struct packages *p, struct sandbox *s, enum job_kind 
 	j->kind = kind;
 	j->giving = -1;
 	j->sandbox = sandbox_ref(s);
-	sandbox_hold(s);
+	j->hold.ended = on_sandbox_ended;
+	sandbox_hold(s, &j->hold);
 	list_append(&p->jobs, &j->node);
 	j->text = strdup(text);
 	j->spec = calloc(1, sizeof(*j->spec));

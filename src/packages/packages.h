@@ -17,7 +17,8 @@
  * Source packages are built only if a setting allows it, in the resolver. What such a resolver
  * reports and builds is used for that one installation and never shared.
  *
- * A sandbox has one installation at a time; others wait. Records are kept in memory, by sandbox and
+ * A sandbox has one installation at a time; others wait. All of them end with their sandbox, at once and in every state,
+ * as does an installation that is cancelled. Records are kept in memory, by sandbox and
  * request text. There is one event loop and no blocking call. A callback is called exactly once, and
  * never before the call that was given it has returned. Texts passed in are borrowed. */
 #pragma once
@@ -86,6 +87,7 @@ struct packages_config {
 	uint64_t cache_bytes;    /* size limit: the least recently used wheels are deleted */
 	uint64_t plan_ttl_ns;    /* how long the answer of an index is remembered; 0 = not at all */
 	const char *index_url;   /* http(s) address of a simple index; "" with wheel_fd */
+	const char *extra_index_url; /* a second index of the operator; "" or NULL: none */
 	const char *extra_hosts; /* further HOST[:PORT] that the index's pages link to, separated
 			        * by blanks */
 	bool index_is_trusted;   /* the operator set it: its host may have a private address */

@@ -23,6 +23,8 @@ UNIVERSAL = 1 << 20  # the rank of a wheel for every Python 3: behind all that a
 ROUNDS_MAX = 200
 THREADS = 8
 WAIT_S = 15
+VERSIONS_SHOWN = 8  # of a package of which no version fits
+UNREACHED = 'The package index cannot be reached.'
 ACCEPT = 'application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1'
 
 
@@ -30,8 +32,20 @@ class GiveUp(Exception):
     """ARGS[0], where it is there, is a line for people."""
 
 
+class TooLarge(Exception):
+    """ARGS[0] says which limit, and how large the wheels are. pip would download them all the same, until the disk is full."""
+
+
 class Missing(GiveUp):
     """The index knows nothing under that address."""
+
+
+def no_version(name, specifier, versions):
+    """What to say if the index has NAME, but none of its VERSIONS (newest first) is what SPECIFIER asks for."""
+    shown = ', '.join(str(v) for v in versions[:VERSIONS_SHOWN])
+    more = len(versions) - VERSIONS_SHOWN
+    return ('The package index has no version of %s that is %s. It has %s%s.'
+            % (name, specifier, shown, ' and %d older ones' % more if more > 0 else ''))
 
 
 def option(name):
@@ -39,8 +53,30 @@ def option(name):
     return where[where.index(name) + 1] if name in where else None
 
 
+def indexes():
+    return [url for url in (option('--index-url'), option('--extra-index-url')) if url]
+
+
 def is_quick():
-    return option('--index-url') is not None and not JOB['sources'] and '@' not in option('--index-url').split('/')[2]
+    return bool(indexes()) and not JOB['sources'] and not any('@' in url.split('/')[2] for url in indexes())
+
+
+def mib(size):
+    return '%d MiB' % -(-size >> 20)
+
+
+def check_sizes(rows):
+    """ROWS: (name, version, row of the index) of each wheel. Not every index tells sizes; what is unpacked is never smaller than its wheel by much."""
+    sizes = sorted(((row.get('size') or 0, '%s %s' % (name, version)) for name, version, row in rows), reverse=True)
+    total = sum(size for size, _ in sizes)
+    largest = ', '.join('%s %s' % (name, mib(size)) for size, name in sizes[:4] if size)
+    more = ' The largest are %s.' % largest if len(sizes) > 1 else ''
+    if total > JOB['max_bytes']:
+        raise TooLarge('the wheels have %s, and one installation may have %s (SANDBOX_INSTALL_MAX_BYTES).%s Nothing was downloaded.'
+                       % (mib(total), mib(JOB['max_bytes']), more))
+    if 0 < JOB['disk_bytes'] < total:
+        raise TooLarge('the wheels have %s, and the disk of this sandbox %s (SANDBOX_WORKSPACE_LIMIT; disk_mb when it is created).%s Nothing was downloaded.'
+                       % (mib(total), mib(JOB['disk_bytes']), more))
 
 
 # ---- connections ----
@@ -88,7 +124,7 @@ class Pool:
         c.request('GET', target, headers=headers)
         answer = c.getresponse()
         if answer.status != 200:
-            raise Missing if answer.status == 404 else GiveUp
+            raise Missing if answer.status == 404 else GiveUp(UNREACHED) if answer.status in (502, 503, 504) else GiveUp
         body, size = [], 0
         while True:
             piece = answer.read(1 << 20)
@@ -155,7 +191,20 @@ def rows_of_html(text):
 
 
 def files_of(pool, name):
-    url = option('--index-url').rstrip('/') + '/' + name + '/'
+    """The rows of every index that knows NAME."""
+    found = None
+    for index in indexes():
+        try:
+            found = (found or []) + files_at(pool, index, name)
+        except Missing:
+            pass
+    if found is None:
+        raise Missing
+    return found
+
+
+def files_at(pool, index, name):
+    url = index.rstrip('/') + '/' + name + '/'
     body, kind = pool.get(url, PAGE_MAX, ACCEPT)
     if kind.endswith('+json'):
         rows = json.loads(body)['files']
@@ -214,6 +263,7 @@ class Chooser:
         self.lock = threading.Lock()
         self.python = '%d.%d.%d' % sys.version_info[:3]
         self.chosen = {}
+        self.files = {}
         self.rows = {}
 
     def installed(self):
@@ -271,11 +321,25 @@ class Chooser:
                              for rank in [self.fits(row)] if rank is not None), key=lambda r: r[:2])
             if ranked:
                 return version, ranked[0][2]
-        if any(row['filename'].endswith(('.tar.gz', '.zip')) for row in files):
+        archives = self.archives(files)
+        if (known or archives) and not any(specifier.filter(known)) and not any(specifier.filter(archives)):
+            raise GiveUp(no_version(name, specifier, sorted({*known, *archives}, reverse=True)))
+        if archives:
             raise GiveUp('%s%s has no wheel for Python %d.%d on the package index, only source archives or wheels for others. Building '
                          'from source is off; the operator of this server can turn it on with SANDBOX_PIP_SOURCE_BUILDS=on.'
                          % (name, specifier, *sys.version_info[:2]))
         raise GiveUp
+
+    def archives(self, files):
+        """The versions of which there are source archives."""
+        found = set()
+        for row in files:
+            if row['filename'].endswith(('.tar.gz', '.zip')) and not row.get('yanked'):
+                try:
+                    found.add(self.utils.parse_sdist_filename(row['filename'])[1])
+                except (self.utils.InvalidSdistFilename, self.version.InvalidVersion):
+                    pass
+        return found
 
     def fetch(self, row):
         path = 'wheels/' + row['filename']
@@ -304,6 +368,8 @@ class Chooser:
         version, row = self.choose(name, specifier)
         if not re.fullmatch('[0-9a-f]{64}', (row.get('hashes') or {}).get('sha256', '')):
             raise GiveUp
+        if (row.get('size') or 0) > EARLY_MAX:
+            check_sizes([(name, version, row)])
         requires, said = [], {}
         for line in self.metadata(row).decode('utf-8').replace('\r\n', '\n').split('\n\n', 1)[0].split('\n'):
             key, _, value = line.partition(':')
@@ -313,6 +379,7 @@ class Chooser:
                 said[key.lower()] = value.strip()
         if plain(said['name']) != name or self.version.Version(said['version']) != version:
             raise GiveUp
+        self.files[name] = row
         self.rows[name] = {'name': said['name'], 'version': said['version'], 'url': row['url'], 'sha256': row['hashes']['sha256']}
         return name, version, [self.requirements.Requirement(text) for text in requires]
 
@@ -344,6 +411,7 @@ class Chooser:
                 self.chosen[name] = (version, requires, set())
             todo = self.next_needs(todo)
             if not todo:
+                check_sizes([(name, self.chosen[name][0], row) for name, row in self.files.items()])
                 return [dict(row, requested=name in requested) for name, row in self.rows.items()]
         raise GiveUp
 
@@ -369,8 +437,12 @@ def quick_plan():
         return None, None
     try:
         return Chooser().solve(), None
+    except TooLarge:
+        raise
     except GiveUp as e:
         return None, e.args[0] if e.args else None
+    except OSError:
+        return None, UNREACHED
     except Exception:  # pip decides about everything that is unexpected here, and its messages are the better ones
         return None, None
 

@@ -6,12 +6,15 @@
 #include "base/fdio.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "base/workers.h"
 #include "packages_scripts.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
 
+#define FILES_MAX                                                                                  \
+	(2 * PLAN_WHEELS_MAX) /* wheels that an answer names; each of the plan is looked for */
 #define MEMORY_MORE                                                                                \
 	(UINT64_C(768) << 20) /* beyond the size of the files, which are in memory as
 					   * well */
@@ -25,20 +28,22 @@
 #define FOLDER_PATH  "index/"
 #define PROXY        "http://127.0.0.1:3128"
 
-static void fail_memory(struct job *j)
-{
-	struct err e = ERR_INIT;
-
-	(void)err_set(&e, ERR_OUT_OF_MEMORY, ENOMEM, "an installation");
-	job_fail_err(j, &e, NULL);
-}
-
 /* ---- what both scripts are told ---- */
+
+static int add_trusted(json_t *where, const struct url *index)
+{
+	const bool v6 = strchr(index->host, ':') != NULL;
+	char trusted[300];
+
+	(void)snprintf(trusted, sizeof(trusted), "%s%s%s:%u", v6 ? "[" : "", index->host,
+		       v6 ? "]" : "", index->port);
+	return json_array_append_new(where, json_string("--trusted-host")) +
+	       json_array_append_new(where, json_string(trusted));
+}
 
 static int add_where(const struct job *j, json_t *where)
 {
 	const struct packages *p = j->packages;
-	char trusted[300];
 	int r = 0;
 
 	if (p->config.wheel_fd >= 0)
@@ -53,14 +58,13 @@ static int add_where(const struct job *j, json_t *where)
 		r += json_array_append_new(where, json_string("--cert"));
 		r += json_array_append_new(where, json_string(CA_PATH));
 	}
-	if (!p->index.https) {
-		bool v6 = strchr(p->index.host, ':') != NULL;
-		(void)snprintf(trusted, sizeof(trusted), "%s%s%s:%u", v6 ? "[" : "", p->index.host,
-			       v6 ? "]" : "", p->index.port);
-		r += json_array_append_new(where, json_string("--trusted-host"));
-		r += json_array_append_new(where, json_string(trusted));
-	}
-	return r;
+	if (!p->index.https)
+		r += add_trusted(where, &p->index);
+	if (!p->extra_index_url[0])
+		return r;
+	r += json_array_append_new(where, json_string("--extra-index-url"));
+	r += json_array_append_new(where, json_string(p->extra_index_url));
+	return p->extra_index.https ? r : r + add_trusted(where, &p->extra_index);
 }
 
 /* SPECS is owned. NULL: no memory. */
@@ -73,9 +77,11 @@ static json_t *make_job(const struct job *j, const char *what, json_t *specs)
 		json_decref(specs);
 		return NULL;
 	}
-	return json_pack("{s:s, s:o, s:o, s:i, s:I, s:O}", "do", what, "specs", specs, "where",
+	return json_pack("{s:s, s:o, s:o, s:i, s:I, s:I, s:O}", "do", what, "specs", specs, "where",
 			 where, "sources", (int)j->packages->config.allow_sources, "max_bytes",
-			 (json_int_t)j->packages->config.max_bytes, "have", j->have);
+			 (json_int_t)j->packages->config.max_bytes, "disk_bytes",
+			 (json_int_t)sandbox_policy(j->sandbox)->limits.workspace_bytes, "have",
+			 j->have);
 }
 
 /* ---- the end ---- */
@@ -95,6 +101,17 @@ static void finish(struct job *j)
 }
 
 /* ---- fetching ---- */
+
+static bool is_among(const json_t *files, const char *name)
+{
+	size_t i;
+	json_t *file;
+
+	json_array_foreach(files, i, file)
+		if (json_is_string(file) && streq(json_string_value(file), name))
+			return true;
+	return false;
+}
 
 static void get_next(struct job *j);
 
@@ -119,27 +136,42 @@ static void on_got(struct box *b, const struct err *e, void *user)
 	get_next(j);
 }
 
-static void get_next(struct job *j)
+static void begin_wheel(struct step *s)
+{
+	s->fd = cache_begin(s->packages->cache);
+}
+
+static void on_begun(struct job *j, struct step *s)
 {
 	char path[sizeof(WHEELS_PATH) + 256];
+	struct wheel *w = &j->plan.wheels[j->at];
 
+	if (s->fd < 0) {
+		job_fail_memory(j);
+		return;
+	}
+	w->fd = TAKE_FD(s->fd);
+	(void)snprintf(path, sizeof(path), "%s%s", WHEELS_PATH, w->file);
+	box_get(j->resolver, path, w->fd, j->packages->config.max_bytes, on_got, j);
+}
+
+static void get_next(struct job *j)
+{
 	while (j->at < j->plan.n && j->plan.wheels[j->at].fd >= 0)
 		j->at++;
 	if (j->at == j->plan.n) {
 		finish(j);
 		return;
 	}
-	struct wheel *w = &j->plan.wheels[j->at];
-	w->fd = cache_begin(j->packages->cache);
-	if (w->fd < 0) {
-		fail_memory(j);
-		return;
-	}
-	(void)snprintf(path, sizeof(path), "%s%s", WHEELS_PATH, w->file);
-	box_get(j->resolver, path, w->fd, j->packages->config.max_bytes, on_got, j);
+	struct step *s = step_new(j, begin_wheel, on_begun);
+	if (s)
+		step_start(s);
+	else
+		job_fail_memory(j);
 }
 
-/* The name of a wheel that is built from source is known only afterwards: NAME-VERSION-... */
+/* The name of a wheel that is built from source is known only afterwards: NAME-VERSION-... A wheel of the index
+ * must be the file that the index has, whatever the programs of other packages did to it here. */
 static bool find_built(const json_t *files, struct wheel *w)
 {
 	char want[SPEC_NAME_MAX + 1];
@@ -147,6 +179,8 @@ static bool find_built(const json_t *files, struct wheel *w)
 	size_t i;
 	json_t *file;
 
+	if (w->file[0])
+		return is_among(files, w->file);
 	spec_canonical(w->name, want);
 	json_array_foreach(files, i, file) {
 		const char *name = json_string_value(file);
@@ -166,17 +200,11 @@ static bool find_built(const json_t *files, struct wheel *w)
 	return false;
 }
 
-static void on_fetched_result(struct box *b, const struct err *e, void *user)
+static void take_built(struct job *j, const json_t *files)
 {
-	struct job *j = user;
-
-	if (e || result_error(box_result(b))) {
-		job_fail_err(j, e, b);
-		return;
-	}
-	for (size_t i = 0; i < j->plan.n && j->packages->config.allow_sources; i++) {
+	for (size_t i = 0; i < j->plan.n; i++) {
 		struct wheel *w = &j->plan.wheels[i];
-		if (w->fd < 0 && !find_built(json_object_get(box_result(b), "wheels"), w)) {
+		if (w->fd < 0 && (json_array_size(files) > FILES_MAX || !find_built(files, w))) {
 			job_fail(j, "no wheel was built", w->name);
 			return;
 		}
@@ -189,16 +217,17 @@ static void on_fetched(struct box *b, const struct err *e, void *user)
 {
 	struct job *j = user;
 
-	if (e)
+	if (e || result_error(box_result(b))) {
 		job_fail_err(j, e, b);
-	else
-		box_read_result(b, RESULT_MAX, on_fetched_result, j);
+		return;
+	}
+	j->at = 0;
+	get_next(j);
 }
 
 static void fetch(struct job *j)
 {
 	json_t *specs = json_array();
-	bool sources = j->packages->config.allow_sources;
 	int r = specs ? 0 : -1;
 
 	for (size_t i = 0; i < j->plan.n && r == 0; i++) {
@@ -207,16 +236,13 @@ static void fetch(struct job *j)
 
 		if (w->fd >= 0)
 			continue;
-		if (sources)
-			(void)snprintf(spec, sizeof(spec), "%s==%s", w->name, w->version);
-		else
-			(void)snprintf(spec, sizeof(spec), "%s @ %s%s%s", w->name, w->url,
-				       w->sha256[0] ? "#sha256=" : "", w->sha256);
+		(void)snprintf(spec, sizeof(spec), "%s @ %s%s%s", w->name, w->url,
+			       w->sha256[0] ? "#sha256=" : "", w->sha256);
 		r = json_array_append_new(specs, json_string(spec));
 	}
 	json_t *job = r == 0 ? make_job(j, "fetch", specs) : NULL;
 	if (!job) {
-		fail_memory(j);
+		job_fail_memory(j);
 		return;
 	}
 	job_progress(j, "Downloading", 1, 4);
@@ -226,45 +252,38 @@ static void fetch(struct job *j)
 
 /* ---- the plan ---- */
 
-static int open_local(const struct job *j, const struct wheel *w)
-{
-	return openat(j->packages->config.wheel_fd, w->file,
-		      O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-}
-
-static unsigned open_wheels(struct job *j)
-{
-	unsigned missing = 0;
-
-	for (size_t i = 0; i < j->plan.n; i++) {
-		struct wheel *w = &j->plan.wheels[i];
-		bool local = j->packages->config.wheel_fd >= 0 && text_starts_with(w->url, "file:");
-
-		w->fd = local ? open_local(j, w) : cache_open(j->packages->cache, w->sha256);
-		missing += w->fd < 0;
-	}
-	return missing;
-}
-
 /* Has the resolver fetched every wheel that is not open yet, in the same run? Then their names are
  * in FILES. */
 static bool are_fetched(const struct job *j, const json_t *files)
 {
+	if (json_array_size(files) > FILES_MAX)
+		return false;
 	for (size_t i = 0; i < j->plan.n; i++) {
-		bool found = j->plan.wheels[i].fd >= 0;
-		size_t at;
-		json_t *file;
+		const struct wheel *w = &j->plan.wheels[i];
 
-		json_array_foreach(files, at, file)
-			found = found || (json_is_string(file) &&
-					  streq(json_string_value(file), j->plan.wheels[i].file));
-		if (!found)
+		if (w->fd < 0 && !is_among(files, w->file))
 			return false;
 	}
 	return true;
 }
 
-static void on_plan(struct box *b, const struct err *e, void *user)
+static void on_opened(struct job *j, struct step *s)
+{
+	const json_t *files = json_object_get(box_result(j->resolver), "wheels");
+
+	if (step_take_wheels(s) == 0) {
+		finish(j);
+	} else if (j->packages->config.allow_sources) {
+		take_built(j, files);
+	} else if (are_fetched(j, files)) {
+		j->at = 0;
+		get_next(j);
+	} else {
+		fetch(j);
+	}
+}
+
+static void on_resolved(struct box *b, const struct err *e, void *user)
 {
 	struct job *j = user;
 
@@ -277,24 +296,7 @@ static void on_plan(struct box *b, const struct err *e, void *user)
 		job_fail(j, "the index answers with something that is no list of wheels", NULL);
 		return;
 	}
-	if (open_wheels(j) == 0) {
-		finish(j);
-	} else if (are_fetched(j, json_object_get(box_result(b), "wheels"))) {
-		j->at = 0;
-		get_next(j);
-	} else {
-		fetch(j);
-	}
-}
-
-static void on_resolved(struct box *b, const struct err *e, void *user)
-{
-	struct job *j = user;
-
-	if (e)
-		job_fail_err(j, e, b);
-	else
-		box_read_result(b, RESULT_MAX, on_plan, j);
+	job_open_wheels(j, on_opened);
 }
 
 static void ask(struct job *j)
@@ -307,7 +309,7 @@ static void ask(struct job *j)
 		r = json_array_append_new(specs, json_string(j->spec->items[i].text));
 	json_t *job = r == 0 ? make_job(j, "resolve", specs) : NULL;
 	if (!job)
-		fail_memory(j);
+		job_fail_memory(j);
 	else if (look)
 		box_run(j->resolver, job, packages_lookup_text, SHORT_RUN_NS, job_looked_up, j);
 	else
@@ -317,26 +319,26 @@ static void ask(struct job *j)
 
 /* ---- what the resolver is given ---- */
 
-/* Opens the next file of the folder of wheels (j->at of them were given already). Returns -ENODATA after the
- * last one; else -errno, and RET_PATH is the file that cannot be read, "" for the folder. */
-static int next_local(const struct job *j, char ret_path[ENGINE_PATH_MAX])
+/* Opens the next file of the folder of wheels (s->at of them were given already). The error is -ENODATA after the
+ * last one; else s->path is the file that cannot be read, "" for the folder. */
+static void open_next(struct step *s)
 {
-	int dir = openat(j->packages->config.wheel_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int dir = openat(s->packages->config.wheel_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_dir_ DIR *d = dir < 0 ? NULL : fdopendir(dir);
 	size_t n = 0;
 
-	ret_path[0] = '\0';
+	s->error = d ? -ENODATA : -errno;
 	if (!d)
-		return -errno;
+		return;
 	for (struct dirent *de; (de = readdir(d));) {
 		char name[256];
-		if (!url_wheel_name(de->d_name, name) || !streq(name, de->d_name) || n++ < j->at)
+		if (!url_wheel_name(de->d_name, name) || !streq(name, de->d_name) || n++ < s->at)
 			continue;
-		(void)snprintf(ret_path, ENGINE_PATH_MAX, "%s%s", FOLDER_PATH, name);
-		int fd = openat(dirfd(d), name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-		return fd < 0 ? -errno : fd;
+		(void)snprintf(s->path, sizeof(s->path), "%s%s", FOLDER_PATH, name);
+		s->fd = openat(dirfd(d), name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+		s->error = s->fd < 0 ? -errno : 0;
+		return;
 	}
-	return -ENODATA;
 }
 
 static void fail_local(struct job *j, const char *path, int error)
@@ -364,26 +366,43 @@ static void on_given(struct box *b UNUSED, const struct err *e, void *user)
 	give_next(j);
 }
 
-static void give_next(struct job *j)
+static void give(struct job *j, const char *path)
 {
-	struct packages *p = j->packages;
-	char path[ENGINE_PATH_MAX] = CA_PATH;
-
-	j->giving = fd_close(j->giving);
-	if (p->config.wheel_fd >= 0) {
-		int fd = next_local(j, path);
-		if (fd < 0 && fd != -ENODATA) {
-			fail_local(j, path, -fd);
-			return;
-		}
-		j->giving = MAX(fd, -1);
-	} else if (j->at == 0 && p->config.ca_fd >= 0) {
-		j->giving = fd_dup(p->config.ca_fd);
-	}
 	if (j->giving >= 0)
 		box_put(j->resolver, path, j->giving, NULL, on_given, j);
 	else
 		ask(j);
+}
+
+static void on_next(struct job *j, struct step *s)
+{
+	if (s->error < 0 && s->error != -ENODATA) {
+		fail_local(j, s->path, -s->error);
+		return;
+	}
+	j->giving = TAKE_FD(s->fd);
+	give(j, s->path);
+}
+
+static void give_next(struct job *j)
+{
+	const struct packages_config *c = &j->packages->config;
+
+	workers_close(sandbox_owner(j->sandbox), j->giving);
+	j->giving = -1;
+	if (c->wheel_fd < 0) {
+		if (j->at == 0 && c->ca_fd >= 0)
+			j->giving = fd_dup(c->ca_fd);
+		give(j, CA_PATH);
+		return;
+	}
+	struct step *s = step_new(j, open_next, on_next);
+	if (!s) {
+		job_fail_memory(j);
+		return;
+	}
+	s->at = j->at;
+	step_start(s);
 }
 
 static void on_ready(struct box *b UNUSED, const struct err *e, void *user)
@@ -403,6 +422,8 @@ void job_resolve(struct job *j)
 	struct packages *p = j->packages;
 	struct engine_create create = {.limits = sandbox_policy(j->sandbox)->limits,
 				       .warm = true,
+				       .owner = sandbox_owner(j->sandbox),
+				       .single = true, /* a pool is for sessions, not for this */
 				       .egress = p->config.wheel_fd < 0};
 	const uint64_t files = j->kind == JOB_LOOK_UP ? LOOKUP_BYTES : 2 * p->config.max_bytes;
 	struct err e = ERR_INIT;
@@ -425,7 +446,8 @@ void job_resolve(struct job *j)
 					  .create = &create,
 					  .egress = p->config.egress,
 					  .policy = create.egress ? p->policy : NULL,
-					  .label = label};
+					  .label = label,
+					  .payer = sandbox_owner(j->sandbox)};
 	job_progress(j, "Asking the index", 0, 4);
 	j->resolver = box_new(&config, on_ready, j, &e);
 	if (!j->resolver)

@@ -10,6 +10,10 @@ import stat
 
 FILES_MAX = 200000
 CHUNK = 1 << 20
+CONTROL = re.compile('[\0-\x1f\x7f-\x9f\u2028\u2029]')
+FIXED = ('pyvenv.cfg', 'lib64', 'bin/python', 'bin/python3', 'bin/' + PYTHON)  # no wheel replaces these
+OURS = ('RECORD', 'RECORD.jws', 'RECORD.p7s', 'INSTALLER', 'REQUESTED')  # what the installer writes, and signatures of it
+STAGE = '.new'  # below VENV, while wheels are unpacked
 SCRIPT = '''#!%s/python
 import sys
 from %s import %s
@@ -37,9 +41,9 @@ def make_venv():
 # ---- installing ----
 
 def check_name(name):
-    """A wheel's member must be a plain relative path."""
+    """A wheel's member must be a plain relative path, of one line: RECORD has a line for each."""
     parts = name.rstrip('/').split('/')
-    if not name or '\\' in name or '\0' in name or any(p in ('', '.', '..') for p in parts):
+    if not name or '\\' in name or CONTROL.search(name) or any(p in ('', '.', '..') for p in parts):
         raise Refused('the wheel holds the path %r' % name[:200])
 
 
@@ -96,7 +100,7 @@ def target_of(name, info):
     if scheme not in roots or not rest:
         raise Refused('the wheel holds %r' % name[:200])
     path = (roots[scheme] + '/' + rest).lstrip('/')
-    if path == 'pyvenv.cfg' or path in ('bin/python', 'bin/python3', 'bin/' + PYTHON):
+    if path in FIXED or path.startswith(STAGE + '/'):
         raise Refused('the wheel holds %r' % name[:200])
     return path, scheme == 'scripts'
 
@@ -174,7 +178,7 @@ def unpack(wheel, stage):
         rows, paths = [], []
         for m in members:
             path, script = target_of(m.filename, info)
-            if m.filename in (info + '/RECORD', info + '/RECORD.jws', info + '/RECORD.p7s'):
+            if m.filename in [info + '/' + name for name in OURS]:
                 continue
             rows.append(write_member(z, m, stage, path, script, listed.get(m.filename)))
             paths.append(path)
@@ -195,30 +199,76 @@ def unpack(wheel, stage):
     return paths
 
 
-def move(stage, paths):
-    for path in paths:
-        target = os.path.join(VENV, path)
+class Swap:
+    """Takes files away and puts others in their places. If something fails, undo() puts everything back."""
+
+    def __init__(self, stage):
+        self.aside, self.done = stage + '/old', []
+        os.mkdir(self.aside)
+
+    def rename(self, source, target):
+        os.rename(source, target)
+        self.done.append((source, target))
+
+    def take(self, path):
+        self.rename(path, '%s/%d' % (self.aside, len(self.done)))
+
+    def put(self, source, target):
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        os.replace(os.path.join(stage, path), target)
+        if os.path.isdir(target) and not os.path.islink(target):
+            raise Refused('the wheel holds a file with the name of the folder %r' % os.path.relpath(target, VENV)[:200])
+        if os.path.lexists(target):
+            self.take(target)
+        self.rename(source, target)
+
+    def undo(self):
+        new = {os.path.dirname(target) for _, target in self.done}
+        for source, target in reversed(self.done):
+            os.makedirs(os.path.dirname(source), exist_ok=True)
+            os.rename(target, source)
+        prune(new)
+
+
+def place(work, stage):
+    """Puts what was unpacked into the environment, in place of older versions: all of it or nothing."""
+    have = installed(SITE)
+    swap = Swap(stage)
+    try:
+        for wheel, folder, paths in work:
+            old = have.get(canonical(wheel['name']))
+            if old:
+                remove(old[2], swap.take)
+            for path in paths:
+                swap.put(os.path.join(folder, path), os.path.join(VENV, path))
+    except BaseException:
+        swap.undo()
+        raise
+
+
+def check_room():
+    """Refuses before anything is written what cannot fit: half an installation fills the disk for everybody in the sandbox."""
+    need = 0
+    for wheel in JOB['wheels']:
+        with zipfile.ZipFile(wheel['file']) as z:
+            need += sum(m.file_size for m in z.infolist())
+    s = os.statvfs(VENV)
+    if need > s.f_bavail * s.f_frsize:
+        raise Refused('no space is left for packages in the sandbox: they need %d MiB%s' % (-(-need >> 20), room()))
 
 
 def do_install():
     make_venv()
-    stage = '%s/.new' % VENV
+    stage = VENV + '/' + STAGE
     shutil.rmtree(stage, ignore_errors=True)
     os.mkdir(stage)
     try:
+        check_room()
         work = []
         for n, wheel in enumerate(JOB['wheels']):
             folder = '%s/%d' % (stage, n)
             os.mkdir(folder)
             work.append((wheel, folder, unpack(wheel, folder)))
-        have = installed(SITE)
-        for wheel, folder, paths in work:
-            old = have.get(canonical(wheel['name']))
-            if old:
-                remove(old[2])
-            move(folder, paths)
+        place(work, stage)
     finally:
         shutil.rmtree(stage, ignore_errors=True)
     return {'installed': ['%s==%s' % (w['name'], w['version']) for w in JOB['wheels']]}

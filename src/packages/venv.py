@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What list.py and unpack.py share: /app/.venv, inside a helper of the sandbox.
 
-JOB, a dict that is put in front of these scripts, says what to do. The answer is written to result.json
-in the working folder, which is the helper's own empty workspace. They are two programs because compiling
-is most of what a short one takes.
+JOB, a dict that is put in front of these scripts, says what to do. The working folder is the helper's own
+workspace. They are two programs because compiling is most of what a short one takes.
 """
-import json
 import os
 import re
 import shutil
@@ -16,6 +14,8 @@ VENV = '/app/.venv'
 PYTHON = 'python%d.%d' % sys.version_info[:2]
 SITE = VENV + '/lib/' + PYTHON + '/site-packages'
 BIN = VENV + '/bin'
+WORD = re.compile('[A-Za-z0-9][A-Za-z0-9._+!-]{0,127}')
+ROWS_MAX = 2000  # as the front takes
 
 
 class Refused(Exception):
@@ -39,7 +39,10 @@ def split_folder(folder):
 
 
 def installed(folder):
-    """{canonical name: (name, version, folder)} of one site folder."""
+    """{canonical name: (name, version, folder)} of one site folder.
+
+    Wheels and imported images choose these names. What is no word cannot be asked for, and a name that is not UTF-8 would make the answer unreadable.
+    """
     found = {}
     try:
         entries = sorted(os.listdir(folder))
@@ -48,6 +51,8 @@ def installed(folder):
     for entry in entries:
         if entry.endswith(('.dist-info', '.egg-info')) and split_folder(entry):
             name, version = split_folder(entry)
+            if not WORD.fullmatch(name) or not WORD.fullmatch(version):
+                continue
             found[canonical(name)] = (name.replace('_', '-'), version, os.path.join(folder, entry))
     return found
 
@@ -73,39 +78,55 @@ def recorded(info):
     return paths
 
 
-def remove_file(path):
-    try:
-        os.unlink(path)
-    except OSError:
+def delete(path):
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        try:
+            os.unlink(path)
+        except OSError:
+            pass
+
+
+def remove_file(path, away):
+    if not os.path.lexists(path) or os.path.isdir(path) and not os.path.islink(path):
         return
+    away(path)
     folder, name = os.path.split(path)
     if not name.endswith('.py'):
         return
     cache = os.path.join(folder, '__pycache__')
     try:
-        for entry in os.listdir(cache):
-            if entry.startswith(name[:-3] + '.') and entry.endswith('.pyc'):
-                os.unlink(os.path.join(cache, entry))
+        compiled = [e for e in os.listdir(cache) if e.startswith(name[:-3] + '.') and e.endswith('.pyc')]
     except OSError:
-        pass
+        return
+    for entry in compiled:
+        away(os.path.join(cache, entry))
 
 
-def remove(info):
-    folders = set()
-    for path in recorded(info):
-        remove_file(path)
-        folder = os.path.dirname(path)
-        while inside(folder) and folder not in folders and folder != SITE:
-            folders.add(folder)
-            folders.add(os.path.join(folder, '__pycache__'))
+def prune(folders):
+    """Removes those of FOLDERS that are empty, and the folders above them that become empty."""
+    todo = set()
+    for folder in folders:
+        while inside(folder) and folder not in todo and folder != SITE:
+            todo.add(folder)
+            todo.add(os.path.join(folder, '__pycache__'))
             folder = os.path.dirname(folder)
-    shutil.rmtree(info, ignore_errors=True)
-    for folder in sorted(folders, key=len, reverse=True):
+    for folder in sorted(todo, key=len, reverse=True):
         if folder not in (SITE, BIN, VENV + '/lib', VENV + '/lib/' + PYTHON):
             try:
                 os.rmdir(folder)
             except OSError:
                 pass
+
+
+def remove(info, away=delete):
+    """Removes the package whose metadata is in the folder INFO. AWAY is called with each path that must go."""
+    paths = recorded(info)
+    for path in paths:
+        remove_file(path, away)
+    away(info)
+    prune({os.path.dirname(path) for path in paths})
 
 
 # ---- the program ----
@@ -117,7 +138,7 @@ def room():
     except OSError:
         return ''
     size = (s.f_blocks - s.f_bfree + s.f_bavail) * s.f_frsize  # without what the file system keeps for itself
-    return ': %d of %d MiB are used, by packages and by files of the workspace. Remove what is not needed' % (
+    return ': %d of %d MiB are used, by packages and by files of the workspace' % (
         (size - s.f_bavail * s.f_frsize) >> 20, size >> 20)
 
 
@@ -131,5 +152,4 @@ def main(do):
     except OSError as e:
         result = {'error': 'no space is left for packages in the sandbox' + room() if e.errno in (28, 122)
                   else '%s: %s' % (e.filename, e.strerror)}
-    with open('result.json', 'w', encoding='utf-8') as f:
-        json.dump(result, f)
+    answer(result)

@@ -47,7 +47,7 @@ int sandbox_seize(struct sandbox *s, struct err *e)
 	if (!sandbox_use(s, e))
 		return -ENOENT;
 	if (s->run || s->seized || !list_is_empty(&s->queue) || !list_is_empty(&s->uploads) ||
-	    s->holds > 0 || file_writers_are_busy(s))
+	    !list_is_empty(&s->holds) || file_writers_are_busy(s))
 		return err_set(e, ERR_SESSION_BUSY, 0,
 			       "Session %s is busy. Wait or use a different session.", s->id);
 	s->seized = true;
@@ -368,6 +368,7 @@ static void on_restored(const struct engine_checkpoint *what, const struct err *
 	struct sandbox *s = c->sandbox;
 
 	sandbox_forget_inventory(s);
+	sandbox_measure_uploads(s);
 	if (!e)
 		LOG_INFO("checkpoint_restored", LOG_S("session_id", s->id),
 			 LOG_U("files", what->files), LOG_B("state", what->state_kept));

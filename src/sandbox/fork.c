@@ -5,8 +5,10 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/parse.h"
+#include "base/workers.h"
 #include "sandbox/checkpoints.h"
 #include "sandbox/manager.h"
+#include "sandbox/upload.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -38,7 +40,7 @@ static void forking_free(struct forking *f)
 {
 	list_for_each(l, &f->folders)
 		free(list_entry(l, struct folder, node));
-	(void)fd_close(f->fd);
+	workers_close(f->source->owner, f->fd);
 	free(f->files);
 	(void)sandbox_unref(f->target);
 	(void)sandbox_unref(f->source);
@@ -66,6 +68,10 @@ static void finish(struct forking *f)
 static void fail(struct forking *f, const struct err *e)
 {
 	f->err = *e;
+	/* Its file system was shut, so its files cannot be read any more. */
+	if (e->code == ERR_SYSTEM && f->source->state != SANDBOX_READY)
+		(void)err_set(&f->err, ERR_SANDBOX_LOST, 0, "Sandbox %s has ended meanwhile",
+			      f->source->id);
 	finish(f);
 }
 
@@ -87,7 +93,8 @@ static void on_written(uint64_t written, const struct err *e, void *user)
 {
 	struct forking *f = user;
 
-	f->fd = fd_close(f->fd);
+	workers_close(f->source->owner, f->fd);
+	f->fd = -1;
 	if (e) {
 		fail(f, e);
 		return;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The manager itself, the table of sandboxes, and how sandboxes end: on request, when idle, or on
- * their own. */
+/* The manager itself, the table of sandboxes, and the end of those that are idle. */
 #include "sandbox/manager.h"
 
 #include "base/kill_points.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "sandbox/options_pairs.h"
+#include "sandbox/secrets.h"
 
 #include <sodium.h>
 #include <string.h>
@@ -105,6 +106,13 @@ void manager_pool(const struct manager *m, struct engine_pool *ret)
 		engine_pool(m->engine, ret);
 }
 
+void manager_space(const struct manager *m, struct engine_space *ret)
+{
+	*ret = (struct engine_space){0};
+	if (m->engine)
+		engine_space(m->engine, ret);
+}
+
 /* ---- one sandbox ---- */
 
 struct sandbox *sandbox_ref(struct sandbox *s)
@@ -119,6 +127,7 @@ struct sandbox *sandbox_unref(struct sandbox *s)
 		return NULL;
 	sandbox_uncount_uploads(s, s->uploaded_bytes);
 	inventory_done(&s->inventory);
+	file_marks_done(&s->marks);
 	checkpoints_free(s->checkpoints);
 	usage_log_free(s->usage);
 	sandbox_close_gate(s);
@@ -127,6 +136,7 @@ struct sandbox *sandbox_unref(struct sandbox *s)
 	free(s->place);
 	sandbox_options_done(&s->options);
 	pairs_done(&s->former);
+	sandbox_forget_secrets(s);
 	s->manager = manager_unref(s->manager);
 	free(s);
 	return NULL;
@@ -155,6 +165,14 @@ bool sandbox_first_offline(struct sandbox *s)
 	return first;
 }
 
+bool sandbox_first_kept(struct sandbox *s)
+{
+	const bool first = !s->told_kept;
+
+	s->told_kept = true;
+	return first;
+}
+
 int sandbox_set_place(struct sandbox *s, const char *path)
 {
 	const struct sandbox_records *records = s->manager->config.stored.records;
@@ -173,6 +191,16 @@ int sandbox_set_place(struct sandbox *s, const char *path)
 const struct sandbox_end *sandbox_earlier(const struct sandbox *s)
 {
 	return &s->earlier;
+}
+
+bool sandbox_is_rationed(const struct sandbox *s)
+{
+	return s->handle && engine_ration(s->handle) != ENGINE_RATION_ALL;
+}
+
+bool sandbox_is_stopped(const struct sandbox *s)
+{
+	return s->handle && engine_ration(s->handle) == ENGINE_RATION_NONE;
 }
 
 bool sandbox_is_busy(const struct sandbox *s)
@@ -215,21 +243,29 @@ struct engine_sandbox *sandbox_engine(struct sandbox *s, struct err *e)
 	return sandbox_use(s, e);
 }
 
-void sandbox_hold(struct sandbox *s)
+void sandbox_hold(struct sandbox *s, struct sandbox_hold *h)
 {
-	s->holds++;
+	list_append(&s->holds, &h->node);
 }
 
-void sandbox_release(struct sandbox *s)
+void sandbox_release(struct sandbox *s, struct sandbox_hold *h)
 {
-	s->holds--;
+	list_remove(&h->node);
 	sandbox_touch(s);
+}
+
+void sandbox_end_holds(struct sandbox *s)
+{
+	struct sandbox_hold *h;
+
+	while ((h = list_pop_first(&s->holds, struct sandbox_hold, node)))
+		h->ended(h);
 }
 
 bool sandbox_is_idle(const struct sandbox *s)
 {
 	return !s->run && !s->seized && list_is_empty(&s->queue) && list_is_empty(&s->uploads) &&
-	       list_is_empty(&s->writers) && s->holds == 0;
+	       list_is_empty(&s->writers) && list_is_empty(&s->holds);
 }
 
 uint64_t manager_run_timeout_max_ns(const struct manager *m)
@@ -330,12 +366,19 @@ void sandbox_note_work(struct sandbox *s, const char *kind, uint64_t duration_ns
 void sandbox_changed(struct sandbox *s, const char *path)
 {
 	if (s->manager->watcher && !s->manager->closing)
-		s->manager->watcher(s, path, s->manager->watcher_user);
+		s->manager->watcher(s, path, NULL, s->manager->watcher_user);
+}
+
+void sandbox_run_changed(struct sandbox *s, const struct run_result *result)
+{
+	if (result->n_artifacts > 0 && s->manager->watcher && !s->manager->closing)
+		s->manager->watcher(s, NULL, result, s->manager->watcher_user);
 }
 
 void sandbox_forget_inventory(struct sandbox *s)
 {
 	s->inventory_known = false;
+	s->inventory_epoch++;
 	inventory_done(&s->inventory);
 }
 
@@ -368,74 +411,6 @@ int sandbox_get_usage(struct sandbox *s, engine_usage_fn cb, void *user, struct 
 	return engine_usage(handle, cb, user, e);
 }
 
-/* ---- ends ---- */
-
-struct closing {
-	struct sandbox *sandbox; /* reference */
-	uint64_t start_ns;
-	sandbox_done_fn cb;
-	void *user;
-};
-
-static void on_destroyed(const struct err *e, void *user)
-{
-	struct closing *c = user;
-
-	if (e && e->code != ERR_CANCELLED)
-		LOG_ERROR("session_destroy_failed", LOG_S("session_id", c->sandbox->id),
-			  LOG_S("error", e->text));
-	else
-		LOG_INFO("session_destroyed", LOG_S("session_id", c->sandbox->id),
-			 LOG_U("duration_ms", (now_ns() - c->start_ns) / NS_PER_MS));
-	if (c->cb)
-		c->cb(e, c->user);
-	(void)sandbox_unref(c->sandbox);
-	free(c);
-}
-
-int sandbox_close(struct sandbox *s, bool force, sandbox_done_fn cb, void *user, struct err *e)
-{
-	if (s->state != SANDBOX_READY && s->state != SANDBOX_LOST)
-		return err_set(e, ERR_SESSION_NOT_FOUND, 0, "No active session with id %s", s->id);
-	if (sandbox_is_busy(s) && !force)
-		return err_set(e, ERR_SESSION_BUSY, 0, "Session %s is currently executing code",
-			       s->id);
-	if (s->stored)
-		return manager_delete(s->manager, s->owner, s->id, force, cb, user, e);
-	session_note_end(s, SANDBOX_END_DELETED);
-	return sandbox_drop(s, cb, user, e);
-}
-
-int sandbox_drop(struct sandbox *s, sandbox_done_fn cb, void *user, struct err *e)
-{
-	struct closing *c = calloc(1, sizeof(*c));
-	if (!c)
-		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "closing session %s", s->id);
-	*c = (struct closing){
-	    .sandbox = sandbox_ref(s), .start_ns = now_ns(), .cb = cb, .user = user};
-	LOG_INFO("session_destroying", LOG_S("session_id", s->id));
-	struct engine_sandbox *handle = TAKE_PTR(s->handle);
-	sandbox_close_gate(s);
-	s->state = SANDBOX_CLOSED;
-	manager_table_remove(s);
-	KILL_POINT(CLOSE_MARKED);
-	engine_destroy(handle, on_destroyed, c);
-	file_writers_end(c->sandbox);
-	sandbox_tell(c->sandbox, SANDBOX_ENDED, NULL);
-	sandbox_changed(c->sandbox, NULL);
-	return 0;
-}
-
-void sandbox_on_lost(struct engine_sandbox *handle UNUSED, const char *why, void *user)
-{
-	struct sandbox *s = user;
-
-	LOG_WARNING("session_lost", LOG_S("session_id", s->id), LOG_S("why", why));
-	if (s->state == SANDBOX_READY)
-		s->state = SANDBOX_LOST;
-	file_writers_end(s);
-}
-
 /* ---- expiry ---- */
 
 static void sweep_one(struct sandbox *s)
@@ -446,7 +421,7 @@ static void sweep_one(struct sandbox *s)
 	if (s->state == SANDBOX_CREATING ||
 	    (s->state == SANDBOX_READY && idle <= sandbox_ttl_ns(s)))
 		return;
-	if (s->stored ? !sandbox_is_idle(s) : sandbox_is_busy(s) || s->holds > 0) {
+	if (s->stored ? !sandbox_is_idle(s) : sandbox_is_busy(s) || !list_is_empty(&s->holds)) {
 		LOG_INFO("session_ttl_deferred_busy", LOG_S("session_id", s->id));
 		return;
 	}
@@ -470,6 +445,7 @@ static int on_sweep(sd_event_source *source, uint64_t usec UNUSED, void *user)
 {
 	struct manager *m = user;
 
+	loop_work("timer", "sweep of sandboxes");
 	manager_sweep(m);
 	(void)sd_event_source_set_time_relative(source, m->config.sweep_ns / NS_PER_US);
 	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
@@ -485,6 +461,9 @@ int manager_new(const struct manager_config *config, struct manager **ret, struc
 	if (!m)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the table of sandboxes");
 	m->config = *config;
+	/* Of every request, also that of the pool: a sandbox that was made ahead of need may get more later, too. */
+	m->config.limits.pids_most = m->config.stored.limits.pids_most =
+	    (uint32_t)manager_option_max(m, SANDBOX_OPTION_PROCESSES);
 	if (config->budgets)
 		budgets_set(config->budgets, BUDGET_SANDBOXES,
 			    &(struct budget_bounds){.total = config->max_sandboxes});
@@ -492,7 +471,9 @@ int manager_new(const struct manager_config *config, struct manager **ret, struc
 	for (size_t i = 0; i < MANAGER_BUCKETS; i++)
 		list_init(&m->buckets[i]);
 	list_init(&m->deletions);
+	list_init(&m->settlings);
 	list_init(&m->replies);
+	list_init(&m->removed);
 	list_init(&m->ends);
 	rand_bytes(m->hash_key, sizeof(m->hash_key));
 	int r = sd_event_add_time_relative(config->loop, &m->sweep_timer, CLOCK_MONOTONIC,
@@ -560,14 +541,16 @@ struct manager *manager_free(struct manager *m)
 		return NULL;
 	m->closing = true;
 	m->sweep_timer = sd_event_source_disable_unref(m->sweep_timer);
+	m->measure_timer = sd_event_source_disable_unref(m->measure_timer);
 	if (m->engine) {
 		/* Ends all creations, runs and file calls; their callbacks are called from inside.
 		 */
 		engine_close(m->engine);
 		m->engine = NULL;
 	}
-	stored_forget_deletions(m);
+	stored_end_all(m);
 	session_forget_ends(m);
+	manager_forget_owners(m);
 	manager_flush_replies(m);
 	for (size_t i = 0; i < MANAGER_BUCKETS; i++)
 		list_for_each(l, &m->buckets[i]) {

@@ -4,10 +4,13 @@
 
 #include "base/list.h"
 #include "sandbox/checkpoints.h"
-#include "sandbox/sandbox.h"
+#include "sandbox/sandbox_work.h"
 #include "sandbox/workspace_inventory.h"
 
 #define MANAGER_BUCKETS 1024u /* power of two */
+/* An id that is made here, not chosen by a client: the prefix and so many hexadecimal digits. */
+#define SANDBOX_ID_PREFIX "sess_"
+#define SANDBOX_ID_DIGITS 12u
 
 enum sandbox_state {
 	SANDBOX_CREATING, /* in the table and counted; callers wait for it */
@@ -45,15 +48,19 @@ struct sandbox {
 	struct list queue; /* runs that wait for it, in order */
 	unsigned n_queue;
 	struct budget_share share; /* of a session */
-	unsigned holds;
+	struct list holds;         /* struct sandbox_hold */
 	bool stored;
 	char name[SANDBOX_NAME_MAX + 1];
 	struct sandbox_options options; /* owned */
-	struct sandbox_pairs former;    /* owned; sandbox_former_env() */
+	struct sandbox_pairs former;    /* owned; options_change.c */
+	struct secrets *secrets;        /* reference; NULL: nobody has asked (secrets.h) */
 	struct list uploads;            /* the first one is written, the others wait */
 	struct list writers;            /* struct file_writer */
 	uint64_t writing_bytes;         /* of all writers, in files without a name yet */
 	uint64_t uploaded_bytes;        /* counted by engine_count_upload() for it */
+	uint64_t uploaded_since;        /* of them, since the measure under way began */
+	uint64_t measured_ns;           /* when uploads were last measured */
+	bool measuring;                 /* they are being measured */
 	char last_run
 	    [RUN_ID_SIZE]; /* the last one that ended, not of the server itself; "" = none */
 	char last_point[CHECKPOINT_NAME_MAX + 1]; /* made or restored last; "" = none */
@@ -63,13 +70,19 @@ struct sandbox {
 	bool keeps;                               /* it may have variables or packages */
 	struct sandbox_end earlier;               /* of an earlier session with this id */
 	bool limiting;                            /* the engine changes its limits */
+	bool keeping;                             /* it is about to be stored (keep.h) */
+	bool was_session;                         /* since these processes were made */
 	bool seized;                              /* a checkpoint, branch or fork is being made */
 	struct checkpoints *checkpoints;          /* owned; NULL before the first one */
 	char parent[SANDBOX_ID_MAX + 1];          /* sandbox_parent() */
 	char *place;                              /* sandbox_place(); owned, or NULL */
+	bool stopped;                             /* sandbox_on_ration() has told so */
 	bool told_offline;                        /* sandbox_first_offline() */
+	bool told_kept;                           /* sandbox_first_kept() */
 	struct inventory inventory;               /* of the workspace after the last known change */
 	bool inventory_known;
+	struct file_marks marks;  /* of files in folders after the last run */
+	uint64_t inventory_epoch; /* how often it was forgotten */
 	uint64_t created_ns;
 	uint64_t used_ns;
 };
@@ -85,10 +98,13 @@ struct manager {
 	unsigned n;        /* sandboxes in the table */
 	unsigned n_stored; /* the stored ones among them */
 	struct list deletions;
+	struct list settlings; /* stored_settle() */
 	struct list replies;
-	struct list ends; /* session_ends.c: ids of sessions that ended */
+	struct list removed; /* removed_owners.c */
+	struct list ends;    /* session_ends.c: ids of sessions that ended */
 	unsigned n_ends;
 	sd_event_source *sweep_timer;
+	sd_event_source *measure_timer; /* uploaded_memory.c; NULL while nothing is counted */
 	bool closing;
 	struct manager_ledger ledger;
 	struct manager_witness witness;
@@ -131,10 +147,17 @@ struct sandbox *manager_lookup(struct manager *m, const char *owner, const char 
 /* REMOVE gives up the table's reference: S may be gone afterwards. */
 void manager_table_add(struct manager *m, struct sandbox *s);
 void manager_table_remove(struct sandbox *s);
+/* S has ended: whoever holds it hears of that. */
+void sandbox_end_holds(struct sandbox *s);
+/* For engine_on_ration(). */
+void sandbox_on_ration(struct engine_sandbox *handle, void *user);
 /* For engine_on_lost(). */
 void sandbox_on_lost(struct engine_sandbox *handle, const char *why, void *user);
 /* The request to the engine that every session of this server begins with. */
 struct engine_create manager_request(const struct manager *m);
+/* removed_owners.c: UNAUTHORIZED if OWNER has been removed. */
+int manager_check_owner(const struct manager *m, const char *owner, struct err *e) MUST_CHECK;
+void manager_forget_owners(struct manager *m);
 /* Calls the callbacks of all waiting replies now. */
 void manager_flush_replies(struct manager *m);
 /* Calls CB in the next turn of the event loop. */
@@ -155,7 +178,20 @@ int stored_make_room(struct manager *m, struct err *e) MUST_CHECK;
 int stored_open(struct manager *m, const char *owner, const char *id, sandbox_fn cb, void *user,
 		struct err *e) MUST_CHECK;
 bool stored_is_uuid(const char *id);
-void stored_forget_deletions(struct manager *m);
+/* Whether a stored sandbox of OWNER (NULL: of anybody) can have that id. Ids of stored sandboxes are unique among all owners. So those that
+ * clients chose can be kept only by the local user: others would learn which ids another one has. */
+bool stored_may_be(const char *owner, const char *id);
+/* Fills RET but for its key, which the records set, and adds it. With an id it is that of a session. */
+int stored_add_record(struct manager *m, const char *owner, const char *name,
+		      const struct sandbox_choice *network, const struct sandbox_options *options,
+		      struct sandbox_record *ret, struct err *e) MUST_CHECK;
+/* Removes the workspace KEY, if there is one, and then the record ID. QUIET: the witness is not told, because a session
+ * of that id goes on. */
+void stored_unmake(struct manager *m, const char *id, const char *key, bool quiet);
+/* Calls CB when what was changed in the records is on the disk, perhaps before it returns. E is NULL, or says why the change may be
+ * lost if the machine stops; CANCELLED: the manager is being freed. */
+void stored_settle(struct manager *m, sandbox_done_fn cb, void *user);
+void stored_end_all(struct manager *m);
 
 /* run_life.c: starts the next run of the queue. If the sandbox has ended, all queued runs end. */
 void sandbox_next_run(struct sandbox *s);
@@ -163,9 +199,14 @@ void sandbox_next_run(struct sandbox *s);
 /* session_ends.c: remembers that the session S has ended. */
 void session_note_end(const struct sandbox *s, enum sandbox_end_why why);
 void session_forget_ends(struct manager *m);
-/* Ends the session of OWNER that holds nothing and was idle longest, to make room for a new one.
- * -ENOENT: there is none. */
+/* Ends a session of OWNER to make room for a new one: one that ended on its own, else the one that holds nothing
+ * and was idle longest. -ENOENT: there is none. */
 int session_give_up(struct manager *m, const char *owner) MUST_CHECK;
+/* The same, of any owner, for a session that is kept only because it holds something: nobody has used it for so long that it
+ * would have been closed if it were empty. */
+int session_give_up_kept(struct manager *m) MUST_CHECK;
+/* Whether S may have files, variables, packages or checkpoints. */
+bool session_holds(const struct sandbox *s);
 
 /* usage_log.c */
 void usage_log_free(struct usage_log *log);
@@ -174,6 +215,7 @@ void usage_log_free(struct usage_log *log);
 void sandbox_tell(struct sandbox *s, enum sandbox_news what, const char *name);
 /* Calls the watcher. */
 void sandbox_changed(struct sandbox *s, const char *path);
+void sandbox_run_changed(struct sandbox *s, const struct run_result *result);
 /* The inventory may no longer match the workspace: the next run lists the files again. */
 void sandbox_forget_inventory(struct sandbox *s);
 
@@ -182,8 +224,14 @@ void sandbox_forget_inventory(struct sandbox *s);
 bool file_writers_are_busy(const struct sandbox *s);
 /* The checkpoint is made: begins the commits that waited for it. */
 void file_writers_go_on(struct sandbox *s);
-/* Gives back BYTES of s->uploaded_bytes. */
+/* uploaded_memory.c: BYTES are about to be written into a file without a name. Adds what was counted of them to
+ * *RET. OUT_OF_MEMORY: all sandboxes together have too much. */
+int sandbox_count_upload(struct sandbox *s, uint64_t bytes, uint64_t *ret,
+			 struct err *e) MUST_CHECK;
+/* Gives back BYTES of s->uploaded_bytes: their file was forgotten, or the sandbox has ended. */
 void sandbox_uncount_uploads(struct sandbox *s, uint64_t bytes);
+/* Files may have gone: counts no more than the workspace holds. Cheap where nothing is counted. */
+void sandbox_measure_uploads(struct sandbox *s);
 /* The sandbox has ended: ends all writers with SANDBOX_LOST and closes their descriptors. */
 void file_writers_end(struct sandbox *s);
 

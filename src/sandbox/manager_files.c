@@ -1,36 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of a workspace: listing, opening, removal. */
+#include "base/workers.h"
 #include "sandbox/manager.h"
 
 #include <string.h>
 #include <sys/stat.h>
-
-struct listing {
-	sandbox_list_fn cb;
-	void *user;
-};
-
-static void on_listed(const struct engine_file *files, size_t n, bool more, const struct err *e,
-		      void *user)
-{
-	struct listing *l = user;
-	struct engine_file *sorted = NULL;
-	struct err oom = ERR_INIT;
-
-	if (!e && n > 0) {
-		sorted = calloc(n, sizeof(*sorted));
-		if (sorted) {
-			memcpy(sorted, files, n * sizeof(*sorted));
-			qsort(sorted, n, sizeof(*sorted), engine_file_compare);
-		} else {
-			(void)err_set(&oom, ERR_OUT_OF_MEMORY, ENOMEM, "a listing");
-			e = &oom;
-		}
-	}
-	l->cb(sorted, e ? 0 : n, more, e, l->user);
-	free(sorted);
-	free(l);
-}
 
 int sandbox_list(struct sandbox *s, const char *path, sandbox_list_fn cb, void *user, struct err *e)
 {
@@ -38,15 +12,7 @@ int sandbox_list(struct sandbox *s, const char *path, sandbox_list_fn cb, void *
 
 	if (!handle)
 		return -ENOENT;
-	struct listing *l = calloc(1, sizeof(*l));
-	if (!l)
-		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a listing");
-	l->cb = cb;
-	l->user = user;
-	int r = engine_list_files(handle, path, on_listed, l, e);
-	if (r < 0)
-		free(l);
-	return r;
+	return engine_list_files(handle, path, cb, user, e);
 }
 
 int sandbox_peek(struct sandbox *s, const char *path, sandbox_list_fn cb, void *user, struct err *e)
@@ -60,6 +26,7 @@ int sandbox_peek(struct sandbox *s, const char *path, sandbox_list_fn cb, void *
 
 struct opening {
 	char name[sizeof(((struct engine_file *)0)->name)];
+	char owner[SANDBOX_OWNER_MAX + 1];
 	sandbox_file_fn cb;
 	void *user;
 };
@@ -79,7 +46,8 @@ static void on_opened(int fd, const struct err *e, void *user)
 	/* The descriptor comes from the sandbox and is not trusted: only a regular file is read. */
 	if (!e && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))) {
 		(void)err_set(&bad, ERR_NOT_FOUND, 0, "not a regular file");
-		fd = fd_close(fd);
+		workers_close(o->owner, fd);
+		fd = -1;
 		e = &bad;
 	}
 	if (!e) {
@@ -106,6 +74,7 @@ int sandbox_open_file(struct sandbox *s, const char *path, sandbox_file_fn cb, v
 	if (!o)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "opening a file");
 	(void)snprintf(o->name, sizeof(o->name), "%s", slash ? slash + 1 : path);
+	(void)snprintf(o->owner, sizeof(o->owner), "%s", s->owner);
 	o->cb = cb;
 	o->user = user;
 	int r = engine_open_file(handle, path, on_opened, o, e);
@@ -126,5 +95,14 @@ int sandbox_remove_file(struct sandbox *s, const char *path, bool recursive, san
 		return r;
 	sandbox_forget_inventory(s);
 	sandbox_tell(s, SANDBOX_FILES, path);
-	return engine_remove_file(handle, path, recursive, cb, user, e);
+	r = engine_remove_file(handle, path, recursive, cb, user, e);
+	if (r == 0)
+		sandbox_measure_uploads(s); /* answered after the removal */
+	return r;
+}
+
+void sandbox_files_changed(struct sandbox *s, const char *path)
+{
+	sandbox_forget_inventory(s);
+	sandbox_tell(s, SANDBOX_FILES, path);
 }

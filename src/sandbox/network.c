@@ -60,7 +60,7 @@ static const char *const with_a_proxy[] = {
     "PIP_NO_CACHE_DIR=1",
 };
 /* There is no index that pip could reach. With this variable the pip of the skeleton
- * (engine/native/monitor/skeleton.c) tells the user to call the package tool. */
+ * (engine/maker/native/monitor/skeleton.c) tells the user to call the package tool. */
 static const char *const by_the_tool[] = {"CAISSON_PACKAGES=tool", NULL};
 
 static const char *const *index_env(const struct sandbox *s)

@@ -36,7 +36,9 @@ int64_t manager_option_max(const struct manager *m, enum sandbox_option x)
 	else if (x == SANDBOX_OPTION_PROCESSES)
 		n = at_least(max->pids, session->pids, stored->pids);
 	else if (x == SANDBOX_OPTION_TTL)
-		n = at_least(max->ttl_ns, m->config.ttl_ns, m->config.stored.idle_ns) / NS_PER_S;
+		n = at_least(max->ttl_ns, MAX(m->config.ttl_ns, m->config.keep_ns),
+			     m->config.stored.idle_ns) /
+		    NS_PER_S;
 	else if (x == SANDBOX_OPTION_TIMEOUT && manager_run_timeout_max_ns(m) > 0)
 		n = manager_run_timeout_max_ns(m) / NS_PER_S;
 	return (int64_t)MIN(n, (uint64_t)most);
@@ -67,6 +69,50 @@ static int check_image(const struct manager *m, const char *image, struct err *e
 	    "can permit it in SANDBOX_IMAGES.",
 	    image);
 	return err_set_member(e, sandbox_option_rows[SANDBOX_OPTION_IMAGE].member);
+}
+
+/* The texts of LIST, which are separated by commas or blanks, become members of RET. */
+static void add_names(json_t *ret, const char *list)
+{
+	for (const char *at = list; *at;) {
+		const size_t len = strcspn(at, ", ");
+
+		if (len > 0)
+			(void)json_array_append_new(ret, json_stringn(at, len));
+		at += len;
+		at += strspn(at, ", ");
+	}
+}
+
+json_t *manager_image_names(const struct manager *m)
+{
+	json_t *list = json_array();
+
+	add_names(list, m->config.image);
+	if (!streq(m->config.image, m->config.stored.image))
+		add_names(list, m->config.stored.image);
+	if (m->config.maxima.images)
+		add_names(list, m->config.maxima.images);
+	return list;
+}
+
+json_t *manager_option_maxima(const struct manager *m)
+{
+	static const enum sandbox_option rows[] = {SANDBOX_OPTION_MEMORY,    SANDBOX_OPTION_CPUS,
+						   SANDBOX_OPTION_PROCESSES, SANDBOX_OPTION_DISK,
+						   SANDBOX_OPTION_TIMEOUT,   SANDBOX_OPTION_TTL};
+	json_t *ret = json_object();
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const int64_t max = manager_option_max(m, rows[i]);
+		const bool thousandths =
+		    sandbox_option_rows[rows[i]].type == SANDBOX_OPTION_TYPE_NUMBER;
+
+		(void)json_object_set_new(ret, sandbox_option_rows[rows[i]].member,
+					  thousandths ? json_real((double)max / 1000)
+						      : json_integer((json_int_t)max));
+	}
+	return ret;
 }
 
 json_t *manager_level_names(const struct manager *m)
@@ -131,7 +177,6 @@ void manager_apply_options(const struct manager *m, const struct sandbox_options
 	l->workspace_bytes = number_of(m, o, SANDBOX_OPTION_DISK, MIB, l->workspace_bytes);
 	l->cpu_milli = (uint32_t)number_of(m, o, SANDBOX_OPTION_CPUS, 1, l->cpu_milli);
 	l->pids = (uint32_t)number_of(m, o, SANDBOX_OPTION_PROCESSES, 1, l->pids);
-	l->pids_most = (uint32_t)manager_option_max(m, SANDBOX_OPTION_PROCESSES);
 	if (sandbox_option_given(o, SANDBOX_OPTION_IMAGE))
 		memcpy(c->image, o->image, sizeof(c->image));
 	if (sandbox_option_given(o, SANDBOX_OPTION_LEVEL))
@@ -164,9 +209,13 @@ const struct sandbox_options *sandbox_options(const struct sandbox *s)
 uint64_t sandbox_ttl_ns(const struct sandbox *s)
 {
 	const struct manager_config *c = &s->manager->config;
+	const uint64_t session = session_holds(s) ? MAX(c->ttl_ns, c->keep_ns) : c->ttl_ns;
+	/* Variables are not lost earlier for being kept. */
+	const uint64_t stored =
+	    s->was_session ? MAX(c->stored.idle_ns, session) : c->stored.idle_ns;
 
 	return number_of(s->manager, &s->options, SANDBOX_OPTION_TTL, NS_PER_S,
-			 s->stored ? c->stored.idle_ns : c->ttl_ns);
+			 s->stored ? stored : session);
 }
 
 uint64_t sandbox_run_timeout_ns(const struct sandbox *s)

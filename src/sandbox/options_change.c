@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "sandbox/manager.h"
 #include "sandbox/options_pairs.h"
+#include "sandbox/secrets.h"
 
 #include <string.h>
 
@@ -35,11 +36,8 @@ static int keep(struct manager *m, const char *id, const char *name,
 	return r;
 }
 
-const struct sandbox_pairs *sandbox_former_env(const struct sandbox *s)
-{
-	return &s->former;
-}
-
+/* Lines of its environment that were changed or removed since it became active, as far as an environment has room: its
+ * sessions and files may still have the values. */
 static int remember_env(struct sandbox *s)
 {
 	for (size_t i = 0; i < s->options.env.n; i++)
@@ -85,6 +83,7 @@ static int apply(struct sandbox *s, const struct sandbox_options *change, struct
 		memcpy(s->name, change->name, sizeof(s->name));
 	sandbox_options_done(&s->options);
 	s->options = o;
+	sandbox_forget_secrets(s);
 	sandbox_touch(s);
 	sandbox_tell(s, SANDBOX_CHANGED, NULL);
 	sandbox_changed(s, NULL);
@@ -131,7 +130,10 @@ static void on_limited(const struct err *e, void *user)
 	}
 	s->policy.limits = c->after;
 	if (apply(s, &c->change, &told) == 0) {
-		c->cb(NULL, c->user);
+		if (s->stored)
+			stored_settle(s->manager, c->cb, c->user);
+		else
+			c->cb(NULL, c->user);
 		limit_change_free(c);
 		return;
 	}
@@ -182,12 +184,20 @@ int sandbox_change(struct sandbox *s, const struct sandbox_options *change, sand
 		   void *user, struct err *e)
 {
 	struct engine_create create = {.limits = s->policy.limits};
-	const int r = manager_check_options(s->manager, change, e);
+	int r = manager_check_options(s->manager, change, e);
 
+	if (r == 0 && s->keeping) /* its record has its options already */
+		r = err_set(e, ERR_SESSION_BUSY, 0, "Sandbox %s is being kept. Try again.", s->id);
 	if (r < 0)
 		return r;
 	manager_apply_options(s->manager, change, &create);
-	return create.single ? begin(s, change, &create.limits, cb, user, e) : apply(s, change, e);
+	if (create.single)
+		return begin(s, change, &create.limits, cb, user, e);
+	r = apply(s, change, e);
+	if (r < 0 || !s->stored)
+		return r;
+	stored_settle(s->manager, cb, user);
+	return 1;
 }
 
 int manager_change(struct manager *m, const char *owner, const char *id,
@@ -218,5 +228,8 @@ int manager_change(struct manager *m, const char *owner, const char *id,
 									   : record.name,
 			 &o, e);
 	sandbox_options_done(&o);
-	return MIN(r, 0);
+	if (r < 0)
+		return r;
+	stored_settle(m, cb, user);
+	return 1;
 }

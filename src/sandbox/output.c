@@ -17,6 +17,12 @@ void kept_output_init(struct kept_output *k, size_t max, bool head_only)
 	buf_init(&k->data, max);
 }
 
+void kept_output_init_tail(struct kept_output *k, size_t max)
+{
+	*k = (struct kept_output){0};
+	buf_init(&k->data, max);
+}
+
 void kept_output_done(struct kept_output *k)
 {
 	buf_done(&k->data);
@@ -60,6 +66,16 @@ void kept_output_add(struct kept_output *k, const void *data, size_t len)
 		add_to_ring(k, (const char *)data + room, len - room);
 }
 
+void kept_output_skip(struct kept_output *k, uint64_t len)
+{
+	k->total += len;
+	k->head = MIN(k->head, k->data.len);
+	k->at = k->head;
+	k->data.len = k->head;
+	if (k->data.data)
+		k->data.data[k->data.len] = '\0';
+}
+
 /* ---- the end ---- */
 
 static void reverse(char *data, size_t len)
@@ -72,17 +88,33 @@ static void reverse(char *data, size_t len)
 	}
 }
 
+/* Moves the first FIRST bytes of DATA (SIZE bytes) behind the others. Without memory it takes longer. */
+static void rotate(char *data, size_t size, size_t first)
+{
+	const size_t second = size - first;
+	_cleanup_free_ char *spare = malloc(MIN(first, second));
+
+	if (spare && first <= second) {
+		memcpy(spare, data, first);
+		memmove(data, data + first, second);
+		memcpy(data + second, spare, first);
+	} else if (spare) {
+		memcpy(spare, data + first, second);
+		memmove(data + second, data, first);
+		memcpy(data, spare, second);
+	} else {
+		reverse(data, first);
+		reverse(data + first, second);
+		reverse(data, size);
+	}
+}
+
 struct run_output kept_output_end(struct kept_output *k)
 {
 	const bool truncated = k->total > k->data.len;
 
 	if (truncated && k->at > k->head) {
-		char *ring = k->data.data + k->head;
-		const size_t size = k->data.len - k->head, first = k->at - k->head;
-
-		reverse(ring, first);
-		reverse(ring + first, size - first);
-		reverse(ring, size);
+		rotate(k->data.data + k->head, k->data.len - k->head, k->at - k->head);
 		k->at = k->head;
 	}
 	return (struct run_output){.data = buf_str(&k->data),
@@ -173,10 +205,11 @@ int run_output_add(struct buf *b, const struct run_output *o, size_t max, const 
 
 void run_result_share(const struct run_result *r, size_t budget, size_t ret[ENGINE_RESULT + 1])
 {
-	const size_t unused = budget - MIN(r->out.len, budget);
+	const size_t value = MIN(r->value.len, budget / 3), left = budget - value;
+	const size_t unused = left - MIN(r->out.len, left);
 
 	memset(ret, 0, (ENGINE_RESULT + 1) * sizeof(*ret));
-	ret[ENGINE_STDERR] = MIN(r->err.len, MAX(budget / 3, unused));
-	ret[ENGINE_STDOUT] = budget - ret[ENGINE_STDERR];
+	ret[ENGINE_STDERR] = MIN(r->err.len, MAX(left / 3, unused));
+	ret[ENGINE_STDOUT] = left - ret[ENGINE_STDERR];
 	ret[ENGINE_RESULT] = budget / 3;
 }

@@ -18,7 +18,11 @@ struct kept_output {
 
 /* MAX: bytes to keep. HEAD_ONLY: all of them from the beginning. */
 void kept_output_init(struct kept_output *k, size_t max, bool head_only);
+/* Keeps the last MAX bytes alone. */
+void kept_output_init_tail(struct kept_output *k, size_t max);
 void kept_output_done(struct kept_output *k);
 void kept_output_add(struct kept_output *k, const void *data, size_t len);
+/* LEN bytes are missing here: what was kept of the end so far is dropped, so that what is kept stays in one piece. */
+void kept_output_skip(struct kept_output *k, uint64_t len);
 /* Puts the ring in order: call once, at the end. The answer is borrowed from K. */
 struct run_output kept_output_end(struct kept_output *k);

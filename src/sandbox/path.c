@@ -98,3 +98,18 @@ int workspace_path(const char *path, size_t len, bool relative_too, char *ret, s
 		return bad(e, "Path outside /mnt/data/");
 	return join_parts(p, end, ret, e);
 }
+
+bool sandbox_read_place(const char *data, size_t len, char *ret)
+{
+	if (len == 0 || data[len - 1] != '\n')
+		return false;
+	len--;
+	if (len == 0 || len >= SANDBOX_PLACE_MAX || data[0] != '/' || !text_is_utf8(data, len))
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)data[i] < ' ' || data[i] == 0x7f)
+			return false;
+	memcpy(ret, data, len);
+	ret[len] = '\0';
+	return true;
+}

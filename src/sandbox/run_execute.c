@@ -1,70 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Executes a run: inventory of the workspace, execution with bounded output, inventory again.
- *
- * The first inventory is skipped if the one after the previous run still holds. No process outlives a
- * run, so between runs only our own uploads and removals change files, and those invalidate it. */
+/* Executes a run: inventory of the workspace, execution with bounded output, inventory again. The first
+ * one is skipped if the one after the previous run still holds. */
 #include "base/kill_points.h"
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/text.h"
-#include "sandbox/run_life.h"
+#include "sandbox/run_files.h"
 
 #include <string.h>
 #include <sys/stat.h>
-
-/* ---- inventory after ---- */
-
-static void add_artifact(const struct engine_file *file, void *user)
-{
-	struct run *r = user;
-
-	if (S_ISDIR(file->mode) && r->request.whole_over > 0 &&
-	    streq(file->name, WHOLE_OUTPUT_FOLDER))
-		return;
-	struct artifact *a =
-	    S_ISDIR(file->mode) ? &r->folders[r->n_folders++] : &r->artifacts[r->n_artifacts++];
-
-	memcpy(a->name, file->name, sizeof(a->name));
-	a->size = file->size;
-	a->mtime_ns = file->mtime_ns;
-}
-
-static int take_inventory(struct run *r, const struct engine_file *files, size_t n, bool more)
-{
-	struct sandbox *s = r->sandbox;
-	struct inventory after = {0};
-
-	if (inventory_set(&after, files, n, more) < 0)
-		return -ENOMEM;
-	if (after.n > 0) {
-		r->artifacts = calloc(after.n, sizeof(*r->artifacts));
-		r->folders = calloc(after.n, sizeof(*r->folders));
-		if (!r->artifacts || !r->folders) {
-			inventory_done(&after);
-			return -ENOMEM;
-		}
-	}
-	inventory_diff(&s->inventory, &after, add_artifact, r);
-	for (size_t i = 0; i < after.n && !r->has_folders; i++)
-		r->has_folders = S_ISDIR(after.files[i].mode);
-	inventory_done(&s->inventory);
-	s->inventory = after;
-	s->inventory_known = true;
-	return 0;
-}
-
-static void on_listed_after(const struct engine_file *files, size_t n, bool more,
-			    const struct err *e, void *user)
-{
-	struct run *r = user;
-
-	KILL_POINT(RUN_SCANNED);
-	LOG_DEBUG("artifact_scan", LOG_S("session_id", r->sandbox->id), LOG_U("files", n));
-	/* If this scan failed, the run still has its result, just no list of artifacts. */
-	if (e || take_inventory(r, files, n, more) < 0)
-		sandbox_forget_inventory(r->sandbox);
-	run_report(r);
-}
 
 /* ---- execution ---- */
 
@@ -89,25 +33,22 @@ static void on_output(struct engine_run *handle UNUSED, enum engine_stream strea
 	kept_output_add(k, data, len);
 }
 
-static bool wants_artifacts(const struct run *r)
+static void on_record(struct engine_run *handle UNUSED, const void *data, size_t len, void *user)
 {
-	if (r->request.no_artifacts || r->sandbox->state != SANDBOX_READY)
-		return false;
-	return r->request.artifacts_always ||
-	       (r->end.end == ENGINE_END_EXITED && r->end.exit_code == 0);
+	struct run *r = user;
+	const uint64_t at = r->output[ENGINE_STDOUT].total;
+	const int index =
+	    data ? shown_list_add(&r->shown, data, len, at) : shown_list_end_text(&r->shown, at);
+
+	if (index >= 0 && r->seen && r->sandbox->manager->witness.run_shown)
+		r->sandbox->manager->witness.run_shown(r->seen, (unsigned)index, !data);
 }
 
-static void on_output_stored(struct run *r)
+/* Whether E says that the folder of a run was not entered. Every image has the shell that such a run starts. */
+static bool is_about_folder(const struct err *e)
 {
-	struct err ignored = ERR_INIT;
-
-	if (wants_artifacts(r)) {
-		r->phase = RUN_SCANNING_AFTER;
-		if (engine_list_files(r->sandbox->handle, "", on_listed_after, r, &ignored) == 0)
-			return;
-	}
-	sandbox_forget_inventory(r->sandbox);
-	run_report(r);
+	return e->errnum == ENOENT || e->errnum == ENOTDIR || e->errnum == EACCES ||
+	       e->errnum == ELOOP || e->errnum == ENAMETOOLONG;
 }
 
 static void on_engine_done(struct engine_run *handle UNUSED, const struct engine_run_result *res,
@@ -122,6 +63,11 @@ static void on_engine_done(struct engine_run *handle UNUSED, const struct engine
 		/* With any other error the run was not started. */
 		r->began = e->code == ERR_SANDBOX_LOST || e->code == ERR_CANCELLED;
 		sandbox_forget_inventory(s);
+		if (r->chosen_cwd && !r->began && is_about_folder(e)) {
+			(void)err_set(&error, ERR_INVALID_PATH, e->errnum,
+				      "The folder cannot be entered, so nothing ran");
+			e = &error;
+		}
 		run_end(r, NULL, e);
 		return;
 	}
@@ -133,7 +79,7 @@ static void on_engine_done(struct engine_run *handle UNUSED, const struct engine
 		return;
 	}
 	r->phase = RUN_STORING;
-	whole_output_end(r, on_output_stored);
+	whole_output_end(r, run_find_files);
 }
 
 static int start_engine_run(struct run *r, const struct run_request *q, struct err *e)
@@ -158,17 +104,21 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 	    .display = q->display,
 	    .notebook = q->notebook,
 	    .report = q->report,
-	    .stdin_fd = q->stdin_fd ? *q->stdin_fd : -1,
+	    .stdin_fd = r->input_fd >= 0 ? r->input_fd
+			: q->stdin_fd    ? *q->stdin_fd
+					 : -1,
 	    .timeout_ns = timeout == SANDBOX_RUN_NO_TIMEOUT ? 0 : timeout,
 	    .grace_ns = config->grace_ns,
 	    .output_max = {0, wanted, wanted},
 	    .output_kill = q->unbounded ? 0 : config->output_stop,
 	    .on_output = on_output,
+	    .on_record = on_record,
 	    .on_done = on_engine_done,
 	    .user = r,
 	};
 
 	r->phase = RUN_EXECUTING;
+	r->start_file_ns = file_clock_ns();
 	LOG_INFO("container_exec_start", LOG_S("session_id", s->id), LOG_S("run_id", r->id),
 		 LOG_U("code_bytes", q->code_len));
 	const struct manager_ledger *ledger = &s->manager->ledger;
@@ -201,15 +151,11 @@ static void on_listed_before(const struct engine_file *files, size_t n, bool mor
 			     const struct err *e, void *user)
 {
 	struct run *r = user;
-	struct sandbox *s = r->sandbox;
 
-	if (e) {
+	if (e)
 		run_end(r, NULL, e);
-		return;
-	}
-	/* If there is no memory for the inventory, the run goes on and every file looks new. */
-	s->inventory_known = inventory_set(&s->inventory, files, n, more) == 0;
-	begin_listed(r);
+	else /* if it cannot be taken, the run goes on, and the times of files decide which are new */
+		run_take_inventory(r, files, n, more, false, begin_listed);
 }
 
 int run_execute(struct run *r, const struct run_request *q, struct err *e)

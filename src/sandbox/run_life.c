@@ -2,9 +2,11 @@
 /* The life of a run: admission, the queue, the end and its callbacks. run_execute.c executes it;
  * run_result.c makes the result for the client. */
 #include "sandbox/run_life.h"
+#include "base/fdio.h"
 #include "base/kill_points.h"
 #include "base/log.h"
 #include "base/rand.h"
+#include "base/text.h"
 
 #include <signal.h>
 #include <string.h>
@@ -32,9 +34,31 @@ static void make_run_id(char ret[RUN_ID_SIZE])
 	(void)snprintf(ret, RUN_ID_SIZE, "run_%s_%s", stamp, random);
 }
 
-static void run_free(struct run *r)
+static void free_files(struct artifact *files, size_t n)
 {
+	for (size_t i = 0; i < n; i++)
+		free(files[i].name);
+	free(files);
+}
+
+struct run *run_ref(struct run *r)
+{
+	r->refs++;
+	return r;
+}
+
+static void drop_input(struct run *r)
+{
+	r->input_fd = fd_close(r->input_fd);
+	budget_give(&r->input);
+}
+
+void run_unref(struct run *r)
+{
+	if (--r->refs > 0)
+		return;
 	whole_output_free(r);
+	drop_input(r);
 	budget_give(&r->waits);
 	for (size_t i = 0; i < ARRAY_SIZE(r->output); i++)
 		kept_output_done(&r->output[i]);
@@ -43,8 +67,10 @@ static void run_free(struct run *r)
 	free(r->argv);
 	free(r->cwd);
 	free(r->code);
-	free(r->artifacts);
-	free(r->folders);
+	shown_list_done(&r->shown);
+	free_files(r->artifacts, r->n_artifacts);
+	free_files(r->folders, r->n_folders);
+	file_marks_done(&r->marks);
 	(void)sandbox_unref(r->sandbox);
 	free(r);
 }
@@ -82,27 +108,33 @@ static void count_run(const struct run *r)
 
 void run_end(struct run *r, const struct run_result *result, const struct err *e)
 {
-	if (r->sandbox->run == r) {
+	const bool was_its_turn = r->sandbox->run == r;
+
+	if (was_its_turn)
 		r->sandbox->run = NULL;
+	drop_input(r);
+	/* Before the next one begins, or ends because nothing can run any more: people see them in their order. */
+	if (r->seen)
+		r->sandbox->manager->witness.run_ends(TAKE_PTR(r->seen), result, e);
+	if (was_its_turn)
 		sandbox_next_run(r->sandbox);
-	}
 	sandbox_touch(r->sandbox);
+	sandbox_measure_uploads(r->sandbox);
 	if (e)
-		LOG_ERROR("container_exec_failed", LOG_S("session_id", r->sandbox->id),
-			  LOG_S("run_id", r->id), LOG_S("error", e->text));
+		LOG_OFTEN(LOG_LEVEL_ERROR, "container_exec_failed",
+			  LOG_S("session_id", r->sandbox->id), LOG_S("run_id", r->id),
+			  LOG_S("error", e->text));
 	run_note(r, result);
 	if (!r->request.own && !r->request.hidden)
 		count_run(r);
-	if (r->seen)
-		r->sandbox->manager->witness.run_ends(TAKE_PTR(r->seen), result, e);
 	KILL_POINT(RUN_NOTED);
 	r->request.on_done(r, result, e, r->request.user);
 	/* Without an inventory after the run, any file may have changed. */
 	if (!result || !r->sandbox->inventory_known)
 		sandbox_changed(r->sandbox, NULL);
-	for (size_t i = 0; result && i < r->n_artifacts; i++)
-		sandbox_changed(r->sandbox, r->artifacts[i].name);
-	run_free(r);
+	if (result)
+		sandbox_run_changed(r->sandbox, result);
+	run_unref(r);
 }
 
 /* ---- the request ---- */
@@ -120,6 +152,23 @@ static int copy_argv(struct run *r, const char *const *argv)
 			return -ENOMEM;
 	}
 	return r->argv ? 0 : -ENOMEM;
+}
+
+/* The program gets the descriptor itself, so that nobody has to write into a pipe that it may never read. */
+static int take_input(struct run *r, const struct run_request *q, struct err *e)
+{
+	const struct sandbox *s = r->sandbox;
+
+	if (q->input_len == 0)
+		return 0;
+	int x = budget_take(s->manager->config.budgets, s->owner, BUDGET_RUN_INPUT, q->input_len,
+			    &r->input, e);
+	if (x < 0)
+		return x;
+	r->input_fd = fd_sealed_memfd("stdin", q->input, q->input_len);
+	return r->input_fd >= 0 ? 0
+				: err_set(e, ERR_OUT_OF_MEMORY, -r->input_fd,
+					  "standard input of a run in session %s", s->id);
 }
 
 int run_keep_request(struct run *r, const struct run_request *q)
@@ -244,24 +293,36 @@ static int run_new(struct sandbox *s, const struct run_request *request, bool wa
 	struct run *r = calloc(1, sizeof(*r));
 	if (!r)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "run in session %s", s->id);
+	r->refs = 1;
 	make_run_id(r->id);
 	r->request = *request;
 	r->request.code = NULL;
 	r->request.argv = NULL;
 	r->request.cwd = NULL;
+	r->request.input = NULL;
+	r->request.asked_cwd = NULL;
+	r->chosen_cwd =
+	    request->cwd && request->asked_cwd && streq(request->cwd, request->asked_cwd);
 	r->sandbox = sandbox_ref(s);
+	r->shown.open = -1;
+	r->input_fd = -1;
 	for (size_t i = 0; i < ARRAY_SIZE(r->output); i++)
 		kept_output_init(&r->output[i], (size_t)sandbox_output_max(s), request->head_only);
+	int x = take_input(r, request, e);
+	if (x < 0) {
+		run_unref(r);
+		return x;
+	}
 	s->used = true;
 	s->keeps = s->keeps || request->kind == ENGINE_RUN_STATEFUL;
 	if (!wait)
 		s->run = r;
-	int x = wait ? enqueue(r, request, e) : run_execute(r, request, e);
+	x = wait ? enqueue(r, request, e) : run_execute(r, request, e);
 	if (x < 0) {
 		if (!wait)
 			s->run = NULL;
 		run_note(r, NULL);
-		run_free(r);
+		run_unref(r);
 		return x;
 	}
 	const struct manager_witness *w = &s->manager->witness;

@@ -6,9 +6,17 @@
 #include "base/buf.h"
 #include "sandbox/manager.h"
 #include "sandbox/output.h"
+#include "sandbox/shown.h"
 #include "sandbox/whole_output.h"
 
 #define RUN_EXIT_CODE_KILLED 137 /* a run that was killed: 128 + SIGKILL, as a shell counts */
+
+#define RUN_UPLOADS_MAX 64u /* uploads during one run that are told from its own files */
+
+struct run_upload {
+	uint64_t path; /* path_hash() */
+	int64_t at_ns; /* since 1970 */
+};
 
 enum run_phase {
 	RUN_WAITING, /* in the sandbox's queue */
@@ -19,7 +27,8 @@ enum run_phase {
 };
 
 struct run {
-	struct list node;          /* of the queue */
+	struct list node; /* of the queue */
+	unsigned refs;
 	struct budget_share waits; /* while it is in the queue */
 	struct sandbox *sandbox;   /* reference */
 	char id[RUN_ID_SIZE];
@@ -28,18 +37,29 @@ struct run {
 	char *code;
 	char **argv;
 	char *cwd;
-	struct engine_run *handle;                     /* while executing */
+	int input_fd;              /* a sealed memory file: its request's input; -1 = none */
+	struct budget_share input; /* the bytes of that file */
+	struct engine_run *handle; /* while executing */
 	struct kept_output output[ENGINE_RESULT + 1];  /* by enum engine_stream */
 	struct whole_output *whole[ENGINE_RESULT + 1]; /* owned; NULL = no file */
+	struct shown_list shown;
 	void (*stored)(struct run *r); /* called when no file is on its way; NULL = not asked */
 	bool cancelled;
+	bool chosen_cwd;   /* it begins in the folder that the client asked for */
 	bool began;        /* the engine has started it */
 	void *seen;        /* of the witness; NULL: it does not want to know */
 	uint32_t ticket;   /* from the ledger's begin(); 0 before it */
 	uint64_t start_ns; /* when the engine was asked to start it */
 	struct engine_run_result end;
-	struct artifact *artifacts;
-	size_t n_artifacts;
+	struct run_result result;   /* from run_report() on; points to what the run owns */
+	int64_t start_file_ns;      /* file_clock_ns() at its start */
+	struct artifact *artifacts; /* those in folders last */
+	size_t n_artifacts, n_shallow;
+	bool more_files;                            /* not all files in folders were looked at */
+	struct file_marks marks;                    /* of the files in folders, for the next run */
+	struct run_upload uploads[RUN_UPLOADS_MAX]; /* while it ran */
+	size_t n_uploads;
+	bool forget; /* the inventory after it may lack an upload */
 	struct artifact *folders;
 	size_t n_folders;
 	bool has_folders;

@@ -4,7 +4,10 @@
 #include "base/rand.h"
 #include "sandbox/run_life.h"
 
+#include <string.h>
+
 #define EXIT_CODE_TIMEOUT (-1)
+#define TAIL_MAX          4096u /* last bytes of stderr that are searched */
 
 const char *run_reason_name(enum run_reason reason)
 {
@@ -62,6 +65,21 @@ static int exit_code_of(const struct run *r, enum run_reason reason)
 	return r->end.exit_code;
 }
 
+bool run_result_disk_was_full(const struct run_result *result)
+{
+	static const char *const words[] = {"No space left on device", "Disk quota exceeded",
+					    "[Errno 28]", "[Errno 122]"};
+	const size_t len = MIN(result->err.len, (size_t)TAIL_MAX);
+
+	if (result->reason == RUN_DISK_LIMIT)
+		return true;
+	for (size_t i = 0; result->exit_code != 0 && i < ARRAY_SIZE(words); i++)
+		if (memmem(result->err.data + result->err.len - len, len, words[i],
+			   strlen(words[i])))
+			return true;
+	return false;
+}
+
 static void log_end(const struct run *r, const struct run_result *result)
 {
 	static const char *const events[] = {
@@ -95,7 +113,8 @@ static struct run_output output_of(struct run *r, enum engine_stream stream)
 void run_report(struct run *r)
 {
 	enum run_reason reason = reason_of(r);
-	struct run_result result = {
+	shown_list_end(&r->shown, r->output[ENGINE_STDOUT].total);
+	r->result = (struct run_result){
 	    .id = r->id,
 	    .reason = reason,
 	    .exit_code = exit_code_of(r, reason),
@@ -103,8 +122,11 @@ void run_report(struct run *r)
 	    .out = output_of(r, ENGINE_STDOUT),
 	    .err = output_of(r, ENGINE_STDERR),
 	    .value = output_of(r, ENGINE_RESULT),
+	    .shown = &r->shown,
 	    .artifacts = r->artifacts,
 	    .n_artifacts = r->n_artifacts,
+	    .n_shallow = r->n_shallow,
+	    .more_files = r->more_files,
 	    .folders = r->folders,
 	    .n_folders = r->n_folders,
 	    .has_folders = r->has_folders,
@@ -113,11 +135,14 @@ void run_report(struct run *r)
 	    .state_kept = r->end.state_kept,
 	    .threads_lost = r->end.threads_lost,
 	    .killed = r->end.killed,
+	    .cell = r->end.cell,
 	    .duration_ms = r->end.duration_ns / NS_PER_MS,
 	    .cpu_ns = r->end.cpu_ns,
 	    .cpu_before_ns = r->end.cpu_before_ns,
 	    .peak_bytes = r->end.peak_bytes,
 	};
-	log_end(r, &result);
-	run_end(r, &result, NULL);
+	r->result.host_full =
+	    sandbox_is_rationed(r->sandbox) && run_result_disk_was_full(&r->result);
+	log_end(r, &r->result);
+	run_end(r, &r->result, NULL);
 }

@@ -2,15 +2,13 @@
 /* The manager keeps the table of sandboxes: their owners, their lifetimes, their runs and the files
  * that runs make. It works with every engine and knows neither MCP nor HTTP.
  *
- * The key of a sandbox is (owner, id). Two owners may use the same id and never see each other's
- * sandbox. The owner is an opaque name from the code that authenticated the caller; "" is the local
- * user.
+ * The key of a sandbox is (owner, id). Two owners may use the same id and never see each other's sandbox. The owner is an
+ * opaque name from the code that authenticated the caller; "" is the local user.
  *
  * There are two classes. A *session* is made at its first use and ends with the server. A *stored*
  * sandbox is made by an explicit call, has a name, and lives until it is deleted: its record and its
- * files outlive the server. A stored sandbox is active (has processes) from its first use until it
- * has been idle for some time. Both classes share one space of ids, and every call below works on
- * both.
+ * files outlive the server. A stored sandbox is active (has processes) from its first use until it has been idle for some
+ * time. Both classes share one space of ids, and every call below works on both.
  *
  * There is one event loop and no blocking call. A call that takes a callback calls it exactly once,
  * and never before the call has returned. Strings that are passed in are borrowed for the duration
@@ -53,11 +51,11 @@ struct sandbox_choice {
 };
 typedef void (*sandbox_host_fn)(const char *host, void *user);
 
-/* ---- records of stored sandboxes --------------------------------------------------------------
- */
+/* ---- records of stored sandboxes ---- */
 
 struct sandbox_record {
-	char id[SANDBOX_ID_MAX + 1]; /* a UUID in small letters; also the engine's key */
+	char id[SANDBOX_ID_MAX + 1];  /* a UUID in small letters, or that of the session it was */
+	char key[SANDBOX_ID_MAX + 1]; /* the engine's, of its files */
 	char owner[SANDBOX_OWNER_MAX + 1];
 	char name[SANDBOX_NAME_MAX + 1];
 	char image[ENGINE_NAME_MAX];
@@ -69,14 +67,14 @@ struct sandbox_record {
 	uint64_t created_ms;                   /* since 1970 */
 	uint64_t runs;                         /* that it has had; the newest may be missing */
 };
+typedef void (*sandbox_done_fn)(const struct err *e, void *user);
 typedef void (*sandbox_record_fn)(const struct sandbox_record *r, void *arg);
 
-/* How the records of stored sandboxes are kept; the caller of manager_new() supplies the functions.
- * A change is durable when the function returns. */
+/* How the records of stored sandboxes are kept; the caller of manager_new() supplies the functions. What add(), remove() and
+ * change() write is on the disk after settle(). */
 struct sandbox_records {
-	/* Sets id and created_ms, and the name "Sandbox N" if the name is empty. QUOTA_EXCEEDED if
-	 * the owner has OWNER_MAX sandboxes already (0 = no limit); clients see the error's text.
-	 * ENV is the text of its environment, "" = none. */
+	/* Sets id (unless there is one), key, created_ms, and the name "Sandbox N" if it has none. QUOTA_EXCEEDED if the
+	 * owner has OWNER_MAX sandboxes already (0 = no limit); clients see the error's text. ENV: as env() appends it. */
 	int (*add)(void *user, struct sandbox_record *r, const char *env, uint64_t owner_max,
 		   struct err *e);
 	/* 1; 0 if OWNER has no record with that id; or a negative errno. */
@@ -90,6 +88,8 @@ struct sandbox_records {
 		      const char *env, struct err *e);
 	/* Oldest first. OWNER NULL: the records of all owners. */
 	int (*each)(void *user, const char *owner, sandbox_record_fn fn, void *arg, struct err *e);
+	/* 0: CB is called when all changes are on the disk; 1: they are there. May be NULL: 1. */
+	int (*settle)(void *user, sandbox_done_fn cb, void *arg, struct err *e);
 	void (*note_use)(void *user, const char *id); /* may be NULL */
 	void (*note_run)(void *user, const char *id); /* one more run; may be NULL */
 	/* Stores PLACE ("" = none) in the record; a failure is ignored. May be NULL. */
@@ -145,6 +145,7 @@ struct manager_config {
 	uint64_t run_timeout_max_ns; /* the longest that a run may ask for; 0 = any */
 	uint64_t grace_ns;
 	uint64_t ttl_ns;
+	uint64_t keep_ns; /* the same for sessions that hold something; less than TTL_NS = TTL_NS */
 	uint64_t sweep_ns;
 	uint64_t output_max; /* bytes kept of each stream of a run */
 	uint64_t
@@ -188,9 +189,10 @@ void manager_sweep(struct manager *m);
 unsigned manager_count(const struct manager *m);
 /* All 0 before the engine is open, and if the engine has no pool. */
 void manager_pool(const struct manager *m, struct engine_pool *ret);
+/* engine_space(); all 0 while there is no engine. */
+void manager_space(const struct manager *m, struct engine_space *ret);
 
 typedef void (*sandbox_fn)(struct sandbox *s, const struct err *e, void *user);
-typedef void (*sandbox_done_fn)(const struct err *e, void *user);
 
 /* The sandbox ID of OWNER. If it is a session or an active sandbox, that one; if it is stored, it
  * becomes active; otherwise a new session is made. ID NULL makes a session with a new id. Two first
@@ -222,9 +224,9 @@ void manager_create(struct manager *m, const char *owner, const char *name,
 		    const struct sandbox_choice *network, const struct sandbox_options *options,
 		    sandbox_fn cb, void *user);
 /* Changes a session or a stored sandbox, active or not. The options are as sandbox_options_read() makes them
- * for a change. 0: done. 1: the engine sets new limits, and CB is called once. < 0: E is set. After an error,
- * here or to CB, nothing has changed. New limits hold at once, also for a run that goes on; everything else
- * from the next run on. Errors of engine_change(). */
+ * for a change. 0: done. 1: CB is called once, perhaps already. < 0: E is set. After an error, here or to CB,
+ * nothing has changed, unless E says that it may be lost. New limits hold at once, also for a run that goes on;
+ * everything else from the next run on. Errors of engine_change(). */
 int manager_change(struct manager *m, const char *owner, const char *id,
 		   const struct sandbox_options *change, sandbox_done_fn cb, void *user,
 		   struct err *e) MUST_CHECK;
@@ -246,7 +248,7 @@ int manager_stored_options(struct manager *m, const struct sandbox_record *recor
 const char *manager_network(const struct manager *m, const struct sandbox_choice *network,
 			    sandbox_host_fn fn, void *user);
 /* Ends sandbox ID of OWNER, active or not, and deletes its files and its record. SESSION_BUSY while
- * it has a run, unless FORCE. CB may be NULL. */
+ * it has a run or is being made, unless FORCE: then it goes as soon as it is made. CB may be NULL. */
 int manager_delete(struct manager *m, const char *owner, const char *id, bool force,
 		   sandbox_done_fn cb, void *user, struct err *e) MUST_CHECK;
 /* Calls FN for each stored sandbox of OWNER (NULL: of all owners), oldest first, active or not. */
@@ -281,9 +283,17 @@ struct sandbox *manager_find(struct manager *m, const char *owner, const char *i
 void manager_each(struct manager *m, const char *owner, void (*fn)(struct sandbox *s, void *user),
 		  void *user);
 
-/* Calls FN after a sandbox was made, ended, or changed its files. PATH is the file that changed;
- * NULL if it could be any. There is one watcher; NULL removes it. FN must not close sandboxes. */
-typedef void (*sandbox_watch_fn)(struct sandbox *s, const char *path, void *user);
+/* OWNER is being removed: from now on no sandbox is made for this owner (UNAUTHORIZED), and those that are being
+ * made end as soon as they can. Ready ones are deleted by the caller. REOPEN: the removal has failed. */
+int manager_close_owner(struct manager *m, const char *owner, struct err *e) MUST_CHECK;
+void manager_reopen_owner(struct manager *m, const char *owner);
+
+/* Calls FN after a sandbox was made, ended, or changed its files. PATH is the file that changed, or RESULT is
+ * that of a run that changed some; both NULL if it could be any. There is one watcher; NULL removes it. FN must
+ * not close sandboxes. */
+struct run_result;
+typedef void (*sandbox_watch_fn)(struct sandbox *s, const char *path,
+				 const struct run_result *result, void *user);
 void manager_watch(struct manager *m, sandbox_watch_fn fn, void *user);
 
 /* A witness sees what happens to all sandboxes: for people who watch, and for their history. It must not start
@@ -306,6 +316,8 @@ struct manager_witness {
 	void *(*run)(void *user, struct run *r, const struct run_request *q, bool waits);
 	void (*run_starts)(void *seen); /* it waited */
 	void (*run_output)(void *seen, enum engine_stream stream, const void *data, size_t len);
+	/* Its INDEX-th record (shown.h) stands behind the output so far; ENDS: the text of that one ends here. */
+	void (*run_shown)(void *seen, unsigned index, bool ends);
 	/* RESULT or E, as for on_done, and before it; SEEN is not used afterwards. */
 	void (*run_ends)(void *seen, const struct run_result *result, const struct err *e);
 	void (*news)(void *user, const char *owner, const char *id, struct sandbox *s,
@@ -326,17 +338,13 @@ struct manager_ledger {
 	 * begin() was called and the engine could not start the run. May be NULL. */
 	void (*note)(void *user, const struct sandbox *s, enum engine_run_kind kind,
 		     uint32_t ticket, const struct run_result *result);
-	/* Work for the sandbox that is no run: may it begin (as admit), and what did it cost? Both may
-	 * be NULL. */
+	/* Work for the sandbox that is no run: may it begin (as admit), and what did it cost? Both may be NULL. */
 	int (*admit_work)(void *user, const struct sandbox *s, struct err *e);
 	void (*note_work)(void *user, const struct sandbox *s, const char *kind,
 			  uint64_t duration_ns, uint64_t cpu_ns);
 	void *user;
 };
 void manager_keep_ledger(struct manager *m, const struct manager_ledger *ledger); /* copied */
-/* For rooms that do work for S in sandboxes of their own, such as an installation. */
-int sandbox_admit_work(struct sandbox *s, struct err *e) MUST_CHECK;
-void sandbox_note_work(struct sandbox *s, const char *kind, uint64_t duration_ns, uint64_t cpu_ns);
 
 /* ---- one sandbox ----------------------------------------------------------------------------- */
 
@@ -344,12 +352,12 @@ struct sandbox *sandbox_ref(struct sandbox *s);
 struct sandbox *sandbox_unref(struct sandbox *s); /* NULL is accepted; returns NULL */
 const char *sandbox_id(const struct sandbox *s);
 const char *sandbox_owner(const struct sandbox *s);
-/* The current folder of its terminal, or NULL: the start folder. Kept for the life of the sandbox;
- * for a stored one it survives its processes and the server. The path comes from code in the
- * sandbox and must not be used outside it. */
+/* The current folder of its terminal, or NULL: the start folder. Kept for the life of the sandbox; for a stored one
+ * beyond the server's. The path comes from code in the sandbox and must not be used outside it. */
 const char *sandbox_place(const struct sandbox *s);
-/* True once for each sandbox: the caller is about to tell that it has no network. */
+/* True once for each sandbox: the caller is about to tell that it has no network, or how long it is kept. */
 bool sandbox_first_offline(struct sandbox *s);
+bool sandbox_first_kept(struct sandbox *s);
 /* How an earlier session of this id ended, when this one was made. */
 const struct sandbox_end *sandbox_earlier(const struct sandbox *s);
 /* PATH (shorter than SANDBOX_PLACE_MAX) is copied; NULL: none. */
@@ -364,17 +372,15 @@ uint64_t sandbox_runs(const struct sandbox *s);
 const char *sandbox_last_run(const struct sandbox *s);
 /* What it was made with, and was changed to since. */
 const struct sandbox_options *sandbox_options(const struct sandbox *s);
-/* Lines of its environment that were changed or removed since it became active, as far as an environment has room: its
- * sessions and files may still have the values. */
-const struct sandbox_pairs *sandbox_former_env(const struct sandbox *s);
 /* After this idle time a session is closed, and a stored sandbox deactivated. */
 uint64_t sandbox_ttl_ns(const struct sandbox *s);
 /* The folder in which its runs start; NULL: the workspace. */
 const char *sandbox_workdir(const struct sandbox *s);
+/* Whether S has less than its limit of bytes for want of space on the host: ENOSPC is not its own fault then. */
+bool sandbox_is_rationed(const struct sandbox *s);
+/* Whether it can write no new data for that reason. */
+bool sandbox_is_stopped(const struct sandbox *s);
 bool sandbox_is_busy(const struct sandbox *s); /* a run, or a call of checkpoints.h */
-/* A held sandbox is not ended for being idle. For work that is no run, such as an installation. */
-void sandbox_hold(struct sandbox *s);
-void sandbox_release(struct sandbox *s);
 /* The defaults for each run, which depend on the sandbox's class. */
 uint64_t sandbox_run_timeout_ns(const struct sandbox *s);
 uint64_t sandbox_output_max(const struct sandbox *s); /* bytes kept of each stream of a run */
@@ -388,8 +394,7 @@ uint64_t sandbox_idle_ns(const struct sandbox *s);
 const struct engine_policy *sandbox_policy(const struct sandbox *s);
 /* The name of its network's kind (egress_kind_name()); "none" if it has no gate. */
 const char *sandbox_network(const struct sandbox *s);
-/* The network choice that it was made with. */
-const struct sandbox_choice *sandbox_choice(const struct sandbox *s);
+const struct sandbox_choice *sandbox_choice(const struct sandbox *s); /* that it was made with */
 /* Allows one more host, until the sandbox ends or a stored one is deactivated. The operator's policy
  * does not change. DOMAIN comes from egress_entry_parse(). FORBIDDEN: the sandbox has no gate, or
  * config.network_ask is off. ALREADY_EXISTS: -EEXIST if the host is allowed already, -ENOTSUP if
@@ -399,17 +404,17 @@ int sandbox_allow_domain(struct sandbox *s, const char *domain, struct err *e) M
 #define SANDBOX_DOMAINS_MAX 16u
 size_t sandbox_n_domains(const struct sandbox *s);
 const char *sandbox_domain(const struct sandbox *s, size_t i); /* i < sandbox_n_domains() */
-/* The image that it was made from. */
-const char *sandbox_image(const struct sandbox *s);
+const char *sandbox_image(const struct sandbox *s);            /* that it was made from */
 /* The engine's handle, to start a helper sandbox for this one. NULL with E set if the sandbox cannot
  * be used. Restarts the idle clock. */
 struct engine_sandbox *sandbox_engine(struct sandbox *s, struct err *e);
-/* Restarts the idle clock. */
-void sandbox_touch(struct sandbox *s);
+void sandbox_touch(struct sandbox *s); /* restarts the idle clock */
 
 /* Ends the sandbox and removes its files, and the record of a stored one. SESSION_BUSY while it has
  * a run, unless FORCE. Its id is free from this call on. CB may be NULL. */
 int sandbox_close(struct sandbox *s, bool force, sandbox_done_fn cb, void *user, struct err *e);
+/* For a call that made S and failed: ends S if nothing ran in it and it has no files. CB is called once. */
+void sandbox_undo(struct sandbox *s, void (*cb)(void *user), void *user);
 
 int sandbox_get_usage(struct sandbox *s, engine_usage_fn cb, void *user, struct err *e) MUST_CHECK;
 
@@ -439,16 +444,19 @@ enum run_reason {
 	RUN_TIMEOUT,
 	RUN_OOM,
 	RUN_OUTPUT_LIMIT, /* wrote more than output_stop */
-	RUN_DISK_LIMIT,   /* its files passed a limit that is checked by looking; where the kernel
-			     enforces the limit, writes fail instead */
+	RUN_DISK_LIMIT,   /* its files passed a limit that no file system enforces */
 	RUN_CANCELLED,    /* run_cancel(), or the sandbox was closed by force */
 	RUN_LOST,         /* the sandbox or the server ended during the run. Only the ledger sees
 			     this; the caller of the run gets SANDBOX_LOST */
 };
 const char *run_reason_name(enum run_reason reason); /* "exited" */
 
+#define RUN_DEEP_DEPTH   8   /* levels of folders in which new files are looked for */
+#define RUN_DEEP_FOLDERS 64  /* folders that are looked into after one run */
+#define RUN_DEEP_FILES   200 /* new files that are found there */
+
 struct artifact {
-	char name[256]; /* one path component; any bytes, untrusted, maybe not UTF-8 */
+	char *name; /* relative to the workspace; any bytes, untrusted, maybe not UTF-8 */
 	uint64_t size;
 	int64_t mtime_ns;
 };
@@ -465,10 +473,9 @@ struct run_output { /* the kept part of one stream: any bytes */
 	const char *file_lacks; /* why the file is not whole, or why there is none; NULL = it is */
 };
 
-/* Appends O as valid UTF-8, at most MAX bytes of it. If bytes are left out, the beginning and the
- * end are shown with a line between them that has the number of missing bytes and the file with the
- * whole output. WHERE (may be NULL) is added to that line and tells the reader what to do. *RET_CUT:
- * whether there is such a line. */
+/* Appends O as valid UTF-8, at most MAX bytes of it. If bytes are left out, a line between beginning and end
+ * has their number and the file with the whole output. WHERE (may be NULL) is added to that line and tells the
+ * reader what to do. *RET_CUT: whether there is such a line. */
 #define RUN_OUTPUT_MARK 480 /* bytes of that line without WHERE */
 int run_output_add(struct buf *b, const struct run_output *o, size_t max, const char *where,
 		   bool *ret_cut) MUST_CHECK;
@@ -482,80 +489,92 @@ struct run_result {
 	struct run_output err;
 	/* stateful: text of the last expression's value; with request.report: what was reported */
 	struct run_output value;
-	const struct artifact *artifacts; /* new or changed files, by name */
+	const struct shown_list *shown; /* what it showed besides text (shown.h) */
+	/* New or changed files: those directly in the workspace by name, then those in its folders. */
+	const struct artifact *artifacts;
 	size_t n_artifacts;
+	size_t n_shallow;               /* of these are directly in the workspace */
+	bool more_files;                /* there may be more in folders: a limit was reached */
 	const struct artifact *folders; /* new or changed folders, by name */
 	size_t n_folders;
 	bool has_folders; /* there are folders in the workspace, new or not */
 	bool warm;
-	bool state_lost;   /* stateful: the session's variables are gone */
-	bool state_kept;   /* stateful: the next run sees its changes to the variables */
+	bool host_full;  /* it failed because the disk of the host has no space for its workspace */
+	bool state_lost; /* stateful: the session's variables are gone */
+	bool state_kept; /* stateful: the next run sees its changes to the variables */
 	bool threads_lost; /* stateful: the run left threads, and the next run does not have them */
 	uint32_t killed;   /* processes that the run left behind and that were killed at its end */
+	uint32_t cell;     /* stateful: what tracebacks of the session call its code; 0 = unknown */
 	uint64_t duration_ms;
 	uint64_t cpu_ns;
 	uint64_t cpu_before_ns; /* between the last run and this one; for quotas */
 	uint64_t peak_bytes;
 };
 
-/* Divides BUDGET bytes of an answer among the streams of R: RET is by enum engine_stream. stdout gets
- * two thirds or more, stderr a third or what stdout does not need; the value has a third of its own. */
+/* Whether R failed for want of space, as far as its end and its last output tell. */
+bool run_result_disk_was_full(const struct run_result *r);
+/* Divides BUDGET bytes of an answer among the streams of R: RET is by enum engine_stream. The value gets up to a third. Of the
+ * rest stdout gets two thirds or more, stderr a third or what stdout does not need. */
 void run_result_share(const struct run_result *r, size_t budget, size_t ret[ENGINE_RESULT + 1]);
 
 struct run_request {
 	enum engine_run_kind kind;
-	const char *code;
-	size_t code_len;
+	const char *code, *input; /* input: for its standard input; copied; NULL = none */
+	size_t code_len, input_len;
 	const char *const *argv; /* engine_run_spec.argv */
+	/* The word of argv that the client asked for, among those of a program of ours; 0 = all. People see it. */
+	unsigned asked;
 	const char *cwd;
-	const int *stdin_fd;   /* duplicated; NULL: /dev/null */
+	const char *asked_cwd; /* the client asked for it; people see it; borrowed */
+	const int *stdin_fd;   /* instead of input; duplicated; NULL: /dev/null */
 	uint64_t timeout_ns;   /* 0 = the manager's; SANDBOX_RUN_NO_TIMEOUT */
 	bool unbounded;        /* all output is streamed and none is kept */
 	bool head_only;        /* if output is too long, only its beginning is kept */
 	bool no_artifacts;     /* no inventory before and after the run */
 	bool queued;           /* if the sandbox is busy, wait instead of SESSION_BUSY */
-	bool artifacts_always; /* list artifacts of a failed run, too */
 	bool display;          /* engine_run_spec.display */
 	bool notebook;         /* engine_run_spec.notebook */
-	bool report;           /* engine_run_spec.report */
-	bool own;    /* a program of the server: without the environment that was chosen for
-				* the sandbox, and in "/", where no run can have put a json.py */
-	bool hidden; /* for the witness as `own`, but with that environment and folder */
+	bool report;           /* engine_run_spec.report: what sandbox_read_place() reads */
+	/* A program of the server: without the environment chosen for the sandbox, in "/" without a run's json.py. */
+	bool own;
+	bool hidden;           /* for the witness as `own`, but with that environment and folder */
 	const char *asked_how; /* "mcp", "rest", "page": static text; NULL = it is not known */
 	const char *asked_by;  /* name of the client or user, any text; borrowed for the call */
-	/* A stream of which the answer has only a part is kept whole, as a file of the workspace: what
-	 * does not fit into memory, and what run_result_share() cuts with this budget. 0 = never;
-	 * SIZE_MAX = the answer has all that fits into memory. */
+	/* A stream of which the answer has only a part is kept whole, as a file of the workspace: what does not fit into
+	 * memory, and what run_result_share() cuts with this budget. 0 = never; SIZE_MAX = only for memory. */
 	size_t whole_over;
 	/* Output as it arrives; may be NULL. */
-	void (*on_output)(struct run *r, enum engine_stream stream, const void *data, size_t len,
+	void (*on_output)(struct run *, enum engine_stream, const void *data, size_t len,
 			  void *user);
-	/* The end: RESULT (valid during the call) or E; the other one is NULL. */
-	void (*on_done)(struct run *r, const struct run_result *result, const struct err *e,
-			void *user);
+	/* The end: the result (valid during the call) or E; the other one is NULL. */
+	void (*on_done)(struct run *, const struct run_result *, const struct err *e, void *user);
 	void *user;
 };
 
-/* Starts a run; the sandbox is busy until on_done. SESSION_BUSY if it has a run already; for a
- * queued run only if SANDBOX_QUEUE_MAX others wait. *RET is valid until on_done has returned. */
+/* Starts a run; the sandbox is busy until on_done. SESSION_BUSY if it has a run already; for a queued run only if
+ * SANDBOX_QUEUE_MAX others wait. *RET is valid until on_done has returned. */
 int sandbox_run(struct sandbox *s, const struct run_request *request, struct run **ret,
 		struct err *e) MUST_CHECK;
 const char *run_id(const struct run *r);
+/* Keeps a run that has ended, and with it what on_done got: an answer is made of it on a thread. Loop only. */
+struct run *run_ref(struct run *r);
+void run_unref(struct run *r);
 struct sandbox *run_sandbox(const struct run *r); /* borrowed */
-/* Kills all processes of the run; on_done follows. If the run still waits for its turn, on_done is
- * called from inside. */
+/* Kills all processes of the run; on_done follows, from inside if the run still waits for its turn. */
 void run_cancel(struct run *r);
 /* Sends SIGINT or SIGTERM to the run's processes. */
 void run_signal(struct run *r, int signo);
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* Converts a client's path into the engine's form: parts joined by '/', without empty, '.' or '..'
- * parts. The path is absolute and below /mnt/data. RELATIVE_TOO also permits one below /app/results
- * and one relative to the workspace. RET has ENGINE_PATH_MAX bytes. The error texts are part of the
- * contract of the `code` tools. */
+/* Converts a client's path into the engine's form: parts joined by '/', without empty, '.' or '..' parts. It is absolute and
+ * below /mnt/data; RELATIVE_TOO: or below /app/results, or relative. RET has ENGINE_PATH_MAX bytes. Clients know the texts. */
 int workspace_path(const char *path, size_t len, bool relative_too, char *ret,
 		   struct err *e) MUST_CHECK;
+
+/* Checks the folder that a command reported as its last one. DATA comes from the sandbox and is not trusted. True: RET
+ * (SANDBOX_PLACE_MAX bytes) has an absolute UTF-8 path without control characters, to show and to pass back inside. */
+bool sandbox_read_place(const char *data, size_t len, char *ret) MUST_CHECK;
 
 typedef void (*sandbox_list_fn)(const struct engine_file *files, size_t n, bool more,
 				const struct err *e, void *user);
@@ -565,36 +584,17 @@ typedef void (*sandbox_file_fn)(int fd, const struct engine_file *info, const st
 /* The entries of a folder ("" = the workspace), of all types, sorted by name. */
 int sandbox_list(struct sandbox *s, const char *path, sandbox_list_fn cb, void *user,
 		 struct err *e) MUST_CHECK;
-/* The same, but the idle clock is not restarted. */
+/* The same without restarting the idle clock. */
 int sandbox_peek(struct sandbox *s, const char *path, sandbox_list_fn cb, void *user,
 		 struct err *e) MUST_CHECK;
-/* Opens a regular file for reading; CB owns FD. INFO has size, times and inode from fstat(2), and
- * the last part of PATH as the name. */
+/* Opens a regular file for reading; CB owns FD. INFO: fstat(2), with the last part of PATH as the name. */
 int sandbox_open_file(struct sandbox *s, const char *path, sandbox_file_fn cb, void *user,
 		      struct err *e) MUST_CHECK;
 int sandbox_remove_file(struct sandbox *s, const char *path, bool recursive, sandbox_done_fn cb,
 			void *user, struct err *e) MUST_CHECK;
 
-/* Where the bytes of an upload come from: memory, or a place in a file (pread). Both stay valid
- * until the end of the upload. */
-struct upload_source {
-	const char *data; /* or NULL */
-	int fd;
-	uint64_t off;
-	uint64_t len;
-};
-struct upload_request {
-	const char *path;
-	bool overwrite;
-	struct upload_source source;
-	/* WRITTEN: size of the file. FILE_EXISTS, NO_SPACE ... */
-	void (*on_done)(uint64_t written, const struct err *e, void *user);
-	void *user;
-};
-/* Writes a file. It gets its name when it is complete, or never. A few MiB are written per turn of
- * the event loop. */
-int sandbox_upload(struct sandbox *s, const struct upload_request *request,
-		   struct err *e) MUST_CHECK;
+/* A program of the server (run_request.own) has changed PATH: what was known of the workspace is old. */
+void sandbox_files_changed(struct sandbox *s, const char *path);
 
 /* The media type for the name's extension; never NULL. It is the same on every machine. */
 const char *mime_type(const char *name);

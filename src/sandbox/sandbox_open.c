@@ -2,6 +2,7 @@
 /* Opens a sandbox for a caller: an existing one, a stored one that becomes active, or a new one. */
 #include "base/kill_points.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
@@ -27,6 +28,7 @@ static int on_reply(sd_event_source *source UNUSED, void *user)
 {
 	struct reply *r = user;
 
+	loop_work("sandbox", "open");
 	list_remove(&r->node);
 	r->cb(r->sandbox, r->sandbox ? NULL : &r->err, r->user);
 	(void)sandbox_unref(r->sandbox);
@@ -95,7 +97,7 @@ static void on_created(struct engine_sandbox *handle, const struct engine_policy
 		       const struct err *e, void *user)
 {
 	struct sandbox *s = user; /* our reference from create_sandbox() */
-	struct err missing = ERR_INIT;
+	struct err missing = ERR_INIT, removed = ERR_INIT;
 
 	if (e && e->code == ERR_IMAGE_MISSING) { /* the engine's text does not have its name */
 		(void)err_set(&missing, ERR_IMAGE_MISSING, 0, "the image '%s' is not there; %s %s",
@@ -103,7 +105,7 @@ static void on_created(struct engine_sandbox *handle, const struct engine_policy
 		e = &missing;
 	}
 	if (e) {
-		LOG_ERROR("session_create_failed", LOG_S("session_id", s->id),
+		LOG_OFTEN(LOG_LEVEL_ERROR, "session_create_failed", LOG_S("session_id", s->id),
 			  LOG_S("error", e->text));
 		s->state = SANDBOX_CLOSED;
 		manager_table_remove(s);
@@ -116,12 +118,22 @@ static void on_created(struct engine_sandbox *handle, const struct engine_policy
 		s->inventory_known = !s->stored; /* a new workspace is empty */
 		sandbox_touch(s);
 		engine_on_lost(handle, sandbox_on_lost, s);
+		engine_on_ration(handle, sandbox_on_ration, s);
+		s->stopped = engine_ration(handle) == ENGINE_RATION_NONE;
 		LOG_INFO(
 		    "session_created", LOG_S("session_id", s->id),
 		    LOG_U("duration_ms", (manager_now(s->manager) - s->created_ns) / NS_PER_MS));
 		sandbox_tell(s, SANDBOX_MADE, NULL); /* before a waiter's first run */
-		call_waiters(s, NULL);
-		sandbox_changed(s, NULL);
+		if (manager_check_owner(s->manager, s->owner, &removed) < 0) {
+			struct err ignored = ERR_INIT;
+
+			/* First: a waiter may want to delete it. */
+			(void)!sandbox_drop(s, NULL, NULL, &ignored);
+			call_waiters(s, &removed);
+		} else {
+			call_waiters(s, NULL);
+			sandbox_changed(s, NULL);
+		}
 	}
 	(void)sandbox_unref(s);
 }
@@ -130,13 +142,13 @@ static struct sandbox *new_sandbox(struct manager *m, const char *owner, const c
 				   const struct sandbox_record *r)
 {
 	struct sandbox *s = calloc(1, sizeof(*s));
-	char random[13];
+	char random[SANDBOX_ID_DIGITS + 1];
 
 	if (!s)
 		return NULL;
 	if (!id)
-		rand_hex(random, 6);
-	(void)snprintf(s->id, sizeof(s->id), "%s%s", id ? "" : "sess_", id ? id : random);
+		rand_hex(random, SANDBOX_ID_DIGITS / 2);
+	(void)snprintf(s->id, sizeof(s->id), "%s%s", id ? "" : SANDBOX_ID_PREFIX, id ? id : random);
 	(void)snprintf(s->owner, sizeof(s->owner), "%s", owner);
 	if (r) {
 		s->stored = true;
@@ -149,6 +161,7 @@ static struct sandbox *new_sandbox(struct manager *m, const char *owner, const c
 	list_init(&s->queue);
 	list_init(&s->uploads);
 	list_init(&s->writers);
+	list_init(&s->holds);
 	m->refs++;
 	s->manager = m;
 	s->refs = 1;
@@ -171,7 +184,7 @@ struct engine_create manager_request(const struct manager *m)
 static struct engine_create stored_request(const struct manager *m, const struct sandbox_record *r)
 {
 	struct engine_create c = {
-	    .limits = m->config.stored.limits, .warm = m->config.warm, .persist_id = r->id};
+	    .limits = m->config.stored.limits, .warm = m->config.warm, .persist_id = r->key};
 
 	memcpy(c.image, r->image[0] ? r->image : m->config.stored.image, sizeof(c.image));
 	return c;
@@ -181,8 +194,10 @@ static int check_room(struct manager *m, const char *owner, bool stored, struct 
 {
 	if (stored)
 		return stored_make_room(m, e);
-	if (m->n - m->n_stored >= m->config.max_sandboxes && session_give_up(m, owner) < 0) {
-		LOG_WARNING("max_sessions_reached", LOG_U("limit", m->config.max_sandboxes));
+	if (m->n - m->n_stored >= m->config.max_sandboxes && session_give_up(m, owner) < 0 &&
+	    session_give_up_kept(m) < 0) {
+		LOG_OFTEN(LOG_LEVEL_WARNING, "max_sessions_reached",
+			  LOG_U("limit", m->config.max_sandboxes));
 		return err_set(
 		    e, ERR_MAX_SESSIONS, 0,
 		    "Maximum %u concurrent sessions reached. Close an existing session first.",
@@ -215,8 +230,9 @@ int manager_make(struct manager *m, const char *owner, const char *id,
 		 const struct sandbox_record *record, const struct sandbox_choice *network,
 		 const struct sandbox_options *options, sandbox_fn cb, void *user, struct err *e)
 {
-	int r = manager_start(m, e);
+	int r = manager_check_owner(m, owner, e);
 
+	r = r < 0 ? r : manager_start(m, e);
 	r = r < 0 ? r : check_room(m, owner, record != NULL, e);
 	if (r < 0)
 		return r;
@@ -234,6 +250,7 @@ int manager_make(struct manager *m, const char *owner, const char *id,
 	}
 	struct engine_create create = record ? stored_request(m, record) : manager_request(m);
 	create.egress = manager_has_network(m, s->base);
+	create.owner = s->owner;
 	manager_apply_options(m, &s->options, &create);
 	memcpy(s->image, create.image, sizeof(s->image));
 	LOG_INFO("session_creating", LOG_S("session_id", s->id));

@@ -108,5 +108,9 @@ int sandbox_options_parse(const char *text, const char *env,
 
 /* The names of the levels of isolation that can be had, as a new list. */
 json_t *manager_level_names(const struct manager *m);
+/* The images that may be asked for, as a new list of names; "*" stands for any. */
+json_t *manager_image_names(const struct manager *m);
+/* The most that may be asked for of each limit, by the members of options, as a new object. */
+json_t *manager_option_maxima(const struct manager *m);
 /* The level of a sandbox with the options O, which need not exist. Borrowed from M or O. */
 const char *manager_level_name(const struct manager *m, const struct sandbox_options *o);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Remembers the ids of sessions that have ended, and why, so that a caller who uses such an id is told.
- * Also chooses the session that is closed when a new one finds no room.
+ * Also chooses the session that is closed when a new one finds no room, and ends what a failed call made.
  *
  * At most ENDS_MAX ids are remembered, ENDS_OWNER_MAX of one owner. The oldest are forgotten; an id that
  * was forgotten looks like one that never existed. */
@@ -150,25 +150,122 @@ static bool holds_nothing(const struct sandbox *s)
 	       checkpoints_count(s) == 0 && sandbox_is_idle(s);
 }
 
+/* One that ended on its own is kept only to tell its next user so. It goes before any that lives. */
+static bool has_ended(const struct sandbox *s)
+{
+	return !s->stored && s->state == SANDBOX_LOST && sandbox_is_idle(s);
+}
+
+static bool is_better(const struct sandbox *s, const struct sandbox *best)
+{
+	if (!best || has_ended(s) != has_ended(best))
+		return !best || has_ended(s);
+	return s->used_ns < best->used_ns;
+}
+
 int session_give_up(struct manager *m, const char *owner)
 {
 	struct sandbox *best = NULL;
 	struct err e = ERR_INIT;
 
-	if (!m->config.give_up_empty)
-		return -ENOENT;
 	for (size_t i = 0; i < MANAGER_BUCKETS; i++)
 		list_for_each(l, &m->buckets[i]) {
 			struct sandbox *s = list_entry(l, struct sandbox, node);
 
 			/* Only the caller's own: no user can end a session of another one. */
-			if (streq(s->owner, owner) && holds_nothing(s) &&
+			if (streq(s->owner, owner) &&
+			    (has_ended(s) || (m->config.give_up_empty && holds_nothing(s))) &&
+			    is_better(s, best))
+				best = s;
+		}
+	if (!best)
+		return -ENOENT;
+	LOG_INFO("session_makes_room", LOG_S("session_id", best->id));
+	session_note_end(best, has_ended(best) ? SANDBOX_END_LOST : SANDBOX_END_ROOM);
+	return sandbox_drop(best, NULL, NULL, &e);
+}
+
+/* A session that has been used and whose files nobody has listed since may have some. */
+bool session_holds(const struct sandbox *s)
+{
+	return s->keeps || checkpoints_count(s) > 0 ||
+	       (s->inventory_known ? s->inventory.n > 0 : s->used || s->used_ns > s->created_ns);
+}
+
+int session_give_up_kept(struct manager *m)
+{
+	struct sandbox *best = NULL;
+	struct err e = ERR_INIT;
+
+	if (m->config.keep_ns <= m->config.ttl_ns) /* then the sweep closes it */
+		return -ENOENT;
+	for (size_t i = 0; i < MANAGER_BUCKETS; i++)
+		list_for_each(l, &m->buckets[i]) {
+			struct sandbox *s = list_entry(l, struct sandbox, node);
+
+			/* A time that its creator chose is a promise. */
+			if (!s->stored && s->state == SANDBOX_READY && sandbox_is_idle(s) &&
+			    list_is_empty(&s->holds) &&
+			    !sandbox_option_given(&s->options, SANDBOX_OPTION_TTL) &&
+			    sandbox_idle_ns(s) > m->config.ttl_ns &&
 			    (!best || s->used_ns < best->used_ns))
 				best = s;
 		}
 	if (!best)
 		return -ENOENT;
 	LOG_INFO("session_makes_room", LOG_S("session_id", best->id));
-	session_note_end(best, SANDBOX_END_ROOM);
+	session_note_end(best, SANDBOX_END_UNUSED);
 	return sandbox_drop(best, NULL, NULL, &e);
+}
+
+/* ---- undoing ---- */
+
+struct undo {
+	struct sandbox *sandbox; /* reference */
+	void (*cb)(void *user);
+	void *user;
+};
+
+static void undo_end(struct undo *u)
+{
+	u->cb(u->user);
+	(void)sandbox_unref(u->sandbox);
+	free(u);
+}
+
+static void on_undone(const struct err *e UNUSED, void *user)
+{
+	undo_end(user);
+}
+
+/* Another call may have found the session meanwhile, and may use it now. */
+static bool can_undo(const struct sandbox *s)
+{
+	return s->state == SANDBOX_READY && s->runs == 0 && !s->keeps && !s->stored &&
+	       s->options.given == 0 && checkpoints_count(s) == 0 && sandbox_is_idle(s);
+}
+
+static void on_undo_list(const struct engine_file *files UNUSED, size_t n, bool more,
+			 const struct err *e, void *user)
+{
+	struct undo *u = user;
+	struct sandbox *s = u->sandbox;
+	struct err ignored = ERR_INIT;
+
+	if (e || n > 0 || more || !can_undo(s) || sandbox_drop(s, on_undone, u, &ignored) < 0)
+		undo_end(u);
+}
+
+void sandbox_undo(struct sandbox *s, void (*cb)(void *user), void *user)
+{
+	struct undo *u = can_undo(s) ? calloc(1, sizeof(*u)) : NULL;
+	struct err ignored = ERR_INIT;
+
+	if (!u) {
+		cb(user);
+		return;
+	}
+	*u = (struct undo){.sandbox = sandbox_ref(s), .cb = cb, .user = user};
+	if (engine_list_files(s->handle, "", on_undo_list, u, &ignored) < 0)
+		undo_end(u);
 }

@@ -3,6 +3,7 @@
  * records, the engine keeps their files. */
 #include "base/kill_points.h"
 #include "base/log.h"
+#include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "sandbox/manager.h"
@@ -21,6 +22,8 @@ struct deletion {
 	struct manager *manager;
 	char owner[SANDBOX_OWNER_MAX + 1];
 	char id[SANDBOX_ID_MAX + 1];
+	char key[SANDBOX_ID_MAX + 1]; /* of its files */
+	bool quiet;                   /* the witness is not told */
 	sandbox_done_fn cb;
 	void *user;
 	unsigned tries;
@@ -32,6 +35,14 @@ static const struct sandbox_records *records_of(const struct manager *m)
 	return m->config.stored.records;
 }
 
+/* Of a sandbox without files. If it fails, the sandbox is listed, and a client can delete it. */
+static void remove_record(struct manager *m, const char *id)
+{
+	struct err ignored = ERR_INIT;
+
+	(void)!records_of(m)->remove(records_of(m)->user, id, &ignored);
+}
+
 bool stored_is_uuid(const char *id)
 {
 	for (size_t i = 0; i < UUID_LEN; i++) {
@@ -40,6 +51,21 @@ bool stored_is_uuid(const char *id)
 			return false;
 	}
 	return id[UUID_LEN] == '\0';
+}
+
+static bool is_made_here(const char *id)
+{
+	const size_t prefix = strlen(SANDBOX_ID_PREFIX);
+
+	return strncmp(id, SANDBOX_ID_PREFIX, prefix) == 0 &&
+	       strlen(id) == prefix + SANDBOX_ID_DIGITS &&
+	       strspn(id + prefix, "0123456789abcdef") == SANDBOX_ID_DIGITS;
+}
+
+bool stored_may_be(const char *owner, const char *id)
+{
+	return stored_is_uuid(id) || is_made_here(id) ||
+	       ((!owner || !*owner) && parse_is_session_id(id, strlen(id)));
 }
 
 static bool is_going(const struct manager *m, const char *id)
@@ -55,7 +81,7 @@ int manager_get_stored(struct manager *m, const char *owner, const char *id,
 {
 	struct sandbox_record r;
 
-	if (!records_of(m) || !stored_is_uuid(id) || is_going(m, id))
+	if (!records_of(m) || !stored_may_be(owner, id) || is_going(m, id))
 		return 0;
 	return records_of(m)->get(records_of(m)->user, owner, id, ret ? ret : &r, e);
 }
@@ -82,6 +108,53 @@ int manager_each_stored(struct manager *m, const char *owner, sandbox_record_fn 
 	if (!records_of(m))
 		return 0;
 	return records_of(m)->each(records_of(m)->user, owner, on_each, &each, e);
+}
+
+/* ---- changes of records that go to the disk ---- */
+
+struct settling {
+	struct list node;
+	struct manager *manager; /* NULL: it is gone, and CB was called */
+	sandbox_done_fn cb;
+	void *user;
+};
+
+static void settling_end(struct settling *w, const struct err *e)
+{
+	list_remove(&w->node);
+	w->manager = NULL;
+	w->cb(e, w->user);
+}
+
+static void on_settled(const struct err *e, void *user)
+{
+	struct settling *w = user;
+
+	if (w->manager)
+		settling_end(w, e);
+	free(w);
+}
+
+void stored_settle(struct manager *m, sandbox_done_fn cb, void *user)
+{
+	const struct sandbox_records *records = records_of(m);
+	struct settling *w = records->settle ? malloc(sizeof(*w)) : NULL;
+	struct err e = ERR_INIT;
+	int r = 1;
+
+	if (w) {
+		*w = (struct settling){.manager = m, .cb = cb, .user = user};
+		list_append(&m->settlings, &w->node);
+		r = records->settle(records->user, on_settled, w, &e);
+	} else if (records->settle) {
+		r = err_set(&e, ERR_OUT_OF_MEMORY, ENOMEM, "a stored sandbox");
+	}
+	if (r == 0)
+		return;
+	if (w)
+		list_remove(&w->node);
+	free(w);
+	cb(r < 0 ? &e : NULL, user);
 }
 
 /* ---- activation ---- */
@@ -131,9 +204,8 @@ int stored_open(struct manager *m, const char *owner, const char *id, sandbox_fn
 static void on_forgotten(const struct err *e, void *user);
 static void deletion_end(struct deletion *d, const struct err *e);
 
-/* Removes the workspace, if there is one, and then the record. If the workspace cannot be removed,
- * the record stays: it is listed as a sandbox, which a client can delete. */
-static void unmake(struct manager *m, const char *id)
+/* If the workspace cannot be removed, the record stays: it is listed as a sandbox, which a client can delete. */
+void stored_unmake(struct manager *m, const char *id, const char *key, bool quiet)
 {
 	struct deletion *d = calloc(1, sizeof(*d));
 	struct engine *g = m->engine;
@@ -143,8 +215,10 @@ static void unmake(struct manager *m, const char *id)
 		return;
 	d->manager = m;
 	(void)snprintf(d->id, sizeof(d->id), "%s", id);
+	(void)snprintf(d->key, sizeof(d->key), "%s", key);
+	d->quiet = quiet;
 	list_prepend(&m->deletions, &d->node);
-	if (engine_forget(g, id, on_forgotten, d, &e) == 0)
+	if (engine_forget(g, key, on_forgotten, d, &e) == 0)
 		return;
 	if (e.code ==
 	    ERR_ENGINE_NOT_BUILT_IN) /* the engine stores nothing: only the record is removed */
@@ -157,7 +231,7 @@ static void unmake(struct manager *m, const char *id)
 
 struct creation {
 	struct manager *manager;
-	char id[SANDBOX_ID_MAX + 1];
+	struct sandbox_record record;
 	sandbox_fn cb;
 	void *user;
 };
@@ -167,8 +241,34 @@ static void on_made(struct sandbox *s, const struct err *e, void *user)
 	struct creation *c = user;
 
 	if (e && e->code != ERR_CANCELLED)
-		unmake(c->manager, c->id);
+		stored_unmake(c->manager, c->record.id, c->record.key, false);
 	c->cb(s, e, c->user);
+	free(c);
+}
+
+/* The record is on the disk, so whatever happens to its files there is something that leads to them. Meanwhile its owner
+ * may have been removed, and the record with it. */
+static void on_recorded(const struct err *e, void *user)
+{
+	struct creation *c = user;
+	struct manager *m = c->manager;
+	struct sandbox_options options = {0};
+	struct err own = e ? *e : ERR_INIT;
+	int r = e ? -EIO : manager_get_stored(m, c->record.owner, c->record.id, NULL, &own);
+
+	if (r == 0)
+		r = err_set(&own, ERR_SESSION_NOT_FOUND, 0, "Sandbox %s was deleted meanwhile",
+			    c->record.id);
+	r = r < 0 ? r : manager_stored_options(m, &c->record, &options, &own);
+	r = r < 0 ? r
+		  : manager_make(m, c->record.owner, c->record.id, &c->record, NULL, &options,
+				 on_made, c, &own);
+	sandbox_options_done(&options);
+	if (r >= 0)
+		return;
+	if (own.code != ERR_CANCELLED)
+		remove_record(m, c->record.id);
+	manager_reply(m, NULL, &own, c->cb, c->user);
 	free(c);
 }
 
@@ -188,14 +288,13 @@ static int write_options(struct manager *m, const struct sandbox_options *option
 	return manager_check_options(m, options, e);
 }
 
-static int add_record(struct manager *m, const char *owner, const char *name,
+int stored_add_record(struct manager *m, const char *owner, const char *name,
 		      const struct sandbox_choice *network, const struct sandbox_options *options,
 		      struct sandbox_record *ret, struct err *e)
 {
 	const struct sandbox_records *records = records_of(m);
 	_cleanup_(buf_done) struct buf env = BUF_INIT(SANDBOX_ENV_TEXT_MAX);
 
-	*ret = (struct sandbox_record){0};
 	if (options && (!name || !*name))
 		name = options->name;
 	if (!records)
@@ -208,7 +307,8 @@ static int add_record(struct manager *m, const char *owner, const char *name,
 			       SANDBOX_NAME_MAX);
 	if (text_copy(ret->owner, sizeof(ret->owner), owner) < 0)
 		return err_set(e, ERR_INVALID_ARGUMENT, 0, "the owner's name is too long");
-	memcpy(ret->image, m->config.stored.image, sizeof(ret->image));
+	if (!ret->image[0])
+		memcpy(ret->image, m->config.stored.image, sizeof(ret->image));
 	if (network)
 		ret->network = *network;
 	int r = options ? write_options(m, options, ret, &env, e) : 0;
@@ -223,26 +323,21 @@ void manager_create(struct manager *m, const char *owner, const char *name,
 		    const struct sandbox_choice *network, const struct sandbox_options *options,
 		    sandbox_fn cb, void *user)
 {
-	struct sandbox_record record;
 	struct err e = ERR_INIT;
-	struct err ignored = ERR_INIT;
 	struct creation *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		(void)err_set(&e, ERR_OUT_OF_MEMORY, ENOMEM, "a new sandbox");
-	if (!c || add_record(m, owner, name, network, options, &record, &e) < 0) {
+	if (!c || stored_add_record(m, owner, name, network, options, &c->record, &e) < 0) {
 		free(c);
 		manager_reply(m, NULL, &e, cb, user);
 		return;
 	}
-	*c = (struct creation){.manager = m, .cb = cb, .user = user};
-	memcpy(c->id, record.id, sizeof(c->id));
+	c->manager = m;
+	c->cb = cb;
+	c->user = user;
 	KILL_POINT(RECORD_ADDED);
-	if (manager_make(m, owner, record.id, &record, NULL, options, on_made, c, &e) < 0) {
-		(void)!records_of(m)->remove(records_of(m)->user, record.id, &ignored);
-		free(c);
-		manager_reply(m, NULL, &e, cb, user);
-	}
+	stored_settle(m, on_recorded, c);
 }
 
 /* ---- deletion ---- */
@@ -272,6 +367,17 @@ static int on_pause(sd_event_source *source UNUSED, uint64_t at UNUSED, void *us
 	return 0;
 }
 
+static void on_record_removed(const struct err *e, void *user)
+{
+	struct deletion *d = user;
+	const struct manager_witness *w = &d->manager->witness;
+
+	KILL_POINT(RECORD_REMOVED);
+	if (!e && w->news && !d->quiet)
+		w->news(w->user, d->owner, d->id, NULL, SANDBOX_REMOVED, NULL);
+	deletion_end(d, e);
+}
+
 /* Removes the record last: as long as it is listed, a client can repeat the deletion. */
 static void on_forgotten(const struct err *e, void *user)
 {
@@ -285,11 +391,10 @@ static void on_forgotten(const struct err *e, void *user)
 	KILL_POINT(FORGOTTEN_TAKEN);
 	if (!e && records_of(d->manager)->remove(records_of(d->manager)->user, d->id, &own) < 0)
 		e = &own;
-	KILL_POINT(RECORD_REMOVED);
-	const struct manager_witness *w = &d->manager->witness;
-	if (!e && w->news)
-		w->news(w->user, d->owner, d->id, NULL, SANDBOX_REMOVED, NULL);
-	deletion_end(d, e);
+	if (e)
+		deletion_end(d, e);
+	else
+		stored_settle(d->manager, on_record_removed, d);
 }
 
 static void on_dropped(const struct err *e, void *user)
@@ -300,12 +405,12 @@ static void on_dropped(const struct err *e, void *user)
 
 	if (!e && d->manager->closing)
 		(void)err_set(&own, ERR_CANCELLED, 0, "the server is shutting down");
-	else if (!e && engine_forget(g, d->id, on_forgotten, d, &own) == 0)
+	else if (!e && engine_forget(g, d->key, on_forgotten, d, &own) == 0)
 		return;
 	deletion_end(d, e ? e : &own);
 }
 
-static int delete_stored(struct manager *m, const char *owner, const char *id, struct sandbox *s,
+static int delete_stored(struct manager *m, const struct sandbox_record *record, struct sandbox *s,
 			 sandbox_done_fn cb, void *user, struct err *e)
 {
 	int r = manager_start(m, e);
@@ -318,11 +423,12 @@ static int delete_stored(struct manager *m, const char *owner, const char *id, s
 	d->manager = m;
 	d->cb = cb;
 	d->user = user;
-	(void)snprintf(d->owner, sizeof(d->owner), "%s", owner);
-	(void)snprintf(d->id, sizeof(d->id), "%s", id);
+	memcpy(d->owner, record->owner, sizeof(d->owner));
+	memcpy(d->id, record->id, sizeof(d->id));
+	memcpy(d->key, record->key, sizeof(d->key));
 	list_prepend(&m->deletions, &d->node);
 	r = s ? sandbox_drop(s, on_dropped, d, e)
-	      : engine_forget(m->engine, id, on_forgotten, d, e);
+	      : engine_forget(m->engine, d->key, on_forgotten, d, e);
 	if (r < 0) {
 		list_remove(&d->node);
 		free(d);
@@ -330,31 +436,70 @@ static int delete_stored(struct manager *m, const char *owner, const char *id, s
 	return r;
 }
 
+/* A deletion of a sandbox that is still being made. */
+struct late_deletion {
+	struct manager *manager;
+	char owner[SANDBOX_OWNER_MAX + 1];
+	char id[SANDBOX_ID_MAX + 1];
+	sandbox_done_fn cb; /* may be NULL */
+	void *user;
+};
+
+static void on_made_to_delete(struct sandbox *s UNUSED, const struct err *e UNUSED, void *user)
+{
+	struct late_deletion *d = user;
+	struct err error = ERR_INIT;
+
+	/* Also if it could not be made: a stored one has a record and files. */
+	if (manager_delete(d->manager, d->owner, d->id, true, d->cb, d->user, &error) < 0 && d->cb)
+		d->cb(&error, d->user);
+	free(d);
+}
+
+static int delete_when_made(struct sandbox *s, sandbox_done_fn cb, void *user, struct err *e)
+{
+	struct late_deletion *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a deletion");
+	*d = (struct late_deletion){.manager = s->manager, .cb = cb, .user = user};
+	memcpy(d->owner, s->owner, sizeof(d->owner));
+	memcpy(d->id, s->id, sizeof(d->id));
+	manager_activate(s->manager, s->owner, s->id, on_made_to_delete, d);
+	return 0;
+}
+
 int manager_delete(struct manager *m, const char *owner, const char *id, bool force,
 		   sandbox_done_fn cb, void *user, struct err *e)
 {
 	struct sandbox *s = manager_lookup(m, owner, id);
+	struct sandbox_record record;
 
+	if (s && s->state == SANDBOX_CREATING && force)
+		return delete_when_made(s, cb, user, e);
 	if (s && (s->state == SANDBOX_CREATING || (s->run && !force)))
 		return err_set(e, ERR_SESSION_BUSY, 0, "Session %s is currently executing code",
 			       s->id);
 	if (s && !s->stored)
 		return sandbox_close(s, force, cb, user, e);
-	int r = manager_get_stored(m, owner, id, NULL, e);
+	int r = manager_get_stored(m, owner, id, &record, e);
 	if (r < 0)
 		return r;
 	if (r == 0)
 		return err_set(e, ERR_SESSION_NOT_FOUND, 0, "No active session with id %s", id);
-	return delete_stored(m, owner, id, s, cb, user, e);
+	return delete_stored(m, &record, s, cb, user, e);
 }
 
-void stored_forget_deletions(struct manager *m)
+void stored_end_all(struct manager *m)
 {
 	struct err e = ERR_INIT;
 
 	(void)err_set(&e, ERR_CANCELLED, 0, "the server is shutting down");
+	struct settling *w;
 	struct deletion *d;
 
+	while ((w = list_first(&m->settlings, struct settling, node)) != NULL)
+		settling_end(w, &e);
 	while ((d = list_first(&m->deletions, struct deletion, node)) != NULL)
 		deletion_end(d, &e);
 }

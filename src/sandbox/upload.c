@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Uploads of bytes that the server has already, in memory or in a file. It writes a few MiB per turn
- * of the event loop, so that other clients are served in between. The uploads of one sandbox are
+/* Uploads of bytes that the server has already, in memory or in a file. Threads
+ * read and write it in pieces. The uploads of one sandbox are
  * written one after the other. */
+#include "sandbox/upload.h"
+
+#include "base/loop.h"
+#include "base/workers.h"
 #include "sandbox/file_writer.h"
 #include "sandbox/manager.h"
 
 #include <string.h>
 #include <unistd.h>
 
-#define TURN_BYTES  (4u << 20) /* per turn of the loop */
-#define PIECE_BYTES (192u << 10)
+#define PIECE_BYTES (256u << 10) /* read at once, and written */
 
 struct upload {
 	struct list node;        /* of its sandbox */
@@ -21,53 +24,39 @@ struct upload {
 	uint64_t written;
 	struct file_writer *writer; /* while this is the first of the queue */
 	sd_event_source *turn;
+	bool reading;   /* a thread reads the source; the end waits for it */
+	bool ended;     /* the writer has ended meanwhile, with ERR */
 	struct err err; /* why it failed, when code is not NONE */
 	void (*on_done)(uint64_t written, const struct err *e, void *user);
 	void *user;
 };
 
-static void start_next(struct sandbox *s);
+static void start_next(struct sandbox *s, struct list *failed);
 
-/* Reads the next piece of the source. *RET is borrowed and may point into SPACE, which has
- * PIECE_BYTES. Returns the length or -errno. */
-static ssize_t read_piece(const struct upload *u, char *space, const char **ret)
+static void tell(struct upload *u, const struct err *e)
 {
-	const struct upload_source *source = &u->source;
-	size_t want = (size_t)MIN(source->len - u->done, (uint64_t)PIECE_BYTES);
-
-	if (source->data) {
-		*ret = source->data + u->done;
-		return (ssize_t)want;
-	}
-	size_t n = 0;
-	while (n < want) {
-		ssize_t got =
-		    pread(source->fd, space + n, want - n, (off_t)(source->off + u->done + n));
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return -errno;
-		if (got == 0)
-			return -ENODATA;
-		n += (size_t)got;
-	}
-	*ret = space;
-	return (ssize_t)n;
+	u->on_done(u->written, e, u->user);
+	free(u->path);
+	(void)sandbox_unref(u->sandbox);
+	free(u);
 }
 
 static void finish(struct upload *u, const struct err *e)
 {
-	struct sandbox *s = u->sandbox;
+	struct list failed;
 
 	u->turn = sd_event_source_disable_unref(u->turn);
 	list_remove(&u->node);
+	list_init(&failed);
 	/* The next one starts first: the callback may add another upload, which then waits its
 	 * turn. */
-	start_next(s);
-	u->on_done(u->written, e, u->user);
-	free(u->path);
-	free(u);
-	(void)sandbox_unref(s);
+	start_next(u->sandbox, &failed);
+	tell(u, e);
+	while (!list_is_empty(&failed)) {
+		struct upload *other = list_pop_first(&failed, struct upload, node);
+
+		tell(other, &other->err);
+	}
 }
 
 static void on_end(uint64_t written, const struct err *e, void *user)
@@ -75,40 +64,82 @@ static void on_end(uint64_t written, const struct err *e, void *user)
 	struct upload *u = user;
 
 	u->written = written;
-	finish(u, e);
+	u->writer = NULL;
+	if (!u->reading) {
+		finish(u, e);
+		return;
+	}
+	u->ended = true;
+	if (e)
+		u->err = *e;
 }
 
-static int write_piece(struct upload *u, char *space)
+static void fail(struct upload *u)
 {
-	const char *piece = NULL;
-	ssize_t n = read_piece(u, space, &piece);
+	u->writer = file_writer_drop(u->writer);
+	finish(u, &u->err);
+}
 
-	if (n < 0)
-		return err_set(&u->err, ERR_SYSTEM, (int)-n, "reading the upload");
-	u->done += (uint64_t)n;
-	return file_writer_add(u->writer, piece, (size_t)n, &u->err);
+static void set_turning(struct upload *u, bool on)
+{
+	(void)sd_event_source_set_enabled(u->turn, on ? SD_EVENT_ON : SD_EVENT_OFF);
+}
+
+static bool add(struct upload *u, const char *data, size_t n)
+{
+	u->done += n;
+	if (file_writer_add(u->writer, data, n, &u->err) == 0)
+		return true;
+	fail(u);
+	return false;
+}
+
+static void on_piece(char *data, ssize_t n, void *user)
+{
+	_cleanup_free_ char *owned = data;
+	struct upload *u = user;
+
+	u->reading = false;
+	if (u->ended) {
+		finish(u, &u->err);
+		return;
+	}
+	if (n <= 0) {
+		(void)err_set(&u->err, ERR_SYSTEM, n < 0 ? (int)-n : ENODATA, "reading the upload");
+		fail(u);
+		return;
+	}
+	if (add(u, data, (size_t)n))
+		set_turning(u, true);
 }
 
 static int on_turn(sd_event_source *source UNUSED, void *user)
 {
 	struct upload *u = user;
-	_cleanup_free_ char *space = malloc(PIECE_BYTES);
-	uint64_t stop = MIN(u->source.len, u->done + TURN_BYTES);
+	const struct upload_source *from = &u->source;
+	const size_t n = (size_t)MIN(from->len - u->done, (uint64_t)PIECE_BYTES);
 
-	if (!space)
-		(void)err_set(&u->err, ERR_OUT_OF_MEMORY, ENOMEM, "an upload");
-	while (u->err.code == ERR_NONE && u->done < stop)
-		(void)!write_piece(u, space);
-	if (u->err.code == ERR_NONE && u->done < u->source.len)
+	loop_work("upload", "copy");
+	if (n > 0 && file_writer_is_full(u->writer)) {
+		set_turning(u, false); /* until on_room */
 		return 0;
-	u->turn = sd_event_source_disable_unref(u->turn);
-	if (u->err.code == ERR_NONE) {
+	}
+	if (n == 0) {
+		set_turning(u, false);
 		file_writer_commit(u->writer);
+	} else if (from->data) {
+		(void)add(u, from->data + u->done, n);
 	} else {
-		u->writer = file_writer_drop(u->writer);
-		finish(u, &u->err);
+		set_turning(u, false);
+		u->reading = true;
+		workers_read_some(u->sandbox->owner, from->fd, from->off + u->done, n, on_piece, u);
 	}
 	return 0;
+}
+
+static void on_room(void *user)
+{
+	set_turning(user, true);
 }
 
 static void on_ready(void *user)
@@ -124,20 +155,25 @@ static void on_ready(void *user)
 		r = sd_event_source_set_enabled(u->turn, SD_EVENT_ON);
 	if (r < 0) {
 		(void)err_set(&u->err, ERR_SYSTEM, -r, "an upload");
-		u->writer = file_writer_drop(u->writer);
-		finish(u, &u->err);
+		fail(u);
 	}
 }
 
-static const struct file_writer_ops writer_ops = {on_ready, on_end};
+static const struct file_writer_ops writer_ops = {
+    .on_ready = on_ready, .on_room = on_room, .on_end = on_end};
 
-/* Begins the first upload of the queue. An upload that cannot begin ends with its error. */
-static void start_next(struct sandbox *s)
+/* Begins the first upload of the queue. Those that cannot begin move to FAILED, with their errors. */
+static void start_next(struct sandbox *s, struct list *failed)
 {
-	struct upload *u = list_first(&s->uploads, struct upload, node);
+	for (;;) {
+		struct upload *u = list_first(&s->uploads, struct upload, node);
 
-	if (u && file_writer_new(s, u->path, u->overwrite, &writer_ops, u, &u->writer, &u->err) < 0)
-		finish(u, &u->err);
+		if (!u || file_writer_new(s, u->path, u->overwrite, &writer_ops, u, &u->writer,
+					  &u->err) == 0)
+			return;
+		list_remove(&u->node);
+		list_append(failed, &u->node);
+	}
 }
 
 int sandbox_upload(struct sandbox *s, const struct upload_request *request, struct err *e)

@@ -24,11 +24,12 @@ enum whole_state {
 struct whole_output {
 	struct run *run;
 	enum whole_state state;
-	struct file_writer *writer; /* while OPENING or OPEN */
+	struct file_writer *writer; /* until OVER */
 	struct buf pending;         /* not written yet */
 	uint64_t size;              /* bytes that were taken */
 	uint64_t written;           /* bytes of the file, once it has its name */
 	bool named;
+	bool value; /* of an expression: its length has a bound, and it is never too fast */
 	bool full;  /* no more bytes are taken */
 	bool ended; /* all output has arrived */
 	char lacks[LACKS_MAX];
@@ -89,30 +90,40 @@ static void write_now(struct whole_output *w, const void *data, size_t len)
 {
 	struct err e = ERR_INIT;
 
-	if (len > 0 && file_writer_add(w->writer, data, len, &e) < 0)
+	if (len == 0)
+		return;
+	if (!w->value && file_writer_waiting(w->writer) > PENDING_MAX)
+		note_lack(w, "the output came faster than it could be stored");
+	else if (file_writer_add(w->writer, data, len, &e) < 0)
 		note_lack(w, e.text);
 }
 
 static void commit(struct whole_output *w)
 {
-	struct file_writer *writer = TAKE_PTR(w->writer);
-
 	w->state = WHOLE_COMMITTING;
-	file_writer_commit(writer);
+	file_writer_commit(w->writer);
 }
 
 static void on_ready(void *user)
 {
 	struct whole_output *w = user;
+	struct err e = ERR_INIT;
 
 	w->state = WHOLE_OPEN;
-	write_now(w, buf_str(&w->pending), w->pending.len);
+	if (w->pending.len > 0 && file_writer_take(w->writer, &w->pending, &e) < 0)
+		note_lack(w, e.text);
 	buf_done(&w->pending);
 	if (w->ended)
 		commit(w);
 }
 
-static const struct file_writer_ops writer_ops = {on_ready, on_end};
+static void on_failed(const struct err *e, void *user)
+{
+	note_lack(user, e->text);
+}
+
+static const struct file_writer_ops writer_ops = {
+    .on_ready = on_ready, .on_failed = on_failed, .on_end = on_end};
 
 static void take(struct whole_output *w, const char *data, size_t len)
 {
@@ -211,7 +222,7 @@ static struct whole_output *begin(struct run *r, enum engine_stream s)
 		return NULL;
 	w->run = r;
 	(void)snprintf(w->path, sizeof(w->path), WHOLE_OUTPUT_FOLDER "/%s%s", r->id, suffixes[s]);
-	/* A value comes in one piece, after init was asked. */
+	w->value = s == ENGINE_RESULT;
 	buf_init(&w->pending, s == ENGINE_RESULT
 				  ? (size_t)r->sandbox->manager->config.whole_output_max
 				  : PENDING_MAX + k->data.max);

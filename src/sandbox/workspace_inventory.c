@@ -47,10 +47,32 @@ int inventory_set(struct inventory *inv, const struct engine_file *files, size_t
 	return 0;
 }
 
-static bool is_same(const struct engine_file *a, const struct engine_file *b)
+static void mark_of(struct file_mark *m, const struct engine_file *f)
 {
-	return a->size == b->size && a->mtime_ns == b->mtime_ns && a->ctime_ns == b->ctime_ns &&
-	       a->inode == b->inode;
+	*m = (struct file_mark){.size = f->size,
+				.mtime_ns = f->mtime_ns,
+				.ctime_ns = f->ctime_ns,
+				.inode = f->inode,
+				.mode = f->mode,
+				.nlink = f->nlink};
+}
+
+/* If only the time of the inode's change differs, and so do its permissions or the number of its names,
+ * somebody has called chmod(2) or link(2). If these are the same, a program has set the times back. */
+static bool is_same(const struct file_mark *a, const struct file_mark *b)
+{
+	if (a->size != b->size || a->mtime_ns != b->mtime_ns || a->inode != b->inode)
+		return false;
+	return a->ctime_ns == b->ctime_ns || a->mode != b->mode || a->nlink != b->nlink;
+}
+
+static bool is_same_file(const struct engine_file *a, const struct engine_file *b)
+{
+	struct file_mark x, y;
+
+	mark_of(&x, a);
+	mark_of(&y, b);
+	return is_same(&x, &y);
 }
 
 void inventory_diff(const struct inventory *before, const struct inventory *after,
@@ -64,8 +86,66 @@ void inventory_diff(const struct inventory *before, const struct inventory *afte
 
 		while (i < before->n && (order = strcmp(before->files[i].name, file->name)) < 0)
 			i++;
-		if (i < before->n && order == 0 && is_same(&before->files[i], file))
+		if (i < before->n && order == 0 && is_same_file(&before->files[i], file))
 			continue;
 		fn(file, user);
 	}
+}
+
+/* ---- files in folders ---- */
+
+uint64_t path_hash(const char *path)
+{
+	uint64_t h = UINT64_C(14695981039346656037); /* FNV-1a */
+
+	for (const unsigned char *p = (const unsigned char *)path; *p; p++)
+		h = (h ^ *p) * UINT64_C(1099511628211);
+	return h;
+}
+
+void file_marks_done(struct file_marks *m)
+{
+	free(m->marks);
+	*m = (struct file_marks){0};
+}
+
+void file_marks_add(struct file_marks *m, const char *path, const struct engine_file *file)
+{
+	const size_t step = 64;
+
+	if (m->n == FILE_MARKS_MAX)
+		return;
+	if (m->n % step == 0) {
+		struct file_mark *more = reallocarray(m->marks, m->n + step, sizeof(*m->marks));
+		if (!more)
+			return;
+		m->marks = more;
+	}
+	struct file_mark *mark = &m->marks[m->n++];
+	mark_of(mark, file);
+	mark->path = path_hash(path);
+}
+
+static int compare_marks(const void *a, const void *b)
+{
+	const struct file_mark *x = a, *y = b;
+
+	return x->path < y->path ? -1 : x->path > y->path;
+}
+
+void file_marks_sort(struct file_marks *m)
+{
+	if (m->n > 1)
+		qsort(m->marks, m->n, sizeof(*m->marks), compare_marks);
+}
+
+bool file_marks_have(const struct file_marks *m, const char *path, const struct engine_file *file)
+{
+	const struct file_mark key = {.path = path_hash(path)};
+	const struct file_mark *found =
+	    m->n > 0 ? bsearch(&key, m->marks, m->n, sizeof(key), compare_marks) : NULL;
+	struct file_mark now;
+
+	mark_of(&now, file);
+	return found && is_same(found, &now);
 }

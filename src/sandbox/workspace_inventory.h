@@ -12,12 +12,38 @@ struct inventory {
 };
 
 void inventory_done(struct inventory *inv);
-/* Keeps the regular files and the folders of a listing. -ENOMEM. */
+/* Keeps the regular files and the folders of a listing, which need not be sorted. -ENOMEM. */
 int inventory_set(struct inventory *inv, const struct engine_file *files, size_t n,
 		  bool more) MUST_CHECK;
 /* Calls FN for every entry of AFTER that BEFORE does not have, or has with another size, time or
- * inode. */
+ * inode. Entries of which only the permissions or the number of names differ are left out. */
 void inventory_diff(const struct inventory *before, const struct inventory *after,
 		    void (*fn)(const struct engine_file *file, void *user), void *user);
 /* For qsort(3): orders by name, byte by byte. */
 int engine_file_compare(const void *a, const void *b);
+
+/* What is remembered of files in folders. A path that is not known is not an error. */
+#define FILE_MARKS_MAX 4096u
+
+struct file_mark {
+	uint64_t path; /* path_hash() */
+	uint64_t size;
+	int64_t mtime_ns;
+	int64_t ctime_ns;
+	uint64_t inode;
+	mode_t mode;
+	uint32_t nlink;
+};
+
+struct file_marks {
+	struct file_mark *marks; /* owned, in no order until file_marks_sort() */
+	size_t n;
+};
+
+uint64_t path_hash(const char *path);
+void file_marks_done(struct file_marks *m);
+/* Forgets FILE if there are FILE_MARKS_MAX already, or no memory. */
+void file_marks_add(struct file_marks *m, const char *path, const struct engine_file *file);
+void file_marks_sort(struct file_marks *m);
+/* Whether PATH is known, and FILE as it was then. */
+bool file_marks_have(const struct file_marks *m, const char *path, const struct engine_file *file);

@@ -45,6 +45,11 @@ static uint64_t cost_of(const struct store_cell *c)
 	return n;
 }
 
+void cell_charge(struct store_cell *c)
+{
+	c->bytes = cost_of(c);
+}
+
 void store_note_cell(struct store *s, struct store_cell *cell)
 {
 	struct note n = {.kind = NOTE_CELL, .cell = cell};
@@ -54,6 +59,29 @@ void store_note_cell(struct store *s, struct store_cell *cell)
 		return;
 	}
 	cell->bytes = cost_of(cell);
+	note_push(s, &n);
+}
+
+bool store_note_draft(struct store *s, struct store_cell *cell)
+{
+	struct note n = {.kind = NOTE_DRAFT, .cell = cell};
+
+	/* Without a region nobody could tell later that this server is dead. */
+	if (!s || s->running.fd < 0) {
+		store_cell_free(cell);
+		return true;
+	}
+	cell->bytes = cost_of(cell);
+	return note_push(s, &n);
+}
+
+void store_note_name(struct store *s, const char *owner, const char *sandbox, const char *name)
+{
+	struct note n = {.kind = NOTE_NAME};
+
+	copy_text(n.notebook.owner, sizeof(n.notebook.owner), owner);
+	copy_text(n.notebook.sandbox, sizeof(n.notebook.sandbox), sandbox);
+	copy_text(n.notebook.name, sizeof(n.notebook.name), name);
 	note_push(s, &n);
 }
 
@@ -92,11 +120,30 @@ int cell_write(struct db *db, const struct store_config *config, const struct st
 		       (int64_t)c->started_ms, (int64_t)c->bytes, text_of(c->code), text_of(c->out),
 		       text_of(c->err), text_of(c->value), text_of(c->meta));
 
+	r = r < 0 ? r : db_run(db, Q_DRAFT_DROP, NULL, e, "ttt", c->owner, c->sandbox, c->run);
 	r = r < 0 ? r : db_number(db, &seq, db_begin(db, Q_CELL_LAST, e, ""), e);
 	for (size_t i = 0; i < c->n_files && r == 0; i++)
 		r = db_run(db, Q_CELL_FILE_PUT, NULL, e, "itb", (int64_t)seq, c->files[i].name,
 			   (const void *)c->files[i].data, c->files[i].len);
 	return r < 0 ? r : make_room(db, config, c->owner, e);
+}
+
+int draft_write(struct db *db, unsigned region, const struct store_cell *c, struct err *e)
+{
+	return db_run(db, Q_DRAFT_PUT, NULL, e, "tttiittttti", c->run, c->owner, c->sandbox,
+		      (int64_t)c->started_ms, (int64_t)c->bytes, text_of(c->code), text_of(c->out),
+		      text_of(c->err), text_of(c->value), text_of(c->meta), (int64_t)region);
+}
+
+int drafts_recover(struct db *db, unsigned region, struct err *e)
+{
+	int r = db_transaction(db, false, e);
+
+	if (r < 0)
+		return r;
+	r = db_run(db, Q_DRAFT_KEEP, NULL, e, "i", (int64_t)region);
+	r = r < 0 ? r : db_run(db, Q_DRAFT_DROP_ALL, NULL, e, "i", (int64_t)region);
+	return db_finish(db, false, r, e);
 }
 
 /* ---- read ---- */
@@ -120,6 +167,7 @@ static void read_cell(sqlite3_stmt *st, struct store_cell *c)
 	c->err = column_borrow(st, 8);
 	c->value = column_borrow(st, 9);
 	c->meta = column_borrow(st, 10);
+	c->name = column_borrow(st, 11);
 }
 
 /* Returns how many rows FN saw, or what failed. ST is ended. */
@@ -150,11 +198,12 @@ static int64_t bound(uint64_t before)
 int store_cells_after(struct store *s, const char *owner, const char *sandbox, uint64_t after,
 		      store_cell_fn fn, void *user, struct err *e)
 {
-	return MIN(each(s,
-			db_begin(&s->db, Q_CELL_UP, e, "tti", owner, sandbox,
-				 (int64_t)MIN(after, (uint64_t)INT64_MAX)),
-			fn, user, e),
-		   0);
+	int r = each(s,
+		     db_begin(&s->db, Q_CELL_UP, e, "tti", owner, sandbox,
+			      (int64_t)MIN(after, (uint64_t)INT64_MAX)),
+		     fn, user, e);
+
+	return MIN(r, 0);
 }
 
 int store_cells_before(struct store *s, const char *owner, const char *sandbox, uint64_t before,
@@ -164,7 +213,9 @@ int store_cells_before(struct store *s, const char *owner, const char *sandbox, 
 	    sandbox ? db_begin(&s->db, Q_CELL_DOWN, e, "tti", owner, sandbox, bound(before))
 		    : db_begin(&s->db, Q_CELL_DOWN_ALL, e, "ti", owner, bound(before));
 
-	return MIN(each(s, st, fn, user, e), 0);
+	int r = each(s, st, fn, user, e);
+
+	return MIN(r, 0);
 }
 
 int store_cell_get(struct store *s, const char *owner, const char *sandbox, const char *run,
@@ -188,25 +239,20 @@ int store_cell_file(struct store *s, uint64_t seq, const char *name, struct buf 
 	return 1;
 }
 
-int store_cells_remove(struct store *s, const char *owner, const char *sandbox, struct err *e)
-{
-	return db_change(&s->db, Q_CELL_REMOVE, e, "tt", owner, sandbox);
-}
-
 /* ---- notebooks ---- */
 
 struct told {
 	store_notebook_fn fn;
 	void *user;
 	const struct store_notebook *notebook;
-	bool done;
+	bool done, more;
 };
 
 static bool tell_last(const struct store_cell *c, void *user)
 {
 	struct told *t = user;
 
-	t->fn(t->notebook, c, t->user);
+	t->more = t->fn(t->notebook, c, t->user);
 	t->done = true;
 	return false;
 }
@@ -234,8 +280,8 @@ int store_notebook_each(struct store *s, const char *owner, uint64_t before, uns
 		r = each(s, db_begin(&s->db, Q_CELL_AT, e, "i", (int64_t)n.last_seq), tell_last, &t,
 			 e);
 		if (r >= 0 && !t.done)
-			fn(&n, NULL, user);
-		r = r < 0 ? r : 1;
+			t.more = fn(&n, NULL, user);
+		r = r < 0 ? r : t.more;
 	}
 	return r;
 }

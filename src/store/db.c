@@ -70,6 +70,9 @@ int db_fail(const struct db *db, int rc, const char *what, struct err *e)
 	    {SQLITE_LOCKED, ERR_STORE_BUSY, EBUSY},
 	    {SQLITE_NOMEM, ERR_OUT_OF_MEMORY, ENOMEM},
 	    {SQLITE_CONSTRAINT, ERR_ALREADY_EXISTS, EEXIST},
+	    {SQLITE_TOOBIG, ERR_STORE_FAILED, E2BIG},
+	    {SQLITE_MISMATCH, ERR_STORE_FAILED, EINVAL},
+	    {SQLITE_ERROR, ERR_STORE_FAILED, EINVAL},
 	    {SQLITE_READONLY, ERR_STORE_READ_ONLY, EROFS},
 	    {SQLITE_CANTOPEN, ERR_STORE_FAILED, EACCES},
 	    {SQLITE_CORRUPT, ERR_STORE_FAILED, EUCLEAN},
@@ -321,6 +324,23 @@ void copy_text(char *ret, size_t size, const char *from)
 	if (from)
 		memcpy(ret, from, len);
 	ret[len] = '\0';
+}
+
+int64_t mark_ms(const struct store_mark *mark)
+{
+	return mark && mark->begun ? (int64_t)mark->created_ms : -1;
+}
+
+int64_t mark_row(const struct store_mark *mark)
+{
+	return mark && mark->begun ? mark->row : 0;
+}
+
+void mark_set(struct store_mark *mark, uint64_t created_ms, sqlite3_stmt *st)
+{
+	if (mark)
+		*mark = (struct store_mark){true, created_ms,
+					    sqlite3_column_int64(st, sqlite3_column_count(st) - 1)};
 }
 
 void column_text(sqlite3_stmt *st, int column, char *ret, size_t size)

@@ -30,6 +30,8 @@ struct db {
 
 /* ---- connections, statements (db.c) ---- */
 
+/* The newest version of the tables that this program knows (store_open.c). */
+unsigned store_version_known(void);
 /* The error code that tells a person what the errno of a file of the store means. */
 enum err_code store_err_of(int errnum);
 int db_open(struct db *db, const char *path, const struct store_config *config,
@@ -57,6 +59,11 @@ int db_number(struct db *db, uint64_t *ret, sqlite3_stmt *st, struct err *e) MUS
 
 /* Read columns. A text that does not fit into SIZE is cut at a character. */
 void column_text(sqlite3_stmt *st, int column, char *ret, size_t size);
+/* The two parameters of a list that goes on behind a mark (NULL: the first row). */
+int64_t mark_ms(const struct store_mark *mark);
+int64_t mark_row(const struct store_mark *mark);
+/* FN has taken the row of ST, whose last column is its rowid. */
+void mark_set(struct store_mark *mark, uint64_t created_ms, sqlite3_stmt *st);
 uint64_t column_u64(sqlite3_stmt *st, int column);
 /* Copies FROM (NULL: "") and cuts it at a character. */
 void copy_text(char *ret, size_t size, const char *from);
@@ -69,11 +76,17 @@ int store_digest(struct store *s, const char *text, uint8_t ret[STORE_SECRET_BYT
 /* store_user_add() for callers that have a transaction open. */
 int user_insert(struct store *s, struct store_user *u, struct err *e) MUST_CHECK;
 
-/* cell_rows.c: adds the cell and makes room for it. */
+/* cell_rows.c: says what C costs. */
+void cell_charge(struct store_cell *c);
+/* Adds the cell, in the place of its draft, and makes room for it. */
 int cell_write(struct db *db, const struct store_config *config, const struct store_cell *c,
 	       struct err *e) MUST_CHECK;
+int draft_write(struct db *db, unsigned region, const struct store_cell *c,
+		struct err *e) MUST_CHECK;
+/* Makes history of the drafts of REGION, whose server is dead. */
+int drafts_recover(struct db *db, unsigned region, struct err *e) MUST_CHECK;
 
-/* ---- what the helper does (queue.c, password.c) ---- */
+/* ---- what the helper does (queue.c), and passwords (password.c) ---- */
 
 enum note_kind {
 	NOTE_RUN,
@@ -82,11 +95,15 @@ enum note_kind {
 	NOTE_SANDBOX_RUN,
 	NOTE_KEY_USED,
 	NOTE_CELL,
+	NOTE_DRAFT,    /* of a cell */
+	NOTE_NAME,     /* of a notebook */
+	NOTE_REFUSALS, /* rows of refusals.c wait; the note has no content */
 };
 
 struct note {
 	struct list node; /* of a struct notes */
 	enum note_kind kind;
+	bool aside;      /* it can never be written */
 	uint32_t ticket; /* of a run */
 	uint64_t at_ms;
 	union {
@@ -94,16 +111,33 @@ struct note {
 		struct store_audit audit;
 		char id[STORE_ID_SIZE];
 		struct store_cell *cell; /* owned */
+		struct {
+			char owner[STORE_OWNER_SIZE];
+			char sandbox[STORE_OWNER_SIZE + 1];
+			char name[STORE_NAME_SIZE];
+		} notebook;
 	};
 };
+
+static inline bool note_has_cell(const struct note *n)
+{
+	return n->kind == NOTE_CELL || n->kind == NOTE_DRAFT;
+}
 
 struct notes {
 	struct list list; /* oldest first */
 	uint64_t n;
 };
 
+/* What one user has of the things that all share: rows and bytes of cells in the queue, slots of runs. */
+struct row_share {
+	uint64_t rows, cell_bytes, slots;
+};
+#define ROW_SHARES 1024u
+
 struct hash_job {
-	struct list node; /* in helper.jobs or helper.done */
+	struct list node;    /* in the queue of its lane */
+	struct store *store; /* NULL: it was closed */
 	char password[STORE_PASSWORD_MAX + 1];
 	char hash[STORE_HASH_SIZE];        /* to compare with, or the result */
 	struct store_user user;            /* of a check */
@@ -112,10 +146,40 @@ struct hash_job {
 	uint64_t from; /* who asks: a hash */
 	bool check;
 	bool ok;
-	bool refused; /* it has lost its place */
 	store_hash_fn on_hash;
 	store_check_fn on_check;
 	void *arg;
+};
+
+/* Passwords that wait for a thread; of the loop. */
+struct hashes {
+	struct list jobs[STORE_LANE_MAX_];   /* oldest first */
+	uint64_t last_from[STORE_LANE_MAX_]; /* of the job that was taken last */
+	unsigned n_jobs[STORE_LANE_MAX_];    /* counted until they are answered */
+	unsigned turn;                       /* the lane whose job is next */
+	struct hash_job *running;            /* the one that a thread has; NULL: none */
+	uint64_t done;
+	bool ended;
+};
+
+/* A row of what failed, that is counted. */
+struct refusal {
+	uint64_t kind; /* hash of what is counted together; 0: the slot is free */
+	uint64_t who;  /* hash of who is limited */
+	uint64_t since_ns;
+	uint64_t written;       /* its count in the database */
+	uint64_t in_flight;     /* the count that the helper is writing; 0 = it is not */
+	int64_t id, flight_id;  /* of its row; 0 = it has none yet. Of the helper thread alone. */
+	struct store_audit row; /* with the count of now */
+};
+
+struct refusals { /* protected by the helper's lock */
+	uint8_t secret[16];
+	bool unwritten; /* something was counted that is not in the database */
+	bool noted;     /* a NOTE_REFUSALS is in the queue */
+	uint64_t noted_ns;
+	uint64_t counted;
+	struct refusal failed[STORE_AUDIT_KINDS_ALL + 1], refused[STORE_AUDIT_KINDS_ALL + 1];
 };
 
 struct helper {
@@ -126,25 +190,27 @@ struct helper {
 	bool started;
 	bool stop;
 	bool flush;
+	bool sweep; /* there may be rows of removed users */
 	bool writing;
 	uint64_t cell_bytes; /* of the cells that wait */
 	uint64_t kept;       /* rows of a failed batch, to be tried again */
+	struct row_share
+	    shares[ROW_SHARES]; /* by a keyed hash of the user: at worst strangers share one */
 	/* Numbers of rows: of the newest in the queue, the last of the batch, the last that was written. */
 	uint64_t queued_seq, batch_seq, written_seq;
 	unsigned readers; /* who wait for rows, to be woken after a batch */
 	struct notes notes;
-	struct list jobs[STORE_LANE_MAX_]; /* oldest first */
-	struct list done;
-	struct list settling, settled;       /* who waits for the disk, and who has waited */
-	int wal;                             /* read-only, for fdatasync(2) */
-	uint64_t last_from[STORE_LANE_MAX_]; /* of the job that was taken last */
-	unsigned n_jobs[STORE_LANE_MAX_];    /* counted until they are answered */
-	unsigned turn;                       /* the lane whose job is next */
+	struct list settling, settled; /* who waits for the disk, and who has waited */
+	int wal;                       /* read-only, for fdatasync(2) */
 	struct store_counts counts;
-	struct err trouble; /* why the last batch failed; ERR_NONE: it was written */
-	bool told;          /* on_trouble was called for it */
-	struct db db;       /* used by the helper thread alone once that runs */
+	struct err trouble;  /* why the last batch failed; ERR_NONE: it was written */
+	bool told;           /* on_trouble was called for it */
+	uint64_t aside_told; /* of counts.aside: on_aside was called for them */
+	char aside_what[STORE_OBJECT_SIZE]; /* the last row that was put aside */
+	struct err aside_why;
+	struct db db; /* used by the helper thread alone once that runs */
 	uint64_t since_prune;
+	struct refusals refusals;
 	int event_fd; /* wakes the loop: there are answers */
 };
 
@@ -154,30 +220,65 @@ struct helper {
 struct running {
 	int fd; /* -1: they are not recorded */
 	unsigned region;
-	uint64_t used[RUNNING_SLOTS / 64]; /* protected by the helper's lock */
+	/* protected by the helper's lock */
+	uint64_t used[RUNNING_SLOTS / 64];
+	unsigned n_used;
+	uint16_t whose[RUNNING_SLOTS]; /* number of the share */
 };
+
+struct reads;
 
 struct store {
 	struct db db;
 	struct helper helper;
+	struct hashes hashes;
 	struct running running;
 	char *path; /* of the database */
 	struct store_config config;
 	uint8_t pepper[STORE_SECRET_BYTES]; /* of keys */
 	bool has_pepper;
 	sd_event_source *answers;
-	struct list readers;         /* of the loop alone */
+	struct list readers; /* of the loop alone */
+	struct reads *reads;
 	store_trouble_fn on_trouble; /* may be NULL */
 	void *trouble_user;
+	store_aside_fn on_aside; /* may be NULL */
+	void *aside_user;
 };
 
 int helper_open(struct store *s, const char *path, struct err *e) MUST_CHECK;
 void helper_close(struct store *s);
 /* Starts the thread if it does not run. Call it with the lock held. -EAGAIN …: it cannot be started. */
 int helper_start(struct store *s) MUST_CHECK;
-/* Hashes or checks the password of JOB; on the helper thread. */
-void hash_job_run(struct hash_job *job);
-void note_push(struct store *s, const struct note *n);
+/* The share of WHO. With the lock held, like what follows. */
+struct row_share *share_of(struct helper *h, const char *who);
+/* Whether one who has HAVE may take WANT more while so many are FREE. */
+bool share_fits(uint64_t have, uint64_t want, uint64_t free);
+/* False: the queue is full, at least for that user, or has no thread; the row is counted as lost. */
+bool note_push(struct store *s, const struct note *n);
+/* batch.c: writes the notes. Those that can never be written are marked as put aside. */
+int batch_write(struct store *s, const struct notes *batch, struct err *e) MUST_CHECK;
+/* Says in h->aside_what which row N is. Call it with the lock held. */
+void batch_name_aside(struct helper *h, const struct note *n);
+/* audit_rows.c */
+int audit_set_bounds(struct db *db, const struct store_config *config, struct err *e) MUST_CHECK;
+int audit_write(struct db *db, const struct store_audit *a, struct err *e) MUST_CHECK;
+/* Deletes what is beyond the bounds. */
+int audit_prune(struct db *db, struct err *e) MUST_CHECK;
+/* Removes OVER rows, always of whoever has most: ?1 of Q is how many at once, ?2 is CLASS, unless that is below 0. */
+int prune_most(struct db *db, enum statement q, uint64_t over, int class, struct err *e) MUST_CHECK;
+/* departed.c: removes a slice of what removed users left. *RET_MORE: there is more. */
+int departed_sweep(struct db *db, bool *ret_more, struct err *e) MUST_CHECK;
+void departed_wake(struct store *s); /* the helper looks soon */
+/* refusals.c: counts A; what was counted is written soon, or as the next row of the queue. */
+void refusals_count(struct store *s, const struct store_audit *a);
+void refusals_flush(struct store *s);
+/* For the helper thread. Writes what was counted; refusals_settle() is told, with the lock held, whether the transaction
+ * was committed. refusals_due(), with the lock held: when counts that grew must be written; 0 = there are none. */
+void refusals_open(struct helper *h);
+int refusals_write(struct helper *h, struct err *e) MUST_CHECK;
+void refusals_settle(struct helper *h, bool ok);
+uint64_t refusals_due(const struct helper *h);
 /* Adds R to the history, and its CPU time to the usage of the UTC day that DAY_OF_MS is in. */
 int run_write(struct db *db, const struct store_run *r, uint64_t day_of_ms,
 	      struct err *e) MUST_CHECK;
@@ -187,14 +288,17 @@ void running_free(struct store *s, uint32_t ticket);
 /* The server ends: gives back its part of the file. */
 void running_close(struct store *s);
 /* Calls the callbacks of finished jobs; on the caller's thread. */
-void hash_answers(struct store *s);
 /* readers.c; readers_note() is called with the lock held, when N has joined the queue. */
 void readers_note(struct store *s, const struct note *n);
 void readers_answers(struct store *s);
 void readers_cancel(struct store *s);
+/* reading.c */
+int reads_open(const char *path, const struct store_config *config, struct reads **ret,
+	       struct err *e) MUST_CHECK;
+struct reads *reads_unref(struct reads *r); /* NULL is fine; returns NULL */
 /* settle.c */
 int settle_open(struct helper *h, const char *path, struct err *e) MUST_CHECK;
 void settle_some(struct helper *h);
 void settle_answers(struct store *s);
 void settle_cancel(struct store *s);
-void hash_cancel(struct store *s);
+void hashes_open(struct store *s);

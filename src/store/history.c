@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* History of runs, usage, audit log: queues rows for the helper thread, reads what it wrote. */
+/* History of runs, usage: writes and reads rows. */
 #include "store/db.h"
 
 #define DAY_MS UINT64_C(86400000)
@@ -69,62 +69,4 @@ int store_usage_today(struct store *s, const char *owner, uint64_t *ret_cpu_us, 
 	return db_number(
 	    &s->db, ret_cpu_us,
 	    db_begin(&s->db, Q_USAGE_GET, e, "ti", owner, (int64_t)(store_now_ms() / DAY_MS)), e);
-}
-
-/* ---- audit ---- */
-
-void store_note_audit(struct store *s, const struct store_audit *a)
-{
-	struct note n = {.kind = NOTE_AUDIT, .at_ms = store_now_ms(), .audit = *a};
-
-	if (n.audit.at_ms == 0)
-		n.audit.at_ms = n.at_ms;
-	note_push(s, &n);
-}
-
-void store_audit(struct store *s, const char *actor, const char *action, const char *object,
-		 const char *result, const char *detail, const char *peer)
-{
-	struct store_audit a = {0};
-
-	copy_text(a.actor, sizeof(a.actor), actor);
-	copy_text(a.action, sizeof(a.action), action);
-	copy_text(a.object, sizeof(a.object), object);
-	copy_text(a.result, sizeof(a.result), result);
-	copy_text(a.detail, sizeof(a.detail), detail);
-	copy_text(a.peer, sizeof(a.peer), peer);
-	store_note_audit(s, &a);
-}
-
-static void read_audit(sqlite3_stmt *st, struct store_audit *a)
-{
-	a->id = column_u64(st, 0);
-	a->at_ms = column_u64(st, 1);
-	column_text(st, 2, a->actor, sizeof(a->actor));
-	column_text(st, 3, a->action, sizeof(a->action));
-	column_text(st, 4, a->object, sizeof(a->object));
-	column_text(st, 5, a->result, sizeof(a->result));
-	column_text(st, 6, a->detail, sizeof(a->detail));
-	column_text(st, 7, a->peer, sizeof(a->peer));
-}
-
-int store_audit_each(struct store *s, const char *actor, uint64_t before_id, unsigned limit,
-		     store_audit_fn fn, void *user, struct err *e)
-{
-	int64_t before = before_id && before_id < INT64_MAX ? (int64_t)before_id : INT64_MAX;
-	_cleanup_(db_end) sqlite3_stmt *st =
-	    actor ? db_begin(&s->db, Q_AUDIT_LIST_OWN, e, "iit", before, (int64_t)limit, actor)
-		  : db_begin(&s->db, Q_AUDIT_LIST, e, "ii", before, (int64_t)limit);
-	int r = st ? 1 : -e->errnum;
-
-	while (r > 0) {
-		struct store_audit row;
-
-		r = db_step(&s->db, st, e);
-		if (r > 0) {
-			read_audit(st, &row);
-			fn(&row, user);
-		}
-	}
-	return r;
 }

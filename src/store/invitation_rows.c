@@ -79,20 +79,24 @@ int store_invitation_find(struct store *s, const char *text, struct store_invita
 	return r;
 }
 
-int store_invitation_each(struct store *s, store_invitation_fn fn, void *user, struct err *e)
+int store_invitation_each(struct store *s, struct store_mark *mark, store_invitation_fn fn,
+			  void *user, struct err *e)
 {
 	_cleanup_(db_end) sqlite3_stmt *st =
-	    db_begin(&s->db, Q_INVITATION_LIST, e, "i", (int64_t)store_now_ms());
+	    db_begin(&s->db, Q_INVITATION_LIST, e, "iii", (int64_t)store_now_ms(), mark_ms(mark),
+		     mark_row(mark));
 	int r = st ? 1 : -e->errnum;
 
 	while (r > 0) {
 		struct store_invitation i;
 
 		r = db_step(&s->db, st, e);
-		if (r > 0) {
-			read_invitation(st, &i);
-			fn(&i, user);
-		}
+		if (r <= 0)
+			break;
+		read_invitation(st, &i);
+		if (!fn(&i, user))
+			return 0;
+		mark_set(mark, i.created_ms, st);
 	}
 	return r;
 }

@@ -232,20 +232,23 @@ int store_key_revoke_named(struct store *s, const char *user, const char *name, 
 	return MIN(r, 0);
 }
 
-int store_key_each(struct store *s, const char *user, store_key_fn fn, void *arg, struct err *e)
+int store_key_each(struct store *s, const char *user, struct store_mark *mark, store_key_fn fn,
+		   void *arg, struct err *e)
 {
-	_cleanup_(db_end) sqlite3_stmt *st = user ? db_begin(&s->db, Q_KEY_LIST_OWN, e, "t", user)
-						  : db_begin(&s->db, Q_KEY_LIST, e, "");
+	_cleanup_(db_end) sqlite3_stmt *st =
+	    db_begin(&s->db, Q_KEY_LIST, e, "tii", user, mark_ms(mark), mark_row(mark));
 	int r = st ? 1 : -e->errnum;
 
 	while (r > 0) {
 		struct store_key k;
 
 		r = db_step(&s->db, st, e);
-		if (r > 0) {
-			read_key(st, &k);
-			fn(&k, arg);
-		}
+		if (r <= 0)
+			break;
+		read_key(st, &k);
+		if (!fn(&k, arg))
+			return 0;
+		mark_set(mark, k.created_ms, st);
 	}
 	return r;
 }
@@ -256,14 +259,15 @@ struct key_search {
 	uint64_t created_ms;
 };
 
-static void note_newest(const struct store_key *k, void *arg)
+static bool note_newest(const struct store_key *k, void *arg)
 {
 	struct key_search *found = arg;
 
 	if (!streq(k->name, found->name) || (found->id[0] && k->created_ms < found->created_ms))
-		return;
+		return true;
 	memcpy(found->id, k->id, sizeof(found->id));
 	found->created_ms = k->created_ms;
+	return true;
 }
 
 int store_key_show(struct store *s, const char *user, const char *name, const uint8_t *login,
@@ -273,7 +277,7 @@ int store_key_show(struct store *s, const char *user, const char *name, const ui
 	uint8_t hash[STORE_SECRET_BYTES];
 	char text[STORE_KEY_SIZE];
 	struct store_key key;
-	int r = store_key_each(s, user, note_newest, &found, e);
+	int r = store_key_each(s, user, NULL, note_newest, &found, e);
 
 	if (r < 0 || !found.id[0])
 		return MIN(r, 0);

@@ -46,6 +46,25 @@ int store_secret(struct store *s, const char *name, uint8_t *ret, struct err *e)
 	return MIN(r, 0);
 }
 
+int store_set_address(struct store *s, const char *base, struct err *e)
+{
+	return MIN(db_change(&s->db, Q_META_SET, e, "tb", "address", base, strlen(base)), 0);
+}
+
+int store_address(struct store *s, char ret[STORE_ADDRESS_SIZE], struct err *e)
+{
+	_cleanup_(db_end) sqlite3_stmt *st = db_begin(&s->db, Q_META_GET, e, "t", "address");
+
+	ret[0] = '\0';
+	if (!st)
+		return -e->errnum;
+	int r = db_step(&s->db, st, e);
+	if (r > 0)
+		(void)snprintf(ret, STORE_ADDRESS_SIZE, "%.*s", sqlite3_column_bytes(st, 0),
+			       (const char *)sqlite3_column_blob(st, 0));
+	return r;
+}
+
 void store_uuid(char *ret)
 {
 	uint8_t raw[16];

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The helper thread: writes rows that nobody waits for, checkpoints the WAL, hashes passwords.
+/* The helper thread: writes rows that nobody waits for, checkpoints the WAL.
  *
  * The caller's thread appends rows to a bounded list. The helper takes the whole list and writes it in
  * one transaction, so a thousand runs a second cost twenty transactions. A batch that fails (full
  * disk, lock of another process) is kept and tried again. Meanwhile the list fills; rows that find it
- * full are counted as lost. The thread starts with the first row or password. That is after the
+ * full are counted as lost. A user may have at most twice as many rows in it as are free: so one alone gets
+ * two thirds of it, and whoever comes later gets a place, however many rows the others make. The thread starts with the first row. That is after the
  * process gave up its rights (Linux keeps rights per thread), and never in a program that writes
  * nothing. */
 #include "store/db.h"
 
+#include "base/loop.h"
 #include "base/rand.h"
 
 #include <sodium.h>
@@ -18,11 +20,11 @@
 #define NOTES_MAX      8192u
 #define BATCH_WAIT_NS  (50 * NS_PER_MS)
 #define CELL_BYTES_MAX (16u << 20) /* of cells that wait */
+#define DRAFTS_PART    4u          /* of the list and of these bytes drafts may fill one part */
+#define SHARE_TIMES    2           /* a user may have so many times what is free */
 #define RETRY_WAIT_NS  NS_PER_S
 #define FLUSH_WAIT_NS  NS_PER_S
-#define PRUNE_EVERY    1000u
-#define USAGE_DAYS     40
-#define DAY_MS         UINT64_C(86400000)
+#define CLOSE_WAIT_NS  NS_PER_S /* for what removed users left */
 
 /* ---- lists ---- */
 
@@ -34,7 +36,7 @@ static void notes_init(struct notes *l)
 
 static void note_free(struct note *n)
 {
-	if (n->kind == NOTE_CELL)
+	if (note_has_cell(n))
 		store_cell_free(n->cell);
 	free(n);
 }
@@ -46,25 +48,83 @@ static void notes_free(struct notes *l)
 	notes_init(l);
 }
 
-void note_push(struct store *s, const struct note *n)
+/* ---- shares ---- */
+
+struct row_share *share_of(struct helper *h, const char *who)
+{
+	uint64_t hash;
+
+	(void)crypto_shorthash((uint8_t *)&hash, (const uint8_t *)who, strlen(who),
+			       h->refusals.secret);
+	return &h->shares[hash % ROW_SHARES];
+}
+
+bool share_fits(uint64_t have, uint64_t want, uint64_t free)
+{
+	return want <= free && have + want <= (free - want) * SHARE_TIMES + 1;
+}
+
+static const char *who_of(const struct note *n)
+{
+	switch (n->kind) {
+	case NOTE_RUN:
+		return n->run.owner;
+	case NOTE_AUDIT:
+		return n->audit.actor[0] ? n->audit.actor : n->audit.source;
+	case NOTE_CELL:
+	case NOTE_DRAFT:
+		return n->cell->owner;
+	case NOTE_NAME:
+		return n->notebook.owner;
+	case NOTE_SANDBOX_USED:
+	case NOTE_SANDBOX_RUN:
+	case NOTE_KEY_USED:
+		return n->id;
+	case NOTE_REFUSALS:
+		break;
+	}
+	return "";
+}
+
+/* Takes room for N in the list. */
+static bool take_room(struct helper *h, const struct note *n)
+{
+	const uint64_t bytes = note_has_cell(n) ? n->cell->bytes : 0;
+	/* On a slow disk drafts must not take the place of rows that come once. */
+	const unsigned part = n->kind == NOTE_DRAFT ? DRAFTS_PART : 1;
+	const uint64_t rows_max = NOTES_MAX / part, bytes_max = CELL_BYTES_MAX / part;
+
+	if (n->kind == NOTE_REFUSALS) /* one at a time, for all */
+		return true;
+	struct row_share *x = share_of(h, who_of(n));
+	if (!share_fits(x->rows, 1, rows_max - MIN(h->notes.n, rows_max)) ||
+	    (bytes > 0 &&
+	     !share_fits(x->cell_bytes, bytes, bytes_max - MIN(h->cell_bytes, bytes_max))))
+		return false;
+	x->rows++;
+	x->cell_bytes += bytes;
+	h->cell_bytes += bytes;
+	return true;
+}
+
+bool note_push(struct store *s, const struct note *n)
 {
 	struct helper *h = s ? &s->helper : NULL;
 	struct note *copy = s ? malloc(sizeof(*copy)) : NULL;
+	bool taken = false;
 
 	if (!s)
-		return;
+		return false;
 	(void)pthread_mutex_lock(&h->lock);
-	const uint64_t bytes = n->kind == NOTE_CELL ? n->cell->bytes : 0;
-	if (!copy || h->notes.n >= NOTES_MAX || h->cell_bytes + bytes > CELL_BYTES_MAX ||
-	    helper_start(s) < 0) {
-		h->counts.lost++;
+	if (!copy || helper_start(s) < 0 || !take_room(h, n)) {
+		h->counts.lost += n->kind != NOTE_DRAFT; /* it is tried again */
 		running_free(s, n->ticket);
-		if (n->kind == NOTE_CELL)
+		if (note_has_cell(n))
 			store_cell_free(n->cell);
 		free(copy);
 	} else {
+		taken = true;
 		*copy = *n;
-		h->cell_bytes += bytes;
 		list_append(&h->notes.list, &copy->node);
 		h->queued_seq++;
 		readers_note(s, copy);
@@ -73,81 +133,7 @@ void note_push(struct store *s, const struct note *n)
 			(void)pthread_cond_signal(&h->work);
 	}
 	(void)pthread_mutex_unlock(&h->lock);
-}
-
-/* ---- writing, on the thread ---- */
-
-static int write_run(struct db *db, const struct note *n, struct err *e)
-{
-	return run_write(db, &n->run, n->at_ms, e);
-}
-
-static int write_audit(struct db *db, const struct note *n, struct err *e)
-{
-	const struct store_audit *a = &n->audit;
-
-	return db_run(db, Q_AUDIT_ADD, NULL, e, "itttttt", (int64_t)a->at_ms, a->actor, a->action,
-		      a->object, a->result, a->detail, a->peer);
-}
-
-static int write_sandbox_used(struct db *db, const struct note *n, struct err *e)
-{
-	return db_run(db, Q_SANDBOX_USED, NULL, e, "ti", n->id, (int64_t)n->at_ms);
-}
-
-static int write_sandbox_run(struct db *db, const struct note *n, struct err *e)
-{
-	return db_run(db, Q_SANDBOX_RUN, NULL, e, "t", n->id);
-}
-
-static int write_key_used(struct db *db, const struct note *n, struct err *e)
-{
-	return db_run(db, Q_KEY_USED, NULL, e, "ti", n->id, (int64_t)n->at_ms);
-}
-
-static int (*const writers[])(struct db *db, const struct note *n, struct err *e) = {
-    [NOTE_RUN] = write_run,
-    [NOTE_AUDIT] = write_audit,
-    [NOTE_SANDBOX_USED] = write_sandbox_used,
-    [NOTE_SANDBOX_RUN] = write_sandbox_run,
-    [NOTE_KEY_USED] = write_key_used,
-};
-
-static int prune(struct store *s, struct err *e)
-{
-	struct db *db = &s->helper.db;
-	int r = db_run(db, Q_RUN_PRUNE, NULL, e, "i", (int64_t)s->config.runs_keep);
-
-	r = r < 0 ? r : db_run(db, Q_AUDIT_PRUNE, NULL, e, "i", (int64_t)s->config.audit_keep);
-	return r < 0 ? r
-		     : db_run(db, Q_USAGE_PRUNE, NULL, e, "i",
-			      (int64_t)(store_now_ms() / DAY_MS) - USAGE_DAYS);
-}
-
-static int write_batch(struct store *s, const struct notes *batch, struct err *e)
-{
-	struct helper *h = &s->helper;
-	int r = db_transaction(&h->db, false, e);
-
-	if (r < 0)
-		return r;
-	for (struct list *l = batch->list.next; l != &batch->list && r == 0; l = l->next) {
-		const struct note *n = list_entry(l, struct note, node);
-
-		r = n->kind == NOTE_CELL ? cell_write(&h->db, &s->config, n->cell, e)
-					 : writers[n->kind](&h->db, n, e);
-	}
-	h->since_prune += batch->n;
-	if (r == 0 && h->since_prune >= PRUNE_EVERY) {
-		h->since_prune = 0;
-		r = prune(s, e);
-	}
-	r = db_finish(&h->db, false, r, e);
-	/* Copies the WAL into the database file; does nothing while the WAL is small. */
-	if (r == 0)
-		(void)sqlite3_wal_checkpoint_v2(h->db.handle, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL,
-						NULL);
-	return r;
+	return taken;
 }
 
 /* ---- the thread ---- */
@@ -161,12 +147,7 @@ static void wait_until(struct helper *h, uint64_t ns)
 
 static bool has_job(const struct helper *h)
 {
-	if (!list_is_empty(&h->settling))
-		return true;
-	for (size_t i = 0; i < STORE_LANE_MAX_; i++)
-		if (!list_is_empty(&h->jobs[i]))
-			return true;
-	return false;
+	return !list_is_empty(&h->settling);
 }
 
 /* Waits for more rows, unless somebody waits for the helper or the list is half full. */
@@ -199,17 +180,30 @@ static void tell_trouble(struct store *s)
 	uint64_t queued = h->notes.n + h->kept;
 	bool bad = e.code != ERR_NONE, changed = bad != h->told;
 	h->told = bad;
+	const uint64_t aside = h->counts.aside - h->aside_told;
+	const struct err why = h->aside_why;
+	char what[sizeof(h->aside_what)];
+	memcpy(what, h->aside_what, sizeof(what));
+	h->aside_told = h->counts.aside;
 	(void)pthread_mutex_unlock(&h->lock);
 	if (changed && s->on_trouble)
 		s->on_trouble(bad ? &e : NULL, queued, s->trouble_user);
+	if (aside > 0 && s->on_aside)
+		s->on_aside(what, &why, aside, s->aside_user);
 }
 
 /* Called with the lock held. */
 static void written(struct store *s, const struct note *n)
 {
+	if (n->aside) {
+		s->helper.counts.aside++;
+		batch_name_aside(&s->helper, n);
+	}
 	running_free(s, n->ticket);
-	if (n->kind == NOTE_CELL)
+	if (note_has_cell(n)) {
 		s->helper.cell_bytes -= n->cell->bytes;
+		share_of(&s->helper, n->cell->owner)->cell_bytes -= n->cell->bytes;
+	}
 }
 
 static void write_some(struct store *s, struct notes *batch)
@@ -224,77 +218,82 @@ static void write_some(struct store *s, struct notes *batch)
 		list_splice(&batch->list, &h->notes.list);
 		batch->n = h->notes.n;
 		h->notes.n = 0;
+		for (unsigned i = 0; i < ROW_SHARES; i++)
+			h->shares[i].rows = 0;
 		h->batch_seq = h->queued_seq;
 	}
 	h->writing = true;
 	(void)pthread_mutex_unlock(&h->lock);
-	int r = write_batch(s, batch, &e);
+	int r = batch_write(s, batch, &e);
 	(void)pthread_mutex_lock(&h->lock);
 	h->writing = false;
+	refusals_settle(h, r == 0);
+	const uint64_t aside = h->counts.aside;
 	if (r < 0) {
 		h->counts.failed++;
 	} else {
-		h->counts.written += batch->n;
 		h->written_seq = h->batch_seq;
+		h->sweep = true; /* rows of removed users may have come late */
 		list_for_each(n, &batch->list)
 			written(s, list_entry(n, struct note, node));
+		h->counts.written += batch->n - (h->counts.aside - aside);
 		notes_free(batch);
 	}
 	h->kept = batch->n;
 	note_trouble(h, &e);
-	if (h->readers > 0)
+	if (h->readers > 0 || h->counts.aside > aside)
 		(void)!write(h->event_fd, &one, sizeof(one));
 	(void)pthread_cond_broadcast(&h->idle);
 }
 
-/* The oldest job of the lane, but one of somebody else than the last one if there is any. */
-static struct hash_job *next_in_lane(struct helper *h, unsigned lane)
+/* Removes some of what removed users left. Called with the lock held. */
+static void sweep_some(struct helper *h)
 {
-	struct hash_job *job = list_first(&h->jobs[lane], struct hash_job, node);
+	struct err e = ERR_INIT;
+	bool more = false;
 
-	list_for_each(n, &h->jobs[lane]) {
-		struct hash_job *other = list_entry(n, struct hash_job, node);
-
-		if (other->from != h->last_from[lane]) {
-			job = other;
-			break;
-		}
-	}
-	if (job) {
-		list_remove(&job->node);
-		h->last_from[lane] = job->from;
-	}
-	return job;
-}
-
-/* The lanes take turns, so that a flood in one does not delay another. */
-static struct hash_job *next_job(struct helper *h)
-{
-	for (unsigned i = 0; i < STORE_LANE_MAX_; i++) {
-		unsigned lane = (h->turn + i) % STORE_LANE_MAX_;
-		struct hash_job *job = next_in_lane(h, lane);
-
-		if (!job)
-			continue;
-		h->turn = (lane + 1) % STORE_LANE_MAX_;
-		return job;
-	}
-	return NULL;
-}
-
-static void do_job(struct helper *h)
-{
-	struct hash_job *job = next_job(h);
-	uint64_t one = 1;
-
-	if (!job)
-		return;
+	h->sweep = false;
 	(void)pthread_mutex_unlock(&h->lock);
-	hash_job_run(job);
+	int r = departed_sweep(&h->db, &more, &e);
 	(void)pthread_mutex_lock(&h->lock);
-	list_append(&h->done, &job->node);
-	h->counts.hashes++;
-	(void)!write(h->event_fd, &one, sizeof(one));
+	h->counts.failed += r < 0; /* again after the next rows */
+	h->sweep = h->sweep || more;
+}
+
+/* Waits until there is something to do. */
+static void wait_for_work(struct store *s)
+{
+	struct helper *h = &s->helper;
+	const uint64_t due = refusals_due(h);
+
+	if (has_job(h) || h->notes.n > 0 || h->sweep)
+		return;
+	if (due == 0) {
+		(void)pthread_cond_wait(&h->work, &h->lock);
+	} else if (now_ns() < due) {
+		wait_until(h, due);
+	} else {
+		(void)pthread_mutex_unlock(&h->lock);
+		refusals_flush(s);
+		(void)pthread_mutex_lock(&h->lock);
+	}
+}
+
+/* The store is being closed. Called with the lock held. */
+static void write_rest(struct store *s, struct notes *batch)
+{
+	struct helper *h = &s->helper;
+	const uint64_t until = now_ns() + CLOSE_WAIT_NS;
+
+	write_some(s, batch); /* first the failed batch, then the new rows */
+	(void)pthread_mutex_unlock(&h->lock);
+	refusals_flush(s);
+	(void)pthread_mutex_lock(&h->lock);
+	if (batch->n == 0)
+		write_some(s, batch);
+	while (h->sweep && now_ns() < until)
+		sweep_some(h);
+	notes_free(batch);
 }
 
 static void *helper_main(void *arg)
@@ -306,18 +305,16 @@ static void *helper_main(void *arg)
 	notes_init(&batch);
 	(void)pthread_mutex_lock(&h->lock);
 	while (!h->stop) {
-		if (!has_job(h) && h->notes.n == 0 && batch.n == 0)
-			(void)pthread_cond_wait(&h->work, &h->lock);
+		if (batch.n == 0)
+			wait_for_work(s);
 		gather(h, batch.n ? RETRY_WAIT_NS : BATCH_WAIT_NS);
 		settle_some(h);
 		write_some(s, &batch);
-		do_job(h);
+		if (h->sweep)
+			sweep_some(h);
 		h->flush = h->flush && h->notes.n > 0 && batch.n == 0;
 	}
-	write_some(s, &batch); /* first the failed batch, then the new rows */
-	if (batch.n == 0)
-		write_some(s, &batch);
-	notes_free(&batch);
+	write_rest(s, &batch);
 	(void)pthread_mutex_unlock(&h->lock);
 	return NULL;
 }
@@ -352,9 +349,8 @@ int helper_open(struct store *s, const char *path, struct err *e)
 	(void)pthread_cond_init(&h->idle, &attr);
 	(void)pthread_condattr_destroy(&attr);
 	notes_init(&h->notes);
-	for (size_t i = 0; i < STORE_LANE_MAX_; i++)
-		list_init(&h->jobs[i]);
-	list_init(&h->done);
+	refusals_open(h);
+	h->sweep = true; /* what an earlier server had not finished */
 	h->wal = -1;
 	h->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (h->event_fd < 0)
@@ -375,7 +371,6 @@ void helper_close(struct store *s)
 	(void)pthread_mutex_unlock(&h->lock);
 	if (h->started)
 		(void)pthread_join(h->thread, NULL);
-	hash_cancel(s);
 	settle_cancel(s);
 	readers_cancel(s);
 	notes_free(&h->notes);
@@ -390,8 +385,8 @@ static int on_answers(sd_event_source *source UNUSED, int fd, uint32_t events UN
 {
 	uint64_t n;
 
+	loop_work("store", "answers");
 	(void)!read(fd, &n, sizeof(n));
-	hash_answers(user);
 	settle_answers(user);
 	readers_answers(user);
 	tell_trouble(user);
@@ -402,6 +397,24 @@ void store_on_trouble(struct store *s, store_trouble_fn fn, void *user)
 {
 	s->on_trouble = fn;
 	s->trouble_user = user;
+}
+
+void store_on_aside(struct store *s, store_aside_fn fn, void *user)
+{
+	s->on_aside = fn;
+	s->aside_user = user;
+}
+
+bool store_in_trouble(struct store *s, struct err *e)
+{
+	struct helper *h = &s->helper;
+
+	(void)pthread_mutex_lock(&h->lock);
+	const struct err why = h->trouble;
+	(void)pthread_mutex_unlock(&h->lock);
+	if (e)
+		*e = why;
+	return why.code != ERR_NONE;
 }
 
 int store_attach(struct store *s, sd_event *loop)
@@ -419,6 +432,7 @@ void store_flush(struct store *s)
 			     .tv_nsec = (long)(until % NS_PER_S)};
 	int r = 0;
 
+	refusals_flush(s);
 	(void)pthread_mutex_lock(&h->lock);
 	uint64_t failed = h->counts.failed;
 	while (h->started && (h->notes.n > 0 || h->writing) && h->counts.failed == failed &&
@@ -437,5 +451,7 @@ void store_count(struct store *s, struct store_counts *ret)
 	(void)pthread_mutex_lock(&h->lock);
 	*ret = h->counts;
 	ret->queued = h->notes.n + h->kept;
+	ret->refused = h->refusals.counted;
+	ret->hashes = s->hashes.done;
 	(void)pthread_mutex_unlock(&h->lock);
 }

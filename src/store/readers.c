@@ -29,7 +29,10 @@ struct reader {
 /* The owner whose history the row belongs to. NULL: no reader waits for such rows of one owner. */
 static const char *owner_of(const struct note *n)
 {
-	return n->kind == NOTE_RUN ? n->run.owner : n->kind == NOTE_CELL ? n->cell->owner : NULL;
+	return n->kind == NOTE_RUN    ? n->run.owner
+	       : n->kind == NOTE_CELL ? n->cell->owner
+	       : n->kind == NOTE_NAME ? n->notebook.owner
+				      : NULL;
 }
 
 void readers_note(struct store *s, const struct note *n)
@@ -73,6 +76,7 @@ int store_when_written(struct store *s, const char *owner, store_written_fn fn, 
 {
 	struct helper *h = &s->helper;
 
+	refusals_flush(s);
 	(void)pthread_mutex_lock(&h->lock);
 	bool waits = s->answers && h->written_seq < h->queued_seq;
 	(void)pthread_mutex_unlock(&h->lock);

@@ -156,14 +156,16 @@ static int add_region(struct db *db, int fd, unsigned region, struct err *e)
 	return db_finish(db, false, r, e);
 }
 
-/* Writes the rows of REGION, which is locked by us, to the history. The region is empty after that. */
-static int recover(struct db *db, int fd, unsigned region, struct err *e)
+/* Writes the rows of REGION, which is locked by us, to the history, and its DRAFTS of cells. The region is empty
+ * after that. */
+static int recover(struct db *db, int fd, unsigned region, bool drafts, struct err *e)
 {
 	struct head h = {0};
 	bool ours = pread(fd, &h, sizeof(h), (off_t)region * REGION_BYTES) == (ssize_t)sizeof(h) &&
 		    memcmp(&h, &own_head, sizeof(h)) == 0;
 	int r = ours ? add_region(db, fd, region, e) : 0;
 
+	r = r < 0 || !drafts ? r : drafts_recover(db, region, e);
 	return r < 0 ? r : each_used(fd, region, clear_slot, &fd, e);
 }
 
@@ -185,16 +187,19 @@ static int watch(struct store *s, int fd, struct err *e)
 {
 	struct running *w = &s->running;
 	struct stat st;
-	int r = fstat(fd, &st) < 0 ? -errno : 0;
+	uint64_t drafts = 0; /* of any server; the file may have been cut since */
+	int r = db_number(&s->db, &drafts, db_begin(&s->db, Q_DRAFT_COUNT, e, ""), e);
 
+	if (r == 0 && fstat(fd, &st) < 0)
+		r = err_set(e, ERR_STORE_FAILED, errno, "the file of runs under way");
 	for (unsigned i = 0; r == 0 && i < REGIONS; i++) {
 		bool there = (off_t)i * REGION_BYTES < st.st_size;
 
-		if (!there && w->fd >= 0)
+		if (!there && w->fd >= 0 && drafts == 0)
 			break;
 		if (lock_region(fd, i, F_WRLCK) < 0)
 			continue; /* another server holds it */
-		r = recover(&s->db, fd, i, e);
+		r = recover(&s->db, fd, i, drafts > 0, e);
 		if (r == 0 && w->fd < 0)
 			r = claim(w, fd, i, e);
 		else
@@ -258,15 +263,22 @@ void running_close(struct store *s)
 
 /* ---- the slots of this server ---- */
 
-/* Returns a free slot, or RUNNING_SLOTS if all are used. Called with the helper's lock held. */
-static unsigned take(struct running *w)
+/* Returns a free slot for OWNER, or RUNNING_SLOTS if all are used. Called with the helper's lock held. */
+static unsigned take(struct running *w, struct helper *h, const char *owner)
 {
+	struct row_share *x = share_of(h, owner);
+
+	if (!share_fits(x->slots, 1, RUNNING_SLOTS - w->n_used))
+		return RUNNING_SLOTS;
 	for (unsigned i = 0; i < ARRAY_SIZE(w->used); i++) {
 		uint64_t unused = ~w->used[i];
 
 		if (unused) {
 			unsigned bit = (unsigned)__builtin_ctzll(unused);
 			w->used[i] |= UINT64_C(1) << bit;
+			w->whose[i * 64 + bit] = (uint16_t)(x - h->shares);
+			w->n_used++;
+			x->slots++;
 			return i * 64 + bit;
 		}
 	}
@@ -289,6 +301,8 @@ void running_free(struct store *s, uint32_t ticket)
 		return;
 	(void)!write_at(w->fd, &unused, sizeof(unused), slot_at(w->region, ticket - 1));
 	w->used[(ticket - 1) / 64] &= ~(UINT64_C(1) << ((ticket - 1) % 64));
+	w->n_used--;
+	s->helper.shares[w->whose[ticket - 1]].slots--;
 }
 
 uint32_t store_run_begin(struct store *s, const struct store_run *r)
@@ -298,7 +312,7 @@ uint32_t store_run_begin(struct store *s, const struct store_run *r)
 	if (!s || s->running.fd < 0)
 		return 0;
 	(void)pthread_mutex_lock(&h->lock);
-	unsigned i = take(&s->running);
+	unsigned i = take(&s->running, h, r->owner);
 	(void)pthread_mutex_unlock(&h->lock);
 	if (i == RUNNING_SLOTS)
 		return 0;

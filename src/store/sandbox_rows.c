@@ -84,10 +84,10 @@ int store_sandbox_add(struct store *s, struct store_sandbox *b, const char *env,
 	if (r == 0 && !added.name[0])
 		(void)snprintf(added.name, sizeof(added.name), "Sandbox %ju", (uintmax_t)n + 1);
 	if (r == 0)
-		r = db_run(&s->db, Q_SANDBOX_ADD, NULL, e, "tttttiiitttt", added.id, added.owner,
+		r = db_run(&s->db, Q_SANDBOX_ADD, NULL, e, "tttttiiitttti", added.id, added.owner,
 			   added.name, added.image, added.persist, (int64_t)added.disk_bytes,
 			   (int64_t)added.created_ms, (int64_t)added.used_ms, added.network,
-			   added.place, added.options, env);
+			   added.place, added.options, env, (int64_t)added.runs);
 	r = db_finish(&s->db, true, r, e);
 	if (r == 0)
 		*b = added;
@@ -142,22 +142,25 @@ int store_sandbox_remove(struct store *s, const char *id, struct err *e)
 	return db_change(&s->db, Q_SANDBOX_REMOVE, e, "t", id);
 }
 
-int store_sandbox_each(struct store *s, const char *owner, store_sandbox_fn fn, void *user,
-		       struct err *e)
+int store_sandbox_each(struct store *s, const char *owner, struct store_mark *mark,
+		       store_sandbox_fn fn, void *user, struct err *e)
 {
 	_cleanup_(db_end) sqlite3_stmt *st =
-	    owner ? db_begin(&s->db, Q_SANDBOX_LIST_OWN, e, "t", owner)
-		  : db_begin(&s->db, Q_SANDBOX_LIST, e, "");
+	    owner ? db_begin(&s->db, Q_SANDBOX_LIST_OWN, e, "iit", mark_ms(mark), mark_row(mark),
+			     owner)
+		  : db_begin(&s->db, Q_SANDBOX_LIST, e, "ii", mark_ms(mark), mark_row(mark));
 	int r = st ? 1 : -e->errnum;
 
 	while (r > 0) {
 		struct store_sandbox b;
 
 		r = db_step(&s->db, st, e);
-		if (r > 0) {
-			read_sandbox(st, &b);
-			fn(&b, user);
-		}
+		if (r <= 0)
+			break;
+		read_sandbox(st, &b);
+		if (!fn(&b, user))
+			return 0;
+		mark_set(mark, b.created_ms, st);
 	}
 	return r;
 }

@@ -72,7 +72,8 @@ int store_signin_get(struct store *s, const char *id, struct store_signin *ret, 
 
 int store_signin_remove(struct store *s, const struct store_signin *i, bool all, struct err *e)
 {
-	return MIN(db_change(&s->db, all ? Q_SIGNIN_REMOVE_ALL : Q_SIGNIN_REMOVE, e, "t",
-			     all ? i->user : i->id),
-		   0);
+	int r = db_change(&s->db, all ? Q_SIGNIN_REMOVE_ALL : Q_SIGNIN_REMOVE, e, "t",
+			  all ? i->user : i->id);
+
+	return MIN(r, 0);
 }

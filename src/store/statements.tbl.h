@@ -13,11 +13,14 @@
 #define RUN_COLUMNS                                                                                \
 	"id, owner, sandbox, kind, reason, exit_code, started_ms, duration_ms, cpu_us,"            \
 	" peak_bytes, out_bytes"
-#define AUDIT_COLUMNS "id, at_ms, actor, action, object, result, detail, peer"
+#define AUDIT_COLUMNS "id, at_ms, actor, action, object, result, detail, peer, class, count"
 
 Q(BEGIN, "BEGIN IMMEDIATE")
 Q(COMMIT, "COMMIT")
 Q(ROLLBACK, "ROLLBACK")
+Q(ROW_BEGIN, "SAVEPOINT row")
+Q(ROW_KEEP, "RELEASE row")
+Q(ROW_DROP, "ROLLBACK TO row")
 Q(SYNC_FULL, "PRAGMA synchronous = FULL")
 Q(SYNC_NORMAL, "PRAGMA synchronous = NORMAL")
 
@@ -33,8 +36,10 @@ Q(USER_BY_EMAIL, "SELECT " USER_COLUMNS " FROM users WHERE email = ?1")
 Q(USER_UPDATE, "UPDATE users SET email = nullif(?2, ''), hash = nullif(?3, ''), role = ?4,"
 	       " active = ?5, quota_sandboxes = ?6, quota_cpu_s = ?7, quota_disk = ?8,"
 	       " quota_runs = ?9 WHERE id = ?1")
+Q(USER_KEYS_REMOVE, "DELETE FROM keys WHERE id IN (SELECT id FROM keys WHERE user = ?1 LIMIT ?2)")
 Q(USER_REMOVE, "DELETE FROM users WHERE id = ?1")
-Q(USER_LIST, "SELECT " USER_COLUMNS " FROM users ORDER BY created_ms, name")
+Q(USER_LIST, "SELECT " USER_COLUMNS ", rowid FROM users WHERE (created_ms, rowid) > (?1, ?2)"
+	     " ORDER BY created_ms, rowid")
 Q(USER_COUNT, "SELECT count(*) FROM users")
 
 Q(KEY_ADD, "INSERT INTO keys VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0)")
@@ -46,8 +51,8 @@ Q(KEY_USED, "UPDATE keys SET used_ms = ?2 WHERE id = ?1 AND used_ms < ?2")
 Q(KEY_REVOKE, "DELETE FROM keys WHERE id = ?1")
 Q(KEY_REVOKE_OWN, "DELETE FROM keys WHERE id = ?1 AND user = ?2")
 Q(KEY_REVOKE_NAMED, "DELETE FROM keys WHERE user = ?1 AND name = ?2")
-Q(KEY_LIST, "SELECT " KEY_COLUMNS " FROM keys k ORDER BY k.user, k.created_ms")
-Q(KEY_LIST_OWN, "SELECT " KEY_COLUMNS " FROM keys k WHERE k.user = ?1 ORDER BY k.created_ms")
+Q(KEY_LIST, "SELECT " KEY_COLUMNS ", k.rowid FROM keys k WHERE k.user = ?1"
+	    " AND (k.created_ms, k.rowid) > (?2, ?3) ORDER BY k.created_ms, k.rowid")
 
 Q(KEY_GET, "SELECT " KEY_COLUMNS " FROM keys k WHERE k.id = ?1"
 	   " AND (k.expires_ms = 0 OR k.expires_ms > ?2)")
@@ -56,23 +61,24 @@ Q(EPOCH, "SELECT epoch FROM credentials")
 Q(INVITATION_ADD, "INSERT INTO invitations VALUES(?1, ?2, ?3, ?4, ?5, ?6)")
 Q(INVITATION_FIND, "SELECT " INVITATION_COLUMNS " FROM invitations WHERE digest = ?1"
 		   " AND expires_ms > ?2")
-Q(INVITATION_LIST, "SELECT " INVITATION_COLUMNS " FROM invitations WHERE expires_ms > ?1"
-		   " ORDER BY created_ms")
+Q(INVITATION_LIST, "SELECT " INVITATION_COLUMNS ", rowid FROM invitations WHERE expires_ms > ?1"
+		   " AND (created_ms, rowid) > (?2, ?3) ORDER BY created_ms, rowid")
 Q(INVITATION_REMOVE, "DELETE FROM invitations WHERE id = ?1")
 Q(INVITATION_PRUNE, "DELETE FROM invitations WHERE expires_ms <= ?1")
 Q(INVITATION_COUNT, "SELECT count(*) FROM invitations")
 
 Q(SANDBOX_ADD, "INSERT INTO sandboxes VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,"
-	       " ?12, 0)")
+	       " ?12, ?13)")
 Q(SANDBOX_ENV, "SELECT env FROM sandboxes WHERE id = ?1")
 Q(SANDBOX_CHANGE, "UPDATE sandboxes SET name = ?2, options = ?3, env = ?4 WHERE id = ?1")
 Q(SANDBOX_GET, "SELECT " SANDBOX_COLUMNS " FROM sandboxes WHERE id = ?1")
 Q(SANDBOX_GET_OWN, "SELECT " SANDBOX_COLUMNS " FROM sandboxes WHERE id = ?1 AND owner = ?2")
 Q(SANDBOX_PLACE, "UPDATE sandboxes SET place = ?2 WHERE id = ?1")
 Q(SANDBOX_REMOVE, "DELETE FROM sandboxes WHERE id = ?1")
-Q(SANDBOX_LIST, "SELECT " SANDBOX_COLUMNS " FROM sandboxes ORDER BY created_ms, rowid")
-Q(SANDBOX_LIST_OWN, "SELECT " SANDBOX_COLUMNS " FROM sandboxes WHERE owner = ?1"
-		    " ORDER BY created_ms, rowid")
+Q(SANDBOX_LIST, "SELECT " SANDBOX_COLUMNS ", rowid FROM sandboxes"
+		" WHERE (created_ms, rowid) > (?1, ?2) ORDER BY created_ms, rowid")
+Q(SANDBOX_LIST_OWN, "SELECT " SANDBOX_COLUMNS ", rowid FROM sandboxes WHERE owner = ?3"
+		    " AND (created_ms, rowid) > (?1, ?2) ORDER BY created_ms, rowid")
 Q(SANDBOX_SUMS, "SELECT count(*), coalesce(sum(disk_bytes), 0) FROM sandboxes WHERE owner = ?1")
 Q(SANDBOX_BYTES, "SELECT coalesce(sum(disk_bytes), 0) FROM sandboxes")
 Q(SANDBOX_COUNT, "SELECT count(*) FROM sandboxes")
@@ -86,7 +92,9 @@ Q(PACKAGE_REMOVE, "DELETE FROM packages WHERE sandbox = ?1 AND name = ?2")
 Q(RUN_ADD, "INSERT INTO runs(id, owner, sandbox, kind, reason, exit_code, started_ms, duration_ms,"
 	   " cpu_us, peak_bytes, out_bytes) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")
 Q(RUN_KNOWN, "SELECT count(*) FROM runs WHERE sandbox = ?1 AND id = ?2")
-Q(RUN_PRUNE, "DELETE FROM runs WHERE seq <= (SELECT max(seq) FROM runs) - ?1")
+Q(RUN_OVER, "SELECT max(coalesce(sum(n), 0) - ?1, 0) FROM run_owners")
+Q(RUN_PRUNE, "DELETE FROM runs WHERE seq IN (SELECT seq FROM runs WHERE owner ="
+	     " (SELECT owner FROM run_owners ORDER BY n DESC LIMIT 1) ORDER BY seq LIMIT ?1)")
 Q(RUN_LIST, "SELECT " RUN_COLUMNS " FROM runs WHERE started_ms < ?1 ORDER BY seq DESC LIMIT ?2")
 Q(RUN_LIST_OWN, "SELECT " RUN_COLUMNS " FROM runs WHERE owner = ?3 AND started_ms < ?1"
 		" ORDER BY seq DESC LIMIT ?2")
@@ -98,24 +106,49 @@ Q(USAGE_ADD, "INSERT INTO usage VALUES(?1, ?2, ?3, 1) ON CONFLICT(owner, day) DO
 Q(USAGE_GET, "SELECT cpu_us FROM usage WHERE owner = ?1 AND day = ?2")
 Q(USAGE_PRUNE, "DELETE FROM usage WHERE day < ?1")
 
-Q(AUDIT_ADD, "INSERT INTO audit(at_ms, actor, action, object, result, detail, peer)"
-	     " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")
-Q(AUDIT_PRUNE, "DELETE FROM audit WHERE id <= (SELECT max(id) FROM audit) - ?1")
+Q(AUDIT_ADD, "INSERT INTO audit(at_ms, actor, action, object, result, detail, peer, class, who, count)"
+	     " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")
+Q(AUDIT_MORE, "UPDATE audit SET count = ?2, detail = ?3 WHERE id = ?1 AND count < ?2")
+Q(AUDIT_BOUND, "INSERT INTO audit_classes VALUES(?1, 0, ?2)"
+	       " ON CONFLICT(class) DO UPDATE SET keep = excluded.keep")
+Q(AUDIT_OVER, "SELECT max(n - keep, 0) FROM audit_classes WHERE class = ?1")
+Q(AUDIT_PRUNE, "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE class = ?2 AND who ="
+	       " (SELECT who FROM audit_actors WHERE class = ?2 ORDER BY n DESC LIMIT 1)"
+	       " ORDER BY id LIMIT ?1)")
 Q(AUDIT_LIST, "SELECT " AUDIT_COLUMNS " FROM audit WHERE id < ?1 ORDER BY id DESC LIMIT ?2")
 Q(AUDIT_LIST_OWN, "SELECT " AUDIT_COLUMNS " FROM audit WHERE actor = ?3 AND id < ?1"
 		  " ORDER BY id DESC LIMIT ?2")
 
-#define CELL_COLUMNS "seq, run, owner, sandbox, started_ms, bytes, code, out, err, value, meta"
+#define CELL_COLUMNS "seq, run, owner, sandbox, started_ms, bytes, code, out, err, value, meta," \
+	" (SELECT name FROM notebook_names n WHERE n.owner = cells.owner AND n.sandbox = cells.sandbox)"
+Q(NOTEBOOK_NAME, "INSERT INTO notebook_names SELECT ?1, ?2, ?3 WHERE EXISTS(SELECT 1 FROM cells WHERE owner = ?1"
+		 " AND sandbox = ?2) ON CONFLICT(owner, sandbox) DO UPDATE SET name = excluded.name")
 Q(CELL_ADD, "INSERT INTO cells(run, owner, sandbox, started_ms, bytes, code, out, err, value, meta)"
 	    " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")
+Q(DRAFT_PUT, "INSERT INTO cell_drafts(run, owner, sandbox, started_ms, bytes, code, out, err, value, meta, region)"
+	     " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT(owner, sandbox, run) DO UPDATE"
+	     " SET started_ms = ?4, bytes = ?5, code = ?6, out = ?7, err = ?8, value = ?9, meta = ?10")
+Q(DRAFT_DROP, "DELETE FROM cell_drafts WHERE owner = ?1 AND sandbox = ?2 AND run = ?3")
+Q(DRAFT_COUNT, "SELECT count(*) FROM cell_drafts")
+Q(DRAFT_KEEP, "INSERT INTO cells(run, owner, sandbox, started_ms, bytes, code, out, err, value, meta)"
+	      " SELECT run, owner, sandbox, started_ms, bytes, code, out, err, value, meta"
+	      " FROM cell_drafts WHERE region = ?1 ORDER BY id")
+Q(DRAFT_DROP_ALL, "DELETE FROM cell_drafts WHERE region = ?1")
 Q(CELL_LAST, "SELECT coalesce(max(seq), 0) FROM cells")
+Q(CELL_KNOWN, "SELECT EXISTS(SELECT 1 FROM cells WHERE owner = ?1 AND sandbox = ?2)"
+	      " OR EXISTS(SELECT 1 FROM sandboxes WHERE owner = ?1 AND id = ?2)")
+Q(CELL_WRITTEN, "SELECT coalesce(max(seq), 0) FROM cells WHERE owner = ?1 AND sandbox = ?2 AND run = ?3"
+		" AND json_extract(meta, '$.kind') = 'markdown'")
+Q(CELL_CHANGE, "UPDATE cells SET bytes = bytes - length(CAST(code AS BLOB)) + ?3, code = ?2 WHERE seq = ?1")
 Q(CELL_FILE_PUT, "INSERT OR REPLACE INTO cell_files VALUES(?1, ?2, ?3)")
 Q(CELL_OVER, "SELECT n > ?2 OR bytes > ?3 FROM cell_sums WHERE owner = ?1")
 Q(CELL_ALL_OVER, "SELECT coalesce(sum(bytes), 0) > ?1 FROM cell_sums")
 Q(CELL_DROP_OLDEST, "DELETE FROM cells WHERE seq = (SELECT min(seq) FROM cells WHERE owner = ?1)")
 Q(CELL_DROP_OF_LARGEST, "DELETE FROM cells WHERE seq = (SELECT min(seq) FROM cells WHERE owner ="
 			" (SELECT owner FROM cell_sums ORDER BY bytes DESC LIMIT 1))")
-Q(CELL_REMOVE, "DELETE FROM cells WHERE owner = ?1 AND sandbox = ?2")
+Q(CELL_REMOVE, "DELETE FROM cells WHERE seq IN (SELECT seq FROM cells WHERE owner = ?1 AND sandbox = ?2"
+	       " AND seq <= ?3 LIMIT ?4)")
+Q(CELL_REMOVE_ONE, "DELETE FROM cells WHERE owner = ?1 AND sandbox = ?2 AND run = ?3")
 Q(CELL_GET, "SELECT " CELL_COLUMNS " FROM cells WHERE owner = ?1 AND sandbox = ?2 AND run = ?3"
 	    " ORDER BY seq DESC LIMIT 1")
 Q(CELL_UP, "SELECT " CELL_COLUMNS " FROM cells WHERE owner = ?1 AND sandbox = ?2 AND seq > ?3"
@@ -144,3 +177,15 @@ Q(SIGNIN_KEEP,
   "DELETE FROM signins WHERE coalesce(user, '') = ?1 AND key = ?2 AND id NOT IN (SELECT id"
   " FROM signins WHERE coalesce(user, '') = ?1 AND key = ?2"
   " ORDER BY rowid DESC LIMIT ?3)")
+
+/* What removed users left. */
+#define DEPARTED "(SELECT owner FROM departed)"
+Q(DEPARTED_ANY, "SELECT count(*) FROM departed")
+Q(DEPARTED_RUNS,
+  "DELETE FROM runs WHERE seq IN (SELECT seq FROM runs WHERE owner IN " DEPARTED " LIMIT ?1)")
+Q(DEPARTED_CELLS,
+  "DELETE FROM cells WHERE seq IN (SELECT seq FROM cells WHERE owner IN " DEPARTED " LIMIT ?1)")
+Q(DEPARTED_DRAFTS, "DELETE FROM cell_drafts WHERE owner IN " DEPARTED)
+Q(DEPARTED_USAGE, "DELETE FROM usage WHERE owner IN " DEPARTED)
+Q(DEPARTED_SUMS, "DELETE FROM cell_sums WHERE owner IN " DEPARTED)
+Q(DEPARTED_DONE, "DELETE FROM departed WHERE at_ms < ?1")

@@ -11,7 +11,7 @@
  * for the disk: WAL with synchronous=NORMAL survives SIGKILL. Calls marked "durable" wait for the disk
  * and survive a power failure, too; these are rare (users, keys, rows of sandboxes). store_note_*()
  * puts rows into a queue that a helper thread writes in batches, so a run or a request costs no
- * transaction. The helper thread also hashes passwords.
+ * transaction.
  *
  * Failure. A disk that is full or became read-only, a damaged or vanished file, a lock that stays:
  * calls fail with STORE_FULL, STORE_READ_ONLY, STORE_FAILED or STORE_BUSY in `e`, and later calls may
@@ -57,7 +57,7 @@ struct store;
 struct store_config {
 	const char *path;      /* of the database; its folder is created if it is missing */
 	uint64_t runs_keep;    /* rows of history; 0 = 100,000 */
-	uint64_t audit_keep;   /* rows of the audit log; 0 = 1,000,000 */
+	uint64_t audit_keep;   /* rows of the audit log of one class, see there; 0 = 1,000,000 */
 	unsigned password_min; /* bytes of a new password; 0 = 8 */
 	unsigned busy_ms;      /* longest wait for a writer in another process; 0 = 500 */
 	uint64_t pages_max;    /* of 4 KiB, for tests of a full disk; 0 = no limit */
@@ -81,9 +81,13 @@ int store_attach(struct store *s, sd_event *loop) MUST_CHECK;
  * the change may be lost if the machine stops; or it is CANCELLED, because the store is being closed.
  * store_settle() returns 1 if it waited itself, because there is no thread: FN is not called. */
 typedef void (*store_settled_fn)(const struct err *e, void *user);
-void store_later(struct store *s, bool on);
+bool store_later(struct store *s, bool on); /* what it was */
 bool store_owes(const struct store *s);
 int store_settle(struct store *s, store_settled_fn fn, void *user, struct err *e) MUST_CHECK;
+/* What may remove thousands of rows is done by the helper thread, in short transactions, so that others who write wait for
+ * none of them. FN is called from the loop of store_attach() once all of it is on the disk, or has failed and may be done in
+ * part. FOUND: there was something to remove. E is NULL, or as in store_settled_fn. On an error FN is not called. */
+typedef void (*store_removed_fn)(bool found, const struct err *e, void *user);
 /* For reading the history: calls FN from the loop when all rows queued so far are written, at the latest after 1 s,
  * or when they cannot be written; the reader then sees what there is. Rows of runs of OWNER that are queued
  * within the first 100 ms count, too. Returns 1 if nothing is to be waited for: FN is not called. E is NULL; or it is
@@ -99,18 +103,34 @@ void store_flush(struct store *s);
 #define STORE_SECRET_BYTES 32
 int store_secret(struct store *s, const char *name, uint8_t *ret, struct err *e) MUST_CHECK;
 
+/* Where people reach the page of the server of this state folder, for commands that tell a person a link. The last server that
+ * began to listen has set it. store_address(): 1, or 0 and an empty RET if no server ever did. */
+#define STORE_ADDRESS_SIZE 2048
+int store_set_address(struct store *s, const char *base, struct err *e) MUST_CHECK;
+int store_address(struct store *s, char ret[STORE_ADDRESS_SIZE], struct err *e) MUST_CHECK;
+
 /* Called from the loop, once when rows of history and audit log cannot be written (E says why) and
  * once when they can be written again (E is NULL). Meanwhile QUEUED rows wait and are tried again
  * every second. */
 typedef void (*store_trouble_fn)(const struct err *e, uint64_t queued, void *user);
 void store_on_trouble(struct store *s, store_trouble_fn fn, void *user);
 
+/* Called from the loop when N rows were put aside: the database refuses them for good (E says why), so they would keep all
+ * others back. WHAT names the last one: its kind, and whose it is. They are not written. */
+typedef void (*store_aside_fn)(const char *what, const struct err *e, uint64_t n, void *user);
+void store_on_aside(struct store *s, store_aside_fn fn, void *user);
+/* True while rows of history and audit log cannot be written. E (may be NULL) says why. */
+bool store_in_trouble(struct store *s, struct err *e);
+
 /* For metrics. */
 struct store_counts {
 	uint64_t queued;  /* rows that wait for the helper thread */
 	uint64_t written; /* rows it wrote */
-	uint64_t lost;    /* rows that found the queue full, because the disk stayed full */
+	uint64_t
+	    lost; /* rows that found the queue full, or their user's part of it, because the disk stayed full */
 	uint64_t failed;  /* batches that failed; they are tried again */
+	uint64_t aside;   /* rows that can never be written */
+	uint64_t refused; /* requests that failed, counted for the audit log */
 	uint64_t hashes;  /* passwords hashed */
 };
 void store_count(struct store *s, struct store_counts *ret);
@@ -118,6 +138,17 @@ void store_count(struct store *s, struct store_counts *ret);
 /* A random (version 4) UUID. RET has STORE_ID_SIZE bytes. */
 void store_uuid(char *ret);
 uint64_t store_now_ms(void);
+
+/* ---- lists ---- */
+
+/* Where a list goes on that is read in parts: oldest first, behind the last row that FN took. {0}: from the first. */
+struct store_mark {
+	bool begun;
+	uint64_t created_ms;
+	int64_t row;
+};
+/* Each …_each() calls FN for rows until FN returns false: FN did not take that row, and the list ends. MARK may be NULL:
+ * from the first row. */
 
 /* ---- users ---- */
 
@@ -152,7 +183,7 @@ struct store_user {
 	struct store_quota quota;
 };
 
-typedef void (*store_user_fn)(const struct store_user *u, void *user);
+typedef bool (*store_user_fn)(const struct store_user *u, void *user);
 
 /* Adds U and fills in its id and created_ms. Durable. ALREADY_EXISTS if the name (-EEXIST) or the
  * e-mail (-EALREADY) is taken, in any case of letters. */
@@ -164,12 +195,17 @@ int store_user_find(struct store *s, const char *name, struct store_user *ret,
 		    struct err *e) MUST_CHECK;
 /* Changes role, active, hash, e-mail and quota of the user with U's id. Durable. Returns 1 or 0. */
 int store_user_update(struct store *s, const struct store_user *u, struct err *e) MUST_CHECK;
-/* Removes the user and its keys. The caller removes its sandboxes. Durable. Returns 1 or 0. */
+/* Removes the user, its keys, sign-ins and usage. The helper thread then removes its runs and cells, in slices. The caller
+ * removes its sandboxes. The audit log keeps its rows. Durable. Returns 1 or 0. */
 int store_user_remove(struct store *s, const char *id, struct err *e) MUST_CHECK;
-int store_user_each(struct store *s, store_user_fn fn, void *user, struct err *e) MUST_CHECK;
+/* The same for the loop; see store_removed_fn. */
+int store_user_remove_later(struct store *s, const char *id, store_removed_fn fn, void *user,
+			    struct err *e) MUST_CHECK;
+int store_user_each(struct store *s, struct store_mark *mark, store_user_fn fn, void *user,
+		    struct err *e) MUST_CHECK;
 int store_user_count(struct store *s, uint64_t *ret, struct err *e) MUST_CHECK;
 
-/* ---- passwords (argon2id: 64 MiB, one at a time, by the helper; twice for a login) ---- */
+/* ---- passwords (argon2id: 64 MiB, one at a time, on a thread of base/workers.h; twice for a login) ---- */
 
 #define STORE_PASSWORD_MIN 6u /* no server accepts less; password_min may be more */
 #define STORE_PASSWORD_MAX 256
@@ -191,13 +227,16 @@ typedef void (*store_hash_fn)(const char *hash, const struct err *e, void *user)
 typedef void (*store_check_fn)(const struct store_user *u, const uint8_t *login,
 			       const struct err *e, void *user);
 
-/* CB is called later from the loop, exactly once; by store_close() with CANCELLED. */
+/* CB is called later from the loop, exactly once. Without a pool of threads it is called before this returns. */
 int store_hash_password(struct store *s, const char *password, enum store_lane lane, uint64_t from,
 			store_hash_fn cb, void *user, struct err *e) MUST_CHECK;
 /* CB gets the user, or UNAUTHORIZED. A name that no user has takes just as long. */
 int store_check_password(struct store *s, const char *name, const char *password,
 			 enum store_lane lane, uint64_t from, store_check_fn cb, void *user,
 			 struct err *e) MUST_CHECK;
+/* For the end of the server, before workers_end(): answers all that wait with CANCELLED. No new password is taken:
+ * CANCELLED. S may be NULL. store_close() does it, too. */
+void store_cancel_passwords(struct store *s);
 /* Hashes a password of at least MIN bytes before it returns; for the command line. RET has STORE_HASH_SIZE bytes. */
 int store_hash_now(const char *password, unsigned min, char *ret, struct err *e) MUST_CHECK;
 /* Bytes of the shortest password that store_hash_password() accepts. */
@@ -226,7 +265,7 @@ struct store_key {
 	uint64_t used_ms;    /* last use, to the minute; 0 = not used yet */
 };
 
-typedef void (*store_key_fn)(const struct store_key *k, void *user);
+typedef bool (*store_key_fn)(const struct store_key *k, void *user);
 
 /* Makes a key for K->user and fills in id, hint and created_ms. RET (STORE_KEY_SIZE bytes) is the key
  * itself, which is stored nowhere. Durable. NOT_FOUND: no such user. BUDGET_EXCEEDED: the user,
@@ -256,9 +295,9 @@ int store_key_revoke(struct store *s, const char *user, const char *id, struct e
 /* Removes all keys of USER with this NAME. Durable. */
 int store_key_revoke_named(struct store *s, const char *user, const char *name,
 			   struct err *e) MUST_CHECK;
-/* Calls FN for each key of USER (NULL: of all users). */
-int store_key_each(struct store *s, const char *user, store_key_fn fn, void *arg,
-		   struct err *e) MUST_CHECK;
+/* The keys of USER. */
+int store_key_each(struct store *s, const char *user, struct store_mark *mark, store_key_fn fn,
+		   void *arg, struct err *e) MUST_CHECK;
 
 /* ---- invitations ---- */
 
@@ -271,7 +310,7 @@ struct store_invitation {
 	uint64_t expires_ms;
 };
 
-typedef void (*store_invitation_fn)(const struct store_invitation *i, void *user);
+typedef bool (*store_invitation_fn)(const struct store_invitation *i, void *user);
 
 #define STORE_INVITATIONS_MAX 1000 /* without used and expired ones */
 
@@ -282,8 +321,8 @@ int store_invitation_add(struct store *s, struct store_invitation *i, char *ret,
 /* Returns 0 if it is unknown, used, withdrawn or expired. */
 int store_invitation_find(struct store *s, const char *text, struct store_invitation *ret,
 			  struct err *e) MUST_CHECK;
-int store_invitation_each(struct store *s, store_invitation_fn fn, void *user,
-			  struct err *e) MUST_CHECK;
+int store_invitation_each(struct store *s, struct store_mark *mark, store_invitation_fn fn,
+			  void *user, struct err *e) MUST_CHECK;
 /* Durable. Returns 1 or 0. */
 int store_invitation_remove(struct store *s, const char *id, struct err *e) MUST_CHECK;
 /* Adds U with the role of the invitation TEXT and removes the invitation, in one transaction.
@@ -294,7 +333,7 @@ int store_user_join(struct store *s, struct store_user *u, const char *text,
 /* ---- persistent sandboxes ---- */
 
 struct store_sandbox {
-	char id[STORE_ID_SIZE]; /* UUID; store_sandbox_add() makes one if it is "" */
+	char id[65]; /* any id of a session; store_sandbox_add() makes a UUID if it is "" */
 	char owner[STORE_OWNER_SIZE];
 	char name[STORE_NAME_SIZE]; /* not unique */
 	char image[STORE_IMAGE_SIZE];
@@ -308,7 +347,7 @@ struct store_sandbox {
 	uint64_t runs;                    /* store_note_sandbox_run() */
 };
 
-typedef void (*store_sandbox_fn)(const struct store_sandbox *b, void *user);
+typedef bool (*store_sandbox_fn)(const struct store_sandbox *b, void *user);
 
 /* Limits that include the sandbox to be added; 0 = no limit. Bytes are sums of workspace limits. */
 struct store_room {
@@ -339,8 +378,8 @@ int store_sandbox_set_place(struct store *s, const char *id, const char *place,
 /* Removes the sandbox and its packages. Durable. Returns 1 or 0. */
 int store_sandbox_remove(struct store *s, const char *id, struct err *e) MUST_CHECK;
 /* Oldest first, of OWNER (NULL: of everybody). */
-int store_sandbox_each(struct store *s, const char *owner, store_sandbox_fn fn, void *user,
-		       struct err *e) MUST_CHECK;
+int store_sandbox_each(struct store *s, const char *owner, struct store_mark *mark,
+		       store_sandbox_fn fn, void *user, struct err *e) MUST_CHECK;
 int store_sandbox_count(struct store *s, const char *owner, uint64_t *ret,
 			struct err *e) MUST_CHECK;
 /* Queues: sets used_ms to now. */
@@ -406,61 +445,19 @@ int store_run_each(struct store *s, const char *owner, const char *sandbox, uint
 int store_usage_today(struct store *s, const char *owner, uint64_t *ret_cpu_us,
 		      struct err *e) MUST_CHECK;
 
-/* ---- what runs did, for people ---- */
+/* ---- reads on a thread ---- */
 
-/* A run with its code, output and small files. Bounds: store_config.cells_*; beyond them the oldest of the owner
- * goes, and of all together the oldest of the owner who has most. */
-#define STORE_CELL_FILES 8u
-struct store_cell_file {
-	char *name;
-	char *data;
-	size_t len;
-};
-struct store_cell {
-	uint64_t seq; /* growing number, given by the store */
-	char run[STORE_WORD_SIZE];
-	char owner[STORE_OWNER_SIZE];
-	char sandbox[STORE_OWNER_SIZE + 1];
-	uint64_t started_ms;
-	uint64_t bytes;                        /* what it costs; given by the store */
-	char *code, *out, *err, *value, *meta; /* UTF-8 without NUL; NULL means "" */
-	struct store_cell_file files[STORE_CELL_FILES];
-	size_t n_files;
-};
-/* Queues CELL, which is allocated with all its texts by malloc() and taken. S may be NULL. */
-void store_note_cell(struct store *s, struct store_cell *cell);
-void store_cell_free(struct store_cell *cell); /* NULL is fine */
-
-/* CELL and its texts are valid during the call; it has no files. False ends the listing. */
-typedef bool (*store_cell_fn)(const struct store_cell *cell, void *user);
-/* The cells of one sandbox of OWNER with a greater number than AFTER, oldest first. */
-int store_cells_after(struct store *s, const char *owner, const char *sandbox, uint64_t after,
-		      store_cell_fn fn, void *user, struct err *e) MUST_CHECK;
-/* Those with a smaller number than BEFORE (0 = all), newest first. SANDBOX NULL: of all sandboxes. */
-int store_cells_before(struct store *s, const char *owner, const char *sandbox, uint64_t before,
-		       store_cell_fn fn, void *user, struct err *e) MUST_CHECK;
-/* Calls FN for the cell of that run. 1, or 0 if there is none. */
-int store_cell_get(struct store *s, const char *owner, const char *sandbox, const char *run,
-		   store_cell_fn fn, void *user, struct err *e) MUST_CHECK;
-/* Appends the file NAME of the cell SEQ. 1, or 0 if it is not kept. */
-int store_cell_file(struct store *s, uint64_t seq, const char *name, struct buf *ret,
-		    struct err *e) MUST_CHECK;
-/* Removes all cells of the sandbox. Returns 1 or 0. */
-int store_cells_remove(struct store *s, const char *owner, const char *sandbox,
-		       struct err *e) MUST_CHECK;
-
-struct store_notebook { /* the cells of one sandbox */
-	char sandbox[STORE_OWNER_SIZE + 1];
-	uint64_t first_ms, last_ms;
-	uint64_t cells, bytes;
-	uint64_t last_seq;
-};
-/* LAST: the newest cell; NULL if it was removed meanwhile. */
-typedef void (*store_notebook_fn)(const struct store_notebook *n, const struct store_cell *last,
-				  void *user);
-/* Those whose last cell is older than the cell BEFORE (0 = all), newest first. */
-int store_notebook_each(struct store *s, const char *owner, uint64_t before, unsigned limit,
-			store_notebook_fn fn, void *user, struct err *e) MUST_CHECK;
+/* FN, on a thread: READING is a store from which rows can be read, by all functions of this header that need no more than
+ * rows (…_each(), …_get(), store_cells_*()), and that nobody else uses meanwhile. */
+typedef void (*store_read_fn)(struct store *reading, void *user);
+/* Calls FN on a thread of the pool (base/workers.h), then DONE on the loop, always and exactly once, maybe after the end
+ * of the store, and before store_read() returns if there is no pool. Two reads run at once; the others wait without a
+ * thread, and those of different WHO take turns. BUDGET_EXCEEDED: as many reads of WHO, or of all, wait as may. On an
+ * error neither is called. */
+#define STORE_READS_EACH 256u /* of one WHO that wait */
+#define STORE_READS_ALL  4096u
+int store_read(struct store *s, const char *who, store_read_fn fn, void (*done)(void *user),
+	       void *user, struct err *e) MUST_CHECK;
 
 /* ---- sign-ins of browsers ---- */
 
@@ -489,25 +486,52 @@ int store_signin_remove(struct store *s, const struct store_signin *i, bool all,
 
 /* ---- audit log ---- */
 
-/* Rows are added; beyond audit_keep rows the oldest is deleted. The database refuses every other
- * change. Rows never contain secrets, code or output. */
+/* Rows are added; the database refuses every other change, but for the count of a row of what was refused. Rows never
+ * contain secrets, code or output. Each class of rows has a bound of its own. Beyond it whoever has most rows of the class
+ * loses the oldest one (of the refused ones the oldest goes): nobody displaces rows of others, and what is refused or
+ * fails displaces nothing that was done. */
+enum store_audit_class {
+	STORE_AUDIT_DONE,    /* what somebody did; audit_keep rows */
+	STORE_AUDIT_NETWORK, /* connections of sandboxes; audit_keep rows */
+	STORE_AUDIT_FAILED, /* requests of known callers that failed, counted; a tenth of audit_keep */
+	STORE_AUDIT_REFUSED, /* requests of strangers that failed, counted; a tenth of audit_keep */
+	STORE_AUDIT_MAX_,
+};
+
+/* What fails is counted: those of one actor, source, action and result that come within a minute of the first are one
+ * row. It is the first one's; its count grows within some seconds. There are at most STORE_AUDIT_KINDS such rows a minute
+ * of one actor (strangers: of one source), and STORE_AUDIT_KINDS_ALL of each of the two classes. What is beyond that is
+ * counted in rows with the action "failed.more" or "refused.more". */
+#define STORE_AUDIT_KINDS     16u
+#define STORE_AUDIT_KINDS_ALL 192u
+
 struct store_audit {
 	uint64_t id; /* growing number, given by the store */
 	uint64_t at_ms;
+	enum store_audit_class class;
+	uint64_t count;                 /* how many requests the row stands for; 0 = 1 */
 	char actor[STORE_OWNER_SIZE];   /* user id, "" = the local user */
 	char action[STORE_WORD_SIZE];   /* "user.add", "egress.refuse", "sandbox.delete" … */
 	char object[STORE_OBJECT_SIZE]; /* id or host that the action was done to */
 	char result[STORE_WORD_SIZE];   /* "ok", or the code of the error */
 	char detail[STORE_OBJECT_SIZE]; /* one short line; cut if longer */
 	char peer[STORE_PEER_SIZE];     /* address of the caller, "" = this process */
+	char source[STORE_PEER_SIZE];   /* network of the caller, to count by; not stored */
 };
 
-typedef void (*store_audit_fn)(const struct store_audit *a, void *user);
+typedef bool (*store_audit_fn)(const struct store_audit *a, void *user);
 
-/* Queues a row; at_ms is filled in if it is 0. Any argument may be NULL. */
+/* Queues a row, or counts it; at_ms is filled in if it is 0. */
 void store_note_audit(struct store *s, const struct store_audit *a);
+/* The same for a row of STORE_AUDIT_DONE. Any argument may be NULL. */
 void store_audit(struct store *s, const char *actor, const char *action, const char *object,
 		 const char *result, const char *detail, const char *peer);
+/* SOURCE: the network that refused requests are counted by. */
+void store_audit_as(struct store *s, enum store_audit_class class, const char *source,
+		    const char *actor, const char *action, const char *object, const char *result,
+		    const char *detail, const char *peer);
 /* Newest first, at most LIMIT. ACTOR: NULL means everybody. BEFORE_ID: only older rows (0 = all). */
 int store_audit_each(struct store *s, const char *actor, uint64_t before_id, unsigned limit,
 		     store_audit_fn fn, void *user, struct err *e) MUST_CHECK;
+
+#include "store/store_cells.h"

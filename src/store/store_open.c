@@ -30,6 +30,11 @@ static const struct {
 #undef M
 };
 
+unsigned store_version_known(void)
+{
+	return steps[ARRAY_SIZE(steps) - 1].version;
+}
+
 /* ---- the file ---- */
 
 /* Creates the folder of PATH and resolves links in it. SQLite is told to follow none. */
@@ -118,15 +123,18 @@ static int apply(struct db *db, size_t step, struct err *e)
 
 static int migrate_inside(struct db *db, struct err *e)
 {
-	uint64_t version = 0, newest = steps[ARRAY_SIZE(steps) - 1].version;
+	uint64_t version = 0, newest = store_version_known();
 	int r = version_of(db, &version, e);
 
 	if (r < 0)
 		return r;
 	if (version > newest) {
-		(void)err_set(e, ERR_STORE_FAILED, 0,
-			      "the database has tables of version %ju, this program knows %ju",
-			      (uintmax_t)version, (uintmax_t)newest);
+		(void)err_set(
+		    e, ERR_STORE_FAILED, 0,
+		    "a newer version of this program has changed the database (its tables have "
+		    "version %ju, this one knows %ju): use that version, or restore a backup "
+		    "into a new state folder",
+		    (uintmax_t)version, (uintmax_t)newest);
 		e->errnum = EPROTO;
 		return -EPROTO;
 	}
@@ -137,17 +145,14 @@ static int migrate_inside(struct db *db, struct err *e)
 }
 
 /* Takes the writer's lock even if there is nothing to migrate: that opens -wal and -shm, too. */
-static int migrate(struct db *db, uint64_t audit_keep, struct err *e)
+static int migrate(struct db *db, const struct store_config *config, struct err *e)
 {
-	char keep[24];
 	int r = db_transaction(db, false, e);
 
 	if (r < 0)
 		return r;
 	r = migrate_inside(db, e);
-	(void)snprintf(keep, sizeof(keep), "%ju", (uintmax_t)audit_keep);
-	if (r == 0)
-		r = db_run(db, Q_META_SET, NULL, e, "tb", "audit_keep", keep, strlen(keep));
+	r = r < 0 ? r : audit_set_bounds(db, config, e);
 	return db_finish(db, false, r, e);
 }
 
@@ -167,6 +172,7 @@ int store_open(const struct store_config *config, struct store **ret, struct err
 	if (!s)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the store");
 	list_init(&s->readers);
+	hashes_open(s);
 	s->config = *config;
 	s->config.path = NULL; /* it was borrowed for this call only */
 	s->config.password_min =
@@ -188,8 +194,9 @@ int store_open(const struct store_config *config, struct store **ret, struct err
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the store");
 	}
 	r = db_open(&s->db, path, &s->config, e);
-	r = r < 0 ? r : migrate(&s->db, s->config.audit_keep, e);
+	r = r < 0 ? r : migrate(&s->db, &s->config, e);
 	r = r < 0 ? r : helper_open(s, path, e);
+	r = r < 0 ? r : reads_open(path, &s->config, &s->reads, e);
 	if (r < 0) {
 		(void)store_close(s);
 		say_read_only(path, e);
@@ -203,10 +210,12 @@ struct store *store_close(struct store *s)
 {
 	if (!s)
 		return NULL;
+	store_cancel_passwords(s);
 	helper_close(s);
 	s->answers = sd_event_source_disable_unref(s->answers);
 	db_close(&s->db);
 	running_close(s);
+	s->reads = reads_unref(s->reads);
 	free(s->path);
 	sodium_memzero(s->pepper, sizeof(s->pepper));
 	free(s);

@@ -123,22 +123,30 @@ int store_user_update(struct store *s, const struct store_user *u, struct err *e
 
 int store_user_remove(struct store *s, const char *id, struct err *e)
 {
-	return db_change(&s->db, Q_USER_REMOVE, e, "t", id);
+	int r = db_change(&s->db, Q_USER_REMOVE, e, "t", id);
+
+	if (r > 0)
+		departed_wake(s);
+	return r;
 }
 
-int store_user_each(struct store *s, store_user_fn fn, void *user, struct err *e)
+int store_user_each(struct store *s, struct store_mark *mark, store_user_fn fn, void *user,
+		    struct err *e)
 {
-	_cleanup_(db_end) sqlite3_stmt *st = db_begin(&s->db, Q_USER_LIST, e, "");
+	_cleanup_(db_end) sqlite3_stmt *st =
+	    db_begin(&s->db, Q_USER_LIST, e, "ii", mark_ms(mark), mark_row(mark));
 	int r = st ? 1 : -e->errnum;
 
 	while (r > 0) {
 		struct store_user u;
 
 		r = db_step(&s->db, st, e);
-		if (r > 0) {
-			read_user(st, &u);
-			fn(&u, user);
-		}
+		if (r <= 0)
+			break;
+		read_user(st, &u);
+		if (!fn(&u, user))
+			return 0;
+		mark_set(mark, u.created_ms, st);
 	}
 	return r;
 }

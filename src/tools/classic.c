@@ -24,13 +24,14 @@ void *classic_call_new(struct mcp_call *call, struct tools *tools, size_t size)
 		return NULL;
 	}
 	c->tools = tools;
-	c->call = call;
+	c->call = mcp_call_ref(call);
 	return c;
 }
 
 void classic_call_free(struct classic_call *c)
 {
 	(void)sandbox_unref(c->sandbox);
+	(void)mcp_call_unref(c->call);
 	free(c);
 }
 
@@ -60,7 +61,7 @@ void classic_open(struct classic_call *c, const char *id)
 	manager_activate(c->tools->config.manager, mcp_call_principal(c->call), id, on_open, c);
 }
 
-void classic_finish(struct mcp_call *call, json_t *object)
+json_t *classic_result_of(json_t *object)
 {
 	size_t len = 0;
 	_cleanup_free_ char *text = jsonio_text(object, JSON_INDENT(2), &len);
@@ -74,7 +75,12 @@ void classic_finish(struct mcp_call *call, json_t *object)
 		json_decref(result);
 		result = NULL;
 	}
-	mcp_call_finish(call, result);
+	return result;
+}
+
+void classic_finish(struct mcp_call *call, json_t *object)
+{
+	mcp_call_finish_made(call, object, classic_result_of);
 }
 
 void classic_finish_denied(struct mcp_call *call)
@@ -103,22 +109,14 @@ void classic_finish_err(struct mcp_call *call, const struct err *e)
 		classic_finish_error(call, "%s", e->text);
 }
 
-json_t *classic_link(struct tools *t, const struct sandbox *s, const char *name)
+json_t *classic_link(const struct tools_links *l, const char *name)
 {
-	const struct tools_config *config = &t->config;
 	_cleanup_(buf_done) struct buf b = BUF_INIT(4 * ENGINE_PATH_MAX);
-	const char *base = config->classic_base ? config->classic_base(config->link_user) : NULL;
-	char query[TOOLS_LINK_QUERY_SIZE] = "";
 
-	if (!base)
+	if (!l->base)
 		return json_null();
-	if (config->link_query)
-		config->link_query(config->link_user, sandbox_owner(s), sandbox_id(s), name, query);
-	int r = buf_printf(&b, "%s/sandbox/file?sandbox_id=%s&file_path=" CLASSIC_FOLDER "/", base,
-			   sandbox_id(s));
-	r = r < 0 ? r : text_add_percent(&b, name, strlen(name), true);
-	if (query[0]) /* the signature begins with "?"; here another parameter precedes it */
-		r = r < 0 ? r : buf_printf(&b, "&%s", query + 1);
+	int r = buf_printf(&b, "%s/sandbox/file?sandbox_id=%s&file_path=", l->base, l->id);
+	r = r < 0 ? r : tools_links_add(l, CLASSIC_FOLDER "/", name, '&', &b);
 	return r < 0 ? json_null() : json_stringn(buf_str(&b), b.len);
 }
 

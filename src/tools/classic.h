@@ -18,7 +18,7 @@
 /* A call that goes on after its handler has returned. The state of a tool begins with it. */
 struct classic_call {
 	struct tools *tools;
-	struct mcp_call *call;
+	struct mcp_call *call;   /* reference: whose it is can be asked after it is finished */
 	struct sandbox *sandbox; /* reference, or NULL */
 	/* Called when the sandbox is active, or with E if that failed. If both E and the sandbox
 	 * are NULL, answer with shape (a). */
@@ -46,8 +46,10 @@ void classic_finish_error(struct mcp_call *call, const char *fmt, ...) PRINTF(2,
 /* shape (a) if classic_is_denied(E), otherwise (b) */
 void classic_finish_err(struct mcp_call *call, const struct err *e);
 
-/* A link to the file NAME directly in the workspace, or JSON null. */
-json_t *classic_link(struct tools *t, const struct sandbox *s, const char *name);
+/* The result with OBJECT (owned) as text. Any thread. NULL: no memory. */
+json_t *classic_result_of(json_t *object);
+/* A link to the file NAME directly in the workspace, or JSON null. L is of TOOLS_LINKS_CLASSIC. */
+json_t *classic_link(const struct tools_links *l, const char *name);
 
 /* The answer of create_sandbox. */
 json_t *classic_created(const struct tools *t, const struct sandbox *s);
@@ -72,10 +74,5 @@ void classic_upload(struct mcp_call *call, json_t *arguments, void *user);
  * shell. On success *RET is a NULL-terminated array of words, owned (one allocation, free(3)).
  * -EINVAL: a quote or a backslash at the end is open; *RET_WHY says so. */
 int classic_split(const char *command, char ***ret, const char **ret_why) MUST_CHECK;
-/* Checks the folder that a command reported as its last one. DATA comes from the sandbox and is
- * not trusted. True: RET (CLASSIC_PLACE_MAX bytes) has an absolute path in UTF-8 without control
- * characters. The path is only shown, and passed back into the sandbox as an argument. */
-#define CLASSIC_PLACE_MAX SANDBOX_PLACE_MAX
-bool classic_read_place(const char *data, size_t len, char *ret) MUST_CHECK;
 /* Does COMMAND need a shell: pipes, redirections, variables, patterns, cd? */
 bool classic_needs_shell(const char *command);

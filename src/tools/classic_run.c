@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define NOTE_MAX        200
+#define SHELL_COMMAND   3 /* where a command stands behind our own words in argv */
 #define EXIT_NO_PROGRAM 127
 #define EXIT_NO_RIGHT   126
 
@@ -55,29 +56,40 @@ static void note_limits(const struct run_call *c, const struct run_result *resul
 		    "SANDBOX_NETWORK_OPEN=on permits public hosts.");
 }
 
-static json_t *error_stream(const struct run_call *c, const struct run_result *result)
-{
-	char note[NOTE_MAX];
-	bool cut;
+/* The answers of this file are made of this, maybe on a thread. */
+struct answer {
+	struct run_answer base;
+	char note[NOTE_MAX];            /* for stderr */
+	char folder[SANDBOX_PLACE_MAX]; /* "" = is not told */
+};
 
-	note_of(result, sandbox_run_timeout_ns(c->sandbox), note);
-	if (!note[0])
-		note_limits(c, result, note);
-	return tools_json_output(&result->err, SIZE_MAX, NULL, note, &cut);
+static struct answer *answer_new(struct run_call *c, const struct run_result *result,
+				 enum tools_link_kind links)
+{
+	struct answer *a = run_answer_new(c, result, links, sizeof(*a));
+
+	if (!a)
+		return NULL;
+	note_of(result, sandbox_run_timeout_ns(c->sandbox), a->note);
+	if (!a->note[0])
+		note_limits(c, result, a->note);
+	return a;
 }
 
-static json_t *streams(const struct run_call *c, const struct run_result *result)
+static json_t *streams(const struct answer *a)
 {
+	const struct run_result *result = a->base.result;
 	bool cut;
 
 	return json_pack("{s:o, s:o, s:i}", "stdout",
 			 tools_json_output(&result->out, SIZE_MAX, NULL, "", &cut), "stderr",
-			 error_stream(c, result), "exit_code", result->exit_code);
+			 tools_json_output(&result->err, SIZE_MAX, NULL, a->note, &cut),
+			 "exit_code", result->exit_code);
 }
 
 /* ---- execute_python_code ---- */
 
-static int add_file(struct run_call *c, const char *name, json_t *files, json_t *links)
+static int add_file(const struct answer *a, const char *name, json_t *files, json_t *links)
 {
 	char path[sizeof(CLASSIC_FOLDER) + 256];
 
@@ -85,22 +97,22 @@ static int add_file(struct run_call *c, const char *name, json_t *files, json_t 
 		return 0;
 	(void)snprintf(path, sizeof(path), CLASSIC_FOLDER "/%s", name);
 	int r = json_array_append_new(files, tools_json_bytes(path, strlen(path)));
-	return r < 0 ? r : json_array_append_new(links, classic_link(c->tools, c->sandbox, name));
+	return r < 0 ? r : json_array_append_new(links, classic_link(&a->base.links, name));
 }
 
 /* Adds new and changed files and folders, sorted together by name. */
-static int add_files(struct run_call *c, const struct run_result *result, json_t *files,
-		     json_t *links)
+static int add_files(const struct answer *a, json_t *files, json_t *links)
 {
+	const struct run_result *result = a->base.result;
 	size_t i = 0;
 	size_t j = 0;
 
-	while (i < result->n_artifacts || j < result->n_folders) {
+	while (i < result->n_shallow || j < result->n_folders) {
 		bool file = j == result->n_folders ||
-			    (i < result->n_artifacts &&
+			    (i < result->n_shallow &&
 			     strcmp(result->artifacts[i].name, result->folders[j].name) < 0);
 		const char *name = file ? result->artifacts[i++].name : result->folders[j++].name;
-		if (add_file(c, name, files, links) < 0)
+		if (add_file(a, name, files, links) < 0)
 			return -ENOMEM;
 	}
 	return 0;
@@ -113,6 +125,25 @@ static void execute_failed(struct mcp_call *call, const char *text)
 				       "", "stderr", text, "exit_code", 1, "files", "file_links"));
 }
 
+static json_t *make_execute(void *user)
+{
+	const struct answer *a = user;
+	json_t *object = streams(a);
+	json_t *files = json_array();
+	json_t *links = json_array();
+
+	if (!object || add_files(a, files, links) < 0) {
+		json_decref(object);
+		object = NULL;
+	}
+	if (json_object_set_new(object, "files", files) < 0 ||
+	    json_object_set_new(object, "file_links", links) < 0) {
+		json_decref(object);
+		object = NULL;
+	}
+	return classic_result_of(object);
+}
+
 static void execute_end(struct run_call *c, const struct run_result *result, const struct err *e)
 {
 	if (e && classic_is_denied(e)) {
@@ -123,19 +154,9 @@ static void execute_end(struct run_call *c, const struct run_result *result, con
 		execute_failed(c->call, e->text);
 		return;
 	}
-	json_t *object = streams(c, result);
-	json_t *files = json_array();
-	json_t *links = json_array();
-	if (!object || add_files(c, result, files, links) < 0) {
-		json_decref(object);
-		object = NULL;
-	}
-	if (json_object_set_new(object, "files", files) < 0 ||
-	    json_object_set_new(object, "file_links", links) < 0) {
-		json_decref(object);
-		object = NULL;
-	}
-	classic_finish(c->call, object);
+	struct answer *a = answer_new(c, result, TOOLS_LINKS_CLASSIC);
+	if (a)
+		run_answer_send(c->call, &a->base, make_execute);
 }
 
 /* The id if the manager can take it, otherwise NULL: such an id belongs to nobody. */
@@ -183,7 +204,6 @@ void classic_execute(struct mcp_call *call, json_t *arguments, void *user)
 	c->request.display = t->config.save_figures;
 	c->request.code = c->text;
 	c->request.code_len = c->text_len;
-	c->request.artifacts_always = true;
 	c->finish = execute_end;
 	run_call_start(c);
 }
@@ -203,13 +223,28 @@ static int code_of(const struct err *e)
 	return e->errnum == ENOENT ? EXIT_NO_PROGRAM : e->errnum == EACCES ? EXIT_NO_RIGHT : -1;
 }
 
+static json_t *make_terminal(void *user)
+{
+	const struct answer *a = user;
+	json_t *object = streams(a);
+
+	if (object && a->folder[0] &&
+	    json_object_set_new(object, "cwd", json_string(a->folder)) < 0) {
+		json_decref(object);
+		object = NULL;
+	}
+	return classic_result_of(object);
+}
+
 static void terminal_end(struct run_call *c, const struct run_result *result, const struct err *e)
 {
+	struct answer *a = e ? NULL : answer_new(c, result, TOOLS_LINKS_NONE);
+
 	if (e)
 		terminal_failed(c->call, classic_is_denied(e) ? CLASSIC_DENIED : e->text,
 				code_of(e));
-	else
-		classic_finish(c->call, streams(c, result));
+	else if (a)
+		run_answer_send(c->call, &a->base, make_terminal);
 }
 
 /* The same in the profile `full`. If a command reports no folder, or an invalid one, the folder
@@ -217,23 +252,21 @@ static void terminal_end(struct run_call *c, const struct run_result *result, co
 static void terminal_end_kept(struct run_call *c, const struct run_result *result,
 			      const struct err *e)
 {
-	char place[CLASSIC_PLACE_MAX];
+	char place[SANDBOX_PLACE_MAX];
 
 	if (e) {
 		terminal_end(c, result, e);
 		return;
 	}
 	/* Without memory the folder stays as it was, and the answer shows that. */
-	if (classic_read_place(result->value.data, result->value.len, place))
+	if (sandbox_read_place(result->value.data, result->value.len, place))
 		(void)!sandbox_set_place(c->sandbox, streq(place, CLASSIC_FOLDER) ? NULL : place);
 	const char *now = sandbox_place(c->sandbox);
-	json_t *object = streams(c, result);
-	if (object &&
-	    json_object_set_new(object, "cwd", json_string(now ? now : CLASSIC_FOLDER)) < 0) {
-		json_decref(object);
-		object = NULL;
-	}
-	classic_finish(c->call, object);
+	struct answer *a = answer_new(c, result, TOOLS_LINKS_NONE);
+	if (!a)
+		return;
+	(void)snprintf(a->folder, sizeof(a->folder), "%s", now ? now : CLASSIC_FOLDER);
+	run_answer_send(c->call, &a->base, make_terminal);
 }
 
 /* Chooses what to run for the command in C->text. Returns why nothing can be run, or NULL.
@@ -256,6 +289,7 @@ static const char *choose(struct run_call *c)
 		const char *const argv[] = {"sh", "-c", shell, c->text, NULL};
 		memcpy(c->argv, argv, sizeof(argv));
 		c->request.argv = c->argv;
+		c->request.asked = SHELL_COMMAND;
 	}
 	return NULL;
 }
@@ -281,6 +315,8 @@ static void choose_kept(struct run_call *c)
 				    NULL};
 	memcpy(c->argv, argv, sizeof(argv));
 	c->request.argv = c->argv;
+	c->request.asked = SHELL_COMMAND;
+	c->request.asked_cwd = argv[4];
 	c->request.report = true;
 }
 

@@ -6,6 +6,8 @@
 #include "tools/classic.h"
 
 #include "base/text.h"
+#include "base/workers.h"
+#include "sandbox/upload.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -27,9 +29,15 @@ struct local_call {
 
 static void open_next(struct local_call *c);
 
+static void close_local(struct local_call *c)
+{
+	workers_close(mcp_call_principal(c->base.call), c->fd);
+	c->fd = -1;
+}
+
 static void local_end(struct local_call *c)
 {
-	c->fd = fd_close(c->fd);
+	close_local(c);
 	free(c->names);
 	free(c->local);
 	free(c->dest);
@@ -64,7 +72,7 @@ static void on_uploaded(uint64_t written UNUSED, const struct err *e, void *user
 {
 	struct local_call *c = user;
 
-	c->fd = fd_close(c->fd);
+	close_local(c);
 	if (e)
 		local_fail(c, e);
 	else if (c->names)
@@ -73,37 +81,33 @@ static void on_uploaded(uint64_t written UNUSED, const struct err *e, void *user
 		local_succeed(c);
 }
 
-/* Reads the names of a folder's files from FD, which the opener wrote. */
-static int read_names(struct local_call *c, int fd, struct err *e)
+/* The names of a folder's files, as the opener wrote them. */
+static void on_names_read(char *data, ssize_t n, void *user)
 {
-	struct stat st;
+	struct local_call *c = user;
+	struct err e = ERR_INIT;
 
-	if (fstat(fd, &st) < 0 || st.st_size > NAMES_MAX)
-		return err_set(e, ERR_SYSTEM, 0, "cannot read the names of the files in %s",
-			       c->local);
-	size_t len = (size_t)st.st_size;
-	c->names = calloc(1, len + 1);
-	if (!c->names)
-		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "%s", c->local);
-	if (pread(fd, c->names, len, 0) != (ssize_t)len || (len > 0 && c->names[len - 1] != '\0'))
-		return err_set(e, ERR_SYSTEM, 0, "cannot read the names of the files in %s",
-			       c->local);
+	c->names = data;
+	if (n < 0 || n > NAMES_MAX || (n > 0 && data[n - 1] != '\0')) {
+		(void)err_set(&e, ERR_SYSTEM, n < 0 ? (int)-n : 0,
+			      "cannot read the names of the files in %s", c->local);
+		local_fail(c, &e);
+		return;
+	}
 	c->next = c->names;
-	c->end = c->names + len;
-	return 0;
+	c->end = c->names + n;
+	open_next(c);
 }
 
 static void on_names(int fd, const struct err *e, void *user)
 {
 	struct local_call *c = user;
-	struct err error = ERR_INIT;
-	int r = e ? -EIO : read_names(c, fd, &error);
 
-	(void)fd_close(fd);
-	if (r < 0)
-		local_fail(c, e ? e : &error);
+	if (e)
+		local_fail(c, e);
 	else
-		open_next(c);
+		workers_read(mcp_call_principal(c->base.call), fd, 0, NAMES_MAX + 1, on_names_read,
+			     c);
 }
 
 static void on_opened(int fd, const struct err *e, void *user)

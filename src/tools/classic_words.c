@@ -123,18 +123,3 @@ bool classic_needs_shell(const char *command)
 	}
 	return is_builtin(command);
 }
-
-bool classic_read_place(const char *data, size_t len, char *ret)
-{
-	if (len == 0 || data[len - 1] != '\n')
-		return false;
-	len--;
-	if (len == 0 || len >= CLASSIC_PLACE_MAX || data[0] != '/' || !text_is_utf8(data, len))
-		return false;
-	for (size_t i = 0; i < len; i++)
-		if ((unsigned char)data[i] < ' ' || data[i] == 0x7f)
-			return false;
-	memcpy(ret, data, len);
-	ret[len] = '\0';
-	return true;
-}

@@ -81,28 +81,54 @@ static struct tool_call *call_of_session(struct tools *t, struct mcp_call *call,
 
 /* ---- sandbox_list_artifacts ---- */
 
+struct listed {
+	struct tools_links links;
+	size_t n;
+	struct engine_file files[];
+};
+
+/* Maybe on a thread. */
+static json_t *make_list(void *user)
+{
+	const struct listed *l = user;
+	json_t *items = json_array();
+
+	for (size_t i = 0; i < l->n; i++)
+		if (S_ISREG(l->files[i].mode) &&
+		    json_array_append_new(items, tools_json_artifact(&l->links, l->files[i].name,
+								     l->files[i].size)) < 0) {
+			json_decref(items);
+			return NULL;
+		}
+	return tools_result_of(json_pack("{s:o}", "artifacts", items));
+}
+
+static void listed_free(void *user)
+{
+	struct listed *l = user;
+
+	tools_links_done(&l->links);
+	free(l);
+}
+
 static void on_listed(const struct engine_file *files, size_t n, bool more UNUSED,
 		      const struct err *e, void *user)
 {
 	struct tool_call *c = user;
-	json_t *items = json_array();
+	struct listed *l = e ? NULL : malloc(sizeof(*l) + n * sizeof(*files));
 
 	if (e) {
-		json_decref(items);
 		code_finish_err(c->call, sandbox_id(c->sandbox), e);
-		goto done;
-	}
-	for (size_t i = 0; i < n; i++)
-		if (S_ISREG(files[i].mode) &&
-		    json_array_append_new(items,
-					  tools_json_artifact(c->tools, c->sandbox, files[i].name,
-							      files[i].size)) < 0) {
-			json_decref(items);
-			items = NULL;
-			break;
+	} else if (!l) {
+		mcp_call_finish_error(c->call, MCP_ERR_INTERNAL, "no memory", NULL);
+	} else {
+		*l = (struct listed){.n = n};
+		if (n > 0) {
+			memcpy(l->files, files, n * sizeof(*files));
+			tools_links_begin(c->tools, c->sandbox, TOOLS_LINKS_FILES, &l->links);
 		}
-	tools_finish(c->call, json_pack("{s:o}", "artifacts", items));
-done:
+		mcp_call_make(c->call, n > TOOLS_MANY_NAMES, make_list, listed_free, l);
+	}
 	tool_call_free(c);
 }
 

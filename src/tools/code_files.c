@@ -4,9 +4,12 @@
 
 #include "base/base64.h"
 #include "base/large.h"
+#include "base/loop.h"
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "base/workers.h"
+#include "sandbox/upload.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -210,6 +213,9 @@ struct read_call {
 	char path[ENGINE_PATH_MAX];  /* relative to the workspace */
 	char shown[ENGINE_PATH_MAX]; /* as the client gave it, shortened if it is long */
 	size_t shown_len;            /* it may hold NUL bytes */
+	int fd;                      /* for the thread that reads it */
+	struct engine_file info;
+	char *content; /* base64, made by that thread; NULL: it could not be read */
 };
 
 static void read_not_found(struct read_call *c)
@@ -235,18 +241,20 @@ static char *read_base64(int fd, uint64_t size)
 		return NULL;
 	large_block_hint(text, BASE64_ENCODED_LEN((size_t)size) + 1);
 	for (uint64_t at = 0; at < size;) {
-		size_t want = (size_t)MIN(size - at, (uint64_t)READ_PIECE), n = 0;
-		while (n < want) {
-			ssize_t got = pread(fd, piece + n, want - n, (off_t)(at + n));
+		const size_t want = (size_t)MIN(size - at, (uint64_t)READ_PIECE);
+		/* What is left, not what is there: compilers do not know that pread() gives no more than what was wanted. */
+		for (size_t left = want; left > 0;) {
+			const size_t n = want - left;
+			ssize_t got = pread(fd, piece + n, left, (off_t)(at + n));
 			if (got < 0 && errno == EINTR)
 				continue;
 			if (got <= 0)
 				return NULL;
-			n += (size_t)got;
+			left -= MIN((size_t)got, left);
 		}
-		base64_encode(piece, n, text + done);
-		done += BASE64_ENCODED_LEN(n);
-		at += n;
+		base64_encode(piece, want, text + done);
+		done += BASE64_ENCODED_LEN(want);
+		at += want;
 	}
 	return TAKE_PTR(text);
 }
@@ -269,34 +277,23 @@ static void read_too_long(struct read_call *c, uint64_t size)
 	tool_call_free(&c->base);
 }
 
-static void on_read_open(int fd, const struct engine_file *info, const struct err *e, void *user)
+/* On a thread. */
+static void encode_file(void *user)
 {
-	_cleanup_fd_ int file = fd;
 	struct read_call *c = user;
-	uint64_t max = c->base.tools->config.max_read_bytes;
 
-	if (e) {
-		read_not_found(c);
-		return;
-	}
-	if (info->size > max) {
-		struct tool_error error = TOOL_ERROR_INIT("artifact_too_large");
-		error.size_bytes = (int64_t)info->size;
-		if (buf_printf(&error.message, "%s is %juMB, exceeds %juMB limit.", info->name,
-			       (uintmax_t)(info->size / MIB), (uintmax_t)(max / MIB)) < 0)
-			buf_reset(&error.message);
-		tools_finish_error(c->base.call, &error);
-		tool_call_free(&c->base);
-		return;
-	}
-	/* The answer has the base64 twice: as content and as structured content. */
-	if (!tools_fits_line(c->base.tools, c->base.call,
-			     2 * BASE64_ENCODED_LEN(info->size) + ANSWER_WORDS_MAX)) {
-		read_too_long(c, info->size);
-		return;
-	}
-	_cleanup_free_ char *content = read_base64(file, info->size);
+	c->content = read_base64(c->fd, c->info.size);
+	c->fd = fd_close(c->fd);
+}
+
+static void on_encoded(void *user)
+{
+	struct read_call *c = user;
+	const struct engine_file *info = &c->info;
+	_cleanup_free_ char *content = TAKE_PTR(c->content);
+	loop_work("file", "encoded");
 	char mark[2 * MARK_BYTES + 1];
+
 	if (!content) {
 		read_not_found(c);
 		return;
@@ -312,6 +309,47 @@ static void on_read_open(int fd, const struct engine_file *info, const struct er
 				    "content_base64", mark),
 			  mark, TAKE_PTR(content), BASE64_ENCODED_LEN((size_t)info->size));
 	tool_call_free(&c->base);
+}
+
+static void on_read_open(int fd, const struct engine_file *info, const struct err *e, void *user)
+{
+	struct read_call *c = user;
+	const char *who = sandbox_owner(c->base.sandbox);
+	uint64_t max = c->base.tools->config.max_read_bytes;
+
+	if (e) {
+		read_not_found(c);
+		return;
+	}
+	if (info->size > max) {
+		struct tool_error error = TOOL_ERROR_INIT("artifact_too_large");
+		workers_close(who, fd);
+		error.size_bytes = (int64_t)info->size;
+		if (buf_printf(&error.message, "%s is %juMB, exceeds %juMB limit.", info->name,
+			       (uintmax_t)(info->size / MIB), (uintmax_t)(max / MIB)) < 0)
+			buf_reset(&error.message);
+		tools_finish_error(c->base.call, &error);
+		tool_call_free(&c->base);
+		return;
+	}
+	/* The answer has the base64 twice: as content and as structured content. */
+	if (!tools_fits_line(c->base.tools, c->base.call,
+			     2 * BASE64_ENCODED_LEN(info->size) + ANSWER_WORDS_MAX)) {
+		workers_close(who, fd);
+		read_too_long(c, info->size);
+		return;
+	}
+	c->fd = fd;
+	c->info = *info;
+	const int r = workers_run(who, encode_file, on_encoded, c);
+	if (r < 0) {
+		struct err refused = ERR_INIT;
+
+		workers_close(who, fd);
+		(void)workers_refused(r, &refused);
+		code_finish_err(c->base.call, sandbox_id(c->base.sandbox), &refused);
+		tool_call_free(&c->base);
+	}
 }
 
 void code_read_artifact(struct mcp_call *call, json_t *arguments, void *user)

@@ -17,22 +17,46 @@ static json_t *stream_text(const struct run_output *output, const char *note)
 	return r < 0 ? NULL : json_stringn_nocheck(buf_str(&b), b.len);
 }
 
-static json_t *result_object(struct run_call *c, const struct run_result *result)
+/* The contract: files directly in the workspace, and none after a failure. */
+static size_t n_artifacts(const struct run_result *result)
 {
-	char note[64] = "";
+	return result->reason == RUN_EXITED && result->exit_code == 0 ? result->n_shallow : 0;
+}
 
+struct answer {
+	struct run_answer base;
+	char note[64];
+};
+
+/* Maybe on a thread. */
+static json_t *make_answer(void *user)
+{
+	const struct answer *a = user;
+	const struct run_result *result = a->base.result;
+
+	return tools_result_of(json_pack(
+	    "{s:s, s:s, s:i, s:o, s:o, s:b, s:b, s:o, s:I, s:s}", "session_id", a->base.links.id,
+	    "run_id", result->id, "exit_code", result->exit_code, "stdout",
+	    stream_text(&result->out, ""), "stderr", stream_text(&result->err, a->note),
+	    "stdout_truncated", result->out.truncated, "stderr_truncated", result->err.truncated,
+	    "artifacts", tools_json_artifacts(&a->base.links, result, n_artifacts(result)),
+	    "duration_ms", (json_int_t)result->duration_ms, "reason",
+	    run_reason_name(result->reason)));
+}
+
+static void finish_result(struct run_call *c, const struct run_result *result)
+{
+	struct answer *a = run_answer_new(
+	    c, result, n_artifacts(result) > 0 ? TOOLS_LINKS_FILES : TOOLS_LINKS_NONE, sizeof(*a));
+
+	if (!a)
+		return;
 	if (result->reason == RUN_TIMEOUT)
-		(void)snprintf(note, sizeof(note), "\nExecution timed out after %jus",
+		(void)snprintf(a->note, sizeof(a->note), "\nExecution timed out after %jus",
 			       (uintmax_t)c->tools->config.exec_timeout_s);
 	else if (result->reason == RUN_OOM)
-		(void)snprintf(note, sizeof(note), "\nThe sandbox ran out of memory");
-	return json_pack(
-	    "{s:s, s:s, s:i, s:o, s:o, s:b, s:b, s:o, s:I, s:s}", "session_id",
-	    sandbox_id(c->sandbox), "run_id", result->id, "exit_code", result->exit_code, "stdout",
-	    stream_text(&result->out, ""), "stderr", stream_text(&result->err, note),
-	    "stdout_truncated", result->out.truncated, "stderr_truncated", result->err.truncated,
-	    "artifacts", tools_json_artifacts(c->tools, c->sandbox, result), "duration_ms",
-	    (json_int_t)result->duration_ms, "reason", run_reason_name(result->reason));
+		(void)snprintf(a->note, sizeof(a->note), "\nThe sandbox ran out of memory");
+	run_answer_send(c->call, &a->base, make_answer);
 }
 
 static void note_end(struct mcp_call *call, const struct run_result *result)
@@ -44,7 +68,7 @@ static void note_end(struct mcp_call *call, const struct run_result *result)
 		tools_note(call, MCP_LEVEL_WARNING, "stderr truncated to 100KB");
 	tools_note(call, MCP_LEVEL_INFO,
 		   "Execution finished in %jums, exit code %d, %zu artifact(s)",
-		   (uintmax_t)result->duration_ms, result->exit_code, result->n_artifacts);
+		   (uintmax_t)result->duration_ms, result->exit_code, n_artifacts(result));
 }
 
 static void finish(struct run_call *c, const struct run_result *result, const struct err *e)
@@ -54,7 +78,7 @@ static void finish(struct run_call *c, const struct run_result *result, const st
 		return;
 	}
 	note_end(c->call, result);
-	tools_finish(c->call, result_object(c, result));
+	finish_result(c, result);
 }
 
 static size_t count_characters(const char *text, size_t len)

@@ -103,8 +103,7 @@ bool tools_activate(struct tools *t, struct mcp_call *call, const char *id, tool
 	return true;
 }
 
-/* The result of a tool with OBJECT (owned). NULL: no memory. */
-static json_t *result_of(json_t *object)
+json_t *tools_result_of(json_t *object)
 {
 	size_t len = 0;
 	_cleanup_free_ char *text = jsonio_text(object, JSON_COMPACT, &len);
@@ -121,13 +120,13 @@ static json_t *result_of(json_t *object)
 
 void tools_finish(struct mcp_call *call, json_t *object)
 {
-	mcp_call_finish(call, result_of(object));
+	mcp_call_finish_made(call, object, tools_result_of);
 }
 
 void tools_finish_blob(struct mcp_call *call, json_t *object, const char *mark, char *blob,
 		       size_t len)
 {
-	mcp_call_finish_blob(call, result_of(object), mark, blob, len);
+	mcp_call_finish_blob(call, tools_result_of(object), mark, blob, len);
 }
 
 void tools_finish_error(struct mcp_call *call, struct tool_error *error)
@@ -175,44 +174,85 @@ json_t *tools_json_output(const struct run_output *output, size_t max, const cha
 	return r < 0 ? NULL : json_stringn_nocheck(buf_str(&b), b.len);
 }
 
-json_t *tools_json_link(struct tools *t, const struct sandbox *s, const char *path)
+void tools_links_begin(struct tools *t, const struct sandbox *s, enum tools_link_kind kind,
+		       struct tools_links *ret)
+{
+	const struct tools_config *c = &t->config;
+	const char *(*base)(void *user) =
+	    kind == TOOLS_LINKS_CLASSIC ? c->classic_base : c->link_base;
+	const char *text = base ? base(c->link_user) : NULL;
+
+	*ret = (struct tools_links){.config = c, .base = text ? strdup(text) : NULL};
+	(void)snprintf(ret->owner, sizeof(ret->owner), "%s", sandbox_owner(s));
+	(void)snprintf(ret->id, sizeof(ret->id), "%s", sandbox_id(s));
+	if (ret->base && c->link_expire)
+		ret->is_signed = c->link_expire(c->link_user, ret->owner, ret->id, &ret->expires);
+}
+
+void tools_links_done(struct tools_links *l)
+{
+	free(l->base);
+	l->base = NULL;
+}
+
+int tools_links_add(const struct tools_links *l, const char *head, const char *path, char mark,
+		    struct buf *b)
+{
+	char query[TOOLS_LINK_QUERY_SIZE] = "";
+	int r = buf_add_str(b, head);
+
+	r = r < 0 ? r : text_add_percent(b, path, strlen(path), true);
+	if (r < 0 || !l->is_signed)
+		return r;
+	l->config->link_query(l->config->link_user, l->expires, l->owner, l->id, path, query);
+	r = buf_add_char(b, mark);
+	return r < 0 ? r : buf_add_str(b, query + 1);
+}
+
+json_t *tools_link(const struct tools_links *l, const char *path)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(LINK_MAX_BYTES);
-	const char *base = t->config.link_base ? t->config.link_base(t->config.link_user) : NULL;
 
-	if (!base)
+	if (!l->base)
 		return json_null();
-	char query[TOOLS_LINK_QUERY_SIZE] = "";
-	if (t->config.link_query)
-		t->config.link_query(t->config.link_user, sandbox_owner(s), sandbox_id(s), path,
-				     query);
-	int r = buf_printf(&b, "%s/files/%s/", base, sandbox_id(s));
-	r = r < 0 ? r : text_add_percent(&b, path, strlen(path), true);
-	r = r < 0 ? r : buf_add_str(&b, query);
+	int r = buf_printf(&b, "%s/files/%s/", l->base, l->id);
+	r = r < 0 ? r : tools_links_add(l, "", path, '?', &b);
 	return r < 0 ? json_null() : json_stringn(buf_str(&b), b.len);
 }
 
-json_t *tools_json_artifact(struct tools *t, const struct sandbox *s, const char *name,
-			    uint64_t size)
+json_t *tools_json_link(struct tools *t, const struct sandbox *s, const char *path)
 {
-	char path[sizeof(TOOLS_WORKSPACE) + 256];
+	struct tools_links links;
 
-	(void)snprintf(path, sizeof(path), TOOLS_WORKSPACE "%s", name);
-	return json_pack("{s:o, s:o, s:I, s:s, s:o}", "path", tools_json_bytes(path, strlen(path)),
-			 "filename", tools_json_bytes(name, strlen(name)), "size_bytes",
-			 (json_int_t)size, "mime_type", mime_type(name), "download_url",
-			 tools_json_link(t, s, name));
+	tools_links_begin(t, s, TOOLS_LINKS_FILES, &links);
+	json_t *link = tools_link(&links, path);
+	tools_links_done(&links);
+	return link;
 }
 
-json_t *tools_json_artifacts(struct tools *t, const struct sandbox *s,
-			     const struct run_result *result)
+json_t *tools_json_artifact(const struct tools_links *l, const char *path, uint64_t size)
+{
+	char shown[sizeof(TOOLS_WORKSPACE) + ENGINE_PATH_MAX];
+
+	ASSERT(path); /* a compiler with sanitizers does not see it */
+	const char *slash = strrchr(path, '/');
+	const char *name = slash ? slash + 1 : path;
+
+	(void)snprintf(shown, sizeof(shown), TOOLS_WORKSPACE "%s", path);
+	return json_pack("{s:o, s:o, s:I, s:s, s:o}", "path",
+			 tools_json_bytes(shown, strlen(shown)), "filename",
+			 tools_json_bytes(name, strlen(name)), "size_bytes", (json_int_t)size,
+			 "mime_type", mime_type(name), "download_url", tools_link(l, path));
+}
+
+json_t *tools_json_artifacts(const struct tools_links *l, const struct run_result *result, size_t n)
 {
 	json_t *items = json_array();
 
-	for (size_t i = 0; i < result->n_artifacts; i++)
-		if (json_array_append_new(items,
-					  tools_json_artifact(t, s, result->artifacts[i].name,
-							      result->artifacts[i].size)) < 0) {
+	for (size_t i = 0; i < n; i++)
+		if (json_array_append_new(items, tools_json_artifact(l, result->artifacts[i].name,
+								     result->artifacts[i].size)) <
+		    0) {
 			json_decref(items);
 			return NULL;
 		}
@@ -228,7 +268,7 @@ void *tool_call_new(struct tools *t, struct mcp_call *call, struct sandbox *s, s
 		return NULL;
 	}
 	c->tools = t;
-	c->call = call;
+	c->call = mcp_call_ref(call);
 	c->sandbox = s ? sandbox_ref(s) : NULL;
 	return c;
 }
@@ -236,6 +276,7 @@ void *tool_call_new(struct tools *t, struct mcp_call *call, struct sandbox *s, s
 void tool_call_free(struct tool_call *c)
 {
 	(void)sandbox_unref(c->sandbox);
+	(void)mcp_call_unref(c->call);
 	free(c);
 }
 

@@ -31,7 +31,7 @@ void tools_free_names(struct tools *t);
 /* The state of a call that goes on after its handler has returned. Larger states begin with it. */
 struct tool_call {
 	struct tools *tools;
-	struct mcp_call *call;
+	struct mcp_call *call;   /* reference: whose it is can be asked after it is finished */
 	struct sandbox *sandbox; /* reference, or NULL */
 };
 /* SIZE zeroed bytes that begin with a struct tool_call. S may be NULL. NULL: no memory, and the
@@ -51,6 +51,8 @@ char *tools_text_take(const struct mcp_text_ref *ref);
 typedef void (*tools_fail_fn)(struct mcp_call *call, const char *id, const struct err *e);
 bool tools_activate(struct tools *t, struct mcp_call *call, const char *id, tools_fail_fn fail);
 
+/* The result of a tool with OBJECT (owned): see tools_finish(). Any thread. NULL: no memory. */
+json_t *tools_result_of(json_t *object);
 /* Finishes the call with {"result": OBJECT} as structured content and OBJECT (owned) as compact
  * text. */
 void tools_finish(struct mcp_call *call, json_t *object);
@@ -80,13 +82,39 @@ json_t *tools_json_output(const struct run_output *output, size_t max, const cha
 			  const char *note, bool *ret_cut);
 /* A link to a file of a sandbox, or JSON null. PATH is relative to the workspace. */
 json_t *tools_json_link(struct tools *t, const struct sandbox *s, const char *path);
-/* {path, filename, size_bytes, mime_type, download_url} of a file directly in the workspace. */
-json_t *tools_json_artifact(struct tools *t, const struct sandbox *s, const char *name,
-			    uint64_t size);
 
-/* The array of a run's artifacts. */
-json_t *tools_json_artifacts(struct tools *t, const struct sandbox *s,
-			     const struct run_result *result);
+/* What the links to all files of one sandbox have in common. It is made and ended on the loop; a thread may
+ * make links with it. */
+struct tools_links {
+	const struct tools_config *config;
+	char *base; /* owned; NULL: links are null */
+	bool is_signed;
+	uint64_t expires;
+	char owner[SANDBOX_OWNER_MAX + 1];
+	char id[SANDBOX_ID_MAX + 1];
+};
+enum tools_link_kind {
+	TOOLS_LINKS_NONE,
+	TOOLS_LINKS_FILES,
+	TOOLS_LINKS_CLASSIC, /* of the second family */
+};
+void tools_links_begin(struct tools *t, const struct sandbox *s, enum tools_link_kind kind,
+		       struct tools_links *ret);
+void tools_links_done(struct tools_links *l);
+/* As tools_json_link(). */
+json_t *tools_link(const struct tools_links *l, const char *path);
+/* Appends HEAD, PATH percent-encoded and, after MARK ('?' or '&'), the signature. */
+int tools_links_add(const struct tools_links *l, const char *head, const char *path, char mark,
+		    struct buf *b) MUST_CHECK;
+/* {path, filename, size_bytes, mime_type, download_url} of a file. PATH is relative to the workspace. */
+json_t *tools_json_artifact(const struct tools_links *l, const char *path, uint64_t size);
+/* The array of the first N artifacts of a run. */
+json_t *tools_json_artifacts(const struct tools_links *l, const struct run_result *result,
+			     size_t n);
+
+/* From so many file names or bytes of output on, a thread makes the answer. */
+#define TOOLS_MANY_NAMES 32u
+#define TOOLS_MUCH_TEXT  (64u << 10)
 
 /* May an answer of LEN bytes be sent to this client in one message? */
 bool tools_fits_line(const struct tools *t, const struct mcp_call *call, uint64_t len);

@@ -25,19 +25,16 @@ void extras_fail_open(struct tools *t, struct mcp_call *call, const struct err *
 /* extras_text.c: appends the members of OBJECT as lines of plain text. */
 int extras_add_plain(struct buf *b, const json_t *object) MUST_CHECK;
 int extras_add_size(struct buf *b, uint64_t bytes) MUST_CHECK; /* "12 KB" */
-/* Appends the file to B, at most its first MAX bytes, of SIZE; 0 or -errno. */
-int extras_read_bytes(int fd, uint64_t size, size_t max, struct buf *b);
-/* One line about FILE, made by extras_json_file(): path, size, type, link. */
+/* One line about FILE, made by tools_json_artifact(): path, size, type, link. */
 int extras_add_file_line(struct buf *b, const json_t *file) MUST_CHECK;
 /* Finishes the call with OBJECT (owned; NULL: no memory), as plain text for models and as structured
  * content for programs. Its session_id is what "last" means from now on. */
 void extras_finish(struct mcp_call *call, json_t *object);
 /* The same with a TEXT of its own (NULL: no memory) and PICTURES (owned, NULL: none). */
 void extras_finish_text(struct mcp_call *call, struct buf *text, json_t *object, json_t *pictures);
-/* {path, filename, size_bytes, mime_type, download_url} of the file PATH, relative to the
- * workspace. */
-json_t *extras_json_file(struct tools *t, const struct sandbox *s, const char *path, uint64_t size);
-/* The same with session_id: the answer about one file. NULL: no memory. */
+/* The result of these. Any thread. */
+json_t *extras_result_of(struct buf *text, json_t *object, json_t *pictures);
+/* tools_json_artifact() with session_id: the answer about one file. NULL: no memory. */
 json_t *extras_json_answer(struct tools *t, const struct sandbox *s, const char *path,
 			   uint64_t size);
 
@@ -65,8 +62,8 @@ int extras_add_cut(struct buf *b, const char *text, size_t len, size_t max,
 
 /* The media type of a picture by its first bytes; NULL: no type that clients show. */
 const char *extras_image_type(const uint8_t *data, size_t len);
-/* Reads SIZE bytes of FD into an image block. NULL: not a picture, too large or not readable. */
-json_t *extras_image_block(int fd, uint64_t size);
+/* An image block of the file's bytes; DATA may be NULL. NULL: not a picture, or too large. */
+json_t *extras_image_block(const void *data, size_t len);
 
 enum extras_word {
 	EXTRAS_ASKED,    /* the question was sent; the tool is called again with the answer */
@@ -100,7 +97,9 @@ void extras_list_packages(struct mcp_call *call, json_t *arguments, void *user);
 void extras_uninstall(struct mcp_call *call, json_t *arguments, void *user);
 void extras_allow_domain(struct mcp_call *call, json_t *arguments, void *user);
 
-/* extras_run_result.c: the object of a run, or NULL: no memory. */
+/* extras_run_result.c: the object of a run, or NULL: no memory. It names the first EXTRAS_FILES_TOLD new files, and says
+ * how many more there are. */
+#define EXTRAS_FILES_TOLD 100
 json_t *extras_run_object(struct run_call *c, const struct run_result *result);
 void extras_run_append_hint(json_t *object, const char *text);
 int extras_add_run(struct buf *b, const json_t *object) MUST_CHECK; /* the text about it */

@@ -7,6 +7,8 @@
 
 #include "base/rand.h"
 #include "base/text.h"
+#include "base/workers.h"
+#include "sandbox/upload.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -18,29 +20,61 @@
 
 struct add_call {
 	struct tool_call base;
-	char path[ENGINE_PATH_MAX]; /* "" = the file keeps its name */
-	char *url, *local;          /* owned; NULL: not given */
+	char id[SANDBOX_ID_MAX + 1]; /* "" = none was given */
+	char path[ENGINE_PATH_MAX];  /* "" = the file keeps its name */
+	char *url, *local;           /* owned; NULL: not given */
 	bool overwrite;
+	bool made; /* this call made its session */
 	int fd;
 	uint64_t size;
+	/* How it failed: an error, or what the program said. */
+	struct err error;
+	char said[SAID_MAX + 1];
+	bool open; /* the network of the sandbox */
 };
 
 static void add_call_free(struct add_call *c)
 {
-	c->fd = fd_close(c->fd);
+	workers_close(mcp_call_principal(c->base.call), c->fd);
 	free(c->url);
 	free(c->local);
 	tool_call_free(&c->base);
 }
 
+static void answer_failure(void *user)
+{
+	struct add_call *c = user;
+
+	if (c->error.code != ERR_NONE)
+		extras_fail_open(c->base.tools, c->base.call, &c->error);
+	else
+		extras_fail(
+		    c->base.call, "fetch_failed",
+		    c->open
+			? "Check the address, or ask the person for the file: leave url out to get "
+			  "an upload link."
+			: "The sandbox may reach only what its network permits (sandbox_info). "
+			  "Leave url out to get an upload link for the person.",
+		    "The address could not be fetched: %s", c->said);
+	add_call_free(c);
+}
+
+/* A session that was made for nothing is ended before the answer, so that nobody sees it. */
+static void give_up(struct add_call *c)
+{
+	if (c->made && c->base.sandbox)
+		sandbox_undo(c->base.sandbox, answer_failure, c);
+	else
+		answer_failure(c);
+}
+
 static void fail(struct add_call *c, const struct err *e)
 {
-	struct err error = *e;
-
+	c->error = *e;
 	if (e->code == ERR_FILE_EXISTS)
-		(void)err_set(&error, ERR_FILE_EXISTS, 0, "/mnt/data/%s already exists", c->path);
-	extras_fail_open(c->base.tools, c->base.call, &error);
-	add_call_free(c);
+		(void)err_set(&c->error, ERR_FILE_EXISTS, 0, "/mnt/data/%s already exists",
+			      c->path);
+	give_up(c);
 }
 
 static void finish_file(struct add_call *c)
@@ -59,12 +93,9 @@ static void make_link(struct add_call *c)
 	struct err e = ERR_INIT;
 	_cleanup_(buf_done) struct buf b = BUF_INIT(3 * LINK_MAX + 8 * ENGINE_PATH_MAX);
 
-	if (!config->upload_link ||
-	    config->upload_link(config->link_user, mcp_call_principal_data(c->base.call),
+	if (config->upload_link(config->link_user, mcp_call_principal_data(c->base.call),
 				c->base.sandbox, c->path, c->overwrite, link, sizeof(link),
 				&e) < 0) {
-		if (e.code == ERR_NONE)
-			(void)err_set(&e, ERR_FORBIDDEN, 0, "This server serves no links");
 		fail(c, &e);
 		return;
 	}
@@ -89,32 +120,54 @@ static void make_link(struct add_call *c)
 /* ---- an address ---- */
 
 /* Every address goes through the proxy, also those that programs in the sandbox reach without it. The file
- * is written under another name first: what is there stays until the new one is complete. */
+ * has no name until it is complete: what is there stays until then, and nothing is left of one that broke off. (Folders
+ * on its path are left if the program is killed.) */
 static const char program[] =
-    "import os, sys, tempfile, urllib.request\n"
+    "import http.client, os, sys, urllib.request\n"
+    "def copy(answer, out):\n"
+    "    if not isinstance(answer, http.client.HTTPResponse):\n"
+    "        sys.exit('it leads to an address that is not http')\n"
+    "    size, whole = 0, answer.length\n"
+    "    while piece := answer.read(1 << 18):\n"
+    "        size += len(piece)\n"
+    "        if size > most:\n"
+    "            sys.exit('it has more than %d bytes' % most)\n"
+    "        out.write(piece)\n"
+    "    if whole is not None and size != whole:\n"
+    "        sys.exit('it broke off after %d of %d bytes' % (size, whole))\n"
+    "    out.flush()\n"
+    "def name(fd):\n"
+    "    here = b'/proc/self/fd/%d' % fd\n"
+    "    os.fchmod(fd, 0o644)\n"
+    "    try:\n"
+    "        os.link(here, path, src_dir_fd=fd, follow_symlinks=True)\n"
+    "    except FileExistsError:\n"
+    "        if not overwrite:\n"
+    "            sys.exit('exists')\n"
+    "        new = b'%s/.fetch-%s' % (os.path.dirname(path), os.urandom(8).hex().encode())\n"
+    "        os.link(here, new, src_dir_fd=fd, follow_symlinks=True)\n"
+    "        os.replace(new, path)\n"
     "def fetch():\n"
     "    if os.path.lexists(path) and not overwrite:\n"
     "        sys.exit('exists')\n"
     "    folder = os.path.dirname(path)\n"
     "    request = urllib.request.Request(url.decode(), headers={'User-Agent': 'caisson'})\n"
     "    answer = urllib.request.urlopen(request, timeout=30)\n"
+    "    new, at = [], folder\n"
+    "    while not os.path.isdir(at):\n"
+    "        new, at = new + [at], os.path.dirname(at)\n"
     "    os.makedirs(folder, exist_ok=True)\n"
-    "    with tempfile.NamedTemporaryFile(dir=folder, prefix=b'.fetch-', delete=False) as out:\n"
-    "        try:\n"
-    "            size = 0\n"
-    "            while piece := answer.read(1 << 18):\n"
-    "                size += len(piece)\n"
-    "                if size > most:\n"
-    "                    sys.exit('it has more than %d bytes' % most)\n"
-    "                out.write(piece)\n"
-    "            out.flush()\n"
-    "            os.chmod(out.name, 0o644)\n"
-    "            os.replace(out.name, path)\n"
-    "        except BaseException:\n"
-    "            os.unlink(out.name)\n"
-    "            raise\n"
-    "for name in 'no_proxy', 'NO_PROXY':\n"
-    "    os.environ.pop(name, None)\n"
+    "    try:\n"
+    "        fd = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o644)\n"
+    "        with open(fd, 'wb') as out:\n"
+    "            copy(answer, out)\n"
+    "            name(fd)\n"
+    "    except BaseException:\n"
+    "        for at in new:\n"
+    "            os.rmdir(at)\n"
+    "        raise\n"
+    "for variable in 'no_proxy', 'NO_PROXY':\n"
+    "    os.environ.pop(variable, None)\n"
     "try:\n"
     "    fetch()\n"
     "except Exception as e:\n"
@@ -124,7 +177,7 @@ static void on_fetched_open(int fd, const struct engine_file *info, const struct
 {
 	struct add_call *c = user;
 
-	(void)fd_close(fd);
+	workers_close(sandbox_owner(c->base.sandbox), fd);
 	if (e) {
 		fail(c, e);
 		return;
@@ -168,16 +221,10 @@ static void on_fetched(const struct program_result *r, const struct err *e, void
 		fail(c, &error);
 		return;
 	}
-	extras_fail(
-	    c->base.call, "fetch_failed",
-	    strcmp(sandbox_network(c->base.sandbox), "open") == 0
-		? "Check the address, or ask the person for the file: leave url out to get an "
-		  "upload link."
-		: "The sandbox may reach only what its network permits (sandbox_info). Leave url "
-		  "out to get an upload link for the person.",
-	    "The address could not be fetched: %s",
-	    r->reason == RUN_TIMEOUT ? "it took too long" : buf_str(&said));
-	add_call_free(c);
+	(void)snprintf(c->said, sizeof(c->said), "%s",
+		       r->reason == RUN_TIMEOUT ? "it took too long" : buf_str(&said));
+	c->open = streq(sandbox_network(c->base.sandbox), "open");
+	give_up(c);
 }
 
 /* The name of the file at URL: the last part of its path. */
@@ -210,18 +257,22 @@ static int make_program(struct add_call *c, struct buf *code)
 	return r < 0 ? r : buf_add_str(code, program);
 }
 
+static void fail_network(struct add_call *c, const char *id)
+{
+	extras_fail(c->base.call, "network_not_permitted",
+		    "Leave url out to get an upload link for the person, or make a sandbox with "
+		    "a network by sandbox_create, if the operator permits one.",
+		    "The sandbox %s has no network", id);
+	add_call_free(c);
+}
+
 static void fetch(struct add_call *c)
 {
 	struct buf code = BUF_INIT(PROGRAM_MAX + 8 * ENGINE_PATH_MAX + 8 * ADDRESS_MAX);
 	struct err e = ERR_INIT;
 
 	if (streq(sandbox_network(c->base.sandbox), "none")) {
-		extras_fail(
-		    c->base.call, "network_not_permitted",
-		    "Leave url out to get an upload link for the person, or make a sandbox with "
-		    "a network by sandbox_create, if the operator permits one.",
-		    "The sandbox %s has no network", sandbox_id(c->base.sandbox));
-		add_call_free(c);
+		fail_network(c, sandbox_id(c->base.sandbox));
 		return;
 	}
 	if (!c->path[0])
@@ -251,6 +302,23 @@ static void on_copied(uint64_t written, const struct err *e, void *user)
 	finish_file(c);
 }
 
+static void copy_local(struct add_call *c)
+{
+	const struct upload_request request = {
+	    .path = c->path,
+	    .overwrite = c->overwrite,
+	    .source = {.fd = c->fd, .len = c->size},
+	    .on_done = on_copied,
+	    .user = c,
+	};
+	struct err e = ERR_INIT;
+
+	if (sandbox_upload(c->base.sandbox, &request, &e) < 0)
+		fail(c, &e);
+}
+
+static void open_session(struct add_call *c);
+
 static void on_local(int fd, const struct err *e, void *user)
 {
 	struct add_call *c = user;
@@ -265,21 +333,16 @@ static void on_local(int fd, const struct err *e, void *user)
 		(void)err_set(&error, ERR_UPLOAD_TOO_LARGE, 0,
 			      "%s has %jd bytes, the limit is %ju (SANDBOX_MAX_UPLOAD_BYTES)",
 			      c->local, (intmax_t)st.st_size, (uintmax_t)max);
-	if (!e && error.code == ERR_NONE) {
-		const struct upload_request request = {
-		    .path = c->path,
-		    .overwrite = c->overwrite,
-		    .source = {.fd = fd, .len = (uint64_t)st.st_size},
-		    .on_done = on_copied,
-		    .user = c,
-		};
-		if (sandbox_upload(c->base.sandbox, &request, &error) == 0)
-			return;
+	if (e || error.code != ERR_NONE) {
+		fail(c, e ? e : &error);
+		return;
 	}
-	fail(c, e ? e : &error);
+	c->size = (uint64_t)st.st_size;
+	open_session(c);
 }
 
-static void copy_local(struct add_call *c)
+/* The file is opened before a session is made for it. */
+static void open_local(struct add_call *c)
 {
 	const struct tools_config *config = &c->base.tools->config;
 	const char *slash = strrchr(c->local, '/');
@@ -355,9 +418,30 @@ static bool take_arguments(struct add_call *c, const json_t *arguments)
 	       extras_path(call, arguments, c->path);
 }
 
+/* Whether this call would make a session. */
+static bool is_new(const struct add_call *c)
+{
+	struct manager *m = c->base.tools->config.manager;
+	const char *owner = mcp_call_principal(c->base.call);
+	struct err ignored = ERR_INIT;
+
+	return !c->id[0] || (!manager_find(m, owner, c->id) &&
+			     manager_get_stored(m, owner, c->id, NULL, &ignored) == 0);
+}
+
+static void open_session(struct add_call *c)
+{
+	c->made = is_new(c);
+	manager_open(c->base.tools->config.manager, mcp_call_principal(c->base.call),
+		     c->id[0] ? c->id : NULL, on_session, c);
+}
+
+/* What can be refused is refused before a session is made for it, so that a refusal leaves no empty one. */
 void extras_add_file(struct mcp_call *call, json_t *arguments, void *user)
 {
 	struct tools *t = user;
+	const struct tools_config *config = &t->config;
+	struct err e = ERR_INIT;
 	char id[SANDBOX_ID_MAX + 1];
 
 	if (!extras_session_id(call, arguments, true, id))
@@ -366,10 +450,19 @@ void extras_add_file(struct mcp_call *call, json_t *arguments, void *user)
 	if (!c)
 		return;
 	c->fd = -1;
+	memcpy(c->id, id, sizeof(c->id));
 	c->overwrite = args_bool(arguments, "overwrite", true);
 	if (!take_arguments(c, arguments)) {
 		add_call_free(c);
-		return;
+	} else if (c->local) {
+		open_local(c);
+	} else if (c->url && is_new(c) &&
+		   streq(manager_network(config->manager, NULL, NULL, NULL), "none")) {
+		fail_network(c, c->id[0] ? c->id : "that would be made for it");
+	} else if (!c->url && !config->upload_link) {
+		(void)err_set(&e, ERR_FORBIDDEN, 0, "This server serves no links");
+		fail(c, &e);
+	} else {
+		open_session(c);
 	}
-	manager_open(t->config.manager, mcp_call_principal(call), *id ? id : NULL, on_session, c);
 }

@@ -94,20 +94,24 @@ enum extras_word extras_ask(struct mcp_call *call, const char *key, const char *
  * as well. */
 static bool last_id(struct mcp_call *call, bool optional, char *ret_id)
 {
-	const char *note = mcp_call_note(call);
+	const char *note = mcp_call_note(call), *other = mcp_call_other_note(call);
 
+	if (other) {
+		extras_fail(call, "session_not_found", "Give the session_id that you mean.",
+			    "\"last\" may be %s or %s: your client has no MCP session, and "
+			    "clients of its name used both in the last 15 minutes",
+			    note, other);
+		return false;
+	}
 	if (note && strlen(note) <= SANDBOX_ID_MAX) {
 		memcpy(ret_id, note, strlen(note) + 1);
 		return true;
 	}
-	if (optional && mcp_call_keeps_notes(call))
+	if (optional)
 		return true;
 	extras_fail(call, "session_not_found",
 		    "Give the session_id of an earlier answer; sandbox_list shows what there is.",
-		    mcp_call_keeps_notes(call)
-			? "You have worked in no session on this connection yet"
-			: "\"last\" is not known here: this connection has no MCP session, so the "
-			  "server cannot tell its clients apart");
+		    "You have worked in no session yet");
 	return false;
 }
 
@@ -240,26 +244,13 @@ const char *extras_image_type(const uint8_t *data, size_t len)
 	return NULL;
 }
 
-json_t *extras_image_block(int fd, uint64_t size)
+json_t *extras_image_block(const void *data, size_t len)
 {
-	size_t len = (size_t)size, n = 0;
+	const char *type =
+	    data && len <= EXTRAS_IMAGE_BYTES_MAX ? extras_image_type(data, len) : NULL;
+	_cleanup_free_ char *text = type ? malloc(BASE64_ENCODED_LEN(len) + 1) : NULL;
 
-	if (size > EXTRAS_IMAGE_BYTES_MAX)
-		return NULL;
-	_cleanup_free_ uint8_t *data = malloc(len + 1);
-	_cleanup_free_ char *text = malloc(BASE64_ENCODED_LEN(len) + 1);
-	if (!data || !text)
-		return NULL;
-	while (n < len) {
-		ssize_t got = pread(fd, data + n, len - n, (off_t)n);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			return NULL;
-		n += (size_t)got;
-	}
-	const char *type = extras_image_type(data, len);
-	if (!type)
+	if (!text)
 		return NULL;
 	base64_encode(data, len, text);
 	return mcp_image(text, BASE64_ENCODED_LEN(len), type);

@@ -11,9 +11,8 @@
 #include <sys/stat.h>
 
 #define MIB        (UINT64_C(1) << 20)
-#define TAIL_MAX   4096u /* last bytes of stderr that are searched */
-#define NAMED_MAX  3     /* largest files that the hint names */
-#define NAME_MAX_  100u  /* bytes of a name that is repeated */
+#define NAMED_MAX  3    /* largest files that the hint names */
+#define NAME_MAX_  100u /* bytes of a name that is repeated */
 #define HINT_MAX   1024u
 #define LARGE_PART 10 /* with less than this part left the workspace is what is full */
 
@@ -24,21 +23,6 @@ struct telling {
 	disk_told_fn cb;
 	void *user;
 };
-
-bool disk_was_full(const struct run_result *result)
-{
-	static const char *const words[] = {"No space left on device", "Disk quota exceeded",
-					    "[Errno 28]", "[Errno 122]"};
-	const size_t len = MIN(result->err.len, (size_t)TAIL_MAX);
-
-	if (result->reason == RUN_DISK_LIMIT)
-		return true;
-	for (size_t i = 0; result->exit_code != 0 && i < ARRAY_SIZE(words); i++)
-		if (memmem(result->err.data + result->err.len - len, len, words[i],
-			   strlen(words[i])))
-			return true;
-	return false;
-}
 
 /* Code in the sandbox chose the name: one that could look like text of ours is not repeated. */
 static bool is_plain(const struct engine_file *f)

@@ -4,8 +4,6 @@
 
 #include "sandbox/sandbox.h"
 
-/* Whether RESULT failed for want of space, as far as its end and its last output tell. */
-bool disk_was_full(const struct run_result *result);
 /* CB gets a hint with what is used and the largest files; it is "" if nothing could be found out. False: CB is
  * not called. */
 typedef void (*disk_told_fn)(const char *hint, void *user);

@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes and edits files of a workspace; sandbox_view_image of the profile `all`. */
+#include "tools/edit.h"
 #include "tools/extras.h"
 #include "tools/picture.h"
 
 #include "base/base64.h"
+#include "base/fdio.h"
+#include "base/loop.h"
 #include "base/text.h"
+#include "base/workers.h"
+#include "sandbox/upload.h"
 
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-#define EDIT_MAX (8u << 20) /* largest file that can be edited, in bytes */
-#define LOOK_MAX 8192u      /* a NUL byte among this many first bytes means that it is not text */
+#define EDIT_MAX      (8u << 20) /* bytes of a file that is edited, before and afterwards */
+#define EDIT_TEXT_MAX (1u << 20) /* bytes of a text that is replaced, or replaces it */
 
 /* The state of a call; each tool uses the part with its name. */
 struct file_call {
@@ -21,17 +27,25 @@ struct file_call {
 	/* write, edit */
 	char *data; /* owned: what is written, unless it is in `source` */
 	size_t len;
-	struct upload_source source; /* in the call's spill file, if len > 0 */
+	struct upload_source source; /* in the call's spill file; of an edit: its result, owned */
 	bool overwrite;
-	/* edit */
-	char *old_text, *new_text; /* owned */
-	size_t old_len, new_len;
-	bool replace_all;
-	size_t n_replaced;
+	/* edit; while a thread applies it, EDIT, FROM and ERROR are the thread's */
+	struct edit edit;
+	struct mcp_text_ref old, new; /* long ones stay in the call's spill file */
+	char *old_text, *new_text;    /* owned: short ones */
+	int from;                     /* the file, or -1 */
+	int error;
+	struct budget_share memory; /* of the result */
 };
 
 static void file_call_free(struct file_call *c)
 {
+	const char *who = c->sandbox ? sandbox_owner(c->sandbox) : "";
+
+	workers_close(who, c->from);
+	if (c->edit.old_len > 0)
+		workers_close(who, c->source.fd);
+	budget_give(&c->memory);
 	(void)sandbox_unref(c->sandbox);
 	free(c->data);
 	free(c->old_text);
@@ -55,28 +69,8 @@ static struct file_call *file_call_new(struct tools *t, struct mcp_call *call)
 	}
 	c->tools = t;
 	c->call = call;
+	c->from = c->source.fd = -1;
 	return c;
-}
-
-/* Reads a file, at most its first MAX bytes. False: the call is finished with an error and C is
- * freed. */
-static bool read_text(struct file_call *c, int fd, uint64_t size, size_t max, struct buf *b)
-{
-	struct err e = ERR_INIT;
-	int r = extras_read_bytes(fd, size, max, b);
-
-	if (r < 0) {
-		(void)err_set(&e, ERR_OUT_OF_MEMORY, -r, "reading %s", c->path);
-		fail_and_free(c, &e);
-		return false;
-	}
-	if (b->len > 0 && memchr(b->data, '\0', MIN(b->len, (size_t)LOOK_MAX))) {
-		extras_fail(c->call, "not_text", "Change it with code.", "%s is not a text file",
-			    c->path);
-		file_call_free(c);
-		return false;
-	}
-	return true;
 }
 
 static bool open_path(struct file_call *c, sandbox_file_fn cb)
@@ -120,8 +114,9 @@ static void on_written(uint64_t written, const struct err *e, void *user)
 	    json_pack("{s:s, s:o, s:I, s:o}", "session_id", sandbox_id(c->sandbox), "path",
 		      tools_json_bytes(path, strlen(path)), "size_bytes", (json_int_t)written,
 		      "download_url", tools_json_link(c->tools, c->sandbox, c->path));
-	if (object && c->n_replaced > 0 &&
-	    json_object_set_new(object, "replaced", json_integer((json_int_t)c->n_replaced)) < 0) {
+	if (object && c->edit.matches > 0 &&
+	    json_object_set_new(object, "replaced", json_integer((json_int_t)c->edit.matches)) <
+		0) {
 		json_decref(object);
 		object = NULL;
 	}
@@ -170,9 +165,14 @@ static uint64_t most_text(const struct tools *t, bool encoded)
 	return encoded ? BASE64_ENCODED_LEN(max) : max;
 }
 
-/* Takes what is written, as SOURCE. False: the call is finished and C is freed. */
+/* Takes what is written. False: the call is finished and C is freed. A long text stays where it is: threads read it. */
 static bool take_text(struct file_call *c, const struct mcp_text_ref *content)
 {
+	if (!content->text) {
+		c->source = (struct upload_source){
+		    .fd = content->fd, .off = content->off, .len = content->fd_len};
+		return true;
+	}
 	c->len = content->len;
 	c->data = tools_text_take(content);
 	if (c->data)
@@ -242,44 +242,72 @@ void extras_write_file(struct mcp_call *call, json_t *arguments, void *user)
 
 /* ---- sandbox_edit_file ---- */
 
-static size_t count_matches(const struct buf *text, const char *old, size_t len)
+/* On a thread. Long texts are read there, so that at most two of one user are in memory. */
+static void apply_edit(void *user)
 {
-	size_t n = 0;
-	const char *p = buf_str(text), *end = p + text->len;
+	struct file_call *c = user;
+	_cleanup_free_ char *old = NULL, *new = NULL;
+	struct edit *e = &c->edit;
 
-	while ((p = memmem(p, (size_t)(end - p), old, len))) {
-		n++;
-		p += len;
-	}
-	return n;
+	e->old_text = c->old_text ? c->old_text : (old = tools_text_take(&c->old));
+	e->new_text = c->new_text ? c->new_text : (new = tools_text_take(&c->new));
+	c->error = e->old_text && e->new_text ? edit_apply(e, c->from, c->source.fd) : -ENOMEM;
+	c->from = fd_close(c->from);
 }
 
-/* Sets what C writes to TEXT with its N matches replaced. */
-static int replace(struct file_call *c, const struct buf *text, size_t n)
+static void on_applied(void *user)
 {
-	struct buf out = BUF_INIT(text->len + n * c->new_len + 1);
-	const char *p = buf_str(text), *end = p + text->len, *at;
-	int r = 0;
+	struct file_call *c = user;
+	const struct edit *did = &c->edit;
+	struct err e = ERR_INIT;
 
-	while (r == 0 && (at = memmem(p, (size_t)(end - p), c->old_text, c->old_len))) {
-		r = buf_add(&out, p, (size_t)(at - p));
-		r = r < 0 ? r : buf_add(&out, c->new_text, c->new_len);
-		p = at + c->old_len;
+	loop_work("sandbox_edit_file", c->path);
+	if (c->error == -EILSEQ)
+		extras_fail(c->call, "not_text", "Change it with code.", "%s is not a text file",
+			    c->path);
+	else if (c->error == -EFBIG)
+		extras_fail(c->call, "artifact_too_large", "Change large files with code.",
+			    "/mnt/data/%s would have more than %u bytes", c->path, EDIT_MAX);
+	else if (c->error < 0) /* fails below */
+		(void)err_set(&e, c->error == -ENOMEM ? ERR_OUT_OF_MEMORY : ERR_SYSTEM, -c->error,
+			      "editing /mnt/data/%s", c->path);
+	else if (did->matches == 0)
+		extras_fail(c->call, "no_match",
+			    "Read the file and copy old_text exactly, blanks included.",
+			    "old_text does not occur in /mnt/data/%s", c->path);
+	else if (did->matches > 1 && !did->all)
+		extras_fail(c->call, "ambiguous_match",
+			    "Give more of the text around it, or set replace_all to true.",
+			    "old_text occurs %ju times in /mnt/data/%s", (uintmax_t)did->matches,
+			    c->path);
+	else {
+		c->source.len = did->len;
+		write_data(c);
+		return;
 	}
-	r = r < 0 ? r : buf_add(&out, p, (size_t)(end - p));
-	if (r < 0) {
-		buf_done(&out);
+	if (e.code != ERR_NONE)
+		extras_fail_err(c->call, &e);
+	file_call_free(c);
+}
+
+/* The result is a file in memory, and counts as the long texts of messages do. */
+static int begin_edit(struct file_call *c, uint64_t size, struct err *e)
+{
+	const char *who = sandbox_owner(c->sandbox);
+	int r = budget_take(c->tools->config.budgets, who, BUDGET_MESSAGE_FILES,
+			    edit_bound(&c->edit, size), &c->memory, e);
+
+	if (r < 0)
 		return r;
-	}
-	c->len = out.len;
-	c->data = buf_take(&out);
-	return c->data ? 0 : -ENOMEM;
+	c->source.fd = memfd_create("edit", MFD_CLOEXEC);
+	if (c->source.fd < 0)
+		return err_set(e, ERR_OUT_OF_MEMORY, errno, "editing /mnt/data/%s", c->path);
+	r = workers_run(who, apply_edit, on_applied, c);
+	return r < 0 ? workers_refused(r, e) : 0;
 }
 
 static void on_edit(int fd, const struct engine_file *info, const struct err *e, void *user)
 {
-	_cleanup_fd_ int file = fd;
-	_cleanup_(buf_done) struct buf text = {0};
 	struct file_call *c = user;
 	struct err error = ERR_INIT;
 
@@ -287,35 +315,16 @@ static void on_edit(int fd, const struct engine_file *info, const struct err *e,
 		fail_open(c, e);
 		return;
 	}
-	if (info->size > EDIT_MAX) {
-		extras_fail(c->call, "artifact_too_large", "Change large files with code.",
-			    "/mnt/data/%s has %ju bytes, the limit is %u", c->path,
-			    (uintmax_t)info->size, EDIT_MAX);
-		file_call_free(c);
+	c->from = fd;
+	if (info->size <= EDIT_MAX) {
+		if (begin_edit(c, info->size, &error) < 0)
+			fail_and_free(c, &error);
 		return;
 	}
-	if (!read_text(c, file, info->size, EDIT_MAX, &text))
-		return;
-	size_t n = count_matches(&text, c->old_text, c->old_len);
-	if (n == 0 || (n > 1 && !c->replace_all)) {
-		if (n == 0)
-			extras_fail(c->call, "no_match",
-				    "Read the file and copy old_text exactly, blanks included.",
-				    "old_text does not occur in /mnt/data/%s", c->path);
-		else
-			extras_fail(c->call, "ambiguous_match",
-				    "Give more of the text around it, or set replace_all to true.",
-				    "old_text occurs %zu times in /mnt/data/%s", n, c->path);
-		file_call_free(c);
-		return;
-	}
-	c->n_replaced = n;
-	if (replace(c, &text, n) < 0) {
-		(void)err_set(&error, ERR_OUT_OF_MEMORY, ENOMEM, "editing /mnt/data/%s", c->path);
-		fail_and_free(c, &error);
-		return;
-	}
-	write_data(c);
+	extras_fail(c->call, "artifact_too_large", "Change large files with code.",
+		    "/mnt/data/%s has %ju bytes, the limit is %u", c->path, (uintmax_t)info->size,
+		    EDIT_MAX);
+	file_call_free(c);
 }
 
 void extras_edit_file(struct mcp_call *call, json_t *arguments, void *user)
@@ -328,10 +337,10 @@ void extras_edit_file(struct mcp_call *call, json_t *arguments, void *user)
 		return;
 	struct mcp_text_ref old = tools_text_arg(call, arguments, "old_text");
 	struct mcp_text_ref new = tools_text_arg(call, arguments, "new_text");
-	if (old.len == 0 || old.len > EDIT_MAX || new.len > EDIT_MAX) {
+	if (old.len == 0 || old.len > EDIT_TEXT_MAX || new.len > EDIT_TEXT_MAX) {
 		extras_fail(call, "invalid_argument", "To make a new file use sandbox_write_file.",
 			    "old_text must not be empty, and both texts at most %u bytes",
-			    EDIT_MAX);
+			    EDIT_TEXT_MAX);
 		return;
 	}
 	struct file_call *c = file_call_new(t, call);
@@ -340,12 +349,14 @@ void extras_edit_file(struct mcp_call *call, json_t *arguments, void *user)
 	c->sandbox = sandbox_ref(s);
 	memcpy(c->path, path, sizeof(path));
 	c->overwrite = true;
-	c->replace_all = args_bool(arguments, "replace_all", false);
-	c->old_len = old.len;
-	c->new_len = new.len;
-	c->old_text = tools_text_take(&old);
-	c->new_text = tools_text_take(&new);
-	if (!c->old_text || !c->new_text) {
+	c->edit = (struct edit){.old_len = old.len,
+				.new_len = new.len,
+				.all = args_bool(arguments, "replace_all", false),
+				.most = EDIT_MAX};
+	c->old = old;
+	c->new = new;
+	if ((old.text && !(c->old_text = tools_text_take(&old))) ||
+	    (new.text && !(c->new_text = tools_text_take(&new)))) {
 		file_call_free(c);
 		mcp_call_finish_error(call, MCP_ERR_INTERNAL, "no memory", NULL);
 		return;
@@ -374,35 +385,42 @@ static void on_shrunk(json_t *block, unsigned pages UNUSED, void *user)
 	file_call_free(c);
 }
 
+static void on_view_read(char *data, ssize_t n, void *user)
+{
+	_cleanup_free_ char *owned = data;
+	struct file_call *c = user;
+	json_t *block = data ? extras_image_block(data, (size_t)n) : NULL;
+
+	if (block)
+		mcp_call_finish(c->call, mcp_tool_result(mcp_blocks(1, block), NULL, false));
+	else
+		extras_fail(c->call, "not_an_image", "PNG, JPEG, GIF and WebP can be viewed.",
+			    "/mnt/data/%s is not an image", c->path);
+	file_call_free(c);
+}
+
 static void on_view(int fd, const struct engine_file *info, const struct err *e, void *user)
 {
-	_cleanup_fd_ int file = fd;
 	struct file_call *c = user;
+	const char *who = sandbox_owner(c->sandbox);
+	struct err error = ERR_INIT;
 
 	if (e) {
 		fail_open(c, e);
 		return;
 	}
-	if (info->size > EXTRAS_IMAGE_BYTES_MAX) {
-		struct err error = ERR_INIT;
-
-		if (info->size <= PICTURE_FILE_MAX &&
-		    picture_make(c->sandbox, c->path, PICTURE_RASTER, 0, on_shrunk, c, &error) == 0)
-			return;
-		if (error.code == ERR_NONE)
-			fail_large(c);
-		else
-			extras_fail_err(c->call, &error);
-	} else {
-		json_t *block = extras_image_block(file, info->size);
-		if (block)
-			mcp_call_finish(c->call,
-					mcp_tool_result(mcp_blocks(1, block), NULL, false));
-		else
-			extras_fail(c->call, "not_an_image",
-				    "PNG, JPEG, GIF and WebP can be viewed.",
-				    "/mnt/data/%s is not an image", c->path);
+	if (info->size <= EXTRAS_IMAGE_BYTES_MAX) {
+		workers_read(who, fd, 0, (size_t)info->size, on_view_read, c);
+		return;
 	}
+	workers_close(who, fd);
+	if (info->size <= PICTURE_FILE_MAX &&
+	    picture_make(c->sandbox, c->path, PICTURE_RASTER, 0, on_shrunk, c, &error) == 0)
+		return;
+	if (error.code == ERR_NONE)
+		fail_large(c);
+	else
+		extras_fail_err(c->call, &error);
 	file_call_free(c);
 }
 

@@ -4,6 +4,7 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "tools/extras.h"
+#include "tools/missing_command.h"
 #include "tools/signs.h"
 
 #include <signal.h>
@@ -216,17 +217,56 @@ static int add_missing_module(struct buf *b, const struct run_call *c, const cha
 			  (int)len, name);
 }
 
+/* A shared library that a package needs and the image lacks. */
+static int add_missing_library(struct buf *b, const char *text)
+{
+	static const char before[] = "\nImportError: ";
+	static const char after[] = ": cannot open shared object file";
+	const char *name = strstr(text, before);
+
+	if (!name)
+		return 0;
+	name += strlen(before);
+	const size_t len = strcspn(name, ": \n");
+	if (len == 0 || len > MODULE_MAX || !text_starts_with(name + len, after))
+		return 0;
+	if (strstr(text, "cv2"))
+		return buf_add_str(b, "opencv-python needs libraries of a desktop, which are not "
+				      "in this image: install "
+				      "opencv-python-headless, the same cv2 without windows (of "
+				      "opencv-contrib-python "
+				      "opencv-contrib-python-headless).");
+	return buf_printf(
+	    b,
+	    "A package needs the library %.*s, which is not in this image: look for a build of the "
+	    "package that brings its libraries (often NAME-headless or NAME-binary). Only the "
+	    "person who "
+	    "runs this server can add a library to the image.",
+	    (int)len, name);
+}
+
+/* Windows of OpenCV: its own message says how to build it again with a toolkit of desktops. */
+static int add_no_window(struct buf *b, const char *text)
+{
+	if (!strstr(text, "The function is not implemented. Rebuild the library with Windows"))
+		return 0;
+	return buf_add_str(b, "There are no windows here: cv2.imwrite saves the picture, and you "
+			      "see it with the result.");
+}
+
 /* The run looked for a file or a variable that an earlier call of this client may have made: it gave
  * no session, or its variables were not kept. */
-static int add_forgotten(struct buf *b, const struct run_call *c, const char *text)
+static int add_forgotten(struct buf *b, const struct run_call *c, const struct run_result *result,
+			 const char *text)
 {
 	/* A path outside of the workspace is no file of an earlier call: Python names it in quotes. */
 	const bool file =
 	    signs_in(text, SIGN_NO_FILE) &&
 	    (!strstr(text, "directory: '/") || strstr(text, "directory: '/mnt/data") ||
 	     strstr(text, "directory: '/app/results"));
-	/* Where the interpreter itself knows what is meant ("Did you forget to import 'os'?"). */
-	const bool variable = signs_in(text, SIGN_NO_NAME) && !strstr(text, "Did you ");
+	/* Where the interpreter itself knows what is meant ("Did you forget to import 'os'?"). "Did you mean"
+	 * is a guess by the spelling alone, also for a variable that an earlier run had. */
+	const bool variable = signs_in(text, SIGN_NO_NAME) && !strstr(text, "Did you forget ");
 	int r = 0;
 
 	if ((file || variable) && c->made && !c->id[0] && c->before[0])
@@ -241,7 +281,21 @@ static int add_forgotten(struct buf *b, const struct run_call *c, const char *te
 			       "%sVariables and imports are kept only from one run with stateful "
 			       "true to the next; this run had none: define them in its code.",
 			       b->len > 0 ? " " : "");
+	/* A stored sandbox was put away, or the server was started again: files are there, variables are not. */
+	if (r == 0 && variable && c->request.kind == ENGINE_RUN_STATEFUL && !c->made &&
+	    result->cell == 1)
+		r = buf_add_str(b,
+				"No variables of earlier runs are left here: this is the first "
+				"stateful run since the sandbox was opened. Its files are there.");
 	return r;
+}
+
+/* A program that asks somebody, and was given no answers. */
+static int add_no_input(struct buf *b, const struct run_call *c, const char *text)
+{
+	if (c->request.input_len > 0 || !signs_in(text, SIGN_NO_INPUT))
+		return 0;
+	return buf_add_str(b, "Nobody answers input() here: give all its lines as stdin.");
 }
 
 /* What the last lines of stderr are about. They come from the sandbox, so a hint never repeats more of
@@ -255,10 +309,18 @@ static int add_reason(struct buf *b, const struct run_call *c, const struct run_
 	signs_tail(&result->err, text);
 	int r = add_missing_module(b, c, text);
 	if (r == 0 && b->len == 0)
+		r = missing_command_add(b, text);
+	if (r == 0 && b->len == 0)
+		r = add_missing_library(b, text);
+	if (r == 0 && b->len == 0)
+		r = add_no_window(b, text);
+	if (r == 0 && b->len == 0)
+		r = add_no_input(b, c, text);
+	if (r == 0 && b->len == 0)
 		r = add_limit(b, c, text);
 	if (r == 0 && b->len == 0)
 		r = add_no_network(b, c, text);
-	return r == 0 && b->len == 0 ? add_forgotten(b, c, text) : r;
+	return r == 0 && b->len == 0 ? add_forgotten(b, c, result, text) : r;
 }
 
 bool extras_starts_background(const char *text)

@@ -2,6 +2,7 @@
 /* The tools for packages in the profile `full`. An installation reports its progress and can be
  * cancelled. If it takes long, it goes on as a task for clients that know tasks. */
 #include "tools/extras.h"
+#include "tools/signs.h"
 
 #include "base/rand.h"
 #include "base/text.h"
@@ -57,6 +58,29 @@ static json_t *names(const struct package_status *status)
 	return list;
 }
 
+/* What to do about a failure. The words come from the index and from programs in a sandbox, and choose among these texts only. */
+static const char *failure_hint(const char *message)
+{
+	if (signs_in(message, SIGN_TOO_LARGE))
+		return "Nothing is wrong with the names. Choose smaller packages (of torch the "
+		       "build without CUDA, if the "
+		       "index has it), or tell the person who runs this server: "
+		       "SANDBOX_INSTALL_MAX_BYTES raises the "
+		       "limit, SANDBOX_PIP_EXTRA_INDEX_URL adds an index.";
+	if (signs_in(message, SIGN_NO_SPACE))
+		return "Nothing is wrong with the names: the disk of the sandbox is too small for "
+		       "them. Remove files or "
+		       "packages, or make a sandbox with a larger disk_mb; SANDBOX_WORKSPACE_LIMIT "
+		       "is the default of "
+		       "this server.";
+	if (signs_in(message, SIGN_NO_INDEX))
+		return "The package index cannot be reached: that is for the person who runs this "
+		       "server "
+		       "(SANDBOX_PIP_INDEX_URL, `caisson doctor`). Go on without the package.";
+	return "Check the names and versions; packages without a wheel for this Python cannot be "
+	       "installed here.";
+}
+
 static void on_status(const struct package_status *status, void *user)
 {
 	struct package_call *c = user;
@@ -66,11 +90,8 @@ static void on_status(const struct package_status *status, void *user)
 	int r = extras_add_cut(&text, status->message, strlen(status->message),
 			       c->tools->config.result_chars, "the rest is the installer's output");
 	if (status->word == PACKAGE_FAILED || status->word == PACKAGE_ERROR)
-		extras_fail(
-		    c->call, "package_failed",
-		    "Check the names and versions; packages without a wheel for this Python "
-		    "cannot be installed here.",
-		    "%s", r < 0 ? "it failed" : buf_str(&text));
+		extras_fail(c->call, "package_failed", failure_hint(status->message), "%s",
+			    r < 0 ? "it failed" : buf_str(&text));
 	else
 		extras_finish(
 		    c->call,
@@ -203,16 +224,19 @@ static void on_open(struct sandbox *s, const struct err *e, void *user)
 		begin(user, s);
 }
 
+#define SPEC_TAKEN_MAX (PACKAGES_SPEC_MAX * 2) /* more than the grammar allows */
+
 /* The argument `packages`: words, or a list of them. NULL: no memory. A list that is too long gives a
  * text that the check of the grammar refuses. */
 static char *spec_of(struct mcp_call *call, const json_t *arguments)
 {
 	const json_t *list = json_object_get(arguments, "packages"), *item;
-	_cleanup_(buf_done) struct buf b = BUF_INIT(PACKAGES_SPEC_MAX * 2);
+	_cleanup_(buf_done) struct buf b = BUF_INIT(SPEC_TAKEN_MAX);
 	size_t i;
 
 	if (!json_is_array(list)) {
 		struct mcp_text_ref text = tools_text_arg(call, arguments, "packages");
+		text.len = MIN(text.len, (size_t)SPEC_TAKEN_MAX);
 		return tools_text_take(&text);
 	}
 	json_array_foreach(list, i, item) {
@@ -220,6 +244,7 @@ static char *spec_of(struct mcp_call *call, const json_t *arguments)
 
 		if (b.len > PACKAGES_SPEC_MAX || mcp_call_text(call, item, &ref) < 0)
 			break;
+		ref.len = MIN(ref.len, (size_t)SPEC_TAKEN_MAX);
 		_cleanup_free_ char *word = tools_text_take(&ref);
 		if (!word)
 			return NULL;

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sandbox_read_file: one tool to look at any file. Lines of a text; pictures and pages of a PDF as
  * pictures; of anything else what it is, and how to get at it. */
+#include "tools/decode.h"
 #include "tools/extras.h"
 #include "tools/picture.h"
 
 #include "base/base64.h"
+#include "base/fdio.h"
+#include "base/loop.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "base/workers.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +20,15 @@
 #define LINES_MAX 2000        /* lines of one answer when no end is given */
 #define PAGE_MAX  100000      /* highest number of a page */
 #define WORDS_MAX 16384u      /* bytes of an answer besides the file */
+
+enum kind {
+	KIND_TEXT,
+	KIND_PICTURE, /* as clients show it */
+	KIND_RASTER,
+	KIND_SVG,
+	KIND_PDF,
+	KIND_OTHER,
+};
 
 struct read_call {
 	struct tool_call base;
@@ -27,10 +40,26 @@ struct read_call {
 	/* Pages of a PDF. */
 	unsigned page, pages;
 	json_t *blocks; /* owned: pictures so far */
+	/* For a thread, which reads the file. */
+	int fd;
+	size_t chars;           /* of the lines of a text */
+	int error;              /* 0 or -errno */
+	bool foreign;           /* a text that is not UTF-8 */
+	bool asked;             /* the sandbox was asked to decode it */
+	struct decoded decoded; /* what the sandbox made of it, if it could */
+	enum kind kind;
+	json_t *encoded; /* owned: the base64 of the file */
+	struct buf text; /* lines of a text */
+	json_t *picture; /* owned: KIND_PICTURE, or NULL */
 };
 
 static void read_call_free(struct read_call *c)
 {
+	workers_close(sandbox_owner(c->base.sandbox), c->fd);
+	buf_done(&c->text);
+	buf_done(&c->decoded.text);
+	json_decref(c->picture);
+	json_decref(c->encoded);
 	json_decref(c->blocks);
 	tool_call_free(&c->base);
 }
@@ -46,15 +75,6 @@ static void fail(struct read_call *c, const struct err *e)
 }
 
 /* ---- what a file is ---- */
-
-enum kind {
-	KIND_TEXT,
-	KIND_PICTURE, /* as clients show it */
-	KIND_RASTER,
-	KIND_SVG,
-	KIND_PDF,
-	KIND_OTHER,
-};
 
 static enum kind kind_of(const struct read_call *c, const uint8_t *data, size_t len)
 {
@@ -76,7 +96,9 @@ static enum kind kind_of(const struct read_call *c, const uint8_t *data, size_t 
 			return kinds[i].kind;
 	if (!has_nul && streq(mime_type(c->path), "image/svg+xml") && memmem(data, len, "<svg", 4))
 		return KIND_SVG;
-	return has_nul ? KIND_OTHER : KIND_TEXT;
+	const bool utf16 =
+	    len >= 2 && (memcmp(data, "\xFF\xFE", 2) == 0 || memcmp(data, "\xFE\xFF", 2) == 0);
+	return has_nul && !utf16 ? KIND_OTHER : KIND_TEXT;
 }
 
 /* What to read a file with, by its type. */
@@ -145,7 +167,8 @@ static void finish_undrawn(struct read_call *c)
 
 /* ---- text ---- */
 
-int extras_read_bytes(int fd, uint64_t size, size_t max, struct buf *b)
+/* Appends the file to B, at most its first MAX bytes, of SIZE. On a thread. */
+static int read_bytes(int fd, uint64_t size, size_t max, struct buf *b)
 {
 	b->max = max;
 	int r = buf_reserve(b, (size_t)MIN(size, (uint64_t)max));
@@ -207,69 +230,155 @@ static int add_lines(struct read_call *c, struct buf *out, const struct buf *tex
 			     : c->first > INT64_MAX - LINES_MAX ? INT64_MAX
 								: c->first + LINES_MAX - 1;
 	const struct line_range range = find_lines(buf_str(text), text->len, c->first, last);
-	int r = buf_printf(
-	    out, "/mnt/data/%s: lines %jd-%jd of %jd%s, %ju bytes\n", c->path,
-	    (intmax_t)MIN(c->first, range.last), (intmax_t)range.last, (intmax_t)range.total,
-	    size > text->len ? " (counted in the first 32 MiB)" : "", (uintmax_t)size);
+	const unsigned read = *c->decoded.charset ? DECODE_MAX : SCAN_MAX;
+	int r = buf_printf(out, "/mnt/data/%s: lines %jd-%jd of %jd", c->path,
+			   (intmax_t)MIN(c->first, range.last), (intmax_t)range.last,
+			   (intmax_t)range.total);
 
+	if (r == 0 && size > read)
+		r = buf_printf(out, " (counted in the first %u MiB)", read >> 20);
+	r = r < 0 ? r : buf_printf(out, ", %ju bytes\n", (uintmax_t)size);
+	if (r == 0 && *c->decoded.charset)
+		r = buf_printf(
+		    out,
+		    "The file is not UTF-8. It was decoded as %s (%u %% sure): open(path, "
+		    "encoding=\"%s\") reads it.\n",
+		    c->decoded.charset, c->decoded.sure, c->decoded.charset);
+	else if (r == 0 && c->foreign)
+		r = buf_add_str(out, "The file is not UTF-8, and its encoding is not known. Bytes "
+				     "that could not be decoded are shown as \xEF\xBF\xBD.\n");
 	return r < 0 ? r
-		     : extras_add_cut(out, range.start, (size_t)(range.end - range.start),
-				      c->base.tools->config.result_chars,
+		     : extras_add_cut(out, range.start, (size_t)(range.end - range.start), c->chars,
 				      "ask for fewer lines with start_line and end_line");
 }
 
-static void finish_lines(struct read_call *c, int fd)
+static int write_lines(struct read_call *c, const struct buf *text)
+{
+	_cleanup_(buf_done) struct buf out = BUF_INIT(c->chars + ENGINE_PATH_MAX + 1024);
+	int r = add_lines(c, &out, text, c->size);
+
+	buf_init(&c->text, out.max * 3);
+	/* The file and its name may have invalid UTF-8. */
+	return r < 0 ? r : text_add_utf8_lossy(&c->text, buf_str(&out), out.len);
+}
+
+/* On a thread. A text that is not UTF-8 gets no lines before the sandbox was asked to decode it. */
+static int load_lines(struct read_call *c)
 {
 	_cleanup_(buf_done) struct buf text = {0};
-	_cleanup_(buf_done) struct buf out =
-	    BUF_INIT(c->base.tools->config.result_chars + ENGINE_PATH_MAX + 1024);
-	_cleanup_(buf_done) struct buf clean = BUF_INIT(out.max * 3);
-	int r = extras_read_bytes(fd, c->size, SCAN_MAX, &text);
+	int r = read_bytes(c->fd, c->size, SCAN_MAX, &text);
 
-	r = r < 0 ? r : add_lines(c, &out, &text, c->size);
-	/* The file and its name may have invalid UTF-8. */
-	r = r < 0 ? r : text_add_utf8_lossy(&clean, buf_str(&out), out.len);
-	mcp_call_keep_note(c->base.call, sandbox_id(c->base.sandbox));
-	mcp_call_finish(c->base.call,
-			r < 0 ? NULL
-			      : mcp_tool_result(mcp_blocks(1, mcp_text(buf_str(&clean), clean.len)),
-						NULL, false));
+	c->foreign = r == 0 && !decode_is_utf8(&text, SCAN_MAX);
+	return r < 0 || (c->foreign && !c->asked) ? r : write_lines(c, &text);
+}
+
+static void finish_lines(struct read_call *c)
+{
+	struct mcp_call *call = c->base.call;
+	json_t *content =
+	    c->error < 0 ? NULL : mcp_blocks(1, mcp_text(buf_str(&c->text), c->text.len));
+
+	mcp_call_keep_note(call, sandbox_id(c->base.sandbox));
 	read_call_free(c);
+	mcp_call_finish(call, content ? mcp_tool_result(content, NULL, false) : NULL);
+}
+
+/* ---- text in another encoding ---- */
+
+static void on_loaded(void *user);
+static void load(void *user);
+
+/* On a thread. */
+static void load_decoded(void *user)
+{
+	struct read_call *c = user;
+
+	buf_consume(&c->decoded.text, c->decoded.head);
+	c->error = write_lines(c, &c->decoded.text);
+}
+
+static void on_decoded(struct decoded *found, void *user)
+{
+	struct read_call *c = user;
+	struct err error = ERR_INIT;
+
+	if (found)
+		c->decoded = *found;
+	const int r =
+	    workers_run(sandbox_owner(c->base.sandbox), found ? load_decoded : load, on_loaded, c);
+	if (r < 0) {
+		(void)workers_refused(r, &error);
+		fail(c, &error);
+	}
+}
+
+static void decode_lines(struct read_call *c)
+{
+	c->asked = true;
+	decode_text(c->base.sandbox, c->path, on_decoded, c);
 }
 
 /* ---- base64 ---- */
 
-static void finish_base64(struct read_call *c, int fd)
+/* On a thread. */
+static int load_base64(struct read_call *c)
+{
+	_cleanup_(buf_done) struct buf data = {0};
+	int r = read_bytes(c->fd, c->size, (size_t)c->size + 1, &data);
+	_cleanup_free_ char *text = malloc(BASE64_ENCODED_LEN(data.len) + 1);
+
+	if (r < 0 || !text)
+		return r < 0 ? r : -ENOMEM;
+	base64_encode((const uint8_t *)buf_str(&data), data.len, text);
+	c->encoded = json_stringn_nocheck(text, BASE64_ENCODED_LEN(data.len));
+	return c->encoded ? 0 : -ENOMEM;
+}
+
+/* The answer has the base64 twice: as text and as structured content. False: the call is finished. */
+static bool fits_base64(struct read_call *c)
 {
 	const struct tools *t = c->base.tools;
-	const uint64_t len = BASE64_ENCODED_LEN(c->size);
-	_cleanup_(buf_done) struct buf data = {0};
 
-	/* The answer has the base64 twice: as text and as structured content. */
-	if (c->size > t->config.max_read_bytes ||
-	    !tools_fits_line(t, c->base.call, 2 * len + WORDS_MAX)) {
-		extras_fail(c->base.call, "artifact_too_large",
-			    "Give its link to the person, or read parts of it with code.",
-			    "/mnt/data/%s has %ju bytes, too many for one answer", c->path,
-			    (uintmax_t)c->size);
-		read_call_free(c);
-		return;
-	}
-	_cleanup_(buf_done) struct buf b = BUF_INIT(len + WORDS_MAX + 8 * ENGINE_PATH_MAX);
-	_cleanup_free_ char *text = malloc(len + 1);
-	json_t *object = extras_json_answer(c->base.tools, c->base.sandbox, c->path, c->size);
-	int r =
-	    text && object ? extras_read_bytes(fd, c->size, (size_t)c->size + 1, &data) : -ENOMEM;
-	if (r == 0) {
-		base64_encode((const uint8_t *)buf_str(&data), data.len, text);
-		r = extras_add_file_line(&b, object);
-		r = r < 0 ? r : buf_add(&b, text, BASE64_ENCODED_LEN(data.len));
-	}
-	if (r == 0)
-		r = json_object_set_new(object, MCP_BASE64_KEY,
-					json_stringn_nocheck(text, BASE64_ENCODED_LEN(data.len)));
-	extras_finish_text(c->base.call, r < 0 ? NULL : &b, object, NULL);
+	if (c->size <= t->config.max_read_bytes &&
+	    tools_fits_line(t, c->base.call, 2 * BASE64_ENCODED_LEN(c->size) + WORDS_MAX))
+		return true;
+	extras_fail(c->base.call, "artifact_too_large",
+		    "Give its link to the person, or read parts of it with code.",
+		    "/mnt/data/%s has %ju bytes, too many for one answer", c->path,
+		    (uintmax_t)c->size);
 	read_call_free(c);
+	return false;
+}
+
+static json_t *base64_result(json_t *object)
+{
+	const json_t *data = json_object_get(object, MCP_BASE64_KEY);
+	const size_t len = json_string_length(data);
+	_cleanup_(buf_done) struct buf b = BUF_INIT(len + WORDS_MAX + 8 * ENGINE_PATH_MAX);
+	int r = object ? extras_add_file_line(&b, object) : -ENOMEM;
+
+	r = r < 0 ? r : buf_add(&b, json_string_value(data), len);
+	json_t *content = r < 0 ? NULL : mcp_blocks(1, mcp_text(buf_str(&b), b.len));
+	json_t *result =
+	    content ? mcp_tool_result(content, json_pack("{s:O}", "result", object), false) : NULL;
+	json_decref(object);
+	return result;
+}
+
+static void finish_base64(struct read_call *c)
+{
+	struct mcp_call *call = c->base.call;
+	json_t *object = c->error < 0
+			     ? NULL
+			     : extras_json_answer(c->base.tools, c->base.sandbox, c->path, c->size);
+
+	if (json_object_set_new(object, MCP_BASE64_KEY, TAKE_PTR(c->encoded)) < 0) {
+		json_decref(object);
+		object = NULL;
+	}
+	mcp_call_keep_note(call, sandbox_id(c->base.sandbox));
+	read_call_free(c);
+	mcp_call_finish_made(call, object, base64_result);
 }
 
 /* ---- pictures ---- */
@@ -294,12 +403,10 @@ static void make_picture(struct read_call *c, enum picture_form form)
 		fail(c, &e);
 }
 
-static void show_picture(struct read_call *c, int fd)
+static void show_picture(struct read_call *c)
 {
-	json_t *block = c->size > EXTRAS_IMAGE_BYTES_MAX ? NULL : extras_image_block(fd, c->size);
-
-	if (block)
-		finish_file(c, "", mcp_blocks(1, block));
+	if (c->picture)
+		finish_file(c, "", mcp_blocks(1, TAKE_PTR(c->picture)));
 	else
 		make_picture(c, PICTURE_RASTER);
 }
@@ -373,38 +480,63 @@ static void show_pages(struct read_call *c)
 
 /* ---- the call ---- */
 
-static void on_open(int fd, const struct engine_file *info, const struct err *e, void *user)
+static int load_picture(struct read_call *c)
 {
-	_cleanup_fd_ int file = fd;
+	_cleanup_(buf_done) struct buf data = {0};
+	int r = read_bytes(c->fd, c->size, EXTRAS_IMAGE_BYTES_MAX, &data);
+
+	c->picture = r < 0 ? NULL : extras_image_block(buf_str(&data), data.len);
+	return r;
+}
+
+/* On a thread: everything that needs the file itself. */
+static void load(void *user)
+{
 	struct read_call *c = user;
 	uint8_t look[LOOK_MAX];
 
-	if (e) {
-		fail(c, e);
-		return;
-	}
-	c->size = info->size;
 	if (c->base64) {
-		finish_base64(c, file);
+		c->error = load_base64(c);
+	} else {
+		const ssize_t n = pread(c->fd, look, sizeof(look), 0);
+
+		c->kind = kind_of(c, look, n < 0 ? 0 : (size_t)n);
+		if (c->kind == KIND_SVG && c->as_text)
+			c->kind = KIND_TEXT;
+		if (c->kind == KIND_TEXT)
+			c->error = load_lines(c);
+		else if (c->kind == KIND_PICTURE && c->size <= EXTRAS_IMAGE_BYTES_MAX)
+			c->error = load_picture(c);
+	}
+	/* A text that is not UTF-8 is read again if the sandbox cannot decode it. */
+	if (!c->foreign || c->asked)
+		c->fd = fd_close(c->fd);
+}
+
+static void on_loaded(void *user)
+{
+	struct read_call *c = user;
+
+	loop_work("file", "was read");
+	if (c->base64) {
+		finish_base64(c);
 		return;
 	}
-	const ssize_t n = pread(file, look, sizeof(look), 0);
-	switch (kind_of(c, look, n < 0 ? 0 : (size_t)n)) {
-	case KIND_SVG:
-		if (!c->as_text) {
-			make_picture(c, PICTURE_SVG);
-			return;
-		}
-		finish_lines(c, file);
-		return;
+	switch (c->kind) {
 	case KIND_TEXT:
-		finish_lines(c, file);
+		if (c->foreign && !c->asked)
+			decode_lines(c);
+		else
+			finish_lines(c);
 		return;
 	case KIND_PICTURE:
-		show_picture(c, file);
+		show_picture(c);
 		return;
 	case KIND_RASTER:
 		make_picture(c, PICTURE_RASTER);
+		return;
+	case KIND_SVG:
+		make_picture(c, PICTURE_SVG);
 		return;
 	case KIND_PDF:
 		show_pages(c);
@@ -412,6 +544,26 @@ static void on_open(int fd, const struct engine_file *info, const struct err *e,
 	case KIND_OTHER:
 		finish_other(c);
 		return;
+	}
+}
+
+static void on_open(int fd, const struct engine_file *info, const struct err *e, void *user)
+{
+	struct read_call *c = user;
+	struct err error = ERR_INIT;
+
+	c->fd = fd;
+	if (e) {
+		fail(c, e);
+		return;
+	}
+	c->size = info->size;
+	if (c->base64 && !fits_base64(c))
+		return;
+	const int r = workers_run(sandbox_owner(c->base.sandbox), load, on_loaded, c);
+	if (r < 0) {
+		(void)workers_refused(r, &error);
+		fail(c, &error);
 	}
 }
 
@@ -434,6 +586,8 @@ void extras_read_file(struct mcp_call *call, json_t *arguments, void *user)
 	struct read_call *c = tool_call_new(user, call, s, sizeof(*c));
 	if (!c)
 		return;
+	c->fd = -1;
+	c->chars = c->base.tools->config.result_chars;
 	c->first = first;
 	c->last = last;
 	c->as_text = has_first || has_last;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sandbox_run_python and sandbox_run_shell of the lean family. After the run: new files in folders of
- * the workspace are looked for, and the pictures that the run made are read. */
+/* sandbox_run_python and sandbox_run_shell of the lean family. After the run the pictures that
+ * it made are read. */
 #include "tools/extras.h"
 #include "tools/extras_disk.h"
-#include "tools/extras_walk.h"
 #include "tools/picture.h"
 
 #include "base/rand.h"
 #include "base/text.h"
+#include "base/workers.h"
 
 #include <string.h>
 
 #define RUN_TEXT_MAX (32u << 20) /* bytes of an answer's text */
 #define SHELL_MAX    120000u     /* bytes of a command: the kernel allows 128 KiB in one argument */
-#define DEEP_DEPTH   8           /* levels of folders in which new files are looked for */
-#define DEEP_FOLDERS 64          /* folders that are looked into after one run */
-#define DEEP_FILES   50          /* new files that are found there */
+
+#define LOOKED_AT_MAX 2000 /* new files among which pictures are looked for */
+#define OTHERS_MAX    20   /* pictures that are named and not shown */
 
 /* A run that has ended and whose pictures are being read. */
 struct pictures {
@@ -28,6 +28,7 @@ struct pictures {
 	bool large[EXTRAS_IMAGES_MAX];  /* too large for an answer: must be scaled down */
 	size_t n, next;
 	json_t *others; /* owned, or NULL: names of pictures beyond the limit */
+	size_t n_others;
 	bool scaled;
 	bool disk_full; /* the answer is to say so */
 };
@@ -71,8 +72,11 @@ static void pictures_end(struct pictures *p)
 	if (p->scaled)
 		extras_run_append_hint(p->object, note);
 	/* Without memory the names are missing here; the artifacts still list the files. */
-	if (p->others)
+	if (p->others) {
 		(void)json_object_set_new(p->object, "pictures_not_shown", p->others);
+		(void)json_object_set_new(p->object, "pictures_left_out",
+					  json_integer((json_int_t)p->n_others));
+	}
 	finish_object(p->call, p->object, p->blocks);
 	for (size_t i = 0; i < p->n; i++)
 		free(p->names[i]);
@@ -97,12 +101,24 @@ static void on_shrunk(json_t *block, unsigned pages UNUSED, void *user)
 	add_picture(p, block);
 }
 
+static void on_picture_read(char *data, ssize_t n, void *user)
+{
+	_cleanup_free_ char *owned = data;
+
+	add_picture(user, data ? extras_image_block(data, (size_t)n) : NULL);
+}
+
 static void on_picture(int fd, const struct engine_file *info, const struct err *e, void *user)
 {
-	_cleanup_fd_ int file = fd;
 	struct pictures *p = user;
+	const char *who = sandbox_owner(p->sandbox);
 
-	add_picture(p, e ? NULL : extras_image_block(file, info->size));
+	if (!e && info->size <= EXTRAS_IMAGE_BYTES_MAX) {
+		workers_read(who, fd, 0, (size_t)info->size, on_picture_read, p);
+		return;
+	}
+	workers_close(who, fd);
+	add_picture(p, NULL);
 }
 
 static void read_next(struct pictures *p)
@@ -124,54 +140,22 @@ static void read_next(struct pictures *p)
 
 static void collect_picture(struct pictures *p, const char *path, uint64_t size)
 {
-	if (size > PICTURE_FILE_MAX || !text_starts_with(mime_type(path), "image/") ||
-	    streq(mime_type(path), "image/svg+xml"))
+	const char *type = mime_type(path);
+
+	if (size > PICTURE_FILE_MAX || !text_starts_with(type, "image/") ||
+	    streq(type, "image/svg+xml"))
 		return;
 	if (p->n == EXTRAS_IMAGES_MAX) {
+		p->n_others++;
 		p->others = p->others ? p->others : json_array();
-		(void)json_array_append_new(p->others, tools_json_bytes(path, strlen(path)));
+		if (json_array_size(p->others) < OTHERS_MAX)
+			(void)json_array_append_new(p->others,
+						    tools_json_bytes(path, strlen(path)));
 		return;
 	}
 	p->large[p->n] = size > EXTRAS_IMAGE_BYTES_MAX;
 	p->names[p->n] = strdup(path);
 	p->n += p->names[p->n] ? 1 : 0;
-}
-
-/* ---- new files in folders ---- */
-
-static void on_walked(const struct walk *w, const struct err *e UNUSED, void *user)
-{
-	struct pictures *p = user;
-	json_t *artifacts = json_object_get(p->object, "artifacts");
-
-	/* If they cannot be listed, the answer just does not name them. */
-	for (size_t i = 0; w && i < w->n; i++) {
-		const struct walk_file *f = &w->files[i];
-
-		(void)json_array_append_new(
-		    artifacts, extras_json_file(p->tools, p->sandbox, f->path, f->info.size));
-		collect_picture(p, f->path, f->info.size);
-	}
-	read_next(p);
-}
-
-/* True: on_walked() will be called. */
-static bool walk_folders(struct pictures *p, const struct run_call *c,
-			 const struct run_result *result)
-{
-	/* The kernel sets the time of an inode's change; no program in the sandbox can choose it. */
-	const struct walk_request request = {
-	    .folder = "",
-	    .depth = DEEP_DEPTH,
-	    .quiet = true,
-	    .below = true,
-	    .since_ns = (int64_t)c->start_wall_ns,
-	    .max_files = DEEP_FILES,
-	    .max_folders = DEEP_FOLDERS,
-	};
-	struct err e = ERR_INIT;
-
-	return result->has_folders && walk_start(c->sandbox, &request, on_walked, p, &e) == 0;
 }
 
 static void finish(struct run_call *c, const struct run_result *result, const struct err *e)
@@ -192,14 +176,37 @@ static void finish(struct run_call *c, const struct run_result *result, const st
 	p->sandbox = sandbox_ref(c->sandbox);
 	p->object = object;
 	p->blocks = json_array();
-	p->disk_full = disk_was_full(result);
-	for (size_t i = 0; i < result->n_artifacts; i++)
+	p->disk_full = run_result_disk_was_full(result);
+	for (size_t i = 0; i < MIN(result->n_artifacts, (size_t)LOOKED_AT_MAX); i++)
 		collect_picture(p, result->artifacts[i].name, result->artifacts[i].size);
-	if (!walk_folders(p, c, result))
-		read_next(p);
+	read_next(p);
 }
 
 /* ---- the calls ---- */
+
+/* Reads the text for standard input. False: C is gone, and the call is finished. */
+static bool take_input(struct run_call *c, const json_t *arguments)
+{
+	const uint64_t max = c->tools->config.max_code_bytes;
+	struct mcp_call *call = c->call;
+	struct mcp_text_ref text = tools_text_arg(call, arguments, "stdin");
+
+	if (text.len == 0)
+		return true;
+	c->request.input_len = text.len;
+	c->input = text.len <= max ? tools_text_take(&text) : NULL;
+	c->request.input = c->input;
+	if (c->input)
+		return true;
+	run_call_free(c);
+	if (text.len > max)
+		extras_fail(call, "stdin_too_large",
+			    "Write it to a file with sandbox_write_file and let the run read that.",
+			    "stdin is %zu bytes, the limit is %ju.", text.len, (uintmax_t)max);
+	else
+		mcp_call_finish_error(call, MCP_ERR_INTERNAL, "no memory for stdin", NULL);
+	return false;
+}
 
 /* What both tools begin with: checks, and a call that lacks only what it runs. */
 static struct run_call *prepare(struct tools *t, struct mcp_call *call, const json_t *arguments,
@@ -225,13 +232,14 @@ static struct run_call *prepare(struct tools *t, struct mcp_call *call, const js
 			    "%s holds a NUL byte", key);
 		return NULL;
 	}
+	if (c && !take_input(c, arguments))
+		return NULL;
 	if (c) {
 		c->request.timeout_ns = timeout;
 		c->background = extras_starts_background(c->text);
 		c->request.whole_over = t->config.result_chars;
 		c->finish = finish;
 		c->live = true;
-		c->request.artifacts_always = true;
 		c->last = extras_is_last(arguments);
 		const char *before = mcp_call_note(call);
 		if (before && strlen(before) <= SANDBOX_ID_MAX)
@@ -271,5 +279,6 @@ void extras_run_shell(struct mcp_call *call, json_t *arguments, void *user)
 	c->request.kind = ENGINE_RUN_ARGV;
 	memcpy(c->argv, argv, sizeof(argv));
 	c->request.argv = c->argv;
+	c->request.asked = ARRAY_SIZE(argv) - 2;
 	run_call_start(c);
 }

@@ -2,27 +2,70 @@
 /* The answer about a run: the object for programs, which has the keys of the first family and some
  * more, and the text that a model reads. */
 #include "tools/extras.h"
+#include "tools/fold.h"
 
 #include "base/rand.h"
 #include "base/text.h"
 
 #include <string.h>
 
-#define HINT_MAX    2048u /* bytes */
-#define FILES_SHOWN 20    /* files that the text lists; programs get all of them */
-
+#define HINT_MAX    2048u  /* bytes */
+#define FILES_SHOWN 20     /* files that the text lists; programs get all of them */
+#define FILES_BYTES 2000u  /* bytes of that list, by which its last line may be longer */
+#define FOLD_NOTES  16384u /* bytes by which folding may make an output longer */
+#define S_PER_HOUR  3600
 static const char hint_head[] = "Hint: ";
 
-json_t *extras_output(const struct run_output *output, size_t max, const char *note, bool *ret_cut)
+/* At most MAX bytes of what is left of an output. */
+static json_t *json_folded(const struct run_output *folded, size_t max, const char *note,
+			   bool *ret_cut)
 {
-	return tools_json_output(output, max,
-				 output->file ? "read parts with sandbox_read_file"
+	return tools_json_output(folded, max,
+				 folded->file ? "read parts with sandbox_read_file"
 					      : "save long output to a file and read parts of it "
 						"with sandbox_read_file",
 				 note, ret_cut);
 }
 
+json_t *extras_output(const struct run_output *output, size_t max, const char *note, bool *ret_cut)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(output->len + FOLD_NOTES);
+	struct run_output folded;
+
+	fold_output(output, max, &text, &folded);
+	return json_folded(&folded, max, note, ret_cut);
+}
+
 /* ---- the object ---- */
+
+/* The streams as the answer has them, and the most bytes of each. */
+struct streams {
+	struct run_output output[ENGINE_RESULT + 1]; /* by enum engine_stream */
+	struct buf text[ENGINE_RESULT + 1];
+	size_t shares[ENGINE_RESULT + 1];
+};
+
+static void fold_streams(const struct run_result *result, size_t budget, struct streams *s)
+{
+	const struct run_output *from[] = {[ENGINE_STDOUT] = &result->out,
+					   [ENGINE_STDERR] = &result->err,
+					   [ENGINE_RESULT] = &result->value};
+
+	for (size_t i = ENGINE_STDOUT; i <= ENGINE_RESULT; i++) {
+		buf_init(&s->text[i], from[i]->len + FOLD_NOTES);
+		fold_output(from[i], budget, &s->text[i], &s->output[i]);
+	}
+	const struct run_result sizes = {.out = s->output[ENGINE_STDOUT],
+					 .err = s->output[ENGINE_STDERR],
+					 .value = s->output[ENGINE_RESULT]};
+	run_result_share(&sizes, budget, s->shares);
+}
+
+static void streams_done(struct streams *s)
+{
+	for (size_t i = ENGINE_STDOUT; i <= ENGINE_RESULT; i++)
+		buf_done(&s->text[i]);
+}
 
 /* What has become of the variables of the session. */
 static const char *state_of(const struct run_result *result)
@@ -34,12 +77,13 @@ static const char *state_of(const struct run_result *result)
 
 /* Adds the value of the last expression, and what has become of a session. */
 static int add_state(json_t *object, struct run_call *c, const struct run_result *result,
-		     const size_t *shares)
+		     const struct streams *s)
 {
 	bool cut = false;
 	if (result->value.len > 0 &&
-	    json_object_set_new(object, "result",
-				extras_output(&result->value, shares[ENGINE_RESULT], "", &cut)) < 0)
+	    json_object_set_new(
+		object, "result",
+		json_folded(&s->output[ENGINE_RESULT], s->shares[ENGINE_RESULT], "", &cut)) < 0)
 		return -ENOMEM;
 	if (cut && json_object_set_new(object, "result_truncated", json_true()) < 0)
 		return -ENOMEM;
@@ -77,33 +121,58 @@ static int add_whole_files(json_t *object, const struct run_call *c,
 	return 0;
 }
 
+static json_t *new_files(const struct run_call *c, const struct run_result *result)
+{
+	struct tools_links links;
+
+	if (result->n_artifacts == 0)
+		return json_array();
+	tools_links_begin(c->tools, c->sandbox, TOOLS_LINKS_FILES, &links);
+	json_t *files = tools_json_artifacts(&links, result,
+					     MIN(result->n_artifacts, (size_t)EXTRAS_FILES_TOLD));
+	tools_links_done(&links);
+	return files;
+}
+
 json_t *extras_run_object(struct run_call *c, const struct run_result *result)
 {
-	size_t shares[ENGINE_RESULT + 1];
+	_cleanup_(streams_done) struct streams s;
 	char note[64] = "";
 
-	run_result_share(result, c->tools->config.result_chars, shares);
+	fold_streams(result, c->tools->config.result_chars, &s);
 	if (result->reason == RUN_TIMEOUT)
 		(void)snprintf(note, sizeof(note), "\nExecution timed out after %jus",
 			       (uintmax_t)(extras_timeout_of(c) / NS_PER_S));
 	bool out_cut = false, err_cut = false;
-	json_t *out = extras_output(&result->out, shares[ENGINE_STDOUT], "", &out_cut);
-	json_t *err = extras_output(&result->err, shares[ENGINE_STDERR], note, &err_cut);
+	json_t *out = json_folded(&s.output[ENGINE_STDOUT], s.shares[ENGINE_STDOUT], "", &out_cut);
+	json_t *err =
+	    json_folded(&s.output[ENGINE_STDERR], s.shares[ENGINE_STDERR], note, &err_cut);
 	_cleanup_(buf_done) struct buf hint = BUF_INIT(HINT_MAX);
 	json_t *object = json_pack("{s:s, s:s, s:i}", "session_id", sandbox_id(c->sandbox),
 				   "run_id", result->id, "exit_code", result->exit_code);
-	json_t *rest =
-	    json_pack("{s:o, s:o, s:b, s:b, s:o, s:I, s:s}", "stdout", out, "stderr", err,
-		      "stdout_truncated", out_cut, "stderr_truncated", err_cut, "artifacts",
-		      tools_json_artifacts(c->tools, c->sandbox, result), "duration_ms",
-		      (json_int_t)result->duration_ms, "reason", run_reason_name(result->reason));
+	json_t *rest = json_pack(
+	    "{s:o, s:o, s:b, s:b, s:o, s:I, s:s}", "stdout", out, "stderr", err, "stdout_truncated",
+	    out_cut, "stderr_truncated", err_cut, "artifacts", new_files(c, result), "duration_ms",
+	    (json_int_t)result->duration_ms, "reason", run_reason_name(result->reason));
+
+	if (rest && result->n_artifacts > EXTRAS_FILES_TOLD)
+		(void)json_object_set_new(
+		    rest, "artifacts_left_out",
+		    json_integer((json_int_t)(result->n_artifacts - EXTRAS_FILES_TOLD)));
+	if (rest && result->n_artifacts > 0 && !sandbox_is_stored(c->sandbox) &&
+	    sandbox_first_kept(c->sandbox))
+		(void)json_object_set_new(
+		    rest, "kept_s",
+		    json_integer((json_int_t)(sandbox_ttl_ns(c->sandbox) / NS_PER_S)));
 	/* Before the traceback, where a model reads it first. */
 	bool failed =
 	    extras_add_hint(&hint, c, result) < 0 ||
 	    (hint.len > 0 &&
 	     json_object_set_new(object, "hint", json_stringn(buf_str(&hint), hint.len)) < 0);
+	failed = failed || (result->more_files &&
+			    json_object_set_new(object, "artifacts_more", json_true()) < 0);
 	failed = failed || json_object_update(object, rest) < 0 ||
-		 add_state(object, c, result, shares) < 0 || add_whole_files(object, c, result) < 0;
+		 add_state(object, c, result, &s) < 0 || add_whole_files(object, c, result) < 0;
 	json_decref(rest);
 	if (failed) {
 		json_decref(object);
@@ -172,26 +241,45 @@ static int add_end(struct buf *b, const json_t *object)
 				  json_integer_value(json_object_get(object, "duration_ms")));
 }
 
+static int add_kept(struct buf *b, const json_t *object)
+{
+	const json_int_t s = json_integer_value(json_object_get(object, "kept_s"));
+	const bool hours = s % S_PER_HOUR == 0;
+
+	return s == 0 ? 0
+		      : buf_printf(b,
+				   "The files of this session are kept until nobody has used it "
+				   "for %" JSON_INTEGER_FORMAT " %s.\n",
+				   hours ? s / S_PER_HOUR : (s + 59) / 60, hours ? "h" : "min");
+}
+
 static int add_files(struct buf *b, const json_t *object)
 {
 	const json_t *files = json_object_get(object, "artifacts"), *file;
-	const json_t *names = json_object_get(object, "pictures_not_shown");
-	const size_t n = json_array_size(files);
+	const json_int_t hidden = json_integer_value(json_object_get(object, "pictures_left_out"));
+	const size_t before = b->len;
+	const size_t n = json_array_size(files) +
+			 (size_t)json_integer_value(json_object_get(object, "artifacts_left_out"));
 	size_t i;
-	int r = n > 0 ? buf_add_str(b, "New or changed files:\n") : 0;
+	int r = add_kept(b, object);
+
+	r = r == 0 && n > 0 ? buf_add_str(b, "New or changed files:\n") : r;
 
 	json_array_foreach(files, i, file) {
-		if (r < 0 || i == FILES_SHOWN)
+		if (r < 0 || i == FILES_SHOWN || b->len - before > FILES_BYTES)
 			break;
 		r = extras_add_file_line(b, file);
 	}
-	if (r == 0 && n > FILES_SHOWN)
-		r = buf_printf(b, "- and %zu more: sandbox_list_files\n", n - FILES_SHOWN);
-	json_array_foreach(names, i, file) {
-		r = r < 0 ? r : buf_add_str(b, i == 0 ? "Pictures not shown: " : ", ");
-		r = r < 0 ? r : buf_add_str(b, json_string_value(file));
-	}
-	return r == 0 && json_array_size(names) > 0 ? buf_add_char(b, '\n') : r;
+	if (r == 0 && n > i)
+		r = buf_printf(b, "- and %zu more: sandbox_list_files\n", n - i);
+	else if (r == 0 && json_is_true(json_object_get(object, "artifacts_more")))
+		r = buf_add_str(b, "- and maybe more in folders: sandbox_list_files\n");
+	if (r < 0 || hidden == 0)
+		return r;
+	return buf_printf(b,
+			  "Pictures that are not shown: %" JSON_INTEGER_FORMAT
+			  "; sandbox_read_file shows one.\n",
+			  hidden);
 }
 
 /* Without a hint of the server, the one with which stderr begins comes first: there may be much

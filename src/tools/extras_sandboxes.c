@@ -10,35 +10,36 @@
 #define COUNTED_MAX 20  /* of these, the files of so many are counted */
 #define TOLD_MAX    10  /* sessions that a hint names */
 
+/* A sandbox, and where it stands: what runs is first, then what was used last; those that are not active
+ * are last, the newest of them first. */
+struct listed {
+	json_t *row;       /* owned */
+	struct sandbox *s; /* reference; NULL: not active */
+	const char *id;    /* of ROW */
+	uint64_t key;
+};
+
+#define KEY_NOT_ACTIVE (UINT64_C(1) << 63)
+
 struct list_call {
 	struct tool_call base;
-	json_t *rows;                        /* owned */
-	struct sandbox *active[COUNTED_MAX]; /* references */
-	size_t row[COUNTED_MAX];             /* the place of ACTIVE in ROWS */
-	size_t n_active, at;
+	struct listed first[LISTED_MAX]; /* in order */
+	size_t n;
+	size_t at; /* the one whose files are counted */
 	bool more;
 };
 
-static void list_call_free(struct list_call *c)
+static void drop(struct listed *l)
 {
-	for (size_t i = 0; i < c->n_active; i++)
-		(void)sandbox_unref(c->active[i]);
-	json_decref(c->rows);
-	tool_call_free(&c->base);
+	json_decref(l->row);
+	(void)sandbox_unref(l->s);
 }
 
-static void add_row(struct list_call *c, json_t *row, struct sandbox *s)
+static void list_call_free(struct list_call *c)
 {
-	c->more = c->more || json_array_size(c->rows) >= LISTED_MAX;
-	if (!row || json_array_size(c->rows) >= LISTED_MAX) {
-		json_decref(row);
-		return;
-	}
-	if (s && c->n_active < COUNTED_MAX) {
-		c->row[c->n_active] = json_array_size(c->rows);
-		c->active[c->n_active++] = sandbox_ref(s);
-	}
-	(void)!json_array_append_new(c->rows, row);
+	for (size_t i = 0; i < c->n; i++)
+		drop(&c->first[i]);
+	tool_call_free(&c->base);
 }
 
 static json_t *active_row(const struct sandbox *s)
@@ -50,26 +51,70 @@ static json_t *active_row(const struct sandbox *s)
 			 (json_int_t)(sandbox_idle_ns(s) / NS_PER_S));
 }
 
+static uint64_t key_of(const struct sandbox *s)
+{
+	return sandbox_is_busy(s) ? 0 : 1 + sandbox_idle_ns(s);
+}
+
+static json_t *resting_row(const struct sandbox_record *r, uint64_t age_ms)
+{
+	return json_pack("{s:s, s:s, s:s, s:I}", "session_id", r->id, "kind", "stored", "state",
+			 "not active", "age_s", (json_int_t)(age_ms / 1000));
+}
+
+static size_t place_of(const struct list_call *c, uint64_t key, const char *id)
+{
+	size_t i = c->n;
+
+	while (i > 0 && (key < c->first[i - 1].key ||
+			 (key == c->first[i - 1].key && strcmp(id, c->first[i - 1].id) < 0)))
+		i--;
+	return i;
+}
+
+/* A row is made only if it is among the first: there may be many more. S: NULL if it is not active; R: NULL if it is not
+ * stored. */
+static void add(struct list_call *c, const char *id, struct sandbox *s,
+		const struct sandbox_record *r, uint64_t age_ms)
+{
+	const uint64_t key = s ? key_of(s) : KEY_NOT_ACTIVE + age_ms;
+	const size_t i = place_of(c, key, id);
+
+	c->more = c->more || c->n == LISTED_MAX;
+	if (i == LISTED_MAX)
+		return;
+	json_t *row = s ? active_row(s) : r ? resting_row(r, age_ms) : NULL;
+	if (!row) {
+		c->more = true;
+		return;
+	}
+	if (r)
+		(void)json_object_set_new(row, "name", tools_json_bytes(r->name, strlen(r->name)));
+	if (c->n == LISTED_MAX)
+		drop(&c->first[--c->n]);
+	memmove(&c->first[i + 1], &c->first[i], (c->n - i) * sizeof(c->first[0]));
+	c->first[i] = (struct listed){
+	    .row = row,
+	    .s = s ? sandbox_ref(s) : NULL,
+	    .id = json_string_value(json_object_get(row, "session_id")),
+	    .key = key,
+	};
+	c->n++;
+}
+
 static void add_session(struct sandbox *s, void *user)
 {
 	if (!sandbox_is_stored(s))
-		add_row(user, active_row(s), s);
+		add(user, sandbox_id(s), s, NULL, 0);
 }
 
 static void add_stored(const struct sandbox_record *r, void *user)
 {
 	struct list_call *c = user;
-	struct sandbox *s = manager_find(c->base.tools->config.manager, r->owner, r->id);
 	const uint64_t now = now_wall_ns() / NS_PER_MS;
-	json_t *row =
-	    s ? active_row(s)
-	      : json_pack("{s:s, s:s, s:s, s:I}", "session_id", r->id, "kind", "stored", "state",
-			  "not active", "age_s",
-			  (json_int_t)(now > r->created_ms ? (now - r->created_ms) / 1000 : 0));
 
-	if (row)
-		(void)json_object_set_new(row, "name", tools_json_bytes(r->name, strlen(r->name)));
-	add_row(c, row, s);
+	add(c, r->id, manager_find(c->base.tools->config.manager, r->owner, r->id), r,
+	    now > r->created_ms ? now - r->created_ms : 0);
 }
 
 static void count_next(struct list_call *c);
@@ -80,24 +125,34 @@ static void on_counted(const struct engine_file *files UNUSED, size_t n, bool mo
 	struct list_call *c = user;
 
 	if (!e)
-		(void)json_object_set_new(json_array_get(c->rows, c->row[c->at]), "files",
+		(void)json_object_set_new(c->first[c->at].row, "files",
 					  json_integer((json_int_t)n));
 	c->at++;
 	count_next(c);
 }
 
-static void count_next(struct list_call *c)
+static void answer(struct list_call *c)
 {
-	struct err e = ERR_INIT;
+	json_t *rows = json_array();
 
-	for (; c->at < c->n_active; c->at++)
-		if (sandbox_peek(c->active[c->at], "", on_counted, c, &e) == 0)
-			return;
-	json_t *object = json_pack("{s:O}", "sandboxes", c->rows);
+	for (size_t i = 0; i < c->n; i++)
+		(void)json_array_append(rows, c->first[i].row);
+	json_t *object = json_pack("{s:o}", "sandboxes", rows);
 	if (object && c->more)
 		(void)json_object_set_new(object, "more", json_true());
 	extras_finish(c->base.call, object);
 	list_call_free(c);
+}
+
+/* Those that are active are first. */
+static void count_next(struct list_call *c)
+{
+	struct err e = ERR_INIT;
+
+	for (; c->at < MIN(c->n, (size_t)COUNTED_MAX) && c->first[c->at].s; c->at++)
+		if (sandbox_peek(c->first[c->at].s, "", on_counted, c, &e) == 0)
+			return;
+	answer(c);
 }
 
 void extras_list_sandboxes(struct mcp_call *call, json_t *arguments UNUSED, void *user)
@@ -109,7 +164,6 @@ void extras_list_sandboxes(struct mcp_call *call, json_t *arguments UNUSED, void
 
 	if (!c)
 		return;
-	c->rows = json_array();
 	manager_each(t->config.manager, owner, add_session, c);
 	if (manager_each_stored(t->config.manager, owner, add_stored, c, &e) < 0) {
 		extras_fail_err(call, &e);

@@ -164,14 +164,11 @@ int extras_add_file_line(struct buf *b, const json_t *file)
 
 /* ---- the end of a call ---- */
 
-void extras_finish_text(struct mcp_call *call, struct buf *text, json_t *object, json_t *pictures)
+json_t *extras_result_of(struct buf *text, json_t *object, json_t *pictures)
 {
-	const char *id = json_string_value(json_object_get(object, "session_id"));
 	bool pictured = json_array_size(pictures) > 0;
 	json_t *content = text ? mcp_blocks(1, mcp_text(buf_str(text), text->len)) : NULL;
 
-	if (id)
-		mcp_call_keep_note(call, id);
 	if (content && pictures && json_array_extend(content, pictures) < 0) {
 		json_decref(content);
 		content = NULL;
@@ -187,7 +184,16 @@ void extras_finish_text(struct mcp_call *call, struct buf *text, json_t *object,
 		result = NULL;
 	}
 	json_decref(object);
-	mcp_call_finish(call, result);
+	return result;
+}
+
+void extras_finish_text(struct mcp_call *call, struct buf *text, json_t *object, json_t *pictures)
+{
+	const char *id = json_string_value(json_object_get(object, "session_id"));
+
+	if (id)
+		mcp_call_keep_note(call, id);
+	mcp_call_finish(call, extras_result_of(text, object, pictures));
 }
 
 void extras_finish(struct mcp_call *call, json_t *object)

@@ -12,8 +12,8 @@
 #define SESSION_OPTIONAL                                                                           \
 	{                                                                                          \
 		"session_id", ARG_STRING, ARG_NULL,                                                \
-		    "Session or stored sandbox; an unknown name makes that session. Left out: a "  \
-		    "new session. \"last\": your last one."                                        \
+		    "Session or stored sandbox; an unknown name makes it. Left out: a new one. "   \
+		    "\"last\": your last."                                                         \
 	}
 #define SESSION                                                                                    \
 	{                                                                                          \
@@ -26,8 +26,12 @@
 #define TIMEOUT                                                                                    \
 	{                                                                                          \
 		"timeout_s", ARG_INT, ARG_NULL,                                                    \
-		    "End the run after so many seconds; sandbox_info tells the most.",             \
+		    "Seconds until the run ends; sandbox_info tells the most.",                    \
 		    .min = 1, .max = TOOLS_TIMEOUT_MAX_S                                           \
+	}
+#define INPUT(doc)                                                                                 \
+	{                                                                                          \
+		"stdin", ARG_STRING, ARG_NULL, doc                                                 \
 	}
 #define END                                                                                        \
 	{                                                                                          \
@@ -45,11 +49,13 @@ static const struct tool_arg python_args[] = {
      "true keeps variables, imports and definitions for later stateful calls, as a notebook "
      "does. A run that crashes leaves them as they were.",
      .otherwise = "false"},
+    INPUT("What input() and sys.stdin read."),
     TIMEOUT,
     END};
 static const struct tool_arg shell_args[] = {
     {"command", ARG_STRING, ARG_REQUIRED, "One command line or a whole script."},
     SESSION_OPTIONAL,
+    INPUT("Its standard input."),
     TIMEOUT,
     END};
 static const struct tool_arg create_args[] = {
@@ -94,14 +100,13 @@ static const struct tool_arg list_args[] = {
     END};
 static const struct tool_arg read_args[] = {
     SESSION,
-    PATH("The file, below /mnt/data."),
-    {"start_line", ARG_INT, ARG_NULL, "First line of a text, from 1; first page of a PDF.",
-     .min = 1},
-    {"end_line", ARG_INT, ARG_NULL, "Last line of a text, or last page of a PDF.", .min = 1},
+    PATH("File below /mnt/data."),
+    {"start_line", ARG_INT, ARG_NULL, "First line of a text or page of a PDF, from 1.", .min = 1},
+    {"end_line", ARG_INT, ARG_NULL, "Last line or page.", .min = 1},
     {"base64", ARG_BOOL, 0, "true gives the bytes of any file as base64.", .otherwise = "false"},
     END};
 static const struct tool_arg write_args[] = {
-    PATH("The file, below /mnt/data; folders are made."),
+    PATH("File below /mnt/data; folders are made."),
     {"content", ARG_STRING, ARG_NULL, "The whole text."},
     {MCP_BASE64_KEY, ARG_STRING, ARG_NULL, "Instead of content: bytes as base64."},
     SESSION_OPTIONAL,
@@ -109,7 +114,7 @@ static const struct tool_arg write_args[] = {
     END};
 static const struct tool_arg edit_args[] = {
     SESSION,
-    PATH("The file, below /mnt/data."),
+    PATH("File below /mnt/data."),
     {"old_text", ARG_STRING, ARG_REQUIRED, "Copied exactly from the file; it must occur once."},
     {"new_text", ARG_STRING, ARG_REQUIRED, "What replaces it."},
     {"replace_all", ARG_BOOL, 0, "Replace every occurrence.", .otherwise = "false"},
@@ -173,8 +178,8 @@ const struct tool_row full_rows[] = {
 	.profiles = LEAN,
 	.style = TOOL_STYLE_FULL,
 	.summary = "Run Python in an isolated sandbox: analysis, computation, charts, making "
-		   "files. pandas, numpy, matplotlib, seaborn, scipy, openpyxl, pyarrow and "
-		   "reportlab are there. No network unless the operator permits it.",
+		   "files. pandas, scipy, matplotlib, sklearn, cv2, openpyxl, reportlab and "
+		   "python-pptx are there. No network unless the operator permits it.",
 	.returns = "Returns what it printed, new or changed files with links for the person, and "
 		   "the session_id: give that back to go on with the same files. Pictures and open "
 		   "figures are shown to you. A failing run is a normal result: read it, correct "
@@ -189,7 +194,7 @@ const struct tool_row full_rows[] = {
 	.profiles = LEAN,
 	.style = TOOL_STYLE_FULL,
 	.summary = "Run a shell command or script (bash where the image has it) in a sandbox, in "
-		   "/mnt/data: archives, git, command line programs, many files at once. For "
+		   "/mnt/data: archives, git, pytest, ffmpeg, tesseract, pdftotext, jq. For "
 		   "Python use sandbox_run_python.",
 	.returns = "Returns as sandbox_run_python does.",
 	.args = shell_args,

@@ -13,8 +13,8 @@
 struct program_result {
 	bool good; /* it ended with exit code 0, and wrote no more than was allowed */
 	enum run_reason reason;
-	const struct buf *out; /* what it wrote to stdout */
-	const char *err;       /* the end of its stderr; any bytes */
+	struct buf *out; /* what it wrote to stdout; the callee may take it */
+	const char *err; /* the end of its stderr; any bytes */
 	size_t err_len;
 };
 /* R is valid during the call. E: the program was not run, and R is NULL. */

@@ -5,9 +5,13 @@
 #include "tools/resources.h"
 
 #include "base/base64.h"
+#include "base/fdio.h"
+#include "base/jsonio.h"
+#include "base/loop.h"
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "base/workers.h"
 #include "mcp/peer.h"
 
 #include <string.h>
@@ -19,6 +23,8 @@
 #define FLUSH_NS   (200 * NS_PER_MS) /* changes within this time become one notification */
 #define PART_BYTES 65536u            /* size of a part that the note about a large file suggests */
 #define WORDS_MAX  4096u             /* bytes of an answer besides the contents */
+#define NEXT_MAX   (SANDBOX_ID_MAX + 1 + 3 * 256) /* bytes of a cursor */
+#define READ_MAX   (2u << 20) /* bytes of a file, or a part of it, in one answer */
 
 struct resources {
 	struct tools *tools;
@@ -90,10 +96,18 @@ struct reading {
 	struct sandbox *sandbox; /* reference */
 	struct place place;
 	char *uri; /* owned */
+	/* For a thread, which reads the file and makes the content. */
+	int fd;
+	char name[256];
+	uint64_t size, at, want;
+	json_t *content; /* owned */
+	size_t json_len; /* of CONTENT as JSON; more than its bound: unknown */
 };
 
 static void reading_free(struct reading *r)
 {
+	workers_close(r->sandbox ? sandbox_owner(r->sandbox) : "", r->fd);
+	json_decref(r->content);
 	(void)sandbox_unref(r->sandbox);
 	free(r->uri);
 	free(r);
@@ -116,12 +130,19 @@ static json_t *note_content(struct reading *r, uint64_t size)
 	return x < 0 ? NULL : mcp_resource_text(r->uri, "text/plain", buf_str(&b), b.len);
 }
 
-static json_t *data_content(const struct reading *r, const struct engine_file *info,
-			    const uint8_t *data, size_t len)
+/* Is it text that a model or a person can read? A control character takes six bytes of JSON. */
+static bool is_readable(const uint8_t *data, size_t len)
 {
-	const char *type = mime_type(info->name);
-	bool text = !text_starts_with(type, "image/") && !memchr(data, '\0', len) &&
-		    text_is_utf8(data, len);
+	for (size_t i = 0; i < len; i++)
+		if (data[i] < 0x20 && data[i] != '\t' && data[i] != '\n' && data[i] != '\r')
+			return false;
+	return text_is_utf8(data, len);
+}
+
+static json_t *data_content(const struct reading *r, const uint8_t *data, size_t len)
+{
+	const char *type = mime_type(r->name);
+	bool text = !text_starts_with(type, "image/") && is_readable(data, len);
 
 	if (text)
 		return mcp_resource_text(
@@ -134,47 +155,74 @@ static json_t *data_content(const struct reading *r, const struct engine_file *i
 	return mcp_resource_blob(r->uri, type, base64, BASE64_ENCODED_LEN(len));
 }
 
-static void finish_content(struct reading *r, json_t *content, uint64_t size)
+/* CONTENT: owned; NULL: no memory. */
+static void finish_content(struct reading *r, json_t *content)
 {
-	/* In JSON one byte of text can become six. */
-	if (content && !tools_fits_line(r->tools, r->call,
-					json_dumpb(content, NULL, 0, JSON_COMPACT) + WORDS_MAX)) {
-		json_decref(content);
-		content = note_content(r, size);
-	}
-	mcp_call_finish(r->call, content ? mcp_resource_result(json_pack("[o]", content)) : NULL);
+	struct mcp_call *call = r->call;
+
 	reading_free(r);
+	mcp_call_finish(call, content ? mcp_resource_result(json_pack("[o]", content)) : NULL);
 }
 
-static void on_open(int fd, const struct engine_file *info, const struct err *e, void *user)
+/* On a thread. */
+static void read_file(void *user)
 {
-	_cleanup_fd_ int file = fd;
 	struct reading *r = user;
-
-	if (e) {
-		mcp_call_finish_no_resource(r->call, r->uri);
-		reading_free(r);
-		return;
-	}
-	uint64_t at = MIN(r->place.offset, info->size), want = info->size - at;
-	if (r->place.length > 0)
-		want = MIN(want, r->place.length);
-	if (want > r->tools->config.max_read_bytes ||
-	    !tools_fits_line(r->tools, r->call, want + WORDS_MAX)) {
-		finish_content(r, note_content(r, info->size), info->size);
-		return;
-	}
-	_cleanup_free_ uint8_t *data = malloc((size_t)want + 1);
+	_cleanup_free_ uint8_t *data = malloc((size_t)r->want + 1);
 	size_t n = 0;
-	while (data && n < want) {
-		ssize_t got = pread(file, data + n, (size_t)want - n, (off_t)(at + n));
+
+	while (data && n < r->want) {
+		ssize_t got = pread(r->fd, data + n, (size_t)r->want - n, (off_t)(r->at + n));
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got <= 0)
 			break;
 		n += (size_t)got;
 	}
-	finish_content(r, data ? data_content(r, info, data, n) : NULL, info->size);
+	r->content = data ? data_content(r, data, n) : NULL;
+	r->json_len = r->content ? jsonio_size(r->content, 8 * READ_MAX) : 0;
+	r->fd = fd_close(r->fd);
+}
+
+static void on_read(void *user)
+{
+	struct reading *r = user;
+	json_t *content = TAKE_PTR(r->content);
+
+	loop_work("resource", "was read");
+	if (content && !tools_fits_line(r->tools, r->call, r->json_len + WORDS_MAX)) {
+		json_decref(content);
+		content = note_content(r, r->size);
+	}
+	finish_content(r, content);
+}
+
+static void on_open(int fd, const struct engine_file *info, const struct err *e, void *user)
+{
+	struct reading *r = user;
+
+	r->fd = fd;
+	if (e) {
+		mcp_call_finish_no_resource(r->call, r->uri);
+		reading_free(r);
+		return;
+	}
+	r->size = info->size;
+	r->at = MIN(r->place.offset, info->size);
+	r->want = info->size - r->at;
+	if (r->place.length > 0)
+		r->want = MIN(r->want, r->place.length);
+	(void)snprintf(r->name, sizeof(r->name), "%s", info->name);
+	if (r->want > MIN(r->tools->config.max_read_bytes, (uint64_t)READ_MAX) ||
+	    !tools_fits_line(r->tools, r->call, r->want + WORDS_MAX)) {
+		finish_content(r, note_content(r, info->size));
+		return;
+	}
+	const int x = workers_run(sandbox_owner(r->sandbox), read_file, on_read, r);
+	if (x < 0) {
+		mcp_call_finish_refused(r->call, x);
+		reading_free(r);
+	}
 }
 
 /* The page that shows results of tools. */
@@ -211,6 +259,7 @@ static void read_resource(struct mcp_call *call, const char *uri, void *user)
 	}
 	r->tools = res->tools;
 	r->call = call;
+	r->fd = -1;
 	struct sandbox *s = NULL;
 	if (parse_uri(uri, &r->place) == 0)
 		s = manager_find(res->tools->config.manager, mcp_call_principal(call), r->place.id);
@@ -234,10 +283,10 @@ struct listing {
 	size_t n, at, room;
 	char after_id[SANDBOX_ID_MAX + 1]; /* where the previous page ended; "" = at the
 					    * beginning */
-	char after_name[256];
+	char after_name[3 * 256];
 	size_t limit;
 	json_t *items;
-	char next[SANDBOX_ID_MAX + 300];
+	struct buf next;
 };
 
 static int compare_sandboxes(const void *a, const void *b)
@@ -264,9 +313,19 @@ static void collect(struct sandbox *s, void *user)
 	l->sandboxes[l->n++].sandbox = sandbox_ref(s);
 }
 
+/* The next page begins behind NAME of S. A name is any bytes, and a cursor is text. */
+static void note_next(struct listing *l, const struct sandbox *s, const char *name)
+{
+	buf_reset(&l->next);
+	if (buf_printf(&l->next, "%s/", sandbox_id(s)) < 0 ||
+	    text_add_percent(&l->next, name, strlen(name), false) < 0)
+		buf_reset(&l->next);
+}
+
 static void listing_end(struct listing *l)
 {
-	mcp_call_finish_page(l->call, l->items, l->next[0] ? l->next : NULL);
+	mcp_call_finish_page(l->call, l->items, l->next.len > 0 ? buf_str(&l->next) : NULL);
+	buf_done(&l->next);
 	for (size_t i = 0; i < l->n; i++)
 		(void)sandbox_unref(l->sandboxes[i].sandbox);
 	free(l->sandboxes);
@@ -293,20 +352,23 @@ static void on_listed(const struct engine_file *files, size_t n, bool more UNUSE
 	struct listing *l = user;
 	struct sandbox *s = l->sandboxes[l->at].sandbox;
 	bool resumed = streq(sandbox_id(s), l->after_id);
+	const char *last = NULL; /* item of this page */
 
 	for (size_t i = 0; !e && i < n; i++) {
 		if (!S_ISREG(files[i].mode) ||
 		    (resumed && strcmp(files[i].name, l->after_name) <= 0))
 			continue;
 		if (json_array_size(l->items) == l->limit) {
+			if (last)
+				note_next(l, s, last);
 			listing_end(l);
 			return;
 		}
-		if (add_item(l, s, &files[i]) < 0)
-			continue;
-		/* The next page begins here if this is the last item of this page. */
-		(void)snprintf(l->next, sizeof(l->next), "%s/%s", sandbox_id(s), files[i].name);
+		if (add_item(l, s, &files[i]) == 0)
+			last = files[i].name;
 	}
+	if (last)
+		note_next(l, s, last);
 	l->at++;
 	list_next(l);
 }
@@ -318,7 +380,7 @@ static void list_next(struct listing *l)
 	for (; l->at < l->n; l->at++)
 		if (sandbox_peek(l->sandboxes[l->at].sandbox, "", on_listed, l, &e) == 0)
 			return;
-	l->next[0] = '\0'; /* there is no next page */
+	buf_reset(&l->next); /* there is no next page */
 	listing_end(l);
 }
 
@@ -336,11 +398,13 @@ static void list_resources(struct mcp_call *call, const char *after, size_t limi
 	}
 	l->call = call;
 	l->limit = limit;
+	buf_init(&l->next, NEXT_MAX);
 	const char *slash = after ? strchr(after, '/') : NULL;
-	if (slash && (size_t)(slash - after) <= SANDBOX_ID_MAX) {
+	size_t len;
+	if (slash && (size_t)(slash - after) <= SANDBOX_ID_MAX &&
+	    strlen(slash + 1) < 3 * sizeof(l->after_name) &&
+	    text_percent_decode(slash + 1, strlen(slash + 1), l->after_name, &len) == 0)
 		memcpy(l->after_id, after, (size_t)(slash - after));
-		(void)snprintf(l->after_name, sizeof(l->after_name), "%s", slash + 1);
-	}
 	manager_each(res->tools->config.manager, mcp_call_principal(call), collect, l);
 	if (l->n > 1)
 		qsort(l->sandboxes, l->n, sizeof(*l->sandboxes), compare_sandboxes);
@@ -368,19 +432,51 @@ static int on_flush(sd_event_source *source, uint64_t usec UNUSED, void *user)
 {
 	struct resources *res = user;
 
+	loop_work("timer", "changed resources");
 	res->flush = NULL;
 	(void)sd_event_source_disable_unref(source);
 	mcp_server_resources_changed(res->server, res->owner);
 	return 0;
 }
 
-static void on_change(struct sandbox *s, const char *path, void *user)
+struct changes {
+	const char *id;
+	const struct run_result *result;
+};
+
+static int compare_name(const void *name, const void *file)
+{
+	return strcmp(name, ((const struct artifact *)file)->name);
+}
+
+static bool is_changed(const char *uri, void *user)
+{
+	const struct changes *c = user;
+	const struct run_result *r = c->result;
+	struct place place;
+
+	if (parse_uri(uri, &place) < 0 || !streq(place.id, c->id))
+		return false;
+	/* Those directly in the workspace come first, sorted by name. */
+	if (bsearch(place.path, r->artifacts, r->n_shallow, sizeof(*r->artifacts), compare_name))
+		return true;
+	for (size_t i = r->n_shallow; i < r->n_artifacts; i++)
+		if (streq(place.path, r->artifacts[i].name))
+			return true;
+	return false;
+}
+
+static void on_change(struct sandbox *s, const char *path, const struct run_result *result,
+		      void *user)
 {
 	struct resources *res = user;
 	_cleanup_(buf_done) struct buf uri = BUF_INIT(URI_MAX);
 	const char *owner = sandbox_owner(s);
+	struct changes changes = {sandbox_id(s), result};
 
-	if (path && add_uri(&uri, sandbox_id(s), path) == 0)
+	if (result)
+		mcp_server_resources_updated(res->server, owner, is_changed, &changes);
+	else if (path && add_uri(&uri, sandbox_id(s), path) == 0)
 		mcp_server_resource_updated(res->server, buf_str(&uri), owner);
 	if (res->flush && streq(res->owner, owner))
 		return;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/run_call.h"
 
+#include "base/loop.h"
 #include "tools/last_bytes.h"
 
 #include "base/rand.h"
@@ -22,6 +23,7 @@ void run_call_free(struct run_call *c)
 	c->heartbeat = sd_event_source_disable_unref(c->heartbeat);
 	(void)sandbox_unref(c->sandbox);
 	free(c->text);
+	free(c->input);
 	free(c->words);
 	free(c);
 }
@@ -35,10 +37,50 @@ static void end(struct run_call *c, const struct run_result *result, const struc
 	run_call_free(c);
 }
 
-static void on_done(struct run *r UNUSED, const struct run_result *result, const struct err *e,
-		    void *user)
+static void on_done(struct run *r, const struct run_result *result, const struct err *e, void *user)
 {
-	end(user, result, e);
+	struct run_call *c = user;
+
+	c->run = r;
+	end(c, result, e);
+}
+
+/* ---- the answer ---- */
+
+void *run_answer_new(struct run_call *c, const struct run_result *result,
+		     enum tools_link_kind links, size_t size)
+{
+	struct run_answer *a = calloc(1, size);
+
+	if (!a) {
+		mcp_call_finish_error(c->call, MCP_ERR_INTERNAL, "no memory", NULL);
+		return NULL;
+	}
+	a->run = run_ref(c->run);
+	a->result = result;
+	if (links != TOOLS_LINKS_NONE && result->n_artifacts + result->n_folders > 0)
+		tools_links_begin(c->tools, c->sandbox, links, &a->links);
+	else /* the listener of links begins with the first link */
+		(void)snprintf(a->links.id, sizeof(a->links.id), "%s", sandbox_id(c->sandbox));
+	return a;
+}
+
+static void answer_free(void *user)
+{
+	struct run_answer *a = user;
+
+	tools_links_done(&a->links);
+	run_unref(a->run);
+	free(a);
+}
+
+void run_answer_send(struct mcp_call *call, struct run_answer *a, json_t *(*make)(void *user))
+{
+	const struct run_result *r = a->result;
+	const bool large = r->n_artifacts + r->n_folders > TOOLS_MANY_NAMES ||
+			   r->out.len + r->err.len > TOOLS_MUCH_TEXT;
+
+	mcp_call_make(call, large, make, answer_free, a);
 }
 
 static void on_cancel(struct mcp_call *call UNUSED, void *user)
@@ -81,7 +123,7 @@ static void maybe_become_task(struct run_call *c, uint64_t seconds, const char *
 }
 
 /* Time until the next progress report, or until the run becomes a task if that comes first. */
-static uint64_t next_beat_us(const struct run_call *c)
+static uint64_t next_heartbeat_us(const struct run_call *c)
 {
 	uint64_t spent = now_ns() - c->start_ns;
 	uint64_t after = c->tools->config.task_after_s * NS_PER_S;
@@ -108,10 +150,11 @@ static int on_heartbeat(sd_event_source *source, uint64_t usec UNUSED, void *use
 {
 	struct run_call *c = user;
 
+	loop_work("timer", "progress");
 	report(c);
 	c->told_ns = now_ns();
 	c->report_due = false;
-	(void)sd_event_source_set_time_relative(source, next_beat_us(c));
+	(void)sd_event_source_set_time_relative(source, next_heartbeat_us(c));
 	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 }
 
@@ -150,17 +193,8 @@ static void start_heartbeat(struct run_call *c)
 		return;
 	/* Without the timer only the progress reports are missing. */
 	(void)sd_event_add_time_relative(c->tools->config.loop, &c->heartbeat, CLOCK_MONOTONIC,
-					 next_beat_us(c), HEARTBEAT_ACCURACY_US, on_heartbeat, c);
-}
-
-/* The clock that the kernel takes the times of files from. It goes in ticks of some milliseconds, so a
- * file that a run makes at once may have the time of its start. */
-static uint64_t file_clock_ns(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_REALTIME_COARSE, &t);
-	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+					 next_heartbeat_us(c), HEARTBEAT_ACCURACY_US, on_heartbeat,
+					 c);
 }
 
 static void start_run(struct run_call *c, struct sandbox *s)
@@ -168,7 +202,6 @@ static void start_run(struct run_call *c, struct sandbox *s)
 	struct err e = ERR_INIT;
 
 	c->sandbox = sandbox_ref(s);
-	c->start_wall_ns = file_clock_ns();
 	c->request.on_output = c->live ? on_output : NULL;
 	c->request.on_done = on_done;
 	c->request.asked_how = "mcp";
@@ -185,9 +218,9 @@ static void start_run(struct run_call *c, struct sandbox *s)
 		end(c, NULL, &e);
 		return;
 	}
-	/* The engine or the manager has a copy, so this one is not needed until the end. */
-	free(c->text);
-	c->text = NULL;
+	/* The engine or the manager has a copy, so these are not needed until the end. */
+	free(TAKE_PTR(c->text));
+	free(TAKE_PTR(c->input));
 	start_heartbeat(c);
 	mcp_call_on_cancel(c->call, on_cancel, c);
 }

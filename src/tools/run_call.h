@@ -16,6 +16,7 @@ struct run_call {
 	struct run_request request;  /* code and argv must stay valid until the run has started */
 	char *text;                  /* owned: code or command */
 	size_t text_len;
+	char *input;     /* owned: text of its standard input, or NULL */
 	bool background; /* the text starts something in the background, as far as one can see */
 	const char *argv[RUN_CALL_ARGV_MAX]; /* room for request.argv */
 	char **words;                        /* more room for request.argv; owned, one allocation */
@@ -23,7 +24,6 @@ struct run_call {
 	bool made;                           /* the sandbox was made by this call */
 	bool last;                           /* the caller wanted to go on where it worked last */
 	char before[SANDBOX_ID_MAX + 1]; /* where it worked last before this call; "" = nowhere */
-	uint64_t start_wall_ns;          /* by the clock of the files */
 	/* Called just before the run, when the sandbox is there. It may change the request. May
 	 * be NULL. */
 	void (*prepare)(struct run_call *c);
@@ -47,5 +47,17 @@ struct run_call *run_call_new(struct tools *tools, struct mcp_call *call, const 
 			      const struct mcp_text_ref *text);
 /* Frees a call that was not started; the caller must finish the MCP call. */
 void run_call_free(struct run_call *c);
+/* What an answer about a run is made of, on a thread if it is large. Larger structures begin with it. */
+struct run_answer {
+	struct run *run; /* reference */
+	const struct run_result *result;
+	struct tools_links links;
+};
+/* SIZE zeroed bytes that begin with a struct run_answer. NULL: no memory, and the call is finished. */
+void *run_answer_new(struct run_call *c, const struct run_result *result,
+		     enum tools_link_kind links, size_t size);
+/* Finishes the call with what MAKE makes of A, and frees A with free(3). */
+void run_answer_send(struct mcp_call *call, struct run_answer *a, json_t *(*make)(void *user));
+
 /* Starts the call. From here on C frees itself. */
 void run_call_start(struct run_call *c);

@@ -23,6 +23,12 @@ static const struct {
     {SIGN_PROCESSES, "Cannot fork"},
     {SIGN_NO_FILE, "No such file or directory"},
     {SIGN_NO_NAME, "NameError: name '"},
+    {SIGN_NO_INPUT, "EOFError: EOF when reading a line"},
+    {SIGN_NO_SPACE, "No space left on device"},
+    {SIGN_NO_SPACE, "no space is left"},
+    {SIGN_NO_SPACE, "SANDBOX_WORKSPACE_LIMIT"},
+    {SIGN_TOO_LARGE, "SANDBOX_INSTALL_MAX_BYTES"},
+    {SIGN_NO_INDEX, "The package index cannot be reached"},
 };
 
 void signs_tail(const struct run_output *output, char ret[SIGNS_TAIL + 1])

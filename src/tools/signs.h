@@ -13,7 +13,11 @@ enum sign {
 	SIGN_OPEN_FILES, /* the limit of open files of a process */
 	SIGN_PROCESSES,  /* the limit of processes and threads */
 	SIGN_NO_FILE,
-	SIGN_NO_NAME, /* a variable that is not defined */
+	SIGN_NO_SPACE,  /* on the disk of a sandbox */
+	SIGN_TOO_LARGE, /* an installation, for a setting that the text names */
+	SIGN_NO_INDEX,  /* the package index does not answer */
+	SIGN_NO_NAME,   /* a variable that is not defined */
+	SIGN_NO_INPUT,  /* input() found the end of standard input */
 };
 
 /* The end of OUTPUT, with a newline for every byte that is not printable ASCII. */

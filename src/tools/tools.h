@@ -38,6 +38,7 @@ struct tools_config {
 	sd_event *loop;            /* borrowed */
 	struct manager *manager;   /* borrowed */
 	struct packages *packages; /* borrowed; NULL = no packages can be installed */
+	struct budgets *budgets;   /* borrowed; NULL: nothing is bound */
 	uint64_t max_upload_bytes;
 	uint64_t max_read_bytes;
 	uint64_t max_line_bytes; /* Limit of an answer with a file over stdio; a longer one has a
@@ -57,10 +58,12 @@ struct tools_config {
 	/* The base of artifact links ("http://localhost:8080"), valid until the next call. It
 	 * may start the listener. If it is NULL or returns NULL, links are null. */
 	const char *(*link_base)(void *user);
-	/* Writes the query of a link ("" or a query with a signature) to RET, which has
-	 * TOOLS_LINK_QUERY_SIZE bytes. NULL: links have no query. */
-	void (*link_query)(void *user, const char *owner, const char *session, const char *path,
-			   char *ret);
+	/* When links to files of a sandbox end. False: they have no query. NULL: none has. */
+	bool (*link_expire)(void *user, const char *owner, const char *session, uint64_t *ret);
+	/* Writes the query of a link, with its signature, to RET, which has TOOLS_LINK_QUERY_SIZE
+	 * bytes. Any thread calls it. */
+	void (*link_query)(const void *user, uint64_t expires, const char *owner,
+			   const char *session, const char *path, char *ret);
 	/* Writes a link by which a person puts one file into S to RET (SIZE bytes). CALLER is the
 	 * call's principal_data; PATH "" = the file keeps its name. NULL: there are no such links. */
 	int (*upload_link)(void *user, const void *caller, const struct sandbox *s,

@@ -137,17 +137,22 @@ static bool open_stream(struct exchange *ex, unsigned retry_ms)
 	return sse_is_open(&ex->sse);
 }
 
-static void stream_event(struct exchange *ex, const char *json, size_t len)
+/* JSON is taken. */
+static void stream_event(struct exchange *ex, char *json, size_t len)
 {
+	struct shared_bytes *text = shared_bytes_new(json, len);
 	char id[EVENT_ID_SIZE] = "";
+	bool cut = !text;
 
-	if (ex->stream > 0)
-		event_id(id, ex->stream, session_store(ex->session, ex->stream, json, len));
+	if (text && ex->stream > 0)
+		event_id(id, ex->stream, session_store(ex->session, ex->stream, text));
+	if (text && sse_is_open(&ex->sse))
+		cut = sse_message(&ex->sse, ex->stream > 0 ? id : NULL, text) < 0;
+	(void)shared_bytes_unref(text);
+	if (!cut)
+		return;
 	/* The client reads too slowly: a resumable stream is cut and the client can come back to
 	 * it; without that the client counts as gone. */
-	if (!sse_is_open(&ex->sse) ||
-	    sse_message(&ex->sse, ex->stream > 0 ? id : NULL, json, len) == 0)
-		return;
 	sse_abort(&ex->sse);
 	if (ex->stream == 0)
 		lose(ex);
@@ -160,7 +165,8 @@ static void sink_send(struct mcp_sink *sink, enum mcp_out kind, char *json, size
 	(void)kind;
 	if (open_stream(ex, RETRY_MS) || ex->stream > 0)
 		stream_event(ex, json, len);
-	free(json);
+	else
+		free(json);
 }
 
 static bool sink_congested(struct mcp_sink *sink)
@@ -236,7 +242,6 @@ static void sink_finish(struct mcp_sink *sink, unsigned http_status, char *json,
 		if (json)
 			stream_event(ex, json, len);
 		sse_end(&ex->sse);
-		free(json);
 	}
 	over(ex);
 }

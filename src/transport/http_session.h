@@ -22,9 +22,10 @@
 #define BUCKETS           4096u        /* of the hash table of ids; a power of two */
 #define CONGESTED_BYTES   (256u << 10) /* if more waits on a stream, progress is dropped */
 #define STORE_SESSION_MAX (8u << 20)   /* bytes of events kept for resumption, of one session */
-#define STORE_ALL_MAX     (64u << 20)  /* of all sessions */
+#define STORE_EVENTS_MAX  4096u /* the same, their number: a replay is one turn of the loop */
 #define STORE_TTL_NS      (5 * 60 * NS_PER_S)
 #define SWEEP_TICKS       16u   /* between two searches for old events */
+#define SWEEP_EVENTS      4096u /* dropped by a search in one tick */
 #define RETRY_MS          1000u /* after which a client should come back */
 
 /* ---- event streams (sse.c) ---- */
@@ -47,7 +48,7 @@ static inline bool sse_is_open(const struct sse *s)
 }
 /* Sends "id: …\nevent: message\ndata: …\n\n"; ID may be NULL. Negative: the client reads too slowly
  * or memory is short, and the caller aborts the stream. */
-int sse_message(struct sse *s, const char *id, const char *json, size_t len) MUST_CHECK;
+int sse_message(struct sse *s, const char *id, struct shared_bytes *json) MUST_CHECK;
 /* Sends any other text, unchanged. */
 int sse_raw(struct sse *s, const char *text, size_t len) MUST_CHECK;
 void sse_end(struct sse *s); /* with the proper end of the answer */
@@ -83,6 +84,7 @@ struct transport_http {
 	sd_event_source *tick;
 	sd_event_source *defer;
 	unsigned ticks;
+	bool sweeping;
 	struct mcp_reader *spare; /* one reader is kept for the next message */
 	struct list streams;      /* struct sse */
 	struct list exchanges;    /* whose message the peer has */
@@ -126,9 +128,8 @@ struct event {
 	unsigned stream;
 	uint64_t seq;
 	uint64_t born_ns;
-	size_t len;
 	struct budget_share share;
-	char json[];
+	struct shared_bytes *json;
 };
 
 struct session {
@@ -147,6 +148,7 @@ struct session {
 	unsigned last_stream; /* 0 is the GET stream */
 	uint64_t last_seq;
 	struct list events;
+	unsigned n_events;
 	size_t event_bytes;
 };
 
@@ -163,7 +165,7 @@ void session_tick(struct transport_http *t, uint64_t now);
 void on_get(struct http_request *req, void *userdata);
 void on_delete(struct http_request *req, void *userdata);
 /* Keeps the event for resumption; returns its number. */
-uint64_t session_store(struct session *s, unsigned stream, const char *json, size_t len);
+uint64_t session_store(struct session *s, unsigned stream, struct shared_bytes *json);
 #define EVENT_ID_SIZE 40
 void event_id(char ret[EVENT_ID_SIZE], unsigned stream, uint64_t seq);
 

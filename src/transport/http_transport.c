@@ -2,6 +2,7 @@
 /* What the HTTP transports share: routes, the table of ids, timers, CORS, shutdown. */
 #include "transport/http_session.h"
 
+#include "base/loop.h"
 #include "base/rand.h"
 #include "base/text.h"
 
@@ -151,6 +152,7 @@ static int on_defer(sd_event_source *src, void *userdata)
 {
 	struct transport_http *t = userdata;
 
+	loop_work("mcp", "later");
 	(void)src;
 	while (!list_is_empty(&t->graves)) {
 		struct grave *g = list_entry(t->graves.next, struct grave, node);
@@ -213,6 +215,7 @@ static int on_tick(sd_event_source *src, uint64_t usec, void *userdata)
 	struct transport_http *t = userdata;
 	const uint64_t now = now_ns();
 
+	loop_work("timer", "sessions");
 	(void)usec;
 	mcp_server_tick(t->cfg.mcp);
 	exchange_tick(t, now);

@@ -33,8 +33,10 @@ static void event_drop(struct session *s, struct event *ev)
 {
 	list_remove(&ev->node);
 	budget_give(&ev->share);
-	s->event_bytes -= ev->len;
-	s->t->counts.stored_bytes -= ev->len;
+	s->n_events--;
+	s->event_bytes -= ev->json->len;
+	s->t->counts.stored_bytes -= ev->json->len;
+	ev->json = shared_bytes_unref(ev->json);
 	free(ev);
 }
 
@@ -43,36 +45,36 @@ static bool take_room(const struct session *s, size_t len, struct budget_share *
 {
 	struct err e = ERR_INIT;
 
-	return s->event_bytes + len <= STORE_SESSION_MAX &&
+	return s->n_events < STORE_EVENTS_MAX && s->event_bytes + len <= STORE_SESSION_MAX &&
 	       budget_take(s->t->cfg.budgets, mcp_peer_principal(s->peer), BUDGET_KEPT_BYTES,
 			   len + sizeof(struct event), share, &e) == 0;
 }
 
-uint64_t session_store(struct session *s, unsigned stream, const char *json, size_t len)
+uint64_t session_store(struct session *s, unsigned stream, struct shared_bytes *json)
 {
 	const uint64_t seq = ++s->last_seq;
 	struct budget_share share = {0};
 	struct event *ev;
 	bool room;
 
-	while (!(room = take_room(s, len, &share)) && !list_is_empty(&s->events))
+	while (!(room = take_room(s, json->len, &share)) && !list_is_empty(&s->events))
 		event_drop(s, list_entry(s->events.next, struct event, node));
 	if (!room)
 		return seq; /* it can be seen live, but not be resumed */
-	ev = malloc(sizeof(*ev) + len);
+	ev = malloc(sizeof(*ev));
 	if (!ev) {
 		budget_give(&share);
 		return seq;
 	}
-	ev->share = share;
-	ev->stream = stream;
-	ev->seq = seq;
-	ev->born_ns = now_ns();
-	ev->len = len;
-	memcpy(ev->json, json, len);
+	*ev = (struct event){.stream = stream,
+			     .seq = seq,
+			     .born_ns = now_ns(),
+			     .share = share,
+			     .json = shared_bytes_ref(json)};
 	list_append(&s->events, &ev->node);
-	s->event_bytes += len;
-	s->t->counts.stored_bytes += len;
+	s->n_events++;
+	s->event_bytes += json->len;
+	s->t->counts.stored_bytes += json->len;
 	return seq;
 }
 
@@ -87,22 +89,26 @@ int session_replay(struct session *s, struct sse *sse, unsigned stream, uint64_t
 		if (ev->stream != stream || ev->seq <= seq)
 			continue;
 		event_id(id, stream, ev->seq);
-		r = sse_message(sse, id, ev->json, ev->len);
+		r = sse_message(sse, id, ev->json);
 		if (r < 0)
 			break;
 	}
 	return r;
 }
 
-static void drop_old_events(struct session *s, uint64_t now)
+/* Drops at most MAX. Returns how many. */
+static unsigned drop_old_events(struct session *s, uint64_t now, unsigned max)
 {
-	while (!list_is_empty(&s->events)) {
+	unsigned n = 0;
+
+	for (; n < max && !list_is_empty(&s->events); n++) {
 		struct event *ev = list_entry(s->events.next, struct event, node);
 
 		if (ev->born_ns + STORE_TTL_NS > now)
 			break;
 		event_drop(s, ev);
 	}
+	return n;
 }
 
 /* ---- life ---- */
@@ -110,15 +116,23 @@ static void drop_old_events(struct session *s, uint64_t now)
 static void on_peer_send(struct mcp_peer *peer, enum mcp_out kind, char *json, size_t len)
 {
 	struct session *s = mcp_peer_user(peer);
+	struct shared_bytes *text;
 	char id[EVENT_ID_SIZE];
 
 	(void)kind;
-	if (s->registered && s->had_get) {
-		event_id(id, 0, session_store(s, 0, json, len));
-		if (sse_is_open(&s->get) && sse_message(&s->get, id, json, len) < 0)
-			sse_abort(&s->get); /* the client can come back for the rest */
+	if (!s->registered || !s->had_get) {
+		free(json);
+		return;
 	}
-	free(json);
+	text = shared_bytes_new(json, len);
+	if (!text) {
+		sse_abort(&s->get);
+		return;
+	}
+	event_id(id, 0, session_store(s, 0, text));
+	if (sse_is_open(&s->get) && sse_message(&s->get, id, text) < 0)
+		sse_abort(&s->get); /* the client can come back for the rest */
+	(void)shared_bytes_unref(text);
 }
 
 static const struct mcp_peer_ops peer_ops = {.send = on_peer_send};
@@ -222,20 +236,32 @@ void session_end(struct session *s)
 	free(s);
 }
 
+void transport_http_forget(struct transport_http *t, const char *principal)
+{
+	list_for_each(node, &t->lru) {
+		struct session *s = list_entry(node, struct session, lru);
+
+		if (streq(mcp_peer_principal(s->peer), principal))
+			session_end(s);
+	}
+}
+
 void session_tick(struct transport_http *t, uint64_t now)
 {
-	const bool sweep = ++t->ticks % SWEEP_TICKS == 0;
+	unsigned left = SWEEP_EVENTS;
+	const bool sweep = t->sweeping || ++t->ticks % SWEEP_TICKS == 0;
 
 	list_for_each(node, &t->lru) {
 		struct session *s = list_entry(node, struct session, lru);
 
 		if (sweep)
-			drop_old_events(s, now);
+			left -= drop_old_events(s, now, left);
 		else if (s->used_ns + t->cfg.session_idle_ns > now)
 			break; /* all sessions behind it were used later */
 		if (s->used_ns + t->cfg.session_idle_ns <= now && is_idle(s))
 			session_end(s);
 	}
+	t->sweeping = left == 0; /* the rest in the next tick */
 }
 
 /* ---- GET and DELETE ---- */

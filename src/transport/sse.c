@@ -61,28 +61,13 @@ int sse_raw(struct sse *s, const char *text, size_t len)
 	return http_stream_write(s->http, text, len);
 }
 
-/* writev(2) only reads what its vectors point to. */
-static struct iovec part(const char *text, size_t len)
+int sse_message(struct sse *s, const char *id, struct shared_bytes *json)
 {
-	return (struct iovec){.iov_base = (void *)(uintptr_t)text, .iov_len = len};
-}
+	char head[EVENT_ID_SIZE + 40];
+	const int n = snprintf(head, sizeof(head), "%s%s%sevent: message\ndata: ", id ? "id: " : "",
+			       id ? id : "", id ? "\n" : "");
 
-int sse_message(struct sse *s, const char *id, const char *json, size_t len)
-{
-	static const char head[] = "event: message\ndata: ";
-	char id_line[EVENT_ID_SIZE + 8];
-	struct iovec iov[4];
-	unsigned n = 0;
-
-	if (id) {
-		const int k = snprintf(id_line, sizeof(id_line), "id: %s\n", id);
-
-		iov[n++] = part(id_line, (size_t)k);
-	}
-	iov[n++] = part(head, sizeof(head) - 1);
-	iov[n++] = part(json, len);
-	iov[n++] = part("\n\n", 2);
-	return http_stream_writev(s->http, iov, n);
+	return http_stream_write_shared(s->http, head, (size_t)n, json, "\n\n", 2);
 }
 
 void sse_tick(struct transport_http *t, uint64_t now)

@@ -79,19 +79,16 @@ static const struct http_stream_ops stream_ops = {.on_close = on_close};
 static void send_event(struct sse_conn *c, char *json, size_t len)
 {
 	static const char head[] = "event: message\r\ndata: ";
-	struct iovec iov[3] = {
-	    {.iov_base = (void *)(uintptr_t)head, .iov_len = sizeof(head) - 1},
-	    {.iov_base = json, .iov_len = len},
-	    {.iov_base = (void *)(uintptr_t) "\r\n\r\n", .iov_len = 4},
-	};
+	struct shared_bytes *text = shared_bytes_new(json, len);
 
-	if (!c->dying && http_stream_writev(c->sse.http, iov, 3) < 0) {
+	if (!c->dying && (!text || http_stream_write_shared(c->sse.http, head, sizeof(head) - 1,
+							    text, "\r\n\r\n", 4) < 0)) {
 		/* The client reads too slowly, so its session ends, but not within this call. */
 		c->dying = true;
 		sse_abort(&c->sse);
 		transport_bury_later(c->t, &c->grave, bury);
 	}
-	free(json);
+	(void)shared_bytes_unref(text);
 }
 
 static void on_peer_send(struct mcp_peer *peer, enum mcp_out kind, char *json, size_t len)

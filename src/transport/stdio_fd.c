@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/stdio_fd.h"
+#include "base/fdio.h"
+#include "base/loop.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,6 +15,7 @@ static int on_io(sd_event_source *src, int fd, uint32_t revents, void *userdata)
 {
 	struct stdio_watch *w = userdata;
 
+	loop_work("stdio", "ready");
 	(void)src;
 	(void)fd;
 	w->ready(revents, w->userdata);
@@ -23,6 +26,7 @@ static int on_defer(sd_event_source *src, void *userdata)
 {
 	struct stdio_watch *w = userdata;
 
+	loop_work("stdio", "file");
 	(void)src;
 	w->ready(w->direction, w->userdata);
 	return 0;
@@ -30,7 +34,9 @@ static int on_defer(sd_event_source *src, void *userdata)
 
 /* O_NONBLOCK belongs to the open file description, which a shell or a parent may share with us.
  * Opening the pipe or terminal again through /proc gives us a description of our own. Sockets use
- * MSG_DONTWAIT. Only where both fail the shared flag is set. */
+ * MSG_DONTWAIT. Where a pipe cannot be opened again (it belongs to another user: root's server has given up its
+ * rights), somebody else has the same description and may clear the flag at any time. So each call on such a pipe
+ * says itself that it must not wait (call_now()). */
 static int open_again(struct stdio_fd *f, int fd, uint32_t direction)
 {
 	const int mode = direction == EPOLLIN ? O_RDONLY : O_WRONLY;
@@ -56,6 +62,7 @@ static int open_again(struct stdio_fd *f, int fd, uint32_t direction)
 	if (f->own)
 		return 0;
 	f->fd = fd;
+	f->is_shared = S_ISFIFO(st.st_mode);
 	flags = fcntl(fd, F_GETFL);
 	if (flags < 0)
 		return -errno;
@@ -143,13 +150,32 @@ void stdio_watch_stop(struct stdio_watch *w)
 		(void)sd_event_source_set_enabled(w->f.defer, SD_EVENT_OFF);
 }
 
+/* Like readv(2) or writev(2). Kernels before 6.4 have no RWF_NOWAIT for pipes: there the flag is looked at just before. */
+static ssize_t call_now(struct stdio_fd *f, bool out, const struct iovec *iov, int n_iov)
+{
+	ssize_t n = -1;
+
+	if (f->is_shared && !f->no_nowait) {
+		n = out ? pwritev2(f->fd, iov, n_iov, -1, RWF_NOWAIT)
+			: preadv2(f->fd, iov, n_iov, -1, RWF_NOWAIT);
+		if (n >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS))
+			return n;
+		f->no_nowait = true;
+	}
+	if (f->is_shared && !(fcntl(f->fd, F_GETFL) & O_NONBLOCK) &&
+	    fd_set_nonblock(f->fd, true) < 0)
+		return -1;
+	return out ? writev(f->fd, iov, n_iov) : readv(f->fd, iov, n_iov);
+}
+
 ssize_t stdio_watch_read(struct stdio_watch *w, void *buf, size_t len)
 {
+	const struct iovec iov = {.iov_base = buf, .iov_len = len};
 	ssize_t n;
 
 	do
 		n = w->f.is_socket ? recv(w->f.fd, buf, len, MSG_DONTWAIT)
-				   : read(w->f.fd, buf, len);
+				   : call_now(&w->f, false, &iov, 1);
 	while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n;
 }
@@ -162,7 +188,7 @@ ssize_t stdio_watch_writev(struct stdio_watch *w, const struct iovec *iov, unsig
 
 	do
 		n = w->f.is_socket ? sendmsg(w->f.fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL)
-				   : writev(w->f.fd, iov, (int)n_iov);
+				   : call_now(&w->f, true, iov, (int)n_iov);
 	while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n;
 }

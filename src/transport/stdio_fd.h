@@ -16,6 +16,8 @@ struct stdio_fd {
 	int fd;             /* what is read or written */
 	bool own;           /* fd is a second opening of the pipe or terminal, to be closed by us */
 	bool is_socket;     /* read and written with MSG_DONTWAIT */
+	bool is_shared;     /* a pipe whose open file description others have, too */
+	bool no_nowait;     /* this kernel has no RWF_NOWAIT for pipes */
 	bool changed_flags; /* O_NONBLOCK was set; stdio_fd_done() clears it */
 	bool always_ready;  /* epoll refuses it: a regular file, /dev/null */
 	sd_event_source *io;

@@ -10,8 +10,11 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#define READ_BYTES       (64u << 10)
-#define READS_PER_TURN   16           /* before it is the turn of other event sources */
+#define READ_BYTES (64u << 10)
+#define READ_LINES                                                                                 \
+	(8u << 10) /* the same while messages are short, since a read may bring hundreds of them */
+#define READ_NS          (1 * NS_PER_MS) /* after which it is the turn of other event sources */
+#define WRITE_BYTES      (1u << 20)      /* before it is the turn of other event sources */
 #define LARGE_LINE       (256u << 10) /* bytes; for a longer one the output pipe is made larger */
 #define WRITE_VECTORS    64
 #define LINE_VECTORS     (2 * MCP_HOLES_MAX + 2) /* of a message with a large text, and its newline */
@@ -41,6 +44,7 @@ struct transport_stdio {
 	sd_event_source *later;  /* runs what must not happen inside a call of src/mcp */
 	uint64_t drain_until_ns; /* 0: the input has not ended */
 	bool moved;              /* output went out since drain_until_ns was set */
+	bool in_long_line;       /* the last piece of input had no newline */
 	bool ended;
 	int reason;
 };
@@ -99,6 +103,19 @@ static void add_part(struct vectors *v, char *part, size_t len)
 		v->iov[v->n++] = (struct iovec){.iov_base = part + skip, .iov_len = len - skip};
 }
 
+/* Keeps the first MAX bytes. */
+static unsigned cut_to(struct iovec *iov, unsigned n, size_t max)
+{
+	for (unsigned i = 0; i < n; i++) {
+		if (iov[i].iov_len >= max) {
+			iov[i].iov_len = max;
+			return i + 1;
+		}
+		max -= iov[i].iov_len;
+	}
+	return n;
+}
+
 static unsigned gather(struct transport_stdio *t, struct iovec iov[WRITE_VECTORS])
 {
 	static char newline[] = "\n";
@@ -138,9 +155,11 @@ static void written(struct transport_stdio *t, size_t n)
 static void flush(struct transport_stdio *t)
 {
 	struct iovec iov[WRITE_VECTORS];
+	size_t left = WRITE_BYTES; /* a client that reads fast could keep us here */
 
-	while (!t->ended && t->queued > 0) {
-		const ssize_t n = stdio_watch_writev(&t->out, iov, gather(t, iov));
+	while (!t->ended && t->queued > 0 && left > 0) {
+		const unsigned n_iov = cut_to(iov, gather(t, iov), left);
+		const ssize_t n = stdio_watch_writev(&t->out, iov, n_iov);
 
 		if (n == -EAGAIN)
 			break;
@@ -149,6 +168,7 @@ static void flush(struct transport_stdio *t)
 			return;
 		}
 		written(t, (size_t)n);
+		left -= (size_t)n;
 	}
 	if (t->ended)
 		return;
@@ -316,9 +336,12 @@ static void on_in_ready(uint32_t events, void *userdata)
 {
 	struct transport_stdio *t = userdata;
 
+	const uint64_t until = now_ns() + READ_NS;
+
 	(void)events; /* after EPOLLHUP, too, the pipe is read to its end */
-	for (int i = 0; i < READS_PER_TURN && !t->ended && !t->drain_until_ns; i++) {
-		const ssize_t n = stdio_watch_read(&t->in, t->buf, READ_BYTES);
+	while (!t->ended && !t->drain_until_ns && now_ns() < until) {
+		const size_t max = t->in_long_line ? READ_BYTES : READ_LINES;
+		const ssize_t n = stdio_watch_read(&t->in, t->buf, max);
 
 		if (n == -EAGAIN)
 			return;
@@ -326,8 +349,9 @@ static void on_in_ready(uint32_t events, void *userdata)
 			input_ended(t);
 			return;
 		}
+		t->in_long_line = !memchr(t->buf, '\n', (size_t)n);
 		feed(t, t->buf, (size_t)n);
-		if (t->queued >= t->cfg.queue_mark || (size_t)n < READ_BYTES)
+		if (t->queued >= t->cfg.queue_mark || (size_t)n < max)
 			return;
 	}
 }

@@ -76,6 +76,8 @@ int transport_http_new(const struct transport_http_config *config,
 /* Graceful end: subscriptions/listen ends with its result, event streams get their proper end, and
  * sessions are closed with their calls cancelled. Open requests without a session go on. */
 void transport_http_finish(struct transport_http *t);
+/* Ends the sessions of PRINCIPAL, who was removed. Not from inside a call of one of them. */
+void transport_http_forget(struct transport_http *t, const char *principal);
 /* Call it after http_server_free(), which ends what is still open. T may be NULL. */
 struct transport_http *transport_http_free(struct transport_http *t);
 

@@ -110,7 +110,7 @@ int landlock_add(int ruleset, const char *root, const char *path, enum landlock_
 	char full[512];
 	size_t n = strlen(root);
 	size_t m = strlen(path);
-	struct stat st;
+	struct statx st;
 
 	if (n + m >= sizeof(full))
 		return -ENAMETOOLONG;
@@ -120,12 +120,13 @@ int landlock_add(int ruleset, const char *root, const char *path, enum landlock_
 	if (fd < 0)
 		return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
 	int r = 0;
-	if (fstat(fd, &st) < 0) {
+	/* not fstat(2): zygotes load this, and C libraries before 2.33 have no such function */
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, &st) < 0) {
 		r = -errno;
 	} else {
 		struct ll_path rule = {.allowed = allowed, .parent_fd = fd};
 
-		if (!S_ISDIR(st.st_mode))
+		if (!S_ISDIR(st.stx_mode))
 			rule.allowed &= FILE_RIGHTS;
 		if (syscall(__NR_landlock_add_rule, ruleset, LL_PATH_BENEATH, &rule, 0) != 0)
 			r = -errno;

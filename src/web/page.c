@@ -69,8 +69,8 @@ static int add_blocks(struct buf *b, const char *base, bool needs_key)
 		       "      \"url\": \"%s/mcp\"%s\n    }\n  }\n}",
 		       base, json_key);
 	r = r < 0 ? r : add_block(b, "VS Code (.vscode/mcp.json)", text);
-	(void)snprintf(text, sizeof(text), "npx -y supergateway@4.0.0 --sse %s/sse%s", base,
-		       needs_key ? "?api_key=KEY" : "");
+	(void)snprintf(text, sizeof(text), "npx -y supergateway@4.0.0 --streamableHttp %s/mcp%s",
+		       base, needs_key ? " --oauth2Bearer KEY" : "");
 	return r < 0 ? r : add_block(b, "Clients that speak stdio alone", text);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "web/site.h"
 
+#include "base/base64.h"
 #include "base/text.h"
 
 #include "http/range.h"
@@ -8,6 +9,7 @@
 #include "web/assets.h"
 #include "web/page.h"
 
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,13 +26,19 @@
 /* The page without the web part has its few rules of style inside. */
 #define LEFT_OUT_POLICY "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 /* HTML of a sandbox: any script may run in it, in an origin of its own, without network, except
- * that Chromium does not know the directive webrtc of CSP Level 3. */
+ * that Chromium does not know the directive webrtc of CSP Level 3, and says so on its console. */
 #define FRAME_POLICY                                                                               \
 	"sandbox allow-scripts; default-src 'none'; "                                              \
 	"script-src 'unsafe-inline' 'unsafe-eval' data: blob:; style-src 'unsafe-inline' data: "   \
 	"blob:; img-src data: blob:; font-src data: blob:; media-src data: blob:; "                \
 	"connect-src data: blob:; worker-src data: blob:; base-uri 'none'; form-action 'none'; "   \
 	"frame-ancestors 'self'; webrtc 'block'"
+
+/* HTML of a sandbox in which no script runs but the frame's own, which is known by its digest. */
+#define STILL_POLICY                                                                               \
+	"sandbox allow-scripts; default-src 'none'; script-src 'sha256-%s'; "                      \
+	"style-src 'unsafe-inline'; img-src data:; font-src data:; media-src data:; "              \
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 
 /* The document of /frame. The page gives it HTML once, by a message; it tells the page its height. */
 static const char frame_html[] =
@@ -68,6 +76,7 @@ static const char frame_html[] =
 
 struct site {
 	struct http_route *rows;
+	char still_policy[512];
 	char *left_out; /* owned HTML; NULL before site_set_address() */
 };
 
@@ -118,7 +127,7 @@ static void respond_asset(struct http_request *req, const struct web_asset *a)
 	for (size_t i = 0; i < sizeof(codings) / sizeof(codings[0]); i++)
 		if (codings[i].form == form)
 			(void)http_add_header(req, "Content-Encoding", codings[i].coding);
-	http_respond(req, 200, a->type, a->forms[form].data, a->forms[form].len);
+	http_respond_shared(req, 200, a->type, a->forms[form].data, a->forms[form].len);
 }
 
 static void get_asset(struct http_request *req, void *user UNUSED)
@@ -141,13 +150,39 @@ static void get_left_out(struct http_request *req, void *user)
 	http_respond_text(req, 200, "text/html; charset=utf-8", s->left_out ? s->left_out : "");
 }
 
-static void get_frame(struct http_request *req, void *user UNUSED)
+static void respond_frame(struct http_request *req, const char *policy)
 {
-	(void)http_add_header(req, "Content-Security-Policy", FRAME_POLICY);
+	(void)http_add_header(req, "Content-Security-Policy", policy);
 	(void)http_add_header(req, "Referrer-Policy", "no-referrer");
 	(void)http_add_header(req, "X-DNS-Prefetch-Control", "off");
 	(void)http_add_header(req, "Cache-Control", "no-cache");
-	http_respond(req, 200, "text/html; charset=utf-8", frame_html, sizeof(frame_html) - 1);
+	http_respond_shared(req, 200, "text/html; charset=utf-8", frame_html,
+			    sizeof(frame_html) - 1);
+}
+
+static void get_frame(struct http_request *req, void *user UNUSED)
+{
+	respond_frame(req, FRAME_POLICY);
+}
+
+static void get_still_frame(struct http_request *req, void *user)
+{
+	const struct site *s = user;
+
+	respond_frame(req, s->still_policy);
+}
+
+static void make_still_policy(struct site *s)
+{
+	static const char begin[] = "<script>", end[] = "</script>";
+	const char *script = strstr(frame_html, begin) + strlen(begin);
+	uint8_t digest[crypto_hash_sha256_BYTES];
+	char text[BASE64_ENCODED_LEN(crypto_hash_sha256_BYTES) + 1] = "";
+
+	(void)crypto_hash_sha256(digest, (const uint8_t *)script,
+				 (size_t)(strstr(script, end) - script));
+	base64_encode(digest, sizeof(digest), text);
+	(void)snprintf(s->still_policy, sizeof(s->still_policy), STILL_POLICY, text);
 }
 
 int site_new(struct http_server *http, unsigned scopes, struct site **ret, struct err *e)
@@ -156,7 +191,7 @@ int site_new(struct http_server *http, unsigned scopes, struct site **ret, struc
 	size_t n = 0;
 
 	if (s)
-		s->rows = calloc(web_n_assets + 2, sizeof(*s->rows));
+		s->rows = calloc(web_n_assets + 3, sizeof(*s->rows));
 	if (!s || !s->rows) {
 		(void)site_free(s);
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the page");
@@ -165,7 +200,10 @@ int site_new(struct http_server *http, unsigned scopes, struct site **ret, struc
 		s->rows[n++] = (struct http_route){HTTP_GET | HTTP_HEAD, a->path, get_asset, 0, 0};
 	if (n == 0)
 		s->rows[n++] = (struct http_route){HTTP_GET | HTTP_HEAD, "/", get_left_out, 0, 0};
+	make_still_policy(s);
 	s->rows[n++] = (struct http_route){HTTP_GET | HTTP_HEAD, "/frame", get_frame, 0, 0};
+	s->rows[n++] =
+	    (struct http_route){HTTP_GET | HTTP_HEAD, "/frame/still", get_still_frame, 0, 0};
 	int r = http_server_add_routes(http, s->rows, n, scopes, s);
 	if (r < 0) {
 		(void)site_free(s);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Request heads and chunked bodies. Properties: the end of a head does not depend on how its bytes
  * arrive; every string that a parsed head names lies inside it; a chunked body decodes to the same
- * bytes whole and byte by byte. */
+ * bytes whole and byte by byte; the host, of the target or of Host, is a valid one. */
 #include "fuzz.h"
 
 #include "http/chunk.h"
+#include "http/host_header.h"
 #include "http/request_head.h"
 
 #include <string.h>
@@ -36,6 +37,12 @@ static void head(const char *data, size_t size)
 	if (http_head_parse(buf, (size_t)len, &parsed) != 0)
 		return;
 	ASSERT(parsed.target + strlen(buf + parsed.target) < (size_t)len);
+	ASSERT(buf[parsed.target] == '/' ||
+	       (parsed.method == HTTP_OPTIONS && strcmp(buf + parsed.target, "*") == 0));
+	const char *own = http_head_get(buf, &parsed, "HOST");
+	struct http_host host;
+	ASSERT(own || parsed.minor == 0);
+	ASSERT(!own || http_host_parse(own, strlen(own), &host) == 0);
 	ASSERT(parsed.n_fields <= HTTP_HEADERS_MAX);
 	for (unsigned i = 0; i < parsed.n_fields; i++) {
 		const char *name = buf + parsed.fields[i].name;

@@ -13,7 +13,7 @@
 static const struct scan_limits limits = {
     .max_message = 1 << 20,
     .max_rest = 1 << 16,
-    .lift_min = 32,
+    .spill_min = 32,
     .max_values = 1000,
     .max_depth = 16,
 };
@@ -30,9 +30,8 @@ static enum scan_fault scan(struct scanner *s, const uint8_t *data, size_t size,
 static void check_same(const struct scanner *a, const struct scanner *b)
 {
 	ASSERT(a->rest.len == b->rest.len);
-	if (!a->lifted)
-		ASSERT(!b->lifted &&
-		       memcmp(buf_str(&a->rest), buf_str(&b->rest), a->rest.len) == 0);
+	if (!a->spill)
+		ASSERT(!b->spill && memcmp(buf_str(&a->rest), buf_str(&b->rest), a->rest.len) == 0);
 }
 
 int FUZZ_TARGET(const uint8_t *data, size_t size)

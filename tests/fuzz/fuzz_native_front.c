@@ -4,11 +4,13 @@
  * of the input: one byte of kind (who speaks, and the type of message, or raw), one of descriptors,
  * then bytes. Whatever comes, the front must neither crash nor wait, nor keep a descriptor. */
 #include "base/fdio.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "descriptors.h"
 #include "engine/engine.h"
-#include "engine/inside/proto.h"
-#include "engine/native/front/front.h"
+#include "engine/front/front.h"
+#include "engine/maker/native/native.h"
+#include "engine/protocol/proto.h"
 #include "fuzz.h"
 
 #include <fcntl.h>
@@ -120,8 +122,8 @@ static bool build(struct world *w)
 	w->engine = engine_new(&native_ops);
 	if (!w->engine)
 		return false;
-	native_init(native_engine_of(w->engine), &(struct engine_config){0});
-	native_engine_of(w->engine)->monitor_fd = pair[0];
+	front_init(front_engine_of(w->engine), &(struct engine_config){0});
+	front_engine_of(w->engine)->monitor_fd = pair[0];
 	if (engine_levels_read("", "", "", &w->engine->levels, &e) < 0)
 		return false;
 	return fd_send(w->monitor, &hello, sizeof(hello), NULL, 0, 0) > 0 &&
@@ -160,6 +162,7 @@ static void ask(struct world *w, bool checkpoint)
 	limits.memory_bytes /= 2;
 	(void)!engine_change(w->sandbox, &limits, on_done, NULL, &e);
 	(void)!engine_create(w->engine, &create, on_second, NULL, &e);
+	(void)!engine_keep(w->sandbox, "kept", on_done, NULL, &e);
 	(void)!engine_forget(w->engine, "key", on_done, NULL, &e);
 }
 
@@ -181,7 +184,10 @@ static const struct proto_head *head_of(unsigned kind)
 	    PROTO_HEAD(MON_FORGOTTEN, proto_mon_forgotten),
 	    PROTO_HEAD(MON_WARMED, proto_mon_warmed),
 	    PROTO_HEAD(MON_HELLO, proto_mon_hello),
-	    PROTO_HEAD(MON_LIMITED, proto_mon_limited)};
+	    PROTO_HEAD(MON_LIMITED, proto_mon_limited),
+	    PROTO_HEAD(MON_UNSUPPORTED, proto_mon_unsupported),
+	    PROTO_HEAD(MON_SPACE, proto_mon_space),
+	    PROTO_HEAD(MON_KEPT, proto_mon_kept)};
 
 	return kind & FROM_MONITOR ? &from_monitor[kind % RAW % ARRAY_SIZE(from_monitor)]
 				   : &from_init[kind % RAW % ARRAY_SIZE(from_init)];
@@ -230,6 +236,7 @@ int fuzz_native_front(const uint8_t *data, size_t size)
 	struct world w = {.monitor = -1, .init = -1};
 	const size_t before = fuzz_count_descriptors();
 
+	log_change(LOG_LEVEL_ERROR, LOG_FORMAT_CONSOLE); /* figures that are lies are warned of */
 	if (!build(&w))
 		abort();
 	ask(&w, size > 0 && (data[size - 1] & 1));

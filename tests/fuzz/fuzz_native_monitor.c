@@ -5,13 +5,13 @@
  * nobody another's channel, and has nothing left at its end.
  *
  * The input: one byte (bit 0: host root), then steps. A step is one byte, low half what happens,
- * high half which one. Messages of the front have three bytes more (what a request is about; where
- * and how long the bytes are that follow and overwrite the message as it would be right). */
+ * high half which one. Messages of the front have more bytes (steps.h). */
 #include "base/fdio.h"
 #include "base/rand.h"
 #include "frames.h"
 #include "fuzz.h"
 #include "monitor_world.h"
+#include "steps.h"
 
 #include <signal.h>
 #include <string.h>
@@ -19,19 +19,9 @@
 
 #define STEPS_MAX 64
 #define LATER     8 /* in the high half: what happened is not looked at yet */
-#define PATCH_MAX 32
-
-struct input {
-	const uint8_t *at, *end;
-};
 
 static struct monitor m;
 static int front;
-
-static unsigned take(struct input *in)
-{
-	return in->at < in->end ? *in->at++ : 0;
-}
 
 /* ---- the front ---- */
 
@@ -43,13 +33,7 @@ static void fill_create(union proto_frame *f, uint32_t slot, unsigned about)
 	    .warm = about & 1U,
 	    .egress = about >> 1 & 1U,
 	    .helper_of = about >> 2 & 7U,
-	    .limits = {.memory_bytes = 256 << 20,
-		       .workspace_bytes = 1 << 20,
-		       .tmp_bytes = 1 << 20,
-		       .cpu_milli = 1000,
-		       .pids = 32,
-		       .workspace_inodes = 100,
-		       .nofile = 64},
+	    .limits = WORLD_LIMITS,
 	};
 	f->create.image[0] = (char)('a' + (about >> 5 & 3U));
 	f->create.persist[0] = about & 128U ? 'k' : '\0';
@@ -79,9 +63,9 @@ static void fill_usage(union proto_frame *f, uint32_t slot, unsigned about)
 	f->slot = (struct proto_mon_slot){.head = PROTO_HEAD(MON_USAGE, proto_mon_slot),
 					  .slot = about & 1U ? PROTO_SLOT_ALL : slot};
 	if (about & 2U)
-		f->elsewhere = (struct proto_mon_elsewhere){
-		    .head = PROTO_HEAD(MON_ELSEWHERE, proto_mon_elsewhere),
-		    .bytes = (uint64_t)slot << (about >> 2U)};
+		f->charged =
+		    (struct proto_mon_charged){.head = PROTO_HEAD(MON_CHARGED, proto_mon_charged),
+					       .bytes = (uint64_t)slot << (about >> 2U)};
 }
 
 static void fill_forget(union proto_frame *f, uint32_t slot, unsigned about)
@@ -89,6 +73,11 @@ static void fill_forget(union proto_frame *f, uint32_t slot, unsigned about)
 	f->forget = (struct proto_mon_forget){.head = PROTO_HEAD(MON_FORGET, proto_mon_forget),
 					      .seq = slot};
 	f->forget.persist[0] = (char)about;
+	if (about & 128U) { /* no key begins so */
+		f->keep = (struct proto_mon_keep){.head = PROTO_HEAD(MON_KEEP, proto_mon_keep),
+						  .slot = slot};
+		f->keep.persist[0] = (char)(about & 127U);
+	}
 }
 
 /* Nothing is right about it but its length, which is that of a request. */
@@ -105,14 +94,12 @@ static void (*const fills[])(union proto_frame *, uint32_t, unsigned) = {
 static void say(unsigned what, unsigned which, struct input *in)
 {
 	static union proto_frame f;
-	const unsigned about = take(in), at = take(in), len = take(in) % PATCH_MAX;
+	const unsigned about = input_take(in), at = input_take(in),
+		       len = input_take(in) % STEP_PATCH_MAX;
 
 	memset(&f, 0, sizeof(f));
 	fills[what](&f, which % LATER, about);
-	const size_t size = MIN(f.head.size, sizeof(f));
-	for (unsigned i = 0; i < len; i++)
-		((uint8_t *)&f)[(at * 4U + i) % size] = (uint8_t)take(in);
-	(void)!fd_send(front, &f, size, &front, len == PATCH_MAX - 1, MSG_DONTWAIT);
+	input_send(in, front, &f, at, len);
 }
 
 /* ---- processes ---- */
@@ -120,7 +107,7 @@ static void say(unsigned what, unsigned which, struct input *in)
 static struct report *report_of(pid_t maker)
 {
 	for (uint32_t i = 0; i < WORLD_SLOTS; i++)
-		if (m.boxes[i].maker == maker)
+		if (m.sandboxes[i].maker == maker)
 			return &m.reports[i];
 	return NULL;
 }
@@ -242,6 +229,8 @@ static void happen(unsigned what, unsigned which, struct input *in)
 static bool turn(void)
 {
 	(void)zygote_tick(&m);
+	if (m.space.waiting > 0)
+		monitor_sandboxes_go_on(&m, false);
 	world_check(&m);
 	if (reap_children(&m) < 0)
 		return false;
@@ -258,9 +247,9 @@ int fuzz_native_monitor(const uint8_t *data, size_t size)
 	struct input in = {.at = data, .end = data + size};
 	bool up = true;
 
-	world_begin(&m, take(&in) & 1U, &front);
+	world_begin(&m, input_take(&in) & 1U, &front);
 	for (unsigned i = 0; i < STEPS_MAX && up && in.at < in.end; i++) {
-		const unsigned step = take(&in), what = step & 15U, which = step >> 4;
+		const unsigned step = input_take(&in), what = step & 15U, which = step >> 4;
 
 		happen(what, which, &in);
 		if (!(which & LATER) || what > SAYS + 8)

@@ -4,7 +4,7 @@
 #include "base/fdio.h"
 #include "base/rand.h"
 #include "descriptors.h"
-#include "engine/native/monitor/workspace_store.h"
+#include "engine/maker/native/monitor/workspace_store.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -42,6 +42,8 @@ static bool announced[WORLD_SLOTS]; /* the front knows of it: MON_CREATED, but n
 static ino_t channels[PROCESSES_MAX];
 static size_t n_channels;
 static size_t n_descriptors; /* when it began */
+static bool has_room;
+static unsigned room;
 
 static bool happens(enum world_fault fault)
 {
@@ -54,6 +56,12 @@ static bool happens(enum world_fault fault)
 void world_fail_next(unsigned more)
 {
 	faults |= more;
+}
+
+void world_room(unsigned n)
+{
+	has_room = true;
+	room = n;
 }
 
 void world_pass(uint64_t ns)
@@ -262,9 +270,9 @@ void template_free(struct monitor *m, struct template *t)
 		return;
 	zygote_stop(m, t);
 	for (uint32_t i = 0; i < WORLD_SLOTS; i++)
-		if (m->boxes[i].image == t)
-			m->boxes[i].image = NULL;
-	t->boxes = 0;
+		if (m->sandboxes[i].image == t)
+			m->sandboxes[i].image = NULL;
+	t->sandboxes = 0;
 	t->lock = image_lock_unref(t->lock);
 	t->image[0] = '\0';
 }
@@ -325,6 +333,10 @@ int workspace_forget(const char *state_dir UNUSED, const char *key)
 	return key[0] == 'b' ? -EBUSY : 0;
 }
 
+void remover_kill(struct remover *r UNUSED, bool reap UNUSED)
+{
+}
+
 void workspace_sweep(struct monitor *m UNUSED)
 {
 }
@@ -334,20 +346,49 @@ bool workspace_swept(struct monitor *m UNUSED, pid_t pid UNUSED)
 	return false;
 }
 
-/* Workspaces are in memory here: no maker is run, so none could make a disk. */
+/* No maker is run, so none makes a disk. */
 int session_disks_template(struct monitor *m UNUSED, const struct proto_limits *l UNUSED)
 {
-	return -ENOSPC;
+	return has_room ? 0 : -ENOSPC;
 }
 
-bool session_disks_full(const struct session_disks *d UNUSED)
+bool workspace_is_there(const char *state_dir UNUSED, const char *key)
 {
-	return true;
+	return key[0] == WORLD_IS_THERE;
 }
 
-void session_disk_drop(struct monitor *m UNUSED, pid_t init UNUSED, uint32_t loop)
+int space_grant(struct monitor *m UNUSED, const struct proto_limits *l UNUSED, uint64_t *ret)
 {
-	ASSERT(loop == SESSION_LOOP_NONE);
+	*ret = 0;
+	if (happens(WORLD_NO_ROOM))
+		return -EAGAIN;
+	if (!has_room)
+		return -ENOSPC;
+	if (room == 0)
+		return -EAGAIN;
+	room--;
+	*ret = 1;
+	return 0;
+}
+
+/* No disk of this world can be kept. */
+void monitor_sandbox_keep(struct monitor *me, const struct proto_mon_keep *k)
+{
+	const struct proto_mon_kept a = {
+	    .head = PROTO_HEAD(MON_KEPT, proto_mon_kept), .slot = k->slot, .errnum = ENOTSUP};
+
+	ASSERT(k->persist[0] && k->persist[0] != '-');
+	monitor_send(me, &a.head, NULL, 0);
+}
+
+bool monitor_sandbox_kept(struct monitor *m UNUSED, pid_t pid UNUSED, int status UNUSED)
+{
+	return false;
+}
+
+void session_disk_drop(struct monitor *m UNUSED, struct monitor_sandbox *b)
+{
+	ASSERT(b->disk.loop == DISK_LOOP_NONE);
 }
 
 bool session_disk_dropped(struct monitor *m UNUSED, pid_t pid UNUSED)
@@ -355,9 +396,20 @@ bool session_disk_dropped(struct monitor *m UNUSED, pid_t pid UNUSED)
 	return false;
 }
 
-void session_disks_added(struct monitor *m UNUSED, uint32_t loop UNUSED)
+void space_added(struct monitor *m UNUSED, struct monitor_sandbox *b, const struct report *r)
 {
-	abort();
+	ASSERT(r->loop == DISK_LOOP_NONE);
+	b->disk.arrival = fd_close(b->disk.arrival);
+}
+
+void space_removed(struct monitor_sandbox *b)
+{
+	b->disk.arrival = fd_close(b->disk.arrival);
+}
+
+bool space_reaped(struct monitor *m UNUSED, pid_t pid UNUSED)
+{
+	return false;
 }
 
 NORETURN void maker_run(const struct maker *k UNUSED)
@@ -372,7 +424,7 @@ static void check_created(const struct monitor *m, const int *fds, size_t n)
 	struct stat st;
 
 	for (size_t i = 0; i < n; i++)
-		ASSERT(fds[i] > 2 && fds[i] != m->channel && fds[i] != m->lifeline_read &&
+		ASSERT(fds[i] > 2 && fds[i] != m->channel && fds[i] != m->liveness_read &&
 		       fds[i] != m->filter && fds[i] != m->init_program);
 	ASSERT(fstat(fds[0], &st) == 0 && S_ISSOCK(st.st_mode));
 	for (size_t i = 0; i < n_channels; i++)
@@ -417,13 +469,14 @@ void world_begin(struct monitor *m, bool root, int *ret_front)
 	    .total_bytes = WORLD_TOTAL,
 	    .warm = true,
 	    .zygote = {.idle_s = IDLE_S, .age_s = AGE_S, .forks = FORKS_OLD}};
-	static struct box boxes[WORLD_SLOTS];
+	static struct monitor_sandbox sandboxes[WORLD_SLOTS];
 	static struct report reports[WORLD_SLOTS + 1];
 	int pair[2];
 
 	n_descriptors = fuzz_count_descriptors();
 	n_processes = n_ended = n_reaped = n_channels = 0;
 	faults = 0;
+	has_room = false;
 	clock_ns = NS_PER_S;
 	memset(locks, 0, sizeof(locks));
 	memset(groups, 0, sizeof(groups));
@@ -435,37 +488,40 @@ void world_begin(struct monitor *m, bool root, int *ret_front)
 	*m = (struct monitor){.channel = pair[0],
 			      /* readable and empty: reap_all() never waits */
 			      .signals = open("/dev/null", O_RDONLY | O_CLOEXEC),
-			      .lifeline_read = 0,
+			      .liveness_read = 0,
 			      .filter = 1,
 			      .init_program = 2,
 			      .root = root,
 			      .cgroup = {.ops = &group_ops, .later = PROTO_LIMIT_ALL},
 			      .disks = {.dir = -1},
 			      .config = &config,
-			      .boxes = boxes,
+			      .sandboxes = sandboxes,
 			      .reports = reports};
 	for (uint32_t i = 0; i < WORLD_SLOTS; i++)
-		boxes[i] = (struct box){
-		    .channel = -1, .warm = -1, .loop = SESSION_LOOP_NONE, .fds = CGROUP_FDS_NONE};
+		sandboxes[i] = (struct monitor_sandbox){
+		    .channel = -1, .warm = -1, .disk = DISK_NONE, .fds = CGROUP_FDS_NONE};
+	turns_init(&m->space.asked);
 	if (reap_init(m) < 0)
 		abort();
 }
 
-static void check_box(const struct monitor *m, uint32_t slot)
+static void check_sandbox(const struct monitor *m, uint32_t slot)
 {
-	const struct box *b = &m->boxes[slot];
+	const struct monitor_sandbox *b = &m->sandboxes[slot];
 	uint32_t helpers = 0;
 
 	for (uint32_t i = 0; i < WORLD_SLOTS; i++)
-		helpers += m->boxes[i].helper_of == slot + 1;
+		helpers += m->sandboxes[i].helper_of == slot + 1;
 	ASSERT(b->helpers == helpers);
-	ASSERT((b->state != BOX_FREE) == groups[slot]);
-	const bool making = b->state == BOX_MAKING || b->state == BOX_DOOMED;
+	const bool none = b->state == SANDBOX_FREE || b->state == SANDBOX_ASKED;
+	ASSERT(none != groups[slot]);
+	ASSERT((b->state == SANDBOX_ASKED) == (b->asked != NULL));
+	const bool making = b->state == SANDBOX_MAKING || b->state == SANDBOX_DOOMED;
 	ASSERT((b->maker > 0) == making);
-	ASSERT((b->init > 0) == (b->state == BOX_LIVE || b->state == BOX_ENDING));
+	ASSERT((b->init > 0) == (b->state == SANDBOX_LIVE || b->state == SANDBOX_ENDING));
 	ASSERT((b->channel >= 0) == making);
-	ASSERT(announced[slot] == (b->state != BOX_FREE && !making));
-	if (b->state == BOX_FREE)
+	ASSERT(announced[slot] == (!none && !making));
+	if (none)
 		ASSERT(b->warm < 0 && !b->lock && !b->image && !b->waits_for && !b->helper_of);
 }
 
@@ -473,43 +529,50 @@ static void check_box(const struct monitor *m, uint32_t slot)
 static void check_queue(const struct monitor *m, const struct template *t)
 {
 	const struct zygotes *n = &t->zygotes;
-	uint32_t waiting = 0, queued = 0, last = 0, boxes = 0;
+	uint32_t waiting = 0, queued = 0, last = 0, sandboxes = 0;
 
 	for (uint32_t i = 0; i < WORLD_SLOTS; i++) {
-		waiting += m->boxes[i].waits_for == t;
-		boxes += m->boxes[i].image == t;
+		waiting += m->sandboxes[i].waits_for == t;
+		sandboxes += m->sandboxes[i].image == t;
 	}
-	for (uint32_t at = n->first; at != 0; at = m->boxes[at - 1].warm_next) {
-		ASSERT(m->boxes[at - 1].waits_for == t && m->boxes[at - 1].warm >= 0);
+	for (uint32_t at = n->first; at != 0; at = m->sandboxes[at - 1].warm_next) {
+		ASSERT(m->sandboxes[at - 1].waits_for == t && m->sandboxes[at - 1].warm >= 0);
 		ASSERT(++queued <= waiting);
 		last = at;
 	}
 	ASSERT(queued == waiting && (queued == 0 || n->last == last));
-	ASSERT(t->boxes == boxes);
+	ASSERT(t->sandboxes == sandboxes);
 }
 
 void world_check(const struct monitor *m)
 {
-	uint32_t making = 0;
+	uint32_t making = 0, asked = 0, listed = 0;
 
 	for (uint32_t i = 0; i < WORLD_SLOTS; i++) {
-		check_box(m, i);
-		making += m->boxes[i].state == BOX_MAKING || m->boxes[i].state == BOX_DOOMED;
+		check_sandbox(m, i);
+		asked += m->sandboxes[i].state == SANDBOX_ASKED;
+		making += m->sandboxes[i].state == SANDBOX_MAKING ||
+			  m->sandboxes[i].state == SANDBOX_DOOMED;
 	}
 	ASSERT(m->n_making == making);
+	for (const struct list *l = m->space.asked.list.next; l != &m->space.asked.list;
+	     l = l->next)
+		ASSERT(++listed <= asked);
+	ASSERT(listed == asked && m->space.waiting == asked);
 	for (size_t i = 0; i < WORLD_IMAGES; i++)
 		check_queue(m, &m->templates[i]);
 }
 
 void world_end(struct monitor *m)
 {
+	monitor_sandboxes_go_on(m, true);
 	reap_all(m);
 	ASSERT(reap_children(m) >= 0);
 	for (size_t i = 0; i < WORLD_IMAGES; i++)
 		template_free(m, &m->templates[i]);
 	world_check(m);
 	for (uint32_t i = 0; i < WORLD_SLOTS; i++)
-		ASSERT(m->boxes[i].state == BOX_FREE);
+		ASSERT(m->sandboxes[i].state == SANDBOX_FREE);
 	for (size_t i = 0; i < WORLD_IMAGES; i++)
 		ASSERT(locks[i].users == 0);
 	for (size_t i = 0; i < n_processes; i++)

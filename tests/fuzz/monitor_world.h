@@ -7,11 +7,20 @@
  * one that has been reaped, has broken the promise that matters most. */
 #pragma once
 
-#include "engine/native/monitor/monitor.h"
+#include "engine/maker/native/monitor/monitor.h"
 
 #define WORLD_SLOTS  6u
 #define WORLD_TOTAL  ((uint64_t)1 << 30) /* memory of all sandboxes together */
 #define WORLD_IMAGES 3u                  /* "a", "b" and "c" */
+
+#define WORLD_IS_THERE 't' /* a stored workspace is there if its key begins so */
+
+/* Of a sandbox that the monitor makes without a complaint. */
+#define WORLD_LIMITS                                                                               \
+	{                                                                                          \
+		.memory_bytes = 256 << 20, .workspace_bytes = 1 << 20, .tmp_bytes = 1 << 20,       \
+		.cpu_milli = 1000, .pids = 32, .workspace_inodes = 100, .nofile = 64               \
+	}
 
 enum world_kind { WORLD_MAKER, WORLD_INIT, WORLD_ZYGOTE };
 
@@ -23,6 +32,7 @@ enum world_fault {
 	WORLD_NO_PIDFD = 1 << 3,
 	WORLD_NEW_IMAGE = 1 << 4, /* the image that is asked for was replaced */
 	WORLD_NO_IMAGE = 1 << 5,
+	WORLD_NO_ROOM = 1 << 6, /* on the disk of the host, but there may be later */
 };
 
 /* M as it is after a start, with a channel whose other end is *RET_FRONT (owned). */
@@ -34,6 +44,8 @@ void world_check(const struct monitor *m);
 
 void world_fail_next(unsigned faults); /* enum world_fault */
 void world_pass(uint64_t ns);
+/* From now on the host has room for N new disks, and perhaps for more later. Without a call it has none at all. */
+void world_room(unsigned n);
 
 /* A new process; its pid. */
 pid_t world_fork(enum world_kind kind);

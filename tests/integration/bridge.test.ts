@@ -196,6 +196,58 @@ describe('a shared server', () => {
 			});
 		});
 	}
+	it('a client that takes O_NONBLOCK from its pipe, and does not read, stops nobody', { skip: productUid !== 0 && 'a server of the same user opens the pipe again, so nobody shares its flags' }, async () => {
+		// Who has passed a descriptor has the same open file, and so its flags; here they are changed in the server's copy.
+		const attack = String.raw`
+import ctypes, fcntl, json, os, subprocess, sys
+server, argv = int(sys.argv[1]), sys.argv[2:]
+c = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+def send(**m):
+    c.stdin.write(json.dumps({"jsonrpc": "2.0", **m}).encode() + b"\n"); c.stdin.flush()
+def call(id, name, **arguments):
+    send(id=id, method="tools/call", params={"name": name, "arguments": {"session_id": "stuck", **arguments}})
+def answer(id):
+    while True:
+        line = c.stdout.readline()
+        assert line
+        if json.loads(line).get("id") == id: return line
+send(id=0, method="initialize", params={"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}})
+answer(0)
+send(method="notifications/initialized")
+call(1, "sandbox_run_python", code='open("big.bin", "wb").write(bytes(6 << 20))')
+answer(1)
+pipe = os.readlink(f"/proc/{c.pid}/fd/1")
+at = [n for n in os.listdir(f"/proc/{server}/fd") if os.readlink(f"/proc/{server}/fd/{n}") == pipe]
+assert at, "the server does not write into the pipe itself"
+for n in at:
+    fd = ctypes.CDLL(None).syscall(438, os.pidfd_open(server), int(n), 0)  # pidfd_getfd(2)
+    assert fd >= 0
+    fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) & ~os.O_NONBLOCK)
+call(2, "sandbox_read_artifact", path="/mnt/data/big.bin")
+print("ready", flush=True)
+sys.stdin.readline()
+print(len(answer(2)) > 8 << 20)
+c.kill()
+`;
+		const [command, ...args] = asProductUser(['python3', '-c', attack, String(program.pid), binary, 'stdio', '--profile', 'code']);
+		const child = spawn(command!, args, { env: productEnv(env), stdio: ['pipe', 'pipe', 'inherit'] });
+		let said = '';
+		child.stdout.setEncoding('utf8').on('data', (d: string) => (said += d));
+		try {
+			await until('the pipe to be blocking', () => said.includes('ready') || child.exitCode !== null, 30_000);
+			assert.equal(child.exitCode, null);
+			await bridged(env, [], async (other) => {
+				for (let i = 0; i < 10; i++) {
+					const r = await within('an answer to another', other.tool('sandbox_run_python', { code: 'import time; time.sleep(0.1)', session_id: 'both' }), 30_000);
+					assert.equal(r.exit_code, 0, JSON.stringify(r));
+				}
+			});
+			child.stdin.write('\n');
+			await until('its own answer', () => said.endsWith('True\n'), 30_000);
+		} finally {
+			await killed(child);
+		}
+	});
 	it('a second server does not take the socket', async () => {
 		const r = await caisson(['serve', '--listen', '127.0.0.1:0', '--profile', 'code'], { env });
 		assert.notEqual(r.code, 0);
@@ -402,6 +454,30 @@ describe('what listens is no such server', () => {
 		assert.notEqual(r.code, 0);
 		assert.match(r.stderr.toString(), /SANDBOX_SOCKET.*nobody else can write/);
 	});
+	it('nor is one that another user could replace, by a folder on the way or by a link', { skip: !isRoot && 'files of another user are needed' }, async () => {
+		const env = await meeting();
+		const dir = path.dirname(env.SANDBOX_SOCKET);
+		const good = path.join(dir, 'good'), between = path.join(dir, 'between'), link = path.join(dir, 'link');
+		for (const d of [good, between, path.join(between, 'mine')])
+			fs.mkdirSync(d, { mode: 0o755 });
+		for (const d of [good, path.join(between, 'mine')])
+			fs.chownSync(d, productUid, productUid);
+		fs.symlinkSync(good, link);
+		const serves = async (folder: string): Promise<string> => {
+			const r = await caisson(['serve', '--listen', '127.0.0.1:0', '--profile', 'code', '--state-dir', '/nowhere/at/all'], { env: { ...env, SANDBOX_SOCKET: path.join(folder, 's') } });
+			return r.stderr.toString();
+		};
+		const refused = /SANDBOX_SOCKET.*lead to it/;
+		assert.doesNotMatch(await serves(path.join(between, 'mine')), refused);
+		assert.doesNotMatch(await serves(link), refused);
+		for (const d of [good, path.join(between, 'mine')])
+			fs.rmSync(path.join(d, 's.lock'), { force: true });
+		fs.chownSync(between, OTHER_UID, OTHER_UID);
+		fs.lchownSync(link, OTHER_UID, OTHER_UID);
+		assert.match(await serves(path.join(between, 'mine')), refused);
+		assert.match(await serves(link), refused);
+		assert.deepEqual([good, path.join(between, 'mine')].map((d) => fs.readdirSync(d)), [[], []], 'nothing was made there');
+	});
 });
 
 describe('the default place', { skip: isRoot && productUid === 0 && 'root has one for the whole machine' }, () => {
@@ -419,5 +495,21 @@ describe('the default place', { skip: isRoot && productUid === 0 && 'root has on
 		} finally {
 			await program.end();
 		}
+	});
+	it('is the state folder where the user has no runtime folder, as in a container', async () => {
+		const env = { ...(await meeting()), SANDBOX_STATE_DIR: newStateDir(), SANDBOX_SOCKET: undefined, XDG_RUNTIME_DIR: undefined };
+		const { program } = await serve({ env });
+		try {
+			assert.ok(fs.statSync(path.join(env.SANDBOX_STATE_DIR, 'run', 'server.sock')).isSocket());
+			await bridged(env, [], async (c) => {
+				const r = await c.tool('sandbox_run_python', { code: 'open("made.txt", "w").write("hello")', session_id: 'links' });
+				assert.equal(await (await fetch(r.artifacts[0].download_url)).text(), 'hello');
+			});
+			program.kill('SIGTERM');
+			assert.equal((await within('the end of the server', program.exit, 20_000)).code, 0);
+		} finally {
+			await program.end();
+		}
+		assert.ok(!fs.existsSync(path.join(env.SANDBOX_STATE_DIR, 'run', 'server.sock')));
 	});
 });

@@ -147,6 +147,18 @@ describe('budgets of each user', () => {
 			await s.ask(s.admin, 'DELETE', `/api/v1/sandboxes/${id}`);
 	});
 
+	it('sandboxes: one administrator leaves some for others', async () => {
+		const boxes: string[] = [];
+		for (let i = 0; i < 12; i++)
+			boxes.push(await s.box(s.admin));
+		isOver(await s.ask(s.admin, 'POST', '/api/v1/sandboxes', {}));
+		const late = await s.user();
+		const theirs = await s.box(late.key);
+		await s.ask(late.key, 'DELETE', `/api/v1/sandboxes/${theirs}`);
+		for (const id of boxes)
+			await s.ask(s.admin, 'DELETE', `/api/v1/sandboxes/${id}`);
+	});
+
 	it('MCP sessions: the oldest idle one of the same user makes room, never one of others', async () => {
 		const who = await s.user();
 		const theirs = (await s.initialize(other.key)).headers.get('mcp-session-id')!;
@@ -189,9 +201,11 @@ describe('budgets of each user', () => {
 
 	it('unfinished messages: in memory and in files', async () => {
 		const who = await s.user();
-		const list = JSON.stringify(Array.from({ length: 9000 }, () => 'abcdefgh')).slice(0, 90_000);
+		const list = JSON.stringify(Array.from({ length: 4500 }, () => 'abcdefgh'.repeat(3))).slice(0, 90_000);
 		const many = await Promise.all(Array.from({ length: 4 }, () => s.part(who.key, 200_000, `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":${list}`)));
-		assert.equal(many.filter((p) => /^HTTP\/1\.1 429 [^]*retry-after: 10[^]*budget_exceeded/i.test(p.answer)).length, 2, many.map((p) => p.answer.slice(0, 200)).join('\n'));
+		/* All grow at once, so a third one may be refused before the others have given back what they had. */
+		const refused = many.filter((p) => /^HTTP\/1\.1 429 [^]*retry-after: 10[^]*budget_exceeded/i.test(p.answer)).length;
+		assert.ok(refused === 2 || refused === 3, many.map((p) => p.answer.slice(0, 200)).join('\n'));
 		const theirs = await s.part(other.key, 200_000, `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":${list}`);
 		assert.equal(theirs.answer, '');
 		const files = await Promise.all(Array.from({ length: 4 }, () => s.part(who.key, 20_000_000, `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"${'x'.repeat(1_200_000)}`)));

@@ -6,7 +6,7 @@ import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { describe, it } from 'node:test';
-import { binary, scratch } from '../lib/env.ts';
+import { binary, newStateDir, scratch } from '../lib/env.ts';
 import { Census, caisson, start } from '../lib/process.ts';
 import { until } from '../lib/wait.ts';
 
@@ -20,11 +20,21 @@ describe('caisson run', () => {
 	it('signals that its parent ignores mean in the sandbox what they always do', async () => {
 		const text = 'import subprocess\nprint(subprocess.run(["grep", "SigIgn", "/proc/self/status"], capture_output=True, text=True).stdout)';
 		for (const warm of ['on', 'off']) {
-			const sh = spawnSync('sh', ['-c', `trap "" HUP INT QUIT TERM USR1 CHLD; exec "$0" "$@"`, binary, 'run', script(text)], { env: { ...process.env, SANDBOX_WARM: warm }, encoding: 'utf8' });
+			const sh = spawnSync('sh', ['-c', `trap "" HUP INT QUIT TERM USR1 CHLD; exec "$0" "$@"`, binary, 'run', script(text)], { env: { ...process.env, SANDBOX_STATE_DIR: newStateDir(), SANDBOX_WARM: warm }, encoding: 'utf8' });
 			assert.match(sh.stdout, /SigIgn:\s0+\n/, sh.stderr);
 		}
 	});
 
+	it('help VERB is the help of the verb', async () => {
+		for (const verb of ['run', 'image', 'help']) {
+			const r = await caisson(['help', verb]);
+			assert.deepEqual([r.code, r.stdout.toString()], [0, (await caisson([verb, '--help'])).stdout.toString()], verb);
+		}
+		for (const words of [['nosuch'], ['monitor'], ['run', 'image']]) {
+			const r = await caisson(['help', ...words]);
+			assert.deepEqual([r.code, r.stdout.toString()], [64, ''], words.join(' '));
+		}
+	});
 	it('passes output and status through', async () => {
 		const r = await caisson(['run', script('import sys\nprint("out")\nprint("err", file=sys.stderr)\nsys.exit(7)')]);
 		assert.equal(r.code, 7, r.stderr.toString());
@@ -73,6 +83,7 @@ describe('caisson run', () => {
 		assert.equal(r.code, 0, r.stderr.toString());
 		assert.equal(fs.readFileSync(path.join(out, 'a.txt'), 'utf8'), 'A');
 		assert.equal(fs.readFileSync(path.join(out, 'ü b.txt'), 'utf8'), 'B');
+		assert.equal(fs.readFileSync(path.join(out, 'sub', 'c.txt'), 'utf8'), 'C');
 		assert.ok(!fs.existsSync(path.join(out, 'link')) && !fs.existsSync(path.join(out, 'pipe')));
 	});
 	it('--out never follows a link that waits there', async () => {
@@ -80,6 +91,10 @@ describe('caisson run', () => {
 		fs.writeFileSync(victim, 'precious');
 		fs.symlinkSync(victim, path.join(dir, 'a.txt'));
 		await caisson(['run', script('open("a.txt", "w").write("A")'), '--out', dir]);
+		assert.equal(fs.readFileSync(victim, 'utf8'), 'precious');
+		fs.symlinkSync(path.dirname(victim), path.join(dir, 'sub'));
+		const r = await caisson(['run', script('import os; os.mkdir("sub"); open("sub/v.txt", "w").write("A")'), '--out', dir]);
+		assert.notEqual(r.code, 0, 'a folder that is a link is not entered');
 		assert.equal(fs.readFileSync(victim, 'utf8'), 'precious');
 	});
 	it('a missing file is an error of its own', async () => {

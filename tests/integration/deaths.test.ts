@@ -5,12 +5,13 @@ import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import fs from 'node:fs';
+import path from 'node:path';
 import { describe, it } from 'node:test';
 import { inspect } from 'node:util';
 import { monitorOf } from '../lib/family.ts';
 import { Census, cgroupFolders, descendants, mounts, namespaceOf, alive } from '../lib/process.ts';
 import { isError } from '../lib/expect.ts';
-import { freePort, mode } from '../lib/env.ts';
+import { binary, freePort, mode } from '../lib/env.ts';
 import { open, using, wires, type Session } from '../lib/session.ts';
 import { until, within } from '../lib/wait.ts';
 
@@ -90,6 +91,27 @@ describe('SIGKILL', { concurrency: 2 }, () => {
 			});
 		}
 	}
+	for (const wire of wires)
+		it(`of a front whose sockets somebody else has leaves no process (${wire})`, { skip: process.getuid!() !== 0 && 'taking the descriptors of another process needs root' }, async () => {
+			const s = await open(wire, { profile: 'all', env: { SANDBOX_EXEC_TIMEOUT_S: '600' } });
+			const census = new Census();
+			const holder = spawn(path.join(path.dirname(binary), 'tests/integration/hold_sockets'), [String(s.pid)], { stdio: ['pipe', 'pipe', 'inherit'] });
+			try {
+				await busySession(s);
+				const names = census.take(s.pid).map((p) => p.name);
+				for (const name of ['caisson-monitor', ...(wire === 'stdio' ? ['caisson-opener'] : ['caisson-reopen', 'caisson-images'])])
+					assert.ok(names.includes(name), `${name}: ${names}`);
+				const [said] = await once(holder.stdout, 'data') as [Buffer];
+				assert.match(said.toString(), /^holds [1-9]/);
+				process.kill(s.pid, 'SIGKILL');
+				await census.gone(20_000);
+			} finally {
+				holder.kill('SIGKILL');
+				for (const p of census.survivors())
+					process.kill(p.pid, 'SIGKILL');
+				await s.end().catch(() => undefined);
+			}
+		});
 	it('what is left of cgroups goes at the next start of any instance; a live one is not touched', async () => {
 		const other = await open('stdio');
 		try {

@@ -109,6 +109,40 @@ describe('clients that go away', () => {
 			await isFree(s, 'left');
 			assert.ok((await s.list('left')).some((a) => a.filename === 'started'));
 		}));
+	it('HTTP: a client that shuts down its side gets the answer of a run that takes a while, and a stream', () =>
+		using('http', {}, async (s) => {
+			const port = Number(new URL(s.base!).port);
+			const ask = async (version: string, method: string, path: string, body = ''): Promise<string> => {
+				const socket = net.connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+				let text = '';
+				socket.on('data', (b) => (text += b.toString()));
+				const end = new Promise((resolve, reject) => socket.on('end', resolve).on('error', reject));
+				socket.end(`${method} /api/v1${path} HTTP/${version}\r\nHost: 127.0.0.1:${port}\r\nConnection: close\r\nContent-Type: application/json\r\n` +
+					`Content-Length: ${body.length}\r\n\r\n${body}`);
+				await end;
+				socket.destroy();
+				assert.match(text, /^HTTP\/1\.1 20\d /);
+				return text;
+			};
+			const json = (text: string): { id: string } => JSON.parse(text.slice(text.indexOf('\r\n\r\n') + 4)) as { id: string };
+			const { id } = json(await ask('1.1', 'POST', '/sandboxes', '{}'));
+			const code = 'import time\nprint("one")\ntime.sleep(2.5)\nprint("two")';
+			for (const version of ['1.1', '1.0'])
+				assert.match(await ask(version, 'POST', `/sandboxes/${id}/runs`, JSON.stringify({ code, wait: true })), /one\\ntwo\\n/);
+			const run = json(await ask('1.1', 'POST', `/sandboxes/${id}/runs`, JSON.stringify({ code })));
+			assert.match(await ask('1.1', 'GET', `/runs/${run.id}/events`), /one[^]*two[^]*0\r\n\r\n$/);
+		}));
+	for (const ms of [0, 300]) {
+		it(`HTTP, stateless: a client that shuts down its side and leaves ${ms} ms later cancels its run`, () =>
+			using('http', { env: { SANDBOX_EXEC_TIMEOUT_S: '600' } }, async (s) => {
+				const socket = post(Number(new URL(s.base!).port), ...runRequest('modern', 'half', mcpSessionOf(s)));
+				await started(s, 'half');
+				socket.end();
+				await new Promise((resolve) => setTimeout(resolve, ms));
+				socket.destroy();
+				await isFree(s, 'half');
+			}));
+	}
 	it('HTTP, with a session: a dropped request goes on, the end of the session ends it', () =>
 		using('http', { env: { SANDBOX_EXEC_TIMEOUT_S: '600' } }, async (s) => {
 			const other = new Client({ name: 'other', version: '1' });

@@ -107,6 +107,19 @@ matrixOnce('display in sessions', {}, (s) => {
 		assert.equal((await cell('html', 'open("result-1.html").read()')).result, "'<b>x</b>'");
 		assert.deepEqual((await cell('html', 'import pandas; pandas.DataFrame({"a": [1]})')).names, []);
 	});
+	it('only a value that has more than its text costs a fork', async () => {
+		await cell('forks', 'import os\nforks = []\nos.register_at_fork(before=lambda: forks.append(1))');
+		const forks = async (code: string): Promise<number> => {
+			await cell('forks', 'forks.clear()');
+			await cell('forks', code);
+			return Number((await cell('forks', 'len(forks)')).result);
+		};
+		const statement = await forks('x = 1');
+		for (const value of ['1', '"text"', '[1, 2]', 'import pandas; pandas.DataFrame({"a": [1]})', 'pandas.Series([1])', 'object()'])
+			assert.equal(await forks(value), statement, value);
+		assert.equal(await forks('class P:\n    def _repr_svg_(self): return "<svg/>"\nP()'), statement + 1);
+		assert.match((await cell('forks', 'open("result-1.svg").read()')).result, /<svg/);
+	});
 	const hostile: [name: string, method: string][] = [
 		['raises', 'raise ValueError'], ['exits', 'import os; os._exit(1)'], ['never returns', 'import time; time.sleep(1000)'], ['gives a number', 'return 5'],
 		['gives what is no picture', 'return b"no picture"'], ['gives far too much', 'return b"\\x89PNG\\r\\n\\x1a\\n" + bytes(300 << 20)'], ['kills itself', 'import os; os.kill(os.getpid(), 9)'],

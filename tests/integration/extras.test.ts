@@ -17,7 +17,7 @@ function failure(r: ToolResult, code: string): void {
 	assert.ok(said.message && said.hint, JSON.stringify(said));
 }
 
-matrix('extras', { profile: 'all' }, (s) => {
+matrix('extras', { profile: 'all', env: { SANDBOX_MEMORY_LIMIT: '512m', SANDBOX_ALLOW_WEAKER: 'memory' } }, (s) => {
 	it('the list has the extras, small enough for every client', async (t) => {
 		const { tools } = await s().client.listTools();
 		for (const name of ['run_shell', 'read_file', 'write_file', 'edit_file', 'view_image', 'info', 'delete'])
@@ -40,16 +40,17 @@ matrix('extras', { profile: 'all' }, (s) => {
 	it('lines of the largest text cost the server little, even if each is empty or nothing is UTF-8', async () => {
 		const read = async (path: string, more: Json = {}): Promise<string> => (await s().raw('sandbox_read_file', { session_id: 'lines', path, ...more })).content[0]!.text;
 		await s().call('sandbox_run_python', { session_id: 'lines', code: 'for name, data in [("n", b"\\n" * (32 << 20)), ("x", b"\\xff" * (32 << 20)), ("a", b"one\\ntwo\\xff\\nlast"), ("e", b"")]: open(name, "wb").write(data)' });
-		assert.equal(await read('a'), '/mnt/data/a: lines 1-3 of 3, 13 bytes\none\ntwo\ufffd\nlast');
-		assert.equal(await read('a', { start_line: 3 }), '/mnt/data/a: lines 3-3 of 3, 13 bytes\nlast');
-		assert.equal(await read('a', { start_line: 4, end_line: Number.MAX_SAFE_INTEGER }), '/mnt/data/a: lines 0-0 of 3, 13 bytes\n');
+		const decoded = 'The file is not UTF-8. It was decoded as cp1252 (70 % sure): open(path, encoding="cp1252") reads it.\n';
+		assert.equal(await read('a'), `/mnt/data/a: lines 1-3 of 3, 13 bytes\n${decoded}one\ntwoÿ\nlast`);
+		assert.equal(await read('a', { start_line: 3 }), `/mnt/data/a: lines 3-3 of 3, 13 bytes\n${decoded}last`);
+		assert.equal(await read('a', { start_line: 4, end_line: Number.MAX_SAFE_INTEGER }), `/mnt/data/a: lines 0-0 of 3, 13 bytes\n${decoded}`);
 		assert.equal(await read('e'), '/mnt/data/e: lines 0-0 of 0, 0 bytes\n');
 		// The server serves everybody else in the same thread. Its own processor time does not depend on the load of the machine.
 		const ticks = (): number => fs.readFileSync(`/proc/${s().pid}/stat`, 'utf8').split(') ')[1]!.split(' ').slice(11, 13).map(Number).reduce((a, b) => a + b);
 		const start = ticks();
 		for (let i = 0; i < 4; i++) {
 			assert.match(await read('n', { start_line: 33_000_000 }), /lines 33000000-33001999 of 33554432,/);
-			assert.match(await read('x'), /lines 1-1 of 1, .*\n\ufffd+\n\[\.\.\. \d+ bytes left out;/);
+			assert.match(await read('x'), /lines 1-1 of 1 .*\nThe file is not UTF-8.*\nÿ+\n\[\.\.\. \d+ bytes left out;/);
 		}
 		assert.ok(ticks() - start < 120 * slowness, `${ticks() - start} hundredths of a second for 8 calls`);
 	});
@@ -64,7 +65,7 @@ matrix('extras', { profile: 'all' }, (s) => {
 	});
 	it('what only the budget of an answer cuts is told as cut, too', async () => {
 		const r = await s().call('sandbox_run_python', { code: 'print("x" * 60000)', session_id: 'long' });
-		assert.match(r.stdout, /^x+\n\[\.\.\. 20001 bytes left out; /);
+		assert.match(r.stdout, /^x+\n\[\.\.\. 44001 bytes left out; /);
 		assert.equal(r.stdout_truncated, true);
 	});
 	it('a traceback is whole, whatever was written before it', async () => {
@@ -110,6 +111,8 @@ matrix('extras', { profile: 'all' }, (s) => {
 	it('hints: a missing module, no network, a signal, memory; first in the answer', async () => {
 		const rows: [string, RegExp][] = [
 			['import nosuchmodule.sub', /^The module nosuchmodule is not installed here/],
+			['pd.DataFrame()', /^Variables and imports are kept only from one run with stateful true/],
+			['import cv2, numpy; cv2.imshow("w", numpy.zeros((9, 9)))', /^There are no windows here: cv2\.imwrite/],
 			['import urllib.request; urllib.request.urlopen("http://example.invalid")', /^The sandbox has no network\./],
 			['import os; os.kill(os.getpid(), 11)', /^The run was ended by SIGSEGV: /],
 			['x = bytearray(1 << 30); x[::4096] = b"1" * (1 << 18)', /^The sandbox ran out of memory \(it has 512 MiB\)/],
@@ -131,11 +134,48 @@ matrix('extras', { profile: 'all' }, (s) => {
 		const { limits } = await s().call('sandbox_info', { session_id });
 		assert.deepEqual([limits.output_bytes, limits.run_seconds, limits.run_seconds_max], [102_400, 60, 600]);
 	});
+	it('what repeats is said once, in the text and in the object', async () => {
+		const text = (r: ToolResult): string => r.content[0]!.text;
+		const lines = await s().raw('sandbox_run_shell', { command: 'for i in $(seq 500); do echo same; done; for i in $(seq 500); do echo one; echo two; done', session_id: 'fold' });
+		assert.equal(facts(lines).stdout, 'same\n[the line above 499 more times]\none\ntwo\n[the 2 lines above 499 more times]\n');
+		const warned = await s().raw('sandbox_run_python', { session_id: 'fold', code: 'import warnings\nwarnings.simplefilter("always")\nfor i in range(300):\n    warnings.warn("old")\n    if i % 100 == 0: warnings.warn("step %d" % i)' });
+		assert.match(text(warned), /UserWarning: old\n\[this warning 299 more times\]\n.*UserWarning: step 0\n.*step 100\n.*step 200\n\[session_id/);
+		await s().call('sandbox_write_file', { session_id: 'fold', path: 'get.py', content: 'import requests\nrequests.get("http://10.9.8.7:81/x")\n' });
+		for (const [tool, args] of [['sandbox_run_shell', { command: 'python3 get.py' }], ['sandbox_run_python', { code: 'import requests\nrequests.get("http://10.9.8.7:81/x")' }]] as const) {
+			const failed = text(await s().raw(tool, { session_id: 'fold', ...args }));
+			assert.match(failed, /^Hint: The sandbox has no network\.[^]*OSError: [^]*NewConnectionError: [^]*MaxRetryError: [^]*Traceback[^]*requests\.get[^]*3 more frames [^]*\nrequests\.exceptions\.ConnectionError: .*\n\[session_id/);
+			assert.ok(failed.length < 2000 && failed.split('Traceback').length === 2, failed);
+		}
+	});
+	it('an answer has about 16,000 characters, and the rest is in a file', async () => {
+		const r = await s().raw('sandbox_run_python', { session_id: 'fold', code: 'import sys\nfor i in range(9000): print("line", i)\nfor i in range(9000): print("error", i, file=sys.stderr)\n"v" * 30000' });
+		assert.ok(r.content[0]!.text.length < 17_500, `${r.content[0]!.text.length}`);
+		for (const key of ['stdout_file', 'stderr_file', 'result_file'])
+			assert.equal(facts(r)[key]?.complete, true, key);
+	});
+	it('a program that is not there', async () => {
+		for (const [tool, args] of [['sandbox_run_shell', { command: 'javac A.java' }], ['sandbox_run_python', { code: 'import subprocess\nsubprocess.run(["javac", "A.java"])' }]] as const) {
+			const { hint } = await s().call(tool, { session_id: 'fold', ...args });
+			assert.match(hint, /^The program javac is not in this image\. .*Debian's package default-jre-headless/);
+		}
+	});
 	it('pictures beyond the fourth are named', async () => {
 		const code = 'import matplotlib.pyplot as plt\nfor i in range(6):\n    plt.figure(figsize=(1, 1)); plt.plot([i]); plt.savefig(f"p{i}.png"); plt.close()';
 		const r = await s().raw('sandbox_run_python', { code, session_id: 'six' });
 		assert.equal(r.content.filter((c) => c.type === 'image').length, 4);
-		assert.deepEqual(facts(r).pictures_not_shown, ['p4.png', 'p5.png']);
+		assert.deepEqual([facts(r).pictures_not_shown, facts(r).pictures_left_out], [['p4.png', 'p5.png'], 2]);
+		assert.match(r.content[0]!.text, /\nPictures that are not shown: 2; sandbox_read_file shows one\.\n$/);
+		assert.equal(r.content[0]!.text.split('p5.png (').length, 2, 'each file has one line');
+	});
+	it('an edit of which the result would be too large is refused, however large: nothing of it is made', async () => {
+		await s().call('sandbox_write_file', { path: 'many.txt', content: 'a'.repeat(1 << 20), session_id: 'large' });
+		failure(await s().raw('sandbox_edit_file', { session_id: 'large', path: 'many.txt', old_text: 'a', new_text: 'b'.repeat(1 << 20), replace_all: true }), 'artifact_too_large');
+		assert.equal((await s().call('sandbox_edit_file', { session_id: 'large', path: 'many.txt', old_text: 'a', new_text: 'bcdefgh', replace_all: true })).replaced, 1 << 20);
+		failure(await s().raw('sandbox_edit_file', { session_id: 'large', path: 'many.txt', old_text: 'a'.repeat((1 << 20) + 1), new_text: '' }), 'invalid_argument');
+		const long = 'bcdefgh'.repeat(100_000);
+		assert.equal((await s().call('sandbox_edit_file', { session_id: 'large', path: 'many.txt', old_text: long, new_text: 'x', replace_all: true })).replaced, 10, 'long texts, which stay in a file until they are used');
+		await s().call('sandbox_run_shell', { command: 'printf "a\\0b" > binary', session_id: 'large' });
+		failure(await s().raw('sandbox_edit_file', { session_id: 'large', path: 'binary', old_text: 'a', new_text: 'b' }), 'not_text');
 	});
 	it('failures have a code, a message and a hint, and change nothing', async () => {
 		await s().call('sandbox_write_file', { path: 'f.txt', content: 'a a', session_id: 'fail' });
@@ -159,6 +199,11 @@ matrix('extras', { profile: 'all' }, (s) => {
 		assert.deepEqual([slow.exit_code, slow.reason], [-1, 'timeout']);
 		assert.match(slow.stderr, /timed out after 1s/);
 		assert.ok(slow.hint);
+	});
+	it('a run that takes the rights from the workspace ends no other', async () => {
+		assert.equal((await s().call('sandbox_run_shell', { command: 'chmod 0 /mnt/data', session_id: 'rights' })).exit_code, 0);
+		const r = await s().call('sandbox_run_shell', { command: 'echo kept > f && cat f', session_id: 'rights' });
+		assert.deepEqual([r.exit_code, r.stdout], [0, 'kept\n'], JSON.stringify(r));
 	});
 	it('a saved picture comes as a picture, and then without structured content', async () => {
 		const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
@@ -291,14 +336,15 @@ describe('what the official client takes in one line over stdio', () => {
 			}
 			assert.equal((await s.list('line')).length, 3);
 		}));
-	it('resources: bytes once in base64, text as long as JSON makes it, larger ones in parts', () => using('stdio', { profile: 'all' }, async (s) => {
-		await s.ok([write('most', 7_800_000), write('more', 7_815_169), write('text', 10_000_000, 'x'), write('escaped', 2_000_000, '\\x01')].join('; '), 'line');
+	it('resources: text as text, control characters and other bytes in base64, more than 2 MiB in parts', () => using('stdio', { profile: 'all' }, async (s) => {
+		await s.ok([write('most', 2 << 20), write('more', (2 << 20) + 1), write('text', 2 << 20, 'x'), write('control', 2_000_000, '\\x01'), write('lines', 1000, 'a\\tb\\r\\n')].join('; '), 'line');
 		const read = async (name: string): Promise<Json> => (await s.client.readResource({ uri: `sandbox://line/${name}` })).contents[0] as Json;
-		assert.equal(Buffer.from((await read('most')).blob, 'base64').length, 7_800_000);
-		assert.equal((await read('text')).text.length, 10_000_000);
-		for (const name of ['more', 'escaped'])
-			assert.match((await read(name)).text, /^This file has \d+ bytes, too many for one answer\. Read a part .*or download it: http:/);
-		assert.equal(Buffer.from((await read('more?offset=7000000&length=1000000')).blob, 'base64').length, 815_169);
+		assert.equal(Buffer.from((await read('most')).blob, 'base64').length, 2 << 20);
+		assert.equal((await read('text')).text.length, 2 << 20);
+		assert.deepEqual(Buffer.from((await read('control')).blob, 'base64'), Buffer.alloc(2_000_000, 1));
+		assert.match((await read('lines')).text, /^a\tb\r\n/);
+		assert.match((await read('more')).text, /^This file has \d+ bytes, too many for one answer\. Read a part .*or download it: http:/);
+		assert.equal(Buffer.from((await read('more?offset=2000000&length=1000000')).blob, 'base64').length, 97_153);
 	}));
 	it('a contract has no bound unless one is set, and it is the client that ends the connection', () => using('stdio', { profile: 'code' }, async (s) => {
 		await s.ok(write('nine', 9 << 20), 'line');

@@ -172,6 +172,10 @@ describe('identity is judged now', () => {
 			assert.equal((await post(endpoint, twinKey.key, init())).status, 202);
 			await other.wait(/"protocolVersion"/);
 			other.close();
+			if (what === 'a user removed') { // also what waits for a next request, and holds subscriptions
+				const used = (await rest('GET', '/stats', root)).body.budgets.mcp_sessions.by_user;
+				assert.equal(used[who.id], undefined, JSON.stringify(used));
+			}
 			if (what.startsWith('a key')) { // what the key began was cancelled, and its user can see it
 				const again = await newKey(who);
 				let run = await rest('GET', `/runs/${open.run}`, again.key);
@@ -192,6 +196,24 @@ describe('identity is judged now', () => {
 			socket.destroy();
 			assert.match(answer, path === '/openapi.json' ? /^HTTP\/1\.1 413 / : /^HTTP\/1\.1 401 /, `${method} ${path}`);
 		}
+	});
+
+	it('a request under way when its user is removed begins no session', async () => {
+		const who = await user();
+		const { key } = await newKey(who);
+		const { host, hostname, port } = new URL(base);
+		const socket = net.connect(Number(port), hostname);
+		let text = '';
+		const end = new Promise<void>((resolve) => socket.on('data', (data: Buffer) => (text += data.toString('latin1'))).on('error', resolve).on('close', () => resolve()));
+		const body = JSON.stringify(init());
+		socket.write(`POST /mcp HTTP/1.1\r\nHost: ${host}\r\nx-api-key: ${key}\r\ncontent-type: application/json\r\naccept: ${accept}\r\nexpect: 100-continue\r\ncontent-length: ${body.length}\r\n\r\n`);
+		await until('the server to read', () => text.includes(' 100 '));
+		assert.equal((await rest('DELETE', `/users/${who.id}`, root)).status, 204);
+		socket.write(body);
+		await Promise.race([end, until('an answer', () => /HTTP\/1\.1 [2-5]\d\d[^]*\r\n\r\n[^]/.test(text.slice(25)))]);
+		socket.destroy();
+		assert.doesNotMatch(text, /mcp-session-id/i);
+		assert.equal((await rest('GET', '/stats', root)).body.budgets.mcp_sessions.by_user?.[who.id], undefined);
 	});
 
 	it('/messages/ wants the principal of its stream', async () => {

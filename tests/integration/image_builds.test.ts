@@ -93,9 +93,9 @@ describe('images over REST', { skip: process.env.CAISSON_TEST_ENGINE_ENV ? 'the 
 		});
 		it('has rows in the audit log', async () => {
 			const { rows } = (await s.ask('GET', '/audit', undefined, keys.kim)).body;
-			const of = (action: string, object: string): Json => rows.find((r: Json) => r.action === action && r.object === object);
-			assert.equal(of('image.build', 'nope').result, 'not_found');
-			assert.equal(of('image.build', '../mini').result, 'not_found');
+			// requests that fail are one row for each caller, action, result and minute
+			const failed = rows.filter((r: Json) => r.action === 'image.build' && r.result === 'not_found');
+			assert.ok(failed.reduce((n: number, r: Json) => n + r.count, 0) >= 2, JSON.stringify(rows));
 		});
 	});
 

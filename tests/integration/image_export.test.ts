@@ -80,11 +80,16 @@ describe('container images from images', () => {
 	it('start as a file says', async () => {
 		const file = path.join(folder, 'start.json');
 		const start = { Entrypoint: ['/bin/x', '-v'], Cmd: ['serve'], Env: ['A=b=c', 'D='], User: '0', WorkingDir: '/', StopSignal: 'SIGINT', ExposedPorts: { '80/tcp': {} }, Volumes: { '/v': {} },
-			Labels: { 'org.x': 'y' }, Healthcheck: { Test: ['CMD', 'x'], Interval: 1_000_000_000, Retries: 2 } };
+			Labels: { 'org.x': 'y', 'org.opencontainers.image.title': 'X', 'org.opencontainers.image': 'no' }, Healthcheck: { Test: ['CMD', 'x'], Interval: 1_000_000_000, Retries: 2 } };
 		fs.writeFileSync(file, JSON.stringify(start));
 		const get = open(await made('start.tar', '--format', 'docker', '--start', file));
 		const config = JSON.parse(get(JSON.parse(get('manifest.json').toString())[0].Config).toString());
 		assert.deepEqual(config.config, start);
+		// Labels that OCI defines are annotations as well; the tag stays that of the archive.
+		const entry = JSON.parse(get('index.json').toString()).manifests[0];
+		const manifest = JSON.parse(get(`blobs/sha256/${entry.digest.slice(7)}`).toString());
+		assert.deepEqual(manifest.annotations, { 'org.opencontainers.image.title': 'X' });
+		assert.deepEqual(entry.annotations, { 'org.opencontainers.image.title': 'X', 'org.opencontainers.image.ref.name': 'x:latest' });
 	});
 	for (const [text, words] of [
 		['[]', /no JSON object/], ['{', /line 1/], ['{"Cmd": "x"}', /Cmd is a list of texts/], ['{"Cmd": []}', /Cmd is a list/], ['{"Env": ["=x"]}', /Env is a list of NAME=VALUE/],

@@ -164,6 +164,15 @@ matrix('sessions', { profile: 'full' }, (s) => {
 		assert.match(text(await s().raw('sandbox_read_file', { session_id: 'last', path: 'w/f' })), /\nx\n$/);
 		failure(await s().raw('sandbox_create', { copy_of: 'chosen', memory_mb: 100 }), 'invalid_argument');
 	});
+	it('sandbox_list has what was used last first, and those that are not active last', async () => {
+		const ids = ['order-a', 'order-b', 'order-c', 'order-d'];
+		const order = async (): Promise<string[]> => (await s().call('sandbox_list', {})).sandboxes.map((b: Json) => b.session_id).filter((id: string) => ids.includes(id));
+		for (const session_id of ids) await s().call('sandbox_write_file', { session_id, path: 'a', content: 'a' });
+		assert.deepEqual(await order(), ids.toReversed());
+		await s().call('sandbox_write_file', { session_id: 'order-b', path: 'b', content: 'b' });
+		assert.deepEqual(await order(), ['order-b', 'order-d', 'order-c', 'order-a']);
+		for (const session_id of ids) await s().call('sandbox_delete', { session_id });
+	});
 	it('a stored sandbox is used as a session is, and sandbox_list finds it again', async () => {
 		const { session_id } = await s().call('sandbox_create', { persistent: true, name: 'my notes' });
 		try {
@@ -237,6 +246,21 @@ open("e.parquet", "wb").write(b"PAR1\\0\\0"); open("f.pdf", "w").write("%PDF-1.4
 		assert.match(text(await read('f.pdf')), /No picture could be made/);
 		assert.match(text(await read('e.parquet')), /^- \/mnt\/data\/e\.parquet \(6 bytes, .*\) http\S+\nThis is no text and no picture. Read it with pandas.read_parquet\(path\)/);
 	});
+	it('a text that is not UTF-8 is decoded, and the answer says so', async () => {
+		await s().call('sandbox_run_python', { session_id: 'foreign', code: `
+r = "Имя;Город\\nИван;Москва\\n"
+open("r.csv", "wb").write(r.encode("cp1251")); open("u.txt", "w", encoding="utf-16").write(r); open("x.bin", "wb").write(bytes(range(128, 256)) * 9)
+open("long.csv", "wb").write((r * 200_000).encode("cp1251")); open("late.txt", "wb").write(b"a\\n" * 9000 + "Иван Петров\\n".encode("cp1251"))
+open("whole.txt", "w").write("я" * 40_000)` });
+		const read = async (file: string, more: Json = {}): Promise<string> => text(await s().raw('sandbox_read_file', { session_id: 'foreign', path: file, ...more }));
+		assert.match(await read('r.csv'), /^\/mnt\/data\/r\.csv: lines 1-2 of 2, 22 bytes\nThe file is not UTF-8\. It was decoded as cp1251 \(9\d % sure\): open\(path, encoding="cp1251"\) reads it\.\nИмя;Город\nИван;Москва\n$/);
+		assert.match(await read('r.csv', { start_line: 2 }), /lines 2-2 of 2[^]*\nИван;Москва\n$/);
+		assert.match(await read('u.txt'), /lines 1-2 of 2[^]*decoded as utf-16 [^]*\nИмя;Город\nИван;Москва\n$/);
+		assert.match(await read('long.csv', { start_line: 380_001, end_line: 380_002 }), /lines 380001-380002 of 381301 \(counted in the first 4 MiB\), 4400000 bytes\n[^]*\nИмя;Город\nИван;Москва\n$/);
+		assert.match(await read('late.txt', { start_line: 9001 }), /decoded as cp1251[^]*\nИван Петров\n$/);
+		assert.match(await read('x.bin'), /The file is not UTF-8/);
+		assert.match(await read('whole.txt'), /^[^\n]*\nяяя/); // the look at its first bytes ends inside a letter
+	});
 	it('an SVG is a picture where the image can draw it, and its text on demand', async () => {
 		await s().call('sandbox_write_file', { session_id: 'svg', path: 'x.svg', content: '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><rect width="5" height="5"/></svg>' });
 		const { stdout } = await s().call('sandbox_run_shell', { session_id: 'svg', command: 'command -v rsvg-convert' });
@@ -251,6 +275,13 @@ open("e.parquet", "wb").write(b"PAR1\\0\\0"); open("f.pdf", "w").write("%PDF-1.4
 		assert.match(failure(await s().raw('sandbox_add_file', { url: 'http://127.0.0.1:1/x', session_id: 'in' }), 'network_not_permitted').hint, /upload link/);
 		failure(await s().raw('sandbox_add_file', { url: 'file:///etc/passwd', session_id: 'in' }), 'invalid_argument');
 		failure(await s().raw('sandbox_add_file', { url: 'http://a', local_path: 'b', session_id: 'in' }), 'invalid_argument');
+	});
+	it('a refusal leaves no empty session', async () => {
+		const all = async (): Promise<Json[]> => (await s().call('sandbox_list', {})).sandboxes;
+		const before = (await all()).length;
+		failure(await s().raw('sandbox_add_file', { local_path: '/etc/passwd', session_id: 'refused-1' }), 'forbidden');
+		failure(await s().raw('sandbox_add_file', { url: 'http://127.0.0.1:1/x', session_id: 'refused-2' }), 'network_not_permitted');
+		assert.deepEqual([(await all()).length, (await all()).filter((b) => /^refused/.test(b.session_id))], [before, []]);
 	});
 });
 

@@ -37,6 +37,10 @@ describe('one level of isolation', () => {
 			assert.deepEqual((await ask('GET', '/sandboxes')).body.sandboxes, []);
 			const policy = (await ask('GET', '/policy')).body;
 			assert.deepEqual([policy.level, policy.levels], ['standard', ['standard']]);
+			assert.deepEqual(Object.keys(policy.max).sort(), ['cpus', 'disk_mb', 'memory_mb', 'processes', 'timeout_s', 'ttl_s']);
+			assert.ok(policy.images.includes(policy.image), JSON.stringify(policy.images));
+			for (const [name, max] of Object.entries<number>(policy.max).filter(([n]) => n !== 'ttl_s'))
+				assert.equal((await ask('POST', '/sandboxes', { [name]: max + 1 })).status, 400, `${name}: more than the policy says`);
 			const box = await ask('POST', '/sandboxes', {});
 			const later = await ask('PATCH', `/sandboxes/${box.body.id}`, { level: 'standard' });
 			assert.deepEqual([later.status, later.body.member], [400, 'level'], later.text);

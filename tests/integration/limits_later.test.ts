@@ -4,9 +4,11 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import * as fs from 'node:fs';
 import * as os from 'node:os';
+import * as path from 'node:path';
 import { engineEnv, newStateDir, slowness, unlessEnforced } from '../lib/env.ts';
-import { type Program } from '../lib/process.ts';
+import { descendants, type Program } from '../lib/process.ts';
 import { serve, using, type Json, type Session } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
 
@@ -16,7 +18,31 @@ const HOLD = 'import mmap\ndef hold(mb):\n    m = mmap.mmap(-1, mb << 20)\n    f
 const COUNT = 'import threading\ndef count(n):\n    stop, made = threading.Event(), []\n    try:\n        for i in range(n):\n            t = threading.Thread(target=stop.wait); t.start(); made.append(t)\n    except RuntimeError: pass\n    stop.set(); [t.join() for t in made]\n    return len(made)\n';
 /** On containers memory is lowered between runs only, and init and the interpreters that wait count as processes, too. */
 const contained = Object.keys(engineEnv).length > 0;
+function read(file: string): string {
+	try {
+		return fs.readFileSync(file, 'utf8').trim();
+	} catch {
+		return ''; // no such file, or its process ended
+	}
+}
 const lacking = unlessEnforced('memory', 'cpu');
+
+/** Reads quota and burst, in microseconds, of the control group of a sandbox below the process PID whose quota is 0.4 of a core. */
+function cpuGroup(pid: number): (() => [number, number]) | undefined {
+	for (const p of descendants(pid))
+		for (const line of read(`/proc/${p.pid}/cgroup`).split('\n')) {
+			const [, controllers, at] = line.split(':');
+			const v2 = controllers === '';
+			if (!v2 && !controllers?.split(',').includes('cpu'))
+				continue;
+			const dir = v2 ? path.dirname(`/sys/fs/cgroup${at}`) : `/sys/fs/cgroup/cpu${at}`;
+			const quota = (): number => Number(read(`${dir}/${v2 ? 'cpu.max' : 'cpu.cfs_quota_us'}`).split(' ')[0]);
+			const burst = (): string => read(`${dir}/${v2 ? 'cpu.max.burst' : 'cpu.cfs_burst_us'}`);
+			if (quota() === 40_000 && burst() !== '')
+				return () => [quota(), Number(burst())];
+		}
+	return undefined;
+}
 
 describe('limits of a sandbox that lives', () => {
 	let program: Program;
@@ -92,6 +118,20 @@ describe('limits of a sandbox that lives', () => {
 		const spin = 'import time\nbegin, cpu = time.monotonic(), time.process_time()\nwhile time.monotonic() - begin < 2: pass\nprint((time.process_time() - cpu) / (time.monotonic() - begin))';
 		const share = Number(await out(id, { code: spin }));
 		assert.ok(share < 0.3, String(share));
+		await ask('DELETE', `/sandboxes/${id}`);
+	});
+
+	it('CPU time: what a rest left over may be used later, one period at most', { skip: lacking || (contained && 'the daemon sets no bursts') }, async (t) => {
+		const id = await make({ cpus: 0.4 });
+		assert.equal(await out(id, { code: 'print(1)', stateful: true }), '1'); // a process in the group that stays
+		const found = cpuGroup(program.pid);
+		if (!found)
+			return t.skip('a kernel without bursts (before 5.14)');
+		assert.deepEqual(found(), [40_000, 40_000]);
+		for (const cpus of [0.1, 0.3]) { // a burst above the new quota would be refused
+			await changed(id, { cpus });
+			assert.deepEqual(found(), [cpus * 100_000, cpus * 100_000]);
+		}
 		await ask('DELETE', `/sandboxes/${id}`);
 	});
 
@@ -213,4 +253,27 @@ describe('limits of a sandbox that lives', () => {
 		assert.deepEqual([disk.failed, disk.error], [true, 'limit_not_changeable'], disk.text);
 		assert.match((await call('sandbox_run_python', { session_id: id, code: 'print(len(x) >> 20)', stateful: true })).text, /100/);
 	}));
+
+	it('more processes for a sandbox from the pool', { skip: unlessEnforced('memory', 'pids') || (process.env.CAISSON_TEST_COLD === '1' && 'the pool is off without warm starts') }, async () => {
+		const few = { ...env, SANDBOX_STATE_DIR: newStateDir(), SANDBOX_PIDS_LIMIT: '36' };
+		const s = await serve({ profile: 'full', env: few });
+		const figure = async (name: string): Promise<number> => Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(await (await fetch(`${s.base}/metrics`)).text())![1]);
+		const send = async (method: string, at: string, json: Json): Promise<Json> =>
+			(await fetch(`${s.base}/api/v1${at}`, { method, headers: { 'content-type': 'application/json' }, body: JSON.stringify(json) })).json() as Promise<Json>;
+		try {
+			// The server fills its pool at its start, before anybody asks for anything.
+			await send('POST', '/sandboxes', {});
+			await until('a sandbox that waits', async () => await figure('caisson_pool_ready') > 0);
+			const claimed = await figure('caisson_pool_claimed_total');
+			const { id } = await send('POST', '/sandboxes', {});
+			assert.equal(await figure('caisson_pool_claimed_total'), claimed + 1);
+			const run = (code: string): Promise<Json> => send('POST', `/sandboxes/${id}/runs`, { code, stateful: true, wait: true });
+			assert.equal((await run(COUNT)).exit_code, 0);
+			assert.equal((await send('PATCH', `/sandboxes/${id}`, { processes: 200 })).limits.processes, 200);
+			const r = await run('print(count(100))');
+			assert.equal(r.stdout, '100\n', JSON.stringify(r));
+		} finally {
+			await s.program.end();
+		}
+	});
 });

@@ -32,9 +32,9 @@ describe('what is another\'s', () => {
 			await r.body!.cancel();
 		return { status: r.status, text, body: text.startsWith('{') ? JSON.parse(text) as Json : {} };
 	}
-	async function rpc(who: string, method: string, params: Json, name?: string, tasks = method.startsWith('tasks/')): Promise<Json> {
+	async function rpc(who: string, method: string, params: Json, name?: string, tasks = method.startsWith('tasks/'), client = 't'): Promise<Json> {
 		const headers: Record<string, string> = { 'x-api-key': keys[who]!, 'content-type': 'application/json', accept: 'application/json, text/event-stream', 'mcp-protocol-version': '2026-07-28', 'mcp-method': method, ...(name ? { 'mcp-name': name } : {}) };
-		const r = await fetch(`${base}/mcp`, { method: 'POST', headers, body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: meta(tasks) } }) });
+		const r = await fetch(`${base}/mcp`, { method: 'POST', headers, body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: { ...meta(tasks), 'io.modelcontextprotocol/clientInfo': { name: client, version: '1' } } } }) });
 		const text = await r.text();
 		return JSON.parse(text.startsWith('{') ? text : /^data: (\{.*"(?:result|error)".*)$/m.exec(text)?.[1] ?? '{}') as Json;
 	}
@@ -64,6 +64,22 @@ describe('what is another\'s', () => {
 		await program.end();
 	});
 
+	it('"last" without a session is of the same key and client, and nobody guesses between two', async () => {
+		const call = async (who: string, client: string, name: string, args: Json): Promise<Json> => (await rpc(who, 'tools/call', { name, arguments: args }, name, false, client)).result;
+		const idOf = (r: Json): string => /session_id: (\w+)/.exec(r.content[0].text)![1]!;
+		const none = await call('alice', 'solo', 'sandbox_list_files', { session_id: 'last' });
+		assert.match(none.content[0].text, /session_not_found: You have worked in no session yet/);
+		const first = await call('alice', 'solo', 'sandbox_run_python', { session_id: 'last', code: 'x = 41', stateful: true });
+		const id = idOf(first);
+		const again = await call('alice', 'solo', 'sandbox_run_python', { session_id: 'last', code: 'print(x + 1)', stateful: true });
+		assert.deepEqual([idOf(again), again.content[0].text.split('\n')[0]], [id, '42']);
+		for (const [who, client] of [['alice', 'other'], ['bob', 'solo']] as const)
+			assert.match((await call(who, client, 'sandbox_list_files', { session_id: 'last' })).content[0].text, /You have worked in no session yet/, who);
+		const second = idOf(await call('alice', 'solo', 'sandbox_run_python', { code: 'pass' }));
+		assert.notEqual(second, id);
+		const asked = (await call('alice', 'solo', 'sandbox_run_python', { session_id: 'last', code: 'pass' })).content[0].text;
+		assert.ok(asked.includes(`"last" may be ${second} or ${id}`), asked);
+	});
 	it('a session of the same name has nothing of the other one', async () => {
 		for (const [name, args] of [['sandbox_restore', {}], ['sandbox_checkpoint', { delete: true }]] as const) {
 			const answers = [];
@@ -90,7 +106,7 @@ describe('what is another\'s', () => {
 	const routes = (id: string, of: string): [string, string, Json?][] => [
 		['GET', `sandboxes/${id}`], ['DELETE', `sandboxes/${id}`], ['PATCH', `sandboxes/${id}`, { name: 'mine' }], ['GET', `sandboxes/${id}/checkpoints`], ['POST', `sandboxes/${id}/checkpoints`, { name: 'herkp' }],
 		['POST', `sandboxes/${id}/checkpoints/herkp/restore`, {}], ['DELETE', `sandboxes/${id}/checkpoints/herkp`], ['POST', `sandboxes/${id}/branches`, { branches: [{ code: '1' }] }], ['POST', `sandboxes/${id}/forks`, {}],
-		['GET', `notebooks/${id}`], ['DELETE', `notebooks/${id}`], ['GET', `notebooks/${id}/export`], ['GET', `notebooks/${id}/export?format=html`], ['GET', `sandboxes/${id}/export`], ['GET', `notebooks/${id}/runs/${of}`], ['GET', `notebooks/${id}/runs/${of}/files/secret.txt`],
+		['GET', `notebooks/${id}`], ['DELETE', `notebooks/${id}`], ['GET', `notebooks/${id}/export`], ['GET', `notebooks/${id}/export?format=html`], ['GET', `sandboxes/${id}/export`], ['GET', `notebooks/${id}/runs/${of}`], ['DELETE', `notebooks/${id}/runs/${of}`], ['GET', `notebooks/${id}/runs/${of}/files/secret.txt`],
 		['GET', `sandboxes/${id}/usage`], ['GET', `sandboxes/${id}/preview?path=secret.txt`], ['POST', `sandboxes/${id}/complete`, { code: 'pri', cursor: 3 }], ['GET', `runs/${of}`], ['DELETE', `runs/${of}`], ['GET', `runs/${of}/events`],
 		['GET', `runs?sandbox=${id}`], ['GET', `history?sandbox=${id}`], ['GET', `history?sandbox=${id}&q=alice`], ['GET', `events?sandbox=${id}`], ['GET', `sandboxes/${id}/packages`], ['GET', `sandboxes/${id}/files?archive=tar`],
 	];

@@ -2,15 +2,17 @@
 /* A front that went bad: whatever it sends to the monitor that is not an allowed request ends the
  * monitor (and with it all sandboxes) at once, and the host is as before.
  *
- *   monitor_abuse [--as UID] */
+ *   monitor_abuse [--as UID | --daemon URL]
+ *
+ * With --daemon it is the keeper of the engine on containers. */
 #include "state_dir.h"
 
 #include "base/fdio.h"
 #include "base/parse.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
-#include "engine/inside/proto.h"
-#include "engine/native/front/front.h"
+#include "engine/front/front.h"
+#include "engine/protocol/proto.h"
 
 #include <fcntl.h>
 #include <grp.h>
@@ -23,6 +25,7 @@
 #define END_WAIT_MS 20000 /* it is there at once but on a machine that is very busy */
 
 static int number;
+static const char *daemon_url; /* NULL: the native engine */
 
 static void expect(bool ok, const char *what)
 {
@@ -150,6 +153,51 @@ static size_t image_path(union proto_frame *f, int *ret_fd UNUSED)
 	return sizeof(f->create);
 }
 
+/* The name of an image becomes part of a path of the daemon's API. */
+static size_t image_api(union proto_frame *f, const char *name)
+{
+	f->create = good;
+	(void)snprintf(f->create.image, sizeof(f->create.image), "%s", name);
+	return sizeof(f->create);
+}
+
+static size_t image_query(union proto_frame *f, int *ret_fd UNUSED)
+{
+	return image_api(f, "base/json?all=1&x=");
+}
+
+static size_t image_escaped(union proto_frame *f, int *ret_fd UNUSED)
+{
+	return image_api(f, "base%2f..%2f..%2fcontainers");
+}
+
+static size_t image_up(union proto_frame *f, int *ret_fd UNUSED)
+{
+	return image_api(f, "base/../../containers/caisson");
+}
+
+static size_t image_line(union proto_frame *f, int *ret_fd UNUSED)
+{
+	return image_api(f, "base HTTP/1.1\r\nX: y");
+}
+
+static size_t image_option(union proto_frame *f, int *ret_fd UNUSED)
+{
+	return image_api(f, "--privileged");
+}
+
+static size_t image_none(union proto_frame *f, int *ret_fd UNUSED)
+{
+	return image_api(f, "");
+}
+
+static size_t level_beyond(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->create = good;
+	f->create.level = PROTO_LEVELS_MAX - 1;
+	return sizeof(f->create);
+}
+
 static size_t image_endless(union proto_frame *f, int *ret_fd UNUSED)
 {
 	f->create = good;
@@ -198,11 +246,25 @@ static size_t forget_nothing(union proto_frame *f, int *ret_fd UNUSED)
 	return sizeof(f->forget);
 }
 
+static size_t keep_path(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->keep = (struct proto_mon_keep){.head = PROTO_HEAD(MON_KEEP, proto_mon_keep)};
+	(void)snprintf(f->keep.persist, sizeof(f->keep.persist), "../images/x");
+	return sizeof(f->keep);
+}
+
+static size_t keep_nobody(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->keep = (struct proto_mon_keep){
+	    .head = PROTO_HEAD(MON_KEEP, proto_mon_keep), .slot = UINT32_MAX, .persist = "key"};
+	return sizeof(f->keep);
+}
+
 static size_t no_total(union proto_frame *f, int *ret_fd UNUSED)
 {
-	f->elsewhere = (struct proto_mon_elsewhere){
-	    .head = PROTO_HEAD(MON_ELSEWHERE, proto_mon_elsewhere), .bytes = 1};
-	return sizeof(f->elsewhere);
+	f->charged = (struct proto_mon_charged){.head = PROTO_HEAD(MON_CHARGED, proto_mon_charged),
+						.bytes = 1};
+	return sizeof(f->charged);
 }
 
 static size_t helps_itself(union proto_frame *f, int *ret_fd UNUSED)
@@ -229,6 +291,7 @@ static size_t descriptor(union proto_frame *f, int *ret_fd)
 static const struct {
 	const char *name;
 	size_t (*make)(union proto_frame *f, int *ret_fd);
+	bool monitor_only; /* the keeper does not serve it, and says so */
 } cases[] = {
     {"garbage", garbage},
     {"one byte", one_byte},
@@ -237,7 +300,7 @@ static const struct {
     {"a message for init", for_init},
     {"a slot that does not exist", slot_beyond},
     {"an interpreter for a slot that does not exist", warm_beyond},
-    {"memory charged elsewhere, without a limit on all", no_total},
+    {"memory charged elsewhere, without a limit on all", no_total, .monitor_only = true},
     {"an unknown flag", destroy_flags},
     {"destroying a slot that does not exist", destroy_beyond},
     {"usage of a slot that does not exist", usage_beyond},
@@ -247,12 +310,21 @@ static const struct {
     {"a memory limit out of bounds", limit_no_memory},
     {"a path as image", image_path},
     {"an image name without end", image_endless},
+    {"an image name with a query", image_query},
+    {"an image name with escapes", image_escaped},
+    {"an image name that goes up", image_up},
+    {"an image name with a line", image_line},
+    {"an option as image", image_option},
+    {"no image", image_none},
+    {"a level of isolation that does not exist", level_beyond},
     {"limits out of bounds", no_limits},
     {"a path as key", key_path},
     {"a key without end", key_endless},
     {"forgetting a path", forget_path},
     {"forgetting what begins like an option", forget_option},
     {"forgetting nothing", forget_nothing},
+    {"keeping under a path", keep_path},
+    {"keeping what no slot can have", keep_nobody},
     {"a helper of itself", helps_itself},
     {"a helper of a slot that does not exist", helps_nobody},
     {"an unexpected descriptor", descriptor},
@@ -266,12 +338,24 @@ static int start_monitor(struct err *e)
 	struct engine *g = NULL;
 	int fd = -1;
 
-	if (engine_begin("native", &config, &g, e) == 0) {
-		fd = TAKE_FD(native_engine_of(g)->monitor_fd);
-		native_engine_of(g)->monitor_pid = 0; /* it lives on: nobody waits for its end */
+	if (engine_begin(daemon_url ? "docker" : "native", &config, &g, e) == 0) {
+		fd = TAKE_FD(front_engine_of(g)->monitor_fd);
+		front_engine_of(g)->monitor_pid = 0; /* it lives on: nobody waits for its end */
 	}
 	engine_close(g);
 	return fd;
+}
+
+/* The next message that answers something: the monitor also says by itself how much room the disk has. */
+static ssize_t next(int fd, union proto_frame *f, size_t *n)
+{
+	int fds[FDIO_PASS_MAX];
+	ssize_t r;
+
+	do
+		r = fd_recv(fd, f, sizeof(*f), fds, n, 0);
+	while (r > 0 && f->head.type == PROTO_MON_SPACE);
+	return r;
 }
 
 static int start(void)
@@ -295,8 +379,13 @@ static bool has_ended(int fd)
 	int fds[FDIO_PASS_MAX];
 	size_t n;
 
-	return poll(&p, 1, END_WAIT_MS) == 1 &&
-	       fd_recv(fd, &f, sizeof(f), fds, &n, MSG_DONTWAIT) <= 0;
+	do {
+		if (poll(&p, 1, END_WAIT_MS) != 1)
+			return false;
+		if (fd_recv(fd, &f, sizeof(f), fds, &n, MSG_DONTWAIT) <= 0)
+			return true;
+	} while (f.head.type == PROTO_MON_SPACE);
+	return false;
 }
 
 static void one(size_t i)
@@ -323,7 +412,6 @@ static void harmless(void)
 {
 	int fd = start();
 	union proto_frame f = {0};
-	int fds[FDIO_PASS_MAX];
 	size_t n;
 
 	f.slot =
@@ -332,13 +420,15 @@ static void harmless(void)
 	       "send"); /* free: it may have ended by itself */
 	f.create = good;
 	expect(fd_send(fd, &f, sizeof(f.create), NULL, 0, 0) > 0, "send");
-	expect(fd_recv(fd, &f, sizeof(f), fds, &n, 0) > 0 && f.head.type == PROTO_MON_CREATED &&
-		   n == 0 && f.created.step == PROTO_STEP_IMAGE && f.created.errnum == ENOENT,
+	expect(next(fd, &f, &n) > 0 && f.head.type == PROTO_MON_CREATED && n == 0 &&
+		   f.created.step == PROTO_STEP_IMAGE && f.created.errnum == ENOENT,
 	       "an image that is not there is an answer, not an end");
 	f.slot = (struct proto_mon_slot){.head = PROTO_HEAD(MON_WARM, proto_mon_slot), .slot = 1};
 	expect(fd_send(fd, &f, sizeof(f.slot), NULL, 0, 0) > 0, "send");
-	expect(fd_recv(fd, &f, sizeof(f), fds, &n, 0) > 0 && f.head.type == PROTO_MON_WARMED &&
-		   n == 0 && f.warmed.slot == 1,
+	expect(next(fd, &f, &n) > 0 && n == 0 &&
+		   (daemon_url ? f.head.type == PROTO_MON_UNSUPPORTED &&
+				     f.unsupported.type == PROTO_MON_WARM && f.unsupported.of == 1
+			       : f.head.type == PROTO_MON_WARMED && f.warmed.slot == 1),
 	       "no interpreter for a sandbox that is gone: an answer, not an end");
 	(void)close(fd);
 	(void)printf("ok %d - harmless requests\n", ++number);
@@ -362,6 +452,8 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && streq(argv[1], "monitor"))
 		return cmd_monitor(argc - 1, argv + 1);
+	if (argc > 1 && streq(argv[1], "keeper"))
+		return cmd_keeper(argc - 1, argv + 1);
 	config.state_dir = test_state_dir();
 	if (argc == 3 && streq(argv[1], "--as") && geteuid() == 0) {
 		expect(parse_u64(argv[2], 1, 65533, &as) == 0 && setgroups(0, NULL) == 0 &&
@@ -369,13 +461,16 @@ int main(int argc, char **argv)
 			   setresuid((uid_t)as, (uid_t)as, (uid_t)as) == 0,
 		       "become a plain user");
 	}
+	if (argc == 3 && streq(argv[1], "--daemon"))
+		config.docker.host = daemon_url = argv[2];
 	const char *why = unavailable();
 	if (why) {
 		(void)printf("1..0 # SKIP %s\n", why);
 		return 0;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
-		one(i);
+		if (!daemon_url || !cases[i].monitor_only)
+			one(i);
 	harmless();
 	(void)printf("1..%d\n", number);
 	return 0;

@@ -45,7 +45,7 @@ describe('output is not lost', () => {
 			const late = await ran(s, wrap('print("a")\nprint("b", end=" ")\nwhile True: pass'), { ...more, timeout_s: 1 });
 			assert.deepEqual([late.stdout, late.reason], ['a\nb ', 'timeout']);
 		}));
-	it('of text that no pipe was read for, of several threads, in one order with children', () => using('stdio', { profile: 'full' }, async (s) => {
+	it('of text that no pipe was read for, of several threads, in one order with children', () => using('stdio', { profile: 'full', env: { SANDBOX_RESULT_CHARS: '40000' } }, async (s) => {
 		for (const more of [{}, { stateful: true }]) {
 			const mixed = await ran(s, [
 				'import os, subprocess, sys',

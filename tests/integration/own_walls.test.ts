@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { describe, it } from 'node:test';
-import { asProductUser, binary, openCopy, productEnv, scratch, top } from '../lib/env.ts';
+import { asProductUser, binary, imagesDir, mode, openCopy, productEnv, scratch, top } from '../lib/env.ts';
 import { spawnSync } from 'node:child_process';
 import { facts, using, type Json } from '../lib/session.ts';
 
@@ -29,6 +29,30 @@ function doctor(...under: string[]): { status: number; rows: Json[] } {
 function row(said: { rows: Json[] }, id: string): Json {
 	return said.rows.find((r) => r.id === id)!;
 }
+
+it('doctor says that no engine on containers limits the memory of all sandboxes together', () => {
+	const said = (env: Record<string, string>): Json => row(JSON.parse(spawnSync(binary, ['doctor', '--json'], { encoding: 'utf8', env: productEnv({ SANDBOX_ENGINE: 'docker', DOCKER_HOST: 'unix:///nowhere/at/all', ...env }) }).stdout), 'daemon_limits');
+	assert.match(said({ SANDBOX_TOTAL_MEMORY: '1g' }).value, /SANDBOX_TOTAL_MEMORY is refused/);
+	assert.doesNotMatch(said({}).value, /SANDBOX_TOTAL_MEMORY/);
+});
+
+it('doctor and the log say where blocks cannot be allocated ahead', { skip: mode !== 'root' && 'only root has disks' }, () => {
+	const on = (type: string): { row: Json; log: string } => {
+		const dir = scratch('blocks');
+		const run = (...args: string[]): string => {
+			const r = spawnSync('unshare', ['--mount', '--propagation', 'private', '--', 'sh', '-c', `truncate -s 4g "$0.img" && mke2fs -qF -t ${type} -m0 "$0.img" && mount -o loop "$0.img" "$0" && chmod 755 "$0" && ln -s "$1" "$0/images" && shift && exec timeout 5 "$@"`, dir, imagesDir, ...args], { encoding: 'utf8', env: productEnv({ SANDBOX_STATE_DIR: dir, SANDBOX_SOCKET: 'off', SANDBOX_HTTP_PORT: 'off' }) });
+			fs.rmSync(`${dir}.img`);
+			return r.stdout + r.stderr;
+		};
+		const doctor = run(binary, 'doctor', '--json');
+		return { row: row(JSON.parse(doctor.slice(doctor.indexOf('{'))), 'state_dir'), log: run(binary, 'serve', '--listen', '127.0.0.1:0', '--profile', 'full') };
+	};
+	const [without, having] = [on('ext3'), on('ext4')];
+	assert.match(without.row.value, /cannot allocate blocks ahead/);
+	assert.match(without.log, /disk_cannot_allocate/);
+	assert.doesNotMatch(having.row.value, /cannot allocate/);
+	assert.doesNotMatch(having.log, /disk_cannot_allocate/);
+});
 
 describe("the server's own walls", () => {
 	const here = doctor();

@@ -4,12 +4,15 @@
 
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
+import type * as http from 'node:http';
 import * as path from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { execFileSync } from 'node:child_process';
 import { setTimeout as pause } from 'node:timers/promises';
-import { imagesDir, mode, sanitized, scratch } from '../lib/env.ts';
-import { facts, open, using, type Json, type Session } from '../lib/session.ts';
+import { imagesDir, mode, newStateDir, sanitized, scratch } from '../lib/env.ts';
+import { initsOf } from '../lib/family.ts';
+import { caisson, type Program } from '../lib/process.ts';
+import { facts, open, serve, using, type Json, type Session } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
 import { Canary, Index, wheel, wheelName, zip } from '../lib/wheel.ts';
 
@@ -83,6 +86,7 @@ describe('packages from an index', () => {
 	for (const [name, why] of [
 		['sourceonly', /sourceonly has no wheel for Python 3\.\d+ on the package index.*SANDBOX_PIP_SOURCE_BUILDS=on/s], ['climber', /holds the path/], ['linker', /holds a link/], ['impostor', /./], ['liar', /./],
 		['bomb', /unpacks to more/], ['elsewhere', /./], ['redirected', /./], ['metadata', /./], ['nosuchpackage', /No matching distribution/],
+		['alpha==99', /The package index has no version of alpha that is ==99\. It has 2\.0, 1\.0\./],
 	] as const)
 		it(`hostile: ${name}`, async () => {
 			const r = await install(s, name, 'hostile');
@@ -133,6 +137,73 @@ print(os.system('python3 -m pip install beta 2>/dev/null') >> 8)`;
 	});
 });
 
+describe('what does not fit, and a second index', () => {
+	const index = new Index();
+	const extra = new Index();
+	let s: Session;
+
+	before(async () => {
+		await index.open();
+		await extra.open();
+		const beta = wheel('beta', '1.0', '');
+		index.add('beta', { file: wheelName('beta', '1.0'), body: beta });
+		index.add('fat', { file: wheelName('fat', '1.0'), body: wheel('fat', '1.0', '', { more: [{ name: 'zeros', text: Buffer.alloc(24 << 20) }] }) });
+		index.add('alpha', { file: wheelName('alpha', '2.0'), body: wheel('alpha', '2.0', 'who = "cuda"', { requires: ['huge'] }) });
+		index.add('metadata-of-huge', { file: `${wheelName('huge', '1.0')}.metadata`, body: Buffer.from('Metadata-Version: 2.1\nName: huge\nVersion: 1.0\nRequires-Dist: large\n') },
+			{ file: `${wheelName('large', '3.0')}.metadata`, body: Buffer.from('Metadata-Version: 2.1\nName: large\nVersion: 3.0\n') });
+		for (const [name, version, size] of [['huge', '1.0', 2 << 20], ['large', '3.0', 3 << 20], ['giant', '1.0', 900 << 20]] as const)
+			index.pages.set(name, (_, res) => {
+				const filename = wheelName(name, version);
+				res.setHeader('content-type', 'application/vnd.pypi.simple.v1+json');
+				res.end(JSON.stringify({ meta: { 'api-version': '1.1' }, name, files: [{ filename, url: `/files/${filename}`, size: size + (4 << 20), hashes: { sha256: '0'.repeat(64) }, 'core-metadata': true }] }));
+			});
+		extra.add('alpha', { file: wheelName('alpha', '2.0+cpu'), body: wheel('alpha', '2.0+cpu', 'who = "cpu"') });
+		extra.add('gamma', { file: wheelName('gamma', '1.0'), body: wheel('gamma', '1.0', '', { requires: ['beta'] }) });
+		s = await open('stdio', { profile: 'all', env: { SANDBOX_PIP_INDEX_URL: index.url, SANDBOX_PIP_EXTRA_INDEX_URL: extra.url, SANDBOX_INSTALL_MAX_BYTES: '12m' } });
+	});
+	after(async () => {
+		await s.end();
+		index.close();
+		extra.close();
+	});
+
+	const refused = async (packages: string, session_id: string, said: RegExp, hint: RegExp): Promise<void> => {
+		const r = await install(s, packages, session_id);
+		assert.equal(r.error, 'package_failed', JSON.stringify(r));
+		assert.match(r.message, said);
+		assert.match(r.hint, hint);
+		assert.doesNotMatch(r.hint, /Check the names/);
+		assert.deepEqual(await names(s, session_id), []);
+		assert.deepEqual([...index.asked, ...extra.asked].filter((url) => /(huge|large|giant)[^/]*\.whl$/.test(url)), [], 'nothing was downloaded');
+	};
+	it('wheels that are too large together are refused before they are downloaded', () =>
+		refused('huge', 'sizes', /the wheels have 13 MiB, and one installation may have 12 MiB \(SANDBOX_INSTALL_MAX_BYTES\)\. The largest are large 3\.0 7 MiB, huge 1\.0 6 MiB\. Nothing was downloaded/, /SANDBOX_INSTALL_MAX_BYTES raises the limit/));
+	it('so is a single one', () => refused('giant', 'sizes', /the wheels have 904 MiB/, /SANDBOX_INSTALL_MAX_BYTES/));
+	it('and what the disk of the sandbox cannot hold', async () => {
+		await s.call('sandbox_create', { session_id: 'disk', disk_mb: 5 });
+		await refused('large', 'disk', /the wheels have 7 MiB, and the disk of this sandbox 5 MiB/, /disk_mb/);
+		await refused('fat', 'disk', /no space is left for packages in the sandbox: they need 25 MiB: \d+ of \d+ MiB are used/, /larger disk_mb/);
+		assert.equal((await install(s, 'beta', 'disk')).status, 'success');
+	});
+	it('of both indexes the newest version is taken, so that a build without CUDA comes first', async () => {
+		const r = await install(s, 'alpha gamma', 'extra');
+		assert.deepEqual(r.installed?.sort(), ['alpha==2.0+cpu', 'beta==1.0', 'gamma==1.0'], JSON.stringify(r));
+		assert.equal(await stdout(s, 'import alpha; print(alpha.who)', 'extra'), 'cpu\n');
+	});
+	it('an index that cannot be reached is not the fault of the name', () => using('stdio', { profile: 'full', env: { SANDBOX_PIP_INDEX_URL: 'http://127.0.0.1:9/simple' } }, async (other) => {
+		const r = await install(other, 'alpha', 'unreached');
+		assert.equal(r.error, 'package_failed');
+		assert.match(r.hint, /^The package index cannot be reached/, JSON.stringify(r));
+	}));
+	it('a library that the image lacks', async () => {
+		const said = 'libGL.so.1: cannot open shared object file: No such file or directory';
+		await s.call('sandbox_write_file', { session_id: 'gl', path: 'cv2.py', content: `raise ImportError("${said}")` });
+		const hint = async (code: string): Promise<string> => String(facts(await s.raw('sandbox_run_python', { code, session_id: 'gl' })).hint);
+		assert.match(await hint('import cv2'), /install opencv-python-headless/);
+		assert.match(await hint(`raise ImportError("${said}")`), /needs the library libGL\.so\.1, which is not in this image/);
+	});
+});
+
 describe('packages of an image that is built anew', () => {
 	it('its sandboxes have nothing of what the index said for the old one', { skip: (process.getuid!() !== 0 || mode === 'user') && 'the copy belongs to root' }, async () => {
 		const images = path.join(scratch('state'), 'images');
@@ -164,6 +235,68 @@ describe('packages of an image that is built anew', () => {
 	});
 });
 
+describe('an installation ends with its sandbox', () => {
+	const index = new Index();
+	let s: { program: Program; base: string };
+	let admin = '', n = 0;
+	let asked: { page: string; gone: boolean }[] = [];
+	const hold = (q: http.IncomingMessage, r: http.ServerResponse): void => {
+		const one = { page: q.url!, gone: false };
+		asked.push(one);
+		r.on('close', () => (one.gone = true));
+	};
+	const ask = async (key: string, method: string, where: string, json?: Json): Promise<Json> => {
+		const r = await fetch(`${s.base}/api/v1${where}`, { method, headers: { 'x-api-key': key, 'content-type': 'application/json', connection: 'close' }, body: json && JSON.stringify(json) });
+		const text = await r.text();
+		assert.ok(r.status < 300, `${method} ${where}: ${r.status} ${text}`);
+		return text ? JSON.parse(text) as Json : {};
+	};
+
+	before(async () => {
+		await index.open();
+		index.pages.set('silent', hold);
+		index.add('half', { file: wheelName('half', '1.0'), sha256: '0'.repeat(64), body: (q, r) => { // a part of a wheel, and no more of it
+			hold(q, r);
+			r.writeHead(200, { 'content-length': '1000000' }).write(Buffer.alloc(1000));
+		} });
+		const env = { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_REQUIRE_AUTH: 'on', SANDBOX_POOL: '0', SANDBOX_PIP_INDEX_URL: index.url, SANDBOX_INSTALL_TIMEOUT_S: '300' };
+		assert.equal((await caisson(['user', 'add', 'root', '--role', 'admin', '--password', 'none'], { env })).code, 0);
+		admin = (await caisson(['key', 'new', 'root', '--scope', 'admin'], { env })).stdout.toString().trim();
+		s = await serve({ profile: 'full', env });
+	});
+	after(async () => {
+		await s.program.end();
+		index.close();
+	});
+
+	const ends: Record<string, (who: Json, box: string, spec: string) => Promise<unknown>> = {
+		'it is closed': (who, box) => ask(who.key, 'DELETE', `/sandboxes/${box}?force=true`),
+		'its user is removed': (who) => ask(admin, 'DELETE', `/users/${who.id}`),
+		'it is lost': async (_who, _box) => process.kill(initsOf(s.program.child.pid!)[0]!.pid, 'SIGKILL'), // made first: its helper and resolver are younger
+		'it is cancelled': (who, box, spec) => ask(who.key, 'DELETE', `/sandboxes/${box}/packages/${spec}`),
+	};
+	for (const [state, spec] of [['asks the index', 'silent'], ['downloads', 'half']] as const)
+		for (const [how, end] of Object.entries(ends))
+			it(`it ${state}, and another one waits, when ${how}`, async () => {
+				asked = [];
+				const id = (await ask(admin, 'POST', '/users', { name: `user${++n}` })).id as string;
+				const who = { id, key: (await ask(admin, 'POST', `/keys?owner=${id}`, {})).key as string };
+				const box = (await ask(who.key, 'POST', '/sandboxes', {})).id as string;
+				const before = initsOf(s.program.child.pid!).length;
+				const places = async (): Promise<number> => (await ask(admin, 'GET', '/stats')).budgets.installations.by_user[id] ?? 0;
+				for (const one of how === 'it is cancelled' ? [spec] : [spec, 'silent==2'])
+					await ask(who.key, 'POST', `/sandboxes/${box}/packages`, { packages: one });
+				await until('a question', () => asked.length > 0 && asked.at(-1)!.page.includes(spec));
+				assert.ok(await places() > 0 && initsOf(s.program.child.pid!).length > before, 'twin: it has its place and its helpers');
+				await end(who, box, spec);
+				await until('the places to be free', async () => await places() === 0, 3000);
+				await until('the questions to end', () => asked.every((a) => a.gone), 3000);
+				await until('the helpers to end', () => initsOf(s.program.child.pid!).length <= before - (how === 'it is cancelled' ? 0 : 1), 5000);
+				if (how === 'it is cancelled')
+					await ask(who.key, 'DELETE', `/sandboxes/${box}`);
+			});
+});
+
 describe('packages from a folder of wheels', () => {
 	it('no index is asked', async () => {
 		const folder = scratch('wheels');
@@ -182,6 +315,17 @@ describe('packages from a folder of wheels', () => {
 			fs.chmodSync(folder, 0);
 			assert.match(JSON.stringify(await install(s, 'gamma', 'c')), /folder of wheels cannot be read \(SANDBOX_PIP_WHEEL_DIR\): Permission denied/);
 			fs.chmodSync(folder, 0o755);
+		});
+	});
+
+	it('a sandbox that may have 32 processes gets packages', async () => {
+		const folder = scratch('few-processes');
+		fs.chmodSync(folder, 0o755);
+		fs.writeFileSync(path.join(folder, wheelName('solo', '1.0')), wheel('solo', '1.0', 'who = "solo"'));
+		await using('stdio', { profile: 'all', env: { SANDBOX_PIP_WHEEL_DIR: folder, SANDBOX_PIDS_LIMIT: '32', SANDBOX_POOL: '0' } }, async (s) => {
+			const r = await install(s, 'solo', 'few');
+			assert.deepEqual(r.installed, ['solo==1.0'], JSON.stringify(r));
+			assert.equal(await stdout(s, 'import solo; print(solo.who)', 'few'), 'solo\n');
 		});
 	});
 });

@@ -59,12 +59,13 @@ const ends = (s: Session): Json[] => s.logLines().map((l) => JSON.parse(l) as Js
 describe('a bare interpreter', { skip: process.env.CAISSON_TEST_COLD === '1' && 'every run is one' }, () => {
 	it('counts as a cold start, in a session too; what a fork runs counts as a warm one', () => using('stdio', { profile: 'all', env: { SANDBOX_LOG_FORMAT: 'json' } }, async (s) => {
 		// A stateful run waits for its fork: those after it have theirs.
-		const first = async (session_id: string) => void await said(s, session_id, 'kept = 1', { stateful: true });
+		let runs = 0; // the log may be behind
 		const told = async (session_id: string, code: string, more: Json = {}) => {
-			const before = ends(s).length;
+			const at = runs++;
 			await said(s, session_id, code, more);
-			return (await until('the end in the log', () => ends(s)[before])).warm;
+			return (await until('the end in the log', () => ends(s)[at])).warm;
 		};
+		const first = (session_id: string) => told(session_id, 'kept = 1', { stateful: true });
 		await first('plain');
 		assert.equal(await told('plain', 'kept', { stateful: true }), true);
 		// One that waits long for its fork starts cold.

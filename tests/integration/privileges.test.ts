@@ -3,13 +3,13 @@
 // most system calls; the monitor has only what making sandboxes needs.
 
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { mode } from '../lib/env.ts';
 import { descendants } from '../lib/process.ts';
 import { using } from '../lib/session.ts';
 
-function status(pid: number): Record<string, string> {
+function status(pid: number | string): Record<string, string> {
 	return Object.fromEntries(readFileSync(`/proc/${pid}/status`, 'utf8').trim().split('\n').map((l) => l.split(/:\s+/, 2) as [string, string]));
 }
 
@@ -29,13 +29,16 @@ describe('the processes of the server', () => {
 		it(`the front over ${wire} has no rights and a filter`, async () => {
 			await using(wire, {}, async (s) => {
 				await s.call('sandbox_run_python', { code: 'print(1)' });
-				const front = status(s.pid);
-				for (const set of ['CapInh', 'CapPrm', 'CapEff', 'CapAmb']) assert.equal(BigInt(`0x${front[set]}`), 0n, set);
-				assert.equal(front.NoNewPrivs, '1');
-				assert.equal(front.Seccomp, '2');
-				assert.notEqual(front.Uid.split('\t')[0], '0');
-				if (mode === 'root') assert.equal(BigInt(`0x${front.CapBnd}`), 0n);
-				assert.equal(front.Threads === '1' || front.Threads === '2', true, `threads: ${front.Threads}`);
+				const threads = readdirSync(`/proc/${s.pid}/task`);
+				assert.ok(threads.length <= 40, `threads: ${threads.length}`);
+				for (const thread of threads) {
+					const front = status(`${s.pid}/task/${thread}`);
+					for (const set of ['CapInh', 'CapPrm', 'CapEff', 'CapAmb']) assert.equal(BigInt(`0x${front[set]}`), 0n, set);
+					assert.equal(front.NoNewPrivs, '1');
+					assert.equal(front.Seccomp, '2');
+					assert.notEqual(front.Uid.split('\t')[0], '0');
+					if (mode === 'root') assert.equal(BigInt(`0x${front.CapBnd}`), 0n);
+				}
 			});
 		});
 	it('root\'s monitor keeps no capability and no system call that it does not need', { skip: mode === 'root' ? false : 'a plain user\'s monitor has no rights to give up' }, async () => {
@@ -46,6 +49,29 @@ describe('the processes of the server', () => {
 			for (const set of ['CapPrm', 'CapEff', 'CapBnd'])
 				for (const [name, bit] of Object.entries(never)) assert.equal(BigInt(`0x${monitor[set]}`) >> BigInt(bit) & 1n, 0n, `${set} ${name}`);
 			assert.equal(BigInt(`0x${monitor.CapInh}`), 0n);
+		});
+	});
+	it('the two loops get a processor first; threads, sandboxes and helpers do not', async () => {
+		const niceOf = (path: string): number => Number(readFileSync(`${path}/stat`, 'utf8').replace(/^.*\) /s, '').split(' ')[16]); // proc(5), field 19
+		const first = mode === 'root' ? -10 : 0;
+		await using('http', {}, async (s) => {
+			await s.ok('print(1)');
+			await s.upload('a.txt', 'a'); // a thread writes it
+			const monitor = monitorOf(s.pid);
+			assert.deepEqual([s.pid, monitor].map((pid) => niceOf(`/proc/${pid}`)), [first, first]);
+			const threads = readdirSync(`/proc/${s.pid}/task`).map((t) => `/proc/${s.pid}/task/${t}`);
+			const workers = threads.filter((t) => readFileSync(`${t}/comm`, 'utf8') === 'worker\n').map(niceOf);
+			assert.ok(workers.length > 0 && workers.every((nice) => nice === (mode === 'root' ? 0 : 5)), `threads: ${workers}`);
+			const others = descendants(s.pid).filter(({ pid }) => pid !== monitor);
+			assert.ok(others.length > 0);
+			for (const { pid, name } of others) {
+				try {
+					assert.ok(niceOf(`/proc/${pid}`) >= 0, `${pid} ${name}`);
+				} catch (e) {
+					if ((e as NodeJS.ErrnoException).code !== 'ENOENT') // it has ended
+						throw e;
+				}
+			}
 		});
 	});
 	it("the monitor's children have no library but the C library", { skip: process.env.LD_PRELOAD && 'a preloaded library may stand before it' }, async () => {

@@ -29,11 +29,14 @@ function devicesOf(state: string): string[] {
 describe('workspaces of sessions', { skip: notRoot }, () => {
 	const policy = async (s: Session, id: string): Promise<Json> => facts(await s.raw('sandbox_info', { session_id: id }));
 
-	it('eighty at once get a disk each', () => // all of them look for a free loop device at the same time
-		using('stdio', { env: { SANDBOX_POOL: '0', SANDBOX_WARM: 'off', SANDBOX_MAX_SESSIONS: '100', SANDBOX_WORKSPACE: 'disk' } }, async (s) => {
+	it('eighty at once get a disk each', async () => { // all of them look for a free loop device at the same time
+		const state = newStateDir();
+		await using('stdio', { env: { SANDBOX_STATE_DIR: state, SANDBOX_POOL: '0', SANDBOX_WARM: 'off', SANDBOX_MAX_SESSIONS: '100', SANDBOX_WORKSPACE: 'disk' } }, async (s) => {
 			const answers = await Promise.all(Array.from({ length: 80 }, (_, i) => s.run('open("f", "w").close()', `crowd-${i}`)));
 			assert.deepEqual(answers.map((r) => r.error ?? r.exit_code), answers.map(() => 0));
-		}));
+		});
+		await until('the disks to go', () => devicesOf(state).length === 0, waitMs);
+	});
 
 	it('files are not memory, and the policy says both limits', { skip: unlessEnforced('memory') }, () => {
 		const state = newStateDir();

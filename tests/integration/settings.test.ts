@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
+import * as os from 'node:os';
 import * as path from 'node:path';
 import { describe, it } from 'node:test';
 import { binary, newStateDir, productEnv, productUid, scratch } from '../lib/env.ts';
@@ -43,9 +44,15 @@ describe('settings', () => {
 			return r.stdout.toString();
 		};
 		const [text, exact] = [await config(), await config('--profile', 'code')];
+		const grows = ['SANDBOX_MAX_SESSIONS', 'SANDBOX_MEMORY_LIMIT'];
 		assert.match(text, /\bSANDBOX_MAX_SESSIONS +[1-9]\d+ /, 'in full it follows the memory of the machine');
+		const [memory, stored] = ['SANDBOX_MEMORY_LIMIT', 'SANDBOX_STORED_MEMORY_LIMIT'].map((n) => Number(new RegExp(`\\b${n} +(\\d+)m `).exec(text)![1]));
+		const part = Math.min(os.totalmem(), process.constrainedMemory() || Infinity) / 48 / 2 ** 20;
+		assert.ok(memory === 2048 ? part >= 2048 : memory! >= 512 && memory! <= Math.max(512, part) && memory! > part - 64, `${memory} MiB, a 48th is ${part}`);
+		assert.ok(stored! >= Math.max(memory!, 1024), `a stored one: ${stored} MiB`);
+		assert.match((await caisson(['config'], { env: { ...unset, SANDBOX_MAX_MEMORY_LIMIT: '600m', SANDBOX_STATE_DIR: productEnv().SANDBOX_STATE_DIR } })).stdout.toString(), /\bSANDBOX_MEMORY_LIMIT +(5[1-9]\d|600)m /, 'not above what may be chosen');
 		for (const [name, fallback] of table) {
-			const line = (name === 'SANDBOX_MAX_SESSIONS' ? exact : text).split('\n').find((l) => new RegExp(`\\b${name}\\b`).test(l));
+			const line = (grows.includes(name) ? exact : text).split('\n').find((l) => new RegExp(`\\b${name}\\b`).test(l));
 			assert.ok(line, `${name} in:\n${text}`);
 			assert.ok(line.includes(fallback), `${name} is ${fallback}: ${line}`);
 		}

@@ -49,9 +49,10 @@ const TOOLS: Record<string, Json | null> = {
 
 /** What a route is sent; operations that take no body need no row. */
 const BODIES: Record<string, Json | string> = {
-	createSandbox: {}, installPackages: { packages: 'six' }, startRun: { code: '1' }, putFile: 'bytes', postFiles: 'form', addUser: { name: 'carol' },
-	changeUser: { active: false }, newKey: {}, newInvitation: {}, changeSandbox: { name: 'mine' },
+	createSandbox: {}, installPackages: { packages: 'six' }, startRun: { code: '1' }, putFile: 'bytes', postFiles: 'form', moveFile: { to: 'other.txt' }, makeFolder: { path: 'folder' }, addUser: { name: 'carol' },
+	changeUser: { active: false }, newKey: {}, newInvitation: {}, changeSandbox: { name: 'mine' }, keepSandbox: { name: 'mine' }, addMarkdown: { text: 'mine' }, changeMarkdown: { text: 'mine' },
 	completeName: { code: 'pri', cursor: 3 }, signIn: { name: 'bob', password: 'wrong' }, register: { name: 'carol', password: 'short' },
+	changePassword: { password: 'wrong', new_password: 'long-enough-1' },
 	makeCheckpoint: { name: 'point' }, restoreCheckpoint: {}, tryBranches: { branches: [{ code: '1' }] }, forkSandbox: {}, buildImage: { name: 'base' },
 };
 

@@ -103,6 +103,10 @@ describe('allocations fail in every tool and route', {
 		getSandbox: row(() => request('GET', '/sandboxes/torture')),
 		deleteSandbox: row(() => request('DELETE', '/sandboxes/closed'), SLOW, tool('sandbox_write_file', { session_id: 'closed', path: 'x', content: 'x' })),
 		changeSandbox: row(() => request('PATCH', '/sandboxes/torture', { labels: { a: 'b' } })),
+		keepSandbox: row(() => request('POST', '/sandboxes/kept/keep', {}), SLOW, async () => {
+			await request('DELETE', '/sandboxes/kept?force=true');
+			await tool('sandbox_write_file', { session_id: 'kept', path: 'x', content: 'x' })();
+		}),
 		listCheckpoints: row(() => request('GET', '/sandboxes/torture/checkpoints')),
 		makeCheckpoint: row(() => request('POST', '/sandboxes/torture/checkpoints', { name: 'other' }), SLOW),
 		removeCheckpoint: row(() => request('DELETE', '/sandboxes/torture/checkpoints/gone'), SLOW, () => request('POST', '/sandboxes/torture/checkpoints', { name: 'gone' })),
@@ -125,6 +129,8 @@ describe('allocations fail in every tool and route', {
 		getFile: row(() => request('GET', '/sandboxes/torture/files/a.txt', '', { Range: 'bytes=1-5' })),
 		putFile: row(() => request('PUT', '/sandboxes/torture/files/put?overwrite=true', 'x'.repeat(1000))),
 		deleteFile: row(() => request('DELETE', '/sandboxes/torture/files/gone'), FEW, () => request('PUT', '/sandboxes/torture/files/gone?overwrite=true', 'x')),
+		moveFile: row(() => request('PATCH', '/sandboxes/torture/files/nothing', { to: 'moved' }), SLOW),
+		makeFolder: row(() => request('POST', '/sandboxes/torture/folders', { path: 'folder' }), SLOW),
 		getMe: row(() => request('GET', '/me')),
 		listUsers: row(() => request('GET', '/users')),
 		addUser: row(() => request('POST', '/users', { name: 'bob' }), FEW, endUsers),
@@ -156,6 +162,10 @@ describe('allocations fail in every tool and route', {
 		exportNotebook: row(() => request('GET', '/notebooks/torture/export?format=ipynb')),
 		exportSandbox: row(() => request('GET', '/sandboxes/torture/export?format=html')),
 		getCell: row(() => request('GET', `/notebooks/torture/runs/${known.run}`)),
+		addMarkdown: row(() => request('POST', '/notebooks/torture/markdown', { text: '# note' })),
+		changeMarkdown: row(() => request('PATCH', '/notebooks/torture/runs/none', { text: '# note' })),
+		removeCell: row(() => request('DELETE', '/notebooks/torture/runs/none')),
+		getCellResults: row(() => request('GET', `/notebooks/torture/runs/${known.run}/results`)),
 		getCellFile: row(() => request('GET', `/notebooks/torture/runs/${known.run}/files/a.txt`)),
 		searchHistory: row(() => request('GET', '/history?q=print&limit=5')),
 		previewTable: row(() => request('GET', '/sandboxes/torture/preview?path=a.txt'), SLOW),
@@ -164,6 +174,7 @@ describe('allocations fail in every tool and route', {
 		getSession: row(() => request('GET', '/session')),
 		signIn: { ...row(() => request('POST', '/session', { name: 'ada', password: 'wrong-password' }), SLOW), may: 401 },
 		signOut: row(() => request('DELETE', '/session')),
+		changePassword: { ...row(() => request('POST', '/me/password', { password: 'wrong-password', new_password: 'long-enough-1' }), SLOW), may: 403 },
 		register: { ...row(() => request('POST', '/register', { name: 'eve', password: 'short' }), SLOW), may: 400 },
 	};
 

@@ -70,7 +70,7 @@ describe('uploads', () => {
 	/** Uploads that were broken off, as the audit log has them. */
 	async function brokenOff(): Promise<number> {
 		const rows = ((await (await fetch(`${base}/api/v1/audit?limit=500`)).json()) as Json).rows;
-		return rows.filter((r: Json) => r.action === 'file.put' && r.result === 'cancelled').length;
+		return rows.filter((r: Json) => r.action === 'file.put' && r.result === 'cancelled').reduce((n: number, r: Json) => n + r.count, 0);
 	}
 	async function problem(r: Response, status: number, code: string): Promise<void> {
 		const body = (await r.json()) as Json;
@@ -281,4 +281,32 @@ describe('uploads', () => {
 			await second.program.end();
 		}
 	});
+});
+
+describe('the largest file that nobody has set', { concurrency: 2 }, () => {
+	for (const [profile, most] of [['full', 500 << 20], ['code', 50 << 20], ['classic', 50 << 20]] as const)
+		it(`${profile}: ${most >> 20} MiB over REST`, async () => {
+			const { program, base } = await serve({ profile, env: { SANDBOX_STATE_DIR: newStateDir() } });
+			try {
+				const made = (await (await fetch(`${base}/api/v1/sandboxes`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' })).json()) as Json;
+				const policy = (await (await fetch(`${base}/api/v1/policy`)).json()) as Json;
+				assert.equal(policy.sessions.upload_bytes, most);
+				for (const [more, status] of [[1, 413], [0, 0]] as const) { // what is not too large is waited for
+					const client = new Sender(base);
+					await client.send(`PUT /api/v1/sandboxes/${made.id}/files/f${more} HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${most + more}\r\nExpect: 100-continue\r\n\r\n`);
+					if (status)
+						assert.equal(await client.status(), status);
+					else
+						await until('the server to go on', () => client.answer.startsWith('HTTP/1.1 100'), 20_000);
+					client.end();
+				}
+				if (profile !== 'full')
+					return;
+				const body = Buffer.alloc(60 << 20, 'b');
+				assert.equal((await fetch(`${base}/api/v1/sandboxes/${made.id}/files/large`, { method: 'PUT', body: body as BodyInit })).status, 201);
+				assert.ok(Buffer.from(await (await fetch(`${base}/api/v1/sandboxes/${made.id}/files/large`)).arrayBuffer()).equals(body));
+			} finally {
+				await program.end();
+			}
+		});
 });

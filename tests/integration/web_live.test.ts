@@ -86,7 +86,7 @@ describe('watching', () => {
 	before(async () => {
 		await index.open();
 		index.add('alpha', { file: wheelName('alpha', '1.0'), body: wheel('alpha', '1.0', 'who = "alpha"') });
-		const env = { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_REQUIRE_AUTH: 'on', SANDBOX_PIP_INDEX_URL: index.url };
+		const env = { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_REQUIRE_AUTH: 'on', SANDBOX_PIP_INDEX_URL: index.url, SANDBOX_MAX_CODE_BYTES: String(8 << 20) };
 		for (const [who, name] of [[ada, 'ada'], [bob, 'bob']] as const) {
 			assert.equal((await caisson(['user', 'add', name, '--password', 'none'], { env })).code, 0);
 			const made = await caisson(['key', 'new', name], { env });
@@ -135,6 +135,17 @@ describe('watching', () => {
 		assert.equal(cell.value.text.trim(), '42');
 		assert.equal(cell.status, 'done');
 		assert.equal(cell.exit_code, 0);
+		tab.close();
+	});
+
+	it('a shell command is shown as it was asked for', async () => {
+		const tab = await watch(ada.key);
+		const client = new Client({ name: 'model', version: '1' });
+		await client.connect(new StreamableHTTPClientTransport(new URL(`${base}/mcp`), { requestInit: { headers: { authorization: `Bearer ${ada.key}` } } }));
+		await client.callTool({ name: 'sandbox_run_shell', arguments: { session_id: 'shown', command: 'echo one && echo two' } });
+		await client.close();
+		const ended = await tab.wait('the end', (e) => e.name === 'run.ended' && e.data.cell.sandbox === 'shown');
+		assert.equal(ended.data.cell.code.text ?? ended.data.cell.code, 'echo one && echo two');
 		tab.close();
 	});
 
@@ -300,6 +311,36 @@ describe('watching', () => {
 		const mask = '•'.repeat(6);
 		assert.deepEqual(lines.slice(0, 4), [mask, mask, `{"t": "${mask}"}`, `"${mask}"`]);
 		assert.match(lines[4], new RegExp(`^dXNlcj.${mask}.{0,4}$`), 'what is left of base64 are the neighbours');
+	});
+
+	it('values are masked at the beginning and the end of much output, and in long code', async () => {
+		const mask = '•'.repeat(6);
+		const secret = 'p'.repeat(3000) + '-end';
+		const id = await make({ env: { TOKEN: secret, OTHER: 'tok-5f3a9c17e2' } });
+		const flood = 'import os\nt, o = os.environ["TOKEN"], os.environ["OTHER"]\nprint("first", t)\nfor i in range(400): print("p" * 9999 + "." + t * 2 + "n")\nprint(o * 700000)\nfor i in range(6): print("x" * 2000, t)\nprint("last", t + o)';
+		for (const code of [flood, `${flood}\n# ${secret}\n#${'c'.repeat(5 << 20)}`]) // watched by nobody
+			assert.equal((await run(id, { code })).status, 'done');
+		const tab = await watch(ada.key, `&sandbox=${id}`);
+		await tab.wait('hello', (e) => e.name === 'hello');
+		await run(id, { code: flood });
+		const ended = await tab.wait('its end', (e) => e.name === 'run.ended');
+		assert.match(ended.data.cell.stdout.text, new RegExp(`last ${mask}\n$`));
+		const told = tab.of('run.output').map((e) => e.data.text ?? '').join('');
+		assert.ok(told.startsWith(`first ${mask}\n`));
+		assert.doesNotMatch(told, /-end|tok-5/);
+		const notebook = await until('all runs in the history', async () => {
+			const r = await ask('GET', `${api}/notebooks/${id}`, { key: ada.key });
+			return r.body.cells.length === 3 && r.body.cells[2].seq !== null ? r : undefined;
+		});
+		assert.doesNotMatch(notebook.text, /-end|tok-5/);
+		for (const cell of notebook.body.cells) {
+			assert.ok(cell.stdout.text.startsWith(`first ${mask}\n`));
+			assert.match(cell.stdout.text, /\n\[\.\.\. \d+ bytes left out \.\.\.\]\n/);
+			assert.ok(cell.stdout.text.endsWith(`${'x'.repeat(2000)} ${mask}\nlast ${mask}\n`));
+		}
+		assert.deepEqual(notebook.body.cells.map((c: Json) => c.code_cut), [false, true, false]);
+		assert.ok(notebook.body.cells[1].code.includes(`# ${mask}\n#cc`));
+		tab.close();
 	});
 
 	it('a session that ended can be read, searched, exported and forgotten', async () => {

@@ -40,6 +40,82 @@ describe('looking into a sandbox', () => {
 		await program.end();
 	});
 
+	it('decodes texts that are not UTF-8, and says so', async () => {
+		await run(`r = "Имя;Город\\nИван;Москва\\n"
+open("r.csv", "wb").write(r.encode("cp1251")); open("r.txt", "wb").write(r.encode("koi8-r")); open("u.csv", "w").write(r)
+open("r.jsonl", "wb").write('{"имя": "Иван Петров"}'.encode("cp1251"))`);
+		const table = (await preview('path=r.csv')).body;
+		assert.deepEqual([table.columns.map((c: Json) => c.name), table.rows, table.encoding], [['Имя', 'Город'], [['Иван', 'Москва']], 'cp1251']);
+		assert.ok(table.sure > 80 && table.sure <= 100);
+		assert.deepEqual((await preview('path=r.jsonl')).body.rows, [['Иван Петров']]);
+		const plain = (await preview('path=r.txt&encoding=true')).body;
+		assert.deepEqual([plain.encoding, plain.rows], ['koi8-r', []]);
+		for (const query of ['path=u.csv', 'path=u.csv&encoding=true'])
+			assert.equal('encoding' in (await preview(query)).body, false, query);
+		assert.equal((await preview('path=nothing.txt&encoding=true')).status, 400);
+	});
+
+	it('shows the paragraphs of documents and the names in archives', async () => {
+		await run(`import tarfile, zipfile
+w = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+p = lambda text, style="": '<w:p>%s<w:r><w:t>%s</w:t></w:r></w:p>' % (style and '<w:pPr><w:pStyle w:val="%s"/></w:pPr>' % style, text)
+cell = lambda text: '<w:tc>%s</w:tc>' % p(text)
+body = p("Report", "Heading1") + p("Caf&#233; &lt;b&gt;") + '<w:tbl><w:tr>%s%s</w:tr></w:tbl>' % (cell("a"), cell("b"))
+with zipfile.ZipFile("d.docx", "w") as z:
+    z.writestr("word/document.xml", '<w:document %s><w:body>%s</w:body></w:document>' % (w, body))
+with zipfile.ZipFile("bomb.docx", "w", zipfile.ZIP_DEFLATED) as z:
+    z.writestr("word/document.xml", " " * (40 << 20))
+with zipfile.ZipFile("e.docx", "w") as z:
+    z.writestr("word/document.xml", '<!DOCTYPE d [<!ENTITY a "aaaa">]><w:document %s><w:body>%s</w:body></w:document>' % (w, p("&a;")))
+f = "http://schemas.openxmlformats.org/"
+def deck(name, slides, bomb=""):
+    with zipfile.ZipFile(name, "w", zipfile.ZIP_DEFLATED) as z:
+        z.writestr("ppt/presentation.xml", '<p:presentation xmlns:p="%spresentationml/2006/main" xmlns:r="%sofficeDocument/2006/relationships"><p:sldIdLst>%s</p:sldIdLst></p:presentation>' % (f, f, "".join('<p:sldId id="%d" r:id="r%d"/>' % (i, i) for i in range(len(slides)))))
+        z.writestr("ppt/_rels/presentation.xml.rels", '<Relationships xmlns="%spackage/2006/relationships">%s</Relationships>' % (f, "".join('<Relationship Id="r%d" Target="slides/s%d.xml"/>' % (i, len(slides) - i) for i in range(len(slides)))))
+        for i, s in enumerate(slides):
+            z.writestr("ppt/slides/s%d.xml" % (len(slides) - i), '%s<p:sld xmlns:p="%spresentationml/2006/main" xmlns:a="%sdrawingml/2006/main">%s</p:sld>' % (bomb, f, f, s))
+ap = lambda text: '<a:p><a:r><a:t>%s</a:t></a:r></a:p>' % text
+shape = lambda text, kind="": '<p:sp><p:nvSpPr><p:nvPr>%s</p:nvPr></p:nvSpPr><p:txBody>%s</p:txBody></p:sp>' % (kind and '<p:ph type="%s"/>' % kind, ap(text))
+deck("s.pptx", [shape("First &lt;b&gt;", "ctrTitle") + shape("Caf&#233;"), shape("Second", "title") + '<p:graphicFrame><a:tbl><a:tr><a:tc>%s</a:tc><a:tc>%s</a:tc></a:tr></a:tbl></p:graphicFrame>' % (ap("a"), ap("b")) + shape(" ")])
+deck("bomb.pptx", [" " * (12 << 20)] * 3)
+deck("e.pptx", [shape("&a;")], '<!DOCTYPE d [<!ENTITY a "aaaa">]>')
+with zipfile.ZipFile("z.zip", "w") as z:
+    z.writestr("a/b.txt", "four"); z.writestr("c.txt", "")
+with tarfile.open("t.tar.gz", "w:gz") as t:
+    t.add("z.zip")
+open("no.zip", "w").write("no")`);
+		const document = (await preview('path=d.docx')).body;
+		assert.deepEqual([document.rows, document.total], [[['Heading1', 'Report'], ['', 'Café <b>'], ['row', 'a\tb']], 3]);
+		assert.deepEqual((await preview('path=d.docx&offset=1&limit=1')).body.rows, [['', 'Café <b>']]);
+		const slides = (await preview('path=s.pptx')).body;
+		assert.deepEqual(slides.rows, [['slide', '1'], ['title', 'First <b>'], ['', 'Café'], ['slide', '2'], ['title', 'Second'], ['row', 'a\tb']]);
+		const archive = (await preview('path=z.zip')).body;
+		assert.deepEqual([archive.columns.map((c: Json) => c.name), archive.rows.map((r: Json[]) => r.slice(0, 2)), archive.total], [['name', 'bytes', 'modified'], [['a/b.txt', 4], ['c.txt', 0]], 2]);
+		assert.equal((await preview('path=t.tar.gz')).body.rows[0][0], 'z.zip');
+		for (const path of ['no.zip', 'bomb.docx', 'e.docx', 'bomb.pptx', 'e.pptx'])
+			assert.equal((await preview(`path=${path}`)).status, 400, path);
+	});
+
+	it('renames files and makes folders, and nothing is overwritten', async () => {
+		await run('open("one.txt", "w").write("1"); open("two.txt", "w").write("2")');
+		const move = (path: string, to: string): Promise<{ status: number; body: Json }> => ask('PATCH', `/sandboxes/${id}/files/${path}`, { to });
+		assert.deepEqual(await move('one.txt', "deep/er/o'n\\e.txt"), { status: 200, body: { path: "deep/er/o'n\\e.txt" } });
+		assert.equal((await run('import os\nprint(os.path.exists("one.txt"), open("deep/er/o\'n\\\\e.txt").read())')).stdout, 'False 1\n');
+		assert.deepEqual(await move('two.txt', 'deep').then((r) => [r.status, r.body.code]), [409, 'file_exists']);
+		assert.deepEqual(await move('none.txt', 'x').then((r) => [r.status, r.body.code]), [404, 'not_found']);
+		assert.equal((await move('deep', 'deep/below')).status, 400, 'into itself');
+		for (const to of ['../out', '/etc/x', '', 'a\0b', 'x'.repeat(5000)])
+			assert.equal((await move('two.txt', to)).status, 400, to.slice(0, 20));
+		assert.deepEqual(await ask('POST', `/sandboxes/${id}/folders`, { path: 'a/b/c' }), { status: 201, body: { path: 'a/b/c' } });
+		assert.deepEqual(await ask('POST', `/sandboxes/${id}/folders`, { path: 'a/b' }).then((r) => [r.status, r.body.code]), [409, 'file_exists']);
+		assert.equal((await move('deep', 'moved')).status, 200);
+		const files = async (path: string): Promise<string[]> => (await ask('GET', `/sandboxes/${id}/files?path=${path}`)).body.files.map((f: Json) => f.name);
+		assert.deepEqual([await files('moved/er'), await files('a/b')], [["o'n\\e.txt"], ['c']]);
+		// The next run is not said to have made what was renamed.
+		assert.deepEqual((await run('1')).files ?? [], []);
+		assert.equal((await ask('PATCH', '/sandboxes/nobody/files/x', { to: 'y' })).status, 404);
+	});
+
 	it('shows pages of tables', async () => {
 		await run(`import pandas as pd, json
 df = pd.DataFrame({"n": range(2500), "text": ["<b>%d</b>" % i for i in range(2500)], "x": [i / 4 for i in range(2500)]})
@@ -121,13 +197,30 @@ my_variable_1 = 1; my_variable_2 = lambda: 0`);
 		assert.ok((await names('impo')).includes('import'));
 		assert.ok((await names('é = prin')).includes('print'));
 		assert.deepEqual(await names(''), []);
+		await run('import os, pandas as pd\ndf = pd.DataFrame({"amount": [1], "Amount paid": [2], 3: [4]})\nclass Mine(pd.DataFrame):\n    @property\n    def columns(self): touched.append("columns"); return []\nmine = Mine({"amount": [1]})\nopen("my_module.py", "w").write("raise SystemExit")');
+		assert.ok((await names('os.pat')).includes('path'));
+		assert.deepEqual(await names('df.amou'), ['amount']);
+		assert.deepEqual(await names('df["'), ['amount', 'Amount paid']);
+		assert.deepEqual(await names("x = df[['amount', 'Amo"), ['Amount paid']);
+		assert.deepEqual(await names('nothing["a'), []);
+		assert.deepEqual(await names('mine["'), []);
+		// modules, by their files: none is imported
+		assert.ok((await names('import nump')).includes('numpy'));
+		assert.ok((await names('x = 1\nimport os, colle')).includes('collections'));
+		assert.deepEqual(await names('import my_mod'), ['my_module']);
+		assert.ok((await names('from matplotlib.pypl')).includes('pyplot'));
+		assert.ok((await names('import concurrent.fut')).includes('futures'));
+		assert.ok((await names('from os import pat')).includes('path'));
+		assert.ok((await names('from collections import (OrderedDict, dequ')).includes('deque'));
+		assert.deepEqual(await names('from my_module import x'), []);
+		assert.deepEqual(await names('import ..'), []);
 		const r = await run('print(touched, "complete" in globals(), "space" in globals(), __import__("os").environ["TOKEN"])');
 		assert.equal(r.stdout, '[] False False a secret value\n');
 	});
 
 	it('leaves no trace in the history, and does not wait for a long run', async () => {
 		const cells = (await ask('GET', `/notebooks/${id}`)).body.cells;
-		assert.equal(cells.length, 3, JSON.stringify(cells.map((c: Json) => c.code)));
+		assert.equal(cells.length, 9, JSON.stringify(cells.map((c: Json) => c.code)));
 		const long = (await ask('POST', `/sandboxes/${id}/runs`, { code: 'import time\nwhile True: time.sleep(1)' })).body.id;
 		assert.equal((await preview('path=t.csv')).status, 409);
 		assert.deepEqual(await names('my_var'), []);

@@ -36,7 +36,7 @@ describe('the page', () => {
 		await program.end();
 	});
 
-	it('has a policy that permits nothing but its own files', async () => {
+	it('has a policy that permits nothing but its own files', async (t) => {
 		const page = await get('/');
 		assert.equal(page.status, 200);
 		assert.match(String(page.headers['content-type']), /^text\/html/);
@@ -48,6 +48,7 @@ describe('the page', () => {
 		assert.equal(p.get('frame-ancestors'), "'none'");
 		if (bundled(page.body.toString()).length === 0) { // the page without the web part has no script at all
 			assert.match(page.body.toString(), /left out[^]*\/mcp/);
+			t.skip('this build has no web part');
 			return;
 		}
 		assert.equal(p.get('script-src'), "'self'");
@@ -83,13 +84,13 @@ describe('the page', () => {
 
 	it('has nothing at other names', async () => {
 		for (const path of ['/assets/', '/assets/nothing-00000000.js', '/index.html', '/assets/../index.html', '/assets/%2e%2e/index.html', '/app/x'])
-			assert.ok([400, 404].includes((await get(path)).status), path);
+			assert.equal((await get(path)).status, 404, path);
 	});
 
 	it('is not there under the name of another host', async () => {
 		for (const path of ['/', '/frame', '/api/v1/me', ...bundled((await get('/')).body.toString())]) {
 			const a = await get(path, { host: 'evil.example' });
-			assert.ok(a.status === 403 || a.status === 421, `${path}: ${a.status}`);
+			assert.equal(a.status, 403, path);
 			assert.doesNotMatch(a.body.toString(), /<html/i);
 		}
 	});

@@ -232,9 +232,9 @@ describe('Streamable HTTP', () => {
 		assert.equal((await fetch(`${base}/mcp`, { method: 'OPTIONS', headers: { origin: 'http://127.0.0.1:3000' } })).headers.get('access-control-allow-origin'), null);
 		assert.equal((await raw(`POST /mcp HTTP/1.1\r\nHost: evil.example.com\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}`)).slice(9, 12), '403');
 	});
-	function raw(bytes: string | Buffer): Promise<string> {
+	function raw(bytes: string | Buffer, to = port): Promise<string> {
 		return new Promise((resolve, reject) => {
-			const socket = net.connect(port, '127.0.0.1', () => socket.write(bytes));
+			const socket = net.connect(to, '127.0.0.1', () => socket.write(bytes));
 			let text = '';
 			socket.setTimeout(15_000, () => socket.destroy(new Error(`no end after ${text.slice(0, 100)}`)));
 			socket.on('data', (b) => (text += b.toString('latin1')));
@@ -270,6 +270,56 @@ describe('Streamable HTTP', () => {
 			assert.equal((await fetch(`${base}/healthz`)).status, 200);
 		});
 	}
+	const close = 'Connection: close\r\n\r\n';
+	const targets: [what: string, bytes: string, status: number, code?: string][] = [
+		['its host is ours, Host is not', `GET http://127.0.0.1/api/v1/server HTTP/1.1\r\nHost: evil.example.com\r\n${close}`, 200],
+		['without a path', `GET http://localhost HTTP/1.1\r\n${h}${close}`, 200],
+		['of HTTP/1.0', `GET http://localhost/api/v1/server HTTP/1.0\r\n\r\n`, 200],
+		['its host is not ours', `GET http://evil.example.com/api/v1/server HTTP/1.1\r\n${h}${close}`, 403, 'forbidden'],
+		['its host is not ours, HTTP/1.0', `GET http://evil.example.com/api/v1/server HTTP/1.0\r\n\r\n`, 403, 'forbidden'],
+		['a page of the host that Host names', `GET http://localhost:1/api/v1/server HTTP/1.1\r\n${h}Origin: http://localhost\r\n${close}`, 403, 'forbidden'],
+		['with a user', `GET http://u:p@localhost/healthz HTTP/1.1\r\n${h}${close}`, 400, 'bad_request'],
+		['without a host', `GET http:///healthz HTTP/1.1\r\n${h}${close}`, 400, 'bad_request'],
+		['a host of 300 bytes', `GET http://${'a'.repeat(300)}/healthz HTTP/1.1\r\n${h}${close}`, 400, 'bad_request'],
+		['without Host', `GET http://localhost/healthz HTTP/1.1\r\n${close}`, 400, 'bad_request'],
+		['https, which this port does not speak', `GET https://localhost/healthz HTTP/1.1\r\n${h}${close}`, 400, 'bad_request'],
+		['another scheme', `GET ftp://localhost/healthz HTTP/1.1\r\n${h}${close}`, 400, 'bad_request'],
+		['the form of CONNECT', `CONNECT localhost:443 HTTP/1.1\r\n${h}${close}`, 501, 'not_implemented'],
+		['the form of CONNECT with GET', `GET localhost:443 HTTP/1.1\r\n${h}${close}`, 400, 'bad_request'],
+		['OPTIONS *', `OPTIONS * HTTP/1.1\r\n${h}${close}`, 204],
+		['OPTIONS of the whole server', `OPTIONS http://localhost HTTP/1.1\r\n${h}${close}`, 204],
+		['* with GET', `GET * HTTP/1.1\r\n${h}${close}`, 400, 'bad_request'],
+	];
+	for (const [what, bytes, status, code] of targets) {
+		it(`a target ${what}: ${status}`, async () => {
+			const text = await raw(bytes);
+			assert.equal(text.slice(9, 12), String(status), text.slice(0, 300));
+			if (code)
+				assert.equal((JSON.parse(text.slice(text.indexOf('\r\n\r\n') + 4)) as Json).code, code);
+		});
+	}
+	it('what never reached a route is counted and logged, a flood of it at most 60 times', async () => {
+		const noisy = await serve({ env: { SANDBOX_LOG_LEVEL: 'debug' } });
+		try {
+			const counted = async (what: string): Promise<number> => {
+				const text = await (await fetch(`${noisy.base}/metrics`)).text();
+				return Number(new RegExp(`^${what} (\\d+)$`, 'm').exec(text)?.[1]);
+			};
+			const send = (bytes: string): Promise<string> => raw(bytes, noisy.port);
+			const before = await counted('caisson_http_answers_total{class="4xx"}');
+			for (let i = 0; i < 70; i++)
+				assert.match(await send('hello\r\n\r\n'), /^HTTP\/1\.1 400 /);
+			assert.match(await send(`GET / HTTP/1.1\r\n${h}X-A: ${'a'.repeat(40_000)}\r\n\r\n`), /^HTTP\/1\.1 431 /);
+			assert.equal(await counted('caisson_http_refused_total{route="none",status="400"}'), 70);
+			assert.equal(await counted('caisson_http_refused_total{route="none",status="431"}'), 1);
+			assert.equal(await counted('caisson_http_answers_total{class="4xx"}'), before + 71);
+			const lines = (): number => noisy.program.stderr.toString().split('\n').filter((l) => l.includes('http_refused')).length;
+			await until('lines of the log', () => lines() === 60);
+		} finally {
+			noisy.program.kill('SIGTERM');
+			await noisy.program.exit;
+		}
+	});
 	it('an oversized body is 413 or a JSON-RPC error, without creating anything', async () => {
 		const id = await session();
 		const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"sandbox_upload_file","arguments":{"filename":"a","session_id":"big","content_base64":"${'A'.repeat(150 << 20)}"}}}`;

@@ -61,7 +61,14 @@ export class Daemon {
 
 	/** Names of the containers that are there, running or not. */
 	containers(): string[] {
-		return (this.ask('GET', '/v1.41/containers/json?all=1').body as { Names: string[] }[]).map((c) => c.Names[0]!.replace('/', ''));
+		const look = (): { status: number; body: any } => this.ask('GET', '/v1.41/containers/json?all=1');
+		let r = look();
+		// Podman has an error when a container goes while it lists them.
+		for (let i = 0; i < 5 && r.status !== 200; i++)
+			r = look();
+		if (r.status !== 200)
+			throw new Error(`the list of containers: ${r.status} ${JSON.stringify(r.body)}`);
+		return (r.body as { Names: string[] }[]).map((c) => c.Names[0]!.replace('/', ''));
 	}
 
 	volumes(): string[] {

@@ -7,6 +7,7 @@ import * as os from 'node:os';
 import * as path from 'node:path';
 import * as net from 'node:net';
 import { fileURLToPath } from 'node:url';
+import { prefixOf } from './leftovers.ts';
 import { owned } from './owned.ts';
 
 export type Mode = 'root' | 'user';
@@ -47,7 +48,7 @@ function ownedByProduct(p: string): string {
 	return p;
 }
 
-const scratchRoot = ownedByProduct(owned('caisson-test-', process.env.CAISSON_TEST_SCRATCH));
+const scratchRoot = ownedByProduct(owned(process.env.CAISSON_TEST_RUN ? prefixOf(process.env.CAISSON_TEST_RUN) : 'caisson-test-', process.env.CAISSON_TEST_SCRATCH));
 
 /** A new folder that the product may write to; gone when the test file ends. */
 export function scratch(name: string): string {

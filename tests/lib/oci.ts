@@ -161,7 +161,7 @@ export function writeFiles(folder: string, files: Record<string, Buffer>): strin
 
 /** A registry on loopback. LIE answers first, if it wants to (it returns true). */
 export class Registry {
-	readonly requests: { url: string; authorization?: string }[] = [];
+	readonly requests: { url: string; authorization?: string; range?: string }[] = [];
 	private images = new Map<string, { image: Image; index?: Buffer }>();
 	lie: (req: http.IncomingMessage, res: http.ServerResponse) => boolean = () => false;
 	private server = http.createServer((req, res) => this.answer(req, res));
@@ -179,13 +179,20 @@ export class Registry {
 		this.images.set(name, { image: i, index: index && Buffer.from(JSON.stringify(index)) });
 	}
 	private answer(req: http.IncomingMessage, res: http.ServerResponse): void {
-		this.requests.push({ url: req.url!, authorization: req.headers.authorization });
+		this.requests.push({ url: req.url!, authorization: req.headers.authorization, range: req.headers.range });
 		if (this.lie(req, res))
 			return;
 		const m = /^\/v2\/(.+)\/(manifests|blobs)\/([^/]+)$/.exec(req.url!);
 		const found = m && this.images.get(m[1]!);
 		const body = found && (m[3]!.startsWith('sha256:') ? found.image.blobs.get(m[3]!) ?? (found.index && sha256(found.index) === m[3] ? found.index : undefined)
 			: found.index ?? found.image.manifest);
+		const from = /^bytes=(\d+)-$/.exec(req.headers.range ?? '');
+		if (body && from) {
+			const rest = body.subarray(Number(from[1]));
+			res.writeHead(206, { 'content-length': rest.length, 'content-range': `bytes ${from[1]}-${body.length - 1}/${body.length}` });
+			res.end(rest);
+			return;
+		}
 		res.writeHead(body ? 200 : 404, { 'content-length': body?.length ?? 2 });
 		res.end(body ?? '{}');
 	}

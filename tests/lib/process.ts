@@ -64,11 +64,13 @@ export interface StartOptions {
 	keepInput?: boolean; // leave stdin open
 	program?: string; // another name of the binary
 	under?: string[]; // the command that starts it
+	asCaller?: boolean; // as the user of the tests, whatever the mode
 }
 
 /** Starts `caisson ARGS` as the user of this mode. */
 export function start(args: string[], o: StartOptions = {}): Program {
-	const argv = asProductUser([...(o.under ?? []), o.program ?? binary, ...args]);
+	const own = [...(o.under ?? []), o.program ?? binary, ...args];
+	const argv = o.asCaller ? own : asProductUser(own);
 	const env = productEnv(o.env);
 	const child = spawn(argv[0]!, argv.slice(1), { env, cwd: o.cwd ?? env.HOME, stdio: ['pipe', 'pipe', 'pipe'] });
 	const program = new Program(child);

@@ -67,6 +67,6 @@ export class RawClient {
 	}
 	async end(): Promise<void> {
 		await this.program.end();
-		assert.doesNotMatch(this.program.stderr, /Sanitizer|runtime error/);
+		assert.doesNotMatch(this.program.stderr, /Sanitizer|runtime error|broken promise/);
 	}
 }

@@ -9,9 +9,11 @@ import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { afterSecondRun, Count, type Outcome } from './count.ts';
 import { engineEnv, openCopy, top, type Mode } from './env.ts';
 import { ensureImages } from './images.ts';
+import { leftovers } from './leftovers.ts';
 import { asPlain, askDoctor, isRoot, modes, type Ability } from './modes.ts';
 import { options, sampled, sampledUsage } from './options.ts';
 import { owned, sweep } from './owned.ts';
+import { long, quick } from './quick.ts';
 import type { Row } from './reporter.ts';
 import { Sample } from './sample.ts';
 import { runUnits } from './units.ts';
@@ -23,6 +25,8 @@ const usage = `usage: tests/run [options]          unit and integration tests
   --case REGEX     only cases whose name matches
   --mode MODE      root or user (may be repeated; default: both where possible)
   --jobs N         test files at a time (default: 3)
+  --quick          at most ten minutes: most files in one mode, and a part of the rest that changes with the commit (make test);
+                   what is left out is said. With --only or --mode nothing is left out
   --no-vm          without the virtual machine with cgroup v2
   --units          unit tests alone
   --no-units       no unit tests
@@ -37,6 +41,7 @@ const opt = options(usage, {
 	case: { type: 'string' },
 	mode: { type: 'string', multiple: true },
 	jobs: { type: 'string', default: '3' },
+	quick: { type: 'boolean', default: false },
 	units: { type: 'boolean', default: false },
 	'no-vm': { type: 'boolean', default: false },
 	'no-units': { type: 'boolean', default: false },
@@ -51,7 +56,9 @@ const jobs = Math.max(1, Number(opt.jobs) || 1);
 const buildDir = path.resolve(opt.build ?? path.join(top, opt.sanitize ? 'build-asan' : 'build'));
 const fileLimitMs = (opt.sanitize ? 2400 : 900) * 1000; // for a hang; a busy machine takes a few times as long as a quiet one
 const started = performance.now();
-const sample = new Sample(opt.sample, opt.seed);
+/** Who names files or modes wants these. */
+const isQuick = opt.quick && !opt.only && !opt.mode;
+const sample = new Sample(opt.sample || isQuick, opt.seed);
 
 interface Place extends Ability {
 	title: string;
@@ -129,6 +136,14 @@ function belongs(file: string, place: Place): boolean {
 	return !opt.sanitize || place.mode === 'root' || !isRoot || userFiles.includes(name);
 }
 
+/** Whether the sample, if there is one, has FILE in this place. */
+function chosen(file: string, place: Place): boolean {
+	const name = path.basename(file, '.test.ts'), cold = place.cold === true;
+	if (isQuick)
+		return quick(name, place.mode, cold, isRoot ? 'root' : 'user', sample);
+	return sample.picks(`${path.basename(file)} ${place.mode}${cold ? ' cold' : ''}`, SHARE, place.mode === 'root' && !cold && coreFiles.includes(name));
+}
+
 function integrationFiles(): string[] {
 	const dir = path.join(top, 'tests', 'integration');
 	const all = fs.readdirSync(dir).filter((f) => f.endsWith('.test.ts')).sort();
@@ -145,6 +160,7 @@ function runFile(file: string, place: Place): Promise<Row[]> {
 		args.push('--test-name-pattern', opt.case);
 	const env: NodeJS.ProcessEnv = {
 		...process.env,
+		CAISSON_TEST_RUN: mark,
 		CAISSON_TEST_MODE: place.mode,
 		CAISSON_TEST_BINARY: place.binary,
 		CAISSON_TEST_SANITIZED: opt.sanitize ? '1' : '0',
@@ -210,6 +226,8 @@ interface Job {
 }
 
 const secondTries: string[] = [];
+/** What --quick does not run. */
+const leftOut: string[] = [];
 
 /** Runs a file and prints its line; failures are for the caller to count. */
 async function runJob(job: Job): Promise<Row[]> {
@@ -251,9 +269,14 @@ async function runModes(tallies: Tally[]): Promise<void> {
 			show(place.title, tally.rows);
 			continue;
 		}
-		for (const file of files)
-			if (belongs(file, place) && sample.picks(`${path.basename(file)} ${place.mode}${place.cold ? ' cold' : ''}`, SHARE, place.mode === 'root' && !place.cold && coreFiles.includes(path.basename(file, '.test.ts'))))
+		const left: string[] = [];
+		for (const file of files.filter((f) => belongs(f, place)))
+			if (chosen(file, place))
 				queue.push({ file, place, tally });
+			else
+				left.push(path.basename(file, '.test.ts'));
+		if (isQuick && left.length > 0)
+			leftOut.push(`left out [${place.title}] ${left.length} files: ${left.join(', ')}`);
 		if ((((place.cold || opt.sanitize) && opt.only) || sample.on) && !queue.some((job) => job.place === place))
 			tallies.pop(); // --only or the sample has none of its files
 	}
@@ -272,7 +295,7 @@ async function runModes(tallies: Tally[]): Promise<void> {
 	for (const { job, rows } of failed)
 		await runAgain(job, rows);
 	if (used.size > 0) {
-		const last: Tally = { title: 'afterwards', rows: [leftovers(used)] };
+		const last: Tally = { title: 'afterwards', rows: [afterwards(used)] };
 		tallies.push(last);
 		show(last.title, last.rows);
 	}
@@ -283,27 +306,21 @@ async function runModes(tallies: Tally[]): Promise<void> {
 		}
 }
 
+/** In the names of the folders of our test files. No other run has it while we live. */
+const mark = process.pid.toString(36);
 const pidsBefore = new Set(fs.readdirSync('/proc'));
 
-/** After the last test no process of the tested binary may live, but those that somebody runs anyway. */
-function leftovers(binaries: Set<string>): Row {
-	const left: string[] = [];
-	for (const pid of fs.readdirSync('/proc').filter((n) => /^\d+$/.test(n) && !pidsBefore.has(n))) {
-		try {
-			if (binaries.has(fs.readlinkSync(`/proc/${pid}/exe`)))
-				left.push(`${pid}: ${fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')}`);
-		} catch {
-			// gone meanwhile, or a kernel thread
-		}
-	}
+/** After the last test no process of the tests may live. */
+function afterwards(binaries: Set<string>): Row {
+	const left = leftovers(mark, binaries, pidsBefore);
 	return { name: 'no process of the tests is left', outcome: left.length ? 'failed' : 'passed', ms: 0, why: left.join('\n') };
 }
 
 /** Files that take long, longest first: they start first. */
 const heavy = ['swaps', 'expiry', 'workflows', 'runs', 'endings', 'deaths'];
 function weight(file: string): number {
-	const at = heavy.indexOf(path.basename(file, '.test.ts'));
-	return at < 0 ? 0 : heavy.length - at;
+	const name = path.basename(file, '.test.ts'), at = heavy.indexOf(name);
+	return at >= 0 ? heavy.length - at : isQuick && long.includes(name) ? 0.5 : 0;
 }
 
 function summary(tallies: Tally[]): Count {
@@ -320,7 +337,8 @@ function summary(tallies: Tally[]): Count {
 		say(`${t.title.padEnd(width)}  ${String(t.rows.length).padStart(5)}${columns.map((c) => String(n[c]).padStart(9)).join('')}${t.note ? `  ${t.note}` : ''}`);
 	}
 	secondTries.forEach(say);
-	sample.tell('files in their modes');
+	leftOut.forEach(say);
+	sample.tell('files in their modes', isQuick ? 'make test-all' : undefined);
 	say(`\n${((performance.now() - started) / 1000).toFixed(0)} s in all`);
 	return total;
 }
@@ -351,9 +369,11 @@ if (!opt.units) {
 		tallies.push(failure('integration', `the image ${missing} could not be built`));
 	else
 		await runModes(tallies);
-	if (!opt.only && !opt.mode && !opt.sanitize && !opt['no-units'])
+	if (isQuick)
+		leftOut.push('left out: the programs that drive the engine by itself, and the virtual machine with cgroup v2');
+	if (!isQuick && !opt.only && !opt.mode && !opt.sanitize && !opt['no-units'])
 		tallies.push(engine());
-	if (!opt['no-vm'] && !opt.only && !opt.mode && !opt.sanitize)
+	if (!isQuick && !opt['no-vm'] && !opt.only && !opt.mode && !opt.sanitize)
 		tallies.push(await virtualMachine());
 }
 summary(tallies).close();

@@ -47,9 +47,9 @@ export class Sample {
 		this.whole += whole;
 	}
 
-	/** One line that says how much of the whole ran, and how to run the same part again. */
-	tell(unit: string): void {
+	/** One line that says how much of the whole ran, how to run the same part again, and the whole. */
+	tell(unit: string, everything = 'without --sample'): void {
 		if (this.on)
-			console.log(`sample: ${this.ran} of ${this.whole} ${unit}; the same part again: --seed ${this.seed}; everything: without --sample`);
+			console.log(`sample: ${this.ran} of ${this.whole} ${unit}; the same part again: --seed ${this.seed}; everything: ${everything}`);
 	}
 }

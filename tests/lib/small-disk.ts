@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server whose state folder is a small file system of its own, in a mount namespace of its own, which the test can fill. Root only.
+// A server whose state folder is a small file system of its own, in a mount namespace of its own, which the test can fill. Only root can mount it; the server is the user's of the mode.
 
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { spawnSync } from 'node:child_process';
-import { binary, freePort, imagesDir, scratch } from './env.ts';
+import { asProductUser, binary, freePort, imagesDir, productUid, scratch } from './env.ts';
 import { start, type Program } from './process.ts';
 import { until } from './wait.ts';
 
-const MEMORY = 'mount -t tmpfs -o "$SMALL_DISK_OPTIONS" none "$SANDBOX_STATE_DIR"';
+const MEMORY = 'mount -t tmpfs -o "$SMALL_DISK_OPTIONS" none "$SMALL_DISK"';
 /** A real file system, in a file beside the state folder: only there workspaces of sessions are on disk. */
-const DISK = 'truncate -s "$SMALL_DISK_OPTIONS" "$SANDBOX_STATE_DIR.img" && mke2fs -qF -t ext4 -m0 "$SANDBOX_STATE_DIR.img" && ' +
-	'mount -o loop "$SANDBOX_STATE_DIR.img" "$SANDBOX_STATE_DIR" && rm "$SANDBOX_STATE_DIR.img" && chmod 755 "$SANDBOX_STATE_DIR"';
-const SERVE = ' && ln -s "$SMALL_DISK_IMAGES" "$SANDBOX_STATE_DIR/images" && exec "$@"';
+const DISK = '{ [ -e "$SMALL_DISK.img" ] || { truncate -s "$SMALL_DISK_OPTIONS" "$SMALL_DISK.img" && mke2fs -qF -t ext4 -m0 "$SMALL_DISK.img"; }; } && ' +
+	'mount -o loop "$SMALL_DISK.img" "$SMALL_DISK" && chmod 755 "$SMALL_DISK"';
+const SERVE = ' && chown "$SMALL_DISK_OWNER" "$SMALL_DISK" && ln -sfn "$SMALL_DISK_IMAGES" "$SMALL_DISK/images" && exec "$@"';
 
 export class SmallDisk {
 	readonly state = scratch('small');
 	program!: Program;
 	base = '';
+	private last: [string, string, Record<string, string>] = ['', '', {}];
 
 	/** OPTIONS of tmpfs: size, nr_inodes. */
 	async serve(options: string, env: Record<string, string> = {}): Promise<void> {
@@ -28,12 +29,16 @@ export class SmallDisk {
 		await this.begin(DISK, size, env);
 	}
 	private async begin(mount: string, options: string, env: Record<string, string>): Promise<void> {
+		this.last = [mount, options, env];
 		const port = await freePort();
 		this.base = `http://127.0.0.1:${port}`;
-		this.program = start(['--mount', '--propagation', 'private', '--', 'sh', '-c', mount + SERVE, 'sh', binary, 'serve', '--listen', `127.0.0.1:${port}`, '--profile', 'all'], {
+		const server = asProductUser([binary, 'serve', '--listen', `127.0.0.1:${port}`, '--profile', 'all']);
+		this.program = start(['--mount', '--propagation', 'private', '--', 'sh', '-c', mount + SERVE, 'sh', ...server], {
 			program: 'unshare',
+			asCaller: true,
 			env: {
-				SANDBOX_STATE_DIR: this.state, SMALL_DISK_OPTIONS: options, SMALL_DISK_IMAGES: imagesDir, SANDBOX_HTTP_PORT: 'off', SANDBOX_POOL: '0', ...env,
+				SMALL_DISK_OWNER: String(productUid),
+				SANDBOX_STATE_DIR: this.state, SMALL_DISK: this.state, SMALL_DISK_OPTIONS: options, SMALL_DISK_IMAGES: imagesDir, SANDBOX_HTTP_PORT: 'off', SANDBOX_POOL: '0', ...env,
 			},
 		});
 		await until('the server', async () => {
@@ -78,7 +83,25 @@ export class SmallDisk {
 	free(): void {
 		fs.rmSync(this.file('fill'), { recursive: true });
 	}
+	/** Kills the server and all its processes with SIGKILL, and starts another on the same disk. */
+	async again(): Promise<void> {
+		const all = [this.program.pid];
+		for (let i = 0; i < all.length; i++) // children of children, too
+			for (const task of fs.readdirSync(`/proc/${all[i]}/task`))
+				all.push(...fs.readFileSync(`/proc/${all[i]}/task/${task}/children`, 'utf8').split(' ').filter(Boolean).map(Number));
+		for (const pid of all)
+			try {
+				process.kill(pid, 'SIGKILL');
+			} catch (e) { // it has ended meanwhile
+				if ((e as NodeJS.ErrnoException).code !== 'ESRCH')
+					throw e;
+			}
+		await until('all processes to end', () => all.every((pid) => !fs.existsSync(`/proc/${pid}`)), 30_000);
+		await until('the disk to be free', () => spawnSync('losetup', ['-j', `${this.state}.img`]).stdout.length === 0, 30_000);
+		await this.begin(...this.last);
+	}
 	async end(): Promise<void> {
 		await this.program.end();
+		fs.rmSync(`${this.state}.img`, { force: true });
 	}
 }

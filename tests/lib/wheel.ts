@@ -74,8 +74,8 @@ export function wheel(name: string, version: string, code: string, o: WheelOptio
 
 export interface Listing {
 	file: string;
-	/** What is served; a string is where it is redirected to. */
-	body: Buffer | string;
+	/** What is served; a string is where it is redirected to; a function answers by hand, and the page says SHA256. */
+	body: Buffer | string | http.RequestListener;
 	/** What the page says instead of its hash. */
 	sha256?: string;
 	/** Where the page says it is. */
@@ -95,6 +95,8 @@ export class Index {
 	/** Answers wait for it. */
 	hold: Promise<void> = Promise.resolve();
 	readonly packages = new Map<string, Listing[]>();
+	/** Pages of packages that are answered by hand. */
+	readonly pages = new Map<string, http.RequestListener>();
 
 	add(name: string, ...files: Listing[]): void {
 		this.packages.set(name, files);
@@ -110,11 +112,16 @@ export class Index {
 		}
 		const before = this.token ? `/${this.token}` : '';
 		const page = req.url!.startsWith(before) ? /^\/simple\/([^/]+)\/$/.exec(req.url!.slice(before.length)) : null;
+		const byHand = page && this.pages.get(page[1]!);
+		if (byHand) {
+			byHand(req, res);
+			return;
+		}
 		const list = page && this.packages.get(page[1]!);
 		if (list) {
 			res.setHeader('content-type', 'text/html');
 			res.end(list.map((f) => {
-				const hash = f.sha256 ?? createHash('sha256').update(f.body).digest('hex');
+				const hash = f.sha256 ?? createHash('sha256').update(f.body as Buffer).digest('hex');
 				return `<a href="${f.url ?? `/files/${f.file}`}#sha256=${hash}">${f.file}</a>`;
 			}).join('\n'));
 			return;
@@ -124,6 +131,8 @@ export class Index {
 			res.writeHead(404).end();
 		} else if (typeof file.body === 'string') {
 			res.writeHead(302, { location: file.body }).end();
+		} else if (typeof file.body === 'function') {
+			file.body(req, res);
 		} else {
 			res.end(file.body);
 		}

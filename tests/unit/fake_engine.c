@@ -163,7 +163,8 @@ static int list(const char *path, struct proto_init_filed *m)
 		    .mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec,
 		    .ctime_ns = (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec,
 		    .inode = st.st_ino,
-		    .mode = st.st_mode};
+		    .mode = st.st_mode,
+		    .nlink = (uint32_t)st.st_nlink};
 		(void)snprintf(entry.name, sizeof(entry.name), "%s", d->d_name);
 		ASSERT(write(fd, &entry, sizeof(entry)) == (ssize_t)sizeof(entry));
 		m->n++;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An engine without walls, for tests of what stands on engine.h: it creates sandboxes whose init is
  * this file, at the other end of a socket pair on the same event loop. So everything of
- * engine/inside is the real code. A workspace is a folder below a temporary one, and a run is
+ * engine/front/inside is the real code. A workspace is a folder below a temporary one, and a run is
  * whatever the test's script says. No privileges, no processes.
  *
  * A run ends at once, unless `hold` is set: then it waits until fake_engine_release(). */
 #pragma once
 
 #include "engine/engine_ops.h"
-#include "engine/inside/inside.h"
+#include "engine/front/inside/inside.h"
 
 struct fake_run;
 

@@ -2,6 +2,7 @@
 #include "http_world.h"
 
 #include "base/text.h"
+#include "base/workers.h"
 #include "http/static_keys.h"
 
 #include <setjmp.h>
@@ -121,6 +122,7 @@ static void on_file(struct http_request *req, void *userdata)
 				       .type = "text/plain",
 				       .etag = "\"v1\"",
 				       .mtime_s = 784111777,
+				       .payer = "tenant",
 				       .name = "a \xc3\xa9\".txt"};
 	const int fd = memfd_create("file", MFD_CLOEXEC);
 
@@ -131,10 +133,11 @@ static void on_file(struct http_request *req, void *userdata)
 
 static void on_big(struct http_request *req, void *userdata)
 {
-	struct http_file file = {.size = 50u << 20, .type = "application/octet-stream"};
+	struct http_file file = {
+	    .size = WORLD_BIG, .type = "application/octet-stream", .payer = "tenant"};
 	const int fd = memfd_create("file", MFD_CLOEXEC);
 
-	(void)userdata;
+	((struct world *)userdata)->big_fd = fd;
 	assert_int_equal(ftruncate(fd, (off_t)file.size), 0);
 	http_respond_file(req, fd, &file);
 }
@@ -145,6 +148,7 @@ static const struct http_route routes[] = {
     {HTTP_GET, "/p/{a}/{b}", on_params, 0, 0},
     {HTTP_GET, "/p/{a}/lit", on_hello, 0, 0},
     {HTTP_GET, "/t/{a}/{rest...}", on_params, 0, 0},
+    {HTTP_GET, "/c/{a}/{rest...}", on_params, HTTP_ROUTE_CODED_SLASHES, 0},
     {HTTP_GET, "/hold", on_hold, 0, 0},
     {HTTP_POST, "/upload", on_upload, HTTP_ROUTE_STREAM_BODY, 100u << 20},
     {HTTP_GET, "/stream", on_stream, 0, 0},
@@ -157,6 +161,16 @@ static const struct http_route routes[] = {
 static const struct http_route link_routes[] = {
     {HTTP_GET, "/link", on_hello, 0, 0},
 };
+
+static int on_jobs(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	(void)source;
+	(void)fd;
+	(void)events;
+	(void)userdata;
+	workers_deliver();
+	return 0;
+}
 
 int world_setup_with(const struct http_config *limits)
 {
@@ -174,6 +188,9 @@ int world_setup_with(const struct http_config *limits)
 	cfg.auth = client_check_key;
 	cfg.auth_userdata = w.keys;
 	assert_int_equal(sd_event_new(&w.loop), 0);
+	const int jobs = workers_begin();
+	assert_true(jobs >= 0);
+	assert_true(sd_event_add_io(w.loop, &w.jobs, jobs, EPOLLIN, on_jobs, NULL) >= 0);
 	assert_int_equal(http_server_new(w.loop, &cfg, &w.server), 0);
 	assert_int_equal(
 	    http_server_add_routes(w.server, routes, ARRAY_SIZE(routes), HTTP_SCOPE_MAIN, &w), 0);
@@ -207,6 +224,8 @@ int world_teardown(void **state)
 	(void)state;
 	w.server = http_server_free(w.server);
 	w.keys = http_keys_free(w.keys);
+	workers_end();
+	w.jobs = sd_event_source_disable_unref(w.jobs);
 	w.loop = sd_event_unref(w.loop);
 	return 0;
 }

@@ -6,8 +6,12 @@
 #include "http/http.h"
 #include "http_client.h"
 
+/* Bytes of /big: more than the sockets of both sides hold, though each piece costs a turn of a thread. */
+#define WORLD_BIG (16u << 20)
+
 struct world {
 	sd_event *loop;
+	sd_event_source *jobs; /* of the pool of threads */
 	struct http_server *server;
 	struct http_keys *keys;
 	uint16_t port;
@@ -21,6 +25,7 @@ struct world {
 	bool body_end;
 	bool pause_next;
 	size_t untaken;    /* of the piece at which the body is paused */
+	int big_fd;        /* of /big, which the server closes */
 	uint32_t body_sum; /* of all bytes, in their order */
 };
 

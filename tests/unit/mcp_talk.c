@@ -192,7 +192,7 @@ static void tool_length(struct mcp_call *call, json_t *args, void *user)
 	mcp_call_finish(call,
 			mcp_tool_result(json_array(),
 					json_pack("{s:I,s:I,s:b}", "len", (json_int_t)ref.len,
-						  "sum", (json_int_t)sum, "lifted", ref.fd >= 0),
+						  "sum", (json_int_t)sum, "spilled", ref.fd >= 0),
 					false));
 }
 

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -178,6 +179,11 @@ static void utf8(void **state)
 	}
 	assert_int_equal(text_utf8_cut("ab\xC3\xA9", 4, 3), 2);
 	assert_int_equal(text_utf8_cut("ab\xC3\xA9", 4, 4), 4);
+	assert_int_equal(text_utf8_open("ab\xC3", 3), 1);
+	assert_int_equal(text_utf8_open("ab\xC3\xA9", 4), 0);
+	assert_int_equal(text_utf8_open("\xF0\x9F\x98", 3), 3);
+	assert_int_equal(text_utf8_open("\x80\x80\x80\x80", 4), 0);
+	assert_int_equal(text_utf8_open("", 0), 0);
 }
 
 static void percent(void **state)
@@ -298,6 +304,33 @@ static void beneath(void **state)
 	assert_int_equal(rmdir(dir), 0);
 }
 
+/* What clients can cause at will fills no disk, and what was left out is said; other events are not held back. */
+static void log_bounds_what_comes_often(void **state)
+{
+	char path[] = "/tmp/caisson-often-XXXXXX", text[65536];
+	struct log_config c = {.level = LOG_LEVEL_INFO, .file = path};
+	int fd = mkstemp(path), lines = 0;
+
+	(void)state;
+	assert_true(fd >= 0);
+	log_configure(&c);
+	for (unsigned i = 0; i < 5000; i++) {
+		LOG_OFTEN(LOG_LEVEL_WARNING, "refused", LOG_U("i", i));
+		if (i % 1000 == 0)
+			LOG_INFO("other", LOG_U("i", i));
+	}
+	log_configure(&(struct log_config){.level = LOG_LEVEL_INFO, .to_stderr = true});
+	ssize_t n = read(fd, text, sizeof(text) - 1);
+	assert_true(n > 0);
+	text[n] = '\0';
+	for (const char *l = text; (l = strchr(l, '\n')); l++)
+		lines++;
+	assert_int_equal(lines, LOG_OFTEN_MAX + 5 + 1);
+	assert_non_null(strstr(text, "lines_left_out of=\"refused\" lines=4940\n"));
+	assert_int_equal(close(fd), 0);
+	(void)unlink(path);
+}
+
 /* Root's log is not led elsewhere: the default path is relative, and so may be in a folder of
  * somebody else. */
 static void log_follows_no_link(void **state)
@@ -343,6 +376,18 @@ static void *json_allocate(size_t size)
 	return json_fail_at > 0 && --json_fail_at == 0 ? NULL : malloc(size);
 }
 
+static void test_min_max(void **state UNUSED)
+{
+	int n = 0;
+
+	assert_int_equal(MIN(n++, 5), 0);
+	assert_int_equal(n, 1);
+	assert_int_equal(MAX(n++, MIN(n++, 7)), 2);
+	assert_int_equal(n, 3);
+	assert_true(MAX(INT64_C(-1), INT64_C(-2)) == -1);
+	assert_true(MIN(UINT64_MAX, UINT64_C(3)) == 3);
+}
+
 /* Each allocation fails once: the text is read or there is no memory, never anything else. */
 static void test_jsonio_without_memory(void **state UNUSED)
 {
@@ -376,6 +421,49 @@ static void test_jsonio_without_memory(void **state UNUSED)
 	free(clean);
 }
 
+static void *read_apart(void *user)
+{
+	const struct buf *text = user;
+	size_t sum = 0;
+
+	for (int i = 0; i < 20; i++) {
+		json_t *root;
+
+		if (jsonio_read_on_thread(text->data, text->len, 0, &root) < 0)
+			return NULL;
+		sum += json_array_size(root);
+		json_decref(root);
+	}
+	return (void *)(uintptr_t)sum;
+}
+
+/* Threads read texts while the loop reads others. */
+static void test_jsonio_on_threads(void **state UNUSED)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(1u << 20);
+	pthread_t threads[3];
+	json_t *root;
+	void *sum;
+
+	assert_int_equal(buf_add_char(&text, '['), 0);
+	for (int i = 0; i < 2000; i++)
+		assert_int_equal(buf_printf(&text, "{\"k\":\"%d\",\"n\":[%d]},", i, i), 0);
+	assert_int_equal(buf_add_str(&text, "0]"), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, read_apart, &text), 0);
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(jsonio_read(text.data, text.len, 0, &root, NULL), 0);
+		assert_int_equal(json_array_size(root), 2001);
+		json_decref(root);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++) {
+		assert_int_equal(pthread_join(threads[i], &sum), 0);
+		assert_int_equal((uintptr_t)sum, 20 * 2001);
+	}
+	assert_int_equal(jsonio_read_on_thread("{", 1, 0, &root), -EBADMSG);
+	assert_null(root);
+}
+
 static void test_jsonio(void **state UNUSED)
 {
 	_cleanup_(buf_done) struct buf small = BUF_INIT(20);
@@ -393,6 +481,48 @@ static void test_jsonio(void **state UNUSED)
 	assert_int_equal(jsonio_add(&small, root, JSON_COMPACT), -ENOBUFS);
 	json_decref(root);
 	assert_null(jsonio_text(NULL, 0, &(size_t){0}));
+}
+
+/* What is written in compact or in indented form is what jansson writes, byte by byte. */
+static void test_jsonio_as_jansson(void **state UNUSED)
+{
+	json_t *all = json_object();
+	char text[256];
+	size_t len;
+
+	for (size_t i = 0; i < 128; i++)
+		text[i] = (char)i;
+	(void)json_object_set_new(all, "every \"\x01 byte", json_stringn(text, 128));
+	(void)json_object_set_new(all, "\xc3\xa4",
+				  json_string("\xf0\x9f\x98\x80 \xe2\x82\xac\x7f/"));
+	(void)json_object_set_new(all, "values",
+				  json_pack("[i, I, f, f, f, b, b, n, [], {}, {s:[s]}, s]", 0,
+					    INT64_MIN, 1.0, -0.1, 1e300, 0, 1, "a", "b", ""));
+	char *ours = jsonio_text(all, JSON_COMPACT, &len);
+	char *theirs = json_dumps(all, JSON_COMPACT);
+	assert_string_equal(ours, theirs);
+	assert_int_equal(len, strlen(theirs));
+	assert_in_range(jsonio_size(all, 1u << 20), len, len + 8 * 24);
+	assert_in_range(jsonio_size(all, 10), 11, 1000);
+	free(ours);
+	free(theirs);
+	ours = jsonio_text(all, JSON_INDENT(2), &len);
+	theirs = json_dumps(all, JSON_INDENT(2));
+	assert_string_equal(ours, theirs);
+	free(ours);
+	free(theirs);
+	json_decref(all);
+
+	/* A string that is not UTF-8 is not written. */
+	json_t *bad = json_pack("[o]", json_stringn_nocheck("a\xff", 2));
+	assert_null(jsonio_text(bad, JSON_COMPACT, &len));
+	json_decref(bad);
+	/* Nor what is nested without end. */
+	json_t *deep = json_array();
+	for (unsigned i = 0; i <= JSONIO_DEPTH_MAX; i++)
+		deep = json_pack("[o]", deep);
+	assert_null(jsonio_text(deep, JSON_COMPACT, &len));
+	json_decref(deep);
 }
 
 static void suggestions(void **state UNUSED)
@@ -427,8 +557,11 @@ static void suggestions(void **state UNUSED)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_min_max),
 	    cmocka_unit_test(test_jsonio),
+	    cmocka_unit_test(test_jsonio_as_jansson),
 	    cmocka_unit_test(test_jsonio_without_memory),
+	    cmocka_unit_test(test_jsonio_on_threads),
 	    cmocka_unit_test(buf_keeps_its_maximum),
 	    cmocka_unit_test(sizes),
 	    cmocka_unit_test(numbers),
@@ -440,6 +573,7 @@ int main(void)
 	    cmocka_unit_test(errors),
 	    cmocka_unit_test(descriptors_travel),
 	    cmocka_unit_test(beneath),
+	    cmocka_unit_test(log_bounds_what_comes_often),
 	    cmocka_unit_test(log_follows_no_link),
 	    cmocka_unit_test(beneath_by_walking),
 	};

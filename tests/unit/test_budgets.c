@@ -103,6 +103,28 @@ static void test_fair(void **state UNUSED)
 	give_all(b, s, n);
 }
 
+/* One administrator leaves something to users who have little, and to the other administrators. */
+static void test_admin(void **state UNUSED)
+{
+	static const struct {
+		uint64_t total, ada, bob, local;
+	} rows[] = {{47, 37, 1, 9}, {800, 600, 1, 199}, {8, 6, 1, 1}, {7, 7, 0, 0}, {1, 1, 0, 0}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct budget_share s[1000];
+		struct budgets *b = make(2, rows[i].total, 0);
+		size_t n = take_all(b, "ada", s, ARRAY_SIZE(s));
+
+		assert_int_equal(n, rows[i].ada);
+		const size_t bob = take_all(b, "bob", s + n, ARRAY_SIZE(s) - n);
+		assert_int_equal(bob, rows[i].bob);
+		n += bob;
+		const size_t local = take_all(b, "", s + n, ARRAY_SIZE(s) - n);
+		assert_int_equal(local, rows[i].local);
+		give_all(b, s, n + local);
+	}
+}
+
 /* However small the total, no user gets all of it, and an administrator gets one. */
 static void test_small(void **state UNUSED)
 {
@@ -262,10 +284,10 @@ static void test_page(void **state UNUSED)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_each),   cmocka_unit_test(test_fair),
-	    cmocka_unit_test(test_small),  cmocka_unit_test(test_local),
-	    cmocka_unit_test(test_shares), cmocka_unit_test(test_text),
-	    cmocka_unit_test(test_page),
+	    cmocka_unit_test(test_each),  cmocka_unit_test(test_fair),
+	    cmocka_unit_test(test_admin), cmocka_unit_test(test_small),
+	    cmocka_unit_test(test_local), cmocka_unit_test(test_shares),
+	    cmocka_unit_test(test_text),  cmocka_unit_test(test_page),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

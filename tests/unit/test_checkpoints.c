@@ -7,12 +7,14 @@
 #include "sandbox/checkpoints.h"
 #include "sandbox/file_writer.h"
 #include "sandbox/manager.h"
+#include "sandbox/upload.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 /* cmocka wants those before it */
 #include <cmocka.h>
@@ -499,6 +501,38 @@ static void test_fork(void **state)
 	assert_int_equal(e.code, ERR_INVALID_SESSION_ID);
 }
 
+static struct sandbox *ends_in_read; /* its next read(2) fails, and it is closed */
+
+/* In place of the library's. */
+ssize_t pread(int fd, void *to, size_t len, off_t at)
+{
+	struct err e = ERR_INIT;
+
+	if (!ends_in_read)
+		return syscall(SYS_pread64, fd, to, len, at);
+	(void)!sandbox_close(ends_in_read, true, NULL, NULL, &e);
+	ends_in_read = NULL;
+	errno = EIO;
+	return -1;
+}
+
+/* A forced deletion shuts the file system of the source while a file of it is copied. */
+static void test_fork_of_ending(void **state)
+{
+	struct world *w = *state;
+	struct forked f = {0};
+	struct err e = ERR_INIT;
+
+	put(w, "a", "aaa");
+	assert_int_equal(sandbox_fork(w->sandbox, "copy", on_forked, &f, &e), 0);
+	ends_in_read = w->sandbox;
+	manager_world_turn(&w->m);
+	assert_null(ends_in_read);
+	assert_int_equal(f.n, 1);
+	assert_int_equal(f.code, ERR_SANDBOX_LOST);
+	assert_int_equal(manager_count(w->m.manager), 0);
+}
+
 static void test_fork_fails_as_a_whole(void **state)
 {
 	struct world *w = *state;
@@ -528,6 +562,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(test_branch_cancelled, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_branch_closed, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_fork, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_fork_of_ending, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_fork_fails_as_a_whole, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

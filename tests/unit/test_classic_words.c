@@ -114,53 +114,12 @@ static void test_needs_shell(void **state)
 			fail_msg("%s", shells[i].command);
 }
 
-static void test_place(void **state)
-{
-	static const struct {
-		const char *data;
-		size_t len;
-		const char *want; /* NULL: refused */
-	} rows[] = {
-#define ROW(text, want) {text, sizeof(text) - 1, want}
-	    ROW("/\n", "/"),
-	    ROW("/app/results/h\xc3\xa9 'x'\n", "/app/results/h\xc3\xa9 'x'"),
-	    ROW("", NULL),
-	    ROW("\n", NULL),
-	    ROW("/app", NULL),
-	    ROW("app\n", NULL),
-	    ROW("/a\n/b\n", NULL),
-	    ROW("/a\0b\n", NULL),
-	    ROW("/a\033[1m\n", NULL),
-	    ROW("/a\x7f\n", NULL),
-	    ROW("/a\xff\n", NULL),
-#undef ROW
-	};
-	char long_one[CLASSIC_PLACE_MAX + 1], got[CLASSIC_PLACE_MAX];
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		const bool good = classic_read_place(rows[i].data, rows[i].len, got);
-
-		assert_int_equal(good, rows[i].want != NULL);
-		if (good)
-			assert_string_equal(got, rows[i].want);
-	}
-	memset(long_one, '/', sizeof(long_one));
-	for (size_t len = CLASSIC_PLACE_MAX - 1; len <= CLASSIC_PLACE_MAX; len++) {
-		long_one[len] = '\n';
-		assert_int_equal(classic_read_place(long_one, len + 1, got),
-				 len < CLASSIC_PLACE_MAX);
-		long_one[len] = '/';
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_split),
 	    cmocka_unit_test(test_many_words),
 	    cmocka_unit_test(test_needs_shell),
-	    cmocka_unit_test(test_place),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

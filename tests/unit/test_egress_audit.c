@@ -81,7 +81,7 @@ static unsigned note(struct world *w, const char *label, enum egress_verdict ver
 	return shown;
 }
 
-static void count_row(const struct store_audit *a, void *user)
+static bool count_row(const struct store_audit *a, void *user)
 {
 	struct world *w = user;
 
@@ -103,6 +103,7 @@ static void count_row(const struct store_audit *a, void *user)
 		assert_int_equal(parse_u64(digits, 1, UINT64_MAX, &n), 0);
 		w->left_out += n;
 	}
+	return true;
 }
 
 static void count(struct world *w, const char *actor)

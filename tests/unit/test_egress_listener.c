@@ -71,6 +71,24 @@ static void test_accept_that_waits(void **state)
 	(void)egress_close_gate(hangs);
 }
 
+/* The machine, or this thread, stood still for longer than a call may hang: that alone ends no gate. */
+static void test_a_loop_that_stood_still(void **state)
+{
+	struct egress_world *w = *state;
+	const struct timespec long_ = {.tv_sec = 3};
+	const uint64_t begin = now_ns();
+
+	assert_int_equal(fcntl(w->gate->fd, F_SETFL, 0), 0);
+	_cleanup_fd_ int client = egress_world_client(w);
+	while (!w->gate->accept && now_ns() - begin < LONG_NS)
+		assert_true(sd_event_run(w->loop, 10000) >= 0);
+	assert_non_null(w->gate->accept);
+	assert_int_equal(nanosleep(&long_, NULL), 0);
+	for (int i = 0; i < 20; i++)
+		assert_true(sd_event_run(w->loop, 1000) >= 0);
+	assert_false(w->gate->ended);
+}
+
 /* A gate may also be closed while it hangs. */
 static void test_closed_while_it_waits(void **state)
 {
@@ -124,9 +142,8 @@ static void test_inherited_options(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    T(test_accept_that_waits),
-	    T(test_closed_while_it_waits),
-	    T(test_a_socket_that_listens_no_more),
+	    T(test_accept_that_waits),     T(test_a_loop_that_stood_still),
+	    T(test_closed_while_it_waits), T(test_a_socket_that_listens_no_more),
 	    T(test_inherited_options),
 	};
 

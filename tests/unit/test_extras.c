@@ -320,7 +320,9 @@ static void test_binary_is_not_text(void **state)
 	      "not_text");
 	assert_string_equal(
 	    text_of(call(w, "sandbox_read_file", "{\"session_id\":\"s\",\"path\":\"latin\"}")),
-	    "/mnt/data/latin: lines 1-1 of 1, 5 bytes\ncaf\xEF\xBF\xBD\n");
+	    "/mnt/data/latin: lines 1-1 of 1, 5 bytes\n"
+	    "The file is not UTF-8, and its encoding is not known. Bytes that could not be decoded "
+	    "are shown as \xEF\xBF\xBD.\ncaf\xEF\xBF\xBD\n");
 }
 
 /* Pictures come as pictures, and then without structured content. */

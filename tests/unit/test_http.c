@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The server on loopback, spoken to with raw bytes: connections, bodies, files, streams, limits. */
+#include "base/workers.h"
 #include "http/client_address.h"
 #include "http/connection.h"
 #include "http/range.h"
 #include "http_world.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -72,8 +74,17 @@ static void test_late_answer(void **state)
 	assert_non_null(w.held);
 	assert_int_equal(c.len, 0);
 	http_respond_text(w.held, 200, "text/plain", "late");
+	/* A mistake of a handler costs its own answer at most. */
+	http_respond_text(w.held, 200, "text/plain", "again");
+	http_respond_shared(w.held, 200, "text/plain", "shared", 6);
+	struct shared_bytes *bytes = shared_bytes_new(strdup("again"), 5);
+	http_respond_bytes(w.held, 200, "text/plain", bytes);
+	(void)shared_bytes_unref(bytes);
+	assert_null(http_stream_begin(w.held, 200, "text/plain", NULL, NULL));
 	assert_true(client_wait_for(&c, "\r\n\r\nhello"));
 	assert_non_null(strstr(c.data, "late"));
+	assert_null(strstr(c.data, "again"));
+	assert_int_equal(count(&c, "HTTP/1.1 "), 2);
 	assert_int_equal(w.gone, 0);
 	client_close(&c);
 }
@@ -230,6 +241,183 @@ static void test_half_close_while_paused(void **state)
 	client_close(&c);
 }
 
+/* A client that has shut down its side gets its answers, late ones and pipelined ones, as they are. */
+static void test_half_closed_client_is_answered(void **state)
+{
+	static const char *const versions[] = {"HTTP/1.1\r\n" HOST "\r\n", "HTTP/1.0\r\n\r\n"};
+	static const char *const ends[][2] = {{"HT", "eH"}, {"H"}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(versions); i++) {
+		struct http_client c;
+
+		client_open(&c, w.loop, w.port);
+		client_send_str(&c, "GET /hold ");
+		client_send_str(&c, versions[i]);
+		if (i == 0)
+			client_send_str(&c, "GET /hold HTTP/1.1\r\n" HOST "\r\n");
+		(void)shutdown(c.fd, SHUT_WR);
+		for (unsigned k = 1; k <= (i == 0 ? 2 : 1); k++) {
+			/* For the first one the second probe goes out, too. */
+			client_pump(&c, k == 1 && i == 0 ? 1200 : 50);
+			assert_int_equal(w.gone, 0);
+			assert_int_equal(count(&c, "HTTP/1.1 200 OK\r\n"), k - 1);
+			assert_string_equal(c.data + (k == 2 ? c.len - 2 : 0), ends[i][k - 1]);
+			struct http_request *held = TAKE_PTR(w.held);
+			assert_non_null(held);
+			http_respond_text(held, 200, "text/plain", "late");
+			client_pump(&c, 50);
+			assert_int_equal(count(&c, "HTTP/1.1 200 OK\r\n"), k);
+			assert_int_equal(count(&c, "\r\n\r\nlate"), k);
+		}
+		client_wait_eof(&c);
+		assert_false(c.reset);
+		client_close(&c);
+	}
+}
+
+static bool is_ended(const void *caller)
+{
+	return *(const char *)caller == 'x';
+}
+
+static void test_half_closed_client_is_refused(void **state)
+{
+	static char name[] = "x";
+	struct http_client c;
+
+	(void)state;
+	client_open(&c, w.loop, w.port);
+	client_send_str(&c, "GET /hold HTTP/1.1\r\n" HOST "\r\n");
+	client_pump(&c, 20);
+	http_request_set_caller(w.held, name, NULL);
+	(void)shutdown(c.fd, SHUT_WR);
+	assert_true(client_wait_for(&c, "H"));
+	http_server_end_callers(w.server, is_ended);
+	assert_true(client_wait_for(&c, "\r\n\r\n{"));
+	assert_memory_equal(c.data, "HTTP/1.1 401 Unauthorized\r\n", 27);
+	assert_int_equal(w.gone, 1);
+	client_close(&c);
+}
+
+/* It may close its socket after it has shut down its side. */
+static void test_half_closed_client_leaves(void **state)
+{
+	struct http_client c, other;
+
+	(void)state;
+	client_open(&other, w.loop, w.port);
+	for (unsigned k = 0; k < 2; k++) {
+		client_open(&c, w.loop, w.port);
+		client_send_str(&c, "GET /hold HTTP/1.1\r\n" HOST "\r\n");
+		client_pump(&c, 20);
+		(void)shutdown(c.fd, SHUT_WR);
+		if (k == 1) /* after the first probe: the second one finds out */
+			assert_true(client_wait_for(&c, "H"));
+		client_close(&c);
+		wait_until(&other, &w.gone, k + 1);
+	}
+	client_close(&other);
+}
+
+static void test_half_closed_stream(void **state)
+{
+	struct http_client c, other;
+
+	(void)state;
+	client_open(&other, w.loop, w.port);
+	client_open(&c, w.loop, w.port);
+	client_send_str(&c, "GET /stream HTTP/1.1\r\n" HOST "\r\n");
+	assert_true(client_wait_for(&c, "\r\n\r\n"));
+	client_clear(&c);
+	(void)shutdown(c.fd, SHUT_WR);
+	assert_true(client_wait_for(&c, "0"));
+	assert_int_equal(w.closed, 0);
+	assert_int_equal(http_stream_write(w.stream, "hello", 5), 0);
+	assert_true(client_wait_for(&c, "hello\r\n"));
+	http_stream_end(w.stream);
+	client_wait_eof(&c);
+	assert_string_equal(c.data, "05\r\nhello\r\n0\r\n\r\n");
+	client_close(&c);
+	/* gone while nothing is sent */
+	client_open(&c, w.loop, w.port);
+	client_send_str(&c, "GET /stream HTTP/1.1\r\n" HOST "\r\n");
+	assert_true(client_wait_for(&c, "\r\n\r\n"));
+	client_close(&c);
+	wait_until(&other, &w.closed, 1);
+	/* An event stream of HTTP/1.0 has no byte that says nothing: who shuts down its side is gone. */
+	client_open(&c, w.loop, w.port);
+	client_send_str(&c, "GET /stream HTTP/1.0\r\n\r\n");
+	assert_true(client_wait_for(&c, "\r\n\r\n"));
+	(void)shutdown(c.fd, SHUT_WR);
+	wait_until(&other, &w.closed, 2);
+	client_close(&c);
+	client_close(&other);
+}
+
+/* ---- what is counted ---- */
+
+struct noted {
+	int status;
+	bool request;
+};
+static struct noted noted[16];
+static unsigned n_noted;
+
+static void note(struct http_request *req, int status, uint64_t bytes, uint64_t ns, void *userdata)
+{
+	(void)bytes;
+	(void)ns;
+	(void)userdata;
+	assert_true(n_noted < ARRAY_SIZE(noted));
+	noted[n_noted++] = (struct noted){status, req != NULL};
+	if (req)
+		assert_int_equal(http_request_path(req)[0], '/');
+}
+
+static int world_setup_noted(void **state)
+{
+	const struct http_config limits = {
+	    .log = note, .head_timeout_ns = 200 * NS_PER_MS, .stall_timeout_ns = 200 * NS_PER_MS};
+
+	(void)state;
+	n_noted = 0;
+	return world_setup_with(&limits);
+}
+
+/* Every answer is told once, also one to what is no request. */
+static void test_refusals_are_noted(void **state)
+{
+	static const struct {
+		const char *bytes;
+		struct noted want;
+	} rows[] = {
+	    {"GET /hello HTTP/1.1\r\n" HOST "\r\n", {200, true}},
+	    {"GET /nothing HTTP/1.1\r\n" HOST "\r\n", {404, true}},
+	    {"GET /hello HTTP/1.1\r\nHost: evil.example\r\n\r\n", {403, true}},
+	    {"GET /hello\n", {400, false}},
+	    {"GET /hello HTTP/1.1\r\n\r\n", {400, false}},
+	    {"GET /hello?q=% HTTP/1.1\r\n" HOST "\r\n", {400, false}},
+	    {"TRACE / HTTP/1.1\r\n" HOST "\r\n", {501, false}},
+	    {"GET / HTTP/2.0\r\n\r\n", {505, false}},
+	    {"POST /echo HTTP/1.1\r\n" HOST "Expect: x\r\n\r\n", {417, false}},
+	    {"POST /echo HTTP/1.1\r\n" HOST "Content-Length: 2000\r\n\r\n", {413, true}},
+	    {"POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\nx\r\n", {400, true}},
+	    {"GET /hel", {408, false}},
+	    {"POST /echo HTTP/1.1\r\n" HOST "Content-Length: 20\r\n\r\nabc", {408, true}},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const int status = status_of(rows[i].bytes, strlen(rows[i].bytes));
+
+		assert_int_equal(status, rows[i].want.status);
+		assert_int_equal(n_noted, i + 1);
+		assert_int_equal(noted[i].status, rows[i].want.status);
+		assert_int_equal(noted[i].request, rows[i].want.request);
+	}
+}
+
 /* A body that never stops coming costs others, and other sources of the loop, no more than a turn
  * or two. */
 static void test_flood_starves_nobody(void **state)
@@ -370,14 +558,106 @@ static void test_large_file_to_a_slow_reader(void **state)
 	assert_int_equal(ask(&c, "GET /big HTTP/1.1\r\n" HOST "\r\n"), 200);
 	client_send_str(&other, "GET /hello HTTP/1.1\r\n" HOST "\r\n");
 	assert_true(client_wait_for(&other, "hello"));
-	while (!c.eof && total < 50u << 20) {
+	while (!c.eof && total < WORLD_BIG) {
 		client_pump(&c, 2);
 		total += c.len;
 		client_clear(&c);
 	}
-	assert_true(total > 50u << 20 && total < (50u << 20) + 1000);
+	assert_true(total > WORLD_BIG && total < WORLD_BIG + 1000);
 	client_close(&c);
 	client_close(&other);
+}
+
+struct gate {
+	int pipe[2];
+	unsigned ran;
+};
+
+static void wait_at_gate(void *user)
+{
+	struct gate *g = user;
+	char c;
+
+	(void)!read(g->pipe[0], &c, 1);
+}
+
+static void passed_gate(void *user)
+{
+	((struct gate *)user)->ran++;
+}
+
+static void hold_tenant(struct gate *g)
+{
+	*g = (struct gate){0};
+	assert_int_equal(pipe2(g->pipe, O_CLOEXEC), 0);
+	for (unsigned i = 0; i < WORKERS_EACH; i++)
+		assert_int_equal(workers_run("tenant", wait_at_gate, passed_gate, g), 0);
+}
+
+static void let_tenant_go(struct gate *g)
+{
+	assert_int_equal(write(g->pipe[1], "xx", WORKERS_EACH), WORKERS_EACH);
+	while (g->ran < WORKERS_EACH)
+		assert_true(sd_event_run(w.loop, UINT64_MAX) >= 0);
+}
+
+static void close_gate(struct gate *g)
+{
+	(void)close(g->pipe[0]);
+	(void)close(g->pipe[1]);
+}
+
+/* The disk of one tenant hangs: whoever loads its file waits, without a timeout, and nobody else. */
+static void test_file_that_cannot_be_read_yet(void **state)
+{
+	struct http_client c, other;
+	struct gate g;
+
+	(void)state;
+	hold_tenant(&g);
+	assert_int_equal(ask(&c, "GET /big HTTP/1.1\r\n" HOST "\r\n"), 200);
+	client_clear(&c);
+	assert_int_equal(ask(&other, "GET /hello HTTP/1.1\r\n" HOST "\r\n"), 200);
+	client_pump(&c, 2);
+	assert_int_equal(c.len, 0);
+	let_tenant_go(&g);
+	size_t total = 0;
+	while (!c.eof && total < WORLD_BIG) {
+		client_pump(&c, 2);
+		total += c.len;
+		client_clear(&c);
+	}
+	assert_int_equal(total, WORLD_BIG);
+	client_close(&c);
+	client_close(&other);
+	close_gate(&g);
+}
+
+/* The client leaves while a thread is to send. The loop does not wait for the thread, and the file is closed by it. */
+static void test_file_whose_client_leaves(void **state)
+{
+	struct http_client c, other;
+	struct gate g;
+
+	(void)state;
+	hold_tenant(&g);
+	assert_int_equal(ask(&c, "GET /big HTTP/1.1\r\n" HOST "\r\n"), 200);
+	client_clear(&c);
+	assert_int_equal(
+	    setsockopt(c.fd, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger)),
+	    0);
+	client_close(&c); /* a reset */
+	while (http_server_busy(w.server) > 0)
+		assert_true(sd_event_run(w.loop, UINT64_MAX) >= 0);
+	assert_int_equal(ask(&other, "GET /hello HTTP/1.1\r\n" HOST "\r\n"), 200);
+	client_close(&other);
+	assert_int_not_equal(fcntl(w.big_fd, F_GETFD), -1);
+	let_tenant_go(&g);
+	workers_end();
+	w.jobs = sd_event_source_disable_unref(w.jobs);
+	assert_int_equal(fcntl(w.big_fd, F_GETFD), -1);
+	assert_int_equal(errno, EBADF);
+	close_gate(&g);
 }
 
 /* ---- streams ---- */
@@ -742,10 +1022,18 @@ int main(void)
 	    T(test_large_upload_in_pieces),
 	    T(test_pause_inside_a_piece),
 	    T(test_half_close_while_paused),
+	    T(test_half_closed_client_is_answered),
+	    T(test_half_closed_client_is_refused),
+	    T(test_half_closed_client_leaves),
+	    T(test_half_closed_stream),
+	    cmocka_unit_test_setup_teardown(test_refusals_are_noted, world_setup_noted,
+					    world_teardown),
 	    T(test_flood_starves_nobody),
 	    cmocka_unit_test(test_turns),
 	    T(test_files),
 	    T(test_large_file_to_a_slow_reader),
+	    T(test_file_that_cannot_be_read_yet),
+	    T(test_file_whose_client_leaves),
 	    T(test_stream),
 	    T(test_stream_to_nobody_and_to_a_slow_reader),
 	    T(test_stream_behind_a_large_message),

@@ -106,7 +106,6 @@ static const struct {
     ROW(501, "TRACE /hello HTTP/1.1\r\n" HOST "\r\n"),
     ROW(501, "get /hello HTTP/1.1\r\n" HOST "\r\n"),
     ROW(501, "CONNECT evil.example:443 HTTP/1.1\r\n" HOST "\r\n"),
-    ROW(400, "GET http://127.0.0.1/hello HTTP/1.1\r\n" HOST "\r\n"),
     ROW(400, "GET hello HTTP/1.1\r\n" HOST "\r\n"),
     ROW(400, "GET * HTTP/1.1\r\n" HOST "\r\n"),
     ROW(400, "GET /he#llo HTTP/1.1\r\n" HOST "\r\n"),
@@ -115,6 +114,44 @@ static const struct {
     ROW(400, "\r\n\r\nGET /hello HTTP/1.1\r\n" HOST "\r\n"),
     ROW(400, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n"),
     ROW(505, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\r\n\r\n"),
+    /* absolute targets: their host counts, whatever Host says */
+    ROW(403, "GET http://evil.example/hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(403, "GET http://evil.example:80/hello HTTP/1.0\r\n\r\n"),
+    ROW(403, "GET http://evil.example HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(403, "GET http://10.1.2.3?/hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(403, "GET HTTP://localhost.evil.example/hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(403, "OPTIONS http://evil.example HTTP/1.1\r\n" HOST "\r\n"),
+    /* the page is compared with the host of the target, too */
+    ROW(403, "GET http://localhost:81/hello HTTP/1.1\r\n" HOST "Origin: http://127.0.0.1\r\n\r\n"),
+    ROW(400, "GET http://127.0.0.1/hello HTTP/1.1\r\n\r\n"),
+    ROW(400, "GET http://127.0.0.1/hello HTTP/1.1\r\nHost: a b\r\n\r\n"),
+    ROW(400, "GET http://127.0.0.1/hello HTTP/1.1\r\n" HOST HOST "\r\n"),
+    ROW(400, "GET http:///hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET http:// HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET http://?q HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET http://:80/hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET http:/hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET http:127.0.0.1/hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET //127.0.0.1://hello HTTP/1.1\r\nHost: [\r\n\r\n"),
+    ROW(400, "GET ://127.0.0.1/hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET http://user@127.0.0.1/hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET http://a:b@127.0.0.1/hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET http://127.0.0.1@evil.example/hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET http://127.0.0.1\\.evil.example/hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET http://127.0.0.%31/hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET http://127.0.0.1:/hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET http://127.0.0.1:0/hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET http://127.0.0.1:65536/hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET http://[::1/hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET http://127.0.0.1/hello#x HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET ftp://127.0.0.1/hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET httpx://127.0.0.1/hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET 127.0.0.1:80 HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(404, "GET http://127.0.0.1 HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(404, "GET http://127.0.0.1/../hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(404, "GET http://127.0.0.1//hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET https://127.0.0.1/hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET HTTPS://evil.example/hello HTTP/1.0\r\n\r\n"),
     /* paths */
     ROW(400, "GET /p/%zz/b HTTP/1.1\r\n" HOST "\r\n"),
     ROW(400, "GET /p/a%2 HTTP/1.1\r\n" HOST "\r\n"),
@@ -126,6 +163,23 @@ static const struct {
     ROW(404, "GET /p/../hello HTTP/1.1\r\n" HOST "\r\n"),
     ROW(404, "GET /p/%2e%2e/hello HTTP/1.1\r\n" HOST "\r\n"),
     ROW(404, "GET /t/a/.%2e/etc/passwd HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(404, "GET /t/a/b%2fc HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(404, "GET /t/a/b/c%2fd HTTP/1.1\r\n" HOST "\r\n"),
+    /* where a slash of a path may be encoded: what is no relative path without dots */
+    ROW(404, "GET /c/a%2fb/c HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(404, "GET /c%2fa/b HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(404, "GET /c/a/%2e%2e%2fetc HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(404, "GET /c/a/..%2fetc HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(404, "GET /c/a/b%2f..%2fc HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(404, "GET /c/a/b%2f%2e%2E HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(404, "GET /c/a/b/c%2f../d HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(404, "GET /c/a/.%2fb HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(404, "GET /c/a/%2fetc%2fpasswd HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(404, "GET /c/a/%2f HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(404, "GET /c/a/b%2f%2fc HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(404, "GET /c/a/b%2f HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET /c/a/b%2f%00 HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET /c/a/b%2fc%2 HTTP/1.1\r\n" HOST "\r\n"),
     ROW(404, "GET /hello/ HTTP/1.1\r\n" HOST "\r\n"),
     ROW(404, "GET //hello HTTP/1.1\r\n" HOST "\r\n"),
     ROW(404, "GET /p//b HTTP/1.1\r\n" HOST "\r\n"),
@@ -200,13 +254,27 @@ static void test_hostile_requests_in_pieces(void **state)
 	}
 }
 
+struct good {
+	int status;
+	const char *bytes;
+	const char *has;
+};
+
+static void check_good(const struct good *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct http_client c;
+		const int got = ask(&c, rows[i].bytes);
+
+		if (got != rows[i].status || !client_wait_for(&c, rows[i].has))
+			fail_msg("row %zu: %d %s", i, got, c.data);
+		client_close(&c);
+	}
+}
+
 static void test_good_requests_pass(void **state)
 {
-	static const struct {
-		int status;
-		const char *bytes;
-		const char *has;
-	} rows[] = {
+	static const struct good rows[] = {
 	    {200, "GET /hello HTTP/1.1\r\nHost: localhost:81\r\n\r\n", "\r\n\r\nhello"},
 	    {200, "GET /hello HTTP/1.1\r\nHost: [::1]:81\r\n\r\n", "hello"},
 	    {200, "GET /hello HTTP/1.1\r\nHost: BOX.example\r\n\r\n", "hello"},
@@ -229,6 +297,10 @@ static void test_good_requests_pass(void **state)
 	     "a=x y b=\xc3\xa9 rest=- q=a b+"},
 	    {200, "GET /p/x/lit HTTP/1.1\r\n" HOST "\r\n", "hello"},
 	    {200, "GET /t/x/a%20b/c?q HTTP/1.1\r\n" HOST "\r\n", "a=x b=- rest=a b/c q="},
+	    {200, "GET /c/x/a%2Fb/c%2fd HTTP/1.1\r\n" HOST "\r\n", "a=x b=- rest=a/b/c/d q=-"},
+	    /* Decoded once; a backslash is no slash. */
+	    {200, "GET /c/x/a%252F..%252f HTTP/1.1\r\n" HOST "\r\n", "a=x b=- rest=a%2F..%2f q=-"},
+	    {200, "GET /c/x/..%5Ca HTTP/1.1\r\n" HOST "\r\n", "a=x b=- rest=..\\a q=-"},
 	    {200, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 3\r\n\r\nabc", "\r\n\r\nabc"},
 	    {200, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 0\r\n\r\n",
 	     "Content-Length: 0\r\n"},
@@ -244,14 +316,29 @@ static void test_good_requests_pass(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct http_client c;
-		const int got = ask(&c, rows[i].bytes);
+	check_good(rows, ARRAY_SIZE(rows));
+}
 
-		if (got != rows[i].status || !client_wait_for(&c, rows[i].has))
-			fail_msg("row %zu: %d %s", i, got, c.data);
-		client_close(&c);
-	}
+static void test_absolute_targets_pass(void **state)
+{
+	static const struct good rows[] = {
+	    {200, "GET http://127.0.0.1/hello HTTP/1.1\r\n" HOST "\r\n", "hello"},
+	    {200, "GET HTTP://BOX.example:81/hello HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+	     "hello"},
+	    {200, "GET http://[::1]:81/hello HTTP/1.0\r\n\r\n", "hello"},
+	    {200,
+	     "GET http://localhost:81/hello HTTP/1.1\r\n" HOST
+	     "Origin: http://127.0.0.1:81\r\n\r\n",
+	     "hello"},
+	    {200, "GET http://127.0.0.1/p/x%20y/z?q=a?b://c HTTP/1.1\r\n" HOST "\r\n",
+	     "a=x y b=z rest=- q=a?b://c"},
+	    {204, "OPTIONS http://127.0.0.1 HTTP/1.1\r\n" HOST "\r\n", "Allow: OPTIONS\r\n"},
+	    {204, "OPTIONS http://127.0.0.1/hello HTTP/1.1\r\n" HOST "\r\n",
+	     "Allow: GET, HEAD, OPTIONS\r\n"},
+	};
+
+	(void)state;
+	check_good(rows, ARRAY_SIZE(rows));
 }
 
 static void test_head_limits(void **state)
@@ -284,6 +371,7 @@ int main(void)
 	    T(test_hostile_requests_are_refused),
 	    T(test_hostile_requests_in_pieces),
 	    T(test_good_requests_pass),
+	    T(test_absolute_targets_pass),
 	    T(test_head_limits),
 	};
 #undef T

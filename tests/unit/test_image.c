@@ -7,6 +7,7 @@
 #include "image/progress.h"
 #include "image/root.h"
 #include "image/source.h"
+#include "image/subuids.h"
 #include "image/unpack.h"
 
 #include <archive_entry.h>
@@ -515,9 +516,42 @@ static void hostile_origin(void **state)
 	}
 }
 
+static void test_subuids_avoid_those_that_are_taken(void **state UNUSED)
+{
+	static const struct {
+		const char *subuid, *subgid;
+		unsigned first;
+	} rows[] = {
+	    {"", "", 100000},
+	    {"ann:100000:65536\n", "ann:100000:65536\n", 165536},
+	    {"ann:200000:65536\n", "", 100000},
+	    {"ann:165536:65536\nben:100000:65536\n", "cem:231072:10\n", 231082},
+	    {"broken\n:\nx:y:z\n", "dan:99999:2\n", 100001},
+	};
+	char uids[128], gids[128], want[128], command[SUBUIDS_COMMAND_MAX];
+
+	(void)snprintf(uids, sizeof(uids), "%s/subuid", scratch);
+	(void)snprintf(gids, sizeof(gids), "%s/subgid", scratch);
+	subuids_command("/nothing", "eve", command);
+	assert_string_equal(command,
+			    "usermod --add-subuids 100000-165535 --add-subgids 100000-165535 eve");
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		FILE *u = fopen(uids, "we"), *g = fopen(gids, "we");
+
+		assert_true(u && g && fputs(rows[i].subuid, u) >= 0 &&
+			    fputs(rows[i].subgid, g) >= 0);
+		assert_int_equal(fclose(u) | fclose(g), 0);
+		(void)snprintf(want, sizeof(want), "usermod --add-subuids %u-%u ", rows[i].first,
+			       rows[i].first + 65535);
+		subuids_command(scratch, "eve", command);
+		assert_true(text_starts_with(command, want));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_subuids_avoid_those_that_are_taken),
 	    cmocka_unit_test(apt_messages),
 	    cmocka_unit_test(apt_progress),
 	    cmocka_unit_test(sources),

@@ -5,6 +5,7 @@
 #include "base/fdio.h"
 #include "init.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <setjmp.h>
@@ -39,6 +40,28 @@ void init_send(struct init *i, const struct proto_head *frame, const int *fds, s
 {
 	assert_int_equal(fd_send(i->channel, frame, frame->size, fds, n, MSG_DONTWAIT),
 			 frame->size);
+}
+
+/* ---- flushes, seen instead of done ---- */
+
+static unsigned flushes;
+static int flush_error;
+
+static int flush(void)
+{
+	flushes++;
+	errno = flush_error;
+	return flush_error ? -1 : 0;
+}
+
+int fsync(int fd UNUSED)
+{
+	return flush();
+}
+
+int fdatasync(int fd UNUSED)
+{
+	return flush();
 }
 
 static int set_up(void **state)
@@ -294,6 +317,18 @@ static void test_list(void **state UNUSED)
 	assert_int_equal(ask(PROTO_FILE_LIST, odd, 0), ENOTDIR);
 }
 
+/* A run that has ended took the rights from the workspace. */
+static void test_without_rights(void **state UNUSED)
+{
+	struct stat st;
+
+	assert_int_equal(chmod(root, 01055), 0);
+	assert_int_equal(ask(PROTO_FILE_LIST, "", 0), 0);
+	(void)close(answer_fd);
+	assert_int_equal(stat(root, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 01755);
+}
+
 static void test_impossible(void **state UNUSED)
 {
 	static const char *const paths[] = {"/x", "..", "a/..", "a//b", "a/", "./a"};
@@ -343,6 +378,28 @@ static void test_copies_at_once(void **state UNUSED)
 	assert_int_equal(refused, 1);
 }
 
+/* A file of a stored workspace is on the disk, with its name, before the front is told so. */
+static void test_stored_is_flushed(void **state UNUSED)
+{
+	struct stat st;
+
+	flushes = 0;
+	put("session", "s");
+	assert_int_equal(flushes, 0);
+	in.flushes = true;
+	put("kept", "k");
+	assert_true(
+	    flushes >=
+	    (in.inward ? 2u : 1u)); /* the front flushes the bytes of one that it can open */
+	flush_error = EIO;
+	assert_int_equal(ask(PROTO_FILE_PUT, "lost", 0), 0);
+	(void)close(answer_fd);
+	assert_int_equal(ask(PROTO_FILE_COMMIT, "lost", 0), EIO);
+	flush_error = 0;
+	if (in.inward)
+		assert_int_equal(fstatat(in.workspace, "lost", &st, 0), -1);
+}
+
 #define BOTH(test)                                                                                 \
 	cmocka_unit_test_setup_teardown(test, set_up, tear_down),                                  \
 	    cmocka_unit_test_prestate_setup_teardown(test, set_up, tear_down, &in)
@@ -355,7 +412,9 @@ int main(void)
 	    BOTH(test_open),
 	    BOTH(test_remove),
 	    BOTH(test_list),
+	    BOTH(test_without_rights),
 	    BOTH(test_impossible),
+	    BOTH(test_stored_is_flushed),
 	    cmocka_unit_test_prestate_setup_teardown(test_files_brought, set_up, tear_down, &in),
 	    cmocka_unit_test_prestate_setup_teardown(test_copies_at_once, set_up, tear_down, &in),
 	};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Masking of secrets in streams: the same text in whatever pieces it comes, compared with a plain search. */
-#include "api/mask.h"
 #include "base/text.h"
+#include "sandbox/mask.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -20,7 +21,7 @@ static void check_pieces(const char *const *secrets, size_t n, const char *text,
 	struct mask_set *set;
 	const size_t len = strlen(text);
 
-	assert_int_equal(mask_set_new(secrets, n, &set), 0);
+	assert_int_equal(mask_set_new(secrets, n, NULL, NULL, &set), 0);
 	if (!set) {
 		assert_string_equal(text, wanted);
 		return;
@@ -70,7 +71,7 @@ static void test_passes_at_once(void **state UNUSED)
 	_cleanup_(buf_done) struct buf out = BUF_INIT(OUT_MAX);
 	struct mask_set *set;
 
-	assert_int_equal(mask_set_new(one, 1, &set), 0);
+	assert_int_equal(mask_set_new(one, 1, NULL, NULL, &set), 0);
 	struct mask *m = mask_new(set);
 	assert_int_equal(mask_add(m, "working\n", 8, &out), 0);
 	assert_string_equal(buf_str(&out), "working\n");
@@ -82,8 +83,9 @@ static void test_passes_at_once(void **state UNUSED)
 	(void)mask_set_free(set);
 }
 
-/* Marks every byte of every occurrence, without any cleverness. */
-static void plain_search(const char *const *secrets, size_t n, const char *text, struct buf *out)
+/* Marks every byte of every occurrence, without any cleverness. Text has no NUL. What is before HIDDEN is not written. */
+static void plain_search(const char *const *secrets, size_t n, const char *text, size_t hidden,
+			 struct buf *out)
 {
 	const size_t len = strlen(text);
 	char *in = calloc(len + 1, 1);
@@ -91,40 +93,65 @@ static void plain_search(const char *const *secrets, size_t n, const char *text,
 	assert_non_null(in);
 	for (size_t s = 0; s < n; s++)
 		for (const char *p = text; (p = strstr(p, secrets[s])); p++)
-			memset(in + (p - text), 1 + (p > text && in[p - text - 1]),
-			       strlen(secrets[s]));
-	for (size_t i = 0; i < len; i++) {
+			memset(in + (p - text), 1, strlen(secrets[s]));
+	for (size_t i = hidden; i < len; i++) {
 		if (!in[i])
 			assert_int_equal(buf_add_char(out, text[i]), 0);
-		else if (i == 0 || !in[i - 1])
+		else if (i == hidden || !in[i - 1])
 			assert_int_equal(buf_add_str(out, M), 0);
 	}
 	free(in);
 }
 
+static uint32_t next_random(uint32_t *seed, uint32_t below)
+{
+	*seed = *seed * 1664525 + 1013904223;
+	return (*seed >> 16) % below;
+}
+
+/* Secrets of few letters, so that they overlap, begin alike and are parts of each other. Some texts lack their first part. */
 static void test_random(void **state UNUSED)
 {
 	uint32_t seed = 7;
 
-	for (int round = 0; round < 3000; round++) {
-		char words[3][12], text[80];
-		const char *secrets[] = {words[0], words[1], words[2]};
+	for (int round = 0; round < 6000; round++) {
+		char words[20][12], text[160];
+		const char *secrets[ARRAY_SIZE(words)];
+		const size_t n = 1 + next_random(&seed, ARRAY_SIZE(words));
+		const uint32_t letters = 1 + next_random(&seed, 4);
+		const size_t len = next_random(&seed, sizeof(text));
+		_cleanup_(buf_done) struct buf wanted = BUF_INIT(OUT_MAX), out = BUF_INIT(OUT_MAX);
+		struct mask_set *set;
 
-		for (size_t w = 0; w < ARRAY_SIZE(words); w++) {
-			size_t len = MASK_SECRET_MIN + (seed = seed * 1664525 + 1013904223) / 7 % 7;
+		for (size_t w = 0; w < n; w++) {
+			size_t word = MASK_SECRET_MIN + next_random(&seed, 7);
 
-			for (size_t i = 0; i < len; i++)
-				words[w][i] =
-				    (char)('a' + (seed = seed * 1664525 + 1013904223) / 65536 % 2);
-			words[w][len] = '\0';
+			for (size_t i = 0; i < word; i++)
+				words[w][i] = (char)('a' + next_random(&seed, letters));
+			words[w][word] = '\0';
+			secrets[w] = words[w];
 		}
-		for (size_t i = 0; i < sizeof(text) - 1; i++)
-			text[i] =
-			    (char)('a' + (seed = seed * 1664525 + 1013904223) / 65536 % 3 % 3);
-		text[sizeof(text) - 1] = '\0';
-		_cleanup_(buf_done) struct buf wanted = BUF_INIT(OUT_MAX);
-		plain_search(secrets, 3, text, &wanted);
-		check_pieces(secrets, 3, text, 1 + seed / 65536 % 20, buf_str(&wanted));
+		for (size_t i = 0; i < len; i++)
+			text[i] = (char)('a' + next_random(&seed, letters + 1));
+		text[len] = '\0';
+		plain_search(secrets, n, text, 0, &wanted);
+		check_pieces(secrets, n, text, 1 + next_random(&seed, 20), buf_str(&wanted));
+
+		/* The same end of a stream of which the beginning is not known. */
+		buf_reset(&wanted);
+		assert_int_equal(mask_set_new(secrets, n, NULL, NULL, &set), 0);
+		const size_t hidden = MIN(len, mask_set_longest(set));
+		struct mask *m = mask_new(set);
+		assert_int_equal(mask_add(m, "aaab", 4, &out), 0);
+		buf_reset(&out);
+		mask_skip(m, hidden);
+		plain_search(secrets, n, text, hidden, &wanted);
+		assert_int_equal(mask_add(m, text, len / 2, &out), 0);
+		assert_int_equal(mask_add(m, text + len / 2, len - len / 2, &out), 0);
+		assert_int_equal(mask_end(m, &out), 0);
+		assert_string_equal(buf_str(&out), buf_str(&wanted));
+		(void)mask_free(m);
+		(void)mask_set_free(set);
 	}
 }
 
@@ -168,7 +195,7 @@ static void test_forms(void **state UNUSED)
 		_cleanup_(buf_done) struct buf out = BUF_INIT(OUT_MAX);
 		struct mask_set *set;
 
-		assert_int_equal(mask_set_new(secrets, 1, &set), 0);
+		assert_int_equal(mask_set_new(secrets, 1, NULL, NULL, &set), 0);
 		assert_int_equal(mask_text(set, within[i], strlen(within[i]), &out), 0);
 		(void)mask_set_free(set);
 		const char *mark = strstr(buf_str(&out), M);
@@ -183,26 +210,81 @@ static void test_forms(void **state UNUSED)
 	check(secrets, 1, "p%C3%A4ss/wor päss", "p%C3%A4ss/wor päss");
 }
 
-/* Secrets cost nothing where none of them begins. */
+static char *repeated(char c, size_t n, const char *end)
+{
+	char *text = malloc(n + strlen(end) + 1);
+
+	assert_non_null(text);
+	memset(text, c, n);
+	memcpy(text + n, end, strlen(end) + 1);
+	return text;
+}
+
+/* However many secrets there are and however much of them a text has, a byte costs at most two steps. */
 static void test_steps(void **state UNUSED)
 {
-	char values[64][16];
-	const char *secrets[64];
+	char *secrets[64];
 	_cleanup_(buf_done) struct buf out = BUF_INIT(OUT_MAX);
 	struct mask_set *set;
-	char text[1000];
+	char text[100000];
 
-	for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
-		(void)snprintf(values[i], sizeof(values[i]), "secret-%zu", i);
-		secrets[i] = values[i];
+	for (size_t i = 0; i < ARRAY_SIZE(secrets); i++) {
+		char end[16];
+
+		(void)snprintf(end, sizeof(end), "-%zu", i);
+		secrets[i] = repeated('p', 300, end);
 	}
-	memset(text, '.', sizeof(text));
-	assert_int_equal(mask_set_new(secrets, ARRAY_SIZE(secrets), &set), 0);
-	struct mask *m = mask_new(set);
-	assert_int_equal(mask_add(m, text, sizeof(text), &out), 0);
-	assert_int_equal(mask_steps(m), sizeof(text));
-	(void)mask_free(m);
+	assert_int_equal(
+	    mask_set_new((const char *const *)secrets, ARRAY_SIZE(secrets), NULL, NULL, &set), 0);
+	for (size_t run = 0; run < 400; run += 7) {
+		struct mask *m = mask_new(set);
+
+		for (size_t i = 0; i < sizeof(text); i++)
+			text[i] = i % (run + 1) == run ? (char)('-' + run % 3) : 'p';
+		assert_int_equal(mask_add(m, text, sizeof(text), &out), 0);
+		assert_true(mask_steps(m) <= 2 * sizeof(text));
+		buf_reset(&out);
+		(void)mask_free(m);
+	}
 	(void)mask_set_free(set);
+	for (size_t i = 0; i < ARRAY_SIZE(secrets); i++)
+		free(secrets[i]);
+}
+
+/* The memory is bounded. Each secret is found; the forms of the shortest ones come before those of longer ones. */
+static void test_bounds(void **state UNUSED)
+{
+	char *secrets[33];
+	struct mask_set *set;
+
+	for (size_t i = 0; i < ARRAY_SIZE(secrets); i++) {
+		char end[16];
+
+		(void)snprintf(end, sizeof(end), "/%zu", i);
+		secrets[i] = repeated((char)('0' + i), i == 0 ? 8 : 3900, end);
+	}
+	assert_int_equal(mask_set_new((const char *const *)secrets, 32, NULL, NULL, &set), 0);
+	assert_true(mask_set_memory(set) <= 16 * MASK_BYTES_MAX);
+	for (size_t i = 0; i < 32; i++) {
+		_cleanup_(buf_done) struct buf out = BUF_INIT(OUT_MAX);
+
+		assert_int_equal(mask_text(set, secrets[i], strlen(secrets[i]), &out), 0);
+		assert_string_equal(buf_str(&out), M);
+	}
+	_cleanup_(buf_done) struct buf out = BUF_INIT(OUT_MAX);
+	assert_int_equal(mask_text(set, "00000000%2F0", 12, &out), 0);
+	assert_string_equal(buf_str(&out), M);
+	(void)mask_set_free(set);
+	free(secrets[32]);
+	secrets[32] = repeated('x', MASK_SECRET_MAX - 1, "y");
+	assert_int_equal(mask_set_new((const char *const *)secrets, 33, NULL, NULL, &set), -E2BIG);
+	assert_null(set);
+	free(secrets[32]);
+	secrets[32] = repeated('x', MASK_SECRET_MAX, "y");
+	assert_int_equal(mask_set_new((const char *const *)&secrets[32], 1, NULL, NULL, &set),
+			 -E2BIG);
+	for (size_t i = 0; i < ARRAY_SIZE(secrets); i++)
+		free(secrets[i]);
 }
 
 int main(void)
@@ -210,7 +292,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_masks),  cmocka_unit_test(test_passes_at_once),
 	    cmocka_unit_test(test_random), cmocka_unit_test(test_forms),
-	    cmocka_unit_test(test_steps),
+	    cmocka_unit_test(test_steps),  cmocka_unit_test(test_bounds),
 	};
 
 	return cmocka_run_group_tests_name("mask", tests, NULL, NULL);

@@ -60,6 +60,31 @@ static void test_in_flight(void **state)
 	talk_close(&t);
 }
 
+/* A mistake of a handler costs its call, which has its answer already, and not the server. */
+static void test_finished_twice(void **state)
+{
+	struct talk t;
+
+	(void)state;
+	talk_open(&t, MCP_TRANSPORT_STDIO, EVERYTHING);
+	talk_handshake(&t, "2025-11-25", "{}");
+	talk_say(&t, REQ("tools/call", "\"name\":\"hold\""));
+	struct mcp_call *c = mcp_call_ref(t.held[0]);
+	mcp_call_finish(c, mcp_tool_result(json_array(), NULL, false));
+	assert_int_equal(t.n_finished, 1);
+	mcp_call_finish(c, mcp_tool_result(json_array(), NULL, true));
+	mcp_call_finish_error(c, MCP_ERR_INTERNAL, "again", json_object());
+	mcp_call_finish_blob(c, json_object(), "MARK", strdup("x"), 1);
+	assert_true(mcp_call_become_task(c, 0, 0, NULL) < 0);
+	mcp_call_unref(c);
+	assert_int_equal(t.n_finished, 1);
+	assert_has(t.answer, "{\"id\":1,\"result\":{\"content\":[]}}");
+	talk_say(&t, REQ("ping", ""));
+	assert_has(t.answer, "{\"id\":1,\"result\":{}}");
+	t.n_held = 0;
+	talk_close(&t);
+}
+
 static void test_cancel(void **state)
 {
 	struct talk t;
@@ -631,7 +656,7 @@ static void test_long_strings(void **state)
 		talk_say_n(&t, NULL, text, (size_t)(p - text));
 		free(text);
 		(void)snprintf(want, sizeof(want),
-			       "{\"result\":{\"structuredContent\":{\"len\":%zu,\"lifted\":%s}}}",
+			       "{\"result\":{\"structuredContent\":{\"len\":%zu,\"spilled\":%s}}}",
 			       unit_bytes * counts[i], counts[i] > 3000 ? "true" : "false");
 		assert_has(t.answer, want);
 	}
@@ -641,14 +666,23 @@ static void test_long_strings(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_in_flight),       cmocka_unit_test(test_cancel),
-	    cmocka_unit_test(test_stream_gone),     cmocka_unit_test(test_too_many_calls),
-	    cmocka_unit_test(test_logging),         cmocka_unit_test(test_legacy_questions),
-	    cmocka_unit_test(test_legacy_refusals), cmocka_unit_test(test_modern_questions),
-	    cmocka_unit_test(test_forged_state),    cmocka_unit_test(test_tasks),
-	    cmocka_unit_test(test_task_ends),       cmocka_unit_test(test_task_questions),
-	    cmocka_unit_test(test_legacy_changes),  cmocka_unit_test(test_listen),
-	    cmocka_unit_test(test_source),          cmocka_unit_test(test_long_strings),
+	    cmocka_unit_test(test_in_flight),
+	    cmocka_unit_test(test_cancel),
+	    cmocka_unit_test(test_finished_twice),
+	    cmocka_unit_test(test_stream_gone),
+	    cmocka_unit_test(test_too_many_calls),
+	    cmocka_unit_test(test_logging),
+	    cmocka_unit_test(test_legacy_questions),
+	    cmocka_unit_test(test_legacy_refusals),
+	    cmocka_unit_test(test_modern_questions),
+	    cmocka_unit_test(test_forged_state),
+	    cmocka_unit_test(test_tasks),
+	    cmocka_unit_test(test_task_ends),
+	    cmocka_unit_test(test_task_questions),
+	    cmocka_unit_test(test_legacy_changes),
+	    cmocka_unit_test(test_listen),
+	    cmocka_unit_test(test_source),
+	    cmocka_unit_test(test_long_strings),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 #include <jansson.h>
@@ -14,7 +15,7 @@
 static const struct scan_limits small = {
     .max_message = 4096,
     .max_rest = 2048,
-    .lift_min = 16,
+    .spill_min = 16,
     .max_values = 20,
     .max_depth = 5,
 };
@@ -146,7 +147,7 @@ static void test_sizes(void **state)
 	assert_true(scanner_is_blank(&s));
 	assert_int_equal(scanner_feed(&s, text, 1), SCAN_TOO_LARGE);
 	scanner_reset(&s);
-	/* A number is not lifted: it counts against what is kept. */
+	/* A number is not spilled: it counts against what is kept. */
 	memset(text, '7', sizeof(text));
 	assert_int_equal(scanner_feed(&s, text, 2048), SCAN_OK);
 	assert_false(scanner_is_blank(&s));
@@ -204,7 +205,7 @@ static void test_id_of_a_refused_message(void **state)
 #undef MANY
 }
 
-/* ---- lifting ---- */
+/* ---- spilled strings ---- */
 
 /* The text of a string, wherever it is. */
 static char *text_of(const struct scanner *s, const json_t *string, size_t *ret_len)
@@ -212,7 +213,7 @@ static char *text_of(const struct scanner *s, const json_t *string, size_t *ret_
 	struct mcp_text_ref ref;
 	char *out;
 
-	if (!lifted_find(s->lifted, json_string_value(string), json_string_length(string), &ref)) {
+	if (!spill_find(s->spill, json_string_value(string), json_string_length(string), &ref)) {
 		*ret_len = json_string_length(string);
 		out = malloc(*ret_len + 1);
 		assert_non_null(out);
@@ -266,7 +267,7 @@ static void test_lifting(void **state)
 	    "[\"0123456789ab\\ud83d\\ude00\\ud83d\\ude00\\u0000\\u0007\\u07ff\\uffff\"]",
 	    "[\"short\",\"a string that is long enough\",7,\"another one of that kind\",\"\"]",
 	    "{\"k\":[{\"x\":\"\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\"\\\"\"}],\"y\":1.5}",
-	    "\"lifted:00000000000000000000000000000000:0\"", /* a guess at a placeholder */
+	    "\"spilled:00000000000000000000000000000000:0\"", /* a guess at a placeholder */
 	};
 
 	(void)state;
@@ -325,7 +326,7 @@ static void test_base64(void **state)
 	struct scan_limits limits = small;
 
 	(void)state;
-	limits.lift_min = 19; /* the longest key here */
+	limits.spill_min = 19; /* the longest key here */
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		const size_t len = strlen(rows[i].text);
 
@@ -342,8 +343,8 @@ static void test_base64(void **state)
 				value = json_array_get(value, 0);
 			if (json_is_object(value))
 				value = json_object_get(value, "a");
-			assert_true(lifted_find(s.lifted, json_string_value(value),
-						json_string_length(value), &ref));
+			assert_true(spill_find(s.spill, json_string_value(value),
+					       json_string_length(value), &ref));
 			assert_int_equal(ref.form, rows[i].form);
 			if (rows[i].bytes) {
 				assert_int_equal(ref.fd_len, strlen(rows[i].bytes));
@@ -364,30 +365,30 @@ static void test_base64(void **state)
 static void test_placeholders(void **state)
 {
 	struct mcp_text_ref ref;
-	char name[LIFTED_NAME_MAX];
-	struct lifted *a = lifted_new(NULL, NULL, "");
-	struct lifted *b = lifted_new(NULL, NULL, "");
+	char name[SPILL_NAME_MAX];
+	struct spill *a = spill_new(NULL, "");
+	struct spill *b = spill_new(NULL, "");
 
 	(void)state;
 	assert_non_null(a);
 	assert_non_null(b);
-	assert_int_equal(lifted_begin(a, false), 0);
-	assert_int_equal(lifted_add(a, "abc", 3), 0);
-	assert_int_equal(lifted_end(a, name), 0);
-	assert_true(lifted_find(a, name, strlen(name), &ref));
+	assert_int_equal(spill_begin(a, false), 0);
+	assert_int_equal(spill_add(a, "abc", 3), 0);
+	assert_int_equal(spill_end(a, name), 0);
+	assert_true(spill_find(a, name, strlen(name), &ref));
 	assert_int_equal(ref.len, 3);
-	assert_false(lifted_find(b, name, strlen(name), &ref));
-	assert_false(lifted_find(NULL, name, strlen(name), &ref));
+	assert_false(spill_find(b, name, strlen(name), &ref));
+	assert_false(spill_find(NULL, name, strlen(name), &ref));
 	for (size_t i = 0; i < strlen(name); i++) {
-		char damaged[LIFTED_NAME_MAX];
+		char damaged[SPILL_NAME_MAX];
 
-		assert_false(lifted_find(a, name, i, &ref));
+		assert_false(spill_find(a, name, i, &ref));
 		memcpy(damaged, name, sizeof(damaged));
 		damaged[i] ^= 1;
-		assert_false(lifted_find(a, damaged, strlen(name), &ref));
+		assert_false(spill_find(a, damaged, strlen(name), &ref));
 	}
-	lifted_unref(a);
-	lifted_unref(b);
+	spill_unref(a);
+	spill_unref(b);
 }
 
 /* Many unfinished messages together are bounded, and what ends makes room again. */
@@ -395,7 +396,7 @@ static void test_spill_total(void **state)
 {
 	static char piece[1 << 20];
 	struct budgets *b = budgets_new(&(struct budgets_config){0});
-	struct lifted *l[3];
+	struct spill *l[3];
 	size_t n = 0;
 	int r = 0;
 
@@ -403,31 +404,35 @@ static void test_spill_total(void **state)
 	assert_non_null(b);
 	budgets_set(b, BUDGET_MESSAGE_FILES, &(struct budget_bounds){.total = 64 * sizeof(piece)});
 	for (; r == 0 && n < ARRAY_SIZE(l); n++) {
-		l[n] = lifted_new(NULL, b, "");
+		l[n] = spill_new(b, "");
 		assert_non_null(l[n]);
-		assert_int_equal(lifted_begin(l[n], false), 0);
+		assert_int_equal(spill_begin(l[n], false), 0);
 		for (int i = 0; r == 0 && i < 32; i++)
-			r = lifted_add(l[n], piece, sizeof(piece));
+			r = spill_add(l[n], piece, sizeof(piece));
 	}
 	assert_int_equal(r, -EDQUOT);
 	assert_int_equal(n, ARRAY_SIZE(l));
-	lifted_unref(l[0]);
-	assert_int_equal(lifted_add(l[n - 1], piece, sizeof(piece)), 0);
+	spill_unref(l[0]);
+	assert_int_equal(spill_add(l[n - 1], piece, sizeof(piece)), 0);
 	for (size_t i = 1; i < n; i++)
-		lifted_unref(l[i]);
+		spill_unref(l[i]);
 	assert_int_equal(budget_used(b, BUDGET_MESSAGE_FILES), 0);
 	(void)budgets_free(b);
 }
 
 static void test_no_spill(void **state)
 {
-	struct scan_limits limits = small;
+	struct rlimit usual, none;
 	struct scanner s;
 
 	(void)state;
-	limits.spill_dir = "/nonexistent";
-	scanner_init(&s, &limits);
-	assert_int_equal(scan(&s, "[\"0123456789abcdefg\"]", 21, 3), SCAN_NO_SPILL);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);
+	none = (struct rlimit){.rlim_cur = 0, .rlim_max = usual.rlim_max};
+	scanner_init(&s, &small);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	const enum scan_fault fault = scan(&s, "[\"0123456789abcdefg\"]", 21, 3);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
+	assert_int_equal(fault, SCAN_NO_SPILL);
 	scanner_done(&s);
 }
 
@@ -439,7 +444,7 @@ static void agree(const char *text, size_t len)
 	static const struct scan_limits wide = {
 	    .max_message = 4096,
 	    .max_rest = 4096,
-	    .lift_min = 4096,
+	    .spill_min = 4096,
 	    .max_values = 4096,
 	    .max_depth = 64,
 	};

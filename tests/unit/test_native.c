@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The native engine's parsers and checks: messages, paths, id files, control group files. */
 #include "base/attr.h"
-#include "engine/inside/proto.h"
-#include "engine/native/monitor/monitor.h"
+#include "engine/maker/native/monitor/monitor.h"
+#include "engine/protocol/proto.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -108,8 +108,8 @@ static void test_limits(void **state UNUSED)
 static void test_create_request(void **state UNUSED)
 {
 	struct native_monitor_config config = {.max_sandboxes = 2};
-	struct box boxes[2] = {{.state = BOX_FREE}, {.state = BOX_LIVE}};
-	struct monitor m = {.config = &config, .boxes = boxes};
+	struct monitor_sandbox sandboxes[2] = {{.state = SANDBOX_FREE}, {.state = SANDBOX_LIVE}};
+	struct monitor m = {.config = &config, .sandboxes = sandboxes};
 	const struct proto_mon_create good = {
 	    .head = PROTO_HEAD(MON_CREATE, proto_mon_create),
 	    .limits = {.memory_bytes = 1 << 30,

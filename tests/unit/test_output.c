@@ -116,20 +116,22 @@ static void test_file_is_named(void **state UNUSED)
 	}
 }
 
-/* stdout, stderr and value, the budget, and what each gets. */
+/* stdout, stderr, the budget, what each gets, and the length of the value. */
 static const struct {
-	size_t out, err, budget, get_out, get_err;
+	size_t out, err, budget, get_out, get_err, value;
 } share_rows[] = {
-    {10, 0, 30, 30, 0},    {10, 20, 30, 10, 20}, {10, 25, 30, 10, 20},
-    {100, 25, 30, 20, 10}, {100, 5, 30, 25, 5},  {0, 100, 30, 0, 30},
-    {0, 0, 0, 0, 0},       {9, 9, 0, 0, 0},      {1, 2, SIZE_MAX, SIZE_MAX - 2, 2},
+    {10, 0, 30, 30, 0},      {10, 20, 30, 10, 20},     {10, 25, 30, 10, 20},
+    {100, 25, 30, 20, 10},   {100, 5, 30, 25, 5},      {0, 100, 30, 0, 30},
+    {0, 0, 0, 0, 0},         {9, 9, 0, 0, 0},          {1, 2, SIZE_MAX, SIZE_MAX - 2, 2},
+    {100, 25, 30, 18, 9, 3}, {100, 0, 30, 20, 0, 100},
 };
 
 static void test_shares(void **state UNUSED)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(share_rows); i++) {
 		struct run_result r = {.out = {.len = share_rows[i].out},
-				       .err = {.len = share_rows[i].err}};
+				       .err = {.len = share_rows[i].err},
+				       .value = {.len = share_rows[i].value}};
 		size_t shares[ENGINE_RESULT + 1];
 
 		run_result_share(&r, share_rows[i].budget, shares);

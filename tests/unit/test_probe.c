@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The probe: what it says must be true of this host, and it must leave nothing behind. */
 #include "engine/engine.h"
-#include "engine/native/probe.h"
+#include "engine/maker/native/probe.h"
 
 #include <dirent.h>
 #include <errno.h>

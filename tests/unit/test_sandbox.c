@@ -4,7 +4,9 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "manager_world.h"
+#include "sandbox/file_writer.h"
 #include "sandbox/manager.h"
+#include "sandbox/upload.h"
 #include "sandbox/workspace_inventory.h"
 
 #include <fcntl.h>
@@ -81,6 +83,29 @@ static void test_first_calls_share_a_creation(void **state)
 	assert_ptr_equal(a.sandbox, b.sandbox);
 	assert_int_equal(w->fake->n_created, 1);
 	assert_ptr_equal(manager_find(w->manager, "", "one"), a.sandbox);
+}
+
+static void test_a_removed_owner_gets_no_sandbox(void **state)
+{
+	struct manager_world *w = *state;
+	struct opened half = {0}, late = {0}, again = {0};
+	struct err e = ERR_INIT;
+
+	w->fake->hold_create = true;
+	manager_open(w->manager, "ann", "half", on_open, &half);
+	manager_world_turn(w);
+	assert_int_equal(manager_close_owner(w->manager, "ann", &e), 0);
+	manager_open(w->manager, "ann", "late", on_open, &late);
+	fake_engine_release(w->fake);
+	manager_world_turn(w);
+	assert_int_equal(half.err.code, ERR_UNAUTHORIZED);
+	assert_int_equal(late.err.code, ERR_UNAUTHORIZED);
+	assert_int_equal(manager_count(w->manager), 0);
+	assert_int_equal(w->fake->n_alive, 0);
+	manager_reopen_owner(w->manager, "ann"); /* the removal has failed */
+	manager_open(w->manager, "ann", "again", on_open, &again);
+	manager_world_turn(w);
+	assert_non_null(again.sandbox);
 }
 
 static void test_owners_do_not_see_each_other(void **state)
@@ -318,8 +343,8 @@ static void test_artifacts(void **state)
 	assert_string_equal(run_code(w, s, "wb.txt;wa.txt;").artifacts, "a.txt b.txt ");
 	assert_string_equal(run_code(w, s, "").artifacts, "");
 	assert_string_equal(run_code(w, s, "wb.txt;").artifacts, "b.txt ");
-	/* What a failed run wrote is neither its artifact nor that of the next. */
-	assert_string_equal(run_code(w, s, "wc.txt;x").artifacts, "");
+	/* What a failed run wrote is its artifact, and not that of the next. */
+	assert_string_equal(run_code(w, s, "wc.txt;x").artifacts, "c.txt ");
 	assert_string_equal(run_code(w, s, "wd.txt;").artifacts, "d.txt ");
 }
 
@@ -333,9 +358,10 @@ static void test_known_inventory_saves_a_scan(void **state)
 	(void)run_code(w, s, "wa;");
 	assert_int_equal(w->fake->n_lists, 2);
 	(void)run_code(w, s, "x");
-	assert_int_equal(w->fake->n_lists, 2);
+	assert_int_equal(w->fake->n_lists, 3);
+	sandbox_forget_inventory(s);
 	(void)run_code(w, s, "wa;");
-	assert_int_equal(w->fake->n_lists, 4);
+	assert_int_equal(w->fake->n_lists, 5);
 }
 
 static void test_busy(void **state)
@@ -391,7 +417,7 @@ static void test_cancel_before_it_began(void **state)
 	struct run *r;
 	struct run_request q = {.code = "wa;", .code_len = 3, .on_done = on_ran, .user = &x};
 
-	(void)run_code(w, s, "x"); /* the inventory is not known: a scan comes first */
+	sandbox_forget_inventory(s); /* a scan comes first */
 	assert_int_equal(sandbox_run(s, &q, &r, &e), 0);
 	run_cancel(r);
 	manager_world_turn(w);
@@ -462,6 +488,54 @@ static void test_lost(void **state)
 	assert_null(manager_find(w->manager, "", "one"));
 	assert_non_null(open_sandbox(w, "one"));
 	assert_int_equal(w->fake->n_destroyed, 1);
+}
+
+struct held {
+	struct sandbox_hold hold;
+	unsigned n_ended;
+};
+
+static void on_held_ended(struct sandbox_hold *h)
+{
+	CONTAINER_OF(h, struct held, hold)->n_ended++;
+}
+
+/* Work for a sandbox hears of its end once, however it ends; work that has ended before does not. */
+static void test_holds(void **state)
+{
+	struct manager_world *w = *state;
+	struct held held[3] = {0};
+	struct ran x = {0};
+	struct err e = ERR_INIT;
+	struct run *r;
+	struct run_request q = {.code = "", .on_done = on_ran, .user = &x};
+
+	for (int lost = 0; lost < 2; lost++) {
+		struct sandbox *s = sandbox_ref(open_sandbox(w, "one"));
+		for (size_t i = 0; i < ARRAY_SIZE(held); i++) {
+			held[i] = (struct held){.hold.ended = on_held_ended};
+			sandbox_hold(s, &held[i].hold);
+		}
+		sandbox_release(s, &held[1].hold);
+		w->fake->script = note_handle;
+		assert_int_equal(sandbox_run(s, &q, &r, &e), 0);
+		manager_world_turn(w);
+		if (lost)
+			fake_engine_lose(last_handle);
+		else
+			assert_int_equal(sandbox_close(s, false, NULL, NULL, &e), 0);
+		manager_world_turn(w);
+		assert_int_equal(held[0].n_ended, 1);
+		assert_int_equal(held[1].n_ended, 0);
+		assert_int_equal(held[2].n_ended, 1);
+		if (lost)
+			assert_int_equal(sandbox_close(s, false, NULL, NULL, &e), 0);
+		manager_world_turn(w);
+		assert_int_equal(held[0].n_ended, 1);
+		sandbox_release(s, &held[0].hold);
+		sandbox_release(s, &held[2].hold);
+		(void)sandbox_unref(s);
+	}
 }
 
 /* ---- the books ---- */
@@ -600,6 +674,134 @@ static void test_uploads_queue(void **state)
 	assert_int_equal(u[0].err.code, ERR_NONE);
 	assert_int_equal(u[1].err.code, ERR_FILE_EXISTS);
 	assert_int_equal(u[2].err.code, ERR_FILE_EXISTS);
+}
+
+/* The owner of a writer of its own. It is freed with its drop, so a later callback is a use after free. */
+struct owner {
+	struct file_writer *writer;
+	struct owner *other; /* dropped by this one's end */
+	bool ready;
+};
+
+static void owner_drop(struct owner **o)
+{
+	(*o)->writer = file_writer_drop((*o)->writer);
+	free(*o);
+	*o = NULL;
+}
+
+static void on_owner_ready(void *user)
+{
+	struct owner *o = user;
+
+	o->ready = true;
+}
+
+static void on_owner_end(uint64_t written UNUSED, const struct err *e, void *user)
+{
+	struct owner *o = user;
+
+	assert_non_null(e);
+	o->writer = NULL;
+	if (o->other)
+		owner_drop(&o->other);
+}
+
+static const struct file_writer_ops owner_ops = {on_owner_ready, on_owner_end};
+
+static struct owner *owner_new(struct sandbox *s, const char *path)
+{
+	struct owner *o = calloc(1, sizeof(*o));
+	struct err e = ERR_INIT;
+
+	assert_non_null(o);
+	assert_int_equal(file_writer_new(s, path, true, &owner_ops, o, &o->writer, &e), 0);
+	return o;
+}
+
+enum drop_state { DROP_OPENING, DROP_OPEN, DROP_WAITING, DROP_COMMITTING, DROP_STATES };
+
+/* Brings the writer of O into STATE. */
+static void owner_reach(struct manager_world *w, struct sandbox *s, struct owner *o,
+			enum drop_state state)
+{
+	struct err e = ERR_INIT;
+
+	if (state == DROP_OPENING)
+		return;
+	manager_world_turn(w);
+	assert_true(o->ready);
+	assert_int_equal(file_writer_add(o->writer, "four", 4, &e), 0);
+	if (state == DROP_WAITING)
+		assert_int_equal(sandbox_seize(s, &e), 0);
+	if (state != DROP_OPEN)
+		file_writer_commit(o->writer);
+}
+
+static void test_writers_are_dropped_in_every_state(void **state)
+{
+	struct manager_world *w = *state;
+	struct err e = ERR_INIT;
+
+	for (enum drop_state at = DROP_OPENING; at < DROP_STATES; at++) {
+		struct sandbox *s = open_sandbox(w, "one");
+		struct owner *o = owner_new(s, "dropped");
+
+		owner_reach(w, s, o, at);
+		owner_drop(&o);
+		if (at == DROP_WAITING)
+			sandbox_yield(s);
+		manager_world_turn(w);
+		assert_true(list_is_empty(&s->writers));
+		assert_int_equal(s->writing_bytes, 0);
+		/* Only a file that was getting its name may have it. */
+		char path[200];
+		(void)snprintf(path, sizeof(path), "%s/%u/dropped", w->fake->root,
+			       w->fake->n_created);
+		assert_int_equal(access(path, F_OK), at == DROP_COMMITTING ? 0 : -1);
+		assert_int_equal(sandbox_drop(s, NULL, NULL, &e), 0);
+		manager_world_turn(w);
+	}
+}
+
+/* The end of one writer drops another, in every state: a form does so. */
+static void test_a_sandbox_ends_and_writers_drop_each_other(void **state)
+{
+	struct manager_world *w = *state;
+	struct err e = ERR_INIT;
+
+	for (enum drop_state at = DROP_OPENING; at < DROP_STATES; at++) {
+		struct sandbox *s = sandbox_ref(open_sandbox(w, "one"));
+		struct owner *first = owner_new(s, "first");
+
+		owner_reach(w, s, first, DROP_OPEN);
+		first->other = owner_new(s, "other");
+		owner_reach(w, s, first->other, at);
+		assert_int_equal(sandbox_drop(s, NULL, NULL, &e), 0);
+		assert_null(first->writer);
+		assert_null(first->other);
+		manager_world_turn(w);
+		assert_true(list_is_empty(&s->writers));
+		assert_int_equal(s->writing_bytes, 0);
+		free(first);
+		(void)sandbox_unref(s);
+	}
+}
+
+static void test_a_writer_that_is_not_open_takes_nothing(void **state)
+{
+	struct manager_world *w = *state;
+	struct sandbox *s = open_sandbox(w, "one");
+	struct owner *o = owner_new(s, "early");
+	struct err e = ERR_INIT;
+
+	assert_true(file_writer_add(o->writer, "x", 1, &e) < 0);
+	file_writer_commit(o->writer); /* on_end with an error */
+	assert_null(o->writer);
+	manager_world_turn(w);
+	assert_false(o->ready);
+	assert_true(list_is_empty(&s->writers));
+	free(o);
 }
 
 static void test_upload_from_a_file(void **state)
@@ -799,6 +1001,8 @@ static void test_inventory_diff(void **state UNUSED)
 	     .ctime_ns = 1,
 	     .inode = 5,
 	     .mode = S_IFREG},
+	    {.name = "chmod", .ctime_ns = 1, .inode = 7, .mode = S_IFREG | 0644, .nlink = 1},
+	    {.name = "linked", .ctime_ns = 1, .inode = 8, .mode = S_IFREG, .nlink = 1},
 	    {.name = "gone", .mode = S_IFREG},
 	};
 	struct engine_file after[] = {
@@ -819,6 +1023,8 @@ static void test_inventory_diff(void **state UNUSED)
 	     .ctime_ns = 1,
 	     .inode = 6,
 	     .mode = S_IFREG},
+	    {.name = "chmod", .ctime_ns = 2, .inode = 7, .mode = S_IFREG | 0600, .nlink = 1},
+	    {.name = "linked", .ctime_ns = 2, .inode = 8, .mode = S_IFREG, .nlink = 2},
 	    {.name = "folder", .mode = S_IFDIR},
 	    {.name = "link", .mode = S_IFLNK},
 	    {.name = "aaa", .mode = S_IFREG},
@@ -862,11 +1068,53 @@ static void test_fake_engines_leave_nothing(void **state UNUSED)
 	fd_close_many(pair, 2);
 }
 
+static void test_place(void **state)
+{
+	static const struct {
+		const char *data;
+		size_t len;
+		const char *want; /* NULL: refused */
+	} rows[] = {
+#define ROW(text, want) {text, sizeof(text) - 1, want}
+	    ROW("/\n", "/"),
+	    ROW("/app/results/h\xc3\xa9 'x'\n", "/app/results/h\xc3\xa9 'x'"),
+	    ROW("", NULL),
+	    ROW("\n", NULL),
+	    ROW("/app", NULL),
+	    ROW("app\n", NULL),
+	    ROW("/a\n/b\n", NULL),
+	    ROW("/a\0b\n", NULL),
+	    ROW("/a\033[1m\n", NULL),
+	    ROW("/a\x7f\n", NULL),
+	    ROW("/a\xff\n", NULL),
+#undef ROW
+	};
+	char long_one[SANDBOX_PLACE_MAX + 1], got[SANDBOX_PLACE_MAX];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const bool good = sandbox_read_place(rows[i].data, rows[i].len, got);
+
+		assert_int_equal(good, rows[i].want != NULL);
+		if (good)
+			assert_string_equal(got, rows[i].want);
+	}
+	memset(long_one, '/', sizeof(long_one));
+	for (size_t len = SANDBOX_PLACE_MAX - 1; len <= SANDBOX_PLACE_MAX; len++) {
+		long_one[len] = '\n';
+		assert_int_equal(sandbox_read_place(long_one, len + 1, got),
+				 len < SANDBOX_PLACE_MAX);
+		long_one[len] = '/';
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_place),
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	    T(test_first_calls_share_a_creation),
+	    T(test_a_removed_owner_gets_no_sandbox),
 	    T(test_owners_do_not_see_each_other),
 	    T(test_new_ids),
 	    T(test_cap),
@@ -882,9 +1130,13 @@ int main(void)
 	    T(test_cancel_before_it_began),
 	    T(test_expiry),
 	    T(test_lost),
+	    T(test_holds),
 	    T(test_books),
 	    T(test_upload),
 	    T(test_uploads_queue),
+	    T(test_writers_are_dropped_in_every_state),
+	    T(test_a_sandbox_ends_and_writers_drop_each_other),
+	    T(test_a_writer_that_is_not_open_takes_nothing),
 	    T(test_upload_from_a_file),
 #undef T
 	    cmocka_unit_test(test_paths),

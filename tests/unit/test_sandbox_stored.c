@@ -20,6 +20,9 @@ struct world {
 	unsigned n;
 	unsigned serial;
 	struct sandbox_records records;
+	/* of the disk, which is slow: a change that is not on it yet */
+	sandbox_done_fn settled;
+	void *settled_for;
 };
 
 /* ---- records ---- */
@@ -35,6 +38,7 @@ static int add(void *user, struct sandbox_record *r, const char *env UNUSED, uin
 	if (n >= owner_max)
 		return err_set(e, ERR_QUOTA_EXCEEDED, 0, "too many");
 	(void)snprintf(r->id, sizeof(r->id), "00000000-0000-4000-8000-%012u", ++w->serial);
+	memcpy(r->key, r->id, sizeof(r->key));
 	if (!r->name[0])
 		(void)snprintf(r->name, sizeof(r->name), "Sandbox %u", n + 1);
 	w->rows[w->n++] = *r;
@@ -73,6 +77,27 @@ static int each(void *user, const char *owner, sandbox_record_fn fn, void *arg,
 		if (!owner || streq(w->rows[i].owner, owner))
 			fn(&w->rows[i], arg);
 	return 0;
+}
+
+/* From now on changes of records wait for settle_one(). */
+static int settle_later(void *user, sandbox_done_fn cb, void *arg, struct err *e UNUSED)
+{
+	struct world *w = user;
+
+	assert_null(w->settled);
+	w->settled = cb;
+	w->settled_for = arg;
+	return 0;
+}
+
+static void settle_one(struct world *w, const struct err *e)
+{
+	const sandbox_done_fn cb = w->settled;
+
+	assert_non_null(cb);
+	w->settled = NULL;
+	cb(e, w->settled_for);
+	manager_world_turn(&w->m);
 }
 
 /* ---- world ---- */
@@ -183,9 +208,20 @@ static void test_quota_and_failed_creation(void **state)
 	assert_int_equal(w->n, 3);
 }
 
+struct counted_hold {
+	struct sandbox_hold hold;
+	unsigned n_ended;
+};
+
+static void on_hold_ended(struct sandbox_hold *h)
+{
+	CONTAINER_OF(h, struct counted_hold, hold)->n_ended++;
+}
+
 /* Sessions and stored ones do not take each other's places. */
 static void test_places(void **state)
 {
+	static struct counted_hold holds[2];
 	struct world *w = *state;
 	struct opened s[3] = {0};
 	struct opened a = create(w, NULL);
@@ -209,9 +245,10 @@ static void test_places(void **state)
 	assert_string_equal(w->m.fake->last_persist, b.id);
 	assert_int_equal(w->m.fake->n_forgotten, 0);
 	/* all at work: nobody makes room */
-	sandbox_hold(manager_find(w->m.manager, "", b.id));
+	holds[0].hold.ended = holds[1].hold.ended = on_hold_ended;
+	sandbox_hold(manager_find(w->m.manager, "", b.id), &holds[0].hold);
 	struct sandbox *other = manager_find(w->m.manager, "", a.id);
-	sandbox_hold(other ? other : manager_find(w->m.manager, "", c.id));
+	sandbox_hold(other ? other : manager_find(w->m.manager, "", c.id), &holds[1].hold);
 	assert_int_equal(activate(w, "", other ? c.id : a.id).err.code, ERR_MAX_SESSIONS);
 }
 
@@ -220,12 +257,14 @@ static void test_idle(void **state)
 	struct world *w = *state;
 	struct opened a = create(w, NULL);
 
+	struct counted_hold c = {.hold.ended = on_hold_ended};
+
 	clock_ns += 61 * NS_PER_S;
-	sandbox_hold(a.sandbox);
+	sandbox_hold(a.sandbox, &c.hold);
 	manager_sweep(w->m.manager);
 	manager_world_turn(&w->m);
 	assert_non_null(manager_find(w->m.manager, "", a.id));
-	sandbox_release(a.sandbox);
+	sandbox_release(a.sandbox, &c.hold);
 	manager_sweep(w->m.manager); /* the release was a use */
 	assert_non_null(manager_find(w->m.manager, "", a.id));
 	clock_ns += 61 * NS_PER_S;
@@ -233,6 +272,7 @@ static void test_idle(void **state)
 	manager_world_turn(&w->m);
 	assert_null(manager_find(w->m.manager, "", a.id));
 	assert_int_equal(w->m.fake->n_alive, 0);
+	assert_int_equal(c.n_ended, 0); /* the work ended before */
 	assert_int_equal(w->n, 1);
 	assert_int_equal(w->m.fake->n_forgotten, 0);
 	assert_non_null(activate(w, "", a.id).sandbox);
@@ -294,6 +334,45 @@ static void test_delete(void **state)
 	assert_int_equal(d.n, 3);
 	assert_int_equal(w->n, 0);
 	assert_int_equal(w->m.fake->n_forgotten, 3);
+}
+
+/* A removal of a user does not wait for the end of what is still being made: it comes when it is made. */
+static void delete_while_made(struct world *w, bool owner_closed)
+{
+	struct opened a = {0}, d = {0};
+	struct err e = ERR_INIT;
+
+	w->m.fake->hold_create = true;
+	manager_create(w->m.manager, "ann", NULL, NULL, NULL, on_open, &a);
+	assert_int_equal(w->n, 1);
+	char id[SANDBOX_ID_MAX + 1];
+	(void)snprintf(id, sizeof(id), "%s", w->rows[0].id);
+	assert_true(manager_delete(w->m.manager, "ann", id, false, on_deleted, &d, &e) < 0);
+	assert_int_equal(e.code, ERR_SESSION_BUSY);
+	assert_int_equal(manager_delete(w->m.manager, "ann", id, true, on_deleted, &d, &e), 0);
+	if (owner_closed)
+		assert_int_equal(manager_close_owner(w->m.manager, "ann", &e), 0);
+	assert_int_equal(d.n, 0);
+	fake_engine_release(w->m.fake);
+	w->m.fake->hold_create = false;
+	manager_world_turn(&w->m);
+	assert_int_equal(a.n, 1);
+	assert_int_equal(a.err.code != ERR_NONE, owner_closed);
+	assert_int_equal(d.n, 1);
+	/* Whoever made it for a removed user has taken the record away already. */
+	assert_int_equal(d.err.code, owner_closed ? ERR_SESSION_NOT_FOUND : ERR_NONE);
+	assert_int_equal(w->n, 0);
+	assert_int_equal(w->m.fake->n_alive, 0);
+}
+
+static void test_delete_while_made(void **state)
+{
+	delete_while_made(*state, false);
+}
+
+static void test_delete_while_made_of_removed(void **state)
+{
+	delete_while_made(*state, true);
 }
 
 /* ---- queue ---- */
@@ -394,6 +473,91 @@ static void test_queue_is_bounded(void **state)
 	assert_int_equal(d.n, 1);
 }
 
+/* ---- a slow disk ---- */
+
+static struct opened *create_slowly(struct world *w)
+{
+	static struct opened o;
+
+	w->records.settle = settle_later;
+	o = (struct opened){0};
+	manager_create(w->m.manager, "", NULL, NULL, NULL, on_open, &o);
+	manager_world_turn(&w->m);
+	assert_int_equal(o.n, 0); /* nothing is made before its record is safe */
+	assert_int_equal(w->n, 1);
+	return &o;
+}
+
+static void test_a_record_comes_first(void **state)
+{
+	struct world *w = *state;
+	struct opened *o = create_slowly(w);
+	struct opened d = {0};
+	struct err e = ERR_INIT;
+
+	settle_one(w, NULL);
+	assert_int_equal(o->n, 1);
+	assert_non_null(o->sandbox);
+	assert_int_equal(manager_delete(w->m.manager, "", o->id, false, on_deleted, &d, &e), 0);
+	manager_world_turn(&w->m);
+	assert_int_equal(w->n, 0);
+	assert_int_equal(d.n, 0); /* the removal is not told before it is safe either */
+	settle_one(w, NULL);
+	assert_int_equal(d.n, 1);
+	assert_int_equal(d.err.code, ERR_NONE);
+}
+
+static void test_a_record_that_is_not_safe(void **state)
+{
+	struct world *w = *state;
+	struct opened *o = create_slowly(w);
+	struct err full = ERR_INIT;
+
+	(void)err_set(&full, ERR_HOST_DISK_FULL, ENOSPC, "full");
+	settle_one(w, &full);
+	assert_int_equal(o->n, 1);
+	assert_int_equal(o->err.code, ERR_HOST_DISK_FULL);
+	assert_int_equal(w->n, 0);
+}
+
+static void test_deleted_while_recorded(void **state)
+{
+	struct world *w = *state;
+	struct opened *o = create_slowly(w);
+	struct opened d = {0};
+	struct err e = ERR_INIT;
+	char id[SANDBOX_ID_MAX + 1];
+	const sandbox_done_fn cb = TAKE_PTR(w->settled);
+	void *creation = w->settled_for;
+
+	(void)snprintf(id, sizeof(id), "%s", w->rows[0].id);
+	assert_int_equal(manager_delete(w->m.manager, "", id, false, on_deleted, &d, &e), 0);
+	manager_world_turn(&w->m);
+	cb(NULL, creation);
+	manager_world_turn(&w->m);
+	assert_int_equal(o->n, 1);
+	assert_int_equal(o->err.code, ERR_SESSION_NOT_FOUND);
+	settle_one(w, NULL);
+	assert_int_equal(d.n, 1);
+	assert_int_equal(w->n, 0);
+}
+
+/* The store outlives the manager, and tells late. */
+static void test_the_end_while_recorded(void **state)
+{
+	struct world *w = *state;
+	struct opened *o = create_slowly(w);
+	const sandbox_done_fn cb = TAKE_PTR(w->settled);
+
+	w->m.manager = manager_free(w->m.manager);
+	engine_close(&w->m.fake->engine); /* nothing has opened it */
+	w->m.fake = NULL;
+	assert_int_equal(o->n, 1);
+	assert_int_equal(o->err.code, ERR_CANCELLED);
+	cb(NULL, w->settled_for);
+	assert_int_equal(o->n, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -403,6 +567,12 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(test_idle, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_lost_comes_back, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_delete, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_delete_while_made, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_delete_while_made_of_removed, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_a_record_comes_first, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_a_record_that_is_not_safe, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_deleted_while_recorded, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_the_end_while_recorded, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_queue, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_queue_is_bounded, setup, teardown),
 	};

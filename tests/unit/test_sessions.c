@@ -121,6 +121,26 @@ static void test_gives_up_what_holds_nothing(void **state)
 	assert_int_equal(manager_count(w->manager), 3);
 }
 
+/* One that ended on its own is kept to tell its next user so. It goes before any that lives, even an empty one. */
+static void test_gives_up_what_has_ended(void **state)
+{
+	struct manager_world *w = *state;
+	struct sandbox *empty = open_for(w, "", "empty").sandbox;
+	struct sandbox *ended = open_for(w, "", "ended").sandbox;
+	struct sandbox *files = open_for(w, "", "files").sandbox;
+
+	run(w, empty, ENGINE_RUN_PYTHON, "x");
+	run(w, files, ENGINE_RUN_PYTHON, "file");
+	run(w, ended, ENGINE_RUN_PYTHON, "file");
+	fake_engine_lose(ended->handle);
+	manager_world_turn(w);
+	assert_non_null(open_for(w, "", "new").sandbox);
+	assert_null(manager_find(w->manager, "", "ended"));
+	assert_int_equal(manager_ended(w->manager, "", "ended").why, SANDBOX_END_LOST);
+	assert_non_null(manager_find(w->manager, "", "empty"));
+	assert_non_null(manager_find(w->manager, "", "files"));
+}
+
 static void test_gives_up_only_own_ones(void **state)
 {
 	struct manager_world *w = *state;
@@ -363,6 +383,7 @@ int main(void)
 	    CASE(test_limits_are_changed_by_the_engine),
 	    CASE(test_limits_of_a_sandbox_that_ends),
 	    CASE(test_gives_up_what_holds_nothing),
+	    CASE(test_gives_up_what_has_ended),
 	    CASE(test_gives_up_only_own_ones),
 	    CASE(test_options_are_held),
 	    CASE(test_ends_are_told),

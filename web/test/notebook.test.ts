@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Cell } from '../src/api/types.ts';
-import { Live, merge, put, traceback } from '../src/pure/notebook.ts';
+import { Live, merge, put, rangesOf, traceback } from '../src/pure/notebook.ts';
 
 const cell = (run: string, seq: number | null, more: Partial<Cell> = {}): Cell =>
 	({ run, seq, sandbox: 's', status: seq === null ? 'running' : 'done', kind: 'code', code: run, ...more });
@@ -34,6 +34,11 @@ test('finished cells come by number', () => {
 test('an older page goes before, without what is there already', () => {
 	const now = [cell('c', 3), cell('d', null)];
 	assert.equal(order(merge(now, [cell('a', 1), cell('b', 2), cell('c', 3)])), 'a b c d');
+});
+
+test('a run that nobody saw goes behind those that events brought before it', () => {
+	assert.equal(order(merge([cell('a', null), cell('b', null)], [cell('a', 1), cell('b', 2), cell('c', 3)])), 'a b c');
+	assert.equal(order(merge([cell('b', null)], [cell('a', 1), cell('b', 2), cell('c', 3)])), 'a b c');
 });
 
 test('a newer page after a break goes behind', () => {
@@ -74,4 +79,17 @@ test('the last of several tracebacks counts, and all are folded', () => {
 	assert.equal(traceback(`a\n${one}\nThe above exception was the direct cause of the following exception:\n\n${one}`)?.before, 'a\n');
 	assert.equal(traceback(`a\nKeyError: 1\n\nThe above exception was the direct cause of the following exception:\n\n${one}`)?.before, 'a\n');
 	assert.equal(traceback('no error'), null);
+});
+
+test('code that cannot be read has its place and its error', () => {
+	const t = traceback('warn\n  File "<cell 1>", line 1\n    x = = 1\n        ^\nSyntaxError: invalid syntax\n');
+	assert.deepEqual(t, { before: 'warn\n', trace: '  File "<cell 1>", line 1\n    x = = 1\n        ^', last: 'SyntaxError: invalid syntax', open: true });
+	assert.equal(traceback('  File "<cell 1>", line 1\nof a book'), null);
+});
+
+test('selected cells become ranges of neighbours', () => {
+	const all = [3, 5, 9, 12, 13];
+	assert.deepEqual(rangesOf(all, new Set([12, 3, 5, 13])), ['3-5', '12-13']);
+	assert.deepEqual(rangesOf(all, new Set([9, 4])), ['9']);
+	assert.deepEqual(rangesOf(all, new Set()), []);
 });

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { href, parse } from '../src/app/router.ts';
 import { snippets } from '../src/pure/clients.ts';
 import { shareOf } from '../src/pure/build.ts';
 import { age, bytes, duration, figure, timeSpan } from '../src/pure/format.ts';
 import { kindOf } from '../src/pure/kinds.ts';
-import { columns, commandFor, folderOf, LineEditor, lineOf } from '../src/pure/line.ts';
+import { columns, LineEditor } from '../src/pure/line.ts';
 import { tree } from '../src/pure/tree.ts';
 import { shell } from '../src/pure/words.ts';
 
 test('bytes', () => {
-	assert.deepEqual([0, 999, 1023, 1024, 10_240, 1_048_576, 5e9].map(bytes), ['0 B', '999 B', '1.0 KB', '1.0 KB', '10 KB', '1.0 MB', '4.7 GB']);
+	assert.deepEqual([0, 999, 1023, 1024, 10_240, 1_048_576, 5e9].map(bytes), ['0 B', '999 B', '1.0 KiB', '1.0 KiB', '10 KiB', '1.0 MiB', '4.7 GiB']);
 });
 
 test('durations', () => {
@@ -98,24 +99,20 @@ test('columns of characters', () => {
 	assert.deepEqual(['abc', '日本', 'é', 'e\u0301', '😀'].map(columns), [3, 4, 1, 1, 2]);
 });
 
-test('a command runs in its folder and tells where it went', () => {
-	assert.deepEqual(commandFor('ls', null), { command: 'ls', tells: false });
-	assert.equal(commandFor('ls', "/mnt/data/it's").command, `cd -- '/mnt/data/it'\\''s' && { ls\n}`);
-	assert.equal(commandFor('cd x && ls', null).tells, true);
-	assert.equal(commandFor('echo abcd', null).tells, false);
-	for (const [line, cwd] of [['cd x && ls', null], ['ls', "/mnt/data/it's"], ['cd ..', '/mnt/data/a b']] as const)
-		assert.deepEqual(lineOf(commandFor(line, cwd).command), { line, cwd });
-	assert.equal(lineOf('{ ls\n}'), null);
-	assert.equal(lineOf('ls'), null);
-	assert.deepEqual(folderOf('out\n\x1e/mnt/data/x'), { text: 'out\n', cwd: '/mnt/data/x' });
-	assert.deepEqual(folderOf('out'), { text: 'out', cwd: null });
-});
+/** TEXT without the layout of JSON. */
+const dense = (text: string): string => text.replace(/\s+/g, '');
 
 test('configurations of clients', () => {
+	const docs = readFileSync(new URL('../../docs/clients.md', import.meta.url), 'utf8');
+	const gateway = JSON.parse(readFileSync(new URL('../../tests/suites/interop/package.json', import.meta.url), 'utf8')).dependencies.supergateway;
 	for (const key of [true, false])
 		for (const s of snippets('http://127.0.0.1:8181', key)) {
 			assert.equal(s.value.includes('KEY'), key, s.id);
 			if (s.value.startsWith('{'))
 				JSON.parse(s.value);
+			if (s.value.includes('supergateway'))
+				assert.ok(s.value.includes(`supergateway@${gateway}`), `${s.id}: not the release that the suite interop runs`);
+			if (key && s.id !== 'rest')
+				assert.ok(dense(docs).includes(dense(s.value)), `${s.id} is not in docs/clients.md: ${s.value}`);
 		}
 });

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The OpenAPI document against the running server: schemathesis makes requests from /api/v1/openapi.json, good and bad ones. It
-// checks that the document names the status, type and body of every answer, and that no answer is a server error.
+// checks that the document names the status, type and body of every answer, and that no answer is a server error. Two generators of
+// clients read the document without a warning, and their clients do the workflow of docs/rest.md (generated.py, generated.ts).
 
+import * as fs from 'node:fs';
 import * as path from 'node:path';
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { Count } from '../../lib/count.ts';
 import { freePort, scratch, top } from '../../lib/env.ts';
 import { ensureImages } from '../../lib/images.ts';
@@ -46,6 +48,52 @@ await until('the server', () => {
 	return fetch(`${base}/readyz`).then((r) => r.ok, () => false);
 }, 20_000);
 
+/** A folder with the document. */
+async function described(name: string): Promise<string> {
+	const folder = scratch(name);
+	fs.writeFileSync(path.join(folder, 'openapi.json'), await (await fetch(`${base}/api/v1/openapi.json`)).text());
+	return folder;
+}
+
+/** What is wrong with the types that openapi-typescript makes, with a program that uses them, or with those of the page; '' if nothing is. */
+async function typedClient(): Promise<string> {
+	const folder = await described('typed');
+	fs.symlinkSync(path.join(here, 'node_modules'), path.join(folder, 'node_modules'));
+	fs.copyFileSync(path.join(here, 'generated.ts'), path.join(folder, 'generated.ts'));
+	fs.writeFileSync(path.join(folder, 'package.json'), '{"type":"module"}');
+	const node = (...args: string[]): string | undefined => {
+		const done = spawnSync(process.execPath, ['--disable-warning=ExperimentalWarning', ...args], { cwd: folder, encoding: 'utf8' });
+		return done.status === 0 ? undefined : `${args[0]}: ${done.error?.message ?? ''}${done.stdout.slice(-1500)}${done.stderr.slice(-1500)}`;
+	};
+	return node('node_modules/openapi-typescript/bin/cli.js', 'openapi.json', '-o', 'paths.d.ts')
+		?? node('node_modules/typescript/bin/tsc', '--noEmit', '--strict', '--target', 'es2023', '--module', 'nodenext', '--skipLibCheck', '--allowImportingTsExtensions',
+			'--typeRoots', path.join(top, 'tests/node_modules/@types'), '--types', 'node', 'generated.ts')
+		?? node('generated.ts', base) ?? node(path.join(top, 'web/describe.mjs'), path.join(folder, 'openapi.json'), '--check') ?? '';
+}
+
+/** What is wrong with the client that openapi-python-client makes; '' if nothing is. */
+async function generatedClient(): Promise<string> {
+	const folder = await described('client');
+	const tools = pythonEnvironment('api-client', path.join(here, 'client-requirements.txt'));
+	const run = (program: string, ...args: string[]): string | undefined => {
+		const done = spawnSync(path.join(tools, program), args, { cwd: folder, encoding: 'utf8', env: { ...process.env, PATH: `${tools}:${process.env.PATH}` } });
+		return done.status === 0 ? undefined : `${program}: ${done.error?.message ?? ''}${done.stdout.slice(-1500)}${done.stderr.slice(-1500)}`;
+	};
+	return run('openapi-python-client', 'generate', '--path', 'openapi.json', '--output-path', 'made', '--meta', 'none', '--fail-on-warning')
+		?? run('python', path.join(here, 'generated.py'), folder, base) ?? '';
+}
+for (const [language, client] of [['Python', generatedClient], ['TypeScript', typedClient]] as const) {
+	const wrong = await client().catch((e: Error) => {
+		console.log(`skipped: the generator of clients in ${language} cannot be had: ${e.message}`);
+		count.add('skipped');
+		return null;
+	});
+	if (wrong === null)
+		continue;
+	console.log(wrong === '' ? `ok      a generated client in ${language} does the workflow` : `FAILED  a generated client in ${language}: ${wrong}`);
+	count.add(wrong === '' ? 'passed' : 'failed');
+}
+
 // Event streams have no end that a generator could wait for; tests/integration/rest.test.ts has them.
 const r = await new Program(spawn(path.join(bin, 'schemathesis'), ['--config-file', path.join(here, 'schemathesis.toml'), 'run', `${base}/api/v1/openapi.json`, '--url', base,
 	'--max-examples', '15', '--max-time', opt.seconds, '--request-timeout', '20', '--phases', 'examples,coverage,fuzzing',
@@ -56,7 +104,7 @@ const report = `${r.stdout.toString()}${r.stderr.toString()}`;
 console.log(report.split('\n').slice(-60).map((l) => l.slice(0, 400)).join('\n'));
 if (server.child.exitCode !== null)
 	fail(`the server has ended: ${server.stderr.slice(-300)}`);
-if (/Sanitizer|runtime error/.test(server.stderr))
+if (/Sanitizer|runtime error|broken promise/.test(server.stderr))
 	fail(`a sanitizer reports: ${server.stderr.slice(-2000)}`);
 server.kill('SIGTERM');
 await server.exit;

@@ -98,7 +98,7 @@ export class Box {
 	readonly daemon: Daemon;
 	readonly name: string;
 
-	private constructor(daemon: Daemon, name: string) {
+	constructor(daemon: Daemon, name: string) {
 		this.daemon = daemon;
 		this.name = name;
 	}

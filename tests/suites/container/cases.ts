@@ -48,6 +48,26 @@ const processes = (id: string): string[] => fs.readdirSync('/proc').filter((pid)
 		return false; // it has ended
 	}
 });
+/** Starts a server with ARGV, which lack WHAT. It must make a sandbox; or, with NAMES, end with a text that names it. */
+async function tried(w: World, what: string, argv: string[], names: RegExp | null, command: string[] = []): Promise<void> {
+	const started = docker(w.daemon, ['run', '--detach', '--name', 'tried', '--network', 'none', ...argv, w.image, ...command]);
+	assert.equal(started.code, 0, `without ${what}: ${started.stderr}`);
+	const box = new Box(w.daemon, 'tried');
+	try {
+		if (!names) {
+			await box.ready();
+			const made = box.ask('POST', '/sandboxes', {});
+			assert.match(String(box.run(made.id as string, 'print(6 * 7)').stdout), /42/, `without ${what}: ${JSON.stringify(made)}`);
+			return;
+		}
+		await until(`the end of a server without ${what}`, () => box.state().Status !== 'running', 20_000);
+		assert.notEqual(box.state().ExitCode, 0, what);
+		assert.match(box.logs(), names, `without ${what}`);
+	} finally {
+		box.remove();
+	}
+}
+
 const field = (box: Box, pid: string, name: string): string => new RegExp(`^${name}:\\s+(.*)$`, 'm').exec(box.exec('cat', `/proc/${pid}/status`).stdout)?.[1] ?? '';
 const COMFORTABLE = 'compose.yaml', LEAST = 'compose.least.yaml';
 
@@ -250,6 +270,50 @@ print("rights", [l.split()[1] for l in open("/proc/self/status") if l.startswith
 			assert.match(doctor(w, without(least, '--security-opt', 'systempaths')).row('container')?.mend ?? '', /systempaths=unconfined/);
 			assert.match(doctor(w, without(least, '--security-opt', 'seccomp=')).row('container')?.mend ?? '', /seccomp=seccomp\.json/);
 			assert.match(doctor(w, []).row('container')?.mend ?? '', /--cap-add SYS_ADMIN.*seccomp=seccomp\.json/);
+		},
+	},
+	{
+		name: 'without one flag of compose.yaml the server works, or it ends and names what is missing',
+		async run(w) {
+			const all = flags(COMFORTABLE, 'single');
+			for (const [option, value, names] of [
+				['--volume', '', /--volume caisson-state:/],
+				['--tmpfs', '/run', /--tmpfs \/run/],
+				['--tmpfs', '/tmp', null],
+				['--cap-drop', 'ALL', null],
+				['--cap-add', 'SYS_ADMIN', /--cap-add SYS_ADMIN/],
+				['--cap-add', 'SETUID', /--cap-add SETUID/],
+				['--cap-add', 'SETGID', /--cap-add SETGID/],
+				['--cap-add', 'SETPCAP', /--cap-add SETPCAP/],
+				['--cap-add', 'CHOWN', /--cap-add CHOWN/],
+				['--cap-add', 'SYS_PTRACE', /--cap-add SYS_PTRACE/],
+				['--cap-add', 'DAC_OVERRIDE', null],
+				['--cap-add', 'MKNOD', null],
+				['--security-opt', 'seccomp=', /--security-opt seccomp=seccomp\.json/],
+				['--security-opt', 'no-new-privileges', null],
+				['--device', 'loop-control', null],
+				['--device-cgroup-rule', 'b 7', null],
+			] as const)
+				await tried(w, `${option} ${value}`, without(all, option, value), names);
+			await tried(w, 'any flag but --read-only', ['--read-only', '--env', `SANDBOX_API_KEY=${KEY}`], /--cap-add SYS_ADMIN .*--security-opt seccomp=seccomp\.json/);
+		},
+	},
+	{
+		name: 'the same of compose.least.yaml; the state folder may be a link',
+		async run(w) {
+			const all = flags(LEAST, 'single-least');
+			for (const [option, value, names] of [
+				['--user', '', /--cap-add SYS_ADMIN/],
+				['--volume', '', /--volume caisson-state:/],
+				['--tmpfs', '/run', null],
+				['--tmpfs', '/tmp', /--tmpfs \/tmp/],
+				['--security-opt', 'seccomp=', /--security-opt seccomp=seccomp\.json/],
+				['--security-opt', 'systempaths=', /--security-opt systempaths=unconfined/],
+				['--security-opt', 'no-new-privileges', null],
+			] as const)
+				await tried(w, `${option} ${value}`, without(all, option, value), names);
+			await tried(w, 'a state folder that is no link', ['--entrypoint', 'sh', '--env', 'SANDBOX_STATE_DIR=/var/lib/caisson/link', ...flags(COMFORTABLE, 'linked')], null,
+				['-c', 'mkdir -p /var/lib/caisson/real && ln -sfn real /var/lib/caisson/link && exec /usr/lib/caisson/entrypoint serve']);
 		},
 	},
 	{

@@ -11,8 +11,10 @@ import { options } from '../../lib/options.ts';
 import { owned } from '../../lib/owned.ts';
 import { within } from '../../lib/wait.ts';
 import { Box, docker, flags } from './box.ts';
-import { cases, type World } from './cases.ts';
+import { cases as common, type World } from './cases.ts';
+import { materialCases } from './materials.ts';
 
+const cases = [...common, ...materialCases];
 const SANDBOX_IMAGE = 'base';
 const IMAGE = 'caisson:test';
 const CASE_MS = 90_000;

@@ -16,13 +16,16 @@ import { differs, kinds } from '../hostile/cases/all.ts';
 import type { Row } from '../hostile/suite.ts';
 import { cases as common, type World } from './cases.ts';
 import { gvisorCases } from './gvisor.ts';
+import { leftoverCases } from './leftovers.ts';
 import { levelCases } from './levels.ts';
+import { storedCases } from './stored.ts';
+import { takenCases } from './taken.ts';
 
 const IMAGE = 'base';
-const cases = [...common, ...levelCases, ...gvisorCases];
+const cases = [...common, ...leftoverCases, ...storedCases, ...takenCases, ...levelCases, ...gvisorCases];
 const CASE_MS = 90_000;
 /** Files of tests/integration that say what a client sees, and nothing about how an engine works. */
-const files = ['files.test', 'sessions.test', 'classic.test', 'rest_checkpoints', 'limits_later', 'network.test', 'terminal', 'run_inputs'];
+const files = ['files.test', 'sessions.test', 'classic.test', 'rest_checkpoints', 'limits_later', 'network.test', 'terminal', 'run_inputs', 'damaged_folder'];
 const opt = options(`usage: tests/run engines [options]
   --engine NAME  docker or podman (default: both)
   --case REGEX   only cases whose name matches; no files of tests/integration`, { engine: { type: 'string', default: '' }, case: { type: 'string', default: '' } });
@@ -56,6 +59,11 @@ async function play(engine: string, w: World): Promise<void> {
 	for (const c of cases.filter((c) => new RegExp(opt.case).test(c.name) && (!c.docker || engine === 'docker'))) {
 		const begin = performance.now();
 		try {
+			const why = c.skip?.(w);
+			if (why) {
+				note('skipped', `${engine}: ${c.name}`, `: ${why}`);
+				continue;
+			}
 			await within(c.name, c.run(w), c.ms ?? CASE_MS);
 			note('passed', `${engine}: ${c.name}`, ` (${Math.round(performance.now() - begin)} ms)`);
 		} catch (e) {

@@ -17,6 +17,8 @@ export interface Outside {
 	build: string; // folder of the build, with the probes
 	enforced: string[]; // limits that hold here, in doctor's words
 	env: Record<string, string | undefined>; // for further servers that a case starts
+	/** What a further server of the case has logged: its long turns count as the case's. */
+	logged: (text: string) => void;
 	spoil?: (it: any) => unknown; // set by a planted twin: called with a client or a session of the case, whose answers or files it changes
 	canary: string; // a file of the host's that nobody may touch
 	residentBytes: () => number; // of the server
@@ -37,6 +39,7 @@ export interface Case {
 	held?: number; // attempts that must be reported HELD; default 1
 	ends?: Ending; // default 0
 	needs?: string[]; // limits, in doctor's words, without which the case is skipped
+	mounts?: boolean; // it mounts something, which only root can
 	/** The case is run once more without these: walls of a build where they can be left out (src/base/walls.tbl.h), or settings that
 	 * open the limit that it is about. Then it must be seen to fail. */
 	without?: { walls?: string[]; settings?: Record<string, string> };

@@ -216,6 +216,8 @@ async function runCorner({ mode, warm, title }: (typeof corners)[number]): Promi
 		n++;
 		count.add(r.outcome);
 		summary.add(title, r.id, r.outcome);
+		for (const turn of r.turns ?? [])
+			summary.addTurn(title, r.id, turn);
 		console.log(`${{ passed: 'held', failed: 'BROKEN', skipped: 'skipped' }[r.outcome].padEnd(8)}${r.id.padEnd(5)}${String(r.ms).padStart(6)} ms  ${r.attack}`);
 		if (r.why)
 			console.log(r.why.split('\n').slice(0, 12).map((l) => `           ${l}`).join('\n'));
@@ -237,6 +239,7 @@ if (isRoot && opt.times === '1' && !opt.vm)
 if ((opt.twins || isRoot) && opt.times === '1' && !opt.vm)
 	await bareTwins();
 console.log(`\n${summary.lines().join('\n')}\n`);
+console.log(['turns of the loop of 20 ms or more:', ...summary.turnLines()].join('\n'));
 await daemon?.stop();
 sample.tell('results of cases and twins');
 count.close();

@@ -75,6 +75,29 @@ function records(name: string, answer: Answer, type: number): Buffer[] {
 	return Array.isArray(answer) ? wanted : [record(name, CNAME, encode(owner)), ...wanted];
 }
 
+/** Whoever listens: says that it was reached, unless the path asks for something else. */
+function answer(c: net.Socket, asked: string): void {
+	const [, what, more] = /^\/([^/]*)(?:\/(.*))?$/.exec(asked) ?? [];
+	const ends: Record<string, () => void> = {
+		to: () => c.end(`HTTP/1.1 302 Found\r\nLocation: ${decodeURIComponent(more ?? '')}\r\nContent-Length: 0\r\n\r\n`),
+		short: () => c.end('HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\nreached'),
+		shortchunk: () => c.end('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\nreached'),
+		long: () => c.end('HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nreached and more'),
+		negative: () => c.end('HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\nreached'),
+		drip: () => {
+			c.write('HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n');
+			const timer = setInterval(() => c.write('x'), 100);
+			c.on('close', () => clearInterval(timer));
+		},
+		endless: () => {
+			c.write('HTTP/1.1 200 OK\r\n\r\n');
+			const more = (): void => { while (!c.destroyed) if (!c.write(Buffer.alloc(1 << 16))) return void c.once('drain', more); };
+			more();
+		},
+	};
+	(ends[what ?? ''] ?? ((): void => void c.end('HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nreached')))();
+}
+
 async function open(report: (line: string) => void): Promise<void> {
 	const ip = (...args: string[]): Buffer => execFileSync('ip', args);
 	ip('link', 'set', 'lo', 'up');
@@ -104,7 +127,7 @@ async function open(report: (line: string) => void): Promise<void> {
 	await new Promise<void>((resolve) => server.bind(53, '127.0.0.1', resolve));
 	const canary = net.createServer((c) => {
 		report(`> ${c.localAddress!.replace('::ffff:', '')}`);
-		c.on('error', () => {}).once('data', () => c.end('HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nreached'));
+		c.on('error', () => {}).once('data', (head) => answer(c, /^GET (?:http:\/\/[^/]*)?(\S*)/.exec(head.toString('latin1'))?.[1] ?? ''));
 	});
 	await new Promise<void>((resolve) => canary.listen(PORT, '::', resolve));
 }

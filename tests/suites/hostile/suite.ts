@@ -8,6 +8,7 @@ import * as path from 'node:path';
 import { enforced, engine, scratch, slowness, stateDir, top } from '../../lib/env.ts';
 import { openDescriptors, residentBytes } from '../../lib/process.ts';
 import { open, type Session } from '../../lib/session.ts';
+import { held, type Turn } from '../../lib/turns.ts';
 import { until, within } from '../../lib/wait.ts';
 import { twinOf, type Case, type Outside } from './case.ts';
 import { casesOn, notOn } from './cases/all.ts';
@@ -20,10 +21,14 @@ export interface Row {
 	outcome: 'passed' | 'failed' | 'skipped';
 	ms: number;
 	why?: string;
+	/** Long turns of the server's loop meanwhile. */
+	turns?: Turn[];
 }
 
 const TIMEOUT_S = 4 * slowness;
 const TWIN_MS = 15_000; // one without walls may hang, one with damage must come to its judgement
+const TURN_MS = 20; // from here on a turn of the loop is told
+const TURN_MOST_MS = 100 * slowness; // of CPU, in one turn: more is a failure. What it waited depends on the machine
 const build = process.env.HOSTILE_BUILD ?? path.join(top, 'build');
 const only = new RegExp(process.env.HOSTILE_CASE ?? '');
 
@@ -77,10 +82,23 @@ async function checkAlways(o: Outside, calm: { mounts: string; descriptors: numb
 		.catch((e: Error) => assert.fail(`${e.message}; they were ${calm.kinds}; they are ${kindsOf(o.session.pid)}`));
 }
 
-async function runCase(c: Case, s: Session, canary: string, env: Outside['env'] = {}, planted?: Case['planted']): Promise<void> {
+/** How long the log of the server of S is; there is none before its first line. */
+function logLength(s: Session): number {
+	return fs.existsSync(s.log) ? fs.statSync(s.log).size : 0;
+}
+
+/** The turns in what the server of S has logged since FROM, and in the logs of others. */
+function turnsSince(s: Session, from: number, others: string[]): Turn[] {
+	const own = fs.existsSync(s.log) ? fs.readFileSync(s.log).subarray(from).toString() : '';
+	return held([own, ...others].join('\n'), TURN_MS);
+}
+
+/** OTHERS gets the logs of further servers. */
+async function runCase(c: Case, s: Session, canary: string, others: string[], env: Outside['env'] = {}, planted?: Case['planted']): Promise<void> {
 	const mark = `hostile-${c.id}-${process.pid}`;
 	const o: Outside = {
 		session: s, id: `h${c.id}`, mark, stateDir: stateDir(), build, enforced: enforced ?? [], canary, env,
+		logged: (text) => void others.push(text),
 		residentBytes: () => residentBytes(s.pid),
 		survivors: () => survivorsOf(mark),
 		neighbourMs: async () => {
@@ -117,7 +135,7 @@ async function runTwin(c: Case, canary: string, env: Outside['env']): Promise<Ro
 	const less = { ...c.without?.settings, CAISSON_WITHOUT_WALLS: c.without?.walls?.join(',') };
 	const s = await open('stdio', { env: { ...env, ...less } });
 	try {
-		await within('the case', runCase(c, s, canary, less, c.planted), c.without ? TWIN_MS : 4 * TWIN_MS);
+		await within('the case', runCase(c, s, canary, [], less, c.planted), c.without ? TWIN_MS : 4 * TWIN_MS);
 	} catch (e) {
 		if (c.without || e instanceof assert.AssertionError) // a planted twin proves the judgement, so it must be the one that speaks
 			row.outcome = 'passed';
@@ -144,7 +162,7 @@ async function main(): Promise<void> {
 		SANDBOX_EXEC_TIMEOUT_S: String(TIMEOUT_S), SANDBOX_KILL_GRACE_MS: '300', SANDBOX_MEMORY_LIMIT: given('memory', '256m'), SANDBOX_PIDS_LIMIT: given('pids', '64'),
 		SANDBOX_OUTPUT_STOP_BYTES: '100000000', SANDBOX_MAX_ARTIFACT_READ_BYTES: '1048576', SANDBOX_WORKSPACE_LIMIT: '32m', SANDBOX_WORKSPACE_FILES: '2000', SANDBOX_TMP_LIMIT: '16m', SANDBOX_WARM: process.env.HOSTILE_WARM,
 		SANDBOX_POOL: '1', SANDBOX_POOL_MAX: '1', // sandboxes made ahead hold descriptors, and the count of these is judged
-		SANDBOX_API_KEY: undefined, HOSTILE_SECRET: 'hostile-canary',
+		SANDBOX_API_KEY: undefined, HOSTILE_SECRET: 'hostile-canary', CAISSON_WATCH_TURNS: String(TURN_MS),
 	};
 	if (process.env.HOSTILE_WITHOUT)
 		return mainWithout(canary, env);
@@ -157,15 +175,20 @@ async function main(): Promise<void> {
 			emit({ ...row, outcome: 'skipped', why: `caisson doctor: ${lacking.join(', ')} cannot be enforced here` });
 			continue;
 		}
-		const why = notOn(engine, c);
+		const why = notOn(engine, c) ?? (c.mounts && process.getuid!() !== 0 ? 'started without root' : undefined);
 		if (why) {
 			emit({ ...row, outcome: 'skipped', why });
 			continue;
 		}
 		const t = performance.now();
+		const others: string[] = [];
+		const [server, from] = [s, logLength(s)];
 		try {
-			await runCase(c, s, canary);
+			await runCase(c, s, canary, others);
+			row.turns = turnsSince(server, from, others);
+			assert.deepEqual(row.turns.filter((turn) => turn.cpuMs > TURN_MOST_MS), [], 'the loop was held');
 		} catch (e) {
+			row.turns ??= turnsSince(server, from, others);
 			row.outcome = 'failed'; // final: what was seen once from outside was there
 			row.why = (e as Error).message;
 			await s.end().catch(() => {});

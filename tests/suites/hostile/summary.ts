@@ -2,6 +2,7 @@
 // The table at the end: what was attacked, and how many cases held in each mode (the README of the project shows one).
 
 import { rowOf } from './case.ts';
+import type { Turn } from '../../lib/turns.ts';
 import { kinds } from './cases/all.ts';
 
 type Outcome = 'passed' | 'failed' | 'skipped' | 'flaky';
@@ -22,6 +23,7 @@ function ranges(numbers: number[]): string {
 }
 
 export class Summary {
+	private readonly turns = new Map<string, { longest: Turn; times: number }>();
 	private readonly columns = new Map<string, Map<string, Record<Outcome, number>>>();
 
 	/** The case ID in one mode, or its twin. */
@@ -32,6 +34,21 @@ export class Summary {
 		const n = rows.get(kind) ?? { passed: 0, failed: 0, skipped: 0, flaky: 0 };
 		rows.set(kind, n);
 		n[outcome]++;
+	}
+
+	/** The server's loop had TURN while the case ID ran. */
+	addTurn(column: string, id: string, turn: Turn): void {
+		const key = `${id}, ${column}: ${turn.work}`;
+		const known = this.turns.get(key);
+		this.turns.set(key, { longest: known && known.longest.ms > turn.ms ? known.longest : turn, times: (known?.times ?? 0) + 1 });
+	}
+
+	/** `turn: CASE: ms work`, the longest first. Of turns with the same work in one case the longest, and how many there were. */
+	turnLines(): string[] {
+		return [...this.turns].sort(([, a], [, b]) => b.longest.ms - a.longest.ms).map(([key, { longest: t, times }]) => {
+			const [where] = key.split(': ', 1);
+			return `turn: ${where}: ${t.ms} ms (CPU ${t.cpuMs}, waited ${t.waitedMs}${times > 1 ? `; ${times} times` : ''}) ${t.work}`;
+		});
 	}
 
 	/** Markdown; nothing when no case ran. */

@@ -1,37 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The jobs: what a model calls, and what it must read in the answer (README.md).
 
-import type { Json } from '../../lib/session.ts';
-
-export interface Seen {
-	text: string;
-	pictures: number;
-	progress: string[];
-}
-
-export interface Step {
-	tool: string;
-	/** Arguments, or how they follow from the text of the step before. `session_id` is added. */
-	args: Json | ((last: string) => Json);
-	/** What the text has, in this order. */
-	reads: (string | RegExp)[];
-	never?: RegExp[];
-	pictures?: number;
-	most?: number;
-	/** A message of progress that comes while the call runs. */
-	progress?: RegExp;
-}
-
-export interface Job {
-	name: string;
-	steps: Step[];
-}
-
-const python = (code: string, reads: Step['reads'], more: Partial<Step> & { stateful?: boolean; timeout_s?: number } = {}): Step => {
-	const { stateful, timeout_s, ...rest } = more;
-	return { tool: 'sandbox_run_python', args: { code, ...(stateful ? { stateful } : {}), ...(timeout_s ? { timeout_s } : {}) }, reads, ...rest };
-};
-const put = (path: string, content: string): Step => ({ tool: 'sandbox_write_file', args: { path: `/mnt/data/${path}`, content }, reads: [path], most: 600 });
+import { daily } from './daily.ts';
+import { put, python, type Job } from './step.ts';
 
 const orders = `order,date,customer,amount
 1,2025-03-01,Ada, 120.50
@@ -231,7 +202,7 @@ plt.show()`, ['figure-1.png', 'figure-2.png'], { pictures: 2, most: 1500 }),
 const long: Job = {
 	name: 'very long output',
 	steps: [
-		python('for i in range(200_000):\n    print("line", i, "x" * 20)\nprint("the answer is 42")', ['line 0 x', /bytes|characters|lines/, 'the answer is 42'], { most: 45_000 }),
+		python('for i in range(200_000):\n    print("line", i, "x" * 20)\nprint("the answer is 42")', ['line 0 x', /bytes|characters|lines/, 'the answer is 42'], { most: 17_500 }),
 		{
 			tool: 'sandbox_read_file',
 			args: (last) => ({ path: /(\/mnt\/data\/\.output\/\S+?\.txt)/.exec(last)?.[1] ?? 'the answer names no file', start_line: 100_001, end_line: 100_003 }),
@@ -241,4 +212,77 @@ const long: Job = {
 	],
 };
 
-export const jobs: readonly Job[] = [cleaning, excel, join, parquet, seaborn, plotly, statsmodels, sklearn, pdf, images, errors, progress, statements, figures, long];
+const ocr: Job = {
+	name: 'letters in a scan',
+	steps: [
+		python(`from PIL import Image, ImageDraw, ImageFont
+page = Image.new("RGB", (900, 260), "white")
+font = ImageFont.truetype("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf", 42)
+draw = ImageDraw.Draw(page)
+draw.text((40, 40), "Rechnung Größe", fill="black", font=font)
+draw.text((40, 140), "привет книга", fill="black", font=font)
+page.save("scan.png")`, ['scan.png'], { pictures: 1, most: 500 }),
+		python('import pytesseract\nprint(pytesseract.image_to_string("scan.png", lang="deu+rus"))', ['Rechnung Größe', 'привет книга'], { most: 400 }),
+		{ tool: 'sandbox_run_shell', args: { command: 'tesseract scan.png - -l deu+rus 2>/dev/null; tesseract --list-langs' }, reads: ['Rechnung', 'deu', 'eng', 'fra', 'osd', 'rus'], most: 500 },
+		python('import cv2\ncv2.threshold(cv2.imread("scan.png", 0), 128, 255, cv2.THRESH_BINARY_INV)[1].any()', ['True'], { most: 400 }),
+	],
+};
+
+const sound: Job = {
+	name: 'sound',
+	steps: [
+		{ tool: 'sandbox_run_shell', args: { command: 'ffmpeg -v error -f lavfi -i sine=440:d=2 tone.mp3 && ffprobe -v error -show_entries format=duration,format_name -of default=nw=1 tone.mp3' }, reads: ['format_name=mp3', 'duration=2.'], most: 500 },
+	],
+};
+
+const repository: Job = {
+	name: 'tests and a commit',
+	steps: [
+		put('repo/test_sum.py', 'def test_sum():\n    assert 1 + 1 == 2\n\ndef test_wrong():\n    assert 1 + 1 == 3\n'),
+		{ tool: 'sandbox_run_shell', args: { command: 'cd repo && git init -q . && pytest -q; git add test_sum.py && git commit -qm "first" && git log --format="%an %s"' }, reads: ['assert (1 + 1) == 3', '1 failed, 1 passed', 'Sandbox first'], most: 1500 },
+	],
+};
+
+const flood: Job = {
+	name: 'a flood of warnings',
+	steps: [
+		python(`import numpy as np
+from sklearn.linear_model import LogisticRegression
+x = np.random.default_rng(0).normal(size=(200, 5))
+for i in range(150):
+    LogisticRegression(max_iter=1).fit(x, x[:, 0] > 0)
+    print("round done")
+print("the end")`, ['round done', '[the line above 149 more times]', 'the end', 'ConvergenceWarning', '[this warning 149 more times]'], { most: 1400 }),
+		python(`import matplotlib.pyplot as plt
+for i in range(60):
+    plt.figure(figsize=(1, 1)); plt.plot([i]); plt.savefig(f"fig-{i:02}.png"); plt.close()`, ['fig-00.png', /and 4[01] more/, 'Pictures that are not shown: 56'], { pictures: 4, most: 2400, never: [/fig-05\.png[^]*\n.*fig-05\.png/] }),
+	],
+};
+
+const requests: Job = {
+	name: 'a request that fails',
+	steps: [
+		python('import requests\nrequests.get("https://example.com/data.csv", timeout=5)', [/^Hint: The sandbox has no network/, 'requests.exceptions.ConnectionError'], { most: 2200 }),
+		put('get.py', 'import requests\nrequests.get("https://example.com/data.csv", timeout=5)\n'),
+		{ tool: 'sandbox_run_shell', args: { command: 'python3 get.py' }, reads: [/^Hint: The sandbox has no network/, 'requests.exceptions.ConnectionError'], most: 2200 },
+		{ tool: 'sandbox_run_shell', args: { command: 'node app.js' }, reads: [/^Hint: The program node is not in this image\. Instead: /, '`caisson image build node`'], most: 400 },
+	],
+};
+
+const scripts: Job = {
+	name: 'Windows-1251 and Arabic',
+	steps: [
+		python('open("r.csv", "wb").write("Имя;Город\\nИван;Москва\\nОльга;Казань\\n".encode("cp1251"))\nimport pandas as pd\npd.read_csv("r.csv", sep=";")', [/^Hint: r\.csv is not UTF-8 but most likely cp1251/m, 'UnicodeDecodeError'], { most: 2500 }),
+		python('import pandas as pd\npd.read_csv("r.csv", sep=";", encoding="cp1251")', ['Москва'], { most: 400 }),
+		python(`import arabic_reshaper
+from bidi.algorithm import get_display
+from reportlab.pdfgen import canvas
+page = canvas.Canvas("letter-ar.pdf")
+page.drawString(72, 720, get_display(arabic_reshaper.reshape("مرحبا بالعالم")))
+page.drawString(72, 690, get_display("שלום עולם"))
+page.save()`, ['letter-ar.pdf'], { most: 400 }),
+		{ tool: 'sandbox_run_shell', args: { command: 'pdffonts letter-ar.pdf; pdftotext letter-ar.pdf - | python3 -c "import sys, unicodedata; print(unicodedata.normalize(\'NFKC\', sys.stdin.read()))"' }, reads: [/DejaVu/i, /[\u0600-\u06ff]{3}/, /[\u0590-\u05ff]{3}/], most: 800 },
+	],
+};
+
+export const jobs: readonly Job[] = [ocr, sound, repository, flood, requests, scripts, cleaning, excel, join, parquet, seaborn, plotly, statsmodels, sklearn, pdf, images, errors, progress, statements, figures, long, ...daily];

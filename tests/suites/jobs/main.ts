@@ -7,7 +7,8 @@ import { binary } from '../../lib/env.ts';
 import { ensureImages } from '../../lib/images.ts';
 import { options } from '../../lib/options.ts';
 import { using, type Json, type Session, type ToolResult } from '../../lib/session.ts';
-import { jobs, type Job, type Seen, type Step } from './jobs.ts';
+import { jobs } from './jobs.ts';
+import type { Job, Seen, Step } from './step.ts';
 
 const opt = options(`usage: tests/run jobs [options]
   --only NAME   one job (part of its name)
@@ -76,7 +77,7 @@ await using('stdio', { profile: 'full', env: { SANDBOX_MAX_SESSIONS: String(jobs
 	for (const job of chosen) {
 		const start = Date.now();
 		const { characters, wrong } = await play(s, job).catch((e: Error) => ({ characters: 0, wrong: e.message }));
-		console.log(`${wrong ? 'FAILED ' : 'ok     '} ${job.name}: ${job.steps.length} calls, ${characters} characters read, ${Date.now() - start} ms${wrong ? `\n\t${wrong}` : ''}`);
+		console.log(`${wrong ? 'FAILED ' : 'ok     '} ${job.name}: ${job.steps.length} calls, ${characters} characters read (about ${Math.ceil(characters / 4)} tokens), ${Date.now() - start} ms${wrong ? `\n\t${wrong}` : ''}`);
 		count.add(wrong ? 'failed' : 'passed');
 	}
 });

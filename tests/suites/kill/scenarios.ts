@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict';
 import type { Json } from '../../lib/session.ts';
+import { until } from '../../lib/wait.ts';
 import type { Outcome, Server } from './server.ts';
 
 /** One try: a sandbox of its own, and whatever the operation made. */
@@ -20,6 +21,8 @@ export interface Scenario {
 	points: string[];
 	/** Settings of its server; those with the same ones share it. */
 	env?: Record<string, string>;
+	/** The disk of its state folder is so small (as root). */
+	host?: string;
 	/** At all its points there is a run in the try's session, which must be in the history whatever happens. */
 	runs?: boolean;
 	/** The first operation of a server: each try has a fresh one. */
@@ -64,6 +67,8 @@ async function grownOnce(o: Outcome, t: Try, id = t.id): Promise<void> {
 
 const python = (t: Try, code: string, more: Json = {}): Promise<Outcome> => t.server.call('sandbox_run_python', { session_id: t.id, code, ...more });
 const made = (t: Try): Promise<string> => t.server.run(t.id, 'pass');
+/** Its next run has an interpreter that is ready; the first ones may be quicker than that. */
+const warm = (t: Try): Promise<true> => until('a warm run', async () => (await made(t), t.server.hadWarmRun(t.id)), 20_000);
 
 async function twoFiles(t: Try): Promise<void> {
 	await t.server.run(t.id, 'open("one", "w").write("1"); open("two", "w").write("2")');
@@ -105,6 +110,53 @@ async function listedIsWhole(t: Try, expected: boolean | undefined): Promise<voi
 	}
 }
 
+const SOME = 60, MUCH = 120; // MiB
+
+/** Files of a MiB until there are MOST, each on disk (fsync) before the next; fewer if there is no space. Prints how many there are. */
+const fill = (most: number): string => `
+import errno, os
+n = sum(f.startswith("f") for f in os.listdir("."))
+while n < ${most}:
+    fd = os.open(f"f{n}", os.O_CREAT | os.O_WRONLY)
+    try:
+        if os.write(fd, n.to_bytes(4, "big") * (1 << 18)) != 1 << 20:
+            raise OSError(errno.ENOSPC, "a part")
+        os.fsync(fd)
+    except OSError as e:
+        assert e.errno == errno.ENOSPC, e
+        os.remove(f"f{n}")
+        break
+    finally:
+        os.close(fd)
+    n += 1
+print(n)`;
+
+/** All files but the last one, which may not be finished and is removed then, are whole. Prints how many there are. */
+const filled = `
+import os
+n = sum(f.startswith("f") for f in os.listdir("."))
+for i in range(n):
+    if open(f"f{i}", "rb").read() != i.to_bytes(4, "big") * (1 << 18):
+        assert i == n - 1, (i, n)
+        os.remove(f"f{i}")
+        n -= 1
+print(n)`;
+
+/** Nothing accepted is lost, the disks promise no more than there is, and there is as much room as ever. */
+async function claimsAreRight(o: Outcome, t: Try): Promise<void> {
+	const s = t.server;
+	if (t.dies === 'init') // the next call is told of it, unless the run was
+		await s.call('sandbox_run_python', { session_id: t.other, code: 'pass' });
+	const n = Number(await s.run(t.other, filled));
+	assert.ok(o.kind !== 'right' || o.value.exit_code !== 0 || n >= Number(o.value.stdout), `${n} files are left: ${JSON.stringify(o)}`);
+	await until('the rest of the room', async () => await s.run(t.other, fill(MUCH)) === String(MUCH), 30_000);
+	assert.equal(await s.run(t.other, filled), String(MUCH));
+	const [free, reserve, promised] = await s.figures('caisson_host_disk_free_bytes', 'caisson_host_disk_reserve_bytes', 'caisson_host_disk_promised_bytes') as [number, number, number];
+	assert.ok(promised <= free - reserve, `${promised} bytes are promised, ${free} are free, ${reserve} of them kept`);
+	await s.run(t.other, 'import glob, os\nfor f in glob.glob("f*"): os.remove(f)');
+	await s.run(t.keeper, 'pass');
+}
+
 export const scenarios: Scenario[] = [
 	{
 		name: 'the first of a server', first: true,
@@ -131,7 +183,7 @@ export const scenarios: Scenario[] = [
 	{
 		name: 'a run', runs: true,
 		points: ['RUN_SENT', 'RUN_TAKEN', 'RUN_GIVEN', 'RUN_ENTERED', 'OUTPUT_READ', 'RUN_OVER', 'END_SENT', 'END_TAKEN', 'RUN_SCANNED', 'RUN_NOTED', 'ANSWER_WRITTEN', 'COMMIT_NEXT', 'COMMIT_DONE'],
-		before: made,
+		before: warm,
 		act: (t) => python(t, grow),
 		right: isGrown,
 		after: grownOnce,
@@ -211,11 +263,34 @@ export const scenarios: Scenario[] = [
 		after: async (_, t) => assert.equal(await t.server.run(t.other, count), '1'),
 	},
 	{
+		name: 'a stored sandbox that is filled on a small disk of the host', host: '400m',
+		env: { SANDBOX_WORKSPACE_LIMIT: '200m', SANDBOX_STORED_WORKSPACE_LIMIT: '200m', SANDBOX_WORKSPACE_FILES: '1000', SANDBOX_STORED_WORKSPACE_FILES: '1000' },
+		points: ['DISK_CLAIMED'],
+		act: (t) => t.server.call('sandbox_run_python', { session_id: t.other, code: fill(SOME) }),
+		right: (value) => assert.ok(value.reason === 'signaled' || Number(value.stdout) > 0, JSON.stringify(value)),
+		after: claimsAreRight,
+	},
+	{
 		name: 'a new stored sandbox',
 		points: ['RECORD_ADDED', 'STORED_ASIDE', 'STORED_NAMED', 'STORED_MOUNTED', 'INIT_READY', 'COMMIT_NEXT', 'COMMIT_DONE'],
 		act: (t) => t.server.rest('POST', '/sandboxes', { kind: 'stored', name: t.id }),
 		right: (value) => assert.equal(value.kind, 'stored'),
 		after: (o, t) => listedIsWhole(t, o.kind === 'right' ? true : o.kind === 'error' && t.dies !== 'monitor' ? false : undefined),
+	},
+	{
+		name: 'a session that becomes a stored sandbox',
+		points: ['DISK_KEEP_SENT', 'DISK_KEEP_FLUSHED', 'DISK_KEEP_NAMED', 'DISK_KEPT_SENT'],
+		before: twoFiles,
+		act: (t) => t.server.rest('POST', `/sandboxes/${t.id}/keep`),
+		right: (value) => assert.equal(value.kind, 'stored'),
+		after: async (o, t) => {
+			await oneMoment(t, ['one=1 two=2']);
+			if (o.kind === 'right') // it is not lost: what was lost could be empty
+				assert.equal(await t.server.run(t.id, files), 'one=1 two=2');
+			if ((await t.server.stored()).includes(t.id))
+				assert.equal((await t.server.rest('DELETE', `/sandboxes/${t.id}?force=true`)).kind, 'right');
+			await t.server.run(t.keeper, 'pass'); // the only active one again
+		},
 	},
 	{
 		name: 'the end of a stored sandbox',

@@ -5,7 +5,8 @@ import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
 import * as http from 'node:http';
 import * as path from 'node:path';
-import { newStateDir } from '../../lib/env.ts';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { imagesDir, newStateDir, scratch } from '../../lib/env.ts';
 import { initsOf, monitorOf, zygotesOf } from '../../lib/family.ts';
 import { alive, cgroupFolders, descendants, mounts, self, type Ident, type Program } from '../../lib/process.ts';
 import { serve, type Json } from '../../lib/session.ts';
@@ -44,11 +45,23 @@ function request(port: number, method: string, target: string, headers: Record<s
 	});
 }
 
+/** A state folder on a disk of SIZE, mounted in the mount namespace of the worker until that ends. */
+function smallState(size: string): string {
+	const image = path.join(scratch('host'), 'disk.img');
+	const dir = scratch('state');
+	execFileSync('truncate', ['-s', size, image]);
+	execFileSync('mke2fs', ['-qF', '-t', 'ext4', '-m0', image]);
+	execFileSync('mount', ['-o', 'loop', image, dir]);
+	process.prependListener('exit', () => spawnSync('umount', ['-l', dir])); // before the folder is removed
+	fs.symlinkSync(imagesDir, path.join(dir, 'images'));
+	return dir;
+}
+
 export class Server {
-	readonly state = newStateDir();
+	readonly state: string;
 	readonly control: Control;
 	private readonly env: Record<string, string | undefined>;
-	private readonly mountsBefore = mounts().length;
+	private readonly mountsBefore: number;
 	private readonly dead = new Set<string>(); // names of instances that have ended
 	/** The server that was there when the operation began goes on. */
 	kept = true;
@@ -58,7 +71,10 @@ export class Server {
 	private client: Record<string, string> = {};
 	private serial = 0;
 
-	constructor(env: Record<string, string | undefined>) {
+	/** HOST: how large the disk of the state folder is; else it is this machine's. */
+	constructor(env: Record<string, string | undefined>, host?: string) {
+		this.state = host ? smallState(host) : newStateDir();
+		this.mountsBefore = mounts().length;
 		this.control = new Control(path.join(this.state, 'kill-points'));
 		this.env = {
 			SANDBOX_STATE_DIR: this.state, SANDBOX_SOCKET: path.join(this.state, 'server.sock'), CAISSON_KILL_POINTS: this.control.file,
@@ -87,6 +103,11 @@ export class Server {
 		const r = await request(this.port, 'POST', '/mcp', clientHeaders, hello);
 		assert.equal(r.status, 200, r.body);
 		this.client = { ...clientHeaders, 'Mcp-Session-Id': String(r.headers['mcp-session-id']), 'MCP-Protocol-Version': '2025-11-25' };
+	}
+
+	/** A run in session ID had an interpreter that was ready before. */
+	hadWarmRun(id: string): boolean {
+		return fs.readFileSync(path.join(this.state, 'log'), 'utf8').split('\n').some((line) => line.includes('container_exec_done') && line.includes(`"${id}"`) && / warm=true\b/.test(line));
 	}
 
 	/** A tool's answer, its typed error, or the end of the connection; anything else fails here. */
@@ -144,6 +165,12 @@ export class Server {
 		const r = await this.rest('GET', '/sandboxes');
 		assert.equal(r.kind, 'right', JSON.stringify(r));
 		return (r as { value: Json }).value.sandboxes.filter((s: Json) => s.kind === 'stored').map((s: Json) => s.id);
+	}
+	/** Figures of /metrics, all of one moment. */
+	async figures(...names: string[]): Promise<number[]> {
+		const r = await request(this.port, 'GET', '/metrics');
+		assert.equal(r.status, 200, r.body);
+		return names.map((name) => Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(r.body)?.[1]));
 	}
 	async history(sandbox: string): Promise<Json[]> {
 		const r = await request(this.port, 'GET', `/api/v1/runs?sandbox=${sandbox}&limit=50`);
@@ -223,6 +250,14 @@ export class Server {
 		return fs.existsSync(dir) ? fs.readdirSync(dir).filter((n) => !n.endsWith('.lock')).sort() : [];
 	}
 
+	/** Workspaces that belong to none of the stored sandboxes. One that was a session has a workspace of another name, a UUID. */
+	private strange(keys: string[]): string[] {
+		const there = this.workspaces();
+		const unknown = there.filter((n) => !keys.some((k) => n === k || n === `${k}.img`));
+		const sessions = keys.filter((k) => !/^[0-9a-f]{8}-/.test(k)).length;
+		return unknown.length <= sessions && unknown.every((n) => /^[0-9a-f]{8}-.*\.img$/.test(n)) ? [] : unknown;
+	}
+
 	/** All that there is belongs to so many living sandboxes, and to the records of stored ones. */
 	async clean(sandboxes: number): Promise<void> {
 		const keys = await this.stored();
@@ -239,7 +274,7 @@ export class Server {
 				...groups.filter((g) => [...this.dead].some((d) => d !== current && g.includes(d))).map((g) => `control group ${g}`),
 				...(mounts().length === this.mountsBefore ? [] : ['mounts']),
 				...(this.loops().length <= sandboxes ? [] : this.loops()),
-				...this.workspaces().filter((n) => !keys.some((k) => n === k || n === `${k}.img`)).map((n) => `workspace ${n}`),
+				...this.strange(keys).map((n) => `workspace ${n}`),
 			];
 		};
 		let left: string[] = [];

@@ -58,9 +58,9 @@ class Place {
 	private stored: string[] = [];
 	private bystanders = new Set<number>();
 
-	constructor(env: Record<string, string>) {
-		this.server = new Server(env);
-		this.pool = Number(env.SANDBOX_POOL ?? 0);
+	constructor(sc: Scenario) {
+		this.server = new Server(sc.env ?? {}, sc.host);
+		this.pool = Number(sc.env?.SANDBOX_POOL ?? 0);
 	}
 
 	/** Serves, and everybody who has nothing to do with the next try is well. */
@@ -203,11 +203,11 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
 
 /** The server of the settings of SC: another one only when the last had others, or has failed. */
 async function placeOf(sc: Scenario): Promise<Place> {
-	const wanted = JSON.stringify(sc.env ?? {});
+	const wanted = JSON.stringify([sc.env ?? {}, sc.host]);
 	if (wanted !== settings && place?.server.runs)
 		await place.server.stop();
 	if (wanted !== settings || !place)
-		place = new Place(sc.env ?? {});
+		place = new Place(sc);
 	settings = wanted;
 	return place;
 }

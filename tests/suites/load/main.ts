@@ -15,6 +15,7 @@ import { cases } from '../hostile/cases/all.ts';
 import { rowOf } from '../hostile/case.ts';
 import { programOf } from '../hostile/judge.ts';
 import { streams } from './streams.ts';
+import { hostileTenants, tenantKinds } from './tenants.ts';
 import { greedyUsers, quantile } from './users.ts';
 
 const opt = options(`usage: tests/run load [options]
@@ -28,6 +29,10 @@ const opt = options(`usage: tests/run load [options]
   --greedy-only      nothing before them
   --tabs N           after that, so many event streams that watch a run which prints (default: 100)
   --tabs-only        nothing else
+  --tenants-s N      at the end, hostile but authorised tenants beside good ones for so many seconds (default: 60)
+  --tenants-calm-s N before that, the good ones alone (default: 20)
+  --tenant KIND      of the hostile ones only this one (may be repeated)
+  --tenants-only     nothing else
   --report FILE      write all figures as JSON`, {
 	minutes: { type: 'string', default: '10' },
 	'calm-minutes': { type: 'string', default: '1' },
@@ -39,6 +44,10 @@ const opt = options(`usage: tests/run load [options]
 	'greedy-only': { type: 'boolean', default: false },
 	tabs: { type: 'string', default: '100' },
 	'tabs-only': { type: 'boolean', default: false },
+	'tenants-s': { type: 'string', default: '60' },
+	'tenants-calm-s': { type: 'string', default: '20' },
+	tenant: { type: 'string', multiple: true },
+	'tenants-only': { type: 'boolean', default: false },
 	report: { type: 'string' },
 });
 const missing = ensureImages(path.dirname(binary), 'science');
@@ -47,8 +56,9 @@ if (missing) {
 	process.exit(1);
 }
 
-if (opt['greedy-only'] || opt['tabs-only']) {
-	const found = opt['tabs-only'] ? await streams(Number(opt.tabs)) : await greedyUsers(Number(opt.greedy), Number(opt['greedy-s']));
+const tenants = (): Promise<string[]> => hostileTenants(opt.tenant ?? tenantKinds, Number(opt['tenants-calm-s']), Number(opt['tenants-s']));
+if (opt['greedy-only'] || opt['tabs-only'] || opt['tenants-only']) {
+	const found = opt['tenants-only'] ? await tenants() : opt['tabs-only'] ? await streams(Number(opt.tabs)) : await greedyUsers(Number(opt.greedy), Number(opt['greedy-s']));
 	found.forEach((f) => console.log(`FAILED  ${f}`));
 	console.log(`\n1 passed, ${found.length} failed, 0 skipped`);
 	process.exit(found.length > 0 ? 1 : 0);
@@ -291,6 +301,7 @@ await program.exit;
 await census.gone(5000).catch((e: Error) => finding(e.message));
 findings.push(...await greedyUsers(Number(opt.greedy), Number(opt['greedy-s'])));
 findings.push(...await streams(Number(opt.tabs)));
+findings.push(...await tenants());
 if (samples.mixed.length === 0 || Object.keys(counts).length === 0)
 	finding('nothing was done');
 for (const f of findings)

@@ -46,7 +46,9 @@ export class Second {
 	}
 
 	async create(name?: string): Promise<string> {
-		return (await this.call('create_sandbox', name === undefined ? {} : { name })).sandbox_id;
+		const made = await this.call('create_sandbox', name === undefined ? {} : { name });
+		assert.ok(made.sandbox_id, JSON.stringify(made));
+		return made.sandbox_id as string;
 	}
 
 	python(sandbox_id: string, code: string): Promise<Json> {

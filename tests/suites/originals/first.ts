@@ -76,7 +76,7 @@ export const firstRows: Row[] = [
 	},
 	{
 		original, name: 'the workflow of its README',
-		page: { topic: 'tools', there: 'five `sandbox_*` tools', here: 'the same names, schemas, answers and texts in the profiles `code` and `both`; the answer of a run also has `reason`: why it ended' },
+		page: { topic: 'tools', there: 'five `sandbox_*` tools', here: 'the same names, schemas, answers and texts of errors in the profiles `code` and `both`; the descriptions of the tools are in our own words, and the answer of a run also has `reason`: why it ended' },
 		run: () => first({}, async (s) => {
 			const uploaded = await s.upload('sales.csv', 'region,amount\nn,100\ns,500\n');
 			agrees(uploaded, { session_id: /^sess_[0-9a-f]{12}$/, path: '/mnt/data/sales.csv' });
@@ -94,6 +94,18 @@ export const firstRows: Row[] = [
 			agrees(await s.upload('sales.csv', 'x', id), { error: 'file_exists', message: 'sales.csv already exists. Set overwrite=true to replace.', size_bytes: null, download_url: null });
 			agrees(await s.close(id), { status: 'closed' });
 			agrees(await s.call('sandbox_list_artifacts', { session_id: id }), { error: 'session_not_found', message: `No active session with id ${id}`, size_bytes: null, download_url: null });
+		}),
+	},
+	{
+		original, name: 'what a run leaves behind, and what it finds',
+		page: {
+			topic: 'processes, `/tmp`, environment', there: 'processes that a run left went on in its session',
+			here: 'they end with the run. `/tmp` has the folders `.caisson` and `.config`; `PATH` is `/usr/local/bin:/usr/bin:/bin`, and `MPLCONFIGDIR`, `PYTHON_CPU_COUNT` and `OMP_NUM_THREADS` are set',
+		},
+		run: () => first({}, async (s) => {
+			const found = await s.run('import os, subprocess\nsubprocess.Popen(["sleep", "500"])\nprint(sorted(os.listdir("/tmp")), os.environ["PATH"], {"MPLCONFIGDIR", "PYTHON_CPU_COUNT", "OMP_NUM_THREADS"} <= set(os.environ))');
+			assert.equal(found.stdout, "['.caisson', '.config'] /usr/local/bin:/usr/bin:/bin True\n");
+			assert.equal((await s.run('import os\nprint(any(b"sleep" in open(f"/proc/{p}/cmdline", "rb").read() for p in os.listdir("/proc") if p.isdigit()))', found.session_id)).stdout, 'False\n');
 		}),
 	},
 	{
@@ -205,7 +217,7 @@ export const firstRows: Row[] = [
 		original, name: 'many threads and open files work, or the setting is named',
 		page: {
 			topic: 'threads and open files', there: 'no limit of their own',
-			here: '`SANDBOX_PIDS_LIMIT` and `SANDBOX_NOFILE_LIMIT`; raise them for programs that need more',
+			here: '384 processes and threads (`SANDBOX_PIDS_LIMIT`), and 1,024 to 65,536 open files by the memory of the sandbox (`SANDBOX_NOFILE_LIMIT`)',
 		},
 		run: async () => {
 			const code = `
@@ -216,7 +228,7 @@ for t in threads: t.start()
 stop.set()
 files = [open('/dev/null') for _ in range(2000)]
 print('all')`;
-			await first({ SANDBOX_PIDS_LIMIT: '400', SANDBOX_NOFILE_LIMIT: '4096' }, async (s) => assert.equal((await s.run(code)).stdout, 'all\n'));
+			await first({ SANDBOX_PIDS_LIMIT: '400' }, async (s) => assert.equal((await s.run(code)).stdout, 'all\n'));
 		},
 	},
 	{
@@ -251,6 +263,7 @@ print('all')`;
 		run: async () => {
 			await first({}, async (s) => {
 				await s.run('print("a secret of mine")');
+				await until('the end of the run', () => /container_exec_done/.test(s.logLines().join('\n')));
 				const log = s.logLines().join('\n');
 				assert.match(log, /session_created/);
 				assert.doesNotMatch(log, /a secret of mine/);
@@ -258,7 +271,7 @@ print('all')`;
 			assert.match((await logOf('logs/sandbox.log', {}, 'session_created')).join('\n'), /session_created/, 'the file that nothing names');
 			const json = await logOf('other/my.log', { SANDBOX_LOG_FILE: 'other/my.log', SANDBOX_LOG_FORMAT: 'json' }, 'session_created');
 			assert.ok(json.map((line) => JSON.parse(line)).some((line: Json) => line.event === 'session_created' && line.session_id === 'logged'), json.join('\n'));
-			const debug = (await logOf('logs/sandbox.log', { SANDBOX_LOG_LEVEL: 'Debug' }, 'session_created')).join('\n');
+			const debug = (await logOf('logs/sandbox.log', { SANDBOX_LOG_LEVEL: 'Debug' }, '[debug')).join('\n');
 			assert.match(debug, /\bdebug\b/i);
 			const folder = scratch('quiet');
 			const quiet = await runIn(folder, { SANDBOX_LOG_LEVEL: 'error' });

@@ -127,7 +127,7 @@ export const secondRows: Row[] = [
 	},
 	{
 		original, name: 'the workflow of its README, and the shapes of its errors',
-		page: { topic: 'tools', there: 'seven tools', here: 'the same names, schemas, answers and texts, byte for byte, in the profiles `classic` and `both`' },
+		page: { topic: 'tools', there: 'seven tools', here: 'the same names, schemas, answers and texts of errors in the profiles `classic` and `both`; the descriptions of the tools are in our own words' },
 		run: () => second({}, async (s) => {
 			assert.deepEqual((await s.raw('list_sandboxes')).content, []);
 			const made = await s.call('create_sandbox');
@@ -192,7 +192,7 @@ export const secondRows: Row[] = [
 			await byName('mcp-sandbox', ['--config', shipped('0.0.0.0', port)], port, {}, async (base, stderr) => {
 				assert.equal((await fetch(`${base}/health`)).status, 401);
 				assert.equal((await ask(base, 'POST', '/api/register', { json: { username: 'x', email: 'x@example.org', password: 'sixsix' } })).status, 403);
-				assert.match(stderr(), /caisson user|SANDBOX_OPEN_REGISTRATION|SANDBOX_API_KEY/);
+				await until('advice', () => /caisson user|SANDBOX_OPEN_REGISTRATION|SANDBOX_API_KEY/.test(stderr()));
 			});
 		},
 	},
@@ -200,13 +200,13 @@ export const secondRows: Row[] = [
 		original, name: 'a key of config.toml that nobody knows is a warning',
 		run: async () => {
 			const port = await freePort();
-			await byName('mcp-sandbox', ['--config', shipped('127.0.0.1', port, 'some_own_key = "x"\n')], port, {}, async (_, stderr) => assert.match(stderr(), /some_own_key/));
+			await byName('mcp-sandbox', ['--config', shipped('127.0.0.1', port, 'some_own_key = "x"\n')], port, {}, async (_, stderr) => void await until('a warning', () => /some_own_key/.test(stderr())));
 		},
 	},
 	{
 		original, name: 'its page, all eleven steps, in Chromium from its own origin',
 		page: {
-			topic: 'its page', there: 'a project of its own (`npm run dev`), any origin', here: 'works unchanged: start it with `VITE_API_URL=http://localhost:8181`. On loopback its ports 5173 and 4173 are admitted; `SANDBOX_PAGE_ORIGINS` names other origins',
+			topic: 'its page', there: 'a project of its own (`npm run dev`), any origin', here: 'works unchanged: it asks port 8000, so start the server with `APP_PORT=8000`; one that was built with `VITE_API_URL` asks there. On loopback its ports 5173 and 4173 are admitted; `SANDBOX_PAGE_ORIGINS` names other origins',
 		},
 		run: () => elevenSteps({}),
 	},
@@ -457,6 +457,39 @@ for url in ${JSON.stringify(urls)}:
 				await client.end();
 			}
 		},
+	},
+	{
+		original, name: 'uploads go below /app/results, which alone of /app can be written',
+		page: {
+			topic: '`dest_path` of uploads', there: 'any folder of the container, such as `/tmp`, `/app` and `/etc`',
+			here: 'a folder below `/app/results`; for another one the answer is an error that says so. Of `/app` nothing else can be written',
+		},
+		run: async () => {
+			const folder = scratch('uploaded');
+			fs.writeFileSync(path.join(folder, 'x.txt'), 'x');
+			fs.chmodSync(folder, 0o755);
+			await second({ env: { SANDBOX_UPLOAD_LOCAL_ROOTS: '*' } }, async (s) => {
+				const id = await s.create();
+				for (const dest_path of ['/tmp', '/app', '/etc'])
+					agrees(await s.call('upload_file_to_sandbox', { sandbox_id: id, local_file_path: path.join(folder, 'x.txt'), dest_path }),
+						{ error: true, message: `${dest_path} is not a folder of the sandbox's files: give one below /app/results` });
+				assert.match((await s.python(id, 'open("/app/x", "w")')).stderr, /Read-only file system/);
+			});
+		},
+	},
+	{
+		original, name: 'links are no results; tracebacks have the lines of the source',
+		page: {
+			topic: 'results and tracebacks', there: 'symbolic links were listed in `files`; tracebacks named a file in the container',
+			here: '`files` has files alone; tracebacks say `<string>` and show the lines, `sys.argv` is `["-c"]`, and no virtual environment is active',
+		},
+		run: () => second({}, async (s) => {
+			const id = await s.create();
+			agrees((await s.python(id, 'import os\nopen("t", "w").close()\nos.symlink("t", "l")')).files, ['/app/results/t']);
+			assert.match((await s.python(id, 'def f():\n    return 1 / 0\nf()')).stderr, /File "<string>", line 2, in f\n    return 1 \/ 0\n/);
+			assert.match((await s.python(id, 'x = (1,\ny = 2')).stderr, /File "<string>", line 1\n    x = \(1,\n/);
+			assert.equal((await s.python(id, 'import sys\nprint(sys.argv, sys.prefix == sys.base_prefix)')).stdout, "['-c'] True\n");
+		}),
 	},
 	{
 		original, name: 'curl and uv are there',

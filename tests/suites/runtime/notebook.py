@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Unit tests of what runs do as in a notebook: runtime/python/{notebook,magics,tracebacks,advice}.py, loaded into this
+"""Unit tests of what runs do as in a notebook: runtime/python/{notebook,magics,tracebacks,advice,rich}.py, loaded into this
 interpreter. tests/integration/notebook.test.ts looks at the same through the whole program."""
+import io
 import os
 import random
+import struct
 import sys
 import tempfile
 import traceback
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../../runtime/python')
 ours = {'__name__': 'caisson', 'page_text': lambda value: None}
-for part in 'boot', 'notebook', 'magics', 'tracebacks', 'advice':
+for part in 'boot', 'notebook', 'magics', 'tracebacks', 'charset', 'advice', 'rich':
 	with open('%s/%s.py' % (SOURCES, part)) as f:
 		exec(compile(f.read(), part, 'exec'), ours)
 ours['notebook'] = True
@@ -118,6 +120,78 @@ def test_advice():
 	assert ours['advice_for'](ValueError('x'), None) == ''
 	for wanted, near in (('jsno', False), ('decimla', True), ('decima', True), ('decimall', True), ('decemal', True), ('dceimla', False), ('nosuchmodule', False), ('x.y', False)):
 		assert (' may be meant' in ours['advice_for'](ModuleNotFoundError('No module', name=wanted), None)) == near, wanted
+
+
+def records(fd):
+	"""What engine/front/inside/records.c and sandbox/shown.c read: [(kind, {name: data, or the size of what was left out})]."""
+	data = os.pread(fd, 1 << 28, ours['RECORDS_AT'])
+	found = []
+	while data:
+		magic, kind, n = struct.unpack('=4sII', data[:12])
+		body, data = data[12:12 + n], data[12 + n:]
+		assert magic == b'CRR1' and len(body) == n
+		parts = {}
+		while body:
+			name_len, left_out, size = struct.unpack('=HHQ', body[:12])
+			name, body = body[12:12 + name_len].decode(), body[12 + name_len:]
+			parts[name], body = (size, body) if left_out else (body[:size], body[size:])
+		found.append((kind, parts))
+	return found
+
+
+def shown(code):
+	"""Runs CODE as a cell; returns stdout, the records, and the text of the value."""
+	out, before, fd = io.StringIO(), (sys.stdout, sys.__stdout__), os.memfd_create('result')
+	ours['begin_rich'](fd)
+	sys.stdout = sys.__stdout__ = out
+	try:
+		tree, _ = ours['parse'](code, '<string>')
+		space = {'__name__': '__main__'}
+		for i, part in enumerate(ours['codes_of'](tree, code, '<string>')):
+			value = eval(part, space)
+			if i:
+				ours['result'](value, fd)
+	finally:
+		sys.stdout, sys.__stdout__ = before
+	found = records(fd)
+	text = os.pread(fd, ours['RECORDS_AT'], 0).rstrip(b'\0').decode()
+	os.close(fd)
+	return out.getvalue().replace(ours['BEGIN'], '[').replace(ours['END'], ']'), found, text
+
+
+def test_display():
+	out, found, text = shown('print("a")\ndisplay({1: 2}, "s")\nprint("b")\n7')
+	assert (out, text) == ("a\n[{1: 2}\n]['s'\n]b\n", '7')
+	assert found == [(1, {'text/plain': b'{1: 2}'}), (1, {'text/plain': b"'s'"})]
+	out, found, text = shown('from IPython.display import HTML, Image, JSON, SVG, Markdown\ndisplay(HTML("<b>"), Image(b"\\x89PNG"), JSON([1]))\nMarkdown("*x*")')
+	assert [sorted(parts)[-1] for kind, parts in found] == ['text/plain', 'text/plain', 'text/plain', 'text/markdown'], found
+	assert found[0][1]['text/html'] == b'<b>'
+	assert found[1][1]['image/png'] == b'\x89PNG' and found[2][1]['application/json'] == b'[1]' and found[3] == (2, {'text/markdown': b'*x*'})
+	assert text == '<IPython.core.display.Markdown object>'
+	out, found, text = shown('class H:\n    def _repr_html_(self): return "<i>"\n    def _repr_png_(self): raise ValueError\n    def __repr__(self): return "h"\nH()')
+	assert (found, text) == ([(2, {'text/html': b'<i>'})], 'h')
+	assert shown('(1, 2)') == ('', [], '(1, 2)')
+	out, found, text = shown('import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()) as s: display(5)\ns.getvalue()')
+	assert (out, text, len(found)) == ('[]', repr('5\n'), 1)
+
+
+def test_display_bounds():
+	out, found, text = shown('from IPython.display import HTML\ndisplay(HTML("x" * 100_000_000))')
+	assert found == [(1, {'text/plain': b'<IPython.core.display.HTML object>', 'text/html': 100000000})]
+	out, found, text = shown('from IPython.display import HTML\nfor i in range(50): display(HTML("x" * 1_000_000))')
+	assert sum(len(p['text/html']) for kind, p in found if isinstance(p['text/html'], bytes)) <= ours['RECORDS_BYTES']
+	assert found[-1][1]['text/html'] == 1000000
+	out, found, text = shown('for i in range(3000): display(i)')
+	assert len(found) == ours['RECORDS_N'] and out.count('\n') == 3000
+
+
+def test_shell_object():
+	out, found, text = shown('h = display(1, display_id=True)\nh.update(2)\nget_ipython().clear_output(wait=True)\nget_ipython().ev("1 + 1")')
+	assert [kind for kind, parts in found] == [1, 3, 4] and found[0][1]['id'] == found[1][1]['id'] and found[2][1] == {'wait': b'1'}
+	assert text == '2'
+	import IPython
+	if IPython.__version__ == '9.0.0':
+		assert callable(IPython.display.display) and IPython.get_ipython() is ours['get_ipython']()
 
 
 for name, test in sorted(globals().items()):

@@ -101,13 +101,15 @@ class Zygote:
 		theirs.close()
 		os.close(so)
 		os.close(program)
-		os.read(go_r, 1)
+		os.close(go_w)  # otherwise a child that cannot make its namespaces would be waited for for ever
+		if not os.read(go_r, 1):
+			raise RuntimeError('no namespaces for a zygote: status %r' % (os.waitpid(self.pid, 0)[1],))
 		for name in 'uid_map', 'gid_map':
 			write('/proc/%d/%s' % (self.pid, name), '0 300000 65535')
 		self.sock.send(b'x')
 		data = self.sock.recv(4096)
 		if len(data) < 40:
-			raise RuntimeError('the zygote did not start')
+			raise RuntimeError('the zygote did not start: status %r' % (os.waitpid(self.pid, 0)[1],))
 		self.hello = dict(zip(('modules', 'threads', 'ms', 'anon', 'huge'), struct.unpack('=IiIIIIQQ', data)[3:]))
 
 	@staticmethod
@@ -183,6 +185,7 @@ class Box:
 				r2, w2 = os.pipe()
 				maker = os.fork()
 				if maker == 0:
+					os.close(w2)
 					unshare(NEWUSER | NEWPID | NEWNS | NEWNET | NEWIPC | NEWUTS | NEWCGROUP)
 					os.write(w, b'x')
 					os.read(r2, 1)
@@ -191,7 +194,9 @@ class Box:
 						self.init(theirs, main)
 					os.write(w, str(pid).encode())
 					os._exit(0)
-				os.read(r, 1)
+				os.close(w)
+				if not os.read(r, 1):
+					raise RuntimeError('no namespaces for a box')
 				for name in 'uid_map', 'gid_map':
 					write('/proc/%d/%s' % (maker, name), '0 0 1\n1000 5000 1')
 				os.write(w2, b'x')
@@ -202,7 +207,8 @@ class Box:
 			finally:
 				os._exit(1)
 		theirs.close()
-		os.waitpid(helper, 0)
+		if os.waitpid(helper, 0)[1]:
+			raise RuntimeError('no box')
 		os.close(userns)
 		os.close(mntns)
 		data, anc, _, _ = self.sock.recvmsg(64, 256)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An init that was taken over, as a front sees it: this library stands between the front and the init of the next sandbox, and changes
  * what init says. LIES_CONTROL names a file of struct control, which the test writes and reads while the server runs. */
-#include "engine/inside/proto.h"
+#include "engine/protocol/proto.h"
 
 #include <dlfcn.h>
 #include <errno.h>

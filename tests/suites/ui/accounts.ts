@@ -7,6 +7,83 @@ import { PASSWORD, server, signIn } from './server.ts';
 
 export const accountCases: Case[] = [
 	{
+		name: 'accounts: a person changes the own password; this browser goes on, another one ends',
+		async run(w) {
+			const s = await server(w, { auth: true });
+			await s.person('ada', 'user');
+			const here = await w.window(), there = await w.window();
+			await signIn(here, s, 'ada');
+			await signIn(there, s, 'ada');
+			await here.getByRole('button', { name: 'Change password' }).click();
+			const dialog = here.getByRole('dialog'), save = dialog.getByRole('button', { name: 'Change password' });
+			const fill = async (old: string, next: string, again: string): Promise<void> => {
+				await dialog.getByLabel('Old password').fill(old);
+				await dialog.getByLabel('New password', { exact: true }).fill(next);
+				await dialog.getByLabel('New password again').fill(again);
+				await save.click();
+			};
+			await fill(PASSWORD, 'staple donkey ocean', 'staple donkey lake');
+			await dialog.getByText('The two new passwords differ.').waitFor();
+			await fill('not that one', 'staple donkey ocean', 'staple donkey ocean');
+			await dialog.getByText('the old password is wrong').waitFor();
+			await accessible(here, 'the dialog of a new password');
+			await fill(PASSWORD, 'staple donkey ocean', 'staple donkey ocean');
+			await here.getByText('The password is changed').waitFor();
+			await there.getByRole('dialog', { name: 'Your session has ended' }).waitFor();
+			assert.equal(await here.getByRole('dialog').count(), 0, 'this browser is signed in');
+			await here.reload();
+			await here.getByRole('button', { name: 'Change password' }).waitFor();
+		},
+	},
+	{
+		name: 'accounts: an administrator sees what everybody has, stops a run and deletes a sandbox; a person sees only the own',
+		async run(w) {
+			const s = await server(w, { auth: true });
+			await s.person('ada', 'admin');
+			await s.person('kim');
+			const key = await s.key('kim');
+			const ask = async (method: string, what: string, body?: unknown): Promise<any> => {
+				const r = await fetch(`${s.base}/api/v1${what}`, { method, headers: { 'x-api-key': key, 'content-type': 'application/json' }, body: body === undefined ? undefined : JSON.stringify(body) });
+				return r.status === 204 ? {} : r.json();
+			};
+			const { id } = await ask('POST', '/sandboxes', { name: 'of kim', memory_mb: 200 });
+			const run = await ask('POST', `/sandboxes/${id}/runs`, { code: 'import time; time.sleep(100)' });
+			await ask('POST', '/sandboxes', { kind: 'stored', name: 'kept by kim' });
+			const admin = await w.window();
+			await signIn(admin, s, 'ada');
+			await admin.getByRole('link', { name: 'All sandboxes', exact: true }).click();
+			const row = admin.getByRole('row').filter({ hasText: 'of kim' });
+			await row.getByText('kim', { exact: true }).waitFor();
+			await row.getByText('of 200 MB').or(row.getByText('of 200 MiB')).first().waitFor();
+			await row.getByText('running').waitFor();
+			await accessible(admin, 'the sandboxes of everybody');
+			await picture(admin, 'everyone');
+			await row.getByRole('button', { name: 'More: of kim' }).click();
+			await admin.getByRole('menuitem', { name: 'Stop what runs' }).click();
+			await row.getByText(/^idle/).waitFor();
+			assert.equal((await ask('GET', `/runs/${run.id}`)).reason, 'cancelled');
+			await row.getByRole('button', { name: 'More: of kim' }).click();
+			await admin.getByRole('menuitem', { name: 'Delete' }).click();
+			const dialog = admin.getByRole('dialog');
+			await dialog.getByText('It belongs to kim.').waitFor();
+			await dialog.getByRole('button', { name: 'Delete' }).click();
+			await row.waitFor({ state: 'detached' });
+			await admin.getByText('kept by kim').waitFor();
+			assert.deepEqual((await ask('GET', '/sandboxes')).sandboxes.map((b: { name: string }) => b.name), ['kept by kim']);
+			const adas = await s.key('ada', 'admin');
+			const { id: ada } = await s.rest('GET', '/me', undefined, adas);
+			const rows = (await s.rest('GET', '/audit', undefined, adas)).rows as Record<string, string>[];
+			assert.deepEqual([run.id, id].map((object) => rows.find((r) => r.object === object && r.actor === ada)?.action), ['run.cancel', 'sandbox.delete']);
+			// The twin: for kim there is no such page, and the address shows nothing of others.
+			const person = await w.window();
+			await signIn(person, s, 'kim');
+			assert.equal(await person.getByRole('link', { name: 'All sandboxes', exact: true }).count(), 0);
+			await person.goto(`${s.base}/#/everyone`);
+			await person.getByText('kept by kim').or(person.getByRole('heading')).first().waitFor();
+			assert.equal(await person.getByRole('heading', { name: 'All sandboxes' }).count(), 0);
+		},
+	},
+	{
 		name: 'accounts: an invitation becomes an account, which the administrator changes and ends',
 		async run(w) {
 			const s = await server(w, { auth: true });

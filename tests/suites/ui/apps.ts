@@ -195,4 +195,27 @@ export const appCases: Case[] = [
 			}
 		},
 	},
+	{
+		name: 'app: hostile names, tables, notes and errors of real runs',
+		async run(w) {
+			const h = await open(w);
+			const texts = hostileTexts.slice(0, 20).map((t) => t.toWellFormed());
+			const rows = JSON.stringify(JSON.stringify(texts));
+			const code = `import csv, json\ntexts = json.loads(${rows})\nwith open("t.csv", "w", newline="") as f:\n    w = csv.writer(f)\n    w.writerow(texts[:8])\n    for t in texts: w.writerow([t] * 8)\nopen("note.txt", "w").write("\\n".join(texts))\nfor n, t in enumerate(texts[:8]):\n    open(str(n) + t.replace("/", "_")[:80] + ".txt", "w").write(t)\nraise ValueError(texts[0])`;
+			const { view } = await h.show('sandbox_run_python', { code, session_id: 'hostile' });
+			const clean = async (where: string): Promise<void> => assert.equal(await view.locator('script, iframe, object, embed, a, form, svg, style, link, base, meta, [onerror], [onload]').count(), await view.locator('head style, head meta, body > script').count(), where);
+			assert.ok((await view.locator('.stderr pre').textContent())!.includes(texts[0]!), 'the error is a text');
+			await clean('a run');
+			await view.getByRole('button', { name: 'Look at t.csv' }).click();
+			await view.getByText('Rows 1 to 20 of 20').waitFor();
+			assert.deepEqual(await view.locator('thead th').allTextContents(), ['#', ...texts.slice(0, 8)]);
+			await clean('a table');
+			await view.getByRole('button', { name: 'Look at note.txt' }).click();
+			await view.locator('.look pre', { hasText: texts[0] }).waitFor();
+			await clean('a note');
+			const listed = await h.show('sandbox_list_files', { session_id: 'hostile' });
+			assert.ok((await listed.view.locator('.files .name').allTextContents()).includes(`0${texts[0]!.replaceAll('/', '_')}.txt`), 'a name is a text');
+			assert.equal(await listed.view.locator('script').count(), await listed.view.locator('body > script').count());
+		},
+	},
 ];

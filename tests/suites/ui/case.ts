@@ -27,10 +27,11 @@ function browserPath(): string {
 	return found;
 }
 
-export async function launch(): Promise<Browser> {
+/** WITHOUT: arguments that are usually given and are not here. */
+export async function launch(without: string[] = []): Promise<Browser> {
 	fs.mkdirSync(pictures, { recursive: true });
 	// Names do not resolve: a request that slips through the check below fails too.
-	return chromium.launch({ executablePath: browserPath(), timeout: 60_000, args: ['--no-sandbox', '--disable-gpu', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1'] });
+	return chromium.launch({ executablePath: browserPath(), timeout: 60_000, ignoreDefaultArgs: without, args: ['--no-sandbox', '--disable-gpu', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1'] });
 }
 
 const isOurs = (url: string): boolean => /^(data|blob|about|chrome-error|file):/.test(url) || ['127.0.0.1', 'localhost'].includes(new URL(url).hostname);
@@ -88,9 +89,21 @@ export class World {
 		this.endings.push(fn);
 	}
 
+	/** A world beside this one, for a twin: what happens in it does not fail this case. */
+	beside(): World {
+		const other = new World(this.browser);
+		this.atEnd(() => other.end());
+		return other;
+	}
+
+	/** What happened so far that must not happen; it is forgotten. */
+	taken(): string[] {
+		return this.faults.splice(0);
+	}
+
 	/** Fails if anything happened that must not happen. */
 	check(): void {
-		assert.deepEqual(this.faults.splice(0), []);
+		assert.deepEqual(this.taken(), []);
 	}
 
 	/** Keeps a picture of every page that is open. */

@@ -141,10 +141,10 @@ export const dialogCases: Case[] = [
 			// another limit, refused and taken
 			const limits = page.getByRole('dialog');
 			await page.getByRole('button', { name: 'Change limits' }).click();
-			await limits.getByLabel('Memory (MB)').fill('99999999');
+			await limits.getByLabel('Memory (MiB)').fill('99999999');
 			await limits.getByRole('button', { name: 'Save' }).click();
 			await limits.getByRole('alert').waitFor();
-			await limits.getByLabel('Memory (MB)').fill('300');
+			await limits.getByLabel('Memory (MiB)').fill('300');
 			await limits.getByLabel('Processes').fill('33');
 			await picture(page, 'change-limits');
 			await accessible(page, 'the dialog of limits');
@@ -210,6 +210,12 @@ export const dialogCases: Case[] = [
 			await screen('at-42');
 			await page.keyboard.type('pwd\n');
 			await screen('/mnt/data/deep');
+			await page.keyboard.type('rm -r ../deep; echo gone-$((40+2))\n');
+			await screen('gone-42');
+			await page.keyboard.type('pwd\n');
+			await screen('The folder cannot be entered');
+			await page.keyboard.type('echo "in:$PWD:"\n');
+			await screen('in:/mnt/data:');
 			await page.keyboard.type('echo begun; sleep 1000\n');
 			await screen('begun');
 			await until('the command runs', async () => (await s.rest('GET', `/sandboxes/${id}`)).busy);
@@ -217,6 +223,7 @@ export const dialogCases: Case[] = [
 			await until('it was stopped', async () => !(await s.rest('GET', `/sandboxes/${id}`)).busy);
 			await page.keyboard.type('echo over-$((1+1))\n');
 			await screen('over-2');
+			await until('the prompt', async () => !(await s.rest('GET', `/sandboxes/${id}`)).busy); // output comes before the end
 			// a small page that code made is shown no higher than it is
 			await s.rest('POST', `/sandboxes/${id}/runs`, { code: 'open("small.html", "w").write("<!doctype html><p>Small.</p>")', wait: true });
 			await tab(page, 'Notebook');
@@ -225,6 +232,8 @@ export const dialogCases: Case[] = [
 			// what ran in the terminal is in the notebook
 			await tab(page, 'Notebook');
 			await page.locator('.cell-code').getByText('echo over-$((1+1))').waitFor();
+			const { cells } = await s.rest('GET', `/notebooks/${id}`);
+			assert.deepEqual([cells[0].code, cells[0].stdout.text, cells[0].cwd, cells[0].ended_cwd], ['mkdir deep && cd deep && echo at-$((40+2))', 'at-42\n', '/mnt/data', '/mnt/data/deep']);
 		},
 	},
 ];

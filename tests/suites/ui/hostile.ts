@@ -10,9 +10,9 @@ import { hostileTexts } from './hostile_texts.ts';
 import { server, signIn, type Server } from './server.ts';
 
 /** Elements that no page of ours has: one of them came out of a text. */
-const FOREIGN = 'base, object, embed, meta[http-equiv], iframe:not([src="/frame"]), link:not([href^="assets/"]):not([href="favicon.svg"]):not([rel=icon]), script:not([src^="assets/"]), a[href^="javascript:"], a[href^="data:"], [onerror], [onload], [onclick]';
+export const FOREIGN = 'base, object, embed, meta[http-equiv], iframe:not([src="/frame"]):not([src="/frame/still"]), link:not([href^="assets/"]):not([href="favicon.svg"]):not([rel=icon]), script:not([src^="assets/"]), a[href^="javascript:"], a[href^="data:"], [onerror], [onload], [onclick]';
 
-async function calm(page: Page, where: string): Promise<void> {
+export async function calm(page: Page, where: string): Promise<void> {
 	await until(`${where} has loaded`, async () => (await page.locator('main .spinner:visible').count()) === 0);
 	assert.deepEqual(await page.locator(FOREIGN).evaluateAll((all) => all.map((e) => e.outerHTML.slice(0, 200))), [], where);
 	assert.ok(await page.locator('.side').count(), `${where}: the page is still there`);
@@ -20,8 +20,8 @@ async function calm(page: Page, where: string): Promise<void> {
 }
 
 /** As a file name: without what no file name can have. */
-const asName = (text: string): string => text.replace(/[/\0\n\r]/g, '_').slice(0, 60).replace(/[\ud800-\udbff]$/, '') || '_';
-const one = (text: string): string => text.replace(/[\0-\x1f\x7f]/g, ' ').slice(0, 90).replace(/[\ud800-\udbff]$/, '');
+export const asName = (text: string): string => text.replace(/[/\0\n\r]/g, '_').slice(0, 60).replace(/[\ud800-\udbff]$/, '') || '_';
+export const one = (text: string): string => text.replace(/[\0-\x1f\x7f]/g, ' ').slice(0, 90).replace(/[\ud800-\udbff]$/, '');
 
 /** Creates with as much of each text as the server accepts. A refusal is fine: then the text cannot appear. */
 async function each(make: (text: string, i: number) => Promise<unknown>): Promise<number> {

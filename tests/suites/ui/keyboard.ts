@@ -61,7 +61,7 @@ export const keyboardCases: Case[] = [{
 		const focusOn = (text: string): Promise<unknown> => page.waitForFunction((t) => document.activeElement?.textContent === t, text);
 		await focusOn('Rename');
 		await page.keyboard.press('ArrowDown');
-		await focusOn('Fork');
+		await focusOn('Restart Python');
 		await page.keyboard.press('Escape');
 		await page.getByRole('menu').waitFor({ state: 'detached' });
 		await page.keyboard.press('Enter');

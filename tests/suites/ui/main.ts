@@ -12,11 +12,16 @@ import { appCases } from './apps.ts';
 import { buildCases } from './builds.ts';
 import { launch, World, type Case } from './case.ts';
 import { dialogCases } from './dialogs.ts';
+import { fileCases } from './files.ts';
 import { hostileCases } from './hostile.ts';
+import { plantedCases } from './planted.ts';
 import { keyboardCases } from './keyboard.ts';
+import { notebookCases } from './notebook.ts';
 import { personCases } from './person.ts';
+import { richCases } from './rich.ts';
 import { scaleCases } from './scale.ts';
 import { shapeCases } from './shape.ts';
+import { smallCases } from './small.ts';
 import { watchCases } from './watch.ts';
 
 const CASE_MS = 100_000;
@@ -28,7 +33,7 @@ Pictures of the pages are left in build/ui. CAISSON_TEST_BINARY names another bi
 	jobs: { type: 'string', default: '2' },
 });
 // The long ones first: cases run two at a time.
-const cases: Case[] = [...shapeCases, ...personCases, ...scaleCases, ...hostileCases, ...watchCases, ...dialogCases, ...accountCases, ...keyboardCases, ...buildCases, ...appCases];
+const cases: Case[] = [...shapeCases, ...personCases, ...scaleCases, ...hostileCases, ...plantedCases, ...richCases, ...watchCases, ...dialogCases, ...accountCases, ...keyboardCases, ...smallCases, ...fileCases, ...notebookCases, ...buildCases, ...appCases];
 const count = new Count();
 
 if (ensureImages(path.dirname(binary), 'science', 'base')) {

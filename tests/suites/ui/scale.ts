@@ -152,11 +152,19 @@ export const scaleCases: Case[] = [
 				await kept(page, at, `after a jump to ${part}`);
 			}
 			// a cell above grows: the reader's place stays
-			const grower = await page.evaluate(() => {
+			const above = (): Promise<string | undefined> => page.evaluate(() => {
 				const top = document.querySelector('.virtual')!.getBoundingClientRect().top;
 				const button = Array.from(document.querySelectorAll<HTMLElement>('.virtual [data-row] button')).findLast((b) => /^Show all/.test(b.textContent ?? '') && b.closest('[data-row]')!.getBoundingClientRect().bottom < top);
 				return button?.closest<HTMLElement>('[data-row]')?.dataset['key'];
 			});
+			let grower = await above();
+			for (let i = 0; i < 30 && !grower; i++) { // where the jump ended depends on the height of the window
+				await page.evaluate(() => new Promise((done) => {
+					document.querySelector('.virtual')!.scrollTop -= 250;
+					requestAnimationFrame(() => requestAnimationFrame(done));
+				}));
+				grower = await above();
+			}
 			const reading = (await place(page))!;
 			assert.ok(grower, 'a cell above can grow, else the case shows nothing');
 			await page.evaluate((key) => Array.from(document.querySelectorAll<HTMLElement>(`[data-key="${key}"] button`)).find((b) => /^Show all/.test(b.textContent ?? ''))!.click(), grower);

@@ -91,7 +91,7 @@ export async function server(w: World, o: { auth?: boolean; env?: Record<string,
 	const made = new Server(`http://127.0.0.1:${port}`, port, state, await began(port, env, o.under), env, o.under);
 	w.atEnd(async () => {
 		await made.stop();
-		assert.doesNotMatch(made.program.stderr, /Sanitizer|runtime error/);
+		assert.doesNotMatch(made.program.stderr, /Sanitizer|runtime error|broken promise/);
 	});
 	return made;
 }

@@ -41,6 +41,7 @@ async function prepare(s: Server): Promise<{ id: string; places: Place[] }> {
 		{ name: 'history', path: 'history', ready: text('Sales report') },
 		{ name: 'history-search', path: 'history?q=sales', ready: (p) => p.locator('mark').first().waitFor() },
 		{ name: 'keys', path: 'keys', ready: (p) => p.getByRole('table', { name: 'Keys' }).waitFor() },
+		{ name: 'everyone', path: 'everyone', ready: text('Sales report') },
 		{ name: 'people', path: 'people', ready: (p) => p.getByRole('table', { name: 'People' }).waitFor() },
 		{ name: 'invitations', path: 'invitations', ready: text('Kim from the lab') },
 		{ name: 'audit', path: 'audit', ready: (p) => p.getByRole('table', { name: 'Audit' }).waitFor() },

@@ -2,13 +2,26 @@
 // A person watches a model work: what an MCP client does is on the page while it happens, and the other way round.
 
 import assert from 'node:assert/strict';
+import type { Page } from 'playwright-core';
 import { until } from '../../lib/wait.ts';
-import { picture, type Case } from './case.ts';
+import { accessible, picture, type Case } from './case.ts';
 import { type } from './person.ts';
-import { python, server, words } from './server.ts';
+import { python, server, words, type Server } from './server.ts';
 
 /** Prints, then waits for the file `go`, then prints again: whoever sees the first line has seen it while the code ran. */
 const STEPS = 'import os, time\nprint("first step", flush=True)\nwhile not os.path.exists("go"):\n    time.sleep(0.01)\nprint("second step")';
+
+/** A stored sandbox and its terminal. */
+async function terminal(page: Page, s: Server): Promise<void> {
+	const { id } = await s.rest('POST', '/sandboxes', { kind: 'stored', name: 'stays' });
+	await page.goto(`${s.base}/#/sandboxes/${id}/terminal`);
+	await page.locator('.terminal textarea').waitFor({ state: 'attached' });
+	await page.locator('.terminal').click();
+}
+
+/** The screen of the terminal has WORDS; its rows have nothing between them. */
+const screen = (page: Page, words: string): Promise<unknown> =>
+	page.waitForFunction((t) => document.querySelector('.terminal .xterm-rows')?.textContent?.replace(/\s+/g, ' ').includes(t), words);
 
 export const watchCases: Case[] = [
 	{
@@ -94,6 +107,42 @@ export const watchCases: Case[] = [
 			await page.getByRole('textbox', { name: 'Python code' }).click();
 			await page.keyboard.press('Control+Enter');
 			await page.locator('.cell-out').getByText('typed, not run').waitFor();
+		},
+	},
+	{
+		name: 'watch: a command in the terminal prints more than is shown',
+		async run(w) {
+			const s = await server(w);
+			const page = await w.window();
+			await terminal(page, s);
+			// The last pieces come when the page has read the others: one that is behind is told that it missed some instead.
+			await page.keyboard.type('seq 40000 | head -c 240000; sleep 4; seq 8000; sleep 1\n');
+			await screen(page, 'Not all of its output is shown here.');
+			await screen(page, '~ $');
+			await picture(page, 'terminal-cut');
+			await page.keyboard.type('seq 3 | tac\n');
+			await screen(page, '321~');
+			assert.equal((await page.locator('.terminal .xterm-rows').textContent())!.split('Not all of its output').length, 2, 'said once');
+		},
+	},
+	{
+		name: 'watch: the server dies during a command in the terminal',
+		async run(w) {
+			const s = await server(w);
+			const page = await w.window();
+			w.expected.push(/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE/);
+			await terminal(page, s);
+			await page.keyboard.type('echo begun; sleep 1000\n');
+			await screen(page, '1000begun'); // what it printed, behind the line that was typed
+			s.program.kill('SIGKILL');
+			await s.program.exit;
+			await s.start();
+			await page.getByText('The connection to the server is lost.').waitFor({ state: 'detached', timeout: 40_000 });
+			await page.keyboard.type('echo again-$((40+2))\n');
+			await screen(page, 'again-42');
+			assert.match((await page.locator('.terminal .xterm-rows').textContent())!, /The server ended during this run|It is not known how this command ended/);
+			await picture(page, 'terminal-lost');
+			await accessible(page, 'a terminal after the server died');
 		},
 	},
 ];

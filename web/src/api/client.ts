@@ -81,15 +81,22 @@ export const api = {
 	remove: async <T = void>(path: string, query?: Query): Promise<T> => json<T>(await send('DELETE', path, query)),
 	/** The bytes of a file or of an export. */
 	blob: async (path: string, query?: Query, signal?: AbortSignal): Promise<Blob> => (await send('GET', path, query, undefined, signal)).blob(),
-	/** The first MAX bytes of a file as text. */
-	head: async (path: string, max: number, signal?: AbortSignal): Promise<{ text: string; cut: boolean }> => {
-		const r = await fetch(url(path), { headers: { Range: `bytes=0-${max - 1}` }, signal, credentials: 'same-origin' });
+	/** The first MAX bytes of a file, and they as text. FOREIGN: they are not UTF-8. */
+	head: async (path: string, max: number, signal?: AbortSignal): Promise<{ text: string; cut: boolean; foreign: boolean; bytes: ArrayBuffer }> => {
+		const r = await fetch(url(path), { headers: { Range: `bytes=0-${max - 1}` }, signal, credentials: 'same-origin', cache: 'no-store' });
 		if (r.status === 416)
-			return { text: '', cut: false };
+			return { text: '', cut: false, foreign: false, bytes: new ArrayBuffer(0) };
 		if (!r.ok)
 			throw await problemOf(r);
 		const total = Number(r.headers.get('content-range')?.split('/')[1] ?? 0);
-		return { text: await r.text(), cut: total > max };
+		const bytes = await r.arrayBuffer();
+		let foreign = false;
+		try {
+			new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: total > max });
+		} catch {
+			foreign = true;
+		}
+		return { text: new TextDecoder().decode(bytes), cut: total > max, foreign, bytes };
 	},
 };
 

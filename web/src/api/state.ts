@@ -91,7 +91,7 @@ export function dropSandbox(id: string): void {
 
 function cell(c: Cell): void {
 	if (settled(c))
-		watchers.get(c.sandbox)?.forEach((w) => w(c.run, '', c.reason));
+		watchers.get(c.sandbox)?.forEach((w) => w.tell({ run: c.run, cell: c }));
 	const s = sandboxes.value?.get(c.sandbox);
 	const n = notebooks.get(c.sandbox);
 	if (s && c.kind !== 'package')
@@ -115,10 +115,15 @@ export function outputVersion(n: Notebook, run: string): Signal<number> {
 	return v;
 }
 
-type Watcher = (run: string, piece: string, reason?: string) => void;
+/** Of a run: a piece of its output as it was printed, that no more of it comes, or the cell at its end. */
+export interface RunNews { run: string; text?: string; cut?: boolean; cell?: Cell }
+export interface Watcher {
+	tell(news: RunNews): void;
+	missed(): void; // news may have been lost
+}
 const watchers = new Map<string, Set<Watcher>>();
 
-/** Calls WATCH with each piece of output of a sandbox as it was printed, and with '' and the reason at the end of each run. */
+/** Tells WATCH of the runs of a sandbox until the answer is called. */
 export function watchRuns(sandbox: string, watch: Watcher): () => void {
 	const all = watchers.get(sandbox) ?? new Set();
 	watchers.set(sandbox, all.add(watch));
@@ -126,8 +131,8 @@ export function watchRuns(sandbox: string, watch: Watcher): () => void {
 }
 
 function output(e: RunOutput): void {
-	if (e.text && e.stream !== 'value')
-		watchers.get(e.sandbox)?.forEach((w) => w(e.run, e.text!));
+	if ((e.text && e.stream !== 'value') || e.cut)
+		watchers.get(e.sandbox)?.forEach((w) => w.tell({ run: e.run, text: e.text, cut: e.cut }));
 	const n = notebooks.get(e.sandbox);
 	if (!n)
 		return;
@@ -190,10 +195,20 @@ const handlers: Record<EventName, (data: never) => void> = {
 		if (n)
 			n.packages.value = d;
 	},
-	'history.removed': (d: { sandbox: string }) => {
+	'history.added': (d: { sandbox: string; cell?: Cell }) => {
+		const n = notebooks.get(d.sandbox);
+		if (n && d.cell)
+			n.cells.value = put(n.cells.value, d.cell);
+	},
+	'history.changed': (d: { sandbox: string; run: string; code: string }) => {
 		const n = notebooks.get(d.sandbox);
 		if (n)
-			n.cells.value = n.cells.value.filter((c) => !settled(c));
+			n.cells.value = n.cells.value.map((c) => c.run === d.run ? { ...c, code: d.code } : c);
+	},
+	'history.removed': (d: { sandbox: string; run?: string }) => {
+		const n = notebooks.get(d.sandbox);
+		if (n)
+			n.cells.value = n.cells.value.filter((c) => d.run ? c.run !== d.run : !settled(c));
 	},
 };
 
@@ -208,6 +223,7 @@ function reload(): void {
 		if (n.loaded.value)
 			void loadCells(id).catch(() => undefined);
 	}
+	watchers.forEach((all) => all.forEach((w) => w.missed()));
 }
 
 export async function loadSession(): Promise<void> {

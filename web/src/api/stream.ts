@@ -8,7 +8,7 @@ export type Connection = 'connecting' | 'live' | 'lost';
 export const connection = signal<Connection>('connecting');
 
 const NAMES = ['hello', 'resync', 'sandbox.created', 'sandbox.changed', 'sandbox.ended', 'files.changed', 'run.queued', 'run.started', 'run.output', 'run.ended',
-	'checkpoint.made', 'checkpoint.restored', 'checkpoint.removed', 'package', 'history.removed'] as const;
+	'checkpoint.made', 'checkpoint.restored', 'checkpoint.removed', 'package', 'history.added', 'history.changed', 'history.removed'] as const;
 export type EventName = typeof NAMES[number];
 
 const RETRY_MS = [500, 1000, 2000, 5000, 10000] as const;

@@ -2,7 +2,9 @@
 // Uploads into sandboxes, one after the other. They go on while the reader looks at other pages.
 
 import { signal, type Signal } from '@preact/signals';
-import { upload } from './client.ts';
+import { text } from '../text/en.ts';
+import { bytes } from '../pure/format.ts';
+import { api, Problem, upload } from './client.ts';
 import { notebook } from './state.ts';
 
 export interface Upload {
@@ -19,6 +21,7 @@ const lists = new Map<string, Signal<Upload[]>>();
 const work = new Map<number, Work>();
 let next = 1;
 let queue = Promise.resolve();
+let limit: Promise<number> | null = null; // bytes of one file
 
 /** The uploads into a sandbox that have not ended well. */
 export function uploads(sandbox: string): Signal<Upload[]> {
@@ -48,6 +51,9 @@ async function send(sandbox: string, u: Upload, overwrite: boolean): Promise<voi
 	if (!w)
 		return;
 	try {
+		const most = await (limit ??= api.get<{ sessions: { upload_bytes: number } }>('/policy').then((p) => p.sessions.upload_bytes, () => (limit = null, Infinity)));
+		if (w.file.size > most) // a server that refuses may end the connection before the browser reads why
+			throw new Problem(413, { code: 'upload_too_large', detail: text.files.tooLarge(bytes(w.file.size), bytes(most)) });
 		await upload(sandbox, u.name, w.file, overwrite, (sent) => change(sandbox, u.id, { sent }), w.stop.signal);
 		dropUpload(sandbox, u.id);
 		notebook(sandbox).files.value++;

@@ -20,8 +20,3 @@ export function cycleLook(): void {
 	localStorage.setItem('caisson-look', look.value);
 	applyLook();
 }
-
-/** Whether the page is dark now. */
-export function isDark(): boolean {
-	return look.value === 'dark' || (look.value === 'system' && matchMedia('(prefers-color-scheme: dark)').matches);
-}

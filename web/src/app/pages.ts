@@ -25,6 +25,7 @@ export const pages: readonly Page[] = [
 	{ path: 'connect', title: text.nav.connect, icon: 'plug', nav: 'main', load: () => import('../pages/connect.tsx') },
 	{ path: 'history', title: text.history.title, icon: 'history', nav: 'main', load: () => import('../pages/history.tsx') },
 	{ path: 'keys', title: text.keys.title, icon: 'key', nav: 'main', load: () => import('../pages/keys.tsx') },
+	{ path: 'everyone', title: text.everyone.title, icon: 'hard-drive', nav: 'admin', needs: 'admin', load: () => import('../pages/everyone.tsx') },
 	{ path: 'people', title: text.people.title, icon: 'users', nav: 'admin', needs: 'admin', load: () => import('../pages/people.tsx') },
 	{ path: 'invitations', title: text.invitations.title, icon: 'mail', nav: 'admin', needs: 'admin', load: () => import('../pages/invitations.tsx') },
 	{ path: 'audit', title: text.audit.title, icon: 'scroll-text', nav: 'admin', needs: 'admin', load: () => import('../pages/audit.tsx') },

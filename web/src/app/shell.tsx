@@ -10,6 +10,7 @@ import { connection } from '../api/stream.ts';
 import { Button, Empty, Fault, Loading } from '../parts/basics.tsx';
 import { Icon } from '../parts/icon.tsx';
 import { Dialog, sayFault, Toasts } from '../parts/overlay.tsx';
+import { PasswordButton } from '../parts/password.tsx';
 import { SignIn } from '../pages/signin.tsx';
 import { text } from '../text/en.ts';
 import { cycleLook, look } from './look.ts';
@@ -96,6 +97,7 @@ function Side() {
 				{admin && <><div class="group">{text.shell.groups.admin}</div><Links group="admin" /></>}
 				<div class="foot">
 					<Button icon={look.value === 'dark' ? 'moon' : look.value === 'light' ? 'sun' : 'monitor'} label={text.shell.look[look.value]} look="plain" tiny onClick={cycleLook} />
+					{s.required && s.me?.id && <PasswordButton />}
 					{s.required && s.me && <Button icon="log-out" label={text.shell.signOut(s.me.name)} look="plain" tiny onClick={() => void signOut().catch(sayFault)} />}
 					<span>{text.shell.version(s.version)} · <a href="licenses.txt" target="_blank" rel="noreferrer">{text.shell.licences}</a></span>
 				</div>

@@ -49,7 +49,7 @@ export default function AuditPage() {
 								<td data-head={t.who}><span class="clip">{nameOf(r.actor)}</span></td>
 								<td data-head={t.action} title={r.action}>{t.actions[r.action] ?? r.action}</td>
 								<td data-head={t.object}><div class="two-lines"><span class="mono clip" title={r.object}>{r.object || '–'}</span>{r.detail && <span class="quiet small clip" title={r.detail}>{r.detail}</span>}</div></td>
-								<td data-head={t.result}><span class={`tag ${r.result === 'ok' || r.result === '' ? '' : 'bad'}`}>{r.result || 'ok'}</span></td>
+								<td data-head={t.result}><span class={`tag ${r.result === 'ok' || r.result === '' ? '' : 'bad'}`}>{r.result || 'ok'}</span>{r.count > 1 && <span class="quiet small" title={t.timesWhat}> {t.times(r.count)}</span>}</td>
 								<td data-head={t.from} class="quiet">{r.peer || '–'}</td>
 							</tr>
 						))}

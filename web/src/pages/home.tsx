@@ -6,7 +6,7 @@ import { api } from '../api/client.ts';
 import { ageOf, keepSandbox, loadSandboxes, me, sandboxes, stopRuns } from '../api/state.ts';
 import type { Sandbox } from '../api/types.ts';
 import { go, href } from '../app/router.ts';
-import { Button, Empty, Fault, Loading, Search } from '../parts/basics.tsx';
+import { Button, Empty, Fault, Loading, Search, useClock } from '../parts/basics.tsx';
 import { Icon } from '../parts/icon.tsx';
 import { Menu, say, sayFault } from '../parts/overlay.tsx';
 import { age, bytes, count } from '../pure/format.ts';
@@ -17,7 +17,6 @@ import { CreateDialog, DeleteDialog, ForkDialog, RenameDialog } from './sandbox-
 
 const t = text.home;
 const USAGE_MS = 5000; // between two looks at memory and disk
-const CLOCK_MS = 1000;
 
 type Ask = { what: 'create' } | { what: 'rename' | 'fork' | 'delete'; of: Sandbox } | null;
 
@@ -25,16 +24,12 @@ export default function HomePage() {
 	const [error, setError] = useState<unknown>(null);
 	const [filter, setFilter] = useState('');
 	const [ask, setAsk] = useState<Ask>(null);
-	const [, tick] = useState(0);
+	useClock();
 	const load = (): void => void loadSandboxes(true).then(() => setError(null), setError);
 	useEffect(() => {
 		load();
 		const usage = setInterval(() => document.visibilityState === 'visible' && load(), USAGE_MS);
-		const clock = setInterval(() => tick((n) => n + 1), CLOCK_MS);
-		return () => {
-			clearInterval(usage);
-			clearInterval(clock);
-		};
+		return () => clearInterval(usage);
 	}, []);
 	const all = sandboxes.value ? [...sandboxes.value.values()] : null;
 	const shown = all?.filter((s) => matches(s, filter)).sort((a, b) => Number(b.busy) - Number(a.busy) || idle(a) - idle(b));

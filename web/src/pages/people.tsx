@@ -13,7 +13,7 @@ import { bytes, count, duration } from '../pure/format.ts';
 import { text } from '../text/en.ts';
 
 const t = text.people;
-const MB = 1024 * 1024;
+const MIB = 1024 * 1024;
 type Ask = { what: 'add' } | { what: 'edit' | 'password' | 'delete'; of: User } | null;
 
 export default function PeoplePage() {
@@ -116,7 +116,7 @@ function EditDialog({ of, onClose, done }: { of: User; onClose: () => void; done
 	const run = async (form: FormData): Promise<void> => {
 		const number = (q: Quota): number => {
 			const v = String(form.get(q) ?? '').trim();
-			return v === '' ? -1 : Math.round(Number(v) * (q === 'max_disk_bytes' ? MB : 1));
+			return v === '' ? -1 : Math.round(Number(v) * (q === 'max_disk_bytes' ? MIB : 1));
 		};
 		await api.patch(`/users/${of.id}`, {
 			...Object.fromEntries(QUOTAS.map((q) => [q, number(q)])),
@@ -125,7 +125,7 @@ function EditDialog({ of, onClose, done }: { of: User; onClose: () => void; done
 		});
 		done();
 	};
-	const shown = (q: Quota): string => (of[q] ?? -1) < 0 ? '' : String(q === 'max_disk_bytes' ? Math.round(of[q]! / MB) : of[q]);
+	const shown = (q: Quota): string => (of[q] ?? -1) < 0 ? '' : String(q === 'max_disk_bytes' ? Math.round(of[q]! / MIB) : of[q]);
 	return (
 		<ActionDialog title={t.editTitle(of.name)} action={text.common.save} onClose={onClose} run={run}>
 			<Field label={t.email} control={(a) => <input {...a} class="input" name="email" type="email" value={of.email} autocomplete="off" />} />

@@ -8,6 +8,7 @@ import type { Sandbox } from '../api/types.ts';
 import { go } from '../app/router.ts';
 import { Field, useLoad } from '../parts/basics.tsx';
 import { ActionDialog, say } from '../parts/overlay.tsx';
+import { count } from '../pure/format.ts';
 import { text } from '../text/en.ts';
 
 const t = text.home;
@@ -60,24 +61,39 @@ export function CreateDialog({ onClose }: { onClose: () => void }) {
 	);
 }
 
+interface Permitted { image?: string; images?: string[]; network?: string; network_max?: string; level?: string; levels?: string[]; max?: Record<string, number> }
+
+const networks = ['none', 'packages', 'allowlist', 'open']; // each one is wider than the one before
+
+/** Only what this server permits can be chosen. */
 function More() {
-	const policy = useLoad((signal) => api.get<{ image?: string; network?: string; level?: string; levels?: string[] }>('/policy', undefined, signal), []);
+	const policy = useLoad((signal) => api.get<Permitted>('/policy', undefined, signal), []).value ?? {};
+	const server = useLoad((signal) => api.get<{ images?: { name: string }[] }>('/server', undefined, signal), []).value;
 	const [network, setNetwork] = useState('');
-	const levels = policy.value?.levels ?? [];
+	const may = policy.images ?? [];
+	const images = (server?.images ?? []).map((i) => i.name).filter((name) => may.includes(name) || may.includes('*'));
 	const numbers: [string, string][] = [['memory_mb', t.memoryMb], ['cpus', t.cpus], ['disk_mb', t.diskMb], ['timeout_s', t.timeout], ['ttl_s', t.ttl]];
 	return (
 		<div class="stack">
 			<p class="quiet small">{t.defaults}</p>
 			<div class="two">
-				<Field label={t.image} control={(a) => <input {...a} class="input" name="image" placeholder={policy.value?.image} autocomplete="off" />} />
-				{levels.length > 1 && <Field label={t.level} control={(a) => <select {...a} class="input" name="level"><option value="">{t.levelDefault(policy.value?.level ?? '')}</option>{levels.map((l) => <option value={l}>{l}</option>)}</select>} />}
-				<Field label={t.network} control={(a) => <select {...a} class="input" name="network" value={network} onChange={(e) => setNetwork(e.currentTarget.value)}>{Object.entries(t.networks).map(([k, words]) => <option value={k}>{words}</option>)}</select>} />
-				{numbers.map(([name, label]) => <Field label={label} control={(a) => <input {...a} class="input" name={name} type="number" min="0" step={name === 'cpus' ? '0.1' : '1'} />} />)}
+				<Choice label={t.image} name="image" usual={policy.image} of={images} />
+				{(policy.levels?.length ?? 0) > 1 && <Choice label={t.level} name="level" usual={policy.level} of={policy.levels!} />}
+				<Field label={t.network} control={(a) => (
+					<select {...a} class="input" name="network" value={network} onChange={(e) => setNetwork(e.currentTarget.value)}>
+						{['', ...networks.slice(0, networks.indexOf(policy.network_max ?? '') + 1)].map((k) => <option value={k}>{t.networks[k]}</option>)}
+					</select>
+				)} />
+				{numbers.map(([name, label]) => <Field label={label} hint={policy.max?.[name] ? t.most(count(policy.max[name])) : undefined} control={(a) => <input {...a} class="input" name={name} type="number" min="0" max={policy.max?.[name]} step={name === 'cpus' ? '0.1' : '1'} />} />)}
 			</div>
 			{network === 'allowlist' && <Field label={t.domains} hint={t.domainsHint} control={(a) => <textarea {...a} class="input mono" name="domains" rows={2} autocomplete="off" spellcheck={false} />} />}
 			<Field label={t.env} hint={t.envHint} control={(a) => <textarea {...a} class="input mono" name="env" rows={3} autocomplete="off" spellcheck={false} />} />
 		</div>
 	);
+}
+
+function Choice({ label, name, usual, of }: { label: string; name: string; usual?: string; of: string[] }) {
+	return <Field label={label} control={(a) => <select {...a} class="input" name={name}><option value="">{t.usual(usual ?? '')}</option>{of.map((x) => <option value={x}>{x}</option>)}</select>} />;
 }
 
 export function RenameDialog({ of, onClose }: { of: Sandbox; onClose: () => void }) {
@@ -88,6 +104,20 @@ export function RenameDialog({ of, onClose }: { of: Sandbox; onClose: () => void
 	return (
 		<ActionDialog title={t.rename} action={text.common.save} onClose={onClose} run={rename}>
 			<Field label={t.name} control={(a) => <input {...a} class="input" name="name" maxLength={100} defaultValue={of.name} autocomplete="off" autofocus />} />
+		</ActionDialog>
+	);
+}
+
+export function KeepDialog({ of, onClose }: { of: Sandbox; onClose: () => void }) {
+	const keep = async (form: FormData): Promise<void> => {
+		keepSandbox(await api.post<Sandbox>(`/sandboxes/${of.id}/keep`, { name: value(form, 'name') || undefined }));
+		say(text.sandbox.kept);
+	};
+	return (
+		<ActionDialog title={text.sandbox.keepAsk} action={text.sandbox.keep} onClose={onClose} run={keep}>
+			<p>{text.sandbox.keepWhat}</p>
+			<p class="quiet small">{text.sandbox.keepNot}</p>
+			<Field label={t.name} hint={t.nameHint} control={(a) => <input {...a} class="input" name="name" maxLength={100} defaultValue={of.name} autocomplete="off" autofocus />} />
 		</ActionDialog>
 	);
 }

@@ -9,15 +9,15 @@ import type { Sandbox } from '../api/types.ts';
 import { addUploads, filesOf } from '../api/uploads.ts';
 import type { PageProps } from '../app/pages.ts';
 import { go, href } from '../app/router.ts';
-import { Button, Fault, Loading } from '../parts/basics.tsx';
+import { Button, Fault, Loading, useClock } from '../parts/basics.tsx';
 import { Icon } from '../parts/icon.tsx';
-import { Menu, say, sayFault } from '../parts/overlay.tsx';
+import { ActionDialog, Menu, say, sayFault } from '../parts/overlay.tsx';
 import { age } from '../pure/format.ts';
 import { text } from '../text/en.ts';
 import { idle, stateOf } from './home.tsx';
-import { DeleteDialog, ForkDialog, nameOf, RenameDialog } from './sandbox-dialogs.tsx';
+import { DeleteDialog, ForkDialog, KeepDialog, nameOf, RenameDialog } from './sandbox-dialogs.tsx';
 import { About } from './sandbox/about.tsx';
-import { Checkpoints } from './sandbox/checkpoints.tsx';
+import { Checkpoints, restart } from './sandbox/checkpoints.tsx';
 import { Files } from './sandbox/files.tsx';
 import { NotebookView } from './sandbox/notebook.tsx';
 import { Packages } from './sandbox/packages.tsx';
@@ -91,18 +91,21 @@ function DropZone({ sandbox, children }: { sandbox: string | null; children: Com
 }
 
 function Head({ id, s }: { id: string; s: Sandbox | null }) {
-	const [ask, setAsk] = useState<'rename' | 'fork' | 'delete' | null>(null);
+	const [ask, setAsk] = useState<'rename' | 'restart' | 'fork' | 'keep' | 'delete' | null>(null);
 	const close = (): void => setAsk(null);
 	return (
 		<header class="sandbox-head">
 			<a class="button plain icon-only" href={href()} aria-label={text.nav.home} title={text.nav.home}><Icon name="arrow-left" /></a>
-			<h1 class="clip">{s ? nameOf(s) : t.endedName(id.slice(0, 13))}</h1>
+			<h1 class="clip" title={s?.name}>{s ? nameOf(s) : t.endedName(id.slice(0, 13))}</h1>
 			{s ? <State s={s} /> : <span class="tag">{t.ended}</span>}
+			{s?.kind === 'session' && <Ending s={s} />}
+			{s?.kind === 'session' && s.keepable && !me.value?.read_only && <Button icon="save" label={t.keep} tiny onClick={() => setAsk('keep')} />}
 			<span class="push row">
 				{s?.busy && <Button icon="square" label={t.stop} tiny look="alarm" onClick={() => void stopRuns(id).then(() => say(text.home.stopped), sayFault)} />}
 				<Menu label={t.more} items={[
 					...(s && !me.value?.read_only ? [
 						{ icon: 'pencil', label: text.home.rename, run: () => setAsk('rename') },
+						{ icon: 'rotate-ccw', label: t.restart, run: () => setAsk('restart') },
 						{ icon: 'git-fork', label: text.home.fork, run: () => setAsk('fork') },
 					] : []),
 					{ icon: 'notebook-pen', label: t.exportNotebook, href: url(`/notebooks/${id}/export`, { format: 'ipynb' }), download: true },
@@ -112,18 +115,34 @@ function Head({ id, s }: { id: string; s: Sandbox | null }) {
 				]} />
 			</span>
 			{s && ask === 'rename' && <RenameDialog of={s} onClose={close} />}
+			{s && ask === 'restart' && <ActionDialog title={t.restartAsk} action={t.restart} onClose={close} run={() => restart(id)}><p>{t.restartWhat}</p></ActionDialog>}
+			{s && ask === 'keep' && <KeepDialog of={s} onClose={close} />}
 			{s && ask === 'fork' && <ForkDialog of={s} onClose={close} />}
 			{s && ask === 'delete' && <DeleteDialog of={s} onClose={close} />}
 		</header>
 	);
 }
 
-function State({ s }: { s: Sandbox }) {
-	const [, tick] = useState(0);
+const SOON_S = 600, LOOK_MS = 30_000;
+
+/** How long a session has left, when that is little. What uses it elsewhere may not have told this page, so the server is asked meanwhile. */
+function Ending({ s }: { s: Sandbox }) {
+	useClock();
+	const left = s.limits.ttl_s - idle(s);
+	const soon = left <= SOON_S && !s.busy;
 	useEffect(() => {
-		const clock = setInterval(() => tick((n) => n + 1), 1000);
-		return () => clearInterval(clock);
-	}, []);
+		if (!soon)
+			return;
+		const look = (): void => void api.get<Sandbox>(`/sandboxes/${s.id}`).then(keepSandbox, () => undefined); // its end comes as an event
+		look();
+		const timer = setInterval(look, LOOK_MS);
+		return () => clearInterval(timer);
+	}, [s.id, soon]);
+	return soon ? <span class="tag bad" role="timer" title={t.endsWhy}>{left > 0 ? t.endsIn(age(left)) : t.endsNow}</span> : null;
+}
+
+function State({ s }: { s: Sandbox }) {
+	useClock();
 	const state = stateOf(s);
 	return (
 		<>

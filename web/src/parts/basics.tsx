@@ -10,6 +10,7 @@ import { Icon } from './icon.tsx';
 export interface ButtonProps {
 	icon?: string;
 	label: string; // also of a button that shows only an icon
+	title?: string; // more about what it does
 	iconOnly?: boolean;
 	look?: 'primary' | 'plain' | 'alarm' | 'alarm primary' | 'plain alarm';
 	tiny?: boolean;
@@ -19,10 +20,10 @@ export interface ButtonProps {
 	onClick?: (e: MouseEvent) => void;
 }
 
-export function Button({ icon, label, iconOnly, look, tiny, busy, disabled, type, onClick }: ButtonProps) {
+export function Button({ icon, label, title, iconOnly, look, tiny, busy, disabled, type, onClick }: ButtonProps) {
 	const name = `button ${look ?? ''} ${iconOnly ? 'icon-only' : ''} ${tiny ? 'tiny' : ''}`;
 	return (
-		<button type={type ?? 'button'} class={name} disabled={disabled || busy} onClick={onClick} aria-label={iconOnly ? label : undefined} title={iconOnly ? label : undefined}>
+		<button type={type ?? 'button'} class={name} disabled={disabled || busy} onClick={onClick} aria-label={iconOnly ? label : undefined} title={title ?? (iconOnly ? label : undefined)}>
 			{busy ? <span class="spinner" aria-hidden="true" /> : icon && <Icon name={icon} size={tiny ? 14 : 16} />}
 			{!iconOnly && label}
 		</button>
@@ -104,6 +105,15 @@ async function copyText(value: string): Promise<boolean> {
 /** Text in a box with a button that copies it. */
 export function Snippet({ value, label }: { value: string; label: string }) {
 	return <div class="snippet"><pre tabIndex={0} aria-label={label}><code>{value}</code></pre><CopyButton value={value} /></div>;
+}
+
+/** Draws the component again every MS: for ages and durations. */
+export function useClock(ms = 1000): void {
+	const [, tick] = useState(0);
+	useEffect(() => {
+		const clock = setInterval(() => tick((n) => n + 1), ms);
+		return () => clearInterval(clock);
+	}, [ms]);
 }
 
 /** Loads something with LOAD now and when one of DEPS changes; shows waiting and failure by itself. */

@@ -2,7 +2,7 @@
 // CodeMirror with Python, loaded when somebody is about to write. It lives in a shadow root: there it uses constructed style sheets, which the
 // page's Content-Security-Policy allows, and not <style> elements, which it blocks.
 
-import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap, type CompletionContext, type CompletionResult } from '@codemirror/autocomplete';
+import { acceptCompletion, autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap, type CompletionContext, type CompletionResult } from '@codemirror/autocomplete';
 import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands';
 import { python } from '@codemirror/lang-python';
 import { bracketMatching, indentOnInput, indentUnit, syntaxHighlighting } from '@codemirror/language';
@@ -46,16 +46,19 @@ const theme = EditorView.theme({
 /** The server counts the cursor in characters, the editor in UTF-16 units. */
 const units = (code: string, chars: number): number => [...code].slice(0, chars).join('').length;
 
+/** The server gives no more names. A list of so many is not the whole one, so each further letter has to be asked for. */
+const ITEMS_MAX = 200;
+
 function source(o: EditorOptions): (c: CompletionContext) => Promise<CompletionResult | null> {
 	return async (c) => {
-		const word = c.matchBefore(/[\w.]+/);
+		const word = c.matchBefore(/[\w.]+|\[\s*["'][^"']*/);
 		if (!c.explicit && !word)
 			return null;
 		const code = c.state.doc.toString();
 		const found = await o.complete(code, [...code.slice(0, c.pos)].length).catch(() => null);
 		if (!found || found.items.length === 0 || c.aborted)
 			return null;
-		return { from: units(code, found.start), to: c.pos, options: found.items.map((i) => ({ label: i.label, type: i.type })), validFor: /^\w*$/ };
+		return { from: units(code, found.start), to: c.pos, options: found.items.map((i) => ({ label: i.label, type: i.type })), validFor: found.items.length < ITEMS_MAX ? /^\w*$/ : undefined };
 	};
 }
 
@@ -92,7 +95,7 @@ export function makeEditor(host: HTMLElement, code: string, o: EditorOptions): E
 				history(), drawSelection(), indentOnInput(), bracketMatching(), closeBrackets(), indentUnit.of('    '),
 				python(), syntaxHighlighting(classHighlighter), theme, placeholder(o.hint),
 				autocompletion({ override: [source(o)], icons: false }),
-				keymap.of([...completionKeymap, { key: 'ArrowUp', run: recall }, ...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, indentWithTab]),
+				keymap.of([...completionKeymap, { key: 'Tab', run: acceptCompletion }, { key: 'ArrowUp', run: recall }, ...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, indentWithTab]),
 				EditorView.lineWrapping,
 				EditorView.contentAttributes.of({ 'aria-label': o.label, spellcheck: 'false', autocapitalize: 'off' }),
 				EditorView.updateListener.of((u) => u.docChanged && o.changed(u.state.doc.toString())),

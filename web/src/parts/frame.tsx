@@ -11,14 +11,15 @@ const STEP = 64; // a page that fills its frame and a little more would grow for
 
 let frames = 0; // that were made: each text gets a new one
 
-export function Frame({ html, title, fill }: { html: string; title: string; fill?: boolean }) {
+/** STILL: no script of it runs. */
+export function Frame({ html, title, fill, still }: { html: string; title: string; fill?: boolean; still?: boolean }) {
 	const frame = useRef<HTMLIFrameElement>(null);
 	const key = useMemo(() => ++frames, [html]);
 	const [height, setHeight] = useState(HEIGHT_FIRST);
 	const [ready, setReady] = useState(false);
 	// Before the browser may do anything else: a frame that is ready says so once, and a busy page would not listen yet after painting.
 	useLayoutEffect(() => {
-		let sent = false;
+		let sent = false; // once only: what a still frame shows may lead it to /frame (a link, a refresh), where scripts run; nothing is told to that one
 		let last = HEIGHT_FIRST;
 		let steps = 0;
 		const onMessage = (e: MessageEvent): void => {
@@ -44,7 +45,7 @@ export function Frame({ html, title, fill }: { html: string; title: string; fill
 	return (
 		<>
 			{!ready && <Loading />}
-			<iframe ref={frame} key={key} class={`frame ${fill ? 'fill' : ''}`} hidden={!ready} sandbox="allow-scripts" src="/frame" title={title} style={fill ? undefined : { height: `${height}px` }} referrerpolicy="no-referrer" />
+			<iframe ref={frame} key={key} class={`frame ${fill ? 'fill' : ''}`} hidden={!ready} sandbox="allow-scripts" src={still ? '/frame/still' : '/frame'} title={title} style={fill ? undefined : { height: `${height}px` }} referrerpolicy="no-referrer" />
 		</>
 	);
 }

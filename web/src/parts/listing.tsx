@@ -4,7 +4,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { text } from '../text/en.ts';
-import { when } from '../pure/format.ts';
+import { when, whole } from '../pure/format.ts';
 import { Button, Fault, Loading } from './basics.tsx';
 
 export interface Part<T, C> { rows: T[]; next: C | null }
@@ -56,7 +56,7 @@ export function Rest({ parts }: { parts: { rows: unknown[] | null; more: boolean
 }
 
 export function Time({ at, none = '–' }: { at: string | null | undefined; none?: string }) {
-	return at ? <time dateTime={at} title={new Date(at).toLocaleString()}>{when(at)}</time> : <>{none}</>;
+	return at ? <time dateTime={at} title={whole(at)}>{when(at)}</time> : <>{none}</>;
 }
 
 /** A table of rows; on narrow windows each row becomes a block with the heads beside the cells. */

@@ -48,10 +48,12 @@ export function ActionDialog({ title, action, alarm, wide, onClose, run, childre
 		<Dialog title={title} wide={wide} onClose={onClose}>
 			<form class="stack" onSubmit={(e) => void submit(e)}>
 				{children}
-				{error !== null && <Fault error={error} />}
-				<div class="actions">
-					<Button label={text.common.cancel} onClick={onClose} />
-					<Button label={action} type="submit" look={alarm ? 'alarm primary' : 'primary'} busy={busy} />
+				<div class="dialog-end">
+					{error !== null && <Fault error={error} />}
+					<div class="actions">
+						<Button label={text.common.cancel} onClick={onClose} />
+						<Button label={action} type="submit" look={alarm ? 'alarm primary' : 'primary'} busy={busy} />
+					</div>
 				</div>
 			</form>
 		</Dialog>
@@ -81,18 +83,24 @@ export function Menu({ label, items, icon = 'ellipsis' }: { label: string; items
 		if (!open)
 			return;
 		const l = list.current!;
-		l.style.top = `${Math.min(open.bottom + 4, innerHeight - l.offsetHeight - 8)}px`;
+		const below = innerHeight - open.bottom - 12;
+		const up = l.offsetHeight > below && open.top > below; // above the button, which stays in sight
+		l.style.maxHeight = `${up ? open.top - 12 : below}px`;
+		l.style.top = `${up ? Math.max(8, open.top - 4 - l.offsetHeight) : open.bottom + 4}px`;
 		l.style.left = `${Math.max(8, Math.min(open.right - l.offsetWidth, innerWidth - l.offsetWidth - 8))}px`;
 		l.querySelector<HTMLElement>('button, a')?.focus();
 		const away = (e: Event): void => {
 			if (!l.contains(e.target as Node))
 				close(false);
 		};
+		const gone = (): void => close(false);
 		addEventListener('pointerdown', away, true);
 		addEventListener('scroll', away, true);
+		addEventListener('resize', gone);
 		return () => {
 			removeEventListener('pointerdown', away, true);
 			removeEventListener('scroll', away, true);
+			removeEventListener('resize', gone);
 		};
 	}, [open]);
 	const key = (e: KeyboardEvent): void => {

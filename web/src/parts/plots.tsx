@@ -6,7 +6,7 @@ import uPlot from 'uplot';
 import { api } from '../api/client.ts';
 import type { Figures } from '../api/manage.ts';
 import { look } from '../app/look.ts';
-import { bytes, figure, timeSpan } from '../pure/format.ts';
+import { bytes, clock, figure, timeSpan } from '../pure/format.ts';
 import { text } from '../text/en.ts';
 import { Empty, Fault, Loading, useLoad } from './basics.tsx';
 
@@ -14,9 +14,7 @@ const t = text.server;
 const HEIGHT = 150;
 const AGAIN_MS = 10_000;
 
-/** A time of day; figures reach back a day at most. SECONDS: few minutes are shown. */
-const clock = (s: number, seconds: boolean): string => new Date(s * 1000).toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit', second: seconds ? '2-digit' : undefined });
-const SHORT_S = 600;
+const SHORT_S = 600; // of figures: their times have seconds
 const SPAN_MIN_S = 60; // also of one time alone, which the library would show in a day
 const units: Record<string, (n: number) => string> = {
 	sandboxes: figure, runs_per_s: figure, run_ms_avg: (n) => `${figure(n)} ms`, cpu_cores: figure, memory_bytes: bytes, pool_ready: figure, http_per_s: figure, events_streams: figure,
@@ -61,7 +59,7 @@ export function Plot({ name, at, values }: { name: string; at: number[]; values:
 		const p = new uPlot({
 			width: el.clientWidth, height: HEIGHT, legend: { show: false }, cursor: { y: false, points: { size: 6 } }, padding: [8, 8, 0, 0],
 			scales: { x: { range: (u, min, max) => timeSpan(min, u.data[0].length > 1 ? max : min, SPAN_MIN_S) }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
-			axes: [{ ...axis, size: 28, space: 64, values: (u, ticks) => ticks.map((s) => clock(s, u.scales['x']!.max! - u.scales['x']!.min! < SHORT_S)) }, { ...axis, size: 62, space: 34, values: (_, ticks) => ticks.map(words) }],
+			axes: [{ ...axis, size: 28, space: 64, values: (u, ticks) => ticks.map((s) => clock(new Date(s * 1000), u.scales['x']!.max! - u.scales['x']!.min! < SHORT_S)) }, { ...axis, size: 62, space: 34, values: (_, ticks) => ticks.map(words) }],
 			series: [{}, { stroke: colour('--accent'), width: 1.5, fill: colour('--tint'), spanGaps: false, points: { show: (u) => Array.from<unknown>(u.data[1]!).filter((v) => v !== null).length === 1, size: 5 } }],
 		}, [at, values], el);
 		plot.current = p;

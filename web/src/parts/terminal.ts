@@ -4,15 +4,18 @@
 import { effect } from '@preact/signals';
 import { FitAddon } from '@xterm/addon-fit';
 import { Terminal, type ITheme } from '@xterm/xterm';
-import { api } from '../api/client.ts';
-import { watchRuns } from '../api/state.ts';
+import { api, Problem } from '../api/client.ts';
+import { sandboxes, watchRuns, type RunNews, type Watcher } from '../api/state.ts';
+import type { Cell } from '../api/types.ts';
 import { look } from '../app/look.ts';
-import { commandFor, folderOf, LineEditor } from '../pure/line.ts';
+import { LineEditor } from '../pure/line.ts';
+import { settled } from '../pure/notebook.ts';
 import { text } from '../text/en.ts';
 import { wordsOf } from './basics.tsx';
 
 const t = text.terminal;
 const HOME = '/mnt/data';
+const RETRY_MS = 1000;
 const AHEAD_MAX = 65_536; // characters
 
 /** The colours of the page, as xterm.js wants them. */
@@ -33,16 +36,16 @@ function theme(): ITheme {
 	return out;
 }
 
-class Shell {
+class Shell implements Watcher {
 	private readonly line = new LineEditor();
-	private cwd: string | null = null;
+	private cwd: string;
 	private run: string | null = null; // under way
 	private busy = false;
 	private stop = false; // Ctrl-C came before the run had a name
 	private ahead = ''; // what was typed or pasted while something ran
-	private early: { run: string; text: string }[] = [];
-	private held = ''; // output that may be the folder's mark
-	private readonly ends = new Map<string, () => void>();
+	private early: RunNews[] = [];
+	private lost = false; // news were missed before the run had a name
+	private over: (() => void) | null = null; // of the run under way
 
 	private readonly term: Terminal;
 	private readonly sandbox: string;
@@ -50,6 +53,7 @@ class Shell {
 	constructor(term: Terminal, sandbox: string) {
 		this.term = term;
 		this.sandbox = sandbox;
+		this.cwd = sandboxes.value?.get(sandbox)?.workdir ?? HOME;
 		this.term.write(`\x1b[2m${t.welcome}\x1b[0m\r\n`);
 		this.draw();
 	}
@@ -88,7 +92,7 @@ class Shell {
 	}
 
 	private prompt(): [string, number] {
-		const where = (this.cwd ?? HOME).replace(new RegExp(`^${HOME}(?=/|$)`), '~');
+		const where = this.cwd.replace(new RegExp(`^${HOME}(?=/|$)`), '~');
 		return [`\x1b[36m${where}\x1b[0m $ `, where.length + 3];
 	}
 
@@ -119,71 +123,92 @@ class Shell {
 	private async execute(line: string): Promise<void> {
 		this.busy = true;
 		this.stop = false;
-		this.held = '';
-		const { command, tells } = commandFor(line, this.cwd);
+		this.lost = false;
+		const over = new Promise<void>((done) => this.over = done);
 		try {
-			const { id } = await api.post<{ id: string }>(`/sandboxes/${this.sandbox}/runs`, { command });
-			const over = new Promise<void>((done) => this.ends.set(id, done));
+			const { id } = await api.post<{ id: string }>(`/sandboxes/${this.sandbox}/runs`, { command: line, cwd: this.cwd });
 			this.run = id;
 			if (this.stop)
 				this.interrupt();
 			for (const e of this.early.filter((x) => x.run === id))
-				e.text === '' ? this.ends.get(id)?.() : this.print(e.text, tells);
-			this.early = [];
-			this.tells = tells;
+				this.tell(e);
+			if (this.lost)
+				this.missed();
 			await over;
-			this.end();
 		} catch (e) {
 			this.term.write(`\x1b[31m${wordsOf(e)}\x1b[0m\r\n`);
 		}
+		if (this.last !== '\n')
+			this.term.write('\r\n');
+		this.last = '\n';
 		this.run = null;
 		this.busy = false;
 		this.early = [];
 	}
 
-	private tells = false;
-
-	/** A piece of output, or '' at the end of a run. Events may come before the answer that names the run. */
-	event(run: string, piece: string, reason?: string): void {
+	/** Events may come before the answer that names the run. */
+	tell(news: RunNews): void {
 		if (!this.busy)
 			return;
-		if (run !== this.run) {
-			this.early.push({ run, text: piece });
-			return;
-		}
-		if (piece !== '')
-			return this.print(piece, this.tells);
-		if (reason === 'cancelled')
-			this.write('^C');
-		else if (reason && reason !== 'exited')
-			this.term.write(`\r\n\x1b[31m${text.notebook.reasons[reason] ?? reason}\x1b[0m`);
-		this.ends.get(run)?.();
+		if (news.run !== this.run)
+			this.early.push(news);
+		else if (news.cell)
+			this.end(news.cell);
+		else if (news.cut)
+			this.note(t.cut);
+		else
+			this.write(news.text ?? '');
 	}
 
-	private print(piece: string, tells: boolean): void {
-		const all = tells ? this.held + piece : piece;
-		const mark = tells ? all.lastIndexOf('\x1e') : -1;
-		this.held = mark >= 0 ? all.slice(mark) : '';
-		this.write(mark >= 0 ? all.slice(0, mark) : all);
+	/** The end of the run may have been missed, too: when the server starts again, nobody tells it any more. */
+	missed(): void {
+		this.lost = true;
+		if (this.run === null)
+			return;
+		this.note(t.missed);
+		void this.ask(this.run);
+	}
+
+	private async ask(run: string): Promise<void> {
+		const found = await api.get<Cell>(`/notebooks/${this.sandbox}/runs/${run}`).catch((e: unknown) => e instanceof Problem ? e : null);
+		if (this.run !== run)
+			return;
+		if (found instanceof Problem && (found.status === 0 || found.status === 429 || found.status >= 500))
+			return void setTimeout(() => void (this.run === run && this.ask(run)), RETRY_MS);
+		const cell = found instanceof Problem ? null : found;
+		if (!cell)
+			this.note(t.unknown);
+		if (!cell || settled(cell))
+			this.end(cell ?? undefined);
+	}
+
+	/** Words of the page on lines of their own. */
+	private note(words: string): void {
+		this.term.write(`${this.last === '\n' ? '' : '\r\n'}\x1b[2m${words}\x1b[0m\r\n`);
+		this.last = '\n';
 	}
 
 	private last = '\n';
 
 	private write(piece: string): void {
-		if (piece === '')
-			return;
 		this.last = piece[piece.length - 1]!;
 		this.term.write(piece.replace(/\r?\n/g, '\r\n'));
 	}
 
-	private end(): void {
-		const { cwd } = folderOf(this.held);
-		if (cwd?.startsWith('/'))
-			this.cwd = cwd;
-		if (this.last !== '\n')
-			this.term.write('\r\n');
-		this.last = '\n';
-		this.ends.clear();
+	private end(cell?: Cell): void {
+		const reason = cell?.reason ?? 'exited';
+		if (cell?.status === 'failed') {
+			this.term.write(`${this.last === '\n' ? '' : '\r\n'}\x1b[31m${cell.error ?? ''}\x1b[0m`);
+			this.last = '';
+			this.cwd = HOME; // a folder that is gone is no place to go on
+		} else if (reason === 'cancelled') {
+			this.write('^C');
+		} else if (reason !== 'exited') {
+			this.term.write(`\r\n\x1b[31m${text.notebook.reasons[reason] ?? reason}\x1b[0m`);
+			this.last = '';
+		}
+		this.cwd = cell?.ended_cwd ?? this.cwd;
+		this.over?.();
 	}
 }
 
@@ -207,7 +232,7 @@ export function openTerminal(host: HTMLElement, sandbox: string): () => void {
 		void look.value;
 		paint();
 	});
-	const unwatch = watchRuns(sandbox, (run, piece, reason) => shell.event(run, piece, reason));
+	const unwatch = watchRuns(sandbox, shell);
 	term.focus();
 	return () => {
 		unwatch();

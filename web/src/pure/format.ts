@@ -2,7 +2,7 @@
 // Numbers and times as people read them.
 
 export function bytes(n: number): string {
-	const units = ['B', 'KB', 'MB', 'GB', 'TB'];
+	const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 	let i = 0;
 	while (n >= 999.5 && i < units.length - 1) {
 		n /= 1024;
@@ -39,17 +39,28 @@ export function age(s: number): string {
 	return s < 86400 ? `${Math.floor(s / 3600)} h` : `${Math.floor(s / 86400)} d`;
 }
 
+/** A time of day with 24 hours, as logs, terminals and plots have it. */
+export function clock(d: Date, seconds: boolean): string {
+	return d.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit', second: seconds ? '2-digit' : undefined });
+}
+
 /** Date and time of the reader's place, without seconds for days that have passed. */
 export function when(rfc3339: string, now = new Date()): string {
 	const d = new Date(rfc3339);
 	if (Number.isNaN(d.getTime()))
 		return rfc3339;
-	const time = d.toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit', second: d.toDateString() === now.toDateString() ? '2-digit' : undefined });
+	const time = clock(d, d.toDateString() === now.toDateString());
 	return d.toDateString() === now.toDateString() ? time : `${d.toLocaleDateString(undefined, { day: 'numeric', month: 'short', year: d.getFullYear() === now.getFullYear() ? undefined : 'numeric' })} ${time}`;
 }
 
 export function count(n: number): string {
 	return n.toLocaleString('en-US');
+}
+
+/** The whole date, for whoever points at a short one. */
+export function whole(rfc3339: string): string {
+	const d = new Date(rfc3339);
+	return `${d.toLocaleDateString(undefined, { day: 'numeric', month: 'long', year: 'numeric' })} ${clock(d, true)}`;
 }
 
 /** A figure of a plot: enough digits that neighbouring marks of an axis differ. */

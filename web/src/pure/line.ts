@@ -129,27 +129,3 @@ export class LineEditor {
 		this.at = start;
 	}
 }
-
-const MARK = '\x1e'; // before the folder that a command which may change it says at its end
-
-/** The command that runs LINE in the folder CWD. If it may change the folder, it says at its end where it is. */
-export function commandFor(line: string, cwd: string | null): { command: string; tells: boolean } {
-	const into = cwd === null ? '' : `cd -- '${cwd.replaceAll("'", "'\\''")}' && `;
-	if (!/(^|[;&|({]\s*)(cd|pushd|popd)\b/.test(line))
-		return { command: into ? `${into}{ ${line}\n}` : line, tells: false };
-	return { command: `${into}{ ${line}\n}; code=$?; printf '\\036%s' "$PWD"; exit $code`, tells: true };
-}
-
-const wrapped = /^(?:cd -- '((?:[^']|'\\'')*)' && )?\{ ([^]*)\n\}(; code=\$\?; printf '\\036%s' "\$PWD"; exit \$code)?$/;
-
-/** The line and the folder of a command that commandFor() made; null of any other command. */
-export function lineOf(command: string): { line: string; cwd: string | null } | null {
-	const m = wrapped.exec(command);
-	return m && (m[1] !== undefined || m[3]) ? { line: m[2]!, cwd: m[1]?.replaceAll("'\\''", "'") ?? null } : null;
-}
-
-/** Takes the folder off the end of what such a command printed. */
-export function folderOf(output: string): { text: string; cwd: string | null } {
-	const at = output.lastIndexOf(MARK);
-	return at < 0 ? { text: output, cwd: null } : { text: output.slice(0, at), cwd: output.slice(at + 1) };
-}

@@ -68,15 +68,34 @@ function after(a: Cell, b: Cell): boolean {
 export function merge(cells: readonly Cell[], page: readonly Cell[]): Cell[] {
 	if (cells.length === 0)
 		return page.slice();
-	const known = new Map(cells.map((c) => [c.run, c]));
-	const fresh = page.filter((c) => !known.has(c.run));
-	const firstSeq = cells.find((c) => c.seq !== null)?.seq ?? Infinity;
-	const older = fresh.filter((c) => c.seq !== null && c.seq < firstSeq);
-	let next: Cell[] = [...older, ...cells];
+	const known = new Set(cells.map((c) => c.run));
+	let next: Cell[] = cells.slice();
 	for (const c of page)
-		if (known.has(c.run) || !older.includes(c))
+		if (known.has(c.run))
+			next = put(next, c);
+	const fresh = page.filter((c) => !known.has(c.run));
+	const firstSeq = next.find((c) => c.seq !== null)?.seq ?? Infinity; // now: the page gives numbers to cells that events brought
+	const older = fresh.filter((c) => c.seq !== null && c.seq < firstSeq);
+	next = [...older, ...next];
+	for (const c of fresh)
+		if (!older.includes(c))
 			next = put(next, c);
 	return next;
+}
+
+/** Numbers of cells as the export wants them: neighbours of ALL, which ascends, that are PICKED become one range. */
+export function rangesOf(all: readonly number[], picked: ReadonlySet<number>): string[] {
+	const found: [number, number][] = [];
+	let open = false;
+	for (const seq of all) {
+		if (!picked.has(seq))
+			open = false;
+		else if (open)
+			found[found.length - 1]![1] = seq;
+		else
+			open = found.push([seq, seq]) > 0;
+	}
+	return found.map(([a, b]) => a === b ? String(a) : `${a}-${b}`);
 }
 
 /** The beginning of a text that is there, if there is any. */
@@ -84,12 +103,15 @@ export function shown(t: Text | null | undefined): string {
 	return t?.text ?? '';
 }
 
+/** OPEN: it is shown at once. */
+export interface Traceback { before: string; trace: string; last: string; open?: boolean }
+
 /** Splits a Python traceback off: what stands before it, the traceback, and its last line, which names the error. */
-export function traceback(text: string): { before: string; trace: string; last: string } | null {
+export function traceback(text: string): Traceback | null {
 	const mark = 'Traceback (most recent call last)';
 	const at = text.indexOf(mark);
 	if (at < 0)
-		return null;
+		return unread(text);
 	const cause = /[^\n]*\n\n(?:The above exception was the direct cause|During handling of the above exception)/.exec(text); // its own traceback may be left out
 	const start = Math.min(text.lastIndexOf('\n', at) + 1, cause?.index ?? at);
 	const trace = text.slice(start).trimEnd();
@@ -98,4 +120,10 @@ export function traceback(text: string): { before: string; trace: string; last: 
 	const plain = (l: string): string => l.replace(/\x1b\[[0-9;]*m/g, '');
 	const last = lines.slice(1).find((l) => /^[\w.]+(?:Error|Exception|Interrupt|Exit|Warning|Iteration|Group)?\b.*/.test(plain(l)) && !/^\s/.test(plain(l))) ?? lines[lines.length - 1]!;
 	return { before: text.slice(0, start), trace, last: plain(last) };
+}
+
+/** Code that Python could not read has no traceback: the place, the line with a mark, and the error. */
+function unread(text: string): Traceback | null {
+	const m = /^( {2}File "[^"\n]*", line \d+\n(?: {4}.*\n)*)((?:Syntax|Indentation|Tab)Error\b.*)\s*$/m.exec(text);
+	return m && { before: text.slice(0, m.index), trace: m[1]!.trimEnd(), last: m[2]!, open: true };
 }

@@ -50,7 +50,7 @@ except ChildProcessError:
     pass`),
 	accountingCase('3h', 'a stateful run that reports its own end, with no CPU time', true, `
 import os, socket, struct, time${burn}
-done = struct.pack("=IiiIQQ", 9, 0, 0, 0, 0, 0) # struct rt_run_done
+done = struct.pack("=IiiIIIQQ", 9, 0, 0, 0, 0, 0, 0, 0) # struct rt_run_done
 for name in os.listdir("/proc/self/fd"):
     try:
         s = socket.socket(fileno=os.dup(int(name)))

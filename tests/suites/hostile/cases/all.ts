@@ -3,17 +3,19 @@ import type { Case } from '../case.ts';
 import { accountingCases } from './accounting.ts';
 import { clientCases } from './client.ts';
 import { onContainers } from './containers.ts';
+import { diskCases } from './disks.ts';
 import { egressCases } from './egress.ts';
 import { fileCases } from './files.ts';
 import { hostCases } from './host.ts';
 import { kernelCases } from './kernel.ts';
 import { limitCases } from './limits.ts';
+import { maskCases } from './masks.ts';
 import { processCases } from './process.ts';
 import { socketCases } from './sockets.ts';
 
 /** The tables, by what is attacked. */
 export const kinds: [string, Case[]][] = [
-	['what others need: memory, CPU, disk, processes, tables', [...limitCases, ...socketCases, ...accountingCases]],
+	['what others need: memory, CPU, disk, processes, tables', [...limitCases, ...socketCases, ...accountingCases, ...maskCases, ...diskCases]],
 	['the kernel: system calls, /proc, namespaces, sockets, devices', kernelCases],
 	['the server through files', fileCases],
 	['the run: signals, survivors, streams, the warm interpreter', processCases],

@@ -7,6 +7,7 @@ import { mode } from '../../../lib/env.ts';
 import { caisson } from '../../../lib/process.ts';
 import { RawClient } from '../../../lib/raw.ts';
 import { serve, type Json } from '../../../lib/session.ts';
+import { askUnread } from '../../../lib/unread.ts';
 import type { Case, Outside } from '../case.ts';
 
 /** Bytes to a server of its own; what comes back until it closes or a second of silence. */
@@ -92,7 +93,7 @@ for addr in ("8.8.8.8", "1.1.1.1", "127.0.0.53", "9.9.9.9"):
 				`GET /healthz HTTP/1.1\r\n${host}X: a\r\n b\r\n\r\n`,
 				`GET /healthz HTTP/1.1\n${host}\n\n`,
 				`GET /healthz HTTP/1.1\r\n${host}X\u0000: a\r\n\r\n`,
-				`GET http://evil/healthz HTTP/1.1\r\n${host}\r\n`,
+				`GET http://u@127.0.0.1/healthz HTTP/1.1\r\n${host}\r\n`,
 			])
 				assert.deepEqual(statuses(await exchange(port, head + second)), ['400'], JSON.stringify(head));
 		}),
@@ -101,9 +102,11 @@ for addr in ("8.8.8.8", "1.1.1.1", "127.0.0.53", "9.9.9.9"):
 		id: '39b', without: { walls: ['origin'] }, attack: 'a page of another origin, another name for this host', must: '403 or 421', code: '', held: 0,
 		after: (_r, o) => withServer(o, async (port) => {
 			const body = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}';
-			for (const [host, origin] of [[`127.0.0.1:${port}`, 'http://evil.example'], ['evil.example', ''], [`evil.example:${port}`, ''], [`127.0.0.1:${port}`, 'null']])
-				assert.match((await exchange(port, `POST /mcp HTTP/1.1\r\nHost: ${host}\r\n${origin ? `Origin: ${origin}\r\n` : ''}Content-Type: application/json\r\n` +
-					`Accept: application/json, text/event-stream\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`)).slice(0, 12), /^HTTP\/1\.1 (403|421)/, `${host} ${origin}`);
+			const own = `127.0.0.1:${port}`;
+			for (const [host, origin, target = ''] of [[own, 'http://evil.example'], ['evil.example', ''], [`evil.example:${port}`, ''], [own, 'null'],
+				[own, '', 'http://evil.example'], [own, `http://evil.example:${port}`, `http://evil.example:${port}`]])
+				assert.match((await exchange(port, `POST ${target}/mcp HTTP/1.1\r\nHost: ${host}\r\n${origin ? `Origin: ${origin}\r\n` : ''}Content-Type: application/json\r\n` +
+					`Accept: application/json, text/event-stream\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`)).slice(0, 12), /^HTTP\/1\.1 (403|421)/, `${host} ${origin} ${target}`);
 		}),
 	},
 	{
@@ -184,6 +187,56 @@ for addr in ("8.8.8.8", "1.1.1.1", "127.0.0.53", "9.9.9.9"):
 			assert.deepEqual(statuses(told), ['200']);
 			sockets.forEach((s) => s.destroy());
 		}, { SANDBOX_MAX_CONNECTIONS: '64' }),
+	},
+	{
+		id: '42h', without: { walls: ['answers'] }, attack: '600 answers of a public route that nobody reads', must: 'what they hold is bound; the others get 429', code: '', held: 0,
+		after: (_r, o) => withServer(o, async (port) => {
+			const size = (await (await fetch(`http://127.0.0.1:${port}/openapi.json`)).text()).length;
+			const all = await askUnread(`http://127.0.0.1:${port}`, Array.from({ length: 600 }, () => '/openapi.json'));
+			try {
+				assert.ok((all.statuses[200] ?? 0) * size <= 48 << 20, `${all.statuses[200]} answers of ${size} bytes`);
+				assert.equal((all.statuses[200] ?? 0) + (all.statuses[429] ?? 0), 600);
+			} finally {
+				all.close();
+			}
+		}),
+	},
+	{
+		id: '42j', without: { walls: ['counted'] }, attack: 'bury an action in the audit log under requests that fail', must: 'they are counted in few rows, and the action is still there', code: '', held: 0,
+		after: (_r, o) => withServer(o, async (port) => {
+			const api = `http://127.0.0.1:${port}/api/v1`;
+			const send = async (method: string, path: string, body?: object): Promise<number> => {
+				const r = await fetch(api + path, { method, headers: { 'content-type': 'application/json', 'sec-fetch-site': 'same-origin' }, ...(body && { body: JSON.stringify(body) }) });
+				await r.arrayBuffer();
+				return r.status;
+			};
+			const rows = async (): Promise<Json[]> => ((await (await fetch(`${api}/audit?limit=1000`)).json()) as Json).rows;
+			assert.equal(await send('POST', '/sandboxes', {}), 201);
+			for (let i = 0; i < 60; i++)
+				assert.ok((await Promise.all(Array.from({ length: 50 }, async (_, k) => (k % 2 ? send('POST', '/session', { username: `x${i}` }) : send('DELETE', `/keys/${i}`))))).every((s) => s >= 400));
+			const all = await rows();
+			assert.ok(all.some((r) => r.action === 'sandbox.create' && r.result === 'ok'), 'the action is gone');
+			assert.ok(all.length < 50, `${all.length} rows`);
+			assert.equal(all.filter((r) => r.result !== 'ok').reduce((n, r) => n + r.count, 0), 3000);
+		}, { SANDBOX_HISTORY_AUDIT: '1000' }),
+	},
+	{
+		id: '42i', without: { walls: ['answers'] }, attack: '60 exports of a long history that nobody reads', must: 'some are made, the others get 429', code: '', held: 0,
+		after: (_r, o) => withServer(o, async (port) => {
+			const api = `http://127.0.0.1:${port}/api/v1`;
+			const post = async (path: string, body: Json): Promise<Json> =>
+				(await fetch(`${api}${path}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })).json() as Promise<Json>;
+			const box = (await post('/sandboxes', {}))['id'] as string;
+			for (let i = 0; i < 20; i++)
+				assert.equal((await post(`/sandboxes/${box}/runs`, { code: `print("x" * 30000)${'#'.repeat(60_000)}`, wait: true }))['exit_code'], 0);
+			const all = await askUnread(`http://127.0.0.1:${port}`, Array.from({ length: 60 }, () => `/api/v1/notebooks/${box}/export`));
+			try {
+				assert.ok((all.statuses[200] ?? 0) > 0 && (all.statuses[200] ?? 0) <= 48, JSON.stringify(all.statuses));
+				assert.equal((all.statuses[200] ?? 0) + (all.statuses[429] ?? 0), 60);
+			} finally {
+				all.close();
+			}
+		}),
 	},
 	{
 		id: '43a', planted: { what: 'a limit that does not hold here is dropped', by: (_r, o) => void (o.enforced = []) }, attack: 'a limit that was set and cannot be held', must: 'the start is refused, with the name of the setting', code: '', held: 0,

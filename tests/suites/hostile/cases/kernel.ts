@@ -295,7 +295,7 @@ refused("host abstract socket", lambda: u.connect("\\0caisson-hostile"), errno.E
 import socket, array
 pairs, sent = [], 0
 try:
-    while sent < 5000:
+    while sent < 15000:
         a, b = socket.socketpair(); pairs.append((a, b))
         for i in range(50):
             a.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0] * 100))], socket.MSG_DONTWAIT); sent += 100

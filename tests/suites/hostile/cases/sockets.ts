@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Row 2 of the list, for memory that belongs to the kernel's network code: what the buffers of sockets hold.
-// The kernel's own count of the whole host is the judge, because a sandbox cannot be asked what nobody charges to it.
+// For TCP and UDP the kernel's own count of the whole host is the judge, because a sandbox cannot be asked what nobody charges to it.
 
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
@@ -60,7 +60,47 @@ for i in range(150):
     keep += [r, s]
     fill(s, 4 << 20)`;
 
+/** Pairs of UNIX sockets that hold what nobody reads: BYTES in all, or as much as fits into PAIRS. */
+const pairs = `
+import socket
+def fill(bytes, pairs=1 << 30):
+    keep, total = [], 0
+    while total < bytes and len(keep) < pairs:
+        a, b = socket.socketpair(); a.setblocking(False); keep.append((a, b))
+        try:
+            while True:
+                total += a.send(b"x" * 65536)
+        except BlockingIOError:
+            pass
+    return keep, total`;
+
 export const socketCases: Case[] = [
+	{
+		id: '2d', without: { walls: ['memory', 'nofile'] }, attack: 'socket buffers', must: 'charged to the sandbox or bounded', ends: 'any', held: 0,
+		code: `${pairs}
+try:
+    keep, total = fill(1 << 30)
+    say(False, "buffers", total)
+except OSError as e:
+    say(True, "buffers", e)`,
+		after: (r) => assert.doesNotMatch(r.stdout, /BROKEN/),
+	},
+	{
+		id: '2r', without: { walls: ['memory', 'sockets'] }, attack: 'socket buffers of many processes, each below its own limits', must: 'charged to the sandbox', ends: 'any', held: 0,
+		code: `${pairs}
+told, tell = os.pipe()
+total = 0
+for i in range(20):
+    if os.fork() == 0:
+        keep, n = fill(80 << 20, 480)
+        os.write(tell, n.to_bytes(8, "little"))
+        time.sleep(60)
+    total += int.from_bytes(os.read(told, 8), "little")
+time.sleep(0.5)
+say(total < 512 << 20, "buffers", total)
+os.killpg(0, signal.SIGKILL)`,
+		after: (r) => assert.doesNotMatch(r.stdout, /BROKEN/),
+	},
 	socketCase('2l', 'datagrams that nobody reads, IPv4', udp('AF_INET', '127.0.0.1')),
 	socketCase('2m', 'datagrams that nobody reads, IPv6', udp('AF_INET6', '::1')),
 	socketCase('2n', 'TCP connections that nobody reads', `

@@ -209,6 +209,37 @@ class Processes(InFolder):
         self.assertEqual(ctypes.get_errno(), 9)
 
 
+class Libraries(unittest.TestCase):
+    """The C library must know its loaded libraries by the paths that the sandbox sees, or it loads them twice."""
+
+    def test_every_loaded_library_is_found_by_its_path(self):
+        import numpy.linalg  # noqa: F401
+        with open("/proc/self/maps") as f:
+            lines = [line.rstrip().split(None, 5) for line in f]
+        paths = {part[5] for part in lines if len(part) == 6 and part[5][0] == "/" and ".so" in part[5]}
+        self.assertGreater(len(paths), 5)
+        missing = []
+        for path in sorted({os.path.realpath(path) for path in paths}):
+            try:
+                ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
+            except OSError:
+                missing.append(path)
+        # glibc keeps no device and inode of the loader itself
+        self.assertEqual([path for path in missing if not os.path.basename(path).startswith("ld-linux")], [])
+
+    def test_estimators_that_ask_for_thread_pools(self):
+        import numpy as np
+        import threadpoolctl
+        from sklearn.cluster import KMeans
+        from sklearn.metrics import pairwise_distances_argmin
+        from sklearn.mixture import GaussianMixture
+        data = np.vstack([np.random.rand(50, 2), np.random.rand(50, 2) + 9])
+        self.assertEqual(sorted(np.bincount(KMeans(2, n_init=1).fit_predict(data))), [50, 50])
+        self.assertEqual(sorted(np.bincount(GaussianMixture(2).fit_predict(data))), [50, 50])
+        self.assertEqual(list(pairwise_distances_argmin([[0], [9]], [[9], [0]])), [1, 0])
+        self.assertIn("openblas", {pool["internal_api"] for pool in threadpoolctl.threadpool_info()})
+
+
 class Loopback(unittest.TestCase):
     def test_server_and_client(self):
         class Handler(http.server.BaseHTTPRequestHandler):

@@ -33,7 +33,7 @@ export function About({ id, s }: TabProps) {
 		[text.home.disk, t.of(used ? bytes(used.disk_bytes) : null, bytes(s.limits.disk_mb * 1048576))],
 		[t.processes, t.of(used ? count(used.pids) : null, count(s.limits.processes))],
 		[text.home.cpus, String(s.limits.cpus)],
-		[t.run, duration(s.limits.timeout_s * 1000)],
+		[t.run, s.limits.timeout_s === undefined ? t.runAny : duration(s.limits.timeout_s * 1000)],
 		[t.idle, duration(s.limits.ttl_s * 1000)],
 	];
 	const rest: [string, string][] = [

@@ -1,52 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
 // One run: who asked, what ran, what came out, what it made.
 
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { api } from '../../api/client.ts';
-import { outputVersion, type Notebook } from '../../api/state.ts';
+import { me, outputVersion, sandboxes, type Notebook } from '../../api/state.ts';
 import type { Cell, Checkpoint, Text } from '../../api/types.ts';
-import { Button, CopyButton } from '../../parts/basics.tsx';
+import { href } from '../../app/router.ts';
+import { Button, CopyButton, useClock } from '../../parts/basics.tsx';
 import { Code } from '../../parts/code.tsx';
 import { Icon } from '../../parts/icon.tsx';
 import { sayFault } from '../../parts/overlay.tsx';
 import { Output } from '../../parts/output.tsx';
 import { bytes, duration, when } from '../../pure/format.ts';
-import { folderOf, lineOf } from '../../pure/line.ts';
-import { settled, traceback } from '../../pure/notebook.ts';
+import { inOrder } from '../../pure/results.ts';
+import { settled, traceback, type Traceback } from '../../pure/notebook.ts';
 import { text } from '../../text/en.ts';
 import { goOnFrom } from './checkpoints.tsx';
+import { MarkdownCell } from './markdown-cell.tsx';
+import { Shown, useResults } from './results.tsx';
 import { RunFiles } from './run-files.tsx';
 
 const t = text.notebook;
 const CODE_LINES = 24; // longer code is folded
 
-export function CellView({ cell, n, checkpoint, edit }: { cell: Cell; n: Notebook; checkpoint?: Checkpoint; edit?: (code: string) => void }) {
-	const label = t.cell(cell.seq, cell.asked_by?.name ?? '');
+export interface CellActions { edit: (code: string) => void; again: (code: string) => void }
+
+export interface CellProps { cell: Cell; n: Notebook; checkpoint?: Checkpoint; act?: CellActions; remove?: (c: Cell) => void; write?: (c: Cell) => void; pick?: { on: boolean; set: (on: boolean) => void } }
+
+export function CellView({ cell, n, checkpoint, act, remove, write, pick }: CellProps) {
+	if (cell.kind === 'markdown')
+		return <MarkdownCell cell={cell} write={write} remove={remove} pick={pick} />;
+	const label = t.cell(cell.number, cell.asked_by?.name ?? '');
 	return (
 		<article class={`cell ${cell.status}`} tabIndex={-1} aria-label={label} aria-busy={settled(cell) ? undefined : 'true'}>
-			<CellHead cell={cell} edit={edit} />
+			<CellHead cell={cell} act={act} remove={remove} pick={pick} />
 			<CellCode cell={cell} />
 			{settled(cell) ? <Results cell={cell} /> : <LiveOutput cell={cell} n={n} />}
 			{checkpoint && (
 				<div class="cell-checkpoint">
 					<Icon name="git-branch" size={14} /><span class="small">{t.checkpoint(checkpoint.name)}</span>
-					{edit && <Button label={text.checkpoints.goOn} tiny onClick={() => void goOnFrom(cell.sandbox, checkpoint.name).catch(sayFault)} />}
+					{act && <Button label={text.checkpoints.goOn} tiny onClick={() => void goOnFrom(cell.sandbox, checkpoint.name).catch(sayFault)} />}
 				</div>
 			)}
 		</article>
 	);
 }
 
-function CellHead({ cell, edit }: { cell: Cell; edit?: (code: string) => void }) {
+function CellHead({ cell, act, remove, pick }: Pick<CellProps, 'cell' | 'act' | 'remove' | 'pick'>) {
 	const how = cell.asked_by?.how ?? '';
 	return (
 		<header class="cell-head">
+			{pick && <input type="checkbox" aria-label={t.pick(cell.number)} checked={pick.on} onChange={(e) => pick.set(e.currentTarget.checked)} />}
+			{cell.number && <span class="mono" title={t.numberWhat(cell.number)}>[{cell.number}]</span>}
 			<span class="cell-who" title={t.how[how]}>{cell.asked_by?.how === 'page' ? t.byPage : cell.asked_by?.name || t.how[how] || how}</span>
 			{cell.started_at && <time dateTime={cell.started_at}>{when(cell.started_at)}</time>}
 			{settled(cell) ? <Figures cell={cell} /> : <Running cell={cell} />}
 			<span class="cell-tools push">
-				{edit && cell.code && cell.kind !== 'package' && cell.kind !== 'command' && <Button icon="pencil" label={t.edit} iconOnly tiny look="plain" onClick={() => edit(cell.code!)} />}
+				{act && cell.code && !cell.code_cut && cell.kind !== 'package' && cell.kind !== 'command' && (
+					<>
+						{settled(cell) && <Button icon="play" label={t.runAgain} iconOnly tiny look="plain" onClick={() => act.again(cell.code!)} />}
+						<Button icon="pencil" label={t.edit} iconOnly tiny look="plain" onClick={() => act.edit(cell.code!)} />
+					</>
+				)}
 				{cell.code && <CopyButton value={cell.code} label={t.copyCode} iconOnly />}
+				{remove && settled(cell) && <Button icon="trash-2" label={t.remove} iconOnly tiny look="plain" onClick={() => remove(cell)} />}
 			</span>
 		</header>
 	);
@@ -68,15 +85,11 @@ function Figures({ cell }: { cell: Cell }) {
 }
 
 function Running({ cell }: { cell: Cell }) {
-	const [, tick] = useState(0);
 	const [stopping, setStopping] = useState(false);
-	useEffect(() => {
-		const clock = setInterval(() => tick((x) => x + 1), 500);
-		return () => clearInterval(clock);
-	}, []);
-	const stop = (): void => {
-		setStopping(true);
-		api.remove(`/runs/${cell.run}`).catch((e: unknown) => {
+	useClock(500);
+	const stop = (interrupt?: boolean): void => {
+		setStopping(!interrupt);
+		api.remove(`/runs/${cell.run}`, { interrupt }).catch((e: unknown) => {
 			setStopping(false);
 			sayFault(e);
 		});
@@ -86,7 +99,8 @@ function Running({ cell }: { cell: Cell }) {
 		<>
 			<span class="spinner" aria-hidden="true" />
 			<span class="cell-running" role="status">{cell.status === 'queued' ? t.queued : t.running}{cell.status === 'running' && since > 1000 && <span aria-hidden="true"> {duration(Math.floor(since / 1000) * 1000)}</span>}</span>
-			<Button icon="square" label={t.stop} tiny look="alarm" busy={stopping} onClick={stop} />
+			{cell.kind === 'stateful' && cell.status === 'running' && <Button label={t.interrupt} title={t.interruptWhat} tiny onClick={() => stop(true)} />}
+			<Button icon="square" label={t.stop} title={cell.kind === 'stateful' ? t.stopWhat : undefined} tiny look="alarm" busy={stopping} onClick={() => stop()} />
 		</>
 	);
 }
@@ -95,14 +109,13 @@ function CellCode({ cell }: { cell: Cell }) {
 	const [all, setAll] = useState(false);
 	if (cell.code === null || cell.code === undefined || cell.code === '')
 		return cell.kind === 'package' ? null : <p class="quiet small">{t.noCode}</p>;
-	const own = cell.kind === 'command' ? lineOf(cell.code) : null; // of the page's terminal
-	const lines = (own?.line ?? cell.code).trimEnd().split('\n');
+	const lines = cell.code.trimEnd().split('\n');
 	const long = lines.length > CODE_LINES + 4 && !all;
 	const code = long ? lines.slice(0, CODE_LINES).join('\n') : lines.join('\n');
 	const command = cell.kind === 'command' || cell.kind === 'package';
 	return (
 		<div class="cell-code">
-			<pre tabIndex={0} aria-label={t.code}>{command && <span class="prompt" aria-hidden="true">{cell.kind === 'package' ? 'pip ' : `${own?.cwd ?? ''} $ `.trimStart()}</span>}<Code code={code} language={command ? 'shell' : 'python'} /></pre>
+			<pre tabIndex={0} aria-label={t.code}>{command && <span class="prompt" aria-hidden="true">{cell.kind === 'package' ? 'pip ' : `${cell.cwd ?? ''} $ `.trimStart()}</span>}<Code code={code} language={command ? 'shell' : 'python'} /></pre>
 			{(long || cell.code_cut) && <div class="row small">{long && <Button label={t.allCode(lines.length)} tiny look="plain" onClick={() => setAll(true)} />}{cell.code_cut && <span class="quiet">{t.codeCut}</span>}</div>}
 		</div>
 	);
@@ -123,19 +136,34 @@ function LiveOutput({ cell, n }: { cell: Cell; n: Notebook }) {
 }
 
 function Results({ cell }: { cell: Cell }) {
-	const stdout = cell.kind === 'command' && cell.stdout && lineOf(cell.code ?? '') ? { ...cell.stdout, text: folderOf(cell.stdout.text).text } : cell.stdout;
+	const stdout = cell.stdout;
+	const shown = useResults(cell);
+	const value = shown?.find((r) => r.kind === 'result');
+	const files = cell.files?.filter((f) => !shown?.some((r) => r.file === f.name));
 	const trace = traceback(cell.stderr?.text ?? '');
 	const stderr = trace ? trace.before.trimEnd() : cell.stderr?.text ?? '';
 	return (
 		<div class="cell-out">
-			<Stream value={stdout} label={t.stdout} />
+			{shown && stdout ? inOrder(stdout.text, shown).map((p) => 'text' in p ? <Output value={p.text} label={t.stdout} /> : <Shown cell={cell} result={p.result} />) : <Stream value={stdout} label={t.stdout} />}
+			{shown && stdout?.cut && <p class="small quiet">{t.cut(bytes(stdout.total))}</p>}
 			{stderr && <div class="stderr"><Output value={stderr} label={t.stderr} /></div>}
-			{trace && <Trace trace={trace.trace} last={trace.last} />}
+			{trace && <Trace of={trace} />}
 			{cell.error && cell.error !== trace?.last && <p class="cell-error">{cell.error}</p>}
-			{cell.value?.text && <div class="value"><Stream value={cell.value} label={t.value} /></div>}
-			{cell.files && cell.files.length > 0 && <RunFiles cell={cell} files={cell.files} />}
+			{(cell.value?.text || value) && <div class="value">{value ? <Shown cell={cell} result={value} otherwise={cell.value?.text} /> : <Stream value={cell.value} label={t.value} />}</div>}
+			<Remedy cell={cell} />
+			{files && files.length > 0 && <RunFiles cell={cell} files={files} />}
 		</div>
 	);
+}
+
+/** What a run lacked, how much of it the sandbox has, and what to do. */
+function Remedy({ cell }: { cell: Cell }) {
+	const s = sandboxes.value?.get(cell.sandbox);
+	const words = cell.reason === 'oom' ? t.oom(s ? bytes(s.limits.memory_mb * 1048576) : null) : cell.reason === 'timeout' ? t.timeout(s?.limits.timeout_s === undefined ? null : duration(s.limits.timeout_s * 1000)) : null;
+	const back = cell.kind === 'stateful' && ['oom', 'timeout', 'cancelled', 'signaled', 'output_limit'].includes(cell.reason ?? '');
+	if (!words)
+		return back ? <p class="small quiet">{t.rolledBack}</p> : null;
+	return <p class="small">{words}{back && <> {t.rolledBack}</>}{s && !me.value?.read_only && <> <a href={href('sandboxes', cell.sandbox, 'limits')}>{text.limits.change}</a></>}</p>;
 }
 
 function Stream({ value, label }: { value?: Text | null; label: string }) {
@@ -145,11 +173,11 @@ function Stream({ value, label }: { value?: Text | null; label: string }) {
 }
 
 /** An error of Python: its last line says what it is; the way to it is folded. */
-function Trace({ trace, last }: { trace: string; last: string }) {
+function Trace({ of }: { of: Traceback }) {
 	return (
-		<details class="trace">
-			<summary><Icon name="chevron-right" size={14} /><span class="cell-error mono">{last}</span></summary>
-			<Output value={trace} label={t.trace} />
+		<details class="trace" open={of.open}>
+			<summary><Icon name="chevron-right" size={14} /><span class="cell-error mono">{of.last}</span></summary>
+			<Output value={of.trace} label={t.trace} />
 		</details>
 	);
 }

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every run of the sandbox as a cell, as it happens, and an editor to go on by hand in the same state.
 
+import type { ComponentChildren } from 'preact';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { api } from '../../api/client.ts';
+import { api, url } from '../../api/client.ts';
 import { loadCells, me, notebook } from '../../api/state.ts';
 import type { Cell, Checkpoint, Completion } from '../../api/types.ts';
-import { Button, Empty, Fault, Loading } from '../../parts/basics.tsx';
+import { Button, Empty, Fault, Loading, Search } from '../../parts/basics.tsx';
 import type { Editor } from '../../parts/editor.ts';
-import { sayFault } from '../../parts/overlay.tsx';
+import { ActionDialog, sayFault } from '../../parts/overlay.tsx';
 import { VirtualList, type VirtualHandle } from '../../parts/virtual.tsx';
 import { exampleCode } from '../../pure/example.ts';
+import { rangesOf } from '../../pure/notebook.ts';
 import { text } from '../../text/en.ts';
 import type { TabProps } from '../sandbox.tsx';
 import { CellView } from './cell.tsx';
+import { MarkdownDialog } from './markdown-cell.tsx';
 
 const t = text.notebook;
 const drafts = new Map<string, string>(); // what was typed and not run, by sandbox
@@ -39,26 +42,100 @@ export function NotebookView({ id, s }: TabProps) {
 		list.current?.toEnd();
 		await api.post(`/sandboxes/${id}/runs`, { code, stateful: true });
 	};
+	const [picked, setPicked] = useState<ReadonlySet<number> | null>(null); // null: nobody selects
+	const pickOf = (c: Cell) => picked && c.seq !== null ? { on: picked.has(c.seq), set: (on: boolean) => {
+		const next = new Set(picked);
+		next[on ? 'add' : 'delete'](c.seq!);
+		setPicked(next);
+	} } : undefined;
+	const [removing, setRemoving] = useState<Cell | null>(null);
+	const [writing, setWriting] = useState<{ cell: Cell | null } | null>(null);
+	const change = !me.value?.read_only;
+	const again = (code: string): void => void run(code).catch(sayFault);
 	const edit = (code: string): void => {
 		drafts.set(id, code);
 		editor.current?.set(code);
 		editor.current?.focus();
 	};
+	const select = picked ? undefined : <Button icon="check" label={t.select} tiny onClick={() => (setPicked(new Set()), load())} />;
 	return (
 		<div class="notebook" onKeyDown={(e) => moveByKey(e, cells.length, list.current)}>
 			{!s && <div class="notice">{t.ended}</div>}
+			{s?.host_disk_full && <div class="notice bad" role="status">{t.hostDiskFull}</div>}
+			{picked && <Picked id={id} cells={cells} picked={picked} set={setPicked} />}
+			{cells.length > 3 ? <Contents cells={cells} more={n.more.value} to={(i) => list.current?.to(i)} select={select} /> : cells.length > 0 && select && <span class="contents-open">{select}</span>}
 			{error !== null && cells.length === 0 ? <div class="page"><Fault error={error} retry={load} /></div>
 				: !n.loaded.value && cells.length === 0 ? <Loading />
 				: cells.length === 0 ? <div class="notebook-empty"><Empty icon="notebook-pen" title={t.empty}><p>{t.emptyWhat}</p>{can && <Button icon="play" label={text.home.exampleRun} onClick={() => void run(exampleCode).catch(sayFault)} />}</Empty></div>
 				: (
 					<VirtualList key={id} count={cells.length} keyOf={(i) => cells[i]!.run} estimate={140} follow handle={list} label={t.title} onTop={onTop} onAway={setAway}
 						top={n.more.value ? <div class="notebook-more"><span class="spinner" />{t.older}</div> : undefined}
-						row={(i) => <CellView cell={cells[i]!} n={n} checkpoint={checkpoints.get(cells[i]!.run)} edit={can ? edit : undefined} />} />
+						row={(i) => <CellView cell={cells[i]!} n={n} checkpoint={checkpoints.get(cells[i]!.run)} act={can ? { edit, again } : undefined} remove={change ? setRemoving : undefined} write={change ? (cell) => setWriting({ cell }) : undefined} pick={pickOf(cells[i]!)} />} />
 				)}
 			{away && <span class="to-end"><Button icon="arrow-down" label={t.toEnd} tiny onClick={() => list.current?.toEnd()} /></span>}
-			{can && <Composer id={id} busy={s.busy} editor={editor} cells={cells} run={run} />}
+			{removing && (
+				<ActionDialog title={t.removeAsk(removing.number)} action={text.common.delete} alarm onClose={() => setRemoving(null)} run={async () => {
+					await api.remove(`/notebooks/${id}/runs/${removing.run}`);
+					n.cells.value = n.cells.value.filter((c) => c.run !== removing.run);
+				}}><p>{t.removeWhat}</p></ActionDialog>
+			)}
+			{writing && <MarkdownDialog sandbox={id} cell={writing.cell} onClose={() => setWriting(null)} />}
+			{can && <Composer id={id} busy={s.busy} editor={editor} cells={cells} run={run} write={() => setWriting({ cell: null })} />}
 		</div>
 	);
+}
+
+/** The cells that are selected, and files of them alone. */
+function Picked({ id, cells, picked, set }: { id: string; cells: readonly Cell[]; picked: ReadonlySet<number>; set: (p: ReadonlySet<number> | null) => void }) {
+	const all = cells.flatMap((c) => c.seq ?? []);
+	const chosen = rangesOf(all, picked);
+	const bad = chosen.length > RANGES_MAX;
+	const link = (format: string): string => url(`/notebooks/${id}/export`, { format, cells: chosen.join(',') });
+	return (
+		<section class="picked panel" aria-label={t.select}>
+			<Button icon="x" label={text.common.close} iconOnly tiny look="plain" onClick={() => set(null)} />
+			<span role="status">{bad ? t.tooMany : t.picked(picked.size)}</span>
+			<Button label={t.pickAll} tiny onClick={() => set(new Set(all))} />
+			{chosen.length > 0 && !bad && (
+				<span class="push row">
+					<a class="button tiny" href={link('ipynb')} download="">{t.exportNotebook}</a>
+					<a class="button tiny" href={link('html')} download="">{t.exportReport}</a>
+				</span>
+			)}
+		</section>
+	);
+}
+
+const RANGES_MAX = 200; // of the server
+
+/** What is in the notebook, to look through and to go to: the first line of each run, and where words are found. */
+function Contents({ cells, more, to, select }: { cells: readonly Cell[]; more: boolean; to: (i: number) => void; select?: ComponentChildren }) {
+	const [open, setOpen] = useState(false);
+	const [words, setWords] = useState('');
+	const w = words.trim().toLowerCase();
+	const rows = cells.map((c, i) => ({ i, c })).filter(({ c }) => !w || [c.code, c.stdout?.text, c.stderr?.text, c.value?.text, c.error, c.asked_by?.name].some((x) => x?.toLowerCase().includes(w)));
+	if (!open)
+		return <span class="contents-open row">{select}<Button icon="search" label={t.contents} tiny onClick={() => setOpen(true)} /></span>;
+	return (
+		<section class="contents panel" aria-label={t.contents} onKeyDown={(e) => e.key === 'Escape' && setOpen(false)}>
+			<div class="row"><Search value={words} label={t.find} onInput={setWords} /><span class="push"><Button icon="x" label={text.common.close} iconOnly tiny look="plain" onClick={() => setOpen(false)} /></span></div>
+			<ol tabIndex={0}>
+				{rows.slice(-CONTENTS_MAX).map(({ i, c }) => (
+					<li key={c.run}><button type="button" class="contents-row" onClick={() => to(i)}><span class="clip mono">{c.number && `[${c.number}] `}{headOf(c)}</span>{(c.exit_code || (c.reason && c.reason !== 'exited')) && <span class="dot bad" />}</button></li>
+				))}
+			</ol>
+			{rows.length === 0 && <p class="small quiet">{t.notFound}</p>}
+			{more && <p class="small quiet">{t.olderNot}</p>}
+		</section>
+	);
+}
+
+const CONTENTS_MAX = 500;
+
+/** The heading of a cell: its first comment, else its first line. */
+function headOf(c: Cell): string {
+	const lines = (c.code ?? '').split('\n').map((l) => l.trim()).filter(Boolean);
+	return (lines.find((l) => /^#+ ?\w/.test(l))?.replace(/^#+ ?/, '') ?? lines[0] ?? t.noCode).slice(0, 120);
 }
 
 /** Checkpoints by the run after which they were made. */
@@ -101,9 +178,10 @@ interface ComposerProps {
 	editor: { current: Editor | null };
 	cells: readonly Cell[];
 	run: (code: string) => Promise<void>;
+	write: () => void;
 }
 
-function Composer({ id, busy, editor, cells, run }: ComposerProps) {
+function Composer({ id, busy, editor, cells, run, write }: ComposerProps) {
 	const host = useRef<HTMLDivElement>(null);
 	const [ready, setReady] = useState(false);
 	const [error, setError] = useState<unknown>(null);
@@ -127,7 +205,7 @@ function Composer({ id, busy, editor, cells, run }: ComposerProps) {
 				label: t.editor,
 				hint: t.editorHint,
 				run: start,
-				previous: () => latest.current.cells.findLast((c) => c.code && c.kind !== 'command' && c.kind !== 'package')?.code ?? null,
+				previous: () => latest.current.cells.findLast((c) => c.code && !['command', 'package', 'markdown'].includes(c.kind ?? ''))?.code ?? null,
 				complete: (code, cursor) => api.post<Completion>(`/sandboxes/${id}/complete`, { code, cursor }),
 				changed: (code) => drafts.set(id, code),
 			});
@@ -147,7 +225,8 @@ function Composer({ id, busy, editor, cells, run }: ComposerProps) {
 				{!ready && <div class="composer-wait quiet">{text.common.loading}</div>}
 				<div class="composer-foot">
 					<span class="small quiet wide-only">{busy ? t.waits : t.keys}</span>
-					<span class="push"><Button icon="play" label={t.run} tiny look="primary" disabled={!ready} onClick={() => {
+					<span class="push"><Button icon="notebook-pen" label={t.markdownAdd} title={t.markdownWhat} tiny look="plain" onClick={write} /></span>
+					<span><Button icon="play" label={t.run} tiny look="primary" disabled={!ready} onClick={() => {
 						const code = drafts.get(id) ?? '';
 						if (code.trim() !== '') {
 							editor.current?.set('');

@@ -3,6 +3,7 @@
 
 import { useState } from 'preact/hooks';
 import { api, filePath, url } from '../../api/client.ts';
+import { sandboxes } from '../../api/state.ts';
 import type { Cell, RunFile } from '../../api/types.ts';
 import { Fault, Loading, useLoad } from '../../parts/basics.tsx';
 import { Frame } from '../../parts/frame.tsx';
@@ -28,7 +29,7 @@ export function RunFiles({ cell, files }: { cell: Cell; files: RunFile[] }) {
 		<div class="run-files">
 			{pictures.length > 0 && <div class={`pictures ${pictures.length > 1 ? 'several' : ''}`}>{pictures.slice(0, SHOWN).map((f) => <Picture key={f.name} cell={cell} file={f} />)}</div>}
 			{others.slice(0, SHOWN).map((f) => <OtherFile key={f.name} cell={cell} file={f} />)}
-			{files.length > 2 * SHOWN && <p class="small quiet">{t.moreFiles(files.length)}</p>}
+			{Math.max(pictures.length, others.length) > SHOWN && <p class="small quiet">{t.moreFiles(files.length)}</p>}
 		</div>
 	);
 }
@@ -49,8 +50,9 @@ function Picture({ cell, file }: { cell: Cell; file: RunFile }) {
 
 function OtherFile({ cell, file }: { cell: Cell; file: RunFile }) {
 	const kind = kindOf(file.name);
-	const shows = kind === 'page' ? file.size <= PAGE_MAX : kind === 'table';
-	const [open, setOpen] = useState(kind === 'page' && file.size <= PAGE_MAX);
+	const live = sandboxes.value?.has(cell.sandbox) ?? true; // a file that was not kept went with its sandbox, and no program reads tables any more
+	const shows = kind === 'page' ? file.size <= PAGE_MAX && (live || file.kept) : kind === 'table' && live;
+	const [open, setOpen] = useState(kind === 'page' && shows);
 	const address = url(addressOf(cell, file));
 	return (
 		<div class="run-file">
@@ -58,12 +60,17 @@ function OtherFile({ cell, file }: { cell: Cell; file: RunFile }) {
 				<Icon name={iconOf(kind)} size={14} />
 				{shows ? <button type="button" class="link" aria-expanded={open} onClick={() => setOpen(!open)}>{file.name}</button> : <span>{file.name}</span>}
 				<span class="small quiet">{bytes(file.size)}</span>
-				<a class="small" href={address} download={file.name.split('/').pop()}>{text.common.download}</a>
+				{live || file.kept ? <a class="small" href={address} download={file.name.split('/').pop()}>{text.common.download}</a> : <span class="small quiet">{t.fileGone}</span>}
 			</div>
 			{open && kind === 'page' && <PageOf address={addressOf(cell, file)} name={file.name} />}
 			{open && kind === 'table' && <Sheet sandbox={cell.sandbox} path={file.name} small />}
 		</div>
 	);
+}
+
+/** A file that stands where it was shown. */
+export function ShownFile({ cell, file }: { cell: Cell; file: RunFile }) {
+	return kindOf(file.name) === 'picture' ? <div class="pictures"><Picture cell={cell} file={file} /></div> : <OtherFile cell={cell} file={file} />;
 }
 
 function PageOf({ address, name }: { address: string; name: string }) {

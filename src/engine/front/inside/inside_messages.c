@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What init may say, and when. Its type, length and number of descriptors were checked against the
+ * table of messages (messages.tbl.h) before; here each type has the states of the sandbox in which
+ * it is allowed, and a handler. Anything else ends the sandbox. */
+#include "engine/front/inside/inside.h"
+
+#define IN(state) (1u << INSIDE_##state)
+/* Until the engine says that the sandbox is gone, init may still answer what it was asked. */
+#define ALIVE (IN(READY) | IN(ENDING))
+
+static int on_ready(struct engine_sandbox *s, const union proto_frame *f, int *fds, size_t n)
+{
+	return inside_up(s, &f->ready, fds, n);
+}
+
+static int on_failed(struct engine_sandbox *s, const union proto_frame *f, int *fds UNUSED,
+		     size_t n UNUSED)
+{
+	return inside_set_up_failed(s, &f->failed);
+}
+
+static int on_ended(struct engine_sandbox *s, const union proto_frame *f, int *fds UNUSED,
+		    size_t n UNUSED)
+{
+	return inside_run_ended(s, &f->ended);
+}
+
+static int on_filed(struct engine_sandbox *s, const union proto_frame *f, int *fds, size_t n)
+{
+	return inside_filed(s, &f->filed, fds, n);
+}
+
+static int on_cold(struct engine_sandbox *s, const union proto_frame *f, int *fds UNUSED,
+		   size_t n UNUSED)
+{
+	return inside_clean_lost(s, f->cold.awaited != 0);
+}
+
+static int on_checkpointed(struct engine_sandbox *s, const union proto_frame *f, int *fds UNUSED,
+			   size_t n UNUSED)
+{
+	return inside_checkpointed(s, &f->checkpointed);
+}
+
+static const struct {
+	unsigned states;
+	int (*handle)(struct engine_sandbox *s, const union proto_frame *f, int *fds, size_t n);
+} messages[PROTO_TYPE_MAX_] = {
+    [PROTO_INIT_READY] = {IN(STARTING), on_ready},
+    [PROTO_INIT_FAILED] = {IN(STARTING), on_failed},
+    [PROTO_INIT_ENDED] = {ALIVE, on_ended},
+    [PROTO_INIT_FILED] = {ALIVE, on_filed},
+    [PROTO_INIT_COLD] = {IN(STARTING) | ALIVE, on_cold},
+    [PROTO_INIT_CHECKPOINTED] = {ALIVE, on_checkpointed},
+};
+
+static int on_message(const union proto_frame *f, int *fds, size_t n, void *user)
+{
+	struct engine_sandbox *s = user;
+
+	if (!(messages[f->head.type].states & 1u << s->state))
+		return -EPROTO;
+	return messages[f->head.type].handle(s, f, fds, n);
+}
+
+static void on_end(int error, void *user)
+{
+	inside_lose(user, error == -EPROTO ? "it broke the protocol" : "its first process ended");
+}
+
+int inside_open_channel(struct engine_sandbox *s, int fd)
+{
+	return channel_new(s->engine->loop, fd, PROTO_PARTY_I, on_message, on_end, s, &s->init);
+}

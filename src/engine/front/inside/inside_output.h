@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the output of one run: the pipes of stdout and stderr, and the shared memory that holds the
+ * last output of an interpreter (base/output_tail.h). */
+#pragma once
+
+#include "engine/front/inside/records.h"
+
+struct output_tail;
+
+struct inside_output {
+	struct engine_run *run; /* for on_output; killed after kill_at bytes */
+	sd_event *loop;         /* borrowed */
+	int fd[3];              /* by enum engine_stream; the reading ends, -1 = closed */
+	sd_event_source *source[3];
+	sd_event_source *pause[3];  /* timer: the stream is looked at again when it ends */
+	struct output_tail *tail;   /* output that needs no system call, NULL = none */
+	sd_event_source *tail_look; /* timer */
+	uint64_t total[3];          /* bytes read */
+	uint64_t max[3];            /* bytes to deliver; 0 = all */
+	uint64_t kill_at;           /* engine_run_spec.output_kill */
+	bool flooded;               /* the run was killed for its output */
+	struct records records;     /* what stdout marks; without on_record there are no marks */
+	void (*on_output)(struct engine_run *, enum engine_stream, const void *, size_t, void *);
+	void (*on_record)(struct engine_run *, const void *, size_t, void *);
+	void *user;
+};
+
+void inside_output_init(struct inside_output *o, struct engine_run *r, sd_event *loop,
+			const struct engine_run_spec *spec);
+/* Makes the pipe of stream S and reads it from now on. *RET_WRITE is the run's end. -errno. */
+int inside_output_pipe(struct inside_output *o, enum engine_stream s, int *ret_write) MUST_CHECK;
+/* The run has ended: delivers the rest. */
+void inside_output_drain(struct inside_output *o);
+void inside_output_done(struct inside_output *o);

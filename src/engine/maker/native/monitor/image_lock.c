@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Locks of images in use. The code that replaces or removes an image respects them: src/image/image_store.h. */
+#include "engine/maker/native/monitor/monitor.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+int image_lock_take(struct monitor *m, const char *root, struct image_lock **ret)
+{
+	_cleanup_fd_ int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct image_lock *unused = NULL;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	for (size_t i = 0; i < LOCKS_MAX; i++) {
+		struct image_lock *l = &m->locks[i];
+		if (l->users > 0 && l->dev == st.st_dev && l->ino == st.st_ino) {
+			*ret = image_lock_ref(l);
+			return 0;
+		}
+		if (l->users == 0)
+			unused = l;
+	}
+	if (!unused)
+		return -EMFILE;
+	if (flock(fd, LOCK_SH | LOCK_NB) < 0)
+		return errno == EWOULDBLOCK ? -EBUSY : -errno;
+	*unused =
+	    (struct image_lock){.fd = TAKE_FD(fd), .users = 1, .dev = st.st_dev, .ino = st.st_ino};
+	*ret = unused;
+	return 0;
+}
+
+struct image_lock *image_lock_ref(struct image_lock *l)
+{
+	l->users++;
+	return l;
+}
+
+struct image_lock *image_lock_unref(struct image_lock *l)
+{
+	if (l && --l->users == 0)
+		l->fd = fd_close(l->fd);
+	return NULL;
+}

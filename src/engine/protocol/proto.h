@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The fixed-size messages between front, maker (monitor or keeper) and init, over SOCK_SEQPACKET sockets. INIT_...
+ * messages go to and from init, MON_... messages to and from a maker; which maker serves which request is a column of
+ * messages.tbl.h.
+ *
+ * One message = one packet = one struct that starts with struct proto_head. Both ends come from one
+ * build, so byte order and layout are those of the machine. A receiver checks type, length,
+ * direction and the number of descriptors with proto_check(), then every field. A message that fails
+ * a check ends the connection.
+ *
+ * Trust: a maker trusts nobody. init trusts only the first message, INIT_CONFIG. The front
+ * trusts its maker, but not init.
+ *
+ * Front, makers and the static init all include this header, so it uses no code of base and
+ * allocates nothing. */
+#pragma once
+
+#include "engine/protocol/proto_head.h"
+#include "engine/protocol/proto_mon.h"
+
+#include <string.h>
+
+/* ---- init ---- */
+
+#define PROTO_EGRESS_PORT 3128 /* ENGINE_EGRESS_PORT */
+
+/* Descriptors that init starts with, beside its channel (0). Except for the lock they are mounts that
+ * are not attached anywhere yet. Each may be absent. */
+enum {
+	PROTO_START_DEV = 2,
+	PROTO_START_STORE,    /* a file system with the folders `data` and `venv`, or an empty one;
+			    * absent: init makes one in memory */
+	PROTO_START_PACKAGES, /* the folder `venv` of another sandbox */
+	PROTO_START_LOCK,     /* kept open as long as the sandbox lives */
+	PROTO_START_END,
+};
+
+/* Descriptors of INIT_CONFIG in this order: liveness pipe, filter, then as `fds` says. */
+enum {
+	PROTO_CONFIG_KILL = 1,    /* cgroup.kill of the run leaf */
+	PROTO_CONFIG_WARM = 2,    /* channel to the clean interpreter (runtime/frames.h) */
+	PROTO_CONFIG_SOON = 4,    /* no descriptor: its zygote is ready, so a run should wait */
+	PROTO_CONFIG_FOLDER = 16, /* no descriptor: the stored workspace is a folder without a
+				   * limit of its own; init measures it */
+	PROTO_CONFIG_EGRESS = 8,  /* no descriptor: make the listening socket */
+	PROTO_CONFIG_STORE = 32,  /* contained: the folder for the files of checkpoints */
+	PROTO_CONFIG_ZYGOTE =
+	    64, /* contained, no descriptor: start an interpreter that forks runs */
+	PROTO_CONFIG_STORED = 128, /* no descriptor: the file system outlives the sandbox */
+	PROTO_CONFIG_BASE_FDS = 2,
+	PROTO_CONFIG_PROCS_MAX = 4, /* one per cgroup hierarchy */
+};
+struct proto_init_config {
+	struct proto_head head;
+	struct proto_limits limits;
+	uint32_t fds;         /* PROTO_CONFIG_ bits */
+	uint32_t n_procs;     /* descriptors of groups to join, by writing "0" */
+	uint32_t poll_memory; /* no control group limits memory: init must poll it */
+	uint32_t oom_score;   /* of runs */
+};
+
+/* Descriptor: with PROTO_CONFIG_EGRESS the listening socket; else a contained init tries it with /dev/null.
+ * gVisor passes descriptors into a sandbox and none out of it. */
+struct proto_init_ready {
+	struct proto_head head;
+	uint32_t landlock; /* 1 = runs are restricted by it */
+	uint32_t inward;   /* 1 = descriptors pass to init only */
+};
+
+struct proto_init_failed {
+	struct proto_head head;
+	uint32_t step;
+	int32_t errnum;
+};
+
+/* INIT_REST, INIT_KEEP: have no fields. */
+struct proto_init_note {
+	struct proto_head head;
+};
+
+struct proto_init_cold {
+	struct proto_head head;
+	uint32_t awaited; /* a run waits for a new one */
+	uint32_t pad;
+};
+
+/* Descriptor: the channel that MON_WARMED brought, or none. */
+struct proto_init_warm {
+	struct proto_head head;
+	uint32_t soon;
+	uint32_t pad;
+};
+
+/* May a run be forked? COMING: yes, and it must wait for INIT_WARM. */
+enum proto_warm { PROTO_WARM_NO, PROTO_WARM_YES, PROTO_WARM_COMING };
+
+enum proto_run_kind { PROTO_RUN_PYTHON = 1, PROTO_RUN_ARGV, PROTO_RUN_STATEFUL };
+
+enum {
+	PROTO_PYTHON_DISPLAY = 1,  /* save figures that are open and unsaved at the end */
+	PROTO_PYTHON_NOTEBOOK = 2, /* RT_NOTEBOOK of runtime/frames.h */
+};
+
+/* Descriptors: stdout, stderr, args, then as `fds` says: code, result (STATEFUL, and PYTHON with
+ * PROTO_PYTHON_NOTEBOOK; ARGV may have it: then it is descriptor 3 of the command), stdin, tail
+ * (base/output_tail.h). `args` is a sealed memfd of NUL-terminated strings: working folder, argv
+ * (ARGV only), environment. */
+enum {
+	PROTO_RUN_CODE = 1,
+	PROTO_RUN_STDIN = 2,
+	PROTO_RUN_RESULT = 4,
+	PROTO_RUN_TAIL = 8,
+	PROTO_RUN_BASE_FDS = 3,
+	PROTO_RUN_MORE_FDS = 4, /* at most, beside those */
+};
+struct proto_init_run {
+	struct proto_head head;
+	uint32_t run;  /* serial, never 0 */
+	uint32_t kind; /* enum proto_run_kind */
+	uint32_t fds;
+	uint32_t argc;
+	uint32_t envc;
+	uint32_t args_size;
+	uint32_t warm;     /* enum proto_warm */
+	uint32_t python;   /* bits PROTO_PYTHON_*; 0 for commands */
+	uint32_t make_cwd; /* make the working folder if it is missing; it is below the workspace */
+	uint32_t unused;
+	uint64_t timeout_ns; /* 0 = none */
+	uint64_t grace_ns;
+};
+
+struct proto_init_signal {
+	struct proto_head head;
+	uint32_t run;
+	int32_t signo; /* SIGTERM, SIGINT or SIGKILL */
+};
+
+enum proto_end {
+	PROTO_END_EXITED = 1, /* value = status */
+	PROTO_END_SIGNALED,   /* value = signal */
+	PROTO_END_FAILED,     /* the run never started: value = errno */
+};
+enum { /* flags of INIT_ENDED */
+       PROTO_ENDED_TIMEOUT = 1,
+       PROTO_ENDED_KILLED = 2, /* INIT_SIGNAL with SIGKILL */
+       PROTO_ENDED_OOM = 4,    /* init ended it, because it polls memory (poll_memory) */
+       PROTO_ENDED_WARM = 8,
+       PROTO_ENDED_LOST = 16,    /* stateful: the variables of earlier runs were gone */
+       PROTO_ENDED_THREADS = 32, /* stateful: threads that it left do not continue */
+       PROTO_ENDED_KEPT = 64,    /* stateful: its variables are the session's now */
+       PROTO_ENDED_NAMED = 128,  /* it wrote its exit status into its process name; its memory is
+				  * freed later */
+       PROTO_ENDED_DISK = 256,   /* init ended it: the stored folder passed its limit */
+       PROTO_ENDED_SPENT =
+	   512, /* it was the clean interpreter: the next warm run needs a new one */
+};
+struct proto_init_ended {
+	struct proto_head head;
+	uint32_t run;
+	uint32_t end;
+	int32_t value;
+	uint32_t flags;
+	uint32_t killed;
+	uint32_t cell; /* stateful, KEPT: its number in the session */
+	uint64_t duration_ns;
+	uint64_t cpu_ns;
+	uint64_t max_rss; /* bytes, of the largest process */
+};
+
+enum proto_file_op {
+	PROTO_FILE_OPEN = 1, /* answer: a descriptor to read */
+	PROTO_FILE_PUT,      /* answer: a descriptor to write */
+	PROTO_FILE_COMMIT,
+	PROTO_FILE_DROP, /* forget a put */
+	PROTO_FILE_REMOVE,
+	PROTO_FILE_LIST,    /* answer: a memfd of struct proto_entry */
+	PROTO_FILE_MEASURE, /* answer: bytes and inodes of the workspace */
+	PROTO_FILE_OP_MAX_,
+};
+enum { PROTO_FILE_OVERWRITE = 1, PROTO_FILE_RECURSIVE = 2 };
+/* Descriptor, if `inward`: OPEN, LIST: an empty file, which init fills instead of sending one; COMMIT: the
+ * content. */
+struct proto_init_file {
+	struct proto_head head;
+	uint32_t seq;
+	uint32_t op;
+	uint32_t flags;
+	uint32_t put;              /* COMMIT, DROP: `seq` of the PUT */
+	char path[PROTO_PATH_MAX]; /* relative to the workspace, checked; "" = the workspace */
+};
+
+enum {
+	PROTO_MEASURED_PACKAGES = 1, /* it has packages of its own */
+	PROTO_MEASURED_CLOSED = 2,   /* it takes no more data, for want of space on the host */
+};
+struct proto_init_filed {
+	struct proto_head head;
+	uint32_t seq;
+	int32_t errnum; /* 0 = done */
+	uint32_t n;     /* LIST: entries in the memfd */
+	uint32_t more;  /* LIST: there were more; MEASURE: bits PROTO_MEASURED_* */
+	uint64_t bytes; /* MEASURE; OPEN, if `inward` */
+	uint64_t inodes;
+	int64_t mtime_ns; /* OPEN, if `inward` */
+};
+
+struct proto_entry {
+	uint64_t size;
+	int64_t mtime_ns;
+	int64_t ctime_ns;
+	uint64_t inode;
+	uint32_t mode;
+	uint32_t nlink;
+	char name[PROTO_NAME_MAX];
+};
+
+enum proto_checkpoint_op {
+	PROTO_CHECKPOINT_SAVE = 1, /* into a free place */
+	PROTO_CHECKPOINT_RESTORE,
+	PROTO_CHECKPOINT_DROP,
+	PROTO_CHECKPOINT_OP_MAX_,
+};
+enum { PROTO_CHECKPOINT_FILES_ONLY = 1 }; /* RESTORE: the session starts anew */
+/* One at a time, and none during a run (EBUSY). */
+struct proto_init_checkpoint {
+	struct proto_head head;
+	uint32_t seq;
+	uint32_t op;    /* enum proto_checkpoint_op */
+	uint32_t place; /* < PROTO_CHECKPOINTS_MAX */
+	uint32_t flags;
+};
+
+enum {
+	PROTO_CHECKPOINT_KEPT = 1, /* it holds an interpreter's variables */
+	PROTO_CHECKPOINT_LOST =
+	    2, /* SAVE: the session's state was gone, which nobody had been told */
+	PROTO_CHECKPOINT_PARTIAL =
+	    4, /* RESTORE failed half way: the files are neither the old nor the
+				  * kept ones */
+};
+/* errnum: ESTALE = the interpreter of that checkpoint has ended; ENOENT = there is no checkpoint;
+ * ESRCH = the copying process was killed (by the kernel for lack of memory if the group counted an
+ * oom_kill, else by somebody); EINTR = another signal ended it */
+struct proto_init_checkpointed {
+	struct proto_head head;
+	uint32_t seq;
+	int32_t errnum; /* 0 = done */
+	uint32_t flags;
+	uint32_t skipped; /* files that cannot be copied: sockets, devices */
+	uint64_t files;
+	uint64_t bytes;
+};
+
+/* Has no answer. */
+struct proto_init_limit {
+	struct proto_head head;
+	uint64_t memory_bytes;
+	uint32_t pids;
+	uint32_t pad;
+};
+
+#define PROTO_FRAME_MAX sizeof(struct proto_init_file) /* the largest */
+
+/* A message buffer: aligned for every struct above. */
+union proto_frame {
+	struct proto_head head;
+	struct proto_mon_hello hello;
+	struct proto_mon_create create;
+	struct proto_mon_created created;
+	struct proto_mon_slot slot;
+	struct proto_mon_gone gone;
+	struct proto_mon_used used;
+	struct proto_mon_charged charged;
+	struct proto_mon_forget forget;
+	struct proto_mon_forgotten forgotten;
+	struct proto_mon_keep keep;
+	struct proto_mon_kept kept;
+	struct proto_mon_warmed warmed;
+	struct proto_mon_limit limit;
+	struct proto_mon_limited limited;
+	struct proto_mon_unsupported unsupported;
+	struct proto_mon_space space;
+	struct proto_mon_ration ration;
+	struct proto_init_config config;
+	struct proto_init_ready ready;
+	struct proto_init_failed failed;
+	struct proto_init_note note;
+	struct proto_init_cold cold;
+	struct proto_init_warm warm;
+	struct proto_init_run run;
+	struct proto_init_signal signal;
+	struct proto_init_ended ended;
+	struct proto_init_file file;
+	struct proto_init_filed filed;
+	struct proto_init_checkpoint checkpoint;
+	struct proto_init_checkpointed checkpointed;
+	struct proto_init_limit init_limit;
+};
+
+/* 0, or -1 when the N bytes and N_FDS descriptors are not a message from FROM to TO. */
+static inline int proto_check(const union proto_frame *f, size_t n, size_t n_fds,
+			      enum proto_party from, enum proto_party to)
+{
+	static const struct {
+		uint8_t from, to, fds;
+		uint32_t size;
+	} rows[PROTO_TYPE_MAX_] = {
+#define M(name, source, target, type, n_most, served, what)                                        \
+	[PROTO_##name] = {PROTO_PARTY_##source, PROTO_PARTY_##target, n_most, sizeof(struct type)},
+#include "engine/protocol/messages.tbl.h"
+#undef M
+	};
+
+	if (n < sizeof(f->head) || f->head.type == PROTO_NONE || f->head.type >= PROTO_TYPE_MAX_)
+		return -1;
+	if (rows[f->head.type].from != from || rows[f->head.type].to != to)
+		return -1;
+	if (f->head.size != n || rows[f->head.type].size != n || n_fds > rows[f->head.type].fds)
+		return -1;
+	return 0;
+}
+
+#define PROTO_HEAD(name, type_)                                                                    \
+	((struct proto_head){.type = PROTO_##name, .size = sizeof(struct type_)})
+
+/* A key becomes a part of a path in the state folder: [a-z0-9-]{1,64}, and the first character is no dash, so that no
+ * program takes the key for an option. */
+static inline bool proto_key_ok(const char *key)
+{
+	const size_t len = strnlen(key, PROTO_PERSIST_MAX);
+
+	return len > 0 && len < PROTO_PERSIST_MAX && key[0] != '-' &&
+	       strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789-") == len;
+}
+
+/* Whether every limit is inside its bounds. */
+static inline bool proto_limits_ok(const struct proto_limits *l)
+{
+	return l->memory_bytes >= PROTO_MEMORY_MIN && l->memory_bytes <= PROTO_MEMORY_MAX &&
+	       l->workspace_bytes >= PROTO_DISK_MIN && l->workspace_bytes <= PROTO_DISK_MAX &&
+	       l->tmp_bytes >= PROTO_DISK_MIN && l->tmp_bytes <= PROTO_DISK_MAX &&
+	       l->cpu_milli >= PROTO_CPU_MIN && l->cpu_milli <= PROTO_CPU_MAX &&
+	       l->pids >= PROTO_PIDS_MIN && l->pids <= PROTO_PIDS_MAX &&
+	       (l->pids_most == 0 || (l->pids_most >= l->pids && l->pids_most <= PROTO_PIDS_MAX)) &&
+	       l->workspace_inodes >= PROTO_INODES_MIN && l->workspace_inodes <= PROTO_INODES_MAX &&
+	       l->nofile >= PROTO_NOFILE_MIN && l->nofile <= PROTO_NOFILE_MAX;
+}
+
+/* Whether a change names at least one limit, and each that it names is inside its bounds. */
+static inline bool proto_limit_ok(const struct proto_mon_limit *m)
+{
+	return m->what != 0 && (m->what & ~(uint32_t)PROTO_LIMIT_ALL) == 0 &&
+	       (!(m->what & PROTO_LIMIT_MEMORY) ||
+		(m->memory_bytes >= PROTO_MEMORY_MIN && m->memory_bytes <= PROTO_MEMORY_MAX)) &&
+	       (!(m->what & PROTO_LIMIT_CPU) ||
+		(m->cpu_milli >= PROTO_CPU_MIN && m->cpu_milli <= PROTO_CPU_MAX)) &&
+	       (!(m->what & PROTO_LIMIT_PIDS) ||
+		(m->pids >= PROTO_PIDS_MIN && m->pids <= PROTO_PIDS_MAX));
+}
+
+/* Memory may be lowered to BYTES if that leaves some room above the USED bytes: a sandbox at its very limit
+ * would lose a process with the next page. */
+static inline bool proto_memory_fits(uint64_t used, uint64_t bytes)
+{
+	return used <= bytes - bytes / 16;
+}
+
+/* How much of a file system of BYTES on the host is kept for others than sandboxes: a sixteenth, within bounds. */
+static inline uint64_t proto_disk_reserve(uint64_t bytes)
+{
+	const uint64_t least = UINT64_C(64) << 20;
+	const uint64_t most = UINT64_C(2) << 30;
+	const uint64_t part = bytes / 16;
+
+	return part < least ? least : part > most ? most : part;
+}
+
+/* An errno of init's answers about files: not the workspace is full, but the disk of the host. */
+#define PROTO_E_HOST_FULL ENOSR
+
+/* What the host cannot give to a disk belongs to this file of the disk (monitor/workspace_ballast.h). */
+#define PROTO_BALLAST_FOLDER "lost+found"
+#define PROTO_BALLAST_FILE   "ballast"
+
+/* The monitor closes disks when the host has no more space: all free blocks are reserved then
+ * (monitor/workspace_space.h). In a disk that is only full few are left, and reserved by ext4 itself. */
+static inline bool proto_disk_is_closed(uint64_t blocks, uint64_t free, uint64_t available)
+{
+	return available == 0 && free > blocks / 16;
+}
+
+/* Limits that limit nothing, in builds for tests of the tests alone (base/walls.h). */
+static inline void proto_leave_out_walls(struct proto_limits *l)
+{
+	if (!wall_stands(WALL_MEMORY))
+		l->memory_bytes *= 8;
+	if (!wall_stands(WALL_PIDS)) {
+		l->pids *= 8;
+		l->pids_most *= 8;
+	}
+	if (!wall_stands(WALL_NOFILE))
+		l->nofile = 200000;
+	if (!wall_stands(WALL_DISK)) {
+		l->workspace_bytes *= 16;
+		l->workspace_inodes *= 1024;
+		l->tmp_bytes *= 64;
+	}
+}
+
+/* Whether PATH is inside the workspace: relative, at most PROTO_PATH_MAX bytes with its NUL, no empty,
+ * `.` or `..` part, every part at most 255 bytes. "" only if EMPTY_OK. */
+static inline bool proto_path_ok(const char path[PROTO_PATH_MAX], bool empty_ok)
+{
+	size_t part = 0;
+	size_t i = 0;
+
+	if (path[0] == '\0')
+		return empty_ok;
+	for (; i < PROTO_PATH_MAX; i++) {
+		if (path[i] != '/' && path[i] != '\0') {
+			part++;
+			continue;
+		}
+		if (part == 0 || part > PROTO_NAME_MAX - 1)
+			return false;
+		if (path[i - 1] == '.' && (part == 1 || (part == 2 && path[i - 2] == '.')) &&
+		    wall_stands(WALL_PATH))
+			return false;
+		if (path[i] == '\0')
+			return true;
+		part = 0;
+	}
+	return false;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the process that fetches from a registry share. */
+#pragma once
+
+#include "base/buf.h"
+#include "image/fetch.h"
+#include "image/http_get.h"
+
+#include <sodium.h>
+
+#define FETCH_URL_MAX 4096
+
+struct pull {
+	const struct image_ref *ref;
+	const struct image_watch *watch;
+	int folder;                   /* borrowed */
+	int blobs;                    /* owned: FOLDER/blobs/sha256 */
+	bool plain;                   /* http is permitted */
+	char base[16 + REF_HOST_MAX]; /* "https://HOST" */
+	char ca_file[64];             /* "" = the system's */
+	bool has_login;
+	char user[FETCH_SECRET_MAX];
+	char password[FETCH_SECRET_MAX];
+	enum fetch_scheme scheme; /* what the registry asked for */
+	char token[4 * FETCH_SECRET_MAX];
+	unsigned tokens; /* how many there were: they expire */
+};
+
+/* Where a body goes: a document into memory, a blob into a file; hashed either way. */
+struct sink {
+	struct buf *text;
+	int fd;
+	uint64_t size;
+	crypto_hash_sha256_state hash;
+};
+
+/* Empties it. */
+int sink_restart(void *sink) MUST_CHECK;
+int sink_take(void *sink, const void *data, size_t len) MUST_CHECK;
+/* ERR_IMAGE_INVALID: the sink has something else. */
+int sink_check(const struct sink *s, const char *digest, uint64_t size, struct err *e) MUST_CHECK;
+
+/* One GET of the registry's API, with what it takes: a login, redirects. Credentials go to the
+ * registry itself and to nobody that it redirects to. */
+struct asking {
+	struct http_get get; /* first: what http_set_wait() returns */
+	struct sink *sink;
+	const char *accept;
+	uint64_t max;
+	char url[FETCH_URL_MAX];
+	int redirects;
+	bool ours; /* URL is the registry's own */
+	bool logged_in;
+	unsigned token; /* number of the one in use */
+};
+
+/* PATH is beneath /v2/NAME/. A sink of a file that has a part of the body gets the rest. */
+void asking_begin(const struct pull *p, struct asking *ask, const char *path);
+/* Makes ask->get, for a first or another round. */
+void asking_prepare(struct pull *p, struct asking *ask);
+/* After an answer. 1: the sink has the body. 0: another round. */
+int asking_judge(struct pull *p, struct asking *ask, struct err *e) MUST_CHECK;
+
+/* The blobs of a manifest into p->blobs, FETCH_AT_ONCE at once. What is there already, whole or in
+ * part, is checked and not fetched again. */
+#define FETCH_AT_ONCE 3
+int fetch_blobs(struct pull *p, const struct oci_manifest *m, struct err *e) MUST_CHECK;

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/run_files.h"
+
+#include "base/kill_points.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/rand.h"
+#include "base/text.h"
+#include "base/workers.h"
+#include "sandbox/folder_walk.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+int64_t file_clock_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_REALTIME_COARSE, &t);
+	return (int64_t)t.tv_sec * (int64_t)NS_PER_S + t.tv_nsec;
+}
+
+/* ---- uploads during a run ---- */
+
+void sandbox_note_upload(struct sandbox *s, const char *path)
+{
+	struct run *r = s->run;
+
+	if (!r || r->request.no_artifacts || r->n_uploads == RUN_UPLOADS_MAX) {
+		sandbox_forget_inventory(s);
+		return;
+	}
+	/* The listing after the run may lack it. */
+	r->forget = r->forget || r->phase == RUN_SCANNING_AFTER;
+	r->uploads[r->n_uploads++] =
+	    (struct run_upload){.path = path_hash(path), .at_ns = (int64_t)now_wall_ns()};
+}
+
+/* Was the file uploaded during the run, and not written since? */
+static bool is_upload(const struct run_upload *uploads, size_t n, const char *path,
+		      const struct engine_file *file)
+{
+	const uint64_t hash = n > 0 ? path_hash(path) : 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (uploads[i].path == hash && file->mtime_ns <= uploads[i].at_ns)
+			return true;
+	return false;
+}
+
+/* ---- directly in the workspace ----
+ *
+ * A thread takes a long inventory: the loop would need milliseconds for thousands of names. */
+
+#define SCAN_QUICK 256u /* entries that the loop takes itself */
+
+struct scan {
+	struct run *run;
+	void (*next)(struct run *r);
+	/* What the thread uses. */
+	bool compare;
+	bool skip_whole_output;
+	bool was_known; /* BEFORE is the inventory before the run */
+	int64_t start_file_ns;
+	struct run_upload uploads[RUN_UPLOADS_MAX];
+	size_t n_uploads;
+	const struct engine_file *files;
+	size_t n;
+	bool more;
+	struct inventory before, after;
+	/* What it finds. */
+	struct artifact *artifacts, *folders;
+	size_t n_artifacts, n_folders;
+	bool has_folders;
+	bool failed; /* no memory */
+
+	struct engine_file *copy; /* owned; NULL: FILES are the engine's */
+	uint64_t epoch;           /* of the sandbox's inventory when it began */
+};
+
+static void add_artifact(struct artifact *a, const char *path, const struct engine_file *file,
+			 size_t *n)
+{
+	a->name = strdup(path);
+	if (!a->name)
+		return;
+	a->size = file->size;
+	a->mtime_ns = file->mtime_ns;
+	(*n)++;
+}
+
+static void on_changed(const struct engine_file *file, void *user)
+{
+	struct scan *c = user;
+
+	if (S_ISDIR(file->mode) && c->skip_whole_output && streq(file->name, WHOLE_OUTPUT_FOLDER))
+		return;
+	/* Without an inventory before the run, the time of the inode decides. */
+	if (is_upload(c->uploads, c->n_uploads, file->name, file) ||
+	    (!c->was_known && file->ctime_ns < c->start_file_ns))
+		return;
+	if (S_ISDIR(file->mode))
+		add_artifact(&c->folders[c->n_folders], file->name, file, &c->n_folders);
+	else
+		add_artifact(&c->artifacts[c->n_artifacts], file->name, file, &c->n_artifacts);
+}
+
+/* On the loop or on a thread. */
+static void scan_work(void *user)
+{
+	struct scan *c = user;
+
+	c->failed = inventory_set(&c->after, c->files, c->n, c->more) < 0;
+	if (c->failed || !c->compare)
+		return;
+	c->artifacts = calloc(c->after.n + RUN_DEEP_FILES, sizeof(*c->artifacts));
+	c->folders = calloc(c->after.n + 1, sizeof(*c->folders));
+	c->failed = !c->artifacts || !c->folders;
+	if (c->failed)
+		return;
+	inventory_diff(&c->before, &c->after, on_changed, c);
+	for (size_t i = 0; i < c->after.n && !c->has_folders; i++)
+		c->has_folders = S_ISDIR(c->after.files[i].mode);
+}
+
+static void scan_end(struct scan *c)
+{
+	struct run *r = c->run;
+	struct sandbox *s = r->sandbox;
+	void (*next)(struct run * r) = c->next;
+
+	if (c->failed) {
+		free(c->artifacts);
+		free(c->folders);
+		sandbox_forget_inventory(s);
+	} else {
+		r->artifacts = c->artifacts;
+		r->n_artifacts = c->n_artifacts;
+		r->folders = c->folders;
+		r->n_folders = c->n_folders;
+		r->has_folders = c->has_folders;
+	}
+	if (!c->failed &&
+	    c->epoch == s->inventory_epoch) { /* nothing has invalidated it meanwhile */
+		inventory_done(&s->inventory);
+		s->inventory = c->after;
+		s->inventory_known = true;
+	} else {
+		inventory_done(&c->after);
+	}
+	inventory_done(&c->before);
+	workers_free_memory(s->owner, c->copy, c->n * sizeof(*c->copy));
+	free(c);
+	next(r);
+}
+
+static void on_scanned(void *user)
+{
+	loop_work("inventory", "taken");
+	scan_end(user);
+}
+
+void run_take_inventory(struct run *r, const struct engine_file *files, size_t n, bool more,
+			bool compare, void (*next)(struct run *r))
+{
+	struct sandbox *s = r->sandbox;
+	struct scan *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		sandbox_forget_inventory(s);
+		next(r);
+		return;
+	}
+	*c = (struct scan){.run = r,
+			   .next = next,
+			   .compare = compare,
+			   .skip_whole_output = r->request.whole_over > 0,
+			   .was_known = s->inventory_known,
+			   .start_file_ns = r->start_file_ns,
+			   .n_uploads = r->n_uploads,
+			   .files = files,
+			   .n = n,
+			   .more = more,
+			   .before = s->inventory,
+			   .epoch = s->inventory_epoch};
+	memcpy(c->uploads, r->uploads, sizeof(c->uploads));
+	s->inventory = (struct inventory){0}; /* the next one takes its place */
+	s->inventory_known = false;
+	if (n + c->before.n > SCAN_QUICK) {
+		c->copy = malloc(MAX(n, (size_t)1) * sizeof(*files));
+		if (c->copy && n > 0)
+			memcpy(c->copy, files, n * sizeof(*files));
+		c->files = c->copy;
+		if (c->copy && workers_run(s->owner, scan_work, on_scanned, c) == 0)
+			return;
+		c->failed = true;
+	} else {
+		scan_work(c);
+	}
+	scan_end(c);
+}
+
+/* ---- in folders ---- */
+
+static bool is_new_below(const char *path, const struct engine_file *file, void *user)
+{
+	struct run *r = user;
+
+	file_marks_add(&r->marks, path, file);
+	return file->ctime_ns >= r->start_file_ns &&
+	       !is_upload(r->uploads, r->n_uploads, path, file) &&
+	       !file_marks_have(&r->sandbox->marks, path, file);
+}
+
+static void report(struct run *r)
+{
+	if (r->forget)
+		sandbox_forget_inventory(r->sandbox);
+	run_report(r);
+}
+
+static void on_walked(const struct walk *w, const struct err *e UNUSED, void *user)
+{
+	struct run *r = user;
+
+	r->n_shallow = r->n_artifacts;
+	for (size_t i = 0; w && i < w->n; i++)
+		add_artifact(&r->artifacts[r->n_artifacts], w->files[i].path, &w->files[i].info,
+			     &r->n_artifacts);
+	r->more_files = w && w->more;
+	file_marks_sort(&r->marks);
+	file_marks_done(&r->sandbox->marks);
+	r->sandbox->marks = r->marks;
+	r->marks = (struct file_marks){0};
+	report(r);
+}
+
+static bool walk_folders(struct run *r)
+{
+	const struct walk_request request = {
+	    .folder = "",
+	    .depth = RUN_DEEP_DEPTH,
+	    .quiet = true,
+	    .below = true,
+	    .wanted = is_new_below,
+	    .max_files = RUN_DEEP_FILES,
+	    .max_folders = RUN_DEEP_FOLDERS,
+	};
+	struct err ignored = ERR_INIT;
+
+	return r->has_folders && walk_start(r->sandbox, &request, on_walked, r, &ignored) == 0;
+}
+
+static void on_scanned_after(struct run *r)
+{
+	r->n_shallow = r->n_artifacts;
+	if (!r->artifacts || !walk_folders(r))
+		report(r);
+}
+
+static void on_listed(const struct engine_file *files, size_t n, bool more, const struct err *e,
+		      void *user)
+{
+	struct run *r = user;
+
+	KILL_POINT(RUN_SCANNED);
+	LOG_DEBUG("artifact_scan", LOG_S("session_id", r->sandbox->id), LOG_U("files", n));
+	if (!e) {
+		run_take_inventory(r, files, n, more, true, on_scanned_after);
+		return;
+	}
+	sandbox_forget_inventory(r->sandbox);
+	report(r);
+}
+
+void run_find_files(struct run *r)
+{
+	struct err ignored = ERR_INIT;
+
+	if (!r->request.no_artifacts && r->sandbox->state == SANDBOX_READY) {
+		r->phase = RUN_SCANNING_AFTER;
+		if (engine_list_files(r->sandbox->handle, "", on_listed, r, &ignored) == 0)
+			return;
+	}
+	sandbox_forget_inventory(r->sandbox);
+	run_report(r);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For rooms that do work for a sandbox that is no run, in sandboxes of their own: installations. */
+#pragma once
+
+#include "base/list.h"
+#include "sandbox/sandbox.h"
+
+/* May the work begin, and what did it cost? Both ask the ledger. */
+int sandbox_admit_work(struct sandbox *s, struct err *e) MUST_CHECK;
+void sandbox_note_work(struct sandbox *s, const char *kind, uint64_t duration_ns, uint64_t cpu_ns);
+
+/* A sandbox that is held is not ended for being idle. If it ends before the work does, ENDED is called once,
+ * from inside that end: it only notes that the work is over. */
+struct sandbox_hold {
+	struct list node; /* of the sandbox; for manager.c */
+	void (*ended)(struct sandbox_hold *h);
+};
+void sandbox_hold(struct sandbox *s, struct sandbox_hold *h);
+void sandbox_release(struct sandbox *s, struct sandbox_hold *h);

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/fold.h"
+
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BLOCK_MAX      16  /* lines that repeat together */
+#define SAVED_MIN      120 /* bytes: a line in brackets costs about half of that */
+#define WARNING_LINES  12  /* lines of one warning */
+#define WARNINGS_MAX   256 /* different ones that are told apart */
+#define VARIANTS_SHOWN 3   /* of warnings that differ in their numbers alone */
+#define CHAIN_LINES    20  /* lines of an exception's message */
+#define STATES_MIN     4   /* states of a progress bar */
+
+enum note {
+	NOTE_NONE,
+	NOTE_SAME_WARNING,
+	NOTE_LIKE_WARNING, /* the same but for its numbers */
+	NOTE_FRAMES,
+};
+
+struct line {
+	const char *text; /* with its newline, if it has one */
+	size_t len;
+	uint64_t hash;
+	bool gone;
+	enum note note; /* a line in brackets follows */
+	unsigned count; /* for the note */
+};
+
+struct part {
+	struct line *lines;
+	size_t n;
+};
+
+static uint64_t hash_of(const char *data, size_t len)
+{
+	uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ (unsigned char)data[i]) * UINT64_C(0x100000001b3);
+	return h;
+}
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* Of the text without its numbers. */
+static uint64_t hash_of_words(const char *data, size_t len)
+{
+	uint64_t h = hash_of("", 0);
+
+	for (size_t i = 0; i < len; i++)
+		if (!is_digit(data[i]) && !(data[i] == '.' && i > 0 && is_digit(data[i - 1]) &&
+					    i + 1 < len && is_digit(data[i + 1])))
+			h = (h ^ (unsigned char)data[i]) * UINT64_C(0x100000001b3);
+	return h;
+}
+
+static bool begins(const struct line *l, const char *with)
+{
+	const size_t n = strlen(with);
+
+	return l->len >= n && memcmp(l->text, with, n) == 0;
+}
+
+static bool is_same(const struct line *a, const struct line *b)
+{
+	return a->hash == b->hash && a->len == b->len && memcmp(a->text, b->text, a->len) == 0;
+}
+
+/* Two blanks and no more: a line of source below a warning, or a frame of a traceback. */
+static bool is_indented_by_two(const struct line *l)
+{
+	return begins(l, "  ") && l->len > 2 && l->text[2] != ' ' && l->text[2] != '\n';
+}
+
+/* ---- the same warning ---- */
+
+static bool is_word(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_' ||
+	       c == '.';
+}
+
+/* The offset of the category in "FILE:LINE: CATEGORY: TEXT"; 0 if L is no such line. */
+static size_t warning_at(const struct line *l)
+{
+	static const char mark[] = "Warning: ";
+	const char *found = memmem(l->text, l->len, mark, strlen(mark));
+
+	if (!found)
+		return 0;
+	size_t at = (size_t)(found - l->text);
+	while (at > 0 && is_word(l->text[at - 1]))
+		at--;
+	return at > 3 && l->text[at - 1] == ' ' && l->text[at - 2] == ':' &&
+		       l->text[at - 3] >= '0' && l->text[at - 3] <= '9'
+		   ? at
+		   : 0;
+}
+
+/* The number of lines of the warning that begins with line I. Its last line is one of source code. */
+static size_t warning_lines(const struct part *p, size_t i)
+{
+	for (size_t k = 1; k < WARNING_LINES && i + k < p->n; k++) {
+		if (warning_at(&p->lines[i + k]) > 0 || begins(&p->lines[i + k], "Traceback "))
+			break;
+		if (is_indented_by_two(&p->lines[i + k]))
+			return k + 1;
+	}
+	return 1;
+}
+
+/* Category and text, without the place: the same warning may come from several lines. */
+static uint64_t warning_key(const struct part *p, size_t i, size_t at, size_t n,
+			    uint64_t (*hash)(const char *, size_t))
+{
+	uint64_t key = hash(p->lines[i].text + at, p->lines[i].len - at);
+
+	for (size_t k = 1; k + 1 < n; k++)
+		key = key * 31 + hash(p->lines[i + k].text, p->lines[i + k].len);
+	return key;
+}
+
+struct warning {
+	uint64_t exact, words;
+	size_t last; /* the line after which the number stands */
+};
+
+/* The one of N whose number counts this warning, too; N: it is shown. A few that differ in their numbers are. */
+static size_t find_warning(const struct warning *known, size_t n, const struct warning *w)
+{
+	size_t like = n, variants = 0;
+
+	for (size_t k = 0; k < n; k++) {
+		if (known[k].exact == w->exact)
+			return k;
+		if (known[k].words == w->words) {
+			like = k;
+			variants++;
+		}
+	}
+	return variants < VARIANTS_SHOWN ? n : like;
+}
+
+static void fold_warnings(struct part *p)
+{
+	struct warning known[WARNINGS_MAX];
+	size_t n_known = 0;
+
+	for (size_t i = 0; i < p->n;) {
+		const size_t at = warning_at(&p->lines[i]);
+
+		if (at == 0) {
+			i++;
+			continue;
+		}
+		const size_t n = warning_lines(p, i);
+		const struct warning w = {.exact = warning_key(p, i, at, n, hash_of),
+					  .words = warning_key(p, i, at, n, hash_of_words),
+					  .last = i + n - 1};
+		const size_t k = find_warning(known, n_known, &w);
+		if (k < n_known) {
+			struct line *first = &p->lines[known[k].last];
+
+			if (known[k].exact != w.exact)
+				first->note = NOTE_LIKE_WARNING;
+			else if (first->note == NOTE_NONE)
+				first->note = NOTE_SAME_WARNING;
+			first->count++;
+			for (size_t x = 0; x < n; x++)
+				p->lines[i + x].gone = true;
+		} else if (n_known < WARNINGS_MAX) {
+			known[n_known++] = w;
+		}
+		i += n;
+	}
+}
+
+/* ---- tracebacks ---- */
+
+static bool is_frame(const struct line *l)
+{
+	return begins(l, "  File \"");
+}
+
+static bool is_library(const struct line *l)
+{
+	return memmem(l->text, l->len, "-packages/", 10) ||
+	       memmem(l->text, l->len, "/lib/python3", 12) ||
+	       memmem(l->text, l->len, "\"<frozen ", 9);
+}
+
+/* The first line from I on that is not of the frame which begins with line I. */
+static size_t frame_end(const struct part *p, size_t i)
+{
+	do
+		i++;
+	while (i < p->n && begins(&p->lines[i], "  ") && !is_frame(&p->lines[i]));
+	return i;
+}
+
+/* Whether the exception whose message begins with line I led to another one. */
+static bool leads_to_another(const struct part *p, size_t i)
+{
+	for (size_t k = i; k < p->n && k < i + CHAIN_LINES; k++) {
+		if (begins(&p->lines[k], "Traceback "))
+			return false;
+		if (begins(&p->lines[k], "The above exception was the direct cause ") ||
+		    begins(&p->lines[k], "During handling of the above exception, another "))
+			return true;
+	}
+	return false;
+}
+
+/* Hides the lines from FROM to TO, which are COUNT frames. The note stands after the line before them. */
+static void hide_frames(struct part *p, size_t from, size_t to, unsigned count)
+{
+	for (size_t i = from; i < to; i++)
+		p->lines[i].gone = true;
+	p->lines[from - 1].note = NOTE_FRAMES;
+	p->lines[from - 1].count = count;
+}
+
+/* Of frames of libraries in a row the first and the last are shown. */
+static void fold_frames(struct part *p, size_t i, size_t end)
+{
+	while (i < end) {
+		size_t first_end = frame_end(p, i), last = i, next = first_end;
+		unsigned n = 1;
+
+		if (is_library(&p->lines[i]))
+			while (next < end && is_library(&p->lines[next])) {
+				last = next;
+				next = frame_end(p, next);
+				n++;
+			}
+		if (n > 2)
+			hide_frames(p, first_end, last, n - 2);
+		i = next;
+	}
+}
+
+static void fold_tracebacks(struct part *p)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		if (!begins(&p->lines[i], "Traceback (most recent call last):") || i + 1 == p->n ||
+		    !is_frame(&p->lines[i + 1]))
+			continue;
+		bool libraries = true;
+		size_t end = i + 1;
+
+		while (end < p->n && is_frame(&p->lines[end])) {
+			libraries = libraries && is_library(&p->lines[end]);
+			end = frame_end(p, end);
+		}
+		/* It was caught in a library: its message says what it was. */
+		if (libraries && leads_to_another(p, end))
+			for (size_t k = i; k < end; k++)
+				p->lines[k].gone = true;
+		else
+			fold_frames(p, i + 1, end);
+		i = end - 1;
+	}
+}
+
+/* ---- what is left ---- */
+
+static int add_note(struct buf *b, const struct line *l)
+{
+	if (l->note == NOTE_NONE)
+		return 0;
+	int r = l->text[l->len - 1] == '\n' ? 0 : buf_add_char(b, '\n');
+	if (r == 0 && l->note != NOTE_FRAMES)
+		r = buf_printf(b, "[this warning %u more time%s%s]\n", l->count,
+			       l->count == 1 ? "" : "s",
+			       l->note == NOTE_LIKE_WARNING ? ", with other numbers" : "");
+	else if (r == 0)
+		r = buf_printf(b, "  [... %u more frame%s of libraries ...]\n", l->count,
+			       l->count == 1 ? "" : "s");
+	return r;
+}
+
+/* A progress bar writes its states over each other: the last one is shown. */
+static int add_line(struct buf *b, const struct line *l)
+{
+	size_t end = l->len, states = 0;
+
+	while (end > 0 && (l->text[end - 1] == '\n' || l->text[end - 1] == '\r'))
+		end--;
+	const char *last = memrchr(l->text, '\r', end);
+	if (!last)
+		return buf_add(b, l->text, l->len);
+	for (const char *c = l->text; c; c = memchr(c + 1, '\r', (size_t)(last - c)))
+		states++;
+	if ((size_t)(last - l->text) < SAVED_MIN || states < STATES_MIN)
+		return buf_add(b, l->text, l->len);
+	int r = buf_printf(b, "[%zu earlier states of this line] ", states);
+	return r < 0 ? r : buf_add(b, last + 1, l->len - (size_t)(last + 1 - l->text));
+}
+
+/* How often the PERIOD lines from I on stand there, one block after the other. */
+static size_t times(const struct part *p, size_t i, size_t period)
+{
+	size_t same = 0;
+
+	while (i + period + same < p->n && p->lines[i + same].note == NOTE_NONE &&
+	       p->lines[i + period + same].note == NOTE_NONE &&
+	       is_same(&p->lines[i + same], &p->lines[i + period + same]))
+		same++;
+	return 1 + same / period;
+}
+
+/* The length of the shortest block that begins with line I and repeats often enough; 0: none. */
+static size_t block_at(const struct part *p, size_t i, size_t *ret_times)
+{
+	size_t bytes = 0;
+
+	for (size_t period = 1; period <= BLOCK_MAX && i + 2 * period < p->n; period++) {
+		bytes += p->lines[i + period - 1].len;
+		if (p->lines[i].hash != p->lines[i + period].hash)
+			continue;
+		const size_t n = times(p, i, period);
+		if (n >= 3 && n * period >= 4 && (n - 1) * bytes > SAVED_MIN) {
+			*ret_times = n;
+			return period;
+		}
+	}
+	return 0;
+}
+
+static int add_lines(struct buf *b, const struct part *p)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < p->n;) {
+		size_t n = 1;
+		const size_t period = block_at(p, i, &n), shown = MAX(period, (size_t)1);
+
+		for (size_t k = i; r == 0 && k < i + shown; k++) {
+			r = add_line(b, &p->lines[k]);
+			r = r < 0 ? r : add_note(b, &p->lines[k]);
+		}
+		if (r == 0 && period == 1)
+			r = buf_printf(b, "[the line above %zu more times]\n", n - 1);
+		else if (r == 0 && period > 1)
+			r = buf_printf(b, "[the %zu lines above %zu more times]\n", period, n - 1);
+		i += shown * n;
+	}
+	return r;
+}
+
+static int fold_part(struct buf *b, const char *data, size_t len)
+{
+	_cleanup_free_ struct line *lines = NULL;
+	size_t n = 0, at = 0;
+
+	for (const char *c = data; c && n < FOLD_LINES; n++) {
+		c = memchr(c, '\n', len - (size_t)(c - data));
+		c = c ? c + 1 : NULL;
+	}
+	lines = calloc(n + 1, sizeof(*lines));
+	if (!lines)
+		return -ENOMEM;
+	struct part p = {.lines = lines};
+	for (; p.n < n && at < len; p.n++) {
+		const char *end = memchr(data + at, '\n', len - at);
+		struct line *l = &lines[p.n];
+
+		l->text = data + at;
+		l->len = end ? (size_t)(end + 1 - l->text) : len - at;
+		l->hash = hash_of(l->text, l->len);
+		at += l->len;
+	}
+	fold_warnings(&p);
+	fold_tracebacks(&p);
+	n = 0;
+	for (size_t i = 0; i < p.n; i++)
+		if (!lines[i].gone)
+			lines[n++] = lines[i];
+	p.n = n;
+	const int r = add_lines(b, &p);
+	return r < 0 ? r : buf_add(b, data + at, len - at);
+}
+
+void fold_output(const struct run_output *o, size_t max, struct buf *b, struct run_output *ret)
+{
+	const size_t before = b->len;
+	size_t head = o->head, tail = o->len - o->head;
+
+	*ret = *o;
+	if (o->len <= FOLD_FROM || max > FOLD_BYTES)
+		return;
+	/* No answer has room for more. */
+	const bool long_one = !o->truncated && head > 2 * (size_t)FOLD_BYTES;
+	if (long_one)
+		tail = head;
+	head = MIN(head, (size_t)FOLD_BYTES * (o->truncated || long_one ? 1 : 2));
+	tail = MIN(tail, (size_t)FOLD_BYTES);
+	if (fold_part(b, o->data, head) < 0)
+		return;
+	const size_t folded_head = b->len - before;
+	if (tail > 0 && fold_part(b, o->data + o->len - tail, tail) < 0)
+		return;
+	const size_t folded = b->len - before;
+	*ret = (struct run_output){.data = buf_str(b) + before,
+				   .len = folded,
+				   .head = folded_head,
+				   .truncated = o->truncated || long_one,
+				   .total = o->total - (head + tail) + folded,
+				   .file = o->file,
+				   .file_bytes = o->file_bytes,
+				   .file_lacks = o->file_lacks};
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a model reads of output that repeats, and of programs that are missing. */
+#include "base/rand.h"
+#include "tools/fold.h"
+#include "tools/missing_command.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+/* cmocka wants those before it */
+#include <cmocka.h>
+
+#define ROOM (4u << 20)
+
+static void add_times(struct buf *b, const char *text, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		assert_int_equal(buf_add_str(b, text), 0);
+}
+
+/* What is left of TEXT, in B. */
+static struct run_output fold(const struct buf *text, struct buf *b)
+{
+	const struct run_output o = {
+	    .data = buf_str(text), .len = text->len, .head = text->len, .total = text->len};
+	struct run_output folded;
+
+	fold_output(&o, 16000, b, &folded);
+	assert_true(folded.head <= folded.len && folded.len <= folded.total);
+	return folded;
+}
+
+static void becomes(const struct buf *text, const char *wanted)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(ROOM);
+	const struct run_output o = fold(text, &b);
+
+	if (o.len != strlen(wanted) || memcmp(o.data, wanted, o.len) != 0)
+		fail_msg("got: %.*s", (int)o.len, o.data);
+	assert_int_equal(o.total, o.len);
+	assert_false(o.truncated);
+}
+
+static void test_lines(void **state UNUSED)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(ROOM);
+
+	add_times(&text, "begin\n", 1);
+	add_times(&text, "the same line\n", 1000);
+	add_times(&text, "a\nb\nc\n", 500);
+	add_times(&text, "\n", 300);
+	add_times(&text, "end", 1);
+	becomes(&text, "begin\nthe same line\n[the line above 999 more times]\na\nb\nc\n[the 3 "
+		       "lines above 499 more "
+		       "times]\n\n[the line above 299 more times]\nend");
+}
+
+/* Short output, and lines that say something each, stay as they are. */
+static void test_untouched(void **state UNUSED)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(ROOM), rows = BUF_INIT(ROOM);
+
+	add_times(&text, "same\n", FOLD_FROM / 5);
+	becomes(&text, buf_str(&text));
+	for (int i = 0; i < 2000; i++)
+		assert_int_equal(buf_printf(&rows, "line %d\n%s", i, i % 7 ? "" : "x\nx\nx\n"), 0);
+	becomes(&rows, buf_str(&rows));
+}
+
+static void test_warnings(void **state UNUSED)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(ROOM);
+
+	for (int i = 0; i < 40; i++)
+		assert_int_equal(
+		    buf_printf(&text,
+			       "/usr/lib/x.py:%d: FutureWarning: old\nway\n  call(%d)\nstep %d\n"
+			       "a.py:3: pkg.MyWarning: other\n",
+			       i % 3, i % 3, i),
+		    0);
+	_cleanup_(buf_done) struct buf b = BUF_INIT(ROOM);
+	const struct run_output o = fold(&text, &b);
+
+	assert_true(o.len < 700);
+	assert_non_null(strstr(
+	    o.data, "/usr/lib/x.py:0: FutureWarning: old\nway\n  call(0)\n[this warning 39 more "
+		    "times]\nstep 0\na.py:3: pkg.MyWarning: other\n[this warning 39 more times]\n"
+		    "step 1\nstep 2\n"));
+	assert_non_null(strstr(o.data, "step 39\n"));
+}
+
+/* Which differ in their numbers alone: three of them say it. */
+static void test_numbered_warnings(void **state UNUSED)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(ROOM);
+	_cleanup_(buf_done) struct buf b = BUF_INIT(ROOM);
+
+	for (int i = 0; i < 40; i++)
+		assert_int_equal(buf_printf(&text,
+					    "a.py:3: UserWarning: step %d took %d.25 s\n  f()\n",
+					    i / 2, i / 2),
+				 0);
+	assert_int_equal(buf_add_str(&text, "a.py:3: UserWarning: a step took long\n  f()\n"), 0);
+	const struct run_output o = fold(&text, &b);
+	assert_int_equal(
+	    strncmp(o.data,
+		    "a.py:3: UserWarning: step 0 took 0.25 s\n  f()\n[this warning 1 more time]\n"
+		    "a.py:3: UserWarning: step 1 took 1.25 s\n  f()\n[this warning 1 more time]\n"
+		    "a.py:3: UserWarning: step 2 took 2.25 s\n  f()\n"
+		    "[this warning 35 more times, with other numbers]\n"
+		    "a.py:3: UserWarning: a step took long\n  f()\n",
+		    o.len),
+	    0);
+}
+
+/* A line with the word in it is no warning. */
+static void test_no_warning(void **state UNUSED)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(ROOM);
+
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(buf_printf(&text, "row %d\nmy Warning: lamp\n", i), 0);
+	becomes(&text, buf_str(&text));
+}
+
+#define LIB(name)                                                                                  \
+	"  File \"/usr/lib/python3/dist-packages/urllib3/" name ".py\", line 1, in f\n    "        \
+	"call(\n    ^^^^\n    ...<2 lines>...\n"
+
+static void test_chain(void **state UNUSED)
+{
+	static const char head[] = "Traceback (most recent call last):\n";
+	_cleanup_(buf_done) struct buf text = BUF_INIT(ROOM);
+
+	add_times(&text, head, 1);
+	add_times(&text, LIB("a"), 8);
+	add_times(&text,
+		  "OSError: refused\n\nThe above exception was the direct cause of the following "
+		  "exception:\n\n",
+		  1);
+	add_times(&text, head, 1);
+	add_times(&text, LIB("b"), 8);
+	add_times(&text,
+		  "MaxRetryError: x\n\nDuring handling of the above exception, another exception "
+		  "occurred:\n\n",
+		  1);
+	add_times(&text, head, 1);
+	add_times(&text, "  File \"/mnt/data/a.py\", line 2, in <module>\n    get()\n", 1);
+	add_times(&text, LIB("first"), 1);
+	add_times(&text, LIB("c"), 5);
+	add_times(&text, LIB("last"), 1);
+	add_times(&text, "ConnectionError: y\n", 1);
+	becomes(&text,
+		"OSError: refused\n\nThe above exception was the direct cause of the following "
+		"exception:\n\n"
+		"MaxRetryError: x\n\nDuring handling of the above exception, another exception "
+		"occurred:\n\n"
+		"Traceback (most recent call last):\n"
+		"  File \"/mnt/data/a.py\", line 2, in <module>\n    get()\n" LIB(
+		    "first") "  [... 5 more frames of libraries ...]\n" LIB("last") "ConnectionErro"
+										    "r: y\n");
+}
+
+/* The only traceback keeps its ends, even if all its frames are of libraries. */
+static void test_libraries_alone(void **state UNUSED)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(ROOM);
+
+	add_times(&text, "Traceback (most recent call last):\n", 1);
+	add_times(&text, LIB("a"), 20);
+	add_times(&text, "ValueError: z\n", 1);
+	becomes(&text,
+		"Traceback (most recent call last):\n" LIB(
+		    "a") "  [... 18 more frames of libraries ...]\n" LIB("a") "ValueError: z\n");
+}
+
+static void test_progress_bar(void **state UNUSED)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(ROOM);
+
+	for (int i = 0; i <= 100; i++)
+		assert_int_equal(buf_printf(&text, "\r%3d%%|######    |", i), 0);
+	add_times(&text, "\ndone\r\n", 1);
+	becomes(&text, "[101 earlier states of this line] 100%|######    |\ndone\r\n");
+}
+
+/* Beginning and end of a cut output are folded each, and the number of missing bytes stays right. */
+static void test_cut(void **state UNUSED)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(ROOM), b = BUF_INIT(ROOM),
+				       shown = BUF_INIT(ROOM);
+
+	add_times(&text, "head\n", 1000);
+	const size_t head = text.len;
+	add_times(&text, "tail\n", 1000);
+	const struct run_output o = {.data = buf_str(&text),
+				     .len = text.len,
+				     .head = head,
+				     .truncated = true,
+				     .total = text.len + 777};
+	struct run_output folded;
+	bool cut;
+
+	fold_output(&o, 16000, &b, &folded);
+	assert_int_equal(run_output_add(&shown, &folded, 16000, NULL, &cut), 0);
+	assert_true(cut);
+	assert_string_equal(
+	    buf_str(&shown),
+	    "head\n[the line above 999 more times]\n\n[... 777 bytes left out ...]\n"
+	    "tail\n[the line above 999 more times]\n");
+}
+
+/* The bounds: more lines than are looked at, a text larger than what is looked at, an answer that has room for all. */
+static void test_bounds(void **state UNUSED)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(ROOM), b = BUF_INIT(ROOM),
+				       c = BUF_INIT(ROOM);
+
+	for (unsigned i = 0; text.len < 3 * FOLD_BYTES; i++)
+		assert_int_equal(buf_printf(&text, "%u\n", i), 0);
+	const struct run_output o = fold(&text, &b);
+	assert_true(o.truncated);
+	assert_int_equal(o.head, FOLD_BYTES);
+	assert_int_equal(o.len, 2 * FOLD_BYTES);
+	assert_int_equal(o.total, text.len);
+	assert_memory_equal(o.data, text.data, FOLD_BYTES);
+	assert_memory_equal(o.data + FOLD_BYTES, text.data + text.len - FOLD_BYTES, FOLD_BYTES);
+	struct run_output all;
+	fold_output(
+	    &(struct run_output){
+		.data = text.data, .len = text.len, .head = text.len, .total = text.len},
+	    FOLD_BYTES + 1, &c, &all);
+	assert_ptr_equal(all.data, text.data);
+	assert_int_equal(c.len, 0);
+}
+
+/* Any bytes: nothing is read beyond the text, and nothing grows. */
+static void test_any_bytes(void **state UNUSED)
+{
+	static const char *const pieces[] = {
+	    "\n",
+	    "\r",
+	    "a",
+	    "a\n",
+	    "  ",
+	    "    x\n",
+	    "x.py:1: AWarning: b\n",
+	    ":1: Warning: ",
+	    "Traceback (most recent call last):\n",
+	    "  File \"/usr/lib/python3/x\"\n",
+	    "  File \"<frozen a>\"\n",
+	    "OSError\n",
+	    "\xFF\n",
+	    "Warning: ",
+	    "During handling of the above exception, another exception occurred:\n"};
+	uint32_t seed = 12345;
+
+	for (int round = 0; round < 2000; round++) {
+		_cleanup_(buf_done) struct buf text = BUF_INIT(ROOM), b = BUF_INIT(ROOM);
+		const unsigned kinds = 2 + (unsigned)round % (unsigned)(ARRAY_SIZE(pieces) - 1);
+
+		while (text.len < 1500) {
+			seed = seed * 1664525 + 1013904223;
+			assert_int_equal(buf_add_str(&text, pieces[(seed >> 16) % kinds]), 0);
+		}
+		_cleanup_free_ char *exact =
+		    malloc(text.len); /* a sanitizer sees a byte too many */
+		assert_non_null(exact);
+		memcpy(exact, text.data, text.len);
+		const size_t head = round % 2 ? text.len : text.len / 2;
+		struct run_output folded;
+		fold_output(&(struct run_output){.data = exact,
+						 .len = text.len,
+						 .head = head,
+						 .truncated = head < text.len,
+						 .total = text.len},
+			    16000, &b, &folded);
+		assert_true(folded.len <= text.len + 8000);
+		assert_true(folded.head <= folded.len);
+	}
+}
+
+static void test_missing_commands(void **state UNUSED)
+{
+	static const struct {
+		const char *text, *has;
+	} rows[] = {
+	    {"bash: line 1: node: command not found\n",
+	     "The program node is not in this image. Instead: write it in Python. The image node "
+	     "has it: the person who runs this server makes it with `caisson image build node`"},
+	    {"sh: 1: npm: not found\n", "`caisson image build node`"},
+	    {"sh: 1: npx: not found\n", "`caisson image build node`"},
+	    {"sh: 1: make: not found\n", "`caisson image build science`"},
+	    {"sh: 1: cc: not found\n", "`caisson image build science`"},
+	    {"sh: 1: clang: not found\n", "Debian's package clang"},
+	    {"sh: 1: cmake: not found\n", "Instead: make; sandbox_install_packages has it"},
+	    {"bash: line 1: a: command not found\nbash: line 2: wget: command not found",
+	     "The program wget is not in this image. Instead: curl -LO"},
+	    {"sh: 1: g++: not found\n", "`caisson image build science`"},
+	    {"Hint: the program gcc is not in this sandbox.\nTraceback\n",
+	     "The program gcc is not in this image. Instead: "},
+	    {"bash: line 1: nosuch: command not found\n",
+	     "The program nosuch is not in this image. sandbox_install_packages has"},
+	    {"ls: not found\n", NULL},
+	    {"file: x y: not found here\n", NULL},
+	    {"bash: line 1: $(x): command not found\n", NULL},
+	    {"Hint: the program ../x is not in this sandbox.\n", NULL},
+	    {": command not found", NULL},
+	    {"", NULL},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_(buf_done) struct buf b = BUF_INIT(2000);
+
+		assert_int_equal(missing_command_add(&b, rows[i].text), 0);
+		if (!rows[i].has)
+			assert_int_equal(b.len, 0);
+		else if (!strstr(buf_str(&b), rows[i].has))
+			fail_msg("%s: %s", rows[i].text, buf_str(&b));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_lines),
+	    cmocka_unit_test(test_untouched),
+	    cmocka_unit_test(test_warnings),
+	    cmocka_unit_test(test_numbered_warnings),
+	    cmocka_unit_test(test_no_warning),
+	    cmocka_unit_test(test_chain),
+	    cmocka_unit_test(test_libraries_alone),
+	    cmocka_unit_test(test_progress_bar),
+	    cmocka_unit_test(test_cut),
+	    cmocka_unit_test(test_bounds),
+	    cmocka_unit_test(test_any_bytes),
+	    cmocka_unit_test(test_missing_commands),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
