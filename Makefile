@@ -21,9 +21,9 @@ run: ## set up, build, make the default image, serve on 127.0.0.1:8181
 	@tools/setup run && $(MAKE) --no-print-directory build
 	@$(B)/caisson image build science --if-missing && exec $(B)/caisson serve $(ARGS)
 
-test: ## set up, build, unit tests and a part of the integration tests, in at most ten minutes (ARGS: tests/run --help)
+test: ## set up, build, unit tests and a core of the integration tests, in at most ten minutes (ARGS: tests/run --help)
 	@tools/setup && $(MAKE) --no-print-directory all
-	@tests/run --quick $(ARGS)
+	@tests/run --core $(ARGS)
 
 test-all: ## the same with all integration tests in every mode, for half an hour (ARGS: tests/run --help)
 	@tools/setup && $(MAKE) --no-print-directory all
@@ -111,8 +111,8 @@ soak: all ## make and end 100,000 sandboxes; nothing may be left (ARGS: tests/ru
 fuzz-smoke: ## every fuzz target for half a minute (ARGS: tools/fuzz-smoke --help)
 	@tools/fuzz-smoke $(ARGS)
 
-verify: ## everything of every suite, for hours; writes docs/verified.md (ARGS: .ci/run --help)
-	@.ci/run --all $(ARGS)
+verify: ## everything of every suite, in slices of at most 40 minutes; writes docs/verified.md (ARGS: tools/verify --help)
+	@tools/verify $(ARGS)
 
 install: build ## install under the prefix of the build (DESTDIR is honoured)
 	@meson install -C $(B)

@@ -26,7 +26,7 @@ describe('a file from an address', { skip }, () => {
 	const left = async (s: Session): Promise<string> => facts(await s.raw('sandbox_run_shell', { command: 'cd /mnt/data && find . -type f -printf "%P %s\\n" | sort', session_id: 'a' })).stdout as string;
 	const empty = async (s: Session): Promise<void> => assert.equal(await left(s), '');
 
-	it('reaches no address that is not public, directly or by a redirect', () => world({}, async (s, report) => {
+	it('(slow) reaches no address that is not public, directly or by a redirect', () => world({}, async (s, report) => {
 		const bad = ['127.0.0.1', '10.0.0.1', '169.254.169.254', '100.100.100.200', OWN, '2130706433', '0x7f.1', '0177.0.0.1', '127.1', '[::1]', '[::ffff:10.0.0.1]', '[64:ff9b::a00:1]', 'localhost',
 			'0', 'localhost.', `${PUBLIC}`, `public.${ZONE}.`].map((h) => `http://${h}:${PORT}/`);
 		const names = ['private', 'metadata', 'loopback', 'zero', 'own', 'mixed', 'mapped', 'nat64', 'aliased', 'localhost', 'loop', 'none'].map((n) => `http://${at(n)}/`);
@@ -47,7 +47,7 @@ describe('a file from an address', { skip }, () => {
 		assert.equal(await left(s), 'got 7\n');
 	}));
 
-	it('a name that changes between two questions leads to public addresses alone', () => world({}, async (s, report) => {
+	it('(slow) a name that changes between two questions leads to public addresses alone', () => world({}, async (s, report) => {
 		const url = `http://${at('rebind')}/to/${encodeURIComponent(`http://${at('rebind')}/x`)}`;
 		for (let i = 0; i < 10; i++) {
 			const r = await add(s, url);
@@ -57,7 +57,7 @@ describe('a file from an address', { skip }, () => {
 		assert.deepEqual([...new Set(report().filter((l) => l.startsWith('> ')))], [`> ${PUBLIC}`]);
 	}));
 
-	it('what is cut short, too long or endless is no file, and leaves what was there', () => world({ SANDBOX_MAX_UPLOAD_BYTES: '1048576', SANDBOX_EXEC_TIMEOUT_S: '4' }, async (s) => {
+	it('(slow) what is cut short, too long or endless is no file, and leaves what was there', () => world({ SANDBOX_MAX_UPLOAD_BYTES: '1048576', SANDBOX_EXEC_TIMEOUT_S: '4' }, async (s) => {
 		for (const [what, why] of [['short', /broke off after 7 of 100000 bytes/], ['shortchunk', /./], ['endless', /more than 1048576 bytes/], ['drip', /took too long/], ['negative', /./]] as const) {
 			const r = await add(s, `http://${at('public')}/${what}`);
 			if (what === 'negative' && !r.error) { // no length at all: the end of the connection is the end of the file

@@ -138,7 +138,7 @@ describe('backup and restore', { concurrency: 2 }, () => {
 		await fine(verb('restore', place, file));
 	});
 
-	it('a sandbox that writes all the time is left out and named; the others are there', async () => {
+	it('(slow) a sandbox that writes all the time is left out and named; the others are there', async () => {
 		const state = newStateDir(), place = newStateDir(), file = path.join(scratch('backup'), 'b');
 		const server = await start(state);
 		try {

@@ -37,7 +37,7 @@ matrix('branches', { profile: 'all', env: { SANDBOX_MEMORY_LIMIT: '512m', SANDBO
 	const save = (session_id: string, name: string): Promise<Json> => good('sandbox_checkpoint', { session_id, name });
 	const back = (session_id: string, name: string, more: Json = {}): Promise<Json> => good('sandbox_restore', { session_id, name, ...more });
 
-	inside('variables and files are what they were, and can be gone back to again and again', async (id) => {
+	inside('(slow) variables and files are what they were, and can be gone back to again and again', async (id) => {
 		await run(id, 'import os\nx = [1]\ndef f(): return sum(x)\nopen("a.txt", "w").write("one"); None');
 		const kept = await save(id, 'first');
 		assert.deepEqual([kept.state, kept.files, kept.bytes, kept.name, kept.session_id], ['kept', 1, 3, 'first', id]);

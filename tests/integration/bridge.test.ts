@@ -109,7 +109,7 @@ describe('a shared server', () => {
 			assert.deepEqual(r.artifacts.map((a: Json) => a.filename), ['kept']);
 		});
 	});
-	it('the end of input lets a run finish, and its answer arrive', () => bridged(env, [], async (c) => {
+	it('(slow) the end of input lets a run finish, and its answer arrive', () => bridged(env, [], async (c) => {
 		await c.sendJson({ jsonrpc: '2.0', id: 'late', method: 'tools/call', params: {
 			name: 'sandbox_run_python', arguments: { code: 'import time; time.sleep(1); print("done")', session_id: 'drain' } } });
 		await inputEnds(c);
@@ -196,7 +196,7 @@ describe('a shared server', () => {
 			});
 		});
 	}
-	it('a client that takes O_NONBLOCK from its pipe, and does not read, stops nobody', { skip: productUid !== 0 && 'a server of the same user opens the pipe again, so nobody shares its flags' }, async () => {
+	it('(slow) a client that takes O_NONBLOCK from its pipe, and does not read, stops nobody', { skip: productUid !== 0 && 'a server of the same user opens the pipe again, so nobody shares its flags' }, async () => {
 		// Who has passed a descriptor has the same open file, and so its flags; here they are changed in the server's copy.
 		const attack = String.raw`
 import ctypes, fcntl, json, os, subprocess, sys
@@ -254,7 +254,7 @@ c.kill()
 		assert.match(r.stderr.toString(), /^ERROR: .*another server listens.*\n$/m);
 		await bridged(env, [], async () => undefined);
 	});
-	it('broken and endless hellos end their connection alone', { skip: productUid !== process.getuid!() && 'the connection must come from the user of the server' }, async () => {
+	it('(slow) broken and endless hellos end their connection alone', { skip: productUid !== process.getuid!() && 'the connection must come from the user of the server' }, async () => {
 		const head = (length: number, version = 1, magic = 'caisson\0'): Buffer => {
 			const b = Buffer.alloc(16);
 			b.write(magic, 'latin1');

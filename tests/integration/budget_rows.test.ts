@@ -336,7 +336,7 @@ function judge(name: string, row: Row, by: Got[][], whose: Who[], figures: Json)
 
 describe('budgets, reached by parallel requests', () => {
 	for (const [name, row] of Object.entries(rows))
-		it(`${name}: one user, several users, nothing left`, async () => {
+		it(`(slow) ${name}: one user, several users, nothing left`, async () => {
 			const s = new Server({ SANDBOX_BUDGETS: `${name}=${row.each}${row.total ? `/${row.total}` : ''}`, ...row.env, ...(name === 'installations' ? await held() : {}) });
 			await s.start();
 			try {

@@ -199,7 +199,7 @@ describe('budgets of each user', () => {
 			await s.ask(key, 'DELETE', `/api/v1/sandboxes/${b}`);
 	});
 
-	it('unfinished messages: in memory and in files', async () => {
+	it('(slow) unfinished messages: in memory and in files', async () => {
 		const who = await s.user();
 		const list = JSON.stringify(Array.from({ length: 4500 }, () => 'abcdefgh'.repeat(3))).slice(0, 90_000);
 		const many = await Promise.all(Array.from({ length: 4 }, () => s.part(who.key, 200_000, `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":${list}`)));
@@ -217,7 +217,7 @@ describe('budgets of each user', () => {
 		assert.deepEqual([used.message_memory.used, used.message_files.used], [0, 0]);
 	});
 
-	it('runs that wait, followers, tasks', async () => {
+	it('(slow) runs that wait, followers, tasks', async () => {
 		const who = await s.user();
 		const boxes = [await s.box(who.key), await s.box(who.key)];
 		const run = (box: string): Promise<Answer> => s.ask(who.key, 'POST', `/api/v1/sandboxes/${box}/runs`, { code: 'import time; time.sleep(60)' });
@@ -363,7 +363,7 @@ describe('sessions', () => {
 });
 
 describe('installations', () => {
-	it('a newcomer does not wait for all that others have asked for', async () => {
+	it('(slow) a newcomer does not wait for all that others have asked for', async () => {
 		const index = await new Index().open();
 		const s = new Server({ SANDBOX_MAX_SESSIONS: '20', SANDBOX_PIP_INDEX_URL: index.url });
 		await s.start();
@@ -395,7 +395,7 @@ describe('installations', () => {
 });
 
 describe('connections', () => {
-	it('slow uploads of others make room for new clients', async () => {
+	it('(slow) slow uploads of others make room for new clients', async () => {
 		const s = new Server({ SANDBOX_MAX_CONNECTIONS: '40' });
 		await s.start();
 		const who = [await s.user(), await s.user(), await s.user()];

@@ -278,7 +278,7 @@ describe('what is stored stays', () => {
 		assert.equal(await link.text(), '2');
 		await c.stop();
 	});
-	it('home and /tmp are there after a restart, without dead sockets, and count for the limit', async () => {
+	it('(slow) home and /tmp are there after a restart, without dead sockets, and count for the limit', async () => {
 		const state = newStateDir();
 		const env = { SANDBOX_STATE_DIR: state, SANDBOX_STORED_WORKSPACE_LIMIT: '48m', SANDBOX_ALLOW_WEAKER: 'disk' };
 		let c = await openClassic({ env });
@@ -422,7 +422,7 @@ pypi_index_url = ""
 		assert.equal((await first('sandbox_list_artifacts', { session_id: id })).error, 'session_not_found');
 		await c.stop();
 	});
-	it('one server at a time has it', async () => {
+	it('(slow) one server at a time has it', async () => {
 		const state = newStateDir();
 		const a = await openClassic({ env: { SANDBOX_STATE_DIR: state } });
 		const b = await openClassic({ env: { SANDBOX_STATE_DIR: state } });
@@ -451,7 +451,7 @@ pypi_index_url = ""
 });
 
 describe('both families in one server', () => {
-	it('two READMEs at once, on one workspace where they meet', async () => {
+	it('(slow) two READMEs at once, on one workspace where they meet', async () => {
 		const c = await openClassic({ profile: 'both', env: { SANDBOX_STATE_DIR: newStateDir() } });
 		const a = new Client({ name: 'first-family', version: '1' });
 		await a.connect(new StreamableHTTPClientTransport(new URL(`${c.base}/mcp`)));

@@ -73,7 +73,7 @@ describe('classic packages', () => {
 		assert.deepEqual(await listed(), [{ name: 'small', version: '1.0' }]);
 	});
 
-	it('B06 a second installation while the first one runs', async () => {
+	it('(slow) B06 a second installation while the first one runs', async () => {
 		let release!: () => void;
 		index.hold = new Promise((resolve) => (release = resolve));
 		const before = index.asked.length;

@@ -56,13 +56,13 @@ describe('the wall clock jumps', { skip: noClock }, () => {
 		}
 	});
 
-	it('a run takes as long as it takes', async () => {
+	it('(slow) a run takes as long as it takes', async () => {
 		const r = await jumpingRun(await sandbox(), { code: 'import time; time.sleep(1); print(1)' });
 		assert.deepEqual([r.reason, r.stdout], ['exited', '1\n'], JSON.stringify(r));
 		assert.ok(r.duration_ms >= 900 && r.duration_ms < waitMs, JSON.stringify(r));
 	});
 
-	it('a time limit is neither met at once nor never', async () => {
+	it('(slow) a time limit is neither met at once nor never', async () => {
 		const r = await jumpingRun(await sandbox(), { code: 'import time; time.sleep(600)', timeout_s: 2 });
 		assert.equal(r.reason, 'timeout', JSON.stringify(r));
 		assert.ok(r.duration_ms >= 1900 && r.duration_ms < waitMs, JSON.stringify(r));

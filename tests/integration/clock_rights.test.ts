@@ -47,7 +47,7 @@ describe('the wall clock jumps: rights and waits', { skip: noClock }, () => {
 	}
 	const withToken = (token: string) => async (): Promise<number> => (await ask('GET', `${base}/api/v1/me`, { token })).status;
 
-	it('a token ends by its date; one of a clock that was years ahead is worth nothing', async () => {
+	it('(slow) a token ends by its date; one of a clock that was years ahead is worth nothing', async () => {
 		const token = await login(base, 'ada'); // for five hours
 		assert.deepEqual(await at([0, 4 * hour, 6 * hour, -6 * hour, 0], withToken(token)), [200, 200, 401, 200, 200]);
 		clock.jump(3650 * day);
@@ -115,7 +115,7 @@ describe('the wall clock jumps: rights and waits', { skip: noClock }, () => {
 			assert.deepEqual(said.slice(1), [429, 429, 429]);
 	});
 
-	it('who guessed passwords waits some seconds, whatever the clock says', async () => {
+	it('(slow) who guessed passwords waits some seconds, whatever the clock says', async () => {
 		const guess = async (pass: string): Promise<Answer> => ask('POST', `${base}/api/token`, { form: { username: 'ada', password: pass } });
 		for (const ms of [0, 12 * hour, -12 * hour]) {
 			clock.jump(ms);

@@ -141,7 +141,7 @@ describe('SIGKILL', { concurrency: 2 }, () => {
 			await other.end();
 		}
 	});
-	it('a group that is still in use when its server ends goes at the next start', { skip: mode !== 'root' && 'there may be no control groups' }, async () => {
+	it('(slow) a group that is still in use when its server ends goes at the next start', { skip: mode !== 'root' && 'there may be no control groups' }, async () => {
 		const s = await open('stdio', { env: { SANDBOX_EXEC_TIMEOUT_S: '600' } });
 		let guest: ChildProcess | undefined;
 		try {
@@ -166,7 +166,7 @@ describe('SIGKILL', { concurrency: 2 }, () => {
 			await s.end().catch(() => undefined);
 		}
 	});
-	it('a sandbox that ends slowly does not hold up its server, and its group goes when it has ended', {
+	it('(slow) a sandbox that ends slowly does not hold up its server, and its group goes when it has ended', {
 		skip: mode !== 'root' ? 'the group of another user cannot be frozen' : !fs.existsSync(FREEZER) && 'only control groups v1 let a killed process wait',
 	}, async () => {
 		const s = await open('stdio', { profile: 'full' });

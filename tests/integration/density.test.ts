@@ -84,7 +84,7 @@ print(sum(ctypes.string_at(low + size - 8, 8) == b"changed!" for low, size in sh
 `;
 
 describe('the cost of idle sandboxes', { concurrency: 1, skip: cold }, () => {
-	it('a fork does not copy the page tables of libraries', () =>
+	it('(slow) a fork does not copy the page tables of libraries', () =>
 		using('stdio', { env: { SANDBOX_POOL: '0' } }, async (s) => {
 			const waiting = await warmed(s);
 			const whole = tablesKib(zygotesOf(s.pid)[0]!);
@@ -92,7 +92,7 @@ describe('the cost of idle sandboxes', { concurrency: 1, skip: cold }, () => {
 				assert.ok(tablesKib(p) < whole * 0.7, `${tablesKib(p)} KiB of page tables in a fork, ${whole} in its zygote`);
 		}));
 
-	it('what a run writes into the data of libraries stays in that run', () =>
+	it('(slow) what a run writes into the data of libraries stays in that run', () =>
 		using('stdio', { env: { SANDBOX_POOL: '0' } }, async (s) => {
 			await warmed(s);
 			const before = (await s.ok(look, 'a')).stdout;
@@ -104,7 +104,7 @@ describe('the cost of idle sandboxes', { concurrency: 1, skip: cold }, () => {
 			assert.equal((await s.ok(look, 'b')).stdout, before, 'a run in another sandbox');
 		}));
 
-	it('the memory that interpreters share cannot be written, with no right', { skip: mode !== 'root' && 'only root may open mapped files' }, () =>
+	it('(slow) the memory that interpreters share cannot be written, with no right', { skip: mode !== 'root' && 'only root may open mapped files' }, () =>
 		using('stdio', { env: { SANDBOX_POOL: '0' } }, async (s) => {
 			await warmed(s);
 			const folder = `/proc/${zygotesOf(s.pid)[0]!.pid}/map_files`;
@@ -119,7 +119,7 @@ describe('the cost of idle sandboxes', { concurrency: 1, skip: cold }, () => {
 			}
 		}));
 
-	it('interpreters that wait count for their sandbox, which has one group for runs', { skip: (mode !== 'root' || !v1) && 'needs control groups v1' }, () =>
+	it('(slow) interpreters that wait count for their sandbox, which has one group for runs', { skip: (mode !== 'root' || !v1) && 'needs control groups v1' }, () =>
 		using('stdio', { env: { SANDBOX_POOL: '0' } }, async (s) => {
 			const waiting = await warmed(s);
 			const groups = waiting.map((p) => /^\d+:memory:(.*)$/m.exec(fs.readFileSync(`/proc/${p.pid}/cgroup`, 'latin1'))?.[1] ?? '');

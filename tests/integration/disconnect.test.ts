@@ -109,7 +109,7 @@ describe('clients that go away', () => {
 			await isFree(s, 'left');
 			assert.ok((await s.list('left')).some((a) => a.filename === 'started'));
 		}));
-	it('HTTP: a client that shuts down its side gets the answer of a run that takes a while, and a stream', () =>
+	it('(slow) HTTP: a client that shuts down its side gets the answer of a run that takes a while, and a stream', () =>
 		using('http', {}, async (s) => {
 			const port = Number(new URL(s.base!).port);
 			const ask = async (version: string, method: string, path: string, body = ''): Promise<string> => {

@@ -36,7 +36,7 @@ const cases: [name: string, code: string, names: string[]][] = [
 	['sys.exit(0) is a good end', plot + 'import sys\nsys.exit(0)', ['figure-1.png']],
 	['a huge one is made smaller', 'import matplotlib.pyplot as plt\nf = plt.figure(figsize=(400, 300), dpi=300)\nf.add_subplot().plot([1])', ['figure-1.png']],
 	['another folder', 'import os\nos.chdir("/tmp")\n' + plot, ['figure-1.png']],
-	['drawing that never ends costs the picture', 'import matplotlib.figure as m\nclass F(m.Figure):\n    def draw(self, *a):\n        while True: pass\n' +
+	['(slow) drawing that never ends costs the picture', 'import matplotlib.figure as m\nclass F(m.Figure):\n    def draw(self, *a):\n        while True: pass\n' +
 		'import matplotlib.pyplot as plt\nplt.figure(FigureClass=F).add_subplot()', []],
 	['drawing that fails costs the picture', 'import matplotlib.pyplot as plt\nplt.title("$\\\\nothing_such{$")', []],
 	['drawing that ends the process', 'import matplotlib.figure as m, os\nclass F(m.Figure):\n    def draw(self, *a): os._exit(3)\n' +
@@ -48,7 +48,7 @@ const cases: [name: string, code: string, names: string[]][] = [
 ];
 
 for (const warm of ['on', 'off'])
-	matrixOnce(`display, warm ${warm}`, { SANDBOX_WARM: warm, SANDBOX_MAX_SESSIONS: '60' }, (s) => {
+	matrixOnce(`${warm === 'off' ? '(slow) ' : ''}display, warm ${warm}`, { SANDBOX_WARM: warm, SANDBOX_MAX_SESSIONS: '60' }, (s) => {
 		// a cold run imports pyplot first: seconds each, so the first ones stand for all
 		for (const [i, [name, code, names]] of cases.slice(0, warm === 'on' ? undefined : 7).entries())
 			it(name, async () => {
@@ -56,7 +56,7 @@ for (const warm of ['on', 'off'])
 				quiet(r);
 				assert.deepEqual(r.names, names);
 			});
-		it('pictures come with the answer', async () => assert.equal((await run(s(), 'pictures', plot)).pictures, 1));
+		it('(slow) pictures come with the answer', async () => assert.equal((await run(s(), 'pictures', plot)).pictures, 1));
 		it('a failing run is not made to look better', async () => {
 			const r = await run(s(), 'fails', plot + '1 / 0');
 			assert.deepEqual([r.exit_code, r.names], [1, []]);
@@ -89,7 +89,7 @@ function matrixOnce(name: string, env: Record<string, string>, body: (s: () => S
 
 matrixOnce('display in sessions', {}, (s) => {
 	const cell = (id: string, code: string): Promise<Shown> => run(s(), id, code, { stateful: true });
-	it('a cell shows what it has drawn, and the next one begins anew', async () => {
+	it('(slow) a cell shows what it has drawn, and the next one begins anew', async () => {
 		assert.deepEqual((await cell('cells', plot + 'None')).names, ['figure-1.png']);
 		assert.deepEqual((await cell('cells', 'plt.get_fignums()')).result, '[]');
 		const r = await cell('cells', 'plt.plot([2, 1])\nNone');
@@ -125,7 +125,7 @@ matrixOnce('display in sessions', {}, (s) => {
 		['gives what is no picture', 'return b"no picture"'], ['gives far too much', 'return b"\\x89PNG\\r\\n\\x1a\\n" + bytes(300 << 20)'], ['kills itself', 'import os; os.kill(os.getpid(), 9)'],
 	];
 	for (const [name, body] of hostile)
-		it(`a _repr_png_ that ${name} costs nothing but itself`, async () => {
+		it(`(slow) a _repr_png_ that ${name} costs nothing but itself`, async () => {
 			const r = await cell('hostile', `x = 1\nclass P:\n    def __repr__(self): return "P()"\n    def _repr_png_(self): ${body}\nP()`);
 			assert.deepEqual([r.result, r.names, r.exit_code, r.state, r.stderr], ['P()', [], 0, 'kept', '']);
 		});

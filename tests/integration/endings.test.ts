@@ -46,7 +46,7 @@ describe('endings', () => {
 			assert.deepEqual([r.exit_code, r.reason, r.stdout], [status, 'exited', 'x\n'], code + r.stderr);
 		}
 	}));
-	it('a run that says itself that it is over gets what os._exit gives', { skip: cold && 'a cold run is over when it exits' },
+	it('(slow) a run that says itself that it is over gets what os._exit gives', { skip: cold && 'a cold run is over when it exits' },
 		() => using('stdio', { env: deadline }, async (s) => {
 			await s.ok('print(1)', 'said');
 			await until('warm runs', async () => (await s.ok('import sys; print("random" in sys.modules)', 'said')).stdout === 'True\n', 60_000);
@@ -62,7 +62,7 @@ describe('endings', () => {
 			assert.deepEqual([r.exit_code, r.reason, r.stdout], [7, 'exited', 'before\n']);
 			assert.equal((await s.ok('print(1)', 'said')).stdout, '1\n');
 		}));
-	it('the end of a run of one line is told before its memory is freed', { skip: cold && 'a cold run is over when it exits' },
+	it('(slow) the end of a run of one line is told before its memory is freed', { skip: cold && 'a cold run is over when it exits' },
 		() => using('stdio', { env: { ...deadline, SANDBOX_LOG_FORMAT: 'json' } }, async (s) => {
 			await s.ok('print(1)', 'quick');
 			let before = 1; // runs; the log may be behind
@@ -97,7 +97,7 @@ describe('endings', () => {
 		assert.notEqual(r.exit_code, 0);
 		assert.equal((await s.ok('print(1)', 'oom2')).stdout, '1\n');
 	}));
-	it('a fork bomb is stopped, and others hardly notice', { skip: unlessEnforced('pids') }, () => using('stdio', { env: pids }, async (s) => {
+	it('(slow) a fork bomb is stopped, and others hardly notice', { skip: unlessEnforced('pids') }, () => using('stdio', { env: pids }, async (s) => {
 		await s.ok('pass', 'calm');
 		const bomb = s.run('import os\nwhile True:\n    try: os.fork()\n    except OSError: pass', 'bomb');
 		await s.client.ping();
@@ -127,7 +127,7 @@ describe('endings', () => {
 		assert.match(r.stderr, /No space left on device/);
 		assert.equal((await s.ok('open("fine", "w").write("x" * 1000)', 'tmp')).artifacts.length, 1);
 	}));
-	it('a flood of output: memory of the server constant, the run goes on', () => using('stdio', { env: deadline }, async (s) => {
+	it('(slow) a flood of output: memory of the server constant, the run goes on', () => using('stdio', { env: deadline }, async (s) => {
 		await s.ok('pass', 'flood');
 		const before = residentBytes(s.pid);
 		let peak = 0;
@@ -157,7 +157,7 @@ describe('endings', () => {
 		assert.deepEqual([r.exit_code, r.reason, r.stdout_truncated], [137, 'output_limit', true]);
 		assert.equal((await s.ok('print(1)', 'endless')).stdout, '1\n');
 	}));
-	it('without that limit it ends at the deadline', () => using('stdio', { env: { SANDBOX_EXEC_TIMEOUT_S: String(2 * slowness), SANDBOX_OUTPUT_STOP_BYTES: '0' } }, async (s) => {
+	it('(slow) without that limit it ends at the deadline', () => using('stdio', { env: { SANDBOX_EXEC_TIMEOUT_S: String(2 * slowness), SANDBOX_OUTPUT_STOP_BYTES: '0' } }, async (s) => {
 		const r = await s.run('import os\nwhile True: os.write(1, b"z" * 65536)', 'endless');
 		assert.deepEqual([r.exit_code, r.reason, r.stdout_truncated], [-1, 'timeout', true]);
 		assert.ok(r.duration_ms < 5000 * slowness);
@@ -178,7 +178,7 @@ describe('endings', () => {
 		assert.ok(r.exit_code !== 0 || r.error);
 		assert.equal((await within('the next run', s.run('print(1)', 'killer'), 20_000)).stdout, '1\n');
 	}));
-	it('a hundred runs leave no descriptor and no growth behind', () => using('stdio', { env: { ...deadline, SANDBOX_POOL: '0', SANDBOX_POOL_MAX: '0' } }, async (s) => {
+	it('(slow) a hundred runs leave no descriptor and no growth behind', () => using('stdio', { env: { ...deadline, SANDBOX_POOL: '0', SANDBOX_POOL_MAX: '0' } }, async (s) => {
 		for (let i = 0; i < 5; i++)
 			await s.ok(`open("f${i}", "w").close()`, 'leak');
 		const fds = openDescriptors(s.pid), rss = residentBytes(s.pid);

@@ -9,7 +9,7 @@ import { until } from '../lib/wait.ts';
 
 describe('A11 idle sessions', { concurrency: 2 }, () => {
 	for (const wire of wires) {
-		it(`an idle session is closed by the sweep, a used one is kept (${wire})`, { timeout: 200_000 }, () =>
+		it(`(slow) an idle session is closed by the sweep, a used one is kept (${wire})`, { timeout: 200_000 }, () =>
 			using(wire, { env: { SANDBOX_SESSION_TTL_M: '0', SANDBOX_CLEANUP_INTERVAL_M: '1' } }, async (s) => {
 				await s.ok('open("f", "w").close()', 'idle');
 				// A run that lasts over the sweep keeps its session: it is deferred, not killed.

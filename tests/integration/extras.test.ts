@@ -37,7 +37,7 @@ matrix('extras', { profile: 'all', env: { SANDBOX_MEMORY_LIMIT: '512m', SANDBOX_
 		assert.equal((await s().call('sandbox_edit_file', { session_id: 'text', path: 'sub/a.py', old_text: 'y = 2', new_text: 'y = 41' })).replaced, 1);
 		assert.equal((await s().call('sandbox_run_shell', { command: 'python3 sub/a.py', session_id: 'text' })).stdout, '42\n');
 	});
-	it('lines of the largest text cost the server little, even if each is empty or nothing is UTF-8', async () => {
+	it('(slow) lines of the largest text cost the server little, even if each is empty or nothing is UTF-8', async () => {
 		const read = async (path: string, more: Json = {}): Promise<string> => (await s().raw('sandbox_read_file', { session_id: 'lines', path, ...more })).content[0]!.text;
 		await s().call('sandbox_run_python', { session_id: 'lines', code: 'for name, data in [("n", b"\\n" * (32 << 20)), ("x", b"\\xff" * (32 << 20)), ("a", b"one\\ntwo\\xff\\nlast"), ("e", b"")]: open(name, "wb").write(data)' });
 		const decoded = 'The file is not UTF-8. It was decoded as cp1252 (70 % sure): open(path, encoding="cp1252") reads it.\n';
@@ -79,7 +79,7 @@ matrix('extras', { profile: 'all', env: { SANDBOX_MEMORY_LIMIT: '512m', SANDBOX_
 		assert.ok(r.stderr.startsWith('noise 0\n') && r.stderr.trimEnd().endsWith('ValueError: the reason'));
 		assert.equal(r.stderr_truncated, true);
 	});
-	it('the value of a statement says when it is cut', async () => {
+	it('(slow) the value of a statement says when it is cut', async () => {
 		const r = await s().call('sandbox_run_python', { code: '"a" + "v" * 50000 + "z"', session_id: 'long', stateful: true });
 		assert.ok(r.result.startsWith("'av") && r.result.endsWith("vz'") && r.result.includes('left out'), r.result.slice(0, 50));
 		assert.equal(r.result_truncated, true);
@@ -215,7 +215,7 @@ matrix('extras', { profile: 'all', env: { SANDBOX_MEMORY_LIMIT: '512m', SANDBOX_
 		const view = await s().raw('sandbox_view_image', { session_id: 'pic', path: 'p.png' });
 		assert.deepEqual(view.content, [{ type: 'image', data: png, mimeType: 'image/png' }]);
 	});
-	it('a large picture comes scaled down, and its file stays', async () => {
+	it('(slow) a large picture comes scaled down, and its file stays', async () => {
 		const code = 'import os\nfrom PIL import Image\nImage.effect_noise((2400, 1600), 90).convert("RGB").save("noise.png")\nprint(os.path.getsize("noise.png"))';
 		const r = await s().raw('sandbox_run_python', { code, session_id: 'large' });
 		assert.deepEqual(r.content.map((c) => c.type), ['text', 'image']);
@@ -240,7 +240,7 @@ matrix('extras', { profile: 'all', env: { SANDBOX_MEMORY_LIMIT: '512m', SANDBOX_
 		assert.equal(view.isError, true);
 		assert.match(view.content[0]!.text, /artifact_too_large/);
 	});
-	it('an artifact that no client takes in one line is answered with its link over stdio', async () => {
+	it('(slow) an artifact that no client takes in one line is answered with its link over stdio', async () => {
 		await s().call('sandbox_run_python', { code: 'open("big.bin", "wb").write(bytes(range(256)) * 20_000)', session_id: 'line' });
 		const r = await s().call('sandbox_read_artifact', { session_id: 'line', path: '/mnt/data/big.bin' });
 		if (s().wire === 'http') {
@@ -324,7 +324,7 @@ describe('what the official client takes in one line over stdio', () => {
 	const write = (name: string, size: number, byte = '\\xff'): string => `open("${name}", "wb").write(b"${byte}" * ${size})`;
 
 	for (const profile of ['code', 'all'])
-		it(`profile ${profile}: the largest file arrives, a larger one is its link, and the connection stays`, () => using('stdio', { profile, env: profile === 'all' ? {} : { SANDBOX_MAX_LINE_BYTES: '10420224' } }, async (s) => {
+		it(`(slow) profile ${profile}: the largest file arrives, a larger one is its link, and the connection stays`, () => using('stdio', { profile, env: profile === 'all' ? {} : { SANDBOX_MAX_LINE_BYTES: '10420224' } }, async (s) => {
 			await s.ok([write('most', 3_903_048), write('more', 3_903_049), write('nine', 9 << 20)].join('; '), 'line');
 			const read = (name: string): Promise<Json> => s.call('sandbox_read_artifact', { session_id: 'line', path: `/mnt/data/${name}` });
 			assert.equal(Buffer.from((await read('most')).content_base64, 'base64').length, 3_903_048);
@@ -336,7 +336,7 @@ describe('what the official client takes in one line over stdio', () => {
 			}
 			assert.equal((await s.list('line')).length, 3);
 		}));
-	it('resources: text as text, control characters and other bytes in base64, more than 2 MiB in parts', () => using('stdio', { profile: 'all' }, async (s) => {
+	it('(slow) resources: text as text, control characters and other bytes in base64, more than 2 MiB in parts', () => using('stdio', { profile: 'all' }, async (s) => {
 		await s.ok([write('most', 2 << 20), write('more', (2 << 20) + 1), write('text', 2 << 20, 'x'), write('control', 2_000_000, '\\x01'), write('lines', 1000, 'a\\tb\\r\\n')].join('; '), 'line');
 		const read = async (name: string): Promise<Json> => (await s.client.readResource({ uri: `sandbox://line/${name}` })).contents[0] as Json;
 		assert.equal(Buffer.from((await read('most')).blob, 'base64').length, 2 << 20);
@@ -346,7 +346,7 @@ describe('what the official client takes in one line over stdio', () => {
 		assert.match((await read('more')).text, /^This file has \d+ bytes, too many for one answer\. Read a part .*or download it: http:/);
 		assert.equal(Buffer.from((await read('more?offset=2000000&length=1000000')).blob, 'base64').length, 97_153);
 	}));
-	it('a contract has no bound unless one is set, and it is the client that ends the connection', () => using('stdio', { profile: 'code' }, async (s) => {
+	it('(slow) a contract has no bound unless one is set, and it is the client that ends the connection', () => using('stdio', { profile: 'code' }, async (s) => {
 		await s.ok(write('nine', 9 << 20), 'line');
 		let said = '';
 		s.client.onerror = (e) => (said += e.message);

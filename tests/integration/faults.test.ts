@@ -44,17 +44,17 @@ async function refusedAndBack(s: Session, why: RegExp, fault: (body: () => Promi
 const noPool = { SANDBOX_POOL: '0', SANDBOX_MAX_SESSIONS: '20' };
 
 describe('faults', { concurrency: 2 }, () => {
-	it('the monitor cannot fork: no new sandboxes, the old ones go on, and all is well afterwards', { skip: notRoot }, () =>
+	it('(slow) the monitor cannot fork: no new sandboxes, the old ones go on, and all is well afterwards', { skip: notRoot }, () =>
 		using('stdio', { env: noPool }, (s) =>
 			refusedAndBack(s, /cannot be made.*Resource temporarily unavailable/, (body) => failing(monitorOf(s.pid).pid, 'clone,clone3', 'EAGAIN', body))));
 
-	it('the monitor has no memory or no descriptors', { skip: notRoot }, () =>
+	it('(slow) the monitor has no memory or no descriptors', { skip: notRoot }, () =>
 		using('stdio', { env: noPool }, async (s) => {
 			await refusedAndBack(s, /cannot be made.*Cannot allocate memory/, (body) => failing(monitorOf(s.pid).pid, 'clone,clone3', 'ENOMEM', body));
 			await refusedAndBack(s, /cannot be made.*Too many open files/, (body) => failing(monitorOf(s.pid).pid, 'socketpair', 'EMFILE', body));
 		}));
 
-	it('the front has no watches, descriptors or memory for new connections: what is open goes on, and all is well afterwards', { skip: notRoot }, async () => {
+	it('(slow) the front has no watches, descriptors or memory for new connections: what is open goes on, and all is well afterwards', { skip: notRoot }, async () => {
 		const { program, base } = await serve({ profile: 'full', env: noPool });
 		const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
 		const get = (path: string, o: http.RequestOptions = {}): Promise<number> => new Promise((resolve) => {
@@ -106,7 +106,7 @@ describe('faults', { concurrency: 2 }, () => {
 			assert.equal((await s.ok('print(open("f").read())', 'old')).stdout, 'kept\n');
 		}));
 
-	it('two thousand creations at once beyond the cap', () =>
+	it('(slow) two thousand creations at once beyond the cap', () =>
 		using('stdio', { env: { SANDBOX_MAX_SESSIONS: '10' } }, async (s) => {
 			const all = await within('two thousand answers', Promise.all(Array.from({ length: 2000 }, (_, i) => s.run('print(1)', `s${i}`).catch(tooMany))), 120_000);
 			const made = all.map((r, i) => [r, i] as const).filter(([r]) => r.error === undefined);
@@ -117,7 +117,7 @@ describe('faults', { concurrency: 2 }, () => {
 			assert.equal((await s.ok('print(2)', 's1999')).stdout, '2\n');
 		}));
 
-	it('a sandbox of the pool that ends while it waits is replaced', { skip: cold || notRoot }, () =>
+	it('(slow) a sandbox of the pool that ends while it waits is replaced', { skip: cold || notRoot }, () =>
 		using('stdio', {}, async (s) => {
 			await s.ok('pass', 'first');
 			for (let i = 0; i < 3; i++) {
@@ -129,7 +129,7 @@ describe('faults', { concurrency: 2 }, () => {
 			await until('another that waits', () => initsOf(s.pid).length >= 5, waitMs);
 		}));
 
-	it('an image that is replaced: old sandboxes keep theirs, every new one has the new', { skip: notRoot || (mode === 'user' && 'the copy belongs to root') }, async () => {
+	it('(slow) an image that is replaced: old sandboxes keep theirs, every new one has the new', { skip: notRoot || (mode === 'user' && 'the copy belongs to root') }, async () => {
 		const state = scratch('state');
 		const images = path.join(state, 'images');
 		fs.mkdirSync(images);
@@ -157,7 +157,7 @@ describe('faults', { concurrency: 2 }, () => {
 		});
 	});
 
-	it('a checkpoint whose copier is killed says that it was killed, and the next one is made', { skip: notRoot }, () =>
+	it('(slow) a checkpoint whose copier is killed says that it was killed, and the next one is made', { skip: notRoot }, () =>
 		using('stdio', { env: noPool, profile: 'all' }, async (s) => {
 			const tool = async (name: string, args: Json): Promise<Json> => facts(await s.raw(name, { session_id: 'copied', ...args }));
 			await s.ok('for i in range(10000): open(f"f{i}", "w").close()\nopen("big", "wb").write(bytes(100 << 20))', 'copied');
@@ -188,7 +188,7 @@ describe('faults', { concurrency: 2 }, () => {
 		assert.match(r.stderr.toString(), /memory of all sandboxes together cannot be limited here/);
 	});
 
-	it('all sandboxes together: uploads count, and are refused before others suffer', { skip: unlessEnforced('memory') }, () =>
+	it('(slow) all sandboxes together: uploads count, and are refused before others suffer', { skip: unlessEnforced('memory') }, () =>
 		using('stdio', { env: { ...noPool, SANDBOX_TOTAL_MEMORY: '300m', SANDBOX_WORKSPACE: 'memory', SANDBOX_WORKSPACE_LIMIT: '300m' } }, async (s) => {
 			const bytes = Buffer.alloc(32 << 20, 'x');
 			let accepted = 0, refusal: Json | undefined;
@@ -206,7 +206,7 @@ describe('faults', { concurrency: 2 }, () => {
 			await until('room again', async () => !(await s.upload('later', bytes, 'up2', true)).error, waitMs);
 		}));
 
-	it('all sandboxes together: uploads that were deleted inside are free for others', { skip: unlessEnforced('memory') }, () =>
+	it('(slow) all sandboxes together: uploads that were deleted inside are free for others', { skip: unlessEnforced('memory') }, () =>
 		using('stdio', { env: { ...noPool, SANDBOX_TOTAL_MEMORY: '300m', SANDBOX_WORKSPACE: 'memory', SANDBOX_WORKSPACE_LIMIT: '300m' } }, async (s) => {
 			const bytes = Buffer.alloc(32 << 20, 'x');
 			for (let round = 0; round < 4; round++) {
@@ -218,7 +218,7 @@ describe('faults', { concurrency: 2 }, () => {
 				assert.equal((await s.upload(`f${i}`, bytes, 'other')).error, undefined, `${i}`);
 		}));
 
-	it('all sandboxes together: uploads leave the runs less', { skip: unlessEnforced('memory') }, () =>
+	it('(slow) all sandboxes together: uploads leave the runs less', { skip: unlessEnforced('memory') }, () =>
 		using('stdio', { env: { ...noPool, SANDBOX_WORKSPACE: 'memory', SANDBOX_TOTAL_MEMORY: '400m', SANDBOX_WORKSPACE_LIMIT: '300m', SANDBOX_MEMORY_LIMIT: '380m' } }, async (s) => {
 			const hog = 'print(len(bytearray(b"x") * (200 << 20)))';
 			assert.equal((await s.ok(hog, 'first')).stdout, `${200 << 20}\n`);
@@ -231,7 +231,7 @@ describe('faults', { concurrency: 2 }, () => {
 		}));
 
 	for (const start of ['warm', 'cold'] as const)
-		it(`all sandboxes together, ${start}: idle ones give back memory, new ones are refused, runs end before the rest`, { skip: unlessEnforced('memory') || (start === 'warm' && cold) }, () =>
+		it(`(slow) all sandboxes together, ${start}: idle ones give back memory, new ones are refused, runs end before the rest`, { skip: unlessEnforced('memory') || (start === 'warm' && cold) }, () =>
 			using('stdio', { env: { ...noPool, SANDBOX_WARM: start === 'warm' ? 'on' : 'off', SANDBOX_TOTAL_MEMORY: '300m', SANDBOX_MEMORY_LIMIT: '512m' }, profile: 'all' }, async (s) => {
 				const state = async (code: string): Promise<Json> => facts(await s.raw('sandbox_run_python', { code, session_id: 'held', stateful: true }));
 				if (start === 'warm')

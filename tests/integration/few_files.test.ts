@@ -66,7 +66,7 @@ describe(`${FILES} open files`, { skip: engine !== 'native' ? 'each container ta
 		assert.equal((await api('GET', 'policy')).body.server.open_files, FILES);
 	});
 
-	it('clients: four hundred of them take what there is, and what there was goes on', async () => {
+	it('(slow) clients: four hundred of them take what there is, and what there was goes on', async () => {
 		const asked = run(here, 'import time; time.sleep(3); print(6 * 7)'); // before the others came
 		await until('it to run', async () => (await api('GET', 'sandboxes')).body.sandboxes[0].busy === true);
 		const said: string[] = [];

@@ -183,7 +183,7 @@ for (const wire of wires) {
 		}));
 }
 
-it('large answers leave no memory behind', { skip: sanitized && 'the sanitizer keeps what is freed' }, () => using('http', {}, async (s) => {
+it('(slow) large answers leave no memory behind', { skip: sanitized && 'the sanitizer keeps what is freed' }, () => using('http', {}, async (s) => {
 	await s.ok('import os\nopen("big.bin", "wb").write(os.urandom(9 << 20))\nopen("small.bin", "wb").write(b"x")', 'big');
 	await s.read('big', '/mnt/data/small.bin');
 	const before = residentBytes(s.pid);

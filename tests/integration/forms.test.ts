@@ -176,7 +176,7 @@ describe('forms', () => {
 		assert.equal(await text('slow.txt'), 'slow data');
 	});
 
-	it('a sandbox that is deleted while the files of a form get their names ends the form, not the server', async () => {
+	it('(slow) a sandbox that is deleted while the files of a form get their names ends the form, not the server', async () => {
 		const parts = Array.from({ length: 99 }, (_, i): [string, string] => [`n${i}`, `${i}`]);
 		const ends = new Set<number>();
 		for (let round = 0; round < 12; round++) {

@@ -28,7 +28,7 @@ before(async () => {
 after(() => program.end());
 
 describe('numbers of cells', () => {
-	it('a traceback names cells by the numbers that the history has, exports too', async () => {
+	it('(slow) a traceback names cells by the numbers that the history has, exports too', async () => {
 		const id = await make();
 		await run(id, 'def first(x):\n    return 1 / x');
 		await run(id, 'print("apart")', false);
@@ -115,7 +115,7 @@ describe('cells in Markdown', () => {
 		const stored = (await ask('POST', '/sandboxes', { kind: 'stored', name: 's' })).body.id as string;
 		assert.equal((await add(stored, 'nothing ran yet')).status, 201);
 	});
-	it('many at once are written or refused, and hold nothing afterwards', async () => {
+	it('(slow) many at once are written or refused, and hold nothing afterwards', async () => {
 		const id = await make();
 		const all = await Promise.all(Array.from({ length: 300 }, () => add(id, 'x'.repeat(65536))));
 		for (const r of all)
@@ -158,7 +158,7 @@ describe('a cell is deleted', () => {
 	});
 	after(() => open.program.end());
 
-	it('by its owner or an administrator, when it has ended; the rest stays, and the audit log says so', async () => {
+	it('(slow) by its owner or an administrator, when it has ended; the rest stays, and the audit log says so', async () => {
 		const id = (await as('ada', 'POST', '/sandboxes', {})).body.id as string;
 		const runOf = async (code: string): Promise<string> => (await as('ada', 'POST', `/sandboxes/${id}/runs`, { code, stateful: true, wait: true })).body.id as string;
 		const runs = [await runOf('x = "kept variable"'), await runOf('print("secret to forget"); open("note.svg", "w").write("<svg xmlns=\'http://www.w3.org/2000/svg\'/>")'), await runOf('x')];

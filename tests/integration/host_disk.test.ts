@@ -85,7 +85,7 @@ for i in range(${n}):
 print("whole")`;
 
 describe('a host whose disk is small', { skip: notRoot }, () => {
-	it('stored sandboxes that together want more than there is: nothing accepted is lost, after SIGKILL of everything', async () => {
+	it('(slow) stored sandboxes that together want more than there is: nothing accepted is lost, after SIGKILL of everything', async () => {
 		const d = new SmallDisk();
 		const c = new Client(d);
 		await d.serveOnDisk('3g', { SANDBOX_STORED_WORKSPACE_LIMIT: '2g', SANDBOX_STORED_WORKSPACE_FILES: '20000', SANDBOX_STORED_MAX_ACTIVE: '5' });
@@ -143,7 +143,7 @@ describe('a host whose disk is small', { skip: notRoot }, () => {
 		}
 	});
 
-	it('what a stored sandbox has accepted outlives a program that takes the whole disk, and SIGKILL', async () => {
+	it('(slow) what a stored sandbox has accepted outlives a program that takes the whole disk, and SIGKILL', async () => {
 		const d = new SmallDisk();
 		const c = new Client(d);
 		await d.serveOnDisk('400m', { SANDBOX_STORED_WORKSPACE_LIMIT: '200m', SANDBOX_STORED_WORKSPACE_FILES: '1000', SANDBOX_STATE_DIR: `${d.state}/` });
@@ -171,7 +171,7 @@ describe('a host whose disk is small', { skip: notRoot }, () => {
 		}
 	});
 
-	it('an active stored sandbox gives up what it does not use when another program needs it', async () => {
+	it('(slow) an active stored sandbox gives up what it does not use when another program needs it', async () => {
 		const d = new SmallDisk();
 		const c = new Client(d);
 		await d.serveOnDisk('1500m', { SANDBOX_STORED_WORKSPACE_LIMIT: '1g', SANDBOX_STORED_WORKSPACE_FILES: '1000' });
@@ -193,7 +193,7 @@ describe('a host whose disk is small', { skip: notRoot }, () => {
 		}
 	});
 
-	it('the blocks of a stored sandbox whose server was killed go back at the next start; the state folder is a symbolic link', async () => {
+	it('(slow) the blocks of a stored sandbox whose server was killed go back at the next start; the state folder is a symbolic link', async () => {
 		const d = new SmallDisk();
 		const c = new Client(d);
 		const link = path.join(scratch('link'), 'state');

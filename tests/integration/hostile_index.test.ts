@@ -85,7 +85,7 @@ describe('a hostile index', () => {
 		canary.close();
 	});
 
-	it('each lie fails with a reason, reaches nobody else, and installs nothing', async () => {
+	it('(slow) each lie fails with a reason, reaches nobody else, and installs nothing', async () => {
 		const all = [...bad().map(([name]) => name), 'elsewhere', 'host', 'thousands'];
 		const waiting = ['page-drip', 'page-silent', 'page-endless'];
 		const hostile = async (name: string): Promise<void> => {
@@ -104,7 +104,7 @@ describe('a hostile index', () => {
 		assert.equal(canary.visits, 0);
 		assert.equal((await install(s, 'alpha', 'after')).status, 'success', 'the next installation works');
 	});
-	it('circles and 100,000 versions are no obstacle', async () => {
+	it('(slow) circles and 100,000 versions are no obstacle', async () => {
 		assert.deepEqual((await install(s, 'circle-a', 'circle')).installed.sort(), ['circle-a==1.0', 'circle-b==1.0'].map((n) => n.replace('-', '_')).sort());
 		assert.deepEqual((await install(s, 'many', 'many')).installed, ['many==1.0']);
 	});

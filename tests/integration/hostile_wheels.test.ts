@@ -144,7 +144,7 @@ describe('hostile wheels', () => {
 		assert.equal((await install(s, 'starter', 'p')).status, 'success');
 		assert.equal(await shell(s, 'python3 -c 1; ls /mnt/data', 'p'), 'tried\n');
 	});
-	it('a wheel that pretends to be 9,000 packages hides none, and none of them is a name that cannot be told', async () => {
+	it('(slow) a wheel that pretends to be 9,000 packages hides none, and none of them is a name that cannot be told', async () => {
 		const r = await install(s, 'kept==1.0 crowd', 'c');
 		assert.equal(r.status, 'success', JSON.stringify(r));
 		const listed = await names(s, 'c');

@@ -239,7 +239,7 @@ describe('identity is judged now', () => {
 		url.close();
 	});
 
-	it('a session lends its rights to no weaker key', async () => {
+	it('(slow) a session lends its rights to no weaker key', async () => {
 		const a = await user();
 		const [full, reader, code] = [await newKey(a), await newKey(a, { scope: 'read' }), await newKey(a, { profile: 'classic' })];
 		const id = await session(full.key);
@@ -259,7 +259,7 @@ describe('identity is judged now', () => {
 		assert.match(JSON.stringify((await call).body), /unhurt/);
 	});
 
-	it('tasks by scope', async () => {
+	it('(slow) tasks by scope', async () => {
 		const a = await user();
 		const [full, reader, classic] = [await newKey(a), await newKey(a, { scope: 'read' }), await newKey(a, { profile: 'classic' })];
 		const modern = (method: string, name?: string): Record<string, string> => ({ 'mcp-protocol-version': '2026-07-28', 'mcp-method': method, ...(name ? { 'mcp-name': name } : {}) });
@@ -283,7 +283,7 @@ describe('identity is judged now', () => {
 		assert.equal((await ask(reader.key, 'tasks/get', task)).result.status, 'cancelled', 'a revoked key\'s task goes with it');
 	});
 
-	it('an expired key, another password, a lost role', async () => {
+	it('(slow) an expired key, another password, a lost role', async () => {
 		const boss = await user('admin');
 		const admin = await newKey(boss, { scope: 'admin' });
 		const who = await user();

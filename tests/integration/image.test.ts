@@ -66,7 +66,7 @@ describe('caisson image', () => {
 		assert.equal(lines.length, science.packages.length);
 		assert.match(lines.join('\n'), /^python3-numpy \d/m);
 	});
-	it('the default image does its job from inside', async () => {
+	it('(slow) the default image does its job from inside', async () => {
 		const r = await caisson(['run', path.join(top, 'images/verify.py')]);
 		assert.equal(r.code, 0, r.stdout.toString() + said(r));
 		assert.match(r.stdout.toString(), / 0 without a current \.pyc/);
@@ -126,7 +126,7 @@ describe('caisson image', () => {
 		assert.match(said(r), /x\.conf:3: '--x' is no value of 'packages'/);
 	});
 	// The tests' plain user has no sub-uids, so it is refused before any source is asked.
-	if (mode === 'root') it('a source that cannot be reached is said, and nothing is left', async () => {
+	if (mode === 'root') it('(slow) a source that cannot be reached is said, and nothing is left', async () => {
 		const state = ownState();
 		const mirror = `http://127.0.0.1:${await freePort()}/debian`;
 		const r = await caisson(['image', 'build', 'base', '--mirror', mirror], { env: state });

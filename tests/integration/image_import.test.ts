@@ -153,7 +153,7 @@ describe('the Python of an image', () => {
 	] as [string, Entry[], RegExp][])
 		it(`${what}: refused, and said`, () => refused(write(tar(entries)), words));
 
-	it('of another system, outside of /usr/bin, runs warm', async (t) => {
+	it('(slow) of another system, outside of /usr/bin, runs warm', async (t) => {
 		// This machine's own Python as one of a foreign image, in /usr/local.
 		const folder = scratch('foreign');
 		const script = `
@@ -189,7 +189,7 @@ os.makedirs(top + '/etc')
 		assert.equal(gone.code, 0, gone.stderr.toString());
 		t.diagnostic(`Python of this machine: ${execFileSync('/usr/bin/python3', ['-V']).toString().trim()}`);
 	});
-	it('an image of Docker is used by SANDBOX_IMAGE', async () => {
+	it('(slow) an image of Docker is used by SANDBOX_IMAGE', async () => {
 		const base = path.join(fs.realpathSync(path.join(imagesDir, 'base')), 'root');
 		const lower = path.join(scratch('lower'), 'layer.tar');
 		execFileSync('tar', ['-C', base, '-cf', lower, '.']);
@@ -264,7 +264,7 @@ for m in tarfile.open(sys.argv[1]):
 	});
 	const zeros = Buffer.alloc(64 << 20);
 	it('a registry that refuses the connection has nothing to do with apt', () => refused('docker://127.0.0.1:9/a/b:1', /^(?![^]*apt)[^]*no answer[^]*Check the address, the network and the proxy of this machine/));
-	it('a bomb is refused, and half of its kind is not', async () => {
+	it('(slow) a bomb is refused, and half of its kind is not', async () => {
 		// The same 64 MiB of zeros again and again: 1,000 times smaller when compressed.
 		const bomb = (n: number): Buffer => tar([...root, ...Array.from({ length: n }, (_, i) => ({ name: `zeros-${i}`, body: zeros }))]);
 		await refused(write(gzipSync(bomb(5))), /grows (too much|more than)|File too large/);

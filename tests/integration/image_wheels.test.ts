@@ -26,7 +26,7 @@ describe('wheels in images', { skip: mode !== 'root' && 'the tests\' plain user 
 	});
 	after(() => index.close());
 
-	it('image build NAME --from DEFINITION --packages: pinned wheels, resolved ones, their hashes in the manifest', async () => {
+	it('(slow) image build NAME --from DEFINITION --packages: pinned wheels, resolved ones, their hashes in the manifest', async () => {
 		const defs = scratch('defs');
 		const state = { SANDBOX_STATE_DIR: scratch('own-image') };
 		fs.writeFileSync(path.join(defs, 'tiny.conf'), 'suite = forky\npackages = python3 python3-pip\nwheels = tiny.wheels\n' +
@@ -71,16 +71,18 @@ describe('wheels in images', { skip: mode !== 'root' && 'the tests\' plain user 
 		['a list without a hash', { pinned: 'alpha==1.0\n' }, () => ({ CAISSON_INDEX_URL: index.url }), /E: wheels: the list of wheels has no hash for alpha==1\.0/],
 		['a package without a wheel', { names: 'sourceonly\n' }, () => ({ CAISSON_INDEX_URL: index.url }), /E: wheels: No matching distribution found for sourceonly/],
 		['an index that does not answer', pinned(sha256(alpha)), async () => ({ CAISSON_INDEX_URL: `http://127.0.0.1:${await freePort()}/simple` }), /E: wheels: the package index cannot be reached/],
-		['a folder without wheels', pinned(sha256(alpha)), () => ({ CAISSON_WHEEL_DIR: scratch('empty') }), /E: wheels: .*SANDBOX_PIP_WHEEL_DIR.* has no wheel/],
 	];
+	const refuses = async (files: (typeof refused)[number][1], env: (typeof refused)[number][2], words: RegExp): Promise<void> => {
+		const r = await hook(files, await env());
+		assert.notEqual(r.status, 0);
+		assert.match(r.said, words);
+		assert.ok(!fs.existsSync(path.join(r.root, 'opt/caisson/wheels.json')));
+	};
 	for (const [what, files, env, words] of refused)
-		it(`refuses ${what}`, async () => {
-			const r = await hook(files, await env());
-			assert.notEqual(r.status, 0);
-			assert.match(r.said, words);
-			assert.ok(!fs.existsSync(path.join(r.root, 'opt/caisson/wheels.json')));
-		});
-	it('without a network: a folder of wheels', async () => {
+		it(`(slow) refuses ${what}`, () => refuses(files, env, words));
+	it('refuses a folder without wheels', () =>
+		refuses(pinned(sha256(alpha)), () => ({ CAISSON_WHEEL_DIR: scratch('empty') }), /E: wheels: .*SANDBOX_PIP_WHEEL_DIR.* has no wheel/));
+	it('(slow) without a network: a folder of wheels', async () => {
 		const wheels = scratch('wheels');
 		fs.writeFileSync(path.join(wheels, wheelName('alpha', '1.0')), alpha, { mode: 0o644 });
 		const r = await hook(pinned(sha256(alpha)), { CAISSON_WHEEL_DIR: wheels, CAISSON_INDEX_URL: 'http://127.0.0.1:1/simple' });

@@ -10,9 +10,9 @@ import type { Module } from '../suites/inside/modules.ts';
 const module: Module = { name: 'test.test_os', how: 'unittest', quick: false };
 const listed = known[0]!.tests[0]!;
 
-function row(end: Line['end'], test: string, why = '', second?: Line['end']): Row {
-	const said = (last: Line['end']): Line[] => [{ test, end: 'start', why: '' }, { test, end: last, why }, { test: module.name, end: 'end', why: '' }];
-	return judge(module, { lines: said(end) }, { mode: 'root', warm: false }, second && { lines: said(second) });
+function row(end: Line['end'], test: string, why = ''): Row {
+	const lines: Line[] = [{ test, end: 'start', why: '' }, { test, end, why }, { test: module.name, end: 'end', why: '' }];
+	return judge(module, { lines }, { mode: 'root', warm: false });
 }
 
 function isFailure(r: Row): boolean {
@@ -20,15 +20,14 @@ function isFailure(r: Row): boolean {
 }
 
 describe('the judge of tests/suites/inside', () => {
-	it('a failure is one unless it is listed; a test that passes alone is flaky', () => {
+	it('a failure is one unless it is listed', () => {
 		assert.ok(isFailure(row('fail', 'test.test_os.New.test_new')));
 		assert.equal(row('fail', listed).forbidden, 1);
-		const again = row('fail', 'test.test_os.New.test_new', '', 'pass');
-		assert.deepEqual([again.flaky, again.passed, again.failed], [['test.test_os.New.test_new'], 0, []]);
 	});
-	it('a test that asserts a time, and passes alone, has passed', () => {
-		const again = row('fail', `${timed[0]!}New.test_new`, '', 'pass');
-		assert.deepEqual([again.flaky, again.passed, again.failed], [[], 1, []]);
+	it('a test that asserts a time is skipped when it fails, with what it said', () => {
+		const late = row('fail', `${timed[0]!}New.test_new`, '2 is not less than 1');
+		assert.deepEqual([late.passed, late.failed], [0, []]);
+		assert.match(late.skipped[0]!.why, /asserts a time: 2 is not less than 1/);
 	});
 	it('a listed test that passes is a failure', () => assert.ok(isFailure(row('pass', listed))));
 	it('a listed test that may pass is counted as what it did', () => {

@@ -95,7 +95,7 @@ open("only-mine", "a").write("!"); os.remove("pipe"); os.makedirs("a/c")
 print("whole")`;
 
 describe('keeping a session', { skip: notRoot, concurrency: 2 }, () => {
-	it('its id, files and variables stay, and the files outlive SIGKILL of everything', () => at({ SANDBOX_WORKSPACE_LIMIT: '300m', SANDBOX_STORED_WORKSPACE_LIMIT: '200m' }, async (p) => {
+	it('(slow) its id, files and variables stay, and the files outlive SIGKILL of everything', () => at({ SANDBOX_WORKSPACE_LIMIT: '300m', SANDBOX_STORED_WORKSPACE_LIMIT: '200m' }, async (p) => {
 		const id = await p.made({ labels: { team: 'red' }, env: { WORD: 'word' } });
 		await p.run(id, tree);
 		await p.run(id, 'x = 41', true);
@@ -179,7 +179,7 @@ describe('keeping a session', { skip: notRoot, concurrency: 2 }, () => {
 		assert.equal(p.disks().length, 1);
 	}));
 
-	it('a deletion at the same time leaves neither a record nor a file', () => at({}, async (p) => {
+	it('(slow) a deletion at the same time leaves neither a record nor a file', () => at({}, async (p) => {
 		for (let i = 0; i < 6; i++) {
 			const id = await p.made();
 			await p.run(id, 'open("f", "wb").write(b"1" * (20 << 20))');

@@ -81,7 +81,7 @@ describe('the start of a keeper', () => {
 	const daemon = (): FakeDaemon => (daemons.push(new FakeDaemon()), daemons.at(-1)!);
 	after(() => daemons.forEach((d) => d.end()));
 
-	it('removes all that a killed one left: more containers than one answer has room for, and volumes without labels', async () => {
+	it('(slow) removes all that a killed one left: more containers than one answer has room for, and volumes without labels', async () => {
 		const d = daemon();
 		const Mounts = Array.from({ length: 20 }, (_, i) => ({ Type: 'bind', Source: `/var/lib/caisson/docker/parts/${i}`, Destination: 'x'.repeat(200) }));
 		for (let i = 0; i < 1100; i++)

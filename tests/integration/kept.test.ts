@@ -9,7 +9,7 @@ import { until } from '../lib/wait.ts';
 const minute = { SANDBOX_SESSION_TTL_M: '0', SANDBOX_CLEANUP_INTERVAL_M: '1' };
 
 describe('sessions that hold something', { concurrency: 3 }, () => {
-	it('an empty one is closed by the sweep; files, uploads and variables keep theirs', { timeout: 200_000 }, async () => {
+	it('(slow) an empty one is closed by the sweep; files, uploads and variables keep theirs', { timeout: 200_000 }, async () => {
 		const s = await open('http', { profile: 'full', env: minute });
 		try {
 			const run = async (name: string, code: string, more: Json = {}): Promise<void> => {
@@ -33,7 +33,7 @@ describe('sessions that hold something', { concurrency: 3 }, () => {
 		}
 	});
 
-	it('the profiles with exact contracts keep their time', { timeout: 200_000 }, async () => {
+	it('(slow) the profiles with exact contracts keep their time', { timeout: 200_000 }, async () => {
 		const s = await open('http', { profile: 'code', env: minute });
 		try {
 			await s.ok('open("f", "w").close()', 'file');

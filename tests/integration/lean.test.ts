@@ -101,11 +101,11 @@ matrix('results', { profile: 'full' }, (s) => {
 		assert.deepEqual([o.session_id, o.exit_code, o.stdout, o.reason], ['plain', 1, 'a "b"\nc\n', 'exited']);
 		assert.equal(text(await s().raw('sandbox_run_shell', { command: 'true', session_id: 'plain' })).split('\n')[0], '(no output)');
 	});
-	it('of a statement have a table as a table', async () => {
+	it('(slow) of a statement have a table as a table', async () => {
 		const r = await s().raw('sandbox_run_python', { code: 'import pandas as pd\npd.DataFrame({"name": ["x", "y"], "n": [1, 22]})', session_id: 'plain', stateful: true });
 		assert.match(text(r), /Value of the last expression:\n {2}name +n\n0 +x +1\n1 +y +22\n\[session_id: plain, exit_code: 0, variables kept, \d+ ms\]/);
 	});
-	it('name each new file on one line: in folders, of failed runs, of runs that took too long', async () => {
+	it('(slow) name each new file on one line: in folders, of failed runs, of runs that took too long', async () => {
 		const make = 'import os\nos.makedirs("out/deep", exist_ok=True)\nopen("out/deep/r.csv", "w").write("x" * 2000)\nopen("top.txt", "w").write("t")\nos.makedirs(".hidden", exist_ok=True); open(".hidden/x", "w")\n';
 		for (const [end, more] of [['', {}], ['1/0', {}], ['import time; time.sleep(60)', { timeout_s: 2 }]] as const) {
 			const session_id = `files-${end.length}`;
@@ -131,7 +131,7 @@ matrix('results', { profile: 'full' }, (s) => {
 });
 
 matrix('sessions', { profile: 'full' }, (s) => {
-	it('without an id a call has a session of its own, with "last" it goes on', async () => {
+	it('(slow) without an id a call has a session of its own, with "last" it goes on', async () => {
 		const a = await s().call('sandbox_run_python', { code: 'x = 1; open("a.txt", "w").write("a")', stateful: true });
 		const b = await s().call('sandbox_run_python', { code: 'import os; print(os.listdir(), "x" in globals())', stateful: true });
 		assert.notEqual(a.session_id, b.session_id);
@@ -223,7 +223,7 @@ matrix('files', { profile: 'full' }, (s) => {
 		failure(await s().raw('sandbox_write_file', { path: 'b.bin', content: '', content_base64: '', session_id: 'bytes' }), 'invalid_argument');
 		failure(await s().raw('sandbox_write_file', { path: 'b.bin', session_id: 'bytes' }), 'invalid_argument');
 	});
-	it('are looked at as what they are: TIFF, BMP, pages of a PDF, a table', async () => {
+	it('(slow) are looked at as what they are: TIFF, BMP, pages of a PDF, a table', async () => {
 		await s().call('sandbox_run_python', {
 			session_id: 'kinds', code: `from PIL import Image
 im = Image.new("RGB", (90, 60), "red"); im.save("a.tiff"); im.save("b.bmp"); Image.new("I;16", (30, 20), 5).save("c.tif")

@@ -83,7 +83,7 @@ describe('limits of a sandbox that lives', () => {
 	}
 	const limits = async (id: string): Promise<Json> => (await ask('GET', `/sandboxes/${id}`)).body.limits;
 
-	it('more memory: the session goes on, has it, and is told of it', { skip: lacking }, async () => {
+	it('(slow) more memory: the session goes on, has it, and is told of it', { skip: lacking }, async () => {
 		const id = await make({ memory_mb: 200 });
 		assert.equal(await out(id, { code: `${HOLD}x = 41`, stateful: true }), '');
 		const small = await run(id, { code: 'hold(400)', stateful: true });
@@ -111,7 +111,7 @@ describe('limits of a sandbox that lives', () => {
 		await ask('DELETE', `/sandboxes/${id}`);
 	});
 
-	it('CPU time: the run that goes on gets the new share', { skip: lacking || (os.cpus().length < 2 && 'one processor') }, async () => {
+	it('(slow) CPU time: the run that goes on gets the new share', { skip: lacking || (os.cpus().length < 2 && 'one processor') }, async () => {
 		const id = await make({ cpus: 2 });
 		assert.equal((await changed(id, { cpus: 0.1 })).cpus, 0.1);
 		assert.equal(await out(id, { command: 'nproc' }), '1');
@@ -235,7 +235,7 @@ describe('limits of a sandbox that lives', () => {
 		assert.equal((await ask('DELETE', `/sandboxes/${id}`)).status, 204);
 	});
 
-	it('a model changes them with sandbox_create, and reads them with sandbox_info', { skip: lacking }, () => using('stdio', { profile: 'full', env }, async (s: Session) => {
+	it('(slow) a model changes them with sandbox_create, and reads them with sandbox_info', { skip: lacking }, () => using('stdio', { profile: 'full', env }, async (s: Session) => {
 		const call = async (name: string, args: Json): Promise<Json> => {
 			const r = await s.raw(name, args);
 			return { ...(r.structuredContent?.result ?? r.structuredContent ?? {}), failed: r.isError ?? false, text: JSON.stringify(r.content) };
@@ -254,7 +254,7 @@ describe('limits of a sandbox that lives', () => {
 		assert.match((await call('sandbox_run_python', { session_id: id, code: 'print(len(x) >> 20)', stateful: true })).text, /100/);
 	}));
 
-	it('more processes for a sandbox from the pool', { skip: unlessEnforced('memory', 'pids') || (process.env.CAISSON_TEST_COLD === '1' && 'the pool is off without warm starts') }, async () => {
+	it('(slow) more processes for a sandbox from the pool', { skip: unlessEnforced('memory', 'pids') || (process.env.CAISSON_TEST_COLD === '1' && 'the pool is off without warm starts') }, async () => {
 		const few = { ...env, SANDBOX_STATE_DIR: newStateDir(), SANDBOX_PIDS_LIMIT: '36' };
 		const s = await serve({ profile: 'full', env: few });
 		const figure = async (name: string): Promise<number> => Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(await (await fetch(`${s.base}/metrics`)).text())![1]);

@@ -171,7 +171,7 @@ matrix('links', {}, (s) => {
 });
 
 describe('the listener', () => {
-	it('a link of 200 MB streams in constant memory', () => using('stdio', { env: { SANDBOX_MAX_LINK_BYTES: '0' } }, async (s) => {
+	it('(slow) a link of 200 MB streams in constant memory', () => using('stdio', { env: { SANDBOX_MAX_LINK_BYTES: '0' } }, async (s) => {
 		await s.ok('f = open("big.bin", "wb")\nfor i in range(200): f.write(bytes([i]) * (1 << 20))\nf.close()', 'big');
 		const url = await linkOf(s, 'big', 'big.bin');
 		const before = residentBytes(s.pid);
@@ -187,7 +187,7 @@ describe('the listener', () => {
 		assert.equal(wrong, 0);
 		assert.ok(peak - before < 16 << 20, `grew by ${(peak - before) >> 20} MiB`);
 	}));
-	it('an artifact larger than the limit is 413 as in the contract, and served in profile all', async () => {
+	it('(slow) an artifact larger than the limit is 413 as in the contract, and served in profile all', async () => {
 		for (const [profile, status, text] of [['code', 413, 'nine.txt is 0MB, exceeds 0MB limit.'], ['both', 413, 'nine.txt is 0MB, exceeds 0MB limit.'], ['all', 200, '123456789']] as const)
 			await using('stdio', { profile, env: { SANDBOX_MAX_ARTIFACT_READ_BYTES: '8' } }, async (s) => {
 				await s.upload('nine.txt', '123456789', 'big');
@@ -202,7 +202,7 @@ describe('the listener', () => {
 			assert.equal(await (await fetch(`http://localhost:${port}/files/p/a.txt`)).text(), 'at once');
 		});
 	});
-	it('the owner\'s key opens a file without a signature; signed links of stored sandboxes outlive the server', async () => {
+	it('(slow) the owner\'s key opens a file without a signature; signed links of stored sandboxes outlive the server', async () => {
 		const state = newStateDir();
 		const env = { SANDBOX_STATE_DIR: state, SANDBOX_REQUIRE_AUTH: 'on' };
 		const keys: Record<string, string> = {};

@@ -84,7 +84,7 @@ describe('runs whose end nobody saw', { concurrency: 2 }, () => {
 		['the sandbox is lost', 'lost', (p) => process.kill(initsOf(p.server.program.pid)[0]!.pid, 'SIGKILL')],
 	];
 	for (const [name, reason, end] of ends)
-		it(`${name}: what the run has used counts against the quota of the day`, () => at(async (p) => {
+		it(`(slow) ${name}: what the run has used counts against the quota of the day`, () => at(async (p) => {
 			const id = await p.sandbox();
 			const run = await p.sleeper(id, burner);
 			await end(p, id);
@@ -94,7 +94,7 @@ describe('runs whose end nobody saw', { concurrency: 2 }, () => {
 			assert.deepEqual(await p.status('POST', `sandboxes/${next}/runs`, { code: '1', wait: true }), [429, 'quota_exceeded']);
 		}, { SANDBOX_USER_CPU_S_PER_DAY: '1' }));
 
-	it('what a run leaves behind counts with it, whoever its parent was', () => at(async (p) => {
+	it('(slow) what a run leaves behind counts with it, whoever its parent was', () => at(async (p) => {
 		const id = await p.sandbox();
 		const leaver = [
 			'import os, subprocess, sys, time',
@@ -124,7 +124,7 @@ describe('runs whose end nobody saw', { concurrency: 2 }, () => {
 		assert.deepEqual(await p.reasons(run), ['lost']);
 	}));
 
-	it('a server that is killed: the next one finds what ran, and what had ended, once each', () => at(async (p) => {
+	it('(slow) a server that is killed: the next one finds what ran, and what had ended, once each', () => at(async (p) => {
 		const id = await p.sandbox();
 		const done: string[] = [];
 		for (let i = 0; i < 5; i++)

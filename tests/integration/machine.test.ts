@@ -23,7 +23,7 @@ print('/tmp' in [x.mountpoint for x in psutil.disk_partitions(all=True)], isinst
 describe('figures of the machine', () => {
 	const env = { SANDBOX_MEMORY_LIMIT: '300m', SANDBOX_CPU_LIMIT: '0.7', SANDBOX_ALLOW_WEAKER: 'memory,cpu' };
 	for (const [way, more, settings] of [['warm', {}, {}], ['in a session', { stateful: true }, {}], ['cold', {}, { SANDBOX_WARM: 'off' }]] as [string, Json, Record<string, string>][])
-		it(`Python, ${way}`, () => using('stdio', { profile: 'full', env: { ...env, ...settings } }, async (s) => {
+		it(`(slow) Python, ${way}`, () => using('stdio', { profile: 'full', env: { ...env, ...settings } }, async (s) => {
 			const r = facts(await s.raw('sandbox_run_python', { code: python, session_id: 'm', ...more }));
 			assert.equal(r.stdout, '300 True True True\n1 1 1 1 1\n0 1 True\nTrue True True\nTrue True None None\n', JSON.stringify(r));
 		}));

@@ -111,7 +111,7 @@ describe('no more watches and descriptors', { skip: sanitized ? 'the library is 
 	];
 
 	for (const [name, request, clean] of requests)
-		it(`each one of ${name} fails once`, async () => {
+		it(`(slow) each one of ${name} fails once`, async () => {
 			const descriptors = openDescriptors(program.pid);
 			control.arm(WATCHES | ACCEPTS | DESCRIPTORS, 1_000_000);
 			const first = await request();
@@ -140,7 +140,7 @@ describe('no more watches and descriptors', { skip: sanitized ? 'the library is 
 	});
 
 	for (const [name, which] of [['watches', WATCHES], ['descriptors', DESCRIPTORS | ACCEPTS]] as const)
-		it(`none of all ${name} for a while`, async () => {
+		it(`(slow) none of all ${name} for a while`, async () => {
 			control.arm(which, 1, true);
 			const fired = control.fired;
 			const answers: (number | undefined)[] = [];

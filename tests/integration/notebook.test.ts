@@ -84,14 +84,14 @@ const check = async (s: Session, name: string, code: string, e: Expect, more: Js
 };
 
 describe('as in a notebook', () => {
-	for (const [way, env, more, some] of [['warm', {}, {}, undefined], ['in a session', {}, { stateful: true }, undefined], ['cold', { SANDBOX_WARM: 'off' }, {}, 20]] as [string, Record<string, string>, Json, number?][])
+	for (const [way, env, more, some] of [['(slow) warm', {}, {}, undefined], ['in a session', {}, { stateful: true }, undefined], ['(slow) cold', { SANDBOX_WARM: 'off' }, {}, 20]] as [string, Record<string, string>, Json, number?][])
 		it(way, () => using('stdio', { profile: 'full', env }, async (s) => {
 			await s.call('sandbox_run_python', { code: '1', session_id: 'notebook', ...more });
 			for (const [name, code, expect] of rows.filter(([, code]) => some === undefined || !/pandas|numpy/.test(code)).slice(0, some))
 				await check(s, name, code, expect, more);
 		}));
 
-	it('one event loop for a session, also after a run that was undone', () => using('stdio', { profile: 'full' }, async (s) => {
+	it('(slow) one event loop for a session, also after a run that was undone', () => using('stdio', { profile: 'full' }, async (s) => {
 		const run = (code: string, e: Expect): Promise<void> => check(s, code, code, e, { stateful: true });
 		await s.call('sandbox_run_python', { code: 'import asyncio\nq = asyncio.Queue()\nasync def later():\n    await asyncio.sleep(0.01)\n    await q.put("kept")', session_id: 'notebook', stateful: true });
 		await run('loop = asyncio.get_running_loop()\nt = asyncio.create_task(later())\nawait asyncio.sleep(0)', { code: 1, stderr: /RuntimeError: no running event loop/ });
@@ -100,7 +100,7 @@ describe('as in a notebook', () => {
 		await run('async def same(): return loop is asyncio.get_running_loop()\nawait same(), await q.get()', { result: "(True, 'kept')" });
 	}));
 
-	it('what a call forgets to say', () => using('stdio', { profile: 'full' }, async (s) => {
+	it('(slow) what a call forgets to say', () => using('stdio', { profile: 'full' }, async (s) => {
 		const first = facts(await s.raw('sandbox_write_file', { path: 'a.csv', content: 'x\n1\n' }));
 		const run = async (tool: string, args: Json): Promise<{ text: string; hint: string }> => {
 			const r = await s.raw(tool, args);
@@ -126,7 +126,7 @@ describe('as in a notebook', () => {
 		assert.match(timed.hint, /^The run was ended after its 1 s\. Do less in one run, or give a larger timeout_s \(at most 600\)\.$/);
 	}));
 
-	it('a stored sandbox that was opened again says that its variables are gone', async () => {
+	it('(slow) a stored sandbox that was opened again says that its variables are gone', async () => {
 		const env = { SANDBOX_STATE_DIR: newStateDir() };
 		const at = { session_id: '', stateful: true };
 		await using('stdio', { profile: 'full', env }, async (s) => {
@@ -155,7 +155,7 @@ describe('as in a notebook', () => {
 		await check(s, '500 threads', `import os\ntry:\n${threads.replace('%', '500').replace(/^/gm, '    ')}\nfinally: e.set()`, { code: 1, stderr: /can't start new thread/, hint: /^A sandbox may have 384 processes and threads \(SANDBOX_PIDS_LIMIT\)/ });
 	}));
 
-	it('70,000 files; a limit of open files names its setting', () => using('stdio', { profile: 'full' }, async (s) => {
+	it('(slow) 70,000 files; a limit of open files names its setting', () => using('stdio', { profile: 'full' }, async (s) => {
 		await s.call('sandbox_run_python', { code: '1', session_id: 'notebook' });
 		await check(s, '70,000 files', 'import os\nos.mkdir("many")\nfor i in range(70000): os.close(os.open(f"many/{i}", os.O_CREAT))\nn = len(os.listdir("many"))\n!rm -r many\nn', { result: '70000' });
 		const most = unlessEnforced('memory') ? 5000 : 19_900; // this machine may permit no more than 20,000

@@ -52,7 +52,7 @@ describe('options of a sandbox', () => {
 		return r.body.stdout.trim();
 	}
 
-	it('are told back, and hold', async () => {
+	it('(slow) are told back, and hold', async () => {
 		const box = await make({
 			name: 'Ü 1', labels: { team: 'a', 'x/y': '' }, memory_mb: 300, cpus: 0.5, processes: 40, disk_mb: 20, timeout_s: 2, ttl_s: 60,
 			workdir: '/mnt/data/proj/deep', env: { TOKEN: SECRET },

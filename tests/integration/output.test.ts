@@ -45,7 +45,7 @@ describe('output is not lost', () => {
 			const late = await ran(s, wrap('print("a")\nprint("b", end=" ")\nwhile True: pass'), { ...more, timeout_s: 1 });
 			assert.deepEqual([late.stdout, late.reason], ['a\nb ', 'timeout']);
 		}));
-	it('of text that no pipe was read for, of several threads, in one order with children', () => using('stdio', { profile: 'full', env: { SANDBOX_RESULT_CHARS: '40000' } }, async (s) => {
+	it('(slow) of text that no pipe was read for, of several threads, in one order with children', () => using('stdio', { profile: 'full', env: { SANDBOX_RESULT_CHARS: '40000' } }, async (s) => {
 		for (const more of [{}, { stateful: true }]) {
 			const mixed = await ran(s, [
 				'import os, subprocess, sys',
@@ -79,7 +79,7 @@ describe('output is not lost', () => {
 			assert.equal(redirected.stdout, "before\ntoo\nafter ['caught', 'both']\n");
 		}
 	}));
-	it('a run that writes nonsense into the shared memory harms its own output alone', () => using('stdio', { profile: 'full' }, async (s) => {
+	it('(slow) a run that writes nonsense into the shared memory harms its own output alone', () => using('stdio', { profile: 'full' }, async (s) => {
 		for (const [state, at, len] of [[0, 0, 0xffffffff], [1, 0xffffffff, 0xffffffff], [1, 0, 65_521], [2, 7, 65_520], [9, 65_520, 65_520], [1, 0, 65_520]]) {
 			const r = await ran(s, [
 				'import ctypes, os, time',
@@ -176,7 +176,7 @@ describe('output is not late', () => {
 
 	const printing = 'import time\nfor i in range(6):\n    for k in range(3): print(f"at {time.time_ns() // 1000000}\\n", end="")\n    time.sleep(0.3)\n';
 	for (const { name, env, more, wrap = (code: string) => code } of ways)
-		it(`${name}: a line is seen within 50 ms (time)`, async () => {
+		it(`(slow) ${name}: a line is seen within 50 ms (time)`, async () => {
 			({ program, base } = await serve({ profile: 'full', env }));
 			servers.push(program);
 			const found = (await delays(wrap(printing), more)).sort((a, b) => a - b);

@@ -24,7 +24,7 @@ describe('an account of one\'s own', () => {
 	const me = async (cookie: string): Promise<number> => (await ask('GET', `${base}/api/v1/me`, { headers: { cookie, ...site } })).status;
 	const change = (how: Parameters<typeof ask>[2], json: Json): Promise<Answer> => ask('POST', `${base}/api/v1/me/password`, { ...how, json });
 
-	it('the old password is asked for; then every other sign-in and token ends, this browser goes on', async () => {
+	it('(slow) the old password is asked for; then every other sign-in and token ends, this browser goes on', async () => {
 		await register(base, 'ada');
 		const here = cookieOf(await signIn('ada')), there = cookieOf(await signIn('ada')), token = await login(base, 'ada');
 		const from = { headers: { cookie: here, origin: base, ...site } };

@@ -36,7 +36,7 @@ it('doctor says that no engine on containers limits the memory of all sandboxes 
 	assert.doesNotMatch(said({}).value, /SANDBOX_TOTAL_MEMORY/);
 });
 
-it('doctor and the log say where blocks cannot be allocated ahead', { skip: mode !== 'root' && 'only root has disks' }, () => {
+it('(slow) doctor and the log say where blocks cannot be allocated ahead', { skip: mode !== 'root' && 'only root has disks' }, () => {
 	const on = (type: string): { row: Json; log: string } => {
 		const dir = scratch('blocks');
 		const run = (...args: string[]): string => {

@@ -40,7 +40,7 @@ describe('looking a package up', () => {
 	});
 	after(() => index.close());
 
-	it('tells the version that an installation would take, its summary, and the others, newest first', () => asking({ SANDBOX_PIP_INDEX_URL: index.url }, async (lookUp) => {
+	it('(slow) tells the version that an installation would take, its summary, and the others, newest first', () => asking({ SANDBOX_PIP_INDEX_URL: index.url }, async (lookUp) => {
 		const { status, body } = await lookUp('alpha');
 		assert.equal(status, 200, JSON.stringify(body));
 		assert.equal(body.version, '1.10');
@@ -56,7 +56,7 @@ describe('looking a package up', () => {
 		assert.equal(many.versions[0], '1.44');
 		assert.equal(many.total, 45);
 	}));
-	it('says why nothing fits, and that there is nothing', () => asking({ SANDBOX_PIP_INDEX_URL: index.url }, async (lookUp) => {
+	it('(slow) says why nothing fits, and that there is nothing', () => asking({ SANDBOX_PIP_INDEX_URL: index.url }, async (lookUp) => {
 		const source = (await lookUp('sourceonly')).body;
 		assert.equal(source.version, undefined);
 		assert.match(source.why, /has no wheel.*SANDBOX_PIP_SOURCE_BUILDS=on/);
@@ -73,7 +73,7 @@ describe('looking a package up', () => {
 	it('says that sources are built where they are', () => asking({ SANDBOX_PIP_INDEX_URL: index.url, SANDBOX_PIP_SOURCE_BUILDS: 'on' }, async (lookUp) => {
 		assert.equal((await lookUp('sourceonly')).body.version, '1.0');
 	}));
-	it('uses the credentials of an index and shows them to nobody', async () => {
+	it('(slow) uses the credentials of an index and shows them to nobody', async () => {
 		index.credentials = 'reader:pass word';
 		try {
 			await asking({ SANDBOX_PIP_INDEX_URL: index.url.replace('//', '//reader:pass%20word@') }, async (lookUp) => {

@@ -78,7 +78,7 @@ describe('packages from an index', () => {
 		assert.equal(index.asked.length, before);
 		assert.equal(await stdout(s, 'import alpha; print(alpha.who)', 'second'), 'alpha 2\n');
 	});
-	it('what one sandbox does to its packages no other one sees', async () => {
+	it('(slow) what one sandbox does to its packages no other one sees', async () => {
 		await stdout(s, 'open("/app/.venv/lib/python3.%d/site-packages/beta.py" % __import__("sys").version_info[1], "w").write("who = 1")', 'second');
 		assert.equal((await install(s, 'beta', 'third')).status, 'success');
 		assert.equal(await stdout(s, 'import beta; print(beta.who)', 'third'), 'beta\n');
@@ -88,7 +88,7 @@ describe('packages from an index', () => {
 		['bomb', /unpacks to more/], ['elsewhere', /./], ['redirected', /./], ['metadata', /./], ['nosuchpackage', /No matching distribution/],
 		['alpha==99', /The package index has no version of alpha that is ==99\. It has 2\.0, 1\.0\./],
 	] as const)
-		it(`hostile: ${name}`, async () => {
+		it(`(slow) hostile: ${name}`, async () => {
 			const r = await install(s, name, 'hostile');
 			assert.equal(r.error, 'package_failed', JSON.stringify(r));
 			assert.match(r.message, why);
@@ -103,7 +103,7 @@ describe('packages from an index', () => {
 	/* One line each: the status, and whether the hint was there. */
 	const spellings = ['pip install beta', 'pip3 -q install beta', '/usr/bin/pip install beta', 'python -m pip install beta', 'python3 -m pip --disable-pip-version-check -q install beta', '/usr/bin/python3 -m pip install beta',
 		'python3 -I -m pip download beta', 'uv pip install beta', 'uv -q pip install beta', 'uv add beta', 'cd / && env python3 -m pip wheel beta', 'sh -c "exec python3 -m pip install beta"'];
-	it('every spelling of an installation ends with the hint: in the terminal, a subprocess, with packages and without', async () => {
+	it('(slow) every spelling of an installation ends with the hint: in the terminal, a subprocess, with packages and without', async () => {
 		const called = async (name: string, args: Json): Promise<Json> => facts(await s.raw(name, args));
 		const stored = (await called('create_sandbox', {})).sandbox_id as string;
 		assert.equal((await install(s, 'beta', 'spelled')).status, 'success');
@@ -121,7 +121,7 @@ print(os.system('python3 -m pip install beta 2>/dev/null') >> 8)`;
 		for (const [tool, args] of [['sandbox_run_python', { code: python, session_id: 'bare' }], ['execute_python_code', { code: python, sandbox_id: stored }]] as const)
 			assert.equal((await called(tool, args)).stdout, '1 True\n1 True\n1\n', tool);
 	});
-	it('what needs no network is pip\'s own', async () => {
+	it('(slow) what needs no network is pip\'s own', async () => {
 		const r = await s.call('sandbox_run_shell', { command: 'python3 -m pip list 2>/dev/null | grep -ci numpy; pip --version | grep -c "^pip [0-9]"; pip install --no-index --find-links . nothing 2>&1 | grep -c sandbox_install', session_id: 'bare' });
 		assert.equal(r.stdout, '1\n1\n0\n');
 	});
@@ -179,7 +179,7 @@ describe('what does not fit, and a second index', () => {
 	it('wheels that are too large together are refused before they are downloaded', () =>
 		refused('huge', 'sizes', /the wheels have 13 MiB, and one installation may have 12 MiB \(SANDBOX_INSTALL_MAX_BYTES\)\. The largest are large 3\.0 7 MiB, huge 1\.0 6 MiB\. Nothing was downloaded/, /SANDBOX_INSTALL_MAX_BYTES raises the limit/));
 	it('so is a single one', () => refused('giant', 'sizes', /the wheels have 904 MiB/, /SANDBOX_INSTALL_MAX_BYTES/));
-	it('and what the disk of the sandbox cannot hold', async () => {
+	it('(slow) and what the disk of the sandbox cannot hold', async () => {
 		await s.call('sandbox_create', { session_id: 'disk', disk_mb: 5 });
 		await refused('large', 'disk', /the wheels have 7 MiB, and the disk of this sandbox 5 MiB/, /disk_mb/);
 		await refused('fat', 'disk', /no space is left for packages in the sandbox: they need 25 MiB: \d+ of \d+ MiB are used/, /larger disk_mb/);
@@ -190,7 +190,7 @@ describe('what does not fit, and a second index', () => {
 		assert.deepEqual(r.installed?.sort(), ['alpha==2.0+cpu', 'beta==1.0', 'gamma==1.0'], JSON.stringify(r));
 		assert.equal(await stdout(s, 'import alpha; print(alpha.who)', 'extra'), 'cpu\n');
 	});
-	it('an index that cannot be reached is not the fault of the name', () => using('stdio', { profile: 'full', env: { SANDBOX_PIP_INDEX_URL: 'http://127.0.0.1:9/simple' } }, async (other) => {
+	it('(slow) an index that cannot be reached is not the fault of the name', () => using('stdio', { profile: 'full', env: { SANDBOX_PIP_INDEX_URL: 'http://127.0.0.1:9/simple' } }, async (other) => {
 		const r = await install(other, 'alpha', 'unreached');
 		assert.equal(r.error, 'package_failed');
 		assert.match(r.hint, /^The package index cannot be reached/, JSON.stringify(r));
@@ -205,7 +205,7 @@ describe('what does not fit, and a second index', () => {
 });
 
 describe('packages of an image that is built anew', () => {
-	it('its sandboxes have nothing of what the index said for the old one', { skip: (process.getuid!() !== 0 || mode === 'user') && 'the copy belongs to root' }, async () => {
+	it('(slow) its sandboxes have nothing of what the index said for the old one', { skip: (process.getuid!() !== 0 || mode === 'user') && 'the copy belongs to root' }, async () => {
 		const images = path.join(scratch('state'), 'images');
 		const copy = (name: string): void => {
 			fs.mkdirSync(images, { recursive: true });
@@ -298,7 +298,7 @@ describe('an installation ends with its sandbox', () => {
 });
 
 describe('packages from a folder of wheels', () => {
-	it('no index is asked', async () => {
+	it('(slow) no index is asked', async () => {
 		const folder = scratch('wheels');
 		fs.mkdirSync(folder, { recursive: true });
 		fs.writeFileSync(path.join(folder, wheelName('gamma', '1.0')), wheel('gamma', '1.0', 'who = "gamma"', { requires: ['delta'] }));
@@ -318,7 +318,7 @@ describe('packages from a folder of wheels', () => {
 		});
 	});
 
-	it('a sandbox that may have 32 processes gets packages', async () => {
+	it('(slow) a sandbox that may have 32 processes gets packages', async () => {
 		const folder = scratch('few-processes');
 		fs.chmodSync(folder, 0o755);
 		fs.writeFileSync(path.join(folder, wheelName('solo', '1.0')), wheel('solo', '1.0', 'who = "solo"'));
@@ -350,7 +350,7 @@ function newest(name: string): string {
 const unlessReal = mode !== 'root' || sanitized ? 'tried as root, without sanitizers' : reachable() ? false : 'pip reaches no package index here';
 
 describe('packages from the configured index', { skip: unlessReal }, () => {
-	it('ten at once, each into a sandbox of its own: in Python, with native code, with dependencies, a newest pandas', () => {
+	it('(slow) ten at once, each into a sandbox of its own: in Python, with native code, with dependencies, a newest pandas', () => {
 		const pandas = `pandas==${newest('pandas')}`;
 		/* What is asked for, none of it in the image, and a program that needs it and says `there`. */
 		const wanted: [string, string][] = [

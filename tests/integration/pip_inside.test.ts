@@ -33,7 +33,7 @@ describe('pip in a sandbox', () => {
 	});
 	after(() => index.close());
 
-	it('asks the configured index where the network permits it, on loopback too', () => using('stdio', { profile: 'full', env: env({ SANDBOX_NETWORK: 'packages' }) }, async (s) => {
+	it('(slow) asks the configured index where the network permits it, on loopback too', () => using('stdio', { profile: 'full', env: env({ SANDBOX_NETWORK: 'packages' }) }, async (s) => {
 		const r = await shell(s, 'pip install alpha && ~/.local/bin/alpha-run && pip uninstall -q -y alpha && python3 -m pip install -q alpha');
 		assert.equal(r.exit_code, 0, `${r.stdout}${r.stderr}`);
 		assert.match(r.stdout, /Successfully installed alpha-1\.0 beta-1\.5\nalpha runs\n/);
@@ -46,7 +46,7 @@ describe('pip in a sandbox', () => {
 		assert.equal(both.stdout, 'alpha of the index gamma\n', both.stderr);
 	}));
 
-	it('uv installs for every run as well, and into the virtual environment where there is one', () => using('stdio', { profile: 'full', env: env({ SANDBOX_NETWORK: 'packages' }) }, async (s) => {
+	it('(slow) uv installs for every run as well, and into the virtual environment where there is one', () => using('stdio', { profile: 'full', env: env({ SANDBOX_NETWORK: 'packages' }) }, async (s) => {
 		const r = await shell(s, 'uv pip install alpha && ~/.local/bin/alpha-run && uv pip freeze && uv pip uninstall alpha && uv pip list');
 		assert.equal(r.exit_code, 0, `${r.stdout}${r.stderr}`);
 		assert.match(r.stdout, /^alpha runs\nalpha==1\.0\nbeta==1\.5\nPackage +Version\n[- ]+\nbeta +1\.5\n$/);
@@ -58,7 +58,7 @@ describe('pip in a sandbox', () => {
 		assert.notEqual(elsewhere.exit_code, 0); // as it was asked for, and nobody may write there
 	}));
 
-	it('names the tool of the profile, and no other', async () => {
+	it('(slow) names the tool of the profile, and no other', async () => {
 		const rows = { full: 'Packages are installed by the tool sandbox_install_packages.', both: 'Packages are installed by the tool install_package_in_sandbox.', code: 'No tool of this server installs packages.' };
 		for (const [profile, sentence] of Object.entries(rows))
 			await using('stdio', { profile, env: env({}) }, async (s) => {
@@ -85,7 +85,7 @@ print(ask("/simple/alpha/", headers={"X-Stolen": "data", "Cookie": "a=b", "User-
 		assert.deepEqual([index.lastHeaders['x-stolen'], index.lastHeaders.cookie, index.lastHeaders['user-agent']], [undefined, undefined, 'mine']);
 	}));
 
-	it('never sees the credentials of an index, and names the tool instead', async () => {
+	it('(slow) never sees the credentials of an index, and names the tool instead', async () => {
 		index.credentials = `${READER}:${PASSWORD}`;
 		try {
 			await using('stdio', { profile: 'full', env: env({ SANDBOX_PIP_INDEX_URL: index.url.replace('//', `//${READER}:${PASSWORD}@`), SANDBOX_NETWORK: 'packages' }) }, async (s) => {
@@ -110,7 +110,7 @@ print(ask("/simple/alpha/", headers={"X-Stolen": "data", "Cookie": "a=b", "User-
 		}
 	});
 
-	it('never sees a token in the path of an index, but by the word of whoever names it', async () => {
+	it('(slow) never sees a token in the path of an index, but by the word of whoever names it', async () => {
 		const url = index.url.replace('/simple', `/${TOKEN}/simple`);
 		const settings = env({ SANDBOX_PIP_INDEX_URL: url, SANDBOX_NETWORK: 'packages' });
 		index.token = TOKEN;

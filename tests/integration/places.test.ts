@@ -57,7 +57,7 @@ const places = 'import sys, os, shutil, numpy, added; print(sys.prefix, sys.exec
 const ends = (s: Session): Json[] => s.logLines().map((l) => JSON.parse(l) as Json).filter((l) => l.event === 'container_exec_done');
 
 describe('a bare interpreter', { skip: process.env.CAISSON_TEST_COLD === '1' && 'every run is one' }, () => {
-	it('counts as a cold start, in a session too; what a fork runs counts as a warm one', () => using('stdio', { profile: 'all', env: { SANDBOX_LOG_FORMAT: 'json' } }, async (s) => {
+	it('(slow) counts as a cold start, in a session too; what a fork runs counts as a warm one', () => using('stdio', { profile: 'all', env: { SANDBOX_LOG_FORMAT: 'json' } }, async (s) => {
 		// A stateful run waits for its fork: those after it have theirs.
 		let runs = 0; // the log may be behind
 		const told = async (session_id: string, code: string, more: Json = {}) => {
@@ -80,7 +80,7 @@ describe('a bare interpreter', { skip: process.env.CAISSON_TEST_COLD === '1' && 
 
 describe('a virtual environment in /app/.venv', () => {
 	for (const warm of ['on', 'off'])
-		it(`is active in every run and command, warm ${warm}`, () => using('stdio', { profile: 'all', env: { SANDBOX_WARM: warm, SANDBOX_PIP_WHEEL_DIR: wheelFolder() } }, async (s) => {
+		it(`(slow) is active in every run and command, warm ${warm}`, () => using('stdio', { profile: 'all', env: { SANDBOX_WARM: warm, SANDBOX_PIP_WHEEL_DIR: wheelFolder() } }, async (s) => {
 			if (warm === 'on') // a session that began before
 				await said(s, 'venv', 'early = 1', { stateful: true });
 			await install(s, 'added');
@@ -97,7 +97,7 @@ describe('a virtual environment in /app/.venv', () => {
 
 describe('places of a session', () => {
 	const open = { profile: 'all' };
-	it('what shadows a module when the session begins is what the session sees; it keeps its state', () => using('stdio', open, async (s) => {
+	it('(slow) what shadows a module when the session begins is what the session sees; it keeps its state', () => using('stdio', open, async (s) => {
 		await s.upload('random.py', 'who = "mine"', 'held');
 		const first = await said(s, 'held', 'import random, sys\nx = 40\nprint(sys.argv, __name__)\nrandom.who', { stateful: true });
 		assert.deepEqual([first.result, first.state, first.stdout, first.stderr], ["'mine'", 'kept', "['-c'] __main__\n", '']);
@@ -108,7 +108,7 @@ describe('places of a session', () => {
 		const failed = await said(s, 'held', '1 / 0', { stateful: true });
 		assert.match(failed.stderr, /<cell \d+>", line 1, in <module>\n {4}1 \/ 0/);
 	}));
-	it('such a run that ends badly leaves no state, and the next begins one', () => using('stdio', open, async (s) => {
+	it('(slow) such a run that ends badly leaves no state, and the next begins one', () => using('stdio', open, async (s) => {
 		await s.upload('random.py', 'who = "mine"', 'ended');
 		assert.equal((await said(s, 'ended', 'import os; os._exit(4)', { stateful: true })).exit_code, 4);
 		assert.equal((await said(s, 'ended', 'import random; random.who', { stateful: true })).result, "'mine'");

@@ -73,7 +73,7 @@ describe('networks that are chosen', () => {
 		canary.close();
 	});
 
-	it('each sandbox of one server is held against its own', async () => {
+	it('(slow) each sandbox of one server is held against its own', async () => {
 		const page = `${index.url}/alpha/`;
 		const packages = await rest.make({ network: 'packages' });
 		const none = await rest.make({ network: 'none' });
@@ -145,7 +145,7 @@ describe('a network does not widen', () => {
 	before(() => index.open());
 	after(() => index.close());
 
-	it('by a fork, a restored checkpoint or a claim, where all others have more', () => using('http', { profile: 'all', env: { SANDBOX_PIP_INDEX_URL: index.url, SANDBOX_NETWORK: 'packages', SANDBOX_NETWORK_MAX: 'allowlist', SANDBOX_NETWORK_ALLOW: 'a.invalid.example b.invalid.example', SANDBOX_MAX_SESSIONS: '20' } }, async (s: Session) => {
+	it('(slow) by a fork, a restored checkpoint or a claim, where all others have more', () => using('http', { profile: 'all', env: { SANDBOX_PIP_INDEX_URL: index.url, SANDBOX_NETWORK: 'packages', SANDBOX_NETWORK_MAX: 'allowlist', SANDBOX_NETWORK_ALLOW: 'a.invalid.example b.invalid.example', SANDBOX_MAX_SESSIONS: '20' } }, async (s: Session) => {
 		const rest = new Rest(s.base!);
 		const page = get(`${index.url}/nothing/`);
 		const call = async (name: string, args: Json): Promise<Json> => facts(await s.raw(name, args));

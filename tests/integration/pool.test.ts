@@ -109,7 +109,7 @@ describe('the pool', { skip: cold }, () => {
 		});
 	});
 
-	it('grows with the demand, within its bound, and gives up what nobody needs', () =>
+	it('(slow) grows with the demand, within its bound, and gives up what nobody needs', () =>
 		using('stdio', { env: { SANDBOX_POOL_MAX: '4', SANDBOX_MAX_SESSIONS: '30' } }, async (s) => {
 			await s.ok('pass', 'first');
 			for (let round = 0; round < 3; round++)

@@ -193,7 +193,7 @@ describe('SIGHUP', () => {
 		}
 	});
 
-	it('hundreds of them beside runs, uploads, sign-ins and a file that is being written: every call succeeds', async () => {
+	it('(slow) hundreds of them beside runs, uploads, sign-ins and a file that is being written: every call succeeds', async () => {
 		await takesNext();
 		let on = true;
 		let sent = 0, calls = 0;
@@ -248,7 +248,7 @@ describe('SIGHUP', () => {
 			assert.ok(now.has(`${p.pid} ${p.started}`), `${p.name} has ended`);
 		await takesNext();
 	});
-	it('together with SIGTERM: the end is in order', async () => {
+	it('(slow) together with SIGTERM: the end is in order', async () => {
 		for (const signals of [['SIGHUP', 'SIGTERM', 'SIGHUP'], ['SIGTERM', 'SIGHUP', 'SIGHUP'], ['SIGHUP', 'SIGHUP', 'SIGTERM']] as const) {
 			const port = await freePort();
 			const p = start(['serve', '--config', file, '--listen', `127.0.0.1:${port}`, '--profile', 'code'], { env: { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_LOG_FILE: path.join(dir, 'third.log'), SANDBOX_HTTP_PORT: '0' } });

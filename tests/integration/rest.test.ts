@@ -118,7 +118,7 @@ describe('REST', () => {
 		}
 	});
 
-	it('what ended runs printed is kept up to a bound, the latest first', async () => {
+	it('(slow) what ended runs printed is kept up to a bound, the latest first', async () => {
 		const { id } = (await ask('POST', '/sandboxes', { kind: 'stored' })).body; // these keep 1 MiB of each stream
 		const runs: string[] = [];
 		for (let i = 0; i < 14; i++)
@@ -128,7 +128,7 @@ describe('REST', () => {
 		assert.equal((await ask('DELETE', `/sandboxes/${id}`)).status, 204);
 	});
 
-	it('answers of an Idempotency-Key are kept up to a bound; what was done is not done again', async () => {
+	it('(slow) answers of an Idempotency-Key are kept up to a bound; what was done is not done again', async () => {
 		const { id } = (await ask('POST', '/sandboxes', { kind: 'stored' })).body;
 		const code = 'import os\nopen("times", "a").write("x")\nfor fd in (1, 2):\n    for i in range(1200): os.write(fd, b"x" * 1000)';
 		const run = (n: number): ReturnType<typeof ask> => ask('POST', `/sandboxes/${id}/runs`, { code, wait: true }, { 'idempotency-key': `bound-${n}` });
@@ -140,7 +140,7 @@ describe('REST', () => {
 		assert.equal((await ask('DELETE', `/sandboxes/${id}`)).status, 204);
 	});
 
-	it('runs: result, failure, timeout, command, state', async () => {
+	it('(slow) runs: result, failure, timeout, command, state', async () => {
 		const id = await box();
 		const r = await ran(id, { code: 'print("hé"); open("f.txt","w").write("1")' });
 		assert.deepEqual([r.status, r.reason, r.exit_code, r.stdout], ['done', 'exited', 0, 'hé\n']);
@@ -196,7 +196,7 @@ describe('REST', () => {
 		assert.deepEqual((await ran(own, { command: 'pwd', cwd: '/mnt/data/project' })).stdout, '/mnt/data/project\n', 'the folder of the sandbox is made');
 	});
 
-	it('files of a run: in folders, after errors, of a run whose output was cut', async () => {
+	it('(slow) files of a run: in folders, after errors, of a run whose output was cut', async () => {
 		const id = await box();
 		const names = (r: Json): string[] => r.artifacts.map((a: Json) => a.name);
 		const make = 'import os\nos.makedirs("out/deep", exist_ok=True)\nopen("out/deep/r.csv", "w").write("abc")\nopen("top.txt", "w").write("t")\n';
@@ -335,7 +335,7 @@ for i in range(300): open(f"d/e/{i}", "w").write(str(i))
 		assert.equal((await fetch(`${base}/api/v1/sandboxes/${id}/files?archive=zip`, { method: 'HEAD' })).status, 200);
 	});
 
-	it('a client that leaves ends its archive; a sandbox that goes cuts it off', async () => {
+	it('(slow) a client that leaves ends its archive; a sandbox that goes cuts it off', async () => {
 		const id = await box();
 		await ran(id, { code: 'for i in range(4):\n\twith open(f"sparse{i}", "wb") as f: f.truncate(1 << 30)' });
 		const url = `${base}/api/v1/sandboxes/${id}/files?archive=tar`;
@@ -376,7 +376,7 @@ for i in range(300): open(f"d/e/{i}", "w").write(str(i))
 		}
 	});
 
-	it('packages: install, status, list, uninstall', async () => {
+	it('(slow) packages: install, status, list, uninstall', async () => {
 		const id = await box();
 		const listed = async (): Promise<string[]> => (await ask('GET', `/sandboxes/${id}/packages`)).body.packages.map((p: Json) => `${p.name}==${p.version}`);
 		const begun = await ask('POST', `/sandboxes/${id}/packages`, { packages: 'gamma' });

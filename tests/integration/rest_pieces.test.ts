@@ -76,7 +76,7 @@ describe('lists in pieces', () => {
 	});
 	after(() => server.program.end());
 
-	it('have every row once, in order', async () => {
+	it('(slow) have every row once, in order', async () => {
 		const users = (await get('/users')).users as Json[];
 		assert.equal(new Set(users.map((u) => u.id)).size, MANY);
 		assert.deepEqual(users.map((u) => Number(u.name.split(' ')[1])), Array.from({ length: MANY }, (_, i) => i));
@@ -92,7 +92,7 @@ describe('lists in pieces', () => {
 		assert.ok(names.length === 9901 && names.every((f, i) => i === 0 || f.name > names[i - 1]!.name));
 	});
 
-	it('pages of the history meet, forwards and backwards', async () => {
+	it('(slow) pages of the history meet, forwards and backwards', async () => {
 		const seen: Json[] = [];
 		for (let after = 0, more = true; more;) {
 			const page = await get(`/notebooks/past?limit=1000&after=${after}`);

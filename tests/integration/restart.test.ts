@@ -45,7 +45,7 @@ describe('a restart during a run', { concurrency: 2 }, () => {
 	};
 	for (const signal of ['SIGTERM', 'SIGKILL'] as const)
 		for (const kind of ['session', 'stored'] as const)
-			it(`${signal}, ${kind}`, async () => {
+			it(`(slow) ${signal}, ${kind}`, async () => {
 				const p = new Place();
 				await p.start();
 				try {

@@ -52,7 +52,7 @@ describe('rich values', () => {
 	after(() => server.end());
 
 	for (const stateful of [false, true])
-		it(`bundles, in order, ${stateful ? 'in a session' : 'in a run'}`, async () => {
+		it(`(slow) bundles, in order, ${stateful ? 'in a session' : 'in a run'}`, async () => {
 			const id = await make();
 			const r = await run(id, mixed, { stateful });
 			const text = (o: { offset: number; end: number }): string => r.stdout.slice(o.offset, o.end);

@@ -102,7 +102,7 @@ describe('caisson run: what the program gets', () => {
 		await says(['--in', path.join(dir, 'old.txt'), '--out', out, path.join(dir, 'main.py')]);
 		assert.deepEqual(fs.readdirSync(out), ['new.txt']);
 	});
-	it('packages of --with, variables of --env, limits', async () => {
+	it('(slow) packages of --with, variables of --env, limits', async () => {
 		const wheels = scratch('wheels');
 		fs.chmodSync(wheels, 0o755);
 		fs.writeFileSync(path.join(wheels, wheelName('caisson_probe', '1.0')), wheel('caisson_probe', '1.0', 'answer = 42'));

@@ -215,7 +215,7 @@ matrix('A24 timeouts', { env: { SANDBOX_EXEC_TIMEOUT_S: String(3 * slowness), SA
 		assert.ok(r.stderr.endsWith(note));
 		assert.ok(r.duration_ms < limit * 1000 + 2500 * slowness, `${r.duration_ms} ms`);
 	});
-	it('SIGTERM at the deadline can be used to save something', async () => {
+	it('(slow) SIGTERM at the deadline can be used to save something', async () => {
 		const r = await s().run([
 			'import signal, sys, time',
 			'def save(*_):',

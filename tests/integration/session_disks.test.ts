@@ -29,7 +29,7 @@ function devicesOf(state: string): string[] {
 describe('workspaces of sessions', { skip: notRoot }, () => {
 	const policy = async (s: Session, id: string): Promise<Json> => facts(await s.raw('sandbox_info', { session_id: id }));
 
-	it('eighty at once get a disk each', async () => { // all of them look for a free loop device at the same time
+	it('(slow) eighty at once get a disk each', async () => { // all of them look for a free loop device at the same time
 		const state = newStateDir();
 		await using('stdio', { env: { SANDBOX_STATE_DIR: state, SANDBOX_POOL: '0', SANDBOX_WARM: 'off', SANDBOX_MAX_SESSIONS: '100', SANDBOX_WORKSPACE: 'disk' } }, async (s) => {
 			const answers = await Promise.all(Array.from({ length: 80 }, (_, i) => s.run('open("f", "w").close()', `crowd-${i}`)));
@@ -38,7 +38,7 @@ describe('workspaces of sessions', { skip: notRoot }, () => {
 		await until('the disks to go', () => devicesOf(state).length === 0, waitMs);
 	});
 
-	it('files are not memory, and the policy says both limits', { skip: unlessEnforced('memory') }, () => {
+	it('(slow) files are not memory, and the policy says both limits', { skip: unlessEnforced('memory') }, () => {
 		const state = newStateDir();
 		return using('stdio', { profile: 'full', env: { SANDBOX_STATE_DIR: state, SANDBOX_MEMORY_LIMIT: '128m', SANDBOX_WORKSPACE_LIMIT: '600m', SANDBOX_WORKSPACE_FILES: '3000' } }, async (s) => {
 			// dirty pages beyond the limit are written back instead of ending the run, and are read again
@@ -100,7 +100,7 @@ print(json.dumps(out))
 		await s.ok('pass', 'a');
 	}));
 
-	it('nothing is left after any death', async () => {
+	it('(slow) nothing is left after any death', async () => {
 		const state = newStateDir();
 		const files = (): string[] => fs.readdirSync(path.join(state, 'workspaces'));
 		for (const how of ['close', 'end', 'SIGKILL'] as const)
@@ -129,7 +129,7 @@ print(json.dumps(out))
 		assert.deepEqual([info.workspace, info.limits.workspace_bytes], ['memory', 512 * MIB]);
 	}));
 
-	it('a full disk of the host: a clear error, nothing is lost, and all goes on when there is space', async () => {
+	it('(slow) a full disk of the host: a clear error, nothing is lost, and all goes on when there is space', async () => {
 		const d = new SmallDisk();
 		await d.serveOnDisk('500m', { SANDBOX_WORKSPACE_LIMIT: '300m', SANDBOX_WORKSPACE_FILES: '1000' });
 		try {

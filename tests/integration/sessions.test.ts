@@ -68,7 +68,7 @@ describe('sessions', () => {
 		});
 	});
 
-	it('a stateful run in a session that has ended, or with a mistyped id, says so', () => using('stdio', { profile: 'full' }, async (s: Session) => {
+	it('(slow) a stateful run in a session that has ended, or with a mistyped id, says so', () => using('stdio', { profile: 'full' }, async (s: Session) => {
 		const said = async (id: string): Promise<string> => text(await s.raw('sandbox_run_python', { code: 'x = 1', session_id: id, stateful: true }));
 		assert.match(await said('work'), /There was no session work/);
 		assert.doesNotMatch(await said('work'), /There was no session|earlier session/);

@@ -140,22 +140,22 @@ describe('packages that are built from source', () => {
 		index.close();
 	});
 
-	it('an honest one is built and installed, with what it needs', async () => {
+	it('(slow) an honest one is built and installed, with what it needs', async () => {
 		const r = await install('honest', 'honest');
 		assert.deepEqual(r.installed?.sort(), ['good==1.0', 'honest==1.0'], JSON.stringify(r));
 		assert.equal(await python('import honest, good; print(honest.who, good.who)', 'honest'), 'built good\n');
 	});
-	it('what a build needs comes from the index', async () => {
+	it('(slow) what a build needs comes from the index', async () => {
 		const r = await install('tooled', 'tooled');
 		assert.deepEqual(r.installed, ['tooled==1.0'], JSON.stringify(r));
 	});
-	it('processes that it leaves behind cannot answer in its place', async () => {
+	it('(slow) processes that it leaves behind cannot answer in its place', async () => {
 		const r = await install('liar', 'liar');
 		assert.ok(index.asked.some((a) => a.includes('said-lingers-metadata')), `twin: they were at work ${JSON.stringify(r)}`);
 		assert.deepEqual(r.installed?.sort(), ['good==1.0', 'liar==1.0'], JSON.stringify(r));
 		assert.equal(await python('import liar, good; print(liar.who, good.who)', 'liar'), 'built good\n');
 	});
-	it('a wheel of the index stays what the index says of it', async () => {
+	it('(slow) a wheel of the index stays what the index says of it', async () => {
 		const r = await install('swapper', 'swapper');
 		assert.ok(index.asked.some((a) => a.includes('said-swaps-')), 'twin: it was at work');
 		if (r.status === 'success')

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the programs of this folder find images: beside the folder that CAISSON_TEST_IMAGES names. */
+/* Where the programs of this folder find images: beside the folder that CAISSON_TEST_IMAGES names, as tests/run does. */
 #pragma once
 
 #include <libgen.h>
@@ -12,8 +12,6 @@ static inline const char *test_state_dir(void)
 	static char images[PATH_MAX];
 	const char *given = getenv("CAISSON_TEST_IMAGES");
 
-	if (!given)
-		return "/var/lib/caisson";
-	(void)snprintf(images, sizeof(images), "%s", given);
+	(void)snprintf(images, sizeof(images), "%s", given ? given : "./images");
 	return dirname(images);
 }

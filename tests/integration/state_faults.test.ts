@@ -129,7 +129,7 @@ describe('a state folder that is read-only', () => {
 	};
 	const serveArgs = ['serve', '--listen', '127.0.0.1:0'];
 
-	it('another program keeps the database for itself: who reads the history waits, and nobody else', async () => {
+	it('(slow) another program keeps the database for itself: who reads the history waits, and nobody else', async () => {
 		const state = newStateDir();
 		const { program, base } = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: state, SANDBOX_POOL: '0' } });
 		const id = (await good(base, 'POST', 'sandboxes', {})).id as string;
@@ -164,7 +164,7 @@ describe('a state folder that is read-only', () => {
 		refusesToStart(await inReadOnly(state, serveArgs));
 	});
 
-	it('while it serves: runs go on, what must be stored is refused, rows wait and are written later', { skip: notRoot }, async () => {
+	it('(slow) while it serves: runs go on, what must be stored is refused, rows wait and are written later', { skip: notRoot }, async () => {
 		const { program, base } = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: newState(), SANDBOX_POOL: '0' } });
 		try {
 			const old = (await good(base, 'POST', 'sandboxes', {})).id as string;
@@ -226,7 +226,7 @@ describe('the disk of the state folder', { skip: rootOnly }, () => {
 		isWhole((name) => d.file(name));
 	}
 
-	it('has no bytes left', async () => {
+	it('(slow) has no bytes left', async () => {
 		const d = new SmallDisk(), index = new Index();
 		await index.open();
 		index.add('alpha', { file: wheelName('alpha', '1.0'), body: wheel('alpha', '1.0', 'who = "alpha"') });
@@ -261,7 +261,7 @@ describe('the disk of the state folder', { skip: rootOnly }, () => {
 		}
 	});
 
-	it('has no inodes left', async () => {
+	it('(slow) has no inodes left', async () => {
 		const d = new SmallDisk();
 		try {
 			await d.serve('size=300m,nr_inodes=200', env);

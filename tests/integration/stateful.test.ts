@@ -80,7 +80,7 @@ matrix('stateful', { profile: 'full' }, (s) => {
 		else assert.ok(r.hint);
 	});
 
-	it('a state that does not let itself be forked is lost, and the next run is told', async () => {
+	it('(slow) a state that does not let itself be forked is lost, and the next run is told', async () => {
 		for (const how of ['time.sleep(1000)', 'os._exit(1)']) {
 			assert.equal((await run('stuck', `import os, time\nx = 1\nos.register_at_fork(before=lambda: ${how})`)).state, 'kept');
 			const r = await run('stuck', '"x" in globals()');

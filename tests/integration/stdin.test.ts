@@ -30,7 +30,7 @@ matrix('stdin', { profile: 'full', env }, (s) => {
 
 	for (const stateful of [false, true]) {
 		const how = { session_id: stateful ? 'kept' : 'single', stateful };
-		it(`input() takes it line by line, to its end: ${stateful ? 'a stateful run' : 'a run'}`, async () => {
+		it(`(slow) input() takes it line by line, to its end: ${stateful ? 'a stateful run' : 'a run'}`, async () => {
 			const code = 'while True:\n    try: print(ascii(input()))\n    except EOFError: break\nprint("end")';
 			assert.equal(await said(code, { ...how, stdin: lines }), "'first'\n'second \\xe9\\u65e5\\U0001f600'\n''\n'last, without an end'\nend\n");
 		});
@@ -88,7 +88,7 @@ matrix('stdin', { profile: 'full', env }, (s) => {
 });
 
 describe('stdin over REST', () => {
-	it('reaches the run, also one that has waited; the history does not keep it', async () => {
+	it('(slow) reaches the run, also one that has waited; the history does not keep it', async () => {
 		const { program, base } = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_MAX_CODE_BYTES: '3000000' } });
 		const api = `${base}/api/v1`;
 		const post = async (to: string, json: Json, status = 201): Promise<Json> => {

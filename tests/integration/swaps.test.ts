@@ -92,7 +92,7 @@ describe('names are swapped meanwhile', () => {
 		assert.ok(!text.includes(secret), `${what}: a file of the host was seen`);
 	};
 
-	it(`${SECONDS} s of every way to a file`, () => using('http', { profile: 'all', env: { SANDBOX_EXEC_TIMEOUT_S: '900', SANDBOX_MAX_ARTIFACT_READ_BYTES: '65536' } }, async (s: Session) => {
+	it(`(slow) ${SECONDS} s of every way to a file`, () => using('http', { profile: 'all', env: { SANDBOX_EXEC_TIMEOUT_S: '900', SANDBOX_MAX_ARTIFACT_READ_BYTES: '65536' } }, async (s: Session) => {
 		const files = `${s.base}/api/v1/sandboxes/${id}/files`;
 		const http = async (what: string, url: string, init: RequestInit = {}): Promise<boolean> => {
 			const abort = new AbortController();

@@ -29,7 +29,7 @@ const run = (code: string, session_id: string): Json => ({ name: 'sandbox_run_py
 const text = (result: Json): Json => facts(result);
 
 describe('tasks', () => {
-	it('a short run is answered at once, a long one as a task that ends with the same result', () => using(async (ask) => {
+	it('(slow) a short run is answered at once, a long one as a task that ends with the same result', () => using(async (ask) => {
 		const short = await ask('tools/call', run('print(1)', 'a'));
 		assert.deepEqual([short.resultType, text(short).stdout], ['complete', '1\n']);
 		const long = await ask('tools/call', run('import time\nfor i in range(3): print(i, flush=True); time.sleep(0.8)', 'a'));
@@ -54,7 +54,7 @@ describe('tasks', () => {
 		assert.equal(next.stdout, '7\n');
 		assert.equal((await ask('tasks/get', { taskId: 'f'.repeat(32) })).error.code, -32602);
 	}));
-	it('a client without the extension waits for the result', () => using(async (ask) => {
+	it('(slow) a client without the extension waits for the result', () => using(async (ask) => {
 		const r = await ask('tools/call', run('import time; time.sleep(1.5); print("done")', 'c'), false);
 		assert.deepEqual([r.resultType, text(r).stdout], ['complete', 'done\n']);
 		assert.equal((await ask('tasks/get', { taskId: 'x' }, false)).error.code, -32021);

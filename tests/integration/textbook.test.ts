@@ -23,7 +23,7 @@ const programs: [name: string, code: string, stdout: string][] = [
 ];
 
 describe('textbook programs', () => {
-	for (const [name, env, more] of [['warm', {}, {}], ['cold', { SANDBOX_WARM: 'off' }, {}], ['stateful', {}, { stateful: true }]] as [string, Record<string, string>, Json][])
+	for (const [name, env, more] of [['(slow) warm', {}, {}], ['cold', { SANDBOX_WARM: 'off' }, {}], ['stateful', {}, { stateful: true }]] as [string, Record<string, string>, Json][])
 		it(name, () => using('stdio', { profile: 'full', env }, async (s) => {
 			for (const again of name === 'stateful' ? [1, 2] : [1]) // a session's second pool has helpers of its own
 				for (const [title, code, stdout] of programs) {
@@ -37,12 +37,12 @@ describe('textbook programs', () => {
 		assert.match(r.stderr, /File "<string>", line 3, in <module>\n    f\(\)\n/);
 		assert.equal((await s.run('print(__file__ in open(__file__).read(), open(__file__).read()[:5])', 'named')).stdout, 'False print\n');
 	}));
-	it('files that a cell opened are open in the next', () => using('stdio', { profile: 'full' }, async (s) => {
+	it('(slow) files that a cell opened are open in the next', () => using('stdio', { profile: 'full' }, async (s) => {
 		const run = async (code: string): Promise<Json> => facts(await s.raw('sandbox_run_python', { code, session_id: 'open', stateful: true }));
 		await run('f = open("kept", "w"); f.write("a"); f.flush()');
 		assert.equal((await run('f.write("b"); f.close(); print(open("kept").read())')).stdout, 'ab\n');
 	}));
-	it('in a session a worker that imports the program gets what cells have defined, and runs none of them', () => using('stdio', { profile: 'full' }, async (s) => {
+	it('(slow) in a session a worker that imports the program gets what cells have defined, and runs none of them', () => using('stdio', { profile: 'full' }, async (s) => {
 		const run = async (code: string): Promise<Json> => facts(await s.raw('sandbox_run_python', { code, session_id: 'cells', stateful: true }));
 		await run('import math; print("once")\nK = 3');
 		await run('def root(x): return math.sqrt(x) * K');

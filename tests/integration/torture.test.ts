@@ -8,7 +8,7 @@ import { call, initialize, json, rpc, Torture, type Answer } from '../lib/tortur
 
 const meta = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', 'io.modelcontextprotocol/clientCapabilities': {} };
 
-describe('every allocation fails once', {
+describe('(slow) every allocation fails once', {
 	skip: sanitized ? 'the sanitizers have an allocator of their own; test_mcp_torture runs under them'
 		: mode === 'root' ? false : 'once is enough: the front is the same for everybody',
 }, () => {
@@ -36,11 +36,11 @@ describe('every allocation fails once', {
 	for (const [name, request] of table)
 		it(name, async (t) => t.diagnostic(await server.torture(request)));
 	// A session whose answer got lost stays until it has idled long enough.
-	it('initialize', async (t) => t.diagnostic(await server.torture(() => server.ask('POST', '/mcp', json, initialize()), { spare: 1500 })));
+	it('(slow) initialize', async (t) => t.diagnostic(await server.torture(() => server.ask('POST', '/mcp', json, initialize()), { spare: 1500 })));
 	const run = call('sandbox_run_python', { session_id: 'torture', code: 'print(1)' });
 	// SQLite keeps pages of a history that grows, until it has 2 MB of them.
-	it('a run that becomes history', async (t) => t.diagnostic(await server.torture(() => server.post(run), { spare: 150 })));
-	it('a run', async (t) => {
+	it('(slow) a run that becomes history', async (t) => t.diagnostic(await server.torture(() => server.post(run), { spare: 150 })));
+	it('(slow) a run', async (t) => {
 		const other = new Torture();
 		await other.start({ env: { SANDBOX_HISTORY_CONTENT: 'off' } });
 		try {
@@ -49,7 +49,7 @@ describe('every allocation fails once', {
 			await other.end();
 		}
 	});
-	it('a new sandbox, and its end', async (t) =>
+	it('(slow) a new sandbox, and its end', async (t) =>
 		t.diagnostic(await server.torture(() => server.post(call('sandbox_write_file', { session_id: 'made', path: 'x', content: 'x' })),
 			{ clean: () => server.post(call('sandbox_delete', { session_id: 'made' })) })));
 });

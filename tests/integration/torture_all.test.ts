@@ -206,7 +206,7 @@ describe('allocations fail in every tool and route', {
 	});
 	for (const [what, rows] of Object.entries({ tool: tools, route: routes, request: others }))
 		for (const [name, r] of Object.entries(rows))
-			it(`${what} ${name}`, { skip: r.skip }, async (x) => {
+			it(`(slow) ${what} ${name}`, { skip: r.skip }, async (x) => {
 				await r.clean?.();
 				x.diagnostic(await server.torture(r.ask, r));
 			});

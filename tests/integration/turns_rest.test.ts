@@ -115,7 +115,7 @@ describe('turns of the loop, by route of REST', () => {
 	/** These name what the history has. */
 	const past = new Set(['getNotebook', 'exportNotebook', 'getCell', 'getCellFile', 'removeNotebook']);
 
-	it('a zip has the names of 9,901 files twice, and all of them', async () => {
+	it('(slow) a zip has the names of 9,901 files twice, and all of them', async () => {
 		const r = await fetch(api(`/sandboxes/${big}/files?path=&archive=zip`));
 		assert.equal(r.status, 200);
 		const zip = Buffer.from(await r.arrayBuffer());
@@ -172,7 +172,7 @@ describe('turns of the loop when a run shows as much as is kept', () => {
 		'12 data frames': 'import pandas as pd\nd = pd.DataFrame({"a": range(3000), "b": ["é\\"x" * 20] * 3000})\nfor i in range(12): display(d)',
 	};
 
-	it('no turn of 5 ms', async () => {
+	it('(slow) no turn of 5 ms', async () => {
 		const own = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: newStateDir(), CAISSON_WATCH_TURNS: '5' } });
 		const post = async (p: string, body: Json): Promise<Json> => await (await fetch(`${own.base}/api/v1${p}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })).json() as Json;
 		const { id } = await post('/sandboxes', {});

@@ -82,7 +82,7 @@ describe('exports that nobody reads', () => {
 		}
 	};
 
-	it('60 at once: some are made, the others are refused, and the front stays small; what is read is whole', async () => {
+	it('(slow) 60 at once: some are made, the others are refused, and the front stays small; what is read is whole', async () => {
 		const box = (await ask('POST', '/sandboxes', {})).id;
 		const code = `${'#\u0001"'.repeat(16_000)}\nprint("\\x02<&" * 8000)`;
 		for (let i = 0; i < runs; i++)
@@ -132,7 +132,7 @@ describe('exports that nobody reads', () => {
 		socket.destroy();
 	});
 
-	it('an export ends with whatever it is of: the client, the history, the key', async () => {
+	it('(slow) an export ends with whatever it is of: the client, the history, the key', async () => {
 		const box = (await ask('POST', '/sandboxes', {})).id;
 		for (let i = 0; i < 30; i++)
 			await ask('POST', `/sandboxes/${box}/runs`, { code: `print("x" * 30000)${'#'.repeat(60_000)}`, wait: true });

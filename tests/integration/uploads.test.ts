@@ -285,7 +285,7 @@ describe('uploads', () => {
 
 describe('the largest file that nobody has set', { concurrency: 2 }, () => {
 	for (const [profile, most] of [['full', 500 << 20], ['code', 50 << 20], ['classic', 50 << 20]] as const)
-		it(`${profile}: ${most >> 20} MiB over REST`, async () => {
+		it(`(slow) ${profile}: ${most >> 20} MiB over REST`, async () => {
 			const { program, base } = await serve({ profile, env: { SANDBOX_STATE_DIR: newStateDir() } });
 			try {
 				const made = (await (await fetch(`${base}/api/v1/sandboxes`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' })).json()) as Json;

@@ -81,7 +81,7 @@ describe('the user routes of the second family', () => {
 		assert.equal((await ask('GET', `${base}/health`, { key: user.api_key })).status, 401, 'and is not taken for nobody\'s');
 	});
 
-	it('the page sees its key again at each login, also after a restart, until it is made anew', async () => {
+	it('(slow) the page sees its key again at each login, also after a restart, until it is made anew', async () => {
 		const user = await register(base, 'paige');
 		const shown = async (at = base): Promise<string> => {
 			const r = await ask('GET', `${at}/api/users/me/api-key`, { token: await login(at, 'paige') });
@@ -163,7 +163,7 @@ describe('the user routes of the second family', () => {
 		assert.deepEqual((await ask('GET', `${base}/api/users/me`)).body, { detail: 'Not authenticated' });
 	});
 
-	it('a flood of wrong passwords is slowed down, and others still come in', async () => {
+	it('(slow) a flood of wrong passwords is slowed down, and others still come in', async () => {
 		await register(base, 'zoe');
 		let refused = 0;
 		for (let i = 0; i < 12; i++)
@@ -173,7 +173,7 @@ describe('the user routes of the second family', () => {
 		await login(base, 'zoe');
 	});
 
-	it('whatever others try, a right password is let in', async () => {
+	it('(slow) whatever others try, a right password is let in', async () => {
 		await register(base, 'wanda');
 		const wrong = (username: string): Promise<Answer> => ask('POST', `${base}/api/token`, { form: { username, password: 'a wrong password' } });
 		// Names that nobody has lock out nobody.
@@ -186,7 +186,7 @@ describe('the user routes of the second family', () => {
 		await login(base, 'wanda');
 	});
 
-	it('a browser in which she signed in before has a place of its own, whatever others try from her network', async () => {
+	it('(slow) a browser in which she signed in before has a place of its own, whatever others try from her network', async () => {
 		const names = ['ursula', 'urban'];
 		for (const name of names)
 			await register(base, name);
@@ -214,7 +214,7 @@ describe('the user routes of the second family', () => {
 		assert.equal((await ask('POST', `${base}/api/token`, { form: { username: 'ursula', password: 'a wrong password' }, headers: { cookie: hers! } })).status, 401);
 	});
 
-	it('registrations have a queue of their own', async () => {
+	it('(slow) registrations have a queue of their own', async () => {
 		await register(base, 'xena');
 		const flood = [...Array(60).keys()].map((i) => ask('POST', `${base}/api/register`, { json: { username: `flood${i}`, email: `flood${i}@example.org`, password } }));
 		await login(base, 'xena');
@@ -541,7 +541,7 @@ describe('behind a proxy that is trusted', () => {
 	const token = (username: string, word: string, headers: Record<string, string>): Promise<Answer> =>
 		ask('POST', `${base}/api/token`, { form: { username, password: word }, headers });
 
-	it('the address is the client\'s, as the last proxy saw it', async () => {
+	it('(slow) the address is the client\'s, as the last proxy saw it', async () => {
 		const rows: [Record<string, string>, RegExp][] = [
 			[{ 'x-forwarded-for': '203.0.113.9' }, /^203\.0\.113\.9$/],
 			[{ 'x-forwarded-for': '198.51.100.1, 203.0.113.10, 10.1.2.3' }, /^203\.0\.113\.10$/],
@@ -563,7 +563,7 @@ describe('behind a proxy that is trusted', () => {
 		assert.equal(two.status, 400, 'one of them is invented');
 	});
 
-	it('a flood of refused sign-ins and of failing calls is counted, and displaces nothing', async () => {
+	it('(slow) a flood of refused sign-ins and of failing calls is counted, and displaces nothing', async () => {
 		const from = { 'x-forwarded-for': '203.0.113.77', origin: base, 'sec-fetch-site': 'same-origin' };
 		const before = (await ask('GET', `${base}/api/v1/audit?limit=1000`, { key: admin })).body.rows;
 		for (let i = 0; i < 40; i++)
@@ -580,7 +580,7 @@ describe('behind a proxy that is trusted', () => {
 		assert.ok(Number(/^caisson_requests_refused_total (\d+)$/m.exec(metrics)![1]) >= 2050);
 	});
 
-	it('guesses from elsewhere do not delay the person whose name it is', async () => {
+	it('(slow) guesses from elsewhere do not delay the person whose name it is', async () => {
 		await register(base, 'yara');
 		const home = { 'x-forwarded-for': '198.51.100.7' };
 		assert.equal((await token('yara', password, home)).status, 200);

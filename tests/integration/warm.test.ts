@@ -54,7 +54,7 @@ async function killInterpreters(s: Session): Promise<void> {
 const noPool = { SANDBOX_POOL: '0', SANDBOX_MAX_SESSIONS: '40' };
 
 describe('the life of warm interpreters', { concurrency: 2, skip: cold }, () => {
-	it('a zygote that is killed between requests, during creations and during runs fails none of them', () =>
+	it('(slow) a zygote that is killed between requests, during creations and during runs fails none of them', () =>
 		using('stdio', { env: noPool }, async (s) => {
 			await warmAgain(s, 'a');
 			await bothWait(s);
@@ -74,7 +74,7 @@ describe('the life of warm interpreters', { concurrency: 2, skip: cold }, () => 
 			assert.notEqual((await zygoteOf(s)).pid, first.pid);
 		}));
 
-	it('sandboxes that end while an interpreter is forked for them leave those of others whole', () =>
+	it('(slow) sandboxes that end while an interpreter is forked for them leave those of others whole', () =>
 		using('stdio', { env: noPool }, async (s) => {
 			await warmAgain(s, 'first');
 			for (let i = 0; i < 80; i++) {
@@ -87,7 +87,7 @@ describe('the life of warm interpreters', { concurrency: 2, skip: cold }, () => 
 			await warmAgain(s, 'then0');
 		}));
 
-	it('the first run of a sandbox is the interpreter that was forked for it; the next one finds others', () =>
+	it('(slow) the first run of a sandbox is the interpreter that was forked for it; the next one finds others', () =>
 		using('stdio', { env: noPool }, async (s) => {
 			await warmAgain(s, 'before'); // the zygote has loaded the modules of the image, which may take longer than a run waits
 			await s.close('before');
@@ -103,7 +103,7 @@ describe('the life of warm interpreters', { concurrency: 2, skip: cold }, () => 
 			await bothWait(s);
 		}));
 
-	it('a sandbox whose interpreters are killed gets new ones in the background', () =>
+	it('(slow) a sandbox whose interpreters are killed gets new ones in the background', () =>
 		using('stdio', { env: noPool, profile: 'all' }, async (s) => {
 			await warmAgain(s, 'a');
 			await zygoteOf(s);
@@ -117,7 +117,7 @@ describe('the life of warm interpreters', { concurrency: 2, skip: cold }, () => 
 			assert.equal((await state('6 * 7')).result, '42', 'a stateful run waits for one');
 		}));
 
-	it('an idle sandbox gives back its interpreters and keeps its state and files', () =>
+	it('(slow) an idle sandbox gives back its interpreters and keeps its state and files', () =>
 		using('stdio', { env: { ...noPool, SANDBOX_REST_S: '1' }, profile: 'all' }, async (s) => {
 			const state = async (code: string): Promise<Record<string, string>> => facts(await s.raw('sandbox_run_python', { code, session_id: 'held', stateful: true }));
 			await warmAgain(s, 'plain');
@@ -155,7 +155,7 @@ describe('the life of warm interpreters', { concurrency: 2, skip: cold }, () => 
 			assert.equal(othersOf(inits[2]!).length, 0, 'that one was used before them');
 		}));
 
-	it('an interpreter that arrives while a run ends is killed with what the run left, and asked for again: nobody runs cold for it', () =>
+	it('(slow) an interpreter that arrives while a run ends is killed with what the run left, and asked for again: nobody runs cold for it', () =>
 		using('stdio', { env: noPool, profile: 'all' }, async (s) => {
 			for (let i = 0; i < 30; i++) {
 				const id = `s${i}`; // the second statement asks for one, and ends when that arrives
@@ -166,7 +166,7 @@ describe('the life of warm interpreters', { concurrency: 2, skip: cold }, () => 
 			}
 		}));
 
-	it('without sandboxes the pool and the zygote go; the next request brings them back', () =>
+	it('(slow) without sandboxes the pool and the zygote go; the next request brings them back', () =>
 		using('stdio', { env: { SANDBOX_ZYGOTE_IDLE_S: '1' } }, async (s) => {
 			for (let i = 0; i < 2; i++) {
 				assert.equal((await s.ok('print(1)', 'a')).stdout, '1\n');
@@ -178,7 +178,7 @@ describe('the life of warm interpreters', { concurrency: 2, skip: cold }, () => 
 		}));
 
 	for (const [what, setting] of [['age', { SANDBOX_ZYGOTE_AGE_S: '1' }], ['number of forks', { SANDBOX_ZYGOTE_FORKS: '3' }]] as const)
-		it(`a zygote is renewed by ${what}, and nobody runs cold for it`, () =>
+		it(`(slow) a zygote is renewed by ${what}, and nobody runs cold for it`, () =>
 			using('stdio', { env: { ...noPool, ...setting } }, async (s) => {
 				await warmAgain(s, 'a');
 				const first = await zygoteOf(s);
@@ -195,7 +195,7 @@ describe('the life of warm interpreters', { concurrency: 2, skip: cold }, () => 
 				}, waitMs);
 			}));
 
-	it('an idle sandbox takes four descriptors at most of any one process', { skip: mode === 'user' && 'the descriptors of another user are not ours to count' }, async () => {
+	it('(slow) an idle sandbox takes four descriptors at most of any one process', { skip: mode === 'user' && 'the descriptors of another user are not ours to count' }, async () => {
 		const s = await open('stdio', { env: noPool });
 		try {
 			await warmAgain(s, 'first');

@@ -313,7 +313,7 @@ describe('watching', () => {
 		assert.match(lines[4], new RegExp(`^dXNlcj.${mask}.{0,4}$`), 'what is left of base64 are the neighbours');
 	});
 
-	it('values are masked at the beginning and the end of much output, and in long code', async () => {
+	it('(slow) values are masked at the beginning and the end of much output, and in long code', async () => {
 		const mask = '•'.repeat(6);
 		const secret = 'p'.repeat(3000) + '-end';
 		const id = await make({ env: { TOKEN: secret, OTHER: 'tok-5f3a9c17e2' } });
@@ -402,7 +402,7 @@ describe('watching', () => {
 });
 
 describe('what the history keeps', () => {
-	it('code alone, or nothing, as the operator says; and no more than its bound', async () => {
+	it('(slow) code alone, or nothing, as the operator says; and no more than its bound', async () => {
 		for (const [keep, text] of [['code', ''], ['off', null]] as const) {
 			const { program, base } = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_HISTORY_CONTENT: keep } });
 			const id = (await ask('POST', `${base}/api/v1/sandboxes`, { json: {} })).body.id;

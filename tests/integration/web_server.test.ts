@@ -55,7 +55,7 @@ describe('the server about itself', () => {
 		assert.deepEqual(body.doctor.map((r: Json) => r.id), told.map((r) => r.id));
 		assert.ok(body.doctor.every((r: Json) => ['ok', 'note', 'weak', 'missing'].includes(r.state) && r.title && r.text));
 	});
-	it('keeps figures, and refuses times that it does not keep', async () => {
+	it('(slow) keeps figures, and refuses times that it does not keep', async () => {
 		for (const bad of ['0', '1441', '-1', 'x', '1e3'])
 			assert.equal((await get(`/figures?minutes=${bad}`, admin)).status, 400, bad);
 		const first = (await get('/figures', admin)).body;

@@ -132,7 +132,7 @@ describe('signing in', () => {
 		assert.equal(made.status, 201);
 	});
 
-	it('ends by signing out, with the password and with the user, also for open streams', async () => {
+	it('(slow) ends by signing out, with the password and with the user, also for open streams', async () => {
 		const admin = { authorization: `Bearer ${key}` };
 		const [one, two] = [await signIn('eve'), await signIn('eve')];
 		assert.equal((await send(base, 'DELETE', '/api/v1/session', { cookie: one, ...page })).status, 204);
@@ -207,7 +207,7 @@ describe('signing in', () => {
 		assert.equal((await join({ username: 'second', password, invitation })).status, 403);
 	});
 
-	it('many wrong passwords slow down', async () => {
+	it('(slow) many wrong passwords slow down', async () => {
 		const wrong = [...Array(30)].map(() => send(base, 'POST', '/api/v1/session', page, { username: 'bob', password: 'guess' }));
 		const statuses = (await Promise.all(wrong)).map((a) => a.status);
 		assert.ok(statuses.includes(429), statuses.join());

@@ -27,7 +27,7 @@ async function linked(file: Json): Promise<string> {
 const lines = (n: number): string => [...Array(n).keys()].map((i) => `line ${i}\n`).join('');
 
 describe('the whole output', () => {
-	it('is a file with every byte: stdout, stderr, the value', () => using('stdio', { profile: 'full' }, async (s) => {
+	it('(slow) is a file with every byte: stdout, stderr, the value', () => using('stdio', { profile: 'full' }, async (s) => {
 		const out = await ran(s, 'import sys\nfor i in range(200000): print("line", i)\nprint("e" * 300000, file=sys.stderr)');
 		assert.deepEqual([out.stdout_truncated, out.stderr_truncated, out.exit_code], [true, true, 0]);
 		assert.deepEqual(out.artifacts, [], 'the folder is no artifact');
@@ -52,7 +52,7 @@ describe('the whole output', () => {
 		for (const r of [await ran(s, code), await shell(s, `python3 -c '${code}'`)])
 			assert.equal(r.stdout_file.size_bytes, 12_000_001);
 	}));
-	it('is there whatever ends the run', () => using('stdio', { profile: 'full' }, async (s) => {
+	it('(slow) is there whatever ends the run', () => using('stdio', { profile: 'full' }, async (s) => {
 		for (const [how, reason] of [['while True: pass', 'timeout'], ['import os; os.kill(os.getpid(), 9)', 'signaled'], ['import os; os._exit(3)', 'exited'],
 			['1/0', 'exited']]) {
 			const r = await ran(s, `for i in range(20000): print("line", i)\n${how}`, { timeout_s: 2 });
@@ -99,7 +99,7 @@ describe('the whole output', () => {
 			assert.equal((await s.ok('import os; print(os.listdir())', id)).stdout, '[]\n');
 		});
 	});
-	it('is named by REST, also when the run is read later', async () => {
+	it('(slow) is named by REST, also when the run is read later', async () => {
 		const { program, base } = await serve({ profile: 'full' });
 		try {
 			const ask = async (path: string, body?: Json): Promise<Json> => {

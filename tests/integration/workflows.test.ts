@@ -48,7 +48,7 @@ matrix('workflow', {}, (s) => {
 		assert.deepEqual(await s().close(id), { status: 'closed' });
 	});
 
-	it('Smoke 1: the real-life script', async () => {
+	it('(slow) Smoke 1: the real-life script', async () => {
 		const { session_id: id } = await s().upload('sales.csv', salesCsv);
 		const summary = await s().ok('import pandas as pd\nd = pd.read_csv("sales.csv")\nprint(d.describe())\nprint("Total", d["revenue"].sum())', id);
 		assert.match(summary.stdout, /Total 19521\.5/);
@@ -70,7 +70,7 @@ matrix('workflow', {}, (s) => {
 		assert.deepEqual(await s().close(id), { status: 'closed' });
 	});
 
-	it('Smoke 2: 50,000 rows of 15 columns', async () => {
+	it('(slow) Smoke 2: 50,000 rows of 15 columns', async () => {
 		const { session_id: id } = await s().upload('customers.csv', customersCsv(50_000));
 		const overview = await s().ok('import pandas as pd\nd = pd.read_csv("customers.csv")\nprint(d.shape)\nprint(d.isna().sum().sum())\nprint(d.dtypes.value_counts())', id);
 		assert.match(overview.stdout, /^\(50000, 15\)\n0\n/);

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts results and writes the closing line that every suite ends with.
 
-/** `flaky`: the case failed, and passed when it was run a second time. */
+/** `flaky`: the case failed, and passed when it ran again. */
 export type Outcome = 'passed' | 'failed' | 'skipped' | 'flaky';
 
-/** A case whose title contains this asserts how long something takes. When it passes on the second run, it counts as passed. */
-const TIMING = '(timing)';
-
-/** How a case counts that failed first and then passed. */
-export function afterSecondRun(title: string): Outcome {
-	return title.includes(TIMING) ? 'passed' : 'flaky';
-}
+/** So many cases may be flaky in one run; more are no accident. CAISSON_TEST_SLOTS names another number: 0 counts every first failure. */
+export const SLOTS = Number(process.env.CAISSON_TEST_SLOTS ?? 5);
 
 export class Count {
 	passed = 0;
@@ -27,9 +22,9 @@ export class Count {
 		return `${this.passed} passed, ${this.failed} failed, ${this.skipped} skipped${this.flaky > 0 ? `, ${this.flaky} flaky` : ''}`;
 	}
 
-	/** Prints the closing line and ends the process. A run without a single passed case is a failure. */
+	/** Prints the closing line and ends the process. A run that had no case at all is a failure. */
 	close(): never {
 		console.log(`\n${this.line()}`);
-		process.exit(this.failed > 0 || this.passed + this.flaky === 0 ? 1 : 0);
+		process.exit(this.failed > 0 || this.flaky > SLOTS || this.passed + this.flaky + this.skipped === 0 ? 1 : 0);
 	}
 }

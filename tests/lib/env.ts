@@ -3,7 +3,6 @@
 // The runner (runner.ts) sets the variables; started by hand, a test file runs in the caller's own mode.
 
 import * as fs from 'node:fs';
-import * as os from 'node:os';
 import * as path from 'node:path';
 import * as net from 'node:net';
 import { fileURLToPath } from 'node:url';
@@ -32,12 +31,12 @@ export function unlessEnforced(...limits: string[]): string | false {
 	return lacking.length > 0 && `caisson doctor: ${lacking.join(', ')} cannot be enforced for this user on this host`;
 }
 
-/** Sanitized binaries are several times slower: every deadline of a test is multiplied by this. */
-export const slowness = sanitized ? 4 : 1;
+/** Every deadline of a test is multiplied by this: what tests/run measured of the machine (slowness.ts), and what sanitizers cost. A
+ * whole number, because settings take whole seconds. */
+export const slowness = Math.max(1, Math.round(Number(process.env.CAISSON_TEST_SLOWNESS || 1))) * (sanitized ? 4 : 1);
 
-/** The folder with images that all tests share; read only. */
-export const imagesDir = process.env.CAISSON_TEST_IMAGES ??
-	path.join(isRoot ? '/var/lib/caisson' : path.join(os.homedir(), '.local/share/caisson'), 'images');
+/** The folder with images that all tests share; read only, and not that of a server of this machine. */
+export const imagesDir = process.env.CAISSON_TEST_IMAGES ?? `/var/tmp/caisson-test-images-${process.getuid!()}/images`;
 
 /** The uid that the product runs under in this mode. */
 export const productUid = mode === 'user' && isRoot ? PLAIN_UID : process.getuid!();

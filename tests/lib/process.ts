@@ -17,6 +17,14 @@ export interface Exit {
 const living = new Set<ChildProcess>();
 process.on('exit', () => living.forEach((c) => c.kill('SIGKILL')));
 
+const CRASHES: readonly unknown[] = ['SIGSEGV', 'SIGABRT', 'SIGBUS', 'SIGILL', 'SIGFPE', 'SIGSYS'];
+
+/** Such an end of a program makes a failure of its file final (file.ts). */
+export function noteCrash(argv: readonly string[], signal: NodeJS.Signals | null): void {
+	if (process.env.CAISSON_TEST_CRASHES && CRASHES.includes(signal))
+		fs.appendFileSync(process.env.CAISSON_TEST_CRASHES, `${signal} ${argv.slice(0, 6).join(' ')}\n`);
+}
+
 export class Program {
 	readonly child: ChildProcess;
 	readonly exit: Promise<Exit>;
@@ -31,7 +39,10 @@ export class Program {
 		child.stdin?.on('error', () => {}); // EPIPE of a program that ended
 		this.exit = new Promise((resolve, reject) => {
 			child.once('error', reject);
-			child.once('exit', () => living.delete(child));
+			child.once('exit', (_, signal) => {
+				living.delete(child);
+				noteCrash(child.spawnargs, signal);
+			});
 			child.once('close', (code, signal) =>
 				resolve({ code, signal, stdout: Buffer.concat(this.out), stderr: Buffer.concat(this.err) }));
 		});

@@ -2,9 +2,9 @@
 // Environments of Python with pinned packages, for suites whose clients are written in Python.
 
 import * as fs from 'node:fs';
-import * as os from 'node:os';
 import * as path from 'node:path';
 import { spawnSync } from 'node:child_process';
+import { top } from './env.ts';
 
 function must(argv: string[], hint: string): void {
 	const r = spawnSync(argv[0]!, argv.slice(1), { stdio: ['ignore', 2, 2] });
@@ -14,7 +14,7 @@ function must(argv: string[], hint: string): void {
 
 /** The folder with the programs of the environment NAME, which has the packages of LIST. An environment that is only half made is made again. */
 export function pythonEnvironment(name: string, list: string): string {
-	const folder = path.join(process.env.XDG_CACHE_HOME || path.join(os.homedir(), '.cache'), 'caisson', name);
+	const folder = path.join(top, 'build/python', name);
 	const stamp = path.join(folder, '.installed-for');
 	if (!fs.existsSync(stamp) || !fs.readFileSync(stamp).equals(fs.readFileSync(list))) {
 		fs.rmSync(folder, { recursive: true, force: true });

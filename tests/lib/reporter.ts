@@ -17,6 +17,8 @@ export interface Row {
 	outcome: Outcome;
 	ms: number;
 	why?: string;
+	/** The name in the form that --test-name-pattern is compared with; undefined for what is no case. */
+	full?: string;
 	/** t.diagnostic('budget: …'): what was used of a budget, shown also when the case passes. */
 	budget?: string;
 }
@@ -49,6 +51,7 @@ export default async function* report(events: AsyncIterable<{ type: string; data
 			name: [...path.slice(0, data.nesting), data.name].join(' › '),
 			outcome: typeof data.skip === 'string' ? 'skipped' : data.skip ? 'failed' : type === 'test:pass' ? 'passed' : 'failed',
 			ms: Math.round(data.details?.duration_ms ?? 0),
+			full: suite ? undefined : [...path.slice(0, data.nesting), data.name].join(' '),
 		};
 		if (data.skip)
 			row.why = typeof data.skip === 'string' ? data.skip : 'it skipped itself and gave no reason';

@@ -5,17 +5,21 @@
 import * as fs from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
-import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
-import { afterSecondRun, Count, type Outcome } from './count.ts';
+import { spawnSync } from 'node:child_process';
+import { Count, SLOTS, type Outcome } from './count.ts';
+import { inCore, LEFT_OUT, strictFiles } from './core.ts';
 import { engineEnv, openCopy, top, type Mode } from './env.ts';
-import { ensureImages } from './images.ts';
+import { runFile, type FileRun, type Place, type Settings } from './file.ts';
+import { makeImages } from './images.ts';
 import { leftovers } from './leftovers.ts';
-import { asPlain, askDoctor, isRoot, modes, type Ability } from './modes.ts';
+import { madeOnMachine, notHidden } from './machine.ts';
+import { asPlain, askDoctor, isRoot, modes } from './modes.ts';
 import { options, sampled, sampledUsage } from './options.ts';
 import { owned, sweep } from './owned.ts';
-import { long, quick } from './quick.ts';
+import { firstLine, flakyLine, secondTries } from './play.ts';
 import type { Row } from './reporter.ts';
 import { Sample } from './sample.ts';
+import { mayRunAgain, NO_TIME, timeIsUp } from './time.ts';
 import { runUnits } from './units.ts';
 import { runVm } from './vm.ts';
 
@@ -25,9 +29,11 @@ const usage = `usage: tests/run [options]          unit and integration tests
   --case REGEX     only cases whose name matches
   --mode MODE      root or user (may be repeated; default: both where possible)
   --jobs N         test files at a time (default: 3)
-  --quick          at most ten minutes: most files in one mode, and a part of the rest that changes with the commit (make test);
-                   what is left out is said. With --only or --mode nothing is left out
-  --no-vm          without the virtual machine with cgroup v2
+  --core           what the gate runs (make test): each file in one mode, without cases that take long or assert a time (core.ts).
+                   With --only or --mode nothing is left out
+  --part I/N       the Ith of N parts of the files, 1 to N
+  --vm             the virtual machine with cgroup v2 and the programs that drive the engine by itself, alone
+  --no-vm          without these
   --units          unit tests alone
   --no-units       no unit tests
   --sanitize       test build-asan/ (address and undefined-behaviour sanitizers)
@@ -41,8 +47,10 @@ const opt = options(usage, {
 	case: { type: 'string' },
 	mode: { type: 'string', multiple: true },
 	jobs: { type: 'string', default: '3' },
-	quick: { type: 'boolean', default: false },
+	core: { type: 'boolean', default: false },
+	part: { type: 'string', default: '1/1' },
 	units: { type: 'boolean', default: false },
+	vm: { type: 'boolean', default: false },
 	'no-vm': { type: 'boolean', default: false },
 	'no-units': { type: 'boolean', default: false },
 	sanitize: { type: 'boolean', default: false },
@@ -54,17 +62,11 @@ const opt = options(usage, {
 
 const jobs = Math.max(1, Number(opt.jobs) || 1);
 const buildDir = path.resolve(opt.build ?? path.join(top, opt.sanitize ? 'build-asan' : 'build'));
-const fileLimitMs = (opt.sanitize ? 2400 : 900) * 1000; // for a hang; a busy machine takes a few times as long as a quiet one
 const started = performance.now();
+const [part, parts] = opt.part.split('/').map(Number) as [number, number];
 /** Who names files or modes wants these. */
-const isQuick = opt.quick && !opt.only && !opt.mode;
-const sample = new Sample(opt.sample || isQuick, opt.seed);
-
-interface Place extends Ability {
-	title: string;
-	binary: string;
-	cold?: boolean; // interpreters are started, not forked: only the files of coldFiles
-}
+const isCore = opt.core && !opt.only && !opt.mode;
+const sample = new Sample(opt.sample, opt.seed);
 
 interface Tally {
 	title: string;
@@ -79,10 +81,6 @@ function say(text: string): void {
 sweep(os.tmpdir(), 'caisson-run-', 'caisson-test-');
 const scratch = owned('caisson-run-');
 fs.chmodSync(scratch, 0o755);
-/** Test files at work: they end with this run, and their folders with them. */
-const working = new Set<ChildProcess>();
-process.on('exit', () => working.forEach((c) => c.kill('SIGTERM')));
-
 /** A path of the binary that the plain user can execute: the checkout may be in a closed folder. */
 function binaryOf(mode: Mode): string {
 	const binary = path.join(buildDir, 'caisson');
@@ -115,6 +113,7 @@ async function virtualMachine(): Promise<Tally> {
 	for (const r of said.rows)
 		tally.rows.push({ name: r.name, outcome: r.held ? 'passed' : 'failed', ms: 0, why: r.why });
 	show(tally.title, tally.rows);
+	tally.rows.filter((r) => r.outcome === 'failed').forEach((r) => say(`FAILED  [${tally.title}] ${r.name}`));
 	return tally;
 }
 
@@ -139,8 +138,8 @@ function belongs(file: string, place: Place): boolean {
 /** Whether the sample, if there is one, has FILE in this place. */
 function chosen(file: string, place: Place): boolean {
 	const name = path.basename(file, '.test.ts'), cold = place.cold === true;
-	if (isQuick)
-		return quick(name, place.mode, cold, isRoot ? 'root' : 'user', sample);
+	if (isCore)
+		return inCore(name, place.mode, cold, isRoot ? 'root' : 'user');
 	return sample.picks(`${path.basename(file)} ${place.mode}${cold ? ' cold' : ''}`, SHARE, place.mode === 'root' && !cold && coreFiles.includes(name));
 }
 
@@ -148,57 +147,7 @@ function integrationFiles(): string[] {
 	const dir = path.join(top, 'tests', 'integration');
 	const all = fs.readdirSync(dir).filter((f) => f.endsWith('.test.ts')).sort();
 	const only = opt.only;
-	return all.filter((f) => !only || only.some((t) => f.includes(t))).map((f) => path.join(dir, f));
-}
-
-let serial = 0;
-
-function runFile(file: string, place: Place): Promise<Row[]> {
-	const out = path.join(scratch, `${place.mode}-${path.basename(file)}.${++serial}.jsonl`);
-	const args = ['--test-reporter', path.join(top, 'tests/lib/reporter.ts'), '--test-reporter-destination', out, '--test-force-exit'];
-	if (opt.case)
-		args.push('--test-name-pattern', opt.case);
-	const env: NodeJS.ProcessEnv = {
-		...process.env,
-		CAISSON_TEST_RUN: mark,
-		CAISSON_TEST_MODE: place.mode,
-		CAISSON_TEST_BINARY: place.binary,
-		CAISSON_TEST_SANITIZED: opt.sanitize ? '1' : '0',
-		CAISSON_TEST_COLD: place.cold ? '1' : '0',
-		CAISSON_TEST_ENFORCED: place.enforced.join(','),
-		NODE_NO_WARNINGS: '1',
-	};
-	if (opt.image)
-		env.CAISSON_TEST_IMAGE = opt.image;
-	return new Promise((resolve) => {
-		const child = spawn(process.execPath, [...args, file], { env, stdio: ['ignore', 'pipe', 'pipe'] });
-		working.add(child);
-		let noise = '';
-		child.stdout.on('data', (b: Buffer) => (noise = (noise + b.toString()).slice(-8000)));
-		child.stderr.on('data', (b: Buffer) => (noise = (noise + b.toString()).slice(-8000)));
-		let late = false;
-		const timer = setTimeout(() => {
-			late = true;
-			child.kill('SIGKILL');
-		}, fileLimitMs);
-		child.on('close', (code, signal) => {
-			clearTimeout(timer);
-			working.delete(child);
-			const text = fs.existsSync(out) ? fs.readFileSync(out, 'utf8') : '';
-			const said = text.trim().split('\n').filter(Boolean).map((l) => JSON.parse(l) as Row);
-			const rows = said.filter((r) => !r.budget);
-			const name = path.basename(file, '.test.ts');
-			for (const b of new Set(said.map((r) => r.budget).filter(Boolean)))
-				say(`budget  ${name}: ${b}`);
-			for (const r of rows)
-				r.name = `${name} › ${r.name}`;
-			if (late)
-				rows.push({ name, outcome: 'failed', ms: fileLimitMs, why: `the file took more than ${fileLimitMs / 1000} s\n${noise}` });
-			else if (code !== 0 && !rows.some((r) => r.outcome === 'failed'))
-				rows.push({ name, outcome: 'failed', ms: 0, why: `the test process ended with ${code ?? signal}\n${noise}` });
-			resolve(rows);
-		});
-	});
+	return all.filter((f, i) => (!only || only.some((t) => f.includes(t))) && i % parts === part - 1).map((f) => path.join(dir, f));
 }
 
 /** A case that was cancelled with its suite: the suite's own row says why. */
@@ -211,7 +160,7 @@ function show(title: string, rows: Row[]): void {
 		if (isEcho(r))
 			continue;
 		if (r.outcome === 'failed')
-			say(`FAILED  [${title}] ${r.name}\n${(r.why ?? '').split('\n').slice(0, 25).map((l) => `        ${l}`).join('\n')}`);
+			say(`failed  [${title}] ${r.name}\n${(r.why ?? '').split('\n').slice(0, 25).map((l) => `        ${l}`).join('\n')}`);
 		else if (r.outcome === 'skipped')
 			say(`skipped [${title}] ${r.name}: ${r.why}`);
 		else if (opt['slow-ms'] && r.ms > Number(opt['slow-ms']))
@@ -219,47 +168,85 @@ function show(title: string, rows: Row[]): void {
 	}
 }
 
-interface Job {
-	file: string;
-	place: Place;
+interface Job extends FileRun {
 	tally: Tally;
 }
 
-const secondTries: string[] = [];
-/** What --quick does not run. */
+/** A case that failed, or a file that did. */
+interface Failure {
+	job: Job;
+	row: Row;
+}
+
+/** What the core does not have. */
 const leftOut: string[] = [];
+
+function settings(): Settings {
+	return { scratch, mark, sanitized: opt.sanitize, image: opt.image };
+}
 
 /** Runs a file and prints its line; failures are for the caller to count. */
 async function runJob(job: Job): Promise<Row[]> {
 	const t0 = performance.now();
-	const rows = await runFile(job.file, job.place);
+	const rows = (await runFile(job, settings(), (text) => say(`budget  ${text}`))).filter((r) => !isEcho(r));
 	const n = (o: Row['outcome']): number => rows.filter((r) => r.outcome === o).length;
-	say(`${n('failed') ? 'FAILED' : 'ok'}  [${job.place.title}] ${path.basename(job.file)}: ${n('passed')} passed, ${n('failed')} failed, ${n('skipped')} skipped (${((performance.now() - t0) / 1000).toFixed(1)} s)`);
+	say(`${n('failed') ? 'failed' : 'ok'}  [${job.place.title}] ${path.basename(job.file)}: ${n('passed')} passed, ${n('failed')} failed, ${n('skipped')} skipped (${((performance.now() - t0) / 1000).toFixed(1)} s)`);
 	show(job.place.title, rows);
 	return rows;
 }
 
-/** Runs a file that failed once more, alone. What passes now is flaky, unless its title says that it asserts a time. */
-async function runAgain(job: Job, first: Row[]): Promise<void> {
-	say(`again   [${job.place.title}] ${path.basename(job.file)}, alone`);
-	const rows = await runJob(job);
-	const failed = first.filter((r) => r.outcome === 'failed' && !isEcho(r));
-	for (const r of failed.filter((f) => !rows.some((k) => k.name === f.name && k.outcome !== 'passed'))) {
-		const outcome = afterSecondRun(r.name);
-		secondTries.push(`${outcome === 'flaky' ? 'flaky' : 'timing'}  [${job.place.title}] ${r.name}: ${(r.why ?? '').split('\n')[0]}`);
-		const passed = rows.find((k) => k.name === r.name);
-		if (passed)
-			passed.outcome = outcome;
-		else // the file itself had failed, not one of its cases
-			rows.push({ ...r, outcome });
+const escaped = (text: string): string => text.replace(/[.*+?^${}()|[\]\\/]/g, '\\$&');
+
+/** Runs a case that failed alone; the second time after those before it in its file, which it may need. */
+async function runAgain({ job, row }: Failure): Promise<void> {
+	const strict = strictFiles.includes(path.basename(job.file, '.test.ts'));
+	const most = secondTries(row.why ?? '', strict);
+	for (let n = 1; n <= most && mayRunAgain(); n++) {
+		const cases = n === 1 && row.full !== undefined ? `^${escaped(row.full)}$` : job.cases;
+		say(`again   [${job.place.title}] ${row.name}`);
+		const rows = await runJob({ ...job, cases, again: true });
+		const failed = rows.find((r) => r.outcome === 'failed' && (r.name === row.name || row.full === undefined || r.full === undefined));
+		if (!failed && rows.some((r) => r.outcome === 'passed')) {
+			row.outcome = 'flaky';
+			say(flakyLine(`[${job.place.title}] ${row.name}`, row.why ?? ''));
+			return;
+		}
+		if (failed && secondTries(failed.why ?? '', strict) === 0)
+			break;
 	}
-	job.tally.rows.push(...rows);
+	say(`FAILED  [${job.place.title}] ${row.name}: ${firstLine(row.why ?? '')}`);
+}
+
+/** A case of the unit tests, with its program. */
+function unitAgain(row: Row): void {
+	for (let n = secondTries(row.why ?? ''); n > 0 && mayRunAgain(); n--)
+		if (!runUnits(buildDir, unitSuites, 1, row.name.split(' › ')[0]).some((r) => r.outcome === 'failed')) {
+			row.outcome = 'flaky';
+			say(flakyLine(row.name, row.why ?? ''));
+			return;
+		}
+	say(`FAILED  ${row.name}: ${firstLine(row.why ?? '')}`);
+}
+
+async function runQueue(queue: Job[], failures: Failure[]): Promise<void> {
+	queue.sort((a, b) => weight(b.file) - weight(a.file)); // the long ones first
+	const worker = async (): Promise<void> => {
+		for (let job = queue.shift(); job; job = queue.shift()) {
+			const rows = timeIsUp() ? [{ name: path.basename(job.file), outcome: 'skipped', ms: 0, why: NO_TIME } as Row] : await runJob(job);
+			if (rows[0]?.why === NO_TIME)
+				show(job.place.title, rows);
+			job.tally.rows.push(...rows);
+			for (const row of rows.filter((r) => r.outcome === 'failed'))
+				failures.push({ job, row });
+		}
+	};
+	await Promise.all(Array.from({ length: jobs }, worker));
 }
 
 async function runModes(tallies: Tally[]): Promise<void> {
 	const files = integrationFiles();
 	const queue: Job[] = [];
-	const failed: { job: Job; rows: Row[] }[] = [];
+	const failures: Failure[] = [];
 	for (const place of places()) {
 		const tally: Tally = { title: place.title, rows: [] };
 		tallies.push(tally);
@@ -272,37 +259,33 @@ async function runModes(tallies: Tally[]): Promise<void> {
 		const left: string[] = [];
 		for (const file of files.filter((f) => belongs(f, place)))
 			if (chosen(file, place))
-				queue.push({ file, place, tally });
+				queue.push({ file, place, tally, cases: opt.case, without: isCore ? LEFT_OUT : undefined });
 			else
 				left.push(path.basename(file, '.test.ts'));
-		if (isQuick && left.length > 0)
+		if (isCore && left.length > 0)
 			leftOut.push(`left out [${place.title}] ${left.length} files: ${left.join(', ')}`);
-		if ((((place.cold || opt.sanitize) && opt.only) || sample.on) && !queue.some((job) => job.place === place))
-			tallies.pop(); // --only or the sample has none of its files
+		if ((place.cold || opt.sanitize || opt.only || isCore || sample.on || parts > 1) && !queue.some((job) => job.place === place))
+			tallies.pop(); // none of its files is wanted
 	}
-	queue.sort((a, b) => weight(b.file) - weight(a.file)); // the long ones first
-	const worker = async (): Promise<void> => {
-		for (let job = queue.shift(); job; job = queue.shift()) {
-			const rows = await runJob(job);
-			if (rows.some((r) => r.outcome === 'failed'))
-				failed.push({ job, rows });
-			else
-				job.tally.rows.push(...rows);
-		}
-	};
 	const used = new Set(queue.map((job) => fs.realpathSync(job.place.binary)));
-	await Promise.all(Array.from({ length: jobs }, worker));
-	for (const { job, rows } of failed)
-		await runAgain(job, rows);
+	await runQueue(queue, failures);
+	if (failures.length > Math.max(SLOTS, 5)) // no accident
+		for (const { job, row } of failures)
+			say(`FAILED  [${job.place.title}] ${row.name}: ${firstLine(row.why ?? '')}`);
+	else
+		for (const failure of failures)
+			await runAgain(failure);
 	if (used.size > 0) {
-		const last: Tally = { title: 'afterwards', rows: [afterwards(used)] };
+		const last: Tally = { title: 'afterwards', rows: afterwards(used) };
 		tallies.push(last);
 		show(last.title, last.rows);
+		for (const r of last.rows.filter((f) => f.outcome === 'failed'))
+			say(`FAILED  ${r.name}: ${r.why}`);
 	}
 	for (const t of tallies) // a mode that is possible and ran nothing is a failure
-		if (!t.note && t.rows.filter((r) => r.outcome !== 'skipped').length === 0) {
+		if (!t.note && t.rows.every((r) => r.outcome === 'skipped' && r.why !== NO_TIME)) {
 			t.rows.push({ name: 'mode ran no test', outcome: 'failed', ms: 0 });
-			show(t.title, t.rows.slice(-1));
+			say(`FAILED  [${t.title}] mode ran no test`);
 		}
 }
 
@@ -310,17 +293,20 @@ async function runModes(tallies: Tally[]): Promise<void> {
 const mark = process.pid.toString(36);
 const pidsBefore = new Set(fs.readdirSync('/proc'));
 
-/** After the last test no process of the tests may live. */
-function afterwards(binaries: Set<string>): Row {
-	const left = leftovers(mark, binaries, pidsBefore);
-	return { name: 'no process of the tests is left', outcome: left.length ? 'failed' : 'passed', ms: 0, why: left.join('\n') };
+/** After the last test no process of the tests may live, and the folders of this machine are as before. */
+function afterwards(binaries: Set<string>): Row[] {
+	const left = leftovers(mark, binaries, pidsBefore), made = madeOnMachine();
+	return [
+		{ name: 'no process of the tests is left', outcome: left.length ? 'failed' : 'passed', ms: 0, why: left.join('\n') },
+		{ name: 'no test wrote to the state folder, the home or the cache of this machine', outcome: notHidden ? 'skipped' : made.length ? 'failed' : 'passed', ms: 0, why: notHidden || made.join('\n') },
+	];
 }
 
 /** Files that take long, longest first: they start first. */
 const heavy = ['swaps', 'expiry', 'workflows', 'runs', 'endings', 'deaths'];
 function weight(file: string): number {
 	const name = path.basename(file, '.test.ts'), at = heavy.indexOf(name);
-	return at >= 0 ? heavy.length - at : isQuick && long.includes(name) ? 0.5 : 0;
+	return at >= 0 ? heavy.length - at : 0;
 }
 
 function summary(tallies: Tally[]): Count {
@@ -336,22 +322,25 @@ function summary(tallies: Tally[]): Count {
 		}
 		say(`${t.title.padEnd(width)}  ${String(t.rows.length).padStart(5)}${columns.map((c) => String(n[c]).padStart(9)).join('')}${t.note ? `  ${t.note}` : ''}`);
 	}
-	secondTries.forEach(say);
 	leftOut.forEach(say);
-	sample.tell('files in their modes', isQuick ? 'make test-all' : undefined);
+	sample.tell('files in their modes');
 	say(`\n${((performance.now() - started) / 1000).toFixed(0)} s in all`);
 	return total;
 }
 
+const unitSuites = ['unit', 'fuzz'];
 const tallies: Tally[] = [];
-if (!opt['no-units']) {
-	const tally: Tally = { title: 'unit tests', rows: runUnits(buildDir, ['unit', 'fuzz'], Math.min(jobs, os.availableParallelism())) };
+// Beside the unit tests, which need none. Cases about images copy `base`, the smallest.
+const images = opt.units ? undefined : makeImages(buildDir, 'base', opt.image ?? 'science');
+if (!opt['no-units'] && !opt.vm) {
+	const tally: Tally = { title: 'unit tests', rows: runUnits(buildDir, unitSuites, Math.min(jobs, os.availableParallelism())) };
 	tallies.push(tally);
 	show(tally.title, tally.rows);
+	tally.rows.filter((r) => r.outcome === 'failed').forEach(unitAgain);
 }
 function failure(title: string, why: string): Tally {
 	const tally: Tally = { title, rows: [{ name: why, outcome: 'failed', ms: 0 }] };
-	show(title, tally.rows);
+	say(`FAILED  [${title}] ${why}`);
 	return tally;
 }
 
@@ -360,20 +349,21 @@ function engine(): Tally {
 	const title = 'engine, by itself';
 	const tally: Tally = { title, rows: isRoot ? runUnits(buildDir, ['engine'], 1) : [{ name: title, outcome: 'skipped', ms: 0, why: 'its programs need root' }] };
 	show(title, tally.rows);
+	tally.rows.filter((r) => r.outcome === 'failed').forEach((r) => say(`FAILED  [${title}] ${r.name}`));
 	return tally;
 }
 
-if (!opt.units) {
-	const missing = ensureImages(buildDir, opt.image ?? 'science', 'base'); // cases about images copy `base`, the smallest
+if (opt.vm) {
+	tallies.push(engine(), await virtualMachine());
+} else if (!opt.units) {
+	const missing = await images;
 	if (missing)
 		tallies.push(failure('integration', `the image ${missing} could not be built`));
 	else
 		await runModes(tallies);
-	if (isQuick)
-		leftOut.push('left out: the programs that drive the engine by itself, and the virtual machine with cgroup v2');
-	if (!isQuick && !opt.only && !opt.mode && !opt.sanitize && !opt['no-units'])
-		tallies.push(engine());
-	if (!isQuick && !opt['no-vm'] && !opt.only && !opt.mode && !opt.sanitize)
-		tallies.push(await virtualMachine());
+	if (isCore)
+		leftOut.push('left out: cases that say (slow) or (timing), the programs that drive the engine by itself, and the virtual machine with cgroup v2');
+	if (!isCore && !opt['no-vm'] && !opt.only && !opt.mode && !opt.sanitize)
+		tallies.push(engine(), await virtualMachine());
 }
 summary(tallies).close();

@@ -41,6 +41,14 @@ export class Sample {
 		return picked;
 	}
 
+	/** The order in which a sample runs LIST until its time is used up: the fixed core, then the rest as the seed has it. Without a sample: as it is. */
+	order<T>(list: readonly T[], name: (t: T) => string, core: (t: T) => boolean): T[] {
+		if (!this.on)
+			return [...list];
+		const place = (t: T): number => core(t) ? -1 : this.draw(`order of ${name(t)}`);
+		return [...list].sort((a, b) => place(a) - place(b));
+	}
+
 	/** For counts that another process made. */
 	note(ran: number, whole: number): void {
 		this.ran += ran;

@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
+import type { ChildProcess } from 'node:child_process';
 import { after, before, describe } from 'node:test';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
@@ -11,7 +12,7 @@ import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { ElicitRequestSchema, ErrorCode, McpError, type ElicitResult } from '@modelcontextprotocol/sdk/types.js';
 import type { RequestOptions } from '@modelcontextprotocol/sdk/shared/protocol.js';
 import { asProductUser, binary, freePort, productEnv, slowness } from './env.ts';
-import { start, type Program } from './process.ts';
+import { noteCrash, start, type Program } from './process.ts';
 import { until } from './wait.ts';
 
 export type Wire = 'stdio' | 'http';
@@ -201,6 +202,8 @@ async function openStdio(o: OpenOptions): Promise<Session> {
 		throw new Error(`stdio server did not come up: ${(e as Error).message}\n${stderr}`);
 	}
 	const pid = transport.pid!;
+	const { _process } = transport as unknown as { _process?: ChildProcess }; // the transport does not tell how its server ended
+	_process?.once('exit', (_, signal) => noteCrash(argv, signal));
 	return new Session('stdio', o.profile ?? 'code', client, pid, log, () => stderr, () => client.close());
 }
 

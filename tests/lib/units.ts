@@ -57,10 +57,13 @@ function casesOf(t: MesonTest): Row[] {
 /** The time limits of the unit tests are for a machine that does nothing else; a program that hangs still ends. */
 const PATIENCE = '8';
 
-export function runUnits(buildDir: string, suites: string[], jobs: number): Row[] {
+/** ONLY: one program of them. */
+export function runUnits(buildDir: string, suites: string[], jobs: number, only?: string): Row[] {
 	const args = ['test', '-C', buildDir, '--num-processes', String(jobs), '--timeout-multiplier', PATIENCE, '--print-errorlogs'];
 	for (const s of suites)
 		args.push('--suite', s);
+	if (only)
+		args.push(only);
 	const run = spawnSync('meson', args, { encoding: 'utf8', maxBuffer: 1 << 28, env: { ...process.env, CAISSON_TEST_IMAGES: imagesDir } });
 	const log = path.join(buildDir, 'meson-logs', 'testlog.json');
 	if (run.error || !fs.existsSync(log) || /No tests defined|No suitable tests/.test(run.stdout))

@@ -9,6 +9,7 @@ import { binary, imagesDir, top } from '../../lib/env.ts';
 import { ensureImages } from '../../lib/images.ts';
 import { options } from '../../lib/options.ts';
 import { owned } from '../../lib/owned.ts';
+import { play } from '../../lib/play.ts';
 import { within } from '../../lib/wait.ts';
 import { Box, docker, flags } from './box.ts';
 import { cases as common, type World } from './cases.ts';
@@ -46,16 +47,9 @@ function makeArchive(): string | undefined {
 	return r.status === 0 ? archive : undefined;
 }
 
-async function play(w: World): Promise<void> {
-	for (const c of cases.filter((c) => new RegExp(opt.case).test(c.name))) {
-		const begin = performance.now();
-		try {
-			await within(c.name, Promise.resolve(c.run(w)), CASE_MS);
-			note('passed', c.name, ` (${Math.round(performance.now() - begin)} ms)`);
-		} catch (e) {
-			note('failed', c.name, reason(e));
-		}
-	}
+async function playCases(w: World): Promise<void> {
+	const chosen = cases.filter((c) => new RegExp(opt.case).test(c.name));
+	await play(chosen.map((c) => ({ name: c.name, run: () => within(c.name, Promise.resolve(c.run(w)), CASE_MS) })), count);
 }
 
 async function main(): Promise<void> {
@@ -77,7 +71,7 @@ async function main(): Promise<void> {
 		if (loaded.code !== 0)
 			throw new Error(`docker load: ${loaded.stdout}${loaded.stderr}`);
 		const box = await Box.start(daemon, 'comfortable', flags('compose.yaml', 'comfortable'), IMAGE);
-		await play({ daemon, archive, image: IMAGE, box });
+		await playCases({ daemon, archive, image: IMAGE, box });
 	} catch (e) {
 		note('failed', 'a container with the flags of compose.yaml', reason(e));
 	} finally {

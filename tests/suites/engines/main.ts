@@ -8,8 +8,10 @@ import { startDocker, startPodman, type Daemon } from '../../lib/daemon.ts';
 import { binary, freePort, top } from '../../lib/env.ts';
 import { ensureImages } from '../../lib/images.ts';
 import { askDoctor, runRows } from '../../lib/modes.ts';
-import { options } from '../../lib/options.ts';
+import { options, sampled, sampledUsage } from '../../lib/options.ts';
+import { play, playAgain } from '../../lib/play.ts';
 import { Sample } from '../../lib/sample.ts';
+import { againEnv, NO_TIME, timeIsUp } from '../../lib/time.ts';
 import { within } from '../../lib/wait.ts';
 import type { Case } from '../hostile/case.ts';
 import { differs, kinds } from '../hostile/cases/all.ts';
@@ -28,8 +30,12 @@ const CASE_MS = 90_000;
 const files = ['files.test', 'sessions.test', 'classic.test', 'rest_checkpoints', 'limits_later', 'network.test', 'terminal', 'run_inputs', 'damaged_folder'];
 const opt = options(`usage: tests/run engines [options]
   --engine NAME  docker or podman (default: both)
-  --case REGEX   only cases whose name matches; no files of tests/integration`, { engine: { type: 'string', default: '' }, case: { type: 'string', default: '' } });
+  --case REGEX   only cases whose name matches; no files of tests/integration
+${sampledUsage}`, { engine: { type: 'string', default: '' }, case: { type: 'string', default: '' }, ...sampled });
 const count = new Count();
+const sample = new Sample(opt.sample, opt.seed);
+/** The fixed core of a sample. */
+const CORE = /^(a container has the walls|a timeout ends the run|settings of the whole server|nothing is left: containers)|is removed from outside is a lost/;
 
 function note(outcome: 'passed' | 'failed' | 'skipped', name: string, more = ''): void {
 	const mark = { passed: 'ok     ', failed: 'FAILED ', skipped: 'skip   ' }[outcome];
@@ -46,8 +52,8 @@ function integration(engine: string, files: readonly string[], env: Record<strin
 		encoding: 'utf8', maxBuffer: 1 << 26, env: { ...process.env, CAISSON_TEST_ENGINE_ENV: JSON.stringify(env) } });
 	const said = /(\d+) passed, (\d+) failed, (\d+) skipped(?:, (\d+) flaky)?\s*$/.exec(r.stdout);
 	const [passed, failed, skipped] = said ? said.slice(1, 4).map(Number) : [0, 1, 0];
-	if (!said || failed! > 0)
-		console.log(r.stdout.split('\n').filter((l) => /^FAILED|^ {8}/.test(l)).slice(0, 60).join('\n') + r.stderr.slice(0, 2000));
+	const told = r.stdout.split('\n').filter((l) => /^(FAILED|failed|flaky) |^ {8}/.test(l)).slice(0, 60).join('\n');
+	console.log(`${told}${said ? '' : r.stderr.slice(0, 2000)}`);
 	console.log(`${failed === 0 && said ? 'ok     ' : 'FAILED '} ${engine}: ${files.length} files of tests/integration: ${passed} passed, ${failed} failed, ${skipped} skipped`);
 	count.add('passed', passed);
 	count.add('failed', failed);
@@ -55,21 +61,12 @@ function integration(engine: string, files: readonly string[], env: Record<strin
 	count.add('flaky', Number(said?.[4] ?? 0));
 }
 
-async function play(engine: string, w: World): Promise<void> {
-	for (const c of cases.filter((c) => new RegExp(opt.case).test(c.name) && (!c.docker || engine === 'docker'))) {
-		const begin = performance.now();
-		try {
-			const why = c.skip?.(w);
-			if (why) {
-				note('skipped', `${engine}: ${c.name}`, `: ${why}`);
-				continue;
-			}
-			await within(c.name, c.run(w), c.ms ?? CASE_MS);
-			note('passed', `${engine}: ${c.name}`, ` (${Math.round(performance.now() - begin)} ms)`);
-		} catch (e) {
-			note('failed', `${engine}: ${c.name}`, `\n        ${String((e as Error).stack).split('\n').slice(0, 14).join('\n        ')}`);
-		}
-	}
+async function playCases(engine: string, w: World): Promise<void> {
+	const mine = cases.filter((c) => new RegExp(opt.case).test(c.name) && (!c.docker || engine === 'docker'));
+	await play(sample.order(mine, (c) => c.name, (c) => CORE.test(c.name)).map((c) => ({
+		name: `${engine}: ${c.name}`,
+		run: async () => c.skip?.(w) ?? within(c.name, c.run(w), c.ms ?? CASE_MS),
+	})), count);
 }
 
 /** Part of the hostile suite: what containers do otherwise, and a sample of what is quick elsewhere. Everything, with twins: make hostile ARGS='--engine docker'. */
@@ -81,10 +78,22 @@ async function attacks(engine: string, w: World): Promise<void> {
 	const mine = kinds.filter(([kind]) => !/client|permitted/.test(kind)).flatMap(([, list]) => list);
 	const chosen = mine.filter((c) => !slow(c) && sample.picks(`${c.id} on ${engine}`, SHARE, differs(c)));
 	const warm = sample.turn('warm', 2) === 0 ? 'off' : 'on';
-	const status = await runRows<Row>('hostile/suite.ts', {
-		CAISSON_TEST_MODE: 'root', CAISSON_TEST_BINARY: binary, CAISSON_TEST_ENGINE_ENV: JSON.stringify(w.env), CAISSON_TEST_ENFORCED: askDoctor('root', binary, w.daemon.folder, w.env).enforced.join(','),
-		HOSTILE_CASE: `^(${chosen.map((c) => c.id).join('|')})$`, HOSTILE_WARM: warm,
-	}, (r) => note(r.outcome, `${engine}: attack ${r.id}, ${r.attack}`, ` (${r.ms} ms)${r.why ? `\n        ${r.why.split('\n').slice(0, 12).join('\n        ')}` : ''}`));
+	const run = async (ids: string[], more: Record<string, string> = {}): Promise<{ rows: Row[]; status: number }> => {
+		const rows: Row[] = [];
+		const status = await runRows<Row>('hostile/suite.ts', {
+			CAISSON_TEST_MODE: 'root', CAISSON_TEST_BINARY: binary, CAISSON_TEST_ENGINE_ENV: JSON.stringify(w.env), CAISSON_TEST_ENFORCED: askDoctor('root', binary, w.daemon.folder, w.env).enforced.join(','),
+			HOSTILE_CASE: `^(${ids.join('|')})$`, HOSTILE_WARM: warm, ...more,
+		}, (r) => {
+			rows.push(r);
+			console.log(`${{ passed: 'ok', failed: 'failed', skipped: 'skipped' }[r.outcome].padEnd(8)}${nameOf(r)} (${r.ms} ms)${r.why ? `\n        ${r.why.split('\n').slice(0, 12).join('\n        ')}` : ''}`);
+		});
+		return { rows, status };
+	};
+	const nameOf = (r: Row): string => `${engine}: attack ${r.id}, ${r.attack}`;
+	const { rows, status } = await run(chosen.map((c) => c.id));
+	for (const r of rows.filter((k) => k.outcome !== 'failed'))
+		count.add(r.outcome);
+	await playAgain(rows.filter((r) => r.outcome === 'failed'), count, { name: nameOf, strict: true, run: async (failed) => (await run(failed.map((r) => r.id), againEnv)).rows });
 	if (status !== 0)
 		note('failed', `${engine}: the hostile suite ended with status ${status}`);
 	sample.tell(`attacks on ${engine}, interpreters ${warm === 'on' ? 'warm' : 'cold'}`);
@@ -103,8 +112,10 @@ async function on(engine: 'docker' | 'podman', daemon: Daemon | string): Promise
 			return;
 		}
 		const env = daemon.settings(IMAGE);
-		await play(engine, { daemon, env });
-		if (!opt.case && engine === 'docker') {
+		await playCases(engine, { daemon, env });
+		if (timeIsUp()) {
+			note('skipped', `${engine}: attacks and files of tests/integration: ${NO_TIME}`);
+		} else if (!opt.case && engine === 'docker') {
 			await attacks(engine, { daemon, env });
 			integration(engine, files, env);
 			integration(`${engine}, gVisor`, gvisorFiles, { ...env, SANDBOX_RUNTIME: 'runsc' });
@@ -121,6 +132,8 @@ if (missing) {
 }
 if (opt.engine !== 'podman')
 	await on('docker', await startDocker({ tlsPort: await freePort() }));
-if (opt.engine !== 'docker')
+if (opt.engine !== 'docker' && timeIsUp())
+	note('skipped', `podman: ${NO_TIME}`);
+else if (opt.engine !== 'docker')
 	await on('podman', await startPodman());
 count.close();

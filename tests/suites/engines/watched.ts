@@ -11,7 +11,7 @@ import type { Json } from '../../lib/session.ts';
 const NAME = 'caisson-[0-9a-f]{16}-[0-9a-f]{16}-[0-9]+';
 const OURS = 'filters=%7B%22name%22%3A%5B%22caisson-%22%5D%7D', FILTER = 'filters=%7B%22label%22%3A%5B%22org\\.caisson\\.state%3D[0-9a-f]{16}%22%5D%7D';
 const calls = [
-	'GET /version', 'GET /info', 'GET /images/(?:base|no-such-image)/json', `GET /containers/json\\?all=1&limit=512&${FILTER}`, `GET /volumes\\?${OURS}`,
+	'GET /version', 'GET /info', 'GET /images/[a-z0-9][a-z0-9._-]*/json', `GET /containers/json\\?all=1&limit=512&${FILTER}`, `GET /volumes\\?${OURS}`,
 	`POST /containers/create\\?name=${NAME}`, `POST /containers/(${NAME})/(?:start|update)`, `DELETE /containers/(${NAME}|[0-9a-f]{64})\\?force=1&v=1`,
 	'POST /volumes/create', `DELETE /volumes/(${NAME})-(?:data|venv)`,
 ].map((c) => new RegExp(`^${c.replace(' ', ' (?:/v1\\.[0-9]+)?')}$`));

@@ -35,7 +35,7 @@ export function count(reports: string[]): void {
 	const rows = reports.flatMap((r) => fs.readFileSync(r, 'utf8').split('\n').filter(Boolean)).map((l) => JSON.parse(l) as Reported);
 	const lines = modules().map((name) => {
 		const now = { ...before[name] };
-		for (const r of rows.filter((o) => o.module === name && o.failed.length + o.flaky.length === 0))
+		for (const r of rows.filter((o) => o.module === name && o.failed.length === 0))
 			now[r.where] = [r.passed, r.skipped.length, r.forbidden];
 		const ordered = Object.fromEntries(places.filter((p) => now[p]).map((p) => [p, now[p]]));
 		return `${JSON.stringify(name)}: ${JSON.stringify(ordered)}`;

@@ -32,8 +32,6 @@ export interface Row {
 	skipped: Finding[];
 	/** Failed and listed. */
 	forbidden: number;
-	/** Failed among the others, and passed alone. */
-	flaky: string[];
 	failed: Finding[];
 	ms: number;
 }
@@ -62,31 +60,30 @@ export function maySkip(test: string, why: string): boolean {
 	return skips.some((s) => (s.tests ? s.tests.test(test) : !OF_A_CALL.test(why)) && s.reasons.some((r) => r.test(why)));
 }
 
-export function judge(m: Module, first: Said, w: Where, second?: Said): Row {
-	const row: Row = { module: m.name, passed: 0, skipped: [], forbidden: 0, flaky: [], failed: [], ms: 0 };
+export function judge(m: Module, first: Said, w: Where): Row {
+	const row: Row = { module: m.name, passed: 0, skipped: [], forbidden: 0, failed: [], ms: 0 };
 	const add = (test: string, why: string): void => void row.failed.push({ test, why });
-	const later = ends(second?.lines ?? []);
 	for (const [test, l] of ends(first.lines)) {
 		const listed = isListed(test, l.end === 'pass', w);
-		const good = l.end === 'pass' || (!listed && l.end !== 'skip' && later.get(test)?.end === 'pass');
+		const good = l.end === 'pass';
 		if (l.end === 'skip') {
 			if (maySkip(test, l.why))
 				row.skipped.push({ test, why: l.why });
 			else
 				add(test, `skipped for a reason that is not listed: ${l.why}`);
+		} else if (!listed && !good && timed.some((t) => test.startsWith(t))) {
+			row.skipped.push({ test, why: `it asserts a time: ${l.why}` });
 		} else if (listed === good) {
 			add(test, listed ? 'it passes, but it is listed as one that cannot' : l.end === 'start' ? 'the process ended in it' : l.why);
 		} else if (listed) {
 			row.forbidden++;
-		} else if (l.end === 'pass' || timed.some((t) => test.startsWith(t))) {
-			row.passed++;
 		} else {
-			row.flaky.push(test);
+			row.passed++;
 		}
 	}
 	if (!hasEnded(first))
 		add(m.name, first.bad ?? 'it broke off');
-	else if (row.passed + row.flaky.length + row.skipped.length + row.forbidden + row.failed.length === 0)
+	else if (row.passed + row.skipped.length + row.forbidden + row.failed.length === 0)
 		add(m.name, 'it has no tests');
 	return row;
 }

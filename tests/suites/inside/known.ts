@@ -19,7 +19,7 @@ export interface Known {
 	mayPass?: boolean;
 }
 
-/** Tests of Python that assert how long something takes. One that failed beside others, and then passed alone, counts as passed. */
+/** Tests of Python that assert how long something takes. One that fails is skipped with that reason: it says nothing of a busy machine. */
 export const timed = ['test.test_timeout.', 'test.test_time.', 'test.test_sched.', 'test.test_timeit.'];
 
 export const known: Known[] = [

@@ -11,7 +11,9 @@ import { ensureImages } from '../../lib/images.ts';
 import { askDoctor, modes, runRows } from '../../lib/modes.ts';
 import { options, sampled } from '../../lib/options.ts';
 import { owned, sweep } from '../../lib/owned.ts';
+import { playAgain } from '../../lib/play.ts';
 import { Sample } from '../../lib/sample.ts';
+import { againEnv } from '../../lib/time.ts';
 import { count as countReports, isLibrary, uncounted, type Reported } from './counts.ts';
 import type { Row } from './judge.ts';
 import { markdown } from './page.ts';
@@ -117,25 +119,52 @@ function show(p: Place, r: Row): void {
 		fs.appendFileSync(opt.report, `${JSON.stringify(report.at(-1))}\n`);
 	count.add('passed', r.passed);
 	count.add('skipped', r.skipped.length + r.forbidden);
-	count.add('failed', r.failed.length);
-	count.add('flaky', r.flaky.length);
 	const counts = `${String(r.passed).padStart(6)} passed ${String(r.failed.length).padStart(3)} failed ${String(r.skipped.length).padStart(4)} skipped ${String(r.forbidden).padStart(3)} cannot`;
 	console.log(`${p.mode.padEnd(4)} ${p.warm === 'on' ? 'warm' : 'cold'} ${counts} ${(r.ms / 1000).toFixed(1).padStart(6)} s  ${r.module}`);
-	for (const t of r.flaky)
-		console.log(`flaky   ${t}: it failed beside others and passed alone`);
 	for (const f of r.failed)
-		console.log(`FAILED  ${f.test}\n${f.why.split('\n').slice(-12).map((l) => `           ${l}`).join('\n')}`);
+		console.log(`failed  ${f.test}\n${f.why.split('\n').slice(-12).map((l) => `           ${l}`).join('\n')}`);
+}
+
+interface Failed {
+	module: string;
+	test: string;
+	outcome: 'failed' | 'passed';
+	why: string;
+}
+
+/** TESTS: of these modules, only these tests. */
+function suite(p: Place, each: (r: Row) => void, tests?: Record<string, string[]>): Promise<number> {
+	const exactly = (names: string[]): string => `^(${names.map((n) => n.replaceAll('.', '\\.')).join('|')})$`;
+	return runRows<Row>('inside/suite.ts', {
+		CAISSON_TEST_MODE: p.mode, CAISSON_TEST_BINARY: binary, CAISSON_TEST_IMAGE: opt.image, CAISSON_TEST_ENFORCED: p.enforced.join(','),
+		INSIDE_PACKS: packsDir, INSIDE_MODULE: tests ? exactly(Object.keys(tests)) : opt.module, INSIDE_QUICK: quick ? '1' : '', INSIDE_WARM: p.warm,
+		INSIDE_SEED: sample.on && !tests ? sample.seed : '', INSIDE_TESTS: JSON.stringify(tests ?? {}), ...(tests ? againEnv : {}),
+	}, each);
+}
+
+/** Runs failed tests by themselves; what failed as a whole module runs whole. */
+async function runAgain(p: Place, failed: Failed[]): Promise<Failed[]> {
+	const tests: Record<string, string[]> = {};
+	for (const f of failed)
+		(tests[f.module] ??= []).push(...(f.test === f.module ? [] : [f.test]));
+	const rows: Row[] = [];
+	await suite(p, (r) => void rows.push(r), tests);
+	return failed.flatMap((f) => {
+		const row = rows.find((r) => r.module === f.module);
+		const still = row?.failed.find((k) => k.test === f.test || k.test === f.module);
+		return row ? [{ ...f, outcome: still ? 'failed' as const : 'passed' as const, why: still?.why ?? '' }] : [];
+	});
 }
 
 async function runPlace(p: Place): Promise<void> {
 	let rows = 0;
-	const code = await runRows<Row>('inside/suite.ts', {
-		CAISSON_TEST_MODE: p.mode, CAISSON_TEST_BINARY: binary, CAISSON_TEST_IMAGE: opt.image, CAISSON_TEST_ENFORCED: p.enforced.join(','),
-		INSIDE_PACKS: packsDir, INSIDE_MODULE: opt.module, INSIDE_QUICK: quick ? '1' : '', INSIDE_WARM: p.warm, INSIDE_SEED: sample.on ? sample.seed : '',
-	}, (r) => {
+	const failed: Failed[] = [];
+	const code = await suite(p, (r) => {
 		rows++;
 		show(p, r);
+		failed.push(...r.failed.map((f) => ({ module: r.module, test: f.test, outcome: 'failed' as const, why: f.why })));
 	});
+	await playAgain(failed, count, { name: (f) => `[${p.title}] ${f.test}`, run: (again) => runAgain(p, again) });
 	sample.note(rows, chosen(packs.flatMap((k) => k.modules), false, new RegExp('')).length);
 	if (code !== 0 || rows === 0)
 		fail(`${p.title}: the suite ended with status ${code} after ${rows} modules`);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // All chosen modules in one mode, in sandboxes of one server. Prints one JSON line per module (see main.ts). Settings come from the
-// environment: those of lib/env.ts, INSIDE_PACKS (a folder), INSIDE_MODULE (a pattern), INSIDE_QUICK (1), INSIDE_WARM (on or off), INSIDE_SEED (of a sample; empty: all).
+// environment: those of lib/env.ts, INSIDE_PACKS (a folder), INSIDE_MODULE (a pattern), INSIDE_QUICK (1), INSIDE_WARM (on or off), INSIDE_SEED (of a sample; empty: all),
+// INSIDE_TESTS (of each module, the tests that run; JSON).
 
 import * as fs from 'node:fs';
 import * as path from 'node:path';
@@ -8,7 +9,8 @@ import { execFileSync } from 'node:child_process';
 import { mode, top } from '../../lib/env.ts';
 import { Sample } from '../../lib/sample.ts';
 import { open, type Json, type Session } from '../../lib/session.ts';
-import { hasEnded, judge, type Line, type Row, type Said } from './judge.ts';
+import { NO_TIME, timeIsUp } from '../../lib/time.ts';
+import { judge, type Line, type Row, type Said } from './judge.ts';
 import { chosen, packs, type Module, type Pack } from './modules.ts';
 
 const RUN_S = 600;
@@ -17,6 +19,7 @@ const only = new RegExp(process.env.INSIDE_MODULE ?? '');
 const quick = process.env.INSIDE_QUICK === '1';
 const warm = process.env.INSIDE_WARM === 'on';
 const sample = new Sample(Boolean(process.env.INSIDE_SEED), process.env.INSIDE_SEED || undefined);
+const tests = JSON.parse(process.env.INSIDE_TESTS || '{}') as Record<string, string[]>;
 const program = fs.readFileSync(path.join(top, 'tests/suites/inside/inside.py'), 'utf8');
 
 /** The fixed core of a sample, which runs in both modes: what touches processes, signals, terminals and our own packages. */
@@ -47,18 +50,6 @@ async function runModule(s: Session, id: string, m: Module, tests: string[]): Pr
 	return { lines: Buffer.from(a.content_base64, 'base64').toString().split('\n').filter(Boolean).map((l) => JSON.parse(l) as Line), bad };
 }
 
-/** Tests that failed run once more by themselves. One that passes then is flaky, unless what it asserts is a time. */
-async function runAndJudge(s: Session, id: string, m: Module): Promise<Row> {
-	const where = { mode, warm };
-	const first = await runModule(s, id, m, []);
-	const row = judge(m, first, where);
-	if (row.failed.length === 0)
-		return row;
-	if (!hasEnded(first)) // the process ended early: the whole module has failed
-		return row;
-	return judge(m, first, where, await runModule(s, id, m, row.failed.map((f) => f.test)));
-}
-
 async function runPack(s: Session, p: Pack, show: (r: Row) => void): Promise<void> {
 	const modules = chosen(p.modules, quick, only).filter((m) => sample.picks(`${mode} ${m.name}`, 0, runsHere(m)));
 	if (modules.length === 0)
@@ -72,7 +63,11 @@ async function runPack(s: Session, p: Pack, show: (r: Row) => void): Promise<voi
 		throw new Error(`unpacking failed: ${JSON.stringify(r)}`);
 	for (const m of modules) {
 		const t = performance.now();
-		const row = await runAndJudge(s, id, m);
+		if (timeIsUp()) {
+			show({ module: m.name, passed: 0, skipped: [{ test: m.name, why: NO_TIME }], forbidden: 0, failed: [], ms: 0 });
+			continue;
+		}
+		const row = judge(m, await runModule(s, id, m, tests[m.name] ?? []), { mode, warm });
 		show({ ...row, ms: Math.round(performance.now() - t) });
 	}
 	await s.close(id);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An environment of Python for each generation of its MCP client, under the cache folder of the user.
+// An environment of Python for each generation of its MCP client, under build/python.
 
 import * as path from 'node:path';
 import { pythonEnvironment } from '../../lib/python.ts';

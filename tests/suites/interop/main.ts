@@ -7,7 +7,9 @@ import * as path from 'node:path';
 import { Count } from '../../lib/count.ts';
 import { binary, newStateDir } from '../../lib/env.ts';
 import { ensureImages } from '../../lib/images.ts';
-import { options } from '../../lib/options.ts';
+import { options, sampled, sampledUsage } from '../../lib/options.ts';
+import { play } from '../../lib/play.ts';
+import { Sample } from '../../lib/sample.ts';
 import { within } from '../../lib/wait.ts';
 import { MODERN, serve, type Client, type Era, type Profile, type Target, type Transport } from './client.ts';
 import { interpreter } from './environments.ts';
@@ -73,33 +75,18 @@ async function cell(r: Row, target: Target): Promise<void> {
 
 const opt = options(`usage: tests/run interop [options]
   --only PART   only the cases with PART in their name
+${sampledUsage}
 CAISSON_TEST_BINARY names another binary.`, {
 	only: { type: 'string', default: '' },
+	...sampled,
 });
 const count = new Count();
+const sample = new Sample(opt.sample, opt.seed);
 
-async function run(c: Case): Promise<void> {
-	if (!c.name.includes(opt.only))
-		return;
-	const begin = performance.now();
-	try {
-		await within(c.name, c.run(), CASE_MS);
-		count.add('passed');
-		console.log(`ok      ${c.name} (${Math.round(performance.now() - begin)} ms)`);
-	} catch (e) {
-		count.add('failed');
-		console.log(`FAILED  ${c.name}\n        ${String((e as Error).stack).split('\n').slice(0, 14).join('\n        ')}`);
-	}
-}
-
-/** Side by side, as many as there are cores: each has a client and a session of its own. */
-async function runTogether(cases: Case[]): Promise<void> {
-	const queue = [...cases];
-	const worker = async (): Promise<void> => {
-		for (let c = queue.shift(); c; c = queue.shift())
-			await run(c);
-	};
-	await Promise.all(Array.from({ length: os.availableParallelism() }, worker));
+/** JOBS at a time: each case has a client and a session of its own. */
+async function run(cases: readonly Case[], jobs = 1): Promise<void> {
+	const wanted = sample.order(cases.filter((c) => c.name.includes(opt.only)), (c) => c.name, () => false);
+	await play(wanted.map((c) => ({ name: c.name, run: () => within(c.name, c.run(), CASE_MS) })), count, { jobs });
 }
 
 if (ensureImages(path.dirname(binary), IMAGE)) {
@@ -113,32 +100,28 @@ for (const generation of [1, 2] as const) // beforehand, so that no case waits f
 for (const profile of ['code', 'all'] as const satisfies readonly Profile[]) {
 	const server = await serve(profile);
 	const target: Target = { profile, base: server.base, headers: {}, sseQuery: '' };
-	await runTogether(rows.map((r) => ({ name: `${profile}: ${r.name}`, run: () => cell(r, target) })));
-	for (const c of profile === 'all' ? extraCases(target) : [])
-		await run(c);
-	await run({ name: `${profile}: the server lived through it and ends when told`, run: () => server.stop() });
+	await run(rows.map((r) => ({ name: `${profile}: ${r.name}`, run: () => cell(r, target) })), os.availableParallelism());
+	await run(profile === 'all' ? extraCases(target) : []);
+	await run([{ name: `${profile}: the server lived through it and ends when told`, run: () => server.stop() }]);
 	await server.program.end();
 }
 
 {
 	const server = await serve('classic', { SANDBOX_STATE_DIR: newStateDir() });
 	const target: Target = { profile: 'classic', base: server.base, headers: {}, sseQuery: '' };
-	for (const r of rows.filter((x) => CLASSIC_ROWS.includes(x.name)))
-		await run({
-			name: `classic: ${r.name}`,
-			run: async () => {
-				const client = await r.open(target);
-				await classicWorkflow(client).finally(() => client.close());
-			},
-		});
+	await run(rows.filter((r) => CLASSIC_ROWS.includes(r.name)).map((r) => ({
+		name: `classic: ${r.name}`,
+		run: async () => {
+			const client = await r.open(target);
+			await classicWorkflow(client).finally(() => client.close());
+		},
+	})));
 	await server.stop();
 }
 
-for (const c of bridgeCases())
-	await run(c);
+await run(bridgeCases());
 
 const server = await serve('code', { SANDBOX_API_KEY: KEY });
-for (const c of keyCases(server.base, rows.filter((r) => r.remote), cell))
-	await run(c);
+await run(keyCases(server.base, rows.filter((r) => r.remote), cell));
 await server.stop();
 count.close();

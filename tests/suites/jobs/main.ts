@@ -6,6 +6,7 @@ import { Count } from '../../lib/count.ts';
 import { binary } from '../../lib/env.ts';
 import { ensureImages } from '../../lib/images.ts';
 import { options } from '../../lib/options.ts';
+import { play } from '../../lib/play.ts';
 import { using, type Json, type Session, type ToolResult } from '../../lib/session.ts';
 import { jobs } from './jobs.ts';
 import type { Job, Seen, Step } from './step.ts';
@@ -46,7 +47,7 @@ function judge(step: Step, s: Seen): string[] {
 	return wrong;
 }
 
-async function play(s: Session, job: Job): Promise<{ characters: number; wrong?: string }> {
+async function playJob(s: Session, job: Job): Promise<{ characters: number; wrong?: string }> {
 	let session: string | undefined;
 	let last = '';
 	let characters = 0;
@@ -73,12 +74,15 @@ if (missing) {
 	process.exit(1);
 }
 const chosen = jobs.filter((j) => !opt.only || j.name.includes(opt.only));
-await using('stdio', { profile: 'full', env: { SANDBOX_MAX_SESSIONS: String(jobs.length + 1), SANDBOX_MEMORY_LIMIT: '1g' } }, async (s) => {
-	for (const job of chosen) {
-		const start = Date.now();
-		const { characters, wrong } = await play(s, job).catch((e: Error) => ({ characters: 0, wrong: e.message }));
-		console.log(`${wrong ? 'FAILED ' : 'ok     '} ${job.name}: ${job.steps.length} calls, ${characters} characters read (about ${Math.ceil(characters / 4)} tokens), ${Date.now() - start} ms${wrong ? `\n\t${wrong}` : ''}`);
-		count.add(wrong ? 'failed' : 'passed');
-	}
+await using('stdio', { profile: 'full', env: { SANDBOX_MAX_SESSIONS: String(jobs.length + 20), SANDBOX_MEMORY_LIMIT: '1g' } }, async (s) => {
+	await play(chosen.map((job) => ({
+		name: job.name,
+		run: async () => {
+			const { characters, wrong } = await playJob(s, job);
+			if (wrong)
+				throw new Error(wrong);
+			console.log(`        ${job.name}: ${job.steps.length} calls, ${characters} characters read (about ${Math.ceil(characters / 4)} tokens)`);
+		},
+	})), count);
 });
 count.close();

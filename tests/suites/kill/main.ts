@@ -10,8 +10,10 @@ import { ensureImages } from '../../lib/images.ts';
 import { askDoctor, modes, runRows } from '../../lib/modes.ts';
 import { options, sampled, sampledUsage } from '../../lib/options.ts';
 import { owned, sweep } from '../../lib/owned.ts';
+import { playAgain } from '../../lib/play.ts';
 import { Sample } from '../../lib/sample.ts';
 import { makeTestingBuild, testingBuild } from '../../lib/testing-build.ts';
+import { againEnv } from '../../lib/time.ts';
 import { points } from './points.ts';
 import { scenarios } from './scenarios.ts';
 import type { Row } from './suite.ts';
@@ -52,7 +54,7 @@ function fail(text: string): void {
 
 /** The lines of one row. */
 function show(r: Row): void {
-	console.log(`${(r.outcome === 'passed' ? 'held' : r.outcome === 'failed' ? 'FAILED' : r.outcome).padEnd(8)}${r.point.padEnd(18)}${r.victim.padEnd(9)}${r.what.padEnd(26)}${String(r.ms).padStart(6)} ms  ${r.scenario}`);
+	console.log(`${(r.outcome === 'passed' ? 'held' : r.outcome).padEnd(8)}${r.point.padEnd(18)}${r.victim.padEnd(9)}${r.what.padEnd(26)}${String(r.ms).padStart(6)} ms  ${r.scenario}`);
 	if (r.why)
 		console.log(r.why.split('\n').slice(0, 12).map((l) => `        ${l}`).join('\n'));
 }
@@ -62,22 +64,39 @@ async function runMode(mode: Mode, binary: string): Promise<void> {
 	const began = performance.now();
 	const jobs = Math.max(1, Number(opt.jobs) || 1);
 	console.log(`\nnative, ${mode}`);
+	const failed: Row[] = [];
 	const take = (r: Row): void => {
 		if (r.outcome === 'left out')
 			return sample.note(0, 1);
 		sample.note(1, 1);
-		if (r.outcome !== 'failed')
-			reached.add(r.point);
+		if (r.outcome === 'failed')
+			failed.push(r);
+		else
+			reached.add(r.point); // or there was no time to reach it
 		if (r.outcome === 'absent') // the point was reached, and there was no such process to kill
 			return;
-		count.add(r.outcome);
+		if (r.outcome !== 'failed')
+			count.add(r.outcome);
 		show(r);
 	};
-	const nursery = path.join(testingBuild, 'tests/suites/kill/nursery');
-	const codes = await Promise.all(Array.from({ length: jobs }, (_, i) => runRows<Row>('kill/suite.ts', {
+	const worker = (part: string, only: string, each: (r: Row) => void): Promise<number> => runRows<Row>('kill/suite.ts', {
 		CAISSON_TEST_MODE: mode, CAISSON_TEST_BINARY: binary, CAISSON_TEST_IMAGE: opt.image,
-		KILL_PART: `${i}/${jobs}`, KILL_CASE: opt.case, KILL_SEED: sample.on ? sample.seed : '',
-	}, take, { under: [nursery] })));
+		KILL_PART: part, KILL_CASE: only, KILL_SEED: sample.on && each === take ? sample.seed : '', ...(each === take ? {} : againEnv),
+	}, each, { under: [path.join(testingBuild, 'tests/suites/kill/nursery')] });
+	const codes = await Promise.all(Array.from({ length: jobs }, (_, i) => worker(`${i}/${jobs}`, opt.case, take)));
+	await playAgain(failed, count, {
+		name: (r) => `[${mode}] ${r.scenario}/${r.point}/${r.victim}`,
+		strict: true,
+		run: async (rows) => {
+			const again: Row[] = [];
+			await worker('0/1', `^(${rows.map((r) => `${r.scenario}/${r.point}/${r.victim}`.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('|')})$`, (r) => {
+				again.push(r);
+				show(r);
+			});
+			again.filter((r) => r.outcome === 'passed').forEach((r) => reached.add(r.point));
+			return again;
+		},
+	});
 	for (const code of codes.filter((c) => c !== 0))
 		fail(`a worker ended with status ${code}`);
 	const never = points.filter((p) => !reached.has(p.name) && !(mode === 'user' && p.rootOnly));

@@ -8,6 +8,7 @@ import { Count } from '../../lib/count.ts';
 import { binary, top } from '../../lib/env.ts';
 import { ensureImages } from '../../lib/images.ts';
 import { options } from '../../lib/options.ts';
+import { play, type Trial } from '../../lib/play.ts';
 import { within } from '../../lib/wait.ts';
 import { firstRows } from './first.ts';
 import { movingPage } from './moving.ts';
@@ -32,17 +33,23 @@ if (opt.write) {
 }
 const count = new Count();
 
-async function run(row: Row): Promise<void> {
-	const begin = performance.now();
+function trialOf(row: Row): Trial {
 	const name = `${row.original}: ${row.name}`;
-	try {
-		await within(name, row.run(), ROW_MS);
-		count.add('passed');
-		console.log(`ok      ${name} (${Math.round(performance.now() - begin)} ms)${row.pending ? '; no longer pending, remove the mark' : ''}`);
-	} catch (e) {
-		count.add(row.pending ? 'skipped' : 'failed');
-		console.log(row.pending ? `skip    ${name}: ${row.pending}` : `FAILED  ${name}\n        ${String((e as Error).stack).split('\n').slice(0, 14).join('\n        ')}`);
-	}
+	return {
+		name,
+		run: async () => {
+			try {
+				await within(name, row.run(), ROW_MS);
+			} catch (e) {
+				if (row.pending)
+					return row.pending;
+				throw e;
+			}
+			if (row.pending)
+				console.log(`        ${name} is no longer pending: remove the mark`);
+			return undefined;
+		},
+	};
 }
 
 if (ensureImages(path.dirname(binary), 'science')) {
@@ -57,9 +64,5 @@ if (!fs.existsSync(file) || fs.readFileSync(file, 'utf8') !== page) {
 	console.log('ok      docs/moving.md is made from the rows');
 	count.add('passed');
 }
-const queue = rows.filter((r) => r.name.includes(opt.only));
-await Promise.all(Array.from({ length: AT_ONCE }, async () => {
-	for (let row = queue.shift(); row; row = queue.shift())
-		await run(row);
-}));
+await play(rows.filter((r) => r.name.includes(opt.only)).map(trialOf), count, { jobs: AT_ONCE });
 count.close();

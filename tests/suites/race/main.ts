@@ -27,7 +27,7 @@ if (!opt.plain && !process.env.CAISSON_TEST_BINARY && fs.existsSync(path.join(bu
 	process.env.CAISSON_TEST_SANITIZED = '1';
 }
 if (opt.sanitize && process.env.CAISSON_TEST_SANITIZED !== '1') {
-	console.log('FAILED  there is no build-asan/: .ci/run --builds race\n0 passed, 1 failed, 0 skipped');
+	console.log('FAILED  there is no build-asan/: tools/build-asan\n0 passed, 1 failed, 0 skipped');
 	process.exit(1);
 }
 const text = opt.seed ?? String(Date.now() % 1_000_000_000);

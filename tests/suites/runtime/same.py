@@ -236,7 +236,7 @@ def main():
 	p.add_argument('--science', action='store_true')
 	p.add_argument('names', nargs='*')
 	a = p.parse_intermixed_args()
-	image = os.path.join(os.environ.get('CAISSON_TEST_IMAGES', '/var/lib/caisson/images'), a.image) if a.image else ''
+	image = os.path.join(os.environ['CAISSON_TEST_IMAGES'], a.image) if a.image else ''
 	a.root = image + '/root' if a.image else '/'
 	signal.alarm(1500)
 	if os.geteuid() != 0 or not os.path.exists(a.root + '/usr/bin/python3'):

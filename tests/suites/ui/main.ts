@@ -5,7 +5,9 @@ import * as path from 'node:path';
 import { Count } from '../../lib/count.ts';
 import { binary } from '../../lib/env.ts';
 import { ensureImages } from '../../lib/images.ts';
-import { options } from '../../lib/options.ts';
+import { options, sampled, sampledUsage } from '../../lib/options.ts';
+import { play, type Trial } from '../../lib/play.ts';
+import { Sample } from '../../lib/sample.ts';
 import { within } from '../../lib/wait.ts';
 import { accountCases } from './accounts.ts';
 import { appCases } from './apps.ts';
@@ -25,12 +27,16 @@ import { smallCases } from './small.ts';
 import { watchCases } from './watch.ts';
 
 const CASE_MS = 100_000;
+/** The fixed core of a sample. */
+const CORE = /^(person: from the first|watch: a model works|hostile: names)/;
 const opt = options(`usage: tests/run ui [options]
   --only PART   only the cases with PART in their name
   --jobs N      cases at a time (default: 2)
+${sampledUsage}
 Pictures of the pages are left in build/ui. CAISSON_TEST_BINARY names another binary.`, {
 	only: { type: 'string', default: '' },
 	jobs: { type: 'string', default: '2' },
+	...sampled,
 });
 // The long ones first: cases run two at a time.
 const cases: Case[] = [...shapeCases, ...personCases, ...scaleCases, ...hostileCases, ...plantedCases, ...richCases, ...watchCases, ...dialogCases, ...accountCases, ...keyboardCases, ...smallCases, ...fileCases, ...notebookCases, ...buildCases, ...appCases];
@@ -43,35 +49,27 @@ if (ensureImages(path.dirname(binary), 'science', 'base')) {
 }
 const browser = await launch();
 
-async function run(c: Case): Promise<void> {
-	const begin = performance.now();
-	const world = new World(browser);
-	try {
-		await within(c.name, c.run(world), c.limitMs ?? CASE_MS);
-		world.check();
-		count.add('passed');
-		console.log(`ok      ${c.name} (${Math.round(performance.now() - begin)} ms)`);
-	} catch (e) {
-		count.add('failed');
-		await world.pictures(`failed-${c.name.replace(/\W+/g, '-')}`);
-		console.log(`FAILED  ${c.name}\n        ${String((e as Error).stack).split('\n').slice(0, 30).join('\n        ')}`);
-		try {
-			world.check();
-		} catch (also) {
-			console.log(`        besides: ${(also as Error).message.split('\n').slice(0, 20).join('\n        ')}`);
-		}
-	} finally {
-		await world.end().catch((e: Error) => {
-			count.add('failed');
-			console.log(`FAILED  ${c.name}: its end: ${e.message}`);
-		});
-	}
+/** A case, with a window of its own each time it runs. */
+function trialOf(c: Case): Trial {
+	return {
+		name: c.name,
+		run: async () => {
+			const world = new World(browser);
+			try {
+				await within(c.name, c.run(world), c.limitMs ?? CASE_MS);
+				world.check();
+			} catch (e) {
+				await world.pictures(`failed-${c.name.replace(/\W+/g, '-')}`);
+				throw new Error(`${(e as Error).stack}\nbesides: ${world.taken().join('\n')}`);
+			} finally {
+				await world.end();
+			}
+		},
+	};
 }
 
-const queue = cases.filter((c) => c.name.includes(opt.only));
-await Promise.all(Array.from({ length: Number(opt.jobs) }, async () => {
-	for (let c = queue.shift(); c; c = queue.shift())
-		await run(c);
-}));
+const sample = new Sample(opt.sample, opt.seed);
+const chosen = sample.order(cases.filter((c) => c.name.includes(opt.only)), (c) => c.name, (c) => CORE.test(c.name));
+await play(chosen.map(trialOf), count, { jobs: Number(opt.jobs) });
 await browser.close();
 count.close();

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// How every suite judges cases that failed (tests/lib/play.ts), and what the gate runs. No sandbox is needed.
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import * as fs from 'node:fs';
+import * as path from 'node:path';
+import { describe, it } from 'node:test';
+import { asCold, asUser, inCore, LEFT_OUT, strictFiles } from '../lib/core.ts';
+import { top } from '../lib/env.ts';
+import { secondTries } from '../lib/play.ts';
+
+/** The output and the status of a suite with these cases: each gives the errors of its first, second … run. */
+function suite(cases: Record<string, string[]>, env: Record<string, string> = {}): { lines: string[]; status: number | null } {
+	const program = `
+		import { Count } from '${top}/tests/lib/count.ts';
+		import { play } from '${top}/tests/lib/play.ts';
+		const count = new Count();
+		const cases = ${JSON.stringify(cases)};
+		await play(Object.entries(cases).map(([name, errors]) => ({ name, run: async () => { const e = errors.shift(); if (e) throw new Error(e); } })), count, { jobs: 2 });
+		count.close();`;
+	const r = spawnSync(process.execPath, ['--disable-warning=ExperimentalWarning', '--input-type=module', '--eval', program], { encoding: 'utf8', env: { PATH: process.env.PATH, ...env } });
+	assert.equal(r.stderr, '');
+	return { lines: r.stdout.trim().split('\n'), status: r.status };
+}
+
+describe('a case that failed', () => {
+	it('runs again up to two times; if it passes then, it is named and forgiven', () => {
+		const { lines, status } = suite({ good: [], once: ['no'], twice: ['no', 'still no'] });
+		assert.deepEqual([lines.at(-1), status], ['1 passed, 0 failed, 0 skipped, 2 flaky', 0]);
+		assert.deepEqual(lines.filter((l) => l.startsWith('flaky')), ['flaky   once: Error: no', 'flaky   twice: Error: no']);
+	});
+	it('has failed when it fails three times', () => {
+		const { lines, status } = suite({ good: [], bad: ['no', 'no', 'no'] });
+		assert.deepEqual([lines.at(-1), status], ['1 passed, 1 failed, 0 skipped', 1]);
+		assert.ok(lines.includes('FAILED  bad'));
+	});
+	it('six at once are no accident', () => {
+		const { lines, status } = suite(Object.fromEntries(['a', 'b', 'c', 'd', 'e', 'f'].map((name) => [name, ['no']])));
+		assert.deepEqual([lines.at(-1), status], ['0 passed, 6 failed, 0 skipped', 1]);
+	});
+	it('make verify counts every first failure', () => {
+		const { lines, status } = suite({ good: [], once: ['no'] }, { CAISSON_TEST_SLOTS: '0' });
+		assert.deepEqual([lines.at(-1), status], ['1 passed, 0 failed, 0 skipped, 1 flaky', 1]);
+	});
+	it('a signal, a broken promise and a report of a sanitizer are never forgiven', () => {
+		for (const why of ['serve ended with SIGABRT: ', 'broken promise: w->state', '==1==ERROR: AddressSanitizer: heap-use-after-free', 'x.c:1:2: runtime error: signed integer overflow', 'BROKEN read /etc/shadow (worked)'])
+			assert.equal(secondTries(why), 0, why);
+		const { lines, status } = suite({ good: [], crash: ['serve ended with SIGSEGV'] });
+		assert.deepEqual([lines.at(-1), status], ['1 passed, 1 failed, 0 skipped', 1]);
+	});
+	it('where walls and acknowledged data are asserted, a deadline alone is forgiven', () => {
+		assert.equal(secondTries('a stored file: expected kept, actual nothing', true), 0);
+		assert.equal(secondTries('waited 30000 ms in vain for: a zygote', true), 2);
+		assert.equal(secondTries('a stored file: expected kept, actual nothing'), 2);
+	});
+	it('when the time is used up no case begins, and each is named', () => {
+		const { lines, status } = suite({ one: [], two: ['no'] }, { CAISSON_TEST_UNTIL: '1' });
+		assert.deepEqual([lines.at(-1), status], ['0 passed, 0 failed, 2 skipped', 0]);
+		assert.ok(lines.includes('skipped one: the time of this run is used up'));
+	});
+});
+
+describe('the core that make test runs', () => {
+	const folder = path.join(top, 'tests/integration');
+	const files = fs.readdirSync(folder).filter((f) => f.endsWith('.test.ts')).map((f) => path.basename(f, '.test.ts'));
+	it('names files that are there', () => {
+		assert.deepEqual([...asUser, ...asCold, ...strictFiles].filter((name) => !files.includes(name)), []);
+	});
+	it('has a case of every file, but for those that do nothing else than to take long', () => {
+		const titles = (name: string): string[] => [...fs.readFileSync(path.join(folder, `${name}.test.ts`), 'utf8').matchAll(/\bit\(\s*(?:`[^`]*`|'.*?'|[\w.]+,)/g)].map((m) => m[0]);
+		const none = files.filter((f) => inCore(f, 'root', false, 'root') && titles(f).every((t) => new RegExp(LEFT_OUT).test(t)));
+		assert.deepEqual(none, ['density', 'expiry', 'swaps', 'turns_rest']);
+	});
+});
