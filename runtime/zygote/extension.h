@@ -111,6 +111,10 @@ int enter_run(const struct rt_fork *k, const int *fds);
  * pages. Returns the number of bytes that were moved. The contents are the same in each case. */
 size_t library_move(const void *ranges, size_t len);
 
+/* thread_pools.c. Before a fork: ends the worker threads of OpenMP, which the fork would wait for. They start
+ * again when they are needed. */
+void pools_pause(void);
+
 /* serve_zygote.c. The loops of the zygote, and of a clean interpreter or holder. */
 _Noreturn void serve_monitor(void);
 _Noreturn void serve_init(int channel);

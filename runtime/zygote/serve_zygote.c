@@ -351,6 +351,8 @@ static int handle_fork(struct frame *f)
 		return -EPROTO;
 	if (k->self)
 		spare_main(f);
+	if (zygote.session)
+		pools_pause();
 	if (whole)
 		PyOS_BeforeFork();
 	zygote.fork_open = 1;

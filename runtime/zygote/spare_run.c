@@ -230,9 +230,11 @@ static PyObject *run_code(PyObject *code, PyObject *space)
 }
 
 /* Runs what LOAD makes of TEXT: one code object, or a tuple of the statements and of the last
- * expression, whose value is the result. Returns 0, or -1 with an exception. */
+ * expression, whose value is the result. A child that the code forked may come to the end, too: its
+ * value is nobody's result. Returns 0, or -1 with an exception. */
 static int run_text(PyObject *load, PyObject *text, PyObject *space, int result)
 {
+	const pid_t self = getpid();
 	PyObject *codes = PyObject_CallFunctionObjArgs(load, text, NULL);
 	bool many = codes && PyTuple_Check(codes);
 	Py_ssize_t n = many ? PyTuple_Size(codes) : 1;
@@ -245,9 +247,10 @@ static int run_text(PyObject *load, PyObject *text, PyObject *space, int result)
 	for (Py_ssize_t i = 0; i < n && r == 0; i++) {
 		PyObject *value = run_code(many ? PyTuple_GetItem(codes, i) : codes, space);
 		PyObject *shown = NULL;
-		if (value && i == 1)
+		const bool wanted = i == 1 && getpid() == self;
+		if (value && wanted)
 			shown = PyObject_CallFunction(zygote.result, "Oi", value, result);
-		r = value && (shown || i != 1) ? 0 : -1;
+		r = value && (shown || !wanted) ? 0 : -1;
 		Py_XDECREF(shown);
 		Py_XDECREF(value);
 	}
@@ -303,11 +306,14 @@ static void drop_streams(void)
 /* Runs a cell. Then this process is the holder of the session's state and only forks. */
 static _Noreturn void run_session(PyObject *text, PyObject *space, int channel, int result)
 {
+	const pid_t self = getpid();
 	struct outcome o = {0};
 
 	zygote.session = 1;
 	if (run_text(zygote.cell, text, space, result) < 0)
 		settle(&o);
+	if (getpid() != self) /* a child of os.fork(): it ends as it does in a program */
+		leave(o);
 	(void)flush_streams();
 	PyObject *rest =
 	    PyObject_CallFunctionObjArgs(zygote.rest, o.status == 0 ? Py_True : Py_False, NULL);

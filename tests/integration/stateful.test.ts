@@ -71,6 +71,23 @@ matrix('stateful', { profile: 'full' }, (s) => {
 		assert.equal((await run('lines', 'import inspect\ninspect.getsource(first)')).result, "'def first(x):\\n    return 1 / x  # of the first\\n'");
 	});
 
+	it('a child that comes to the end of a cell ends there, and does not answer in the name of its parent', async () => {
+		const r = await run('fork', 'import os\npid = os.fork()\nif pid == 0: print("child")\nelse: status = os.waitpid(pid, 0)[1]; v = 42; print("parent", status)\npid and "of the parent"');
+		assert.deepEqual([r.stdout, r.result, r.state], ['child\nparent 0\n', "'of the parent'", 'kept']);
+		assert.equal((await run('fork', 'v')).result, '42');
+		const failed = await run('fork', 'pid = os.fork()\nif pid == 0: raise SystemExit(7)\nos.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])');
+		assert.equal(failed.result, '7');
+	});
+
+	it('OpenMP computes in every cell, and after a crash', async () => {
+		const fit = 'm = H(max_iter=3).fit(X, y); n += 1; n';
+		await run('openmp', 'import os; os.environ["OMP_NUM_THREADS"] = "4"\nimport numpy as np\nfrom sklearn.ensemble import HistGradientBoostingClassifier as H\nX = np.random.rand(3000, 6); y = (X[:, 0] > .5) * 1; n = 0');
+		assert.equal((await run('openmp', fit, { timeout_s: 60 })).result, '1');
+		assert.equal((await run('openmp', fit, { timeout_s: 60 })).result, '2');
+		assert.equal((await run('openmp', 'os.abort()')).state, 'unchanged');
+		assert.equal((await run('openmp', fit, { timeout_s: 60 })).result, '3');
+	});
+
 	it('a run that kills whatever it can reach never hangs and never lies', async () => {
 		await run('kill', 'x = 1');
 		const r = await run('kill', 'import os\nfor pid in range(1, 400):\n    if pid != os.getpid():\n        try: os.kill(pid, 9)\n        except OSError: pass\nx = 2');
