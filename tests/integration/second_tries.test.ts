@@ -7,21 +7,39 @@ import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { describe, it } from 'node:test';
 import { asCold, asUser, inCore, LEFT_OUT, strictFiles } from '../lib/core.ts';
-import { top } from '../lib/env.ts';
-import { secondTries } from '../lib/play.ts';
+import { scratch, top } from '../lib/env.ts';
+import { rowAgain, secondTries } from '../lib/play.ts';
+import type { Row } from '../lib/reporter.ts';
 
-/** The output and the status of a suite with these cases: each gives the errors of its first, second … run. */
-function suite(cases: Record<string, string[]>, env: Record<string, string> = {}): { lines: string[]; status: number | null } {
+interface Ended {
+	lines: string[];
+	status: number | null;
+}
+
+/** Nothing of this environment: the gate would read of cases that are flaky here. */
+function run(args: string[], env: Record<string, string> = {}): Ended {
+	const r = spawnSync(process.execPath, ['--disable-warning=ExperimentalWarning', ...args], { encoding: 'utf8', env: { PATH: process.env.PATH, ...env } });
+	assert.equal(r.stderr, '');
+	return { lines: r.stdout.trim().split('\n'), status: r.status };
+}
+
+/** An executable shell script in a folder of its own, which is its working directory. */
+function script(text: string): string {
+	const file = path.join(scratch('script'), 'run');
+	fs.writeFileSync(file, `#!/bin/bash\ncd "$(dirname "$0")"\n${text}\n`, { mode: 0o755 });
+	return file;
+}
+
+/** The output and the status of a suite with these cases: each gives the errors of its first, second … run. `skip` is no error: the case skips itself. */
+function suite(cases: Record<string, string[]>, env: Record<string, string> = {}): Ended {
 	const program = `
 		import { Count } from '${top}/tests/lib/count.ts';
 		import { play } from '${top}/tests/lib/play.ts';
 		const count = new Count();
 		const cases = ${JSON.stringify(cases)};
-		await play(Object.entries(cases).map(([name, errors]) => ({ name, run: async () => { const e = errors.shift(); if (e) throw new Error(e); } })), count, { jobs: 2 });
+		await play(Object.entries(cases).map(([name, errors]) => ({ name, run: async () => { const e = errors.shift(); if (e === 'skip') return e; if (e) throw new Error(e); } })), count, { jobs: 2 });
 		count.close();`;
-	const r = spawnSync(process.execPath, ['--disable-warning=ExperimentalWarning', '--input-type=module', '--eval', program], { encoding: 'utf8', env: { PATH: process.env.PATH, ...env } });
-	assert.equal(r.stderr, '');
-	return { lines: r.stdout.trim().split('\n'), status: r.status };
+	return run(['--input-type=module', '--eval', program], env);
 }
 
 describe('a case that failed', () => {
@@ -34,6 +52,30 @@ describe('a case that failed', () => {
 		const { lines, status } = suite({ good: [], bad: ['no', 'no', 'no'] });
 		assert.deepEqual([lines.at(-1), status], ['1 passed, 1 failed, 0 skipped', 1]);
 		assert.ok(lines.includes('FAILED  bad'));
+	});
+	it('has failed when it skips itself the second time', () => {
+		const { lines, status } = suite({ good: [], bad: ['no', 'skip'] });
+		assert.deepEqual([lines.at(-1), status], ['1 passed, 1 failed, 0 skipped', 1]);
+	});
+	it('has failed when it did not run the second time, whatever else of its file passed', () => {
+		const row = (name: string, outcome: Row['outcome'], full?: string): Row => ({ name, outcome, ms: 0, full });
+		const bad = row('f › bad', 'failed', 'bad'), file = row('f', 'failed');
+		assert.equal(rowAgain(bad, [row('f › good', 'passed', 'good')]), undefined);
+		assert.equal(rowAgain(bad, [row('f › good', 'failed', 'good'), row('f › bad', 'passed', 'bad')])?.outcome, 'passed');
+		assert.equal(rowAgain(bad, [row('f › bad', 'passed', 'bad'), file]), file);
+		assert.equal(rowAgain(file, [row('f › good', 'passed', 'good')])?.outcome, 'passed');
+		assert.equal(rowAgain(file, [row('f › good', 'passed', 'good'), bad]), bad);
+	});
+	it('runs again as a program that Meson knows', () => {
+		const folder = path.dirname(script('[ -f marker ] || { touch marker; exit 1; }'));
+		fs.writeFileSync(path.join(folder, 'meson.build'), "project('p')\ntest('once', find_program('./run'), suite: 'unit')\ntest('other', find_program('true'), suite: 'fuzz')\n");
+		const build = path.join(folder, 'build');
+		assert.equal(spawnSync('meson', ['setup', build, folder]).status, 0);
+		const { lines } = run(['--input-type=module', '--eval', `
+			import { runUnits, unitAgain } from '${top}/tests/lib/units.ts';
+			const rows = runUnits('${build}', ['unit'], 1);
+			console.log(rows[0].name, rows[0].outcome, unitAgain('${build}', ['unit'], rows[0]), rows[0].outcome);`]);
+		assert.match(lines.at(-1)!, /^p:unit \/ once failed true flaky$/);
 	});
 	it('six at once are no accident', () => {
 		const { lines, status } = suite(Object.fromEntries(['a', 'b', 'c', 'd', 'e', 'f'].map((name) => [name, ['no']])));
@@ -58,6 +100,14 @@ describe('a case that failed', () => {
 		const { lines, status } = suite({ one: [], two: ['no'] }, { CAISSON_TEST_UNTIL: '1' });
 		assert.deepEqual([lines.at(-1), status], ['0 passed, 0 failed, 2 skipped', 0]);
 		assert.ok(lines.includes('skipped one: the time of this run is used up'));
+	});
+});
+
+describe('the gate', () => {
+	it('has a table of flaky cases whose titles and reasons may have colons', () => {
+		const table = path.join(scratch('gate'), 'flaky.tsv');
+		suite({ 'a: b': ['one: two'], c: ['no'] }, { CAISSON_TEST_FLAKY: table, CAISSON_TEST_STEP: 'jobs' });
+		assert.equal(fs.readFileSync(table, 'utf8'), 'jobs\ta: b\tError: one: two\njobs\tc\tError: no\n');
 	});
 });
 

@@ -2,7 +2,9 @@
 // Runs cases and judges them, the same way in every suite: a case that failed runs again at the end, alone, up to two times. If it passes
 // then, it is flaky: it is named, and it does not fail the run. Some failures are never forgiven.
 
+import * as fs from 'node:fs';
 import { Count, SLOTS } from './count.ts';
+import type { Row } from './reporter.ts';
 import { mayRunAgain, NO_TIME, timeIsUp } from './time.ts';
 
 export interface Trial {
@@ -36,9 +38,22 @@ export function firstLine(why: string): string {
 	return why.split('\n').map((l) => l.trim()).find((l) => l !== '') ?? 'no reason given';
 }
 
-/** `.ci/run` reads this line. */
-export function flakyLine(name: string, why: string): string {
-	return `flaky   ${name}: ${firstLine(why)}`;
+/** Names a flaky case; in .ci/run also in its table: step, case, reason. */
+export function tellFlaky(name: string, why: string): void {
+	const { CAISSON_TEST_FLAKY: table, CAISSON_TEST_STEP: step } = process.env;
+	console.log(`flaky   ${name}: ${firstLine(why)}`);
+	if (table)
+		fs.appendFileSync(table, `${[step, name, firstLine(why)].map((s) => (s ?? '').replace(/\s+/g, ' ')).join('\t')}\n`);
+}
+
+/**
+ * The row of ROWS, a second try, that says what became of ROW, which failed; undefined if it did not run. A failure of a whole file or
+ * program has no row when all goes well: then any case that passed says so.
+ */
+export function rowAgain(row: Row, rows: readonly Row[]): Row | undefined {
+	const isCase = row.full !== undefined;
+	return rows.find((r) => r.outcome === 'failed' && (r.name === row.name || !isCase || r.full === undefined))
+		?? rows.find((r) => r.outcome === 'passed' && (r.name === row.name || !isCase));
 }
 
 interface Failure {
@@ -67,11 +82,13 @@ async function again(f: Failure, count: Count, o: Playing): Promise<void> {
 	for (let n = secondTries(f.why, o.strict); n > 0 && mayRunAgain(); n--) {
 		const own = new Count();
 		const next = await attempt(f.trial, own, o);
-		if (!next) {
-			console.log(flakyLine(f.trial.name, f.why));
+		if (own.passed > 0) {
+			tellFlaky(f.trial.name, f.why);
 			count.add('flaky');
 			return;
 		}
+		if (!next) // a case that skips itself now has not passed
+			break;
 		tell('again', next);
 		if (secondTries(next.why, o.strict) === 0)
 			break;
@@ -133,7 +150,7 @@ export async function playAgain<R extends Result>(failed: R[], count: Count, o: 
 		const now = await o.run(waiting);
 		const passed = (r: R): boolean => now.some((k) => o.name(k) === o.name(r) && k.outcome === 'passed');
 		for (const r of waiting.filter(passed)) {
-			console.log(flakyLine(o.name(r), r.why ?? ''));
+			tellFlaky(o.name(r), r.why ?? '');
 			count.add('flaky');
 		}
 		waiting = waiting.filter((r) => !passed(r));

@@ -16,11 +16,11 @@ import { madeOnMachine, notHidden } from './machine.ts';
 import { asPlain, askDoctor, isRoot, modes } from './modes.ts';
 import { options, sampled, sampledUsage } from './options.ts';
 import { owned, sweep } from './owned.ts';
-import { firstLine, flakyLine, secondTries } from './play.ts';
+import { firstLine, rowAgain, secondTries, tellFlaky } from './play.ts';
 import type { Row } from './reporter.ts';
 import { Sample } from './sample.ts';
 import { mayRunAgain, NO_TIME, timeIsUp } from './time.ts';
-import { runUnits } from './units.ts';
+import { runUnits, unitAgain } from './units.ts';
 import { runVm } from './vm.ts';
 
 const usage = `usage: tests/run [options]          unit and integration tests
@@ -205,27 +205,16 @@ async function runAgain({ job, row }: Failure): Promise<void> {
 		const cases = n === 1 && row.full !== undefined ? `^${escaped(row.full)}$` : job.cases;
 		say(`again   [${job.place.title}] ${row.name}`);
 		const rows = await runJob({ ...job, cases, again: true });
-		const failed = rows.find((r) => r.outcome === 'failed' && (r.name === row.name || row.full === undefined || r.full === undefined));
-		if (!failed && rows.some((r) => r.outcome === 'passed')) {
+		const next = rowAgain(row, rows);
+		if (next?.outcome === 'passed') {
 			row.outcome = 'flaky';
-			say(flakyLine(`[${job.place.title}] ${row.name}`, row.why ?? ''));
+			tellFlaky(`[${job.place.title}] ${row.name}`, row.why ?? '');
 			return;
 		}
-		if (failed && secondTries(failed.why ?? '', strict) === 0)
+		if (next && secondTries(next.why ?? '', strict) === 0)
 			break;
 	}
 	say(`FAILED  [${job.place.title}] ${row.name}: ${firstLine(row.why ?? '')}`);
-}
-
-/** A case of the unit tests, with its program. */
-function unitAgain(row: Row): void {
-	for (let n = secondTries(row.why ?? ''); n > 0 && mayRunAgain(); n--)
-		if (!runUnits(buildDir, unitSuites, 1, row.name.split(' › ')[0]).some((r) => r.outcome === 'failed')) {
-			row.outcome = 'flaky';
-			say(flakyLine(row.name, row.why ?? ''));
-			return;
-		}
-	say(`FAILED  ${row.name}: ${firstLine(row.why ?? '')}`);
 }
 
 async function runQueue(queue: Job[], failures: Failure[]): Promise<void> {
@@ -336,7 +325,9 @@ if (!opt['no-units'] && !opt.vm) {
 	const tally: Tally = { title: 'unit tests', rows: runUnits(buildDir, unitSuites, Math.min(jobs, os.availableParallelism())) };
 	tallies.push(tally);
 	show(tally.title, tally.rows);
-	tally.rows.filter((r) => r.outcome === 'failed').forEach(unitAgain);
+	for (const row of tally.rows.filter((r) => r.outcome === 'failed'))
+		if (!unitAgain(buildDir, unitSuites, row))
+			say(`FAILED  ${row.name}: ${firstLine(row.why ?? '')}`);
 }
 function failure(title: string, why: string): Tally {
 	const tally: Tally = { title, rows: [{ name: why, outcome: 'failed', ms: 0 }] };

@@ -5,7 +5,9 @@ import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { spawnSync } from 'node:child_process';
 import { imagesDir } from './env.ts';
+import { rowAgain, secondTries, tellFlaky } from './play.ts';
 import type { Row } from './reporter.ts';
+import { mayRunAgain } from './time.ts';
 
 interface MesonTest {
 	name: string;
@@ -31,16 +33,16 @@ function casesOf(t: MesonTest): Row[] {
 	const seen = new Set<string>();
 	const reasons = [...`${t.stdout ?? ''}`.matchAll(/^skipped: (.+)$/gm)].map((m) => m[1]!);
 	for (const m of `${t.stdout ?? ''}\n${t.stderr ?? ''}`.matchAll(cmockaCase)) {
-		const name = m[2]!;
+		const name = m[2]!, full = `${t.name} › ${name}`;
 		if (m[1] === 'OK')
-			rows.push({ name: `${t.name} › ${name}`, outcome: 'passed', ms: 0 });
+			rows.push({ name: full, outcome: 'passed', ms: 0, full });
 		else if (!seen.has(name)) // a failed case is named again in cmocka's summary
-			rows.push(m[1] === 'FAILED' ? { name: `${t.name} › ${name}`, outcome: 'failed', ms: 0, why: `${t.stdout ?? ''}${t.stderr ?? ''}`.slice(-4000) }
-				: skippedRow(`${t.name} › ${name}`, reasons.shift()));
+			rows.push(m[1] === 'FAILED' ? { name: full, outcome: 'failed', ms: 0, full, why: `${t.stdout ?? ''}${t.stderr ?? ''}`.slice(-4000) }
+				: { ...skippedRow(full, reasons.shift()), full });
 		seen.add(name);
 	}
 	for (const m of (t.stdout ?? '').matchAll(tapCase))
-		rows.push({ name: `${t.name} › ${m[2]}`, outcome: m[1] === 'ok' ? 'passed' : 'failed', ms: 0, why: m[1] === 'ok' ? undefined : `${t.stdout ?? ''}${t.stderr ?? ''}`.slice(-4000) });
+		rows.push({ name: `${t.name} › ${m[2]}`, full: `${t.name} › ${m[2]}`, outcome: m[1] === 'ok' ? 'passed' : 'failed', ms: 0, why: m[1] === 'ok' ? undefined : `${t.stdout ?? ''}${t.stderr ?? ''}`.slice(-4000) });
 	const good = t.result === 'OK' || t.result === 'EXPECTEDFAIL';
 	if (t.result === 'SKIP')
 		return [{ ...skippedRow(t.name, (t.stderr || t.stdout)?.trim().slice(-300)), ms }];
@@ -71,4 +73,20 @@ export function runUnits(buildDir: string, suites: string[], jobs: number, only?
 	if (run.status !== 0 && /ninja.*(failed|stopped)|FAILED: /.test(run.stdout))
 		return [{ name: 'build of the unit tests', outcome: 'failed', ms: 0, why: run.stdout.slice(-4000) }];
 	return fs.readFileSync(log, 'utf8').trim().split('\n').filter(Boolean).flatMap((line) => casesOf(JSON.parse(line)));
+}
+
+/** Runs the program of a case that failed again; says whether the case is flaky. Meson writes `PROJECT:SUITE / NAME`, and takes NAME alone. */
+export function unitAgain(buildDir: string, suites: string[], row: Row): boolean {
+	const program = row.name.split(' › ')[0]!.split(' / ').at(-1);
+	for (let n = secondTries(row.why ?? ''); n > 0 && mayRunAgain(); n--) {
+		const next = rowAgain(row, runUnits(buildDir, suites, 1, program));
+		if (next?.outcome === 'passed') {
+			row.outcome = 'flaky';
+			tellFlaky(row.name, row.why ?? '');
+			return true;
+		}
+		if (next && secondTries(next.why ?? '') === 0)
+			break;
+	}
+	return false;
 }

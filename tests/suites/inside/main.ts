@@ -151,7 +151,7 @@ async function runAgain(p: Place, failed: Failed[]): Promise<Failed[]> {
 	await suite(p, (r) => void rows.push(r), tests);
 	return failed.flatMap((f) => {
 		const row = rows.find((r) => r.module === f.module);
-		const still = row?.failed.find((k) => k.test === f.test || k.test === f.module);
+		const still = row && [...row.failed, ...row.skipped].find((k) => k.test === f.test || k.test === f.module);
 		return row ? [{ ...f, outcome: still ? 'failed' as const : 'passed' as const, why: still?.why ?? '' }] : [];
 	});
 }
