@@ -109,6 +109,25 @@ describe('the gate', () => {
 		suite({ 'a: b': ['one: two'], c: ['no'] }, { CAISSON_TEST_FLAKY: table, CAISSON_TEST_STEP: 'jobs' });
 		assert.equal(fs.readFileSync(table, 'utf8'), 'jobs\ta: b\tError: one: two\njobs\tc\tError: no\n');
 	});
+	it('fails a step whose status nothing else explains than more flaky cases than are forgiven', () => {
+		const failures = (closing: string, status: number): string => spawnSync('bash', ['-c', `
+			eval "$(sed -n '/^count() {/,/^}/p' "$1/.ci/run")"
+			logs=$2 END=1 SLOTS=5 passed=0 failed=0 skipped=0 flaky=0
+			echo "$3" >"$logs/x.log"
+			count x "$4" 1 '' >/dev/null
+			echo $failed`, 'count', top, scratch('gate'), closing, String(status)], { encoding: 'utf8' }).stdout.trim();
+		assert.equal(failures('9 passed, 0 failed, 0 skipped, 1 flaky', 0), '0');
+		assert.equal(failures('9 passed, 0 failed, 0 skipped, 1 flaky', 134), '1');
+		assert.equal(failures('9 passed, 0 failed, 0 skipped, 5 flaky', 1), '1');
+		assert.equal(failures('9 passed, 0 failed, 0 skipped, 6 flaky', 1), '0'); // the sum of all steps says so
+		assert.equal(failures('9 passed, 0 failed, 0 skipped', 1), '1');
+		assert.equal(failures('9 passed, 2 failed, 0 skipped', 1), '2');
+	});
+	it('runs the suite that is asked for, whatever the last commits touched', () => {
+		const chosen = (...names: string[]): Ended => run([path.join(top, 'tests/lib/touched.ts'), 'seed', ...names], { GIT_DIR: '/nonexistent' });
+		assert.deepEqual(chosen('api', 'test').lines, ['api 70']);
+		assert.deepEqual(chosen().lines, ['']);
+	});
 });
 
 describe('the core that make test runs', () => {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which suites a change needs: prints those whose rooms the last 40 commits touched, each on a line with the seconds that it needs to say
-// something on a quiet machine, in the order of a seed.
-//   node tests/lib/touched.ts SEED
+// something on a quiet machine, in the order of a seed. With names: those, whatever was touched.
+//   node tests/lib/touched.ts SEED [NAME…]
 
 import { spawnSync } from 'node:child_process';
 import { top } from './env.ts';
@@ -25,5 +25,6 @@ const suites: Readonly<Record<string, readonly [number, ...string[]]>> = {
 
 const log = spawnSync('git', ['-C', top, 'log', `-${COMMITS}`, '--format=', '--name-only'], { encoding: 'utf8', maxBuffer: 1 << 26 });
 const files = new Set(log.stdout.split('\n').filter(Boolean));
-const touched = Object.keys(suites).filter((name) => suites[name]!.slice(1).some((room) => [...files].some((f) => f.startsWith(room as string))));
-console.log(new Sample(true, process.argv[2]).order(touched, (name) => name, () => false).map((name) => `${name} ${suites[name]![0]}`).join('\n'));
+const [seed, ...names] = process.argv.slice(2);
+const chosen = Object.keys(suites).filter((name) => names.length > 0 ? names.includes(name) : suites[name]!.slice(1).some((room) => [...files].some((f) => f.startsWith(room as string))));
+process.stdout.write(new Sample(true, seed).order(chosen, (name) => name, () => false).map((name) => `${name} ${suites[name]![0]}\n`).join(''));
