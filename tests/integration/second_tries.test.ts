@@ -77,6 +77,16 @@ describe('a case that failed', () => {
 			console.log(rows[0].name, rows[0].outcome, unitAgain('${build}', ['unit'], rows[0]), rows[0].outcome);`]);
 		assert.match(lines.at(-1)!, /^p:unit \/ once failed true flaky$/);
 	});
+	it('runs again in a suite that is no TypeScript', () => {
+		const external = (text: string): Ended => run([path.join(top, 'tests/lib/external.ts'), script(text)]);
+		const once = external('echo "ok      good"; if [ "$CAISSON_TEST_AGAIN" = "a: b" ]; then echo "ok      a: b"; else printf "FAILED  a: b\n        no\n"; fi; echo "1 passed, 1 failed"');
+		assert.deepEqual([once.lines.at(-1), once.status], ['1 passed, 0 failed, 0 skipped, 1 flaky', 0]);
+		assert.ok(once.lines.includes('flaky   a: b: no') && !once.lines.some((l) => l.startsWith('FAILED')));
+		const crash = external('printf "FAILED  a\n        the server ended with SIGSEGV\n"; [ -z "$CAISSON_TEST_AGAIN" ] || echo "ok      a"; echo "0 passed, 1 failed"; exit 1');
+		assert.deepEqual([crash.lines.at(-1), crash.status], ['0 passed, 1 failed, 0 skipped', 1]);
+		for (const early of ['echo "ok      a"', 'echo "ok      a"; echo "1 passed, 0 failed"; exit 3', 'echo "1 passed, 1 failed"'])
+			assert.match(external(early).lines.at(-1)!, / 1 failed, /, early);
+	});
 	it('six at once are no accident', () => {
 		const { lines, status } = suite(Object.fromEntries(['a', 'b', 'c', 'd', 'e', 'f'].map((name) => [name, ['no']])));
 		assert.deepEqual([lines.at(-1), status], ['0 passed, 6 failed, 0 skipped', 1]);

@@ -3,6 +3,7 @@
 // checks that the document names the status, type and body of every answer, and that no answer is a server error. Two generators of
 // clients read the document without a warning, and their clients do the workflow of docs/rest.md (generated.py, generated.ts).
 
+import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { spawn, spawnSync } from 'node:child_process';
@@ -10,6 +11,7 @@ import { Count } from '../../lib/count.ts';
 import { freePort, scratch, slowness, top } from '../../lib/env.ts';
 import { ensureImages } from '../../lib/images.ts';
 import { options } from '../../lib/options.ts';
+import { play, type Trial } from '../../lib/play.ts';
 import { Program, start } from '../../lib/process.ts';
 import { pythonEnvironment } from '../../lib/python.ts';
 import { until } from '../../lib/wait.ts';
@@ -84,37 +86,51 @@ async function generatedClient(): Promise<string> {
 	return run('openapi-python-client', 'generate', '--path', 'openapi.json', '--output-path', 'made', '--meta', 'none', '--fail-on-warning')
 		?? run('python', path.join(here, 'generated.py'), folder, base) ?? '';
 }
-for (const [language, client] of [['Python', generatedClient], ['TypeScript', typedClient]] as const) {
-	const wrong = await client().catch((e: Error) => {
-		console.log(`skipped: the generator of clients in ${language} cannot be had: ${e.message}`);
-		count.add('skipped');
-		return null;
-	});
-	if (wrong === null)
-		continue;
-	console.log(wrong === '' ? `ok      a generated client in ${language} does the workflow` : `FAILED  a generated client in ${language}: ${wrong}`);
-	count.add(wrong === '' ? 'passed' : 'failed');
+
+/** An end or a report of the server, which no second try forgives. */
+function inspect(): void {
+	const { exitCode, signalCode } = server.child;
+	if (exitCode !== null || signalCode !== null)
+		throw new Error(`the server ended with ${signalCode ?? exitCode}: ${server.stderr.slice(-300)}`);
+	if (/Sanitizer|runtime error|broken promise/.test(server.stderr))
+		throw new Error(server.stderr.slice(-2000));
+}
+
+/** A generated client does the workflow, if its generator can be had. */
+function workflow(language: string, client: () => Promise<string>): Trial {
+	const run = async (): Promise<string | void> => {
+		const wrong = await client().catch((e: Error) => ({ missing: `the generator cannot be had: ${e.message}` }));
+		inspect();
+		if (typeof wrong !== 'string')
+			return wrong.missing;
+		assert.equal(wrong, '');
+	};
+	return { name: `a generated client in ${language} does the workflow`, run };
 }
 
 // Event streams have no end that a generator could wait for; tests/integration/rest.test.ts has them.
-const r = await new Program(spawn(path.join(bin, 'schemathesis'), ['--config-file', path.join(here, 'schemathesis.toml'), 'run', `${base}/api/v1/openapi.json`, '--url', base,
-	'--max-examples', '15', '--max-time', String(Number(opt.seconds) * slowness), '--request-timeout', '20', '--phases', 'examples,coverage,fuzzing',
-	'--checks', 'not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance',
-	'--exclude-operation-id', 'followRun', '--warnings', 'off', '--no-color', '--generation-deterministic', '--suppress-health-check', 'all'],
-{ cwd: scratch('report'), stdio: ['ignore', 'pipe', 'pipe'] })).exit;
-const report = `${r.stdout.toString()}${r.stderr.toString()}`;
-console.log(report.split('\n').slice(-60).map((l) => l.slice(0, 400)).join('\n'));
-if (server.child.exitCode !== null)
-	fail(`the server has ended: ${server.stderr.slice(-300)}`);
-if (/Sanitizer|runtime error|broken promise/.test(server.stderr))
-	fail(`a sanitizer reports: ${server.stderr.slice(-2000)}`);
+async function requests(): Promise<void> {
+	const r = await new Program(spawn(path.join(bin, 'schemathesis'), ['--config-file', path.join(here, 'schemathesis.toml'), 'run', `${base}/api/v1/openapi.json`, '--url', base,
+		'--max-examples', '15', '--max-time', String(Number(opt.seconds) * slowness), '--request-timeout', '20', '--phases', 'examples,coverage,fuzzing',
+		'--checks', 'not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance',
+		'--exclude-operation-id', 'followRun', '--warnings', 'off', '--no-color', '--generation-deterministic', '--suppress-health-check', 'all'],
+	{ cwd: scratch('report'), stdio: ['ignore', 'pipe', 'pipe'] })).exit;
+	const report = `${r.stdout.toString()}${r.stderr.toString()}`;
+	console.log(report.split('\n').slice(-60).map((l) => l.slice(0, 400)).join('\n'));
+	inspect();
+	const tested = Number(/^ *Tested: (\d+)$/m.exec(report)?.[1] ?? 0);
+	const least = Number(opt.seconds) < WHOLE_S ? 1 : OPERATIONS_MIN;
+	if (tested < least)
+		throw new Error(`only ${tested} operations were tested, at least ${least} are expected`);
+	const bad = report.match(/^_{3,} .* _{3,}$/gm) ?? [];
+	if (r.code !== 0)
+		throw new Error(`of ${tested} operations these are wrong: ${bad.join(' ')}`);
+}
+
+await play([
+	workflow('Python', generatedClient), workflow('TypeScript', typedClient),
+	{ name: 'every answer to the requests of schemathesis is one that the document names', run: requests },
+], count);
 server.kill('SIGTERM');
 await server.exit;
-const tested = Number(/^ *Tested: (\d+)$/m.exec(report)?.[1] ?? 0);
-const least = Number(opt.seconds) < WHOLE_S ? 1 : OPERATIONS_MIN;
-if (tested < least)
-	fail(`only ${tested} operations were tested, at least ${least} are expected`);
-const bad = r.code === 0 ? 0 : Math.max(1, report.match(/^_{3,} .* _{3,}$/gm)?.length ?? 0);
-count.add('failed', bad);
-count.add('passed', Math.max(0, tested - bad));
 count.close();
