@@ -93,9 +93,9 @@ static struct label emit_load(struct writer *w, size_t offset)
 
 /* ---- conditions ---- */
 
-/* From this many values below 32 on, one test of a bit in a constant (five instructions) is shorter
+/* From this many values below 32 on, one test of a bit in a constant (six instructions) is shorter
  * than a chain of comparisons. */
-#define SET_WORTH 6
+#define SET_WORTH 7
 
 /* Jumps to YES when the accumulator is one of the values, else to NO. */
 static struct label emit_values(struct writer *w, const struct filter_cond *c, struct label yes,
@@ -122,7 +122,9 @@ static struct label emit_values(struct writer *w, const struct filter_cond *c, s
 	(void)emit_jump(w, BPF_JSET | BPF_K, bits, yes, no);
 	(void)emit(w, BPF_ALU | BPF_LSH | BPF_X, 0, 0, 0);
 	(void)emit(w, BPF_LD | BPF_IMM, 1, 0, 0);
-	struct label in = emit(w, BPF_MISC | BPF_TAX, 0, 0, 0);
+	/* not BPF_TAX: Debian 12's gVisor takes it for BPF_TXA */
+	(void)emit(w, BPF_LDX | BPF_W | BPF_MEM, 0, 0, 0);
+	struct label in = emit(w, BPF_ST, 0, 0, 0);
 	return emit_jump(w, BPF_JGT | BPF_K, 31, next, in);
 }
 

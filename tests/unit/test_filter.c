@@ -53,6 +53,7 @@ static uint32_t interpret(struct subject *s, const struct seccomp_data *d)
 	const struct filter_program *f = &s->program;
 	uint32_t a = 0;
 	uint32_t x = 0;
+	uint32_t memory = 0;
 	unsigned int steps = 0;
 
 	for (size_t pc = 0; pc < f->n; pc++) {
@@ -66,8 +67,13 @@ static uint32_t interpret(struct subject *s, const struct seccomp_data *d)
 		case BPF_LD | BPF_IMM:
 			a = i->k;
 			break;
-		case BPF_MISC | BPF_TAX:
-			x = a;
+		case BPF_ST:
+			assert_int_equal(i->k, 0);
+			memory = a;
+			break;
+		case BPF_LDX | BPF_W | BPF_MEM:
+			assert_int_equal(i->k, 0);
+			x = memory;
 			break;
 		case BPF_ALU | BPF_AND | BPF_K:
 			a &= i->k;
