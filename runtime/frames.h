@@ -7,8 +7,8 @@
  *
  *   zygote channel       monitor ↔ zygote
  *                        RT_ZYGOTE_READY, RT_CLEAN → RT_CLEAN_DONE
- *   interpreter channel  init ↔ clean interpreter, spare or holder
- *                        RT_HELLO, RT_ENTER, RT_READY, RT_FORK, RT_RUN, RT_RUN_DONE
+ *   interpreter channel  init ↔ clean interpreter, spare, session process or backup
+ *                        RT_HELLO, RT_ENTER, RT_READY, RT_FORK, RT_RUN, RT_RUN_DONE, RT_RESTED
  *
  * If a frame has a wrong size, kind or number of descriptors, an interpreter or zygote exits; the
  * monitor and init close the channel. Everything from an interpreter that has run submitted code is
@@ -20,7 +20,7 @@
 
 #include <stdint.h>
 
-#define RT_VERSION 1u
+#define RT_VERSION 2u
 
 #define RT_FDS_MAX 16 /* descriptors of one frame */
 /* cgroup.procs descriptors of one leaf: one on v2, one for each hierarchy on v1 */
@@ -49,22 +49,25 @@ enum rt_kind {
 	RT_ENTER,
 	/* interpreter → init: it is isolated and waits for a message. */
 	RT_READY,
-	/* init → clean interpreter, holder, or a waiting fork of a holder: fork a spare.
-	 * Descriptors, in this order: the interpreter channel of the spare; if has_ruleset is 1,
-	 * the Landlock rules of runs (only for the clean interpreter: forks of a holder have them
-	 * already); if has_proc is 1, a writable /proc; n_leaves descriptors of cgroup.procs of the
-	 * run leaf. The spare calls setsid(), joins the leaf, sets its limits, applies the rules
-	 * and the system call filter, and sends RT_READY. There is no other answer; a failure is an
-	 * EOF on the spare's channel. */
+	/* init → clean interpreter: fork a spare. Init → session process: fork a backup. Init → backup:
+	 * take the place of the session process, and fork a backup.
+	 * Descriptors, in this order: the interpreter channel of the new process; if has_ruleset is 1,
+	 * the Landlock rules of runs (only for the clean interpreter: forks of a session process have
+	 * them already); if has_proc is 1, a writable /proc; n_leaves descriptors of cgroup.procs of
+	 * the run leaf. The new process calls setsid(), joins the leaf, sets its limits, applies the
+	 * rules and the system call filter, and sends RT_READY. A failure is an EOF on its channel. */
 	RT_FORK,
-	/* init → spare, once: run. Descriptors: stdin, stdout, stderr, source; if RT_STATEFUL or
-	 * RT_NOTEBOOK is set, the file for the result text; if RT_TAIL is set, the output tail.
-	 * Bytes: struct rt_run, environment, working folder. */
+	/* init → spare, session process or backup: run. Descriptors: stdin, stdout, stderr, source; if
+	 * RT_STATEFUL or RT_NOTEBOOK is set, the file for the result text; if RT_TAIL is set, the
+	 * output tail. Bytes: struct rt_run, environment, working folder. */
 	RT_RUN,
-	/* spare → init, stateful runs only: the code has returned. This process is the holder from
-	 * now on and waits for RT_FORK. A stateless run closes its channel at the start: init sees
-	 * its end as an exit, or by its process name if RT_NAMED_END is set. */
+	/* session process → init, stateful runs only: the code has returned. The process waits for
+	 * RT_FORK or RT_RUN from now on. A stateless run closes its channel at the start: init sees its
+	 * end as an exit, or by its process name if RT_NAMED_END is set. */
 	RT_RUN_DONE,
+	/* session process → init, after an RT_FORK with `rests`: it may be stopped now. rt_head.error
+	 * says why there is no backup, if there is none. */
+	RT_RESTED,
 	RT_KIND_MAX_,
 };
 
@@ -103,9 +106,9 @@ struct rt_fork {
 	uint32_t has_proc;    /* 0 or 1 */
 	uint32_t oom_score;   /* for oom_score_adj, if has_proc is 1 */
 	uint32_t n_rlimits;
-	uint32_t awaited; /* 0 or 1: a run waits for this spare, so it skips the rehearsal */
+	uint32_t awaited; /* 0 or 1: a run waits for this fork, so nobody rehearses */
 	uint32_t self;    /* 0 or 1: no fork, the clean interpreter becomes the spare */
-	uint32_t unused;
+	uint32_t rests;   /* 0 or 1: a session process answers RT_RESTED */
 	struct rt_rlimit rlimit[RT_RLIMITS_MAX];
 };
 
@@ -143,13 +146,13 @@ struct rt_run {
 struct rt_run_done {
 	struct rt_head h;
 	int32_t status; /* exit status that `python3` would have had: 0, or 1 after an exception */
-	uint32_t lost;  /* enum rt_lost: the part of the state that a fork cannot carry on */
+	uint32_t left;  /* enum rt_left */
 	uint32_t cell;  /* which one of the session it was, from 1: tracebacks say so */
-	uint32_t unused;
+	uint32_t threads; /* of the process, also those that Python does not know */
 	uint64_t cpu_ns;  /* CPU time as the process itself counts it */
 	uint64_t max_rss; /* bytes */
 };
 
-enum rt_lost {
-	RT_LOST_THREADS = 1u << 0, /* threads that the run left behind */
+enum rt_left {                            /* what the cell left in the session */
+	       RT_LEFT_THREADS = 1u << 0, /* threads of Python, which rest until the next cell */
 };

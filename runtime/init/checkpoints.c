@@ -2,12 +2,12 @@
 /* Checkpoints of the sandbox, to which it can go back.
  *
  * A checkpoint has two halves. The files are a copy in a file system that is mounted nowhere, so no
- * run has a name for it. The variables, if the session has any, are a stopped fork of the session's
- * holder. A restore leaves both as they are: it copies the files back, and a fork of the kept fork
- * becomes the holder.
+ * run has a name for it. The variables, if the session has any, are its backup (session_state.c), and
+ * the session gets another one. A restore leaves both as they are: it copies the files back, and a fork
+ * of the kept backup becomes the session process. Threads, children and connections are not part of it.
  *
- *   SAVE      FORKING until the session's next fork is there, then COPYING; the fork is kept
- *   RESTORE   FORKING: the kept fork forks; then COPYING; the new fork becomes the holder
+ *   SAVE      FORKING until the session has a backup, then COPYING; the backup is kept
+ *   RESTORE   FORKING: the kept backup forks; then COPYING; the fork becomes the session process
  *   DROP      COPYING, which removes the files
  *
  * A child of init copies the files, in the cgroup of the runs, so that the copy counts as memory of
@@ -52,6 +52,11 @@ bool checkpoints_busy(const struct init *in)
 bool checkpoints_forking(const struct init *in)
 {
 	return in->checkpoints.phase == CHECKPOINTS_FORKING && in->checkpoints.fork_channel >= 0;
+}
+
+bool checkpoints_replace(const struct init *in)
+{
+	return checkpoints_busy(in) && in->checkpoints.f.op == PROTO_CHECKPOINT_RESTORE;
 }
 
 bool checkpoints_any(const struct init *in)
@@ -169,7 +174,7 @@ static void saved(struct init *in)
 	struct init_checkpoints *p = &in->checkpoints;
 	struct init_session *s = &in->session;
 	struct init_checkpoint *at = &p->at[p->f.place];
-	bool live = s->state == SESSION_READY;
+	bool live = s->backup > 0;
 	uint32_t flags =
 	    (live ? PROTO_CHECKPOINT_KEPT : 0U) | (s->lost ? PROTO_CHECKPOINT_LOST : 0U);
 
@@ -187,6 +192,7 @@ static void restored(struct init *in)
 	uint32_t flags = p->fork > 0 ? PROTO_CHECKPOINT_KEPT : 0;
 
 	session_adopt(in, p->fork, p->fork_channel);
+	in->session.lost = false;
 	p->fork = 0;
 	p->fork_channel = -1;
 	answer(in, 0, flags);
@@ -204,7 +210,7 @@ static void copied(struct init *in)
 		if (p->f.flags & PROTO_CHECKPOINT_FILES_ONLY ||
 		    p->at[p->f.place].state == CHECKPOINT_FILES || p->fork > 0)
 			restored(in);
-		else /* what was to be the holder has ended meanwhile */
+		else /* what was to be the session process has ended meanwhile */
 			answer(in, ESTALE, PROTO_CHECKPOINT_PARTIAL);
 		break;
 	default:
@@ -319,7 +325,7 @@ bool checkpoints_reaped(struct init *in, pid_t pid, int status)
 
 /* ---- requests ---- */
 
-/* The kept one forks what is to be the holder. */
+/* The kept one forks what is to be the session process. */
 static int start_fork(struct init *in, struct init_checkpoint *at)
 {
 	struct init_checkpoints *p = &in->checkpoints;
@@ -332,9 +338,19 @@ static int start_fork(struct init *in, struct init_checkpoint *at)
 	ssize_t sent = fd_send(at->channel, &k, sizeof(k), &pair[1], 1, MSG_DONTWAIT);
 	(void)close(pair[1]);
 	p->fork_channel = pair[0];
-	p->phase = CHECKPOINTS_FORKING;
-	p->until = init_now() + FORK_WAIT_NS;
 	return sent < 0 ? -ESTALE : 0;
+}
+
+static void fork_kept(struct init *in)
+{
+	struct init_checkpoints *p = &in->checkpoints;
+	struct init_checkpoint *at = &p->at[p->f.place];
+	int r = at->state == CHECKPOINT_LIVE ? start_fork(in, at) : -ESTALE;
+
+	if (r == -ESTALE)
+		lose_interpreter(at);
+	if (r < 0)
+		answer(in, -r, 0);
 }
 
 static void start_restore(struct init *in)
@@ -349,12 +365,9 @@ static void start_restore(struct init *in)
 		copy_now(in);
 	} else if (at->state == CHECKPOINT_LOST) {
 		answer(in, ESTALE, 0);
-	} else {
-		int r = start_fork(in, at);
-		if (r == -ESTALE)
-			lose_interpreter(at);
-		if (r < 0)
-			answer(in, -r, 0);
+	} else { /* one process forks at a time: checkpoints_work() goes on */
+		p->phase = CHECKPOINTS_FORKING;
+		p->until = init_now() + FORK_WAIT_NS;
 	}
 }
 
@@ -385,11 +398,9 @@ void checkpoints_events(struct init *in, short fork)
 	(void)kill(p->at[p->f.place].pid, SIGSTOP);
 	(void)kill(pid, SIGSTOP);
 	copy_now(in);
-	if (in->session.state != SESSION_FORKING) /* else its own answer does that */
-		kill_strangers(in);
 }
 
-/* The session's next fork is what a SAVE keeps; session_prepare() has it made, or gives up. */
+/* The session's backup is what a SAVE keeps; session_prepare() has it made, or gives up. */
 static bool save_can_start(const struct init *in)
 {
 	return in->session.state == SESSION_NONE || in->session.state == SESSION_READY;
@@ -402,8 +413,16 @@ void checkpoints_work(struct init *in)
 	if (p->phase == CHECKPOINTS_IDLE)
 		return;
 	if (p->phase == CHECKPOINTS_FORKING && p->f.op == PROTO_CHECKPOINT_SAVE &&
-	    save_can_start(in))
-		copy_now(in);
+	    save_can_start(in)) {
+		if (in->session.state == SESSION_READY && in->session.backup == 0)
+			answer(in, ENOMEM, 0); /* its variables cannot be kept */
+		else
+			copy_now(in);
+	}
+	if (p->phase == CHECKPOINTS_FORKING && p->f.op == PROTO_CHECKPOINT_RESTORE &&
+	    p->fork_channel < 0 && in->session.state != SESSION_FORKING &&
+	    in->warm.spare_state != SPARE_FORKING)
+		fork_kept(in);
 	if (p->phase == CHECKPOINTS_IDLE || init_now() < p->until)
 		return;
 	if (p->phase != CHECKPOINTS_FORKING)

@@ -202,8 +202,8 @@ _Noreturn static void loop(struct init *in)
 	    /* The loop fills these in; -1 = there is none. */
 	    {.events = POLLIN}, /* clean interpreter */
 	    {.events = POLLIN}, /* spare */
-	    {.events = POLLIN}, /* next fork of the session */
-	    {.events = POLLIN}, /* stateful run */
+	    {.events = POLLIN}, /* backup of the session */
+	    {.events = POLLIN}, /* session process */
 	    {.events = POLLIN}, /* fork of a checkpoint */
 	};
 
@@ -211,8 +211,8 @@ _Noreturn static void loop(struct init *in)
 		struct timespec left;
 		p[3].fd = in->warm.channel;
 		p[4].fd = in->warm.spare_channel;
-		p[5].fd = in->session.next_channel;
-		p[6].fd = in->session.run_channel;
+		p[5].fd = in->session.backup_channel;
+		p[6].fd = session_channel(in);
 		p[7].fd = in->checkpoints.fork_channel;
 		const struct timespec *wait = timeout_of(in, &left) ? &left : NULL;
 		if (ppoll(p, sizeof(p) / sizeof(p[0]), wait, NULL) < 0 && errno != EINTR)
@@ -230,6 +230,8 @@ _Noreturn static void loop(struct init *in)
 			if (!take_message(in))
 				break;
 		run_waiting(in);
+		if (in->strangers && !run_is_on(in))
+			kill_strangers(in);
 		calm_work(in);
 		/* Before warm_prepare(), because only one of the two may fork at a time. */
 		session_prepare(in);

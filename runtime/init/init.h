@@ -10,8 +10,8 @@
  *   liveness    its end means that the monitor has ended
  *   signalfd    children have ended or stopped
  *   channel     messages from the front, below
- *   five channels of interpreters: the clean interpreter, its spare, the next fork of a session,
- *               the session's run, a fork of a checkpoint. Runs may write anything to them.
+ *   five channels of interpreters: the clean interpreter, its spare, a session process, its backup,
+ *               a fork of a checkpoint. Runs may write anything to them.
  *
  * It holds three things that a run must not have: the channel, descriptors of the run's cgroups,
  * and pid 1. It has no other right that a run lacks. Runs have the same uid. They cannot harm it:
@@ -44,18 +44,21 @@
  *             reported that the code returned. All other processes of the run were sent SIGKILL.
  *   NONE      no process of it is left, and INIT_ENDED was sent
  *
- * A session (session_state.c), whose holder is the process that has its variables:
+ * A session (session_state.c). Its process has the variables:
  *
- *   NONE --> HELD --> FORKING --> READY --> HELD       any of them --> NONE: the holder is gone
- *            HELD, READY --> RESTING --> HELD
+ *   NONE --> RUNNING --> HELD --> FORKING --> READY --> RUNNING     any of them --> NONE: it is lost
+ *                        HELD, READY --> RESTING --> HELD
+ *                        RUNNING, FORKING, READY --> HELD: its backup has taken its place
  *
  *   NONE      there is no state: the first stateful run takes the spare of the clean interpreter
- *   HELD      the holder is stopped. A run may be on: it executes in the fork that was `next`.
- *   FORKING   between runs: the holder forks the process for the next run
- *   READY     the holder and `next` are stopped
- *   RESTING   HELD, and init does not fork again before a stateful run or a checkpoint needs it
+ *   RUNNING   a cell executes in the session process; the backup, if there is one, is stopped
+ *   HELD      the session process is stopped and has no backup
+ *   FORKING   between runs: it forks the backup, and rehearses
+ *   READY     it is stopped. So is the backup, or none could be made.
+ *   RESTING   HELD, and init wants no backup before a stateful run or a checkpoint needs it
  *
- * A deadline sends SIGTERM and, after a grace period, kills everything. Memory without a cgroup
+ * A deadline sends SIGTERM and, after a grace period, kills everything. A cell of a session gets SIGINT, which is
+ * KeyboardInterrupt, so that the session can go on; then its process group does, for it may wait for a child. Memory without a cgroup
  * (memory_watch.c) and disk space without a limited file system (disk_use.c) are watched while a
  * run is on.
  *
@@ -93,7 +96,7 @@ enum run_state { RUN_NONE, RUN_WAITING, RUN_RUNNING, RUN_KILLING, RUN_ENDING };
 enum run_form {
 	RUN_COLD,     /* a child of init that executes Python or a command */
 	RUN_WARM,     /* a spare; it may report its end by its process name (run_end.c) */
-	RUN_STATEFUL, /* a fork of the session's holder, or the spare that is to be the holder */
+	RUN_STATEFUL, /* the session process, or the spare that is to be it */
 };
 
 struct init_run {
@@ -108,7 +111,7 @@ struct init_run {
 	uint32_t left;  /* processes found when it ended, where init lists them */
 	uint32_t killed;
 	uint64_t started_ns, ended_ns;
-	uint64_t term_at, kill_at; /* 0 = never */
+	uint64_t term_at, group_at, kill_at; /* 0 = never */
 	uint64_t grace_ns;
 	uint64_t cpu_ns, max_rss;
 	uint32_t cell;       /* STATEFUL: its number in the session, 0 = it has not said */
@@ -143,8 +146,8 @@ struct init_warm {
 	bool rest;       /* the front sent INIT_REST; init follows it between runs */
 };
 
-/* How long init waits for the holder to fork. After it the session's variables count as lost, so it
- * is long: a fork takes milliseconds, but a machine that swaps or is suspended takes seconds. */
+/* How long init waits for a session process to fork. After it the process counts as dead, so it is long: a fork takes
+ * milliseconds, but a machine that swaps or is suspended takes seconds. */
 #define SESSION_FORK_WAIT_NS UINT64_C(10000000000)
 enum session_state {
 	SESSION_NONE,
@@ -152,23 +155,39 @@ enum session_state {
 	SESSION_RESTING,
 	SESSION_FORKING,
 	SESSION_READY,
+	SESSION_RUNNING,
 };
+struct init_noted {
+	pid_t pid;
+	uint64_t start; /* field 22 of /proc/PID/stat, proc(5) */
+};
+#define SESSION_NOTED_MAX 1024 /* those beyond end with the next run of another kind */
 struct init_session {
 	enum session_state state;
-	int holder_channel, next_channel;
-	int run_channel; /* of the stateful run that is on */
-	pid_t holder;    /* 0 in NONE */
-	pid_t next;      /* READY */
-	pid_t gone;      /* an earlier holder that was killed and is not reaped yet */
-	uint64_t until;  /* FORKING: then the state counts as lost */
-	bool lost;       /* a state was lost, and the front has not been told */
+	pid_t pid; /* the session process; 0 in NONE */
+	int channel;
+	pid_t backup; /* 0 = there is none, or it is not ready yet */
+	int backup_channel;
+	pid_t gone;     /* an earlier session process that was killed and is not reaped yet */
+	bool rested;    /* FORKING: the session process may be stopped */
+	uint64_t until; /* FORKING: then it counts as dead */
+	uint64_t look_at,
+	    look_in; /* when init looks whether all that should is stopped, and how long after the last look; 0 = never */
+	bool has_state;     /* a cell has returned */
+	uint32_t threads;   /* of the session process, at the end of its last cell */
+	bool has_processes; /* there were some at the end of its last cell */
+	bool has_threads;   /* some of them are the program's own: Python knows them */
+	uint32_t processes; /* that cells have started and that live */
+	struct init_noted noted[SESSION_NOTED_MAX]; /* while another run is on */
+	size_t n_noted;
+	bool lost; /* a state was lost, and the front has not been told */
 };
 
 /* Checkpoints of the sandbox (checkpoints.c). */
 enum checkpoint_state {
 	CHECKPOINT_FREE,
 	CHECKPOINT_FILES, /* files alone */
-	CHECKPOINT_LIVE,  /* and an interpreter: a stopped fork of the holder */
+	CHECKPOINT_LIVE,  /* and an interpreter: what was the session's backup */
 	CHECKPOINT_LOST,  /* files, and an interpreter that has ended since */
 };
 struct init_checkpoint {
@@ -189,7 +208,7 @@ struct init_checkpoints {
 	enum checkpoints_phase phase;
 	struct proto_init_checkpoint f;
 	uint64_t until; /* deadline of this phase */
-	pid_t fork;     /* RESTORE: the process that becomes the holder; 0 = not there yet */
+	pid_t fork;     /* RESTORE: the process that becomes the session's; 0 = not there yet */
 	int fork_channel;
 	pid_t copier;
 	int report;     /* pipe from the copier: struct copier_report */
@@ -288,6 +307,8 @@ struct init {
 	uint64_t
 	    calm_until; /* init frees and forks nothing before this time; 0 = no calm (run_end.c) */
 	uint64_t told_at; /* when the front was told of the last end; 0 = never */
+	uint32_t awake;   /* of those that kill_each() saw last: neither stopped nor about to be */
+	bool strangers;   /* kill_strangers() is due */
 	bool hasty;       /* the client sends statements back to back: fork the next one at once */
 	struct init_warm warm;
 	struct init_zygote zygote;
@@ -331,13 +352,24 @@ bool end_look(struct init *in, struct end *ret);
 /* Has PID, which is stopped, killed after the calm. False = the list is full. */
 bool end_leave(struct init *in, pid_t pid);
 bool end_is_leaving(const struct init *in, pid_t pid);
-void end_stop(const struct init *in); /* stops the leaving processes again: a run may wake one */
-bool end_any(const struct init *in);  /* is a process on the list? */
+bool end_any(const struct init *in);         /* is a process on the list? */
 bool end_any_stopped(const struct init *in); /* is one on the list that was not killed yet? */
 bool end_reaped(struct init *in, pid_t pid); /* PID has ended; was it on the list? */
 /* Whether PID, alive or not yet reaped, has called execve(2) since it was forked. */
 bool end_has_executed(const struct init *in, pid_t pid);
-bool end_is_zombie(const struct init *in, pid_t pid);
+enum end_look {
+	END_GONE, /* or a zombie */
+	END_STOPPED,
+	END_ENTERING, /* of the zygote: on its way into the sandbox, and init does not know it yet */
+	END_ALIVE,
+};
+enum end_look end_look_at(const struct init *in, pid_t pid);
+struct end_stat {
+	pid_t parent;
+	uint64_t start; /* clock ticks since the machine was started */
+};
+bool end_stat(const struct init *in, pid_t pid,
+	      struct end_stat *ret); /* false: there is no such process */
 /* A run is over, and the front needs the CPU to answer its client: see run_end.c. */
 void calm_begin(struct init *in);
 void calm_look(struct init *in, bool stateful); /* a run has come: sets `hasty` */
@@ -366,11 +398,16 @@ void run_watch_disk(struct init *in); /* counts a workspace that no file system 
 
 /* run_kill.c. Kept are init, the interpreters that wait, and the processes on the leaving list. */
 bool kill_keeps_any(const struct init *in); /* is any process kept besides init? */
-/* Walks the processes of the namespace other than those that are kept, sends each SIGNO (0 =
- * nothing) and returns how many there were. */
-uint32_t kill_others(const struct init *in, int signo);
-void kill_run(struct init *in);       /* kills every process of the run that is on */
-void kill_strangers(struct init *in); /* between runs: kills every process that is not kept */
+/* Calls FN with SIGNO for each process of the namespace other than those that are kept; returns how many there were. */
+uint32_t kill_each(struct init *in, void (*fn)(struct init *, pid_t, int), int signo);
+/* Sends each of them SIGNO (0 = nothing) that is not of the session either, and returns how many these were. */
+uint32_t kill_others(struct init *in, int signo);
+void kill_run(struct init *in); /* kills every process of the run that is on */
+/* Between runs: kills every process that is not kept. If init does not know all of those yet, it sets `strangers`, and
+ * the loop comes again. */
+void kill_strangers(struct init *in);
+/* Continues what SIGSTOP to all processes has stopped, except what waits stopped. */
+void kill_wake(const struct init *in);
 
 /* venv_env.c. ENV holds LEN bytes of NAME=VALUE\0 and has room for ROOM more; VENV_ROOM are enough.
  * If the sandbox has a virtual environment in /app/.venv, its bin is put first on PATH, VIRTUAL_ENV
@@ -425,20 +462,35 @@ bool warm_is_spent(const struct init *in); /* neither is left: a warm run needs 
 /* session_state.c */
 void session_start(struct init *in);
 void session_prepare(struct init *in);
-void session_rest(struct init *in);           /* ends the next fork; the holder has the variables */
-void session_wanted(struct init *in);         /* RESTING ends: the next fork is needed */
+void session_rest(struct init *in);    /* ends the backup; the session process has the variables */
+void session_wanted(struct init *in);  /* RESTING ends: a backup is needed */
+void session_settled(struct init *in); /* all was stopped: when to look again */
+void session_late(struct init *in);    /* a run has waited too long for FORKING to end */
 uint64_t session_next(const struct init *in); /* when it wants to be called again, 0 = never */
 bool session_can(const struct init *in);      /* a stateful run may start at once */
 pid_t session_take(struct init *in, const struct run_child *c);
-void session_events(struct init *in, short next, short run);
+int session_channel(
+    const struct init *in); /* of the session process, if it may say something; or -1 */
+void session_events(struct init *in, short backup, short process);
 void session_run_ended(struct init *in);
 void session_lose(struct init *in);
-bool session_keeps(const struct init *in, pid_t pid);
+bool session_keeps(const struct init *in,
+		   pid_t pid);                /* PID is the session's, and not the run that is on */
+pid_t session_waiting(const struct init *in); /* the process whose memory is the state; 0 = none */
 bool session_reaped(struct init *in, pid_t pid);
-/* READY: the next fork leaves the session and is the caller's; its channel goes to RET. */
+/* READY: the backup leaves the session and is the caller's; its channel goes to RET. */
 pid_t session_part(struct init *in, int *ret_channel);
-/* PID, a stopped fork, becomes the holder; 0 = the session begins anew. */
+/* PID, a stopped backup, becomes the session process; 0 = the session begins anew. */
 void session_adopt(struct init *in, pid_t pid, int channel);
+
+/* session_processes.c */
+void processes_go_on(struct init *in); /* a cell of the session begins */
+void processes_note(
+    struct init *in); /* another run is about to begin, and those of the session go on, too */
+void processes_end_awake(struct init *in); /* kills those that should be stopped, and are not */
+void processes_stop(struct init *in); /* stops all that executes, and counts those of the session */
+/* Whether PID is a process of the session, while another run is on or none is. */
+bool processes_keep(const struct init *in, pid_t pid);
 
 /* checkpoints.c */
 void checkpoints_start(struct init *in);
@@ -452,6 +504,8 @@ uint64_t checkpoints_next(const struct init *in); /* when it wants to be called 
 void checkpoints_work(struct init *in);
 void checkpoints_events(struct init *in, short fork);
 bool checkpoints_keep(const struct init *in, pid_t pid);
+bool checkpoints_replace(
+    const struct init *in); /* a RESTORE is under way: the session gets another process */
 bool checkpoints_any(const struct init *in); /* a kept interpreter lives */
 bool checkpoints_reaped(struct init *in, pid_t pid, int status);
 

@@ -142,15 +142,15 @@ static uint64_t beyond(const struct init *in, pid_t pid, uint64_t clean)
 	return own - MIN(own, clean);
 }
 
-/* Memory of the waiting interpreters. Nearly all of it is shared with the zygote. So of a session's
- * holder and of each checkpoint's interpreter only what exceeds the clean interpreter is counted, and
- * of the others nothing. Pages that holder and checkpoints share are counted more than once. */
+/* Memory of the waiting interpreters. Nearly all of it is shared with the zygote. So of a session
+ * that waits, or of its backup while it runs, and of each checkpoint's interpreter only what exceeds the clean
+ * interpreter is counted, and of the others nothing. Pages that these share are counted more than once. */
 static uint64_t of_waiting(const struct init *in)
 {
 	if (in->warm.clean <= 0 && in->warm.shared == 0)
 		return 0;
 	uint64_t clean = in->warm.clean > 0 ? watch_resident(in, in->warm.clean) : in->warm.shared;
-	uint64_t sum = beyond(in, in->session.holder, clean);
+	uint64_t sum = beyond(in, session_waiting(in), clean);
 
 	for (size_t i = 0; i < PROTO_CHECKPOINTS_MAX; i++)
 		if (in->checkpoints.at[i].state == CHECKPOINT_LIVE)

@@ -31,7 +31,10 @@
 	(2 * CALM_NS) /* a client that sends the next run sooner than this does not pause */
 
 #define STAT_MAX    256  /* bytes of /proc/PID/stat; the fields that are used come first */
-#define STAT_FLAGS  6    /* fields from the state to the process flags, proc(5) */
+#define STATUS_MAX  2048 /* bytes of /proc/PID/status */
+#define STAT_PARENT 1    /* fields from the state to that of the parent, proc(5) */
+#define STAT_FLAGS  6
+#define STAT_START  19
 #define FLAG_FORKED 0x40 /* PF_FORKNOEXEC of linux/sched.h: no execve(2) since the fork */
 
 bool end_is_leaving(const struct init *in, pid_t pid)
@@ -89,13 +92,6 @@ void calm_look(struct init *in, bool stateful)
 	in->hasty = stateful && in->told_at != 0 && init_now() - in->told_at < HASTY_NS;
 }
 
-void end_stop(const struct init *in)
-{
-	for (size_t i = 0; i < INIT_LEAVING_MAX; i++)
-		if (in->leaving[i].pid > 0 && !in->leaving[i].killed)
-			(void)kill(in->leaving[i].pid, SIGSTOP);
-}
-
 void calm_end(struct init *in)
 {
 	in->calm_until = 0;
@@ -114,27 +110,84 @@ void calm_work(struct init *in)
 		calm_end(in);
 }
 
-/* /proc/PID/stat after the process name, which the run chooses: "S ppid pgrp ...", proc(5). */
-static const char *stat_of(const struct init *in, pid_t pid, char text[STAT_MAX])
+static bool read_proc(const struct init *in, pid_t pid, const char *name, char *text, size_t size)
 {
 	char path[32];
 
-	(void)snprintf(path, sizeof(path), "%d/stat", pid);
+	(void)snprintf(path, sizeof(path), "%d/%s", pid, name);
 	int fd = openat(in->proc, path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, text, STAT_MAX - 1) : -1;
+	ssize_t n = fd >= 0 ? read(fd, text, size - 1) : -1;
 	(void)fd_close(fd);
 	text[n > 0 ? n : 0] = '\0';
-	const char *end = strrchr(text, ')');
+	return n > 0;
+}
+
+/* /proc/PID/stat after the process name, which the run chooses: "S ppid pgrp ...", proc(5). */
+static const char *stat_of(const struct init *in, pid_t pid, char text[STAT_MAX])
+{
+	const char *end = read_proc(in, pid, "stat", text, STAT_MAX) ? strrchr(text, ')') : NULL;
+
 	return end && end[1] == ' ' ? end + 2 : NULL;
 }
 
-/* An intermediate process of a fork stays a zombie while the holder, its parent, is stopped. */
-bool end_is_zombie(const struct init *in, pid_t pid)
+/* Whether SIGSTOP waits for the process whose status STATE is: proc(5), ShdPnd, 16 hexadecimal digits. */
+static bool stops_soon(const char *state)
+{
+	static const char key[] = "\nShdPnd:\t";
+	const char *pending = strstr(state, key);
+
+	if (!pending || strcspn(pending + sizeof(key) - 1, "\n") != 16)
+		return false;
+	const char digit = pending[sizeof(key) - 1 + 15 - (SIGSTOP - 1) / 4];
+	return (digit <= '9' ? digit - '0' : digit - 'a' + 10) & 1 << (SIGSTOP - 1) % 4;
+}
+
+/* An intermediate process of a fork stays a zombie while the session process, its parent, is stopped. A process of the
+ * zygote that is on its way into the sandbox has a bounding set of capabilities, until RT_ENTER: proc(5), status. */
+enum end_look end_look_at(const struct init *in, pid_t pid)
+{
+	char text[STATUS_MAX];
+
+	if (!read_proc(in, pid, "status", text, sizeof(text)))
+		return END_GONE;
+	const char *state =
+	    strstr(text, "\nState:\t"); /* the name, before it, cannot have a newline */
+	if (!state)
+		return END_GONE;
+	/* of a process whose first thread has ended others may live */
+	const char *threads = strstr(state, "\nThreads:\t");
+	const bool many =
+	    threads && (threads[10] > '1' || (threads[10] == '1' && threads[11] != '\n'));
+	if ((state[8] == 'Z' || state[8] == 'X') && !many)
+		return END_GONE;
+	const char *bounding = strstr(state, "\nCapBnd:\t");
+	if (!in->contained && bounding && bounding[9 + strspn(bounding + 9, "0")] != '\n')
+		return END_ENTERING;
+	/* On a busy machine a process may wait long for a processor before it stops. D: a vfork(2) that waits for its
+	 * child. */
+	return stops_soon(state) || strchr("TtD", state[8]) ? END_STOPPED : END_ALIVE;
+}
+
+/* The number in field N of proc(5) after the state, whose N is 0. */
+static bool field_of(const char *at, int n, uint64_t *ret)
+{
+	for (int i = 0; at && i < n; i++) {
+		at = strchr(at, ' ');
+		at += at ? 1 : 0;
+	}
+	return at && parse_u64_n(at, strcspn(at, " "), 0, UINT64_MAX, ret) == 0;
+}
+
+bool end_stat(const struct init *in, pid_t pid, struct end_stat *ret)
 {
 	char text[STAT_MAX];
 	const char *at = stat_of(in, pid, text);
+	uint64_t parent;
 
-	return at ? *at == 'Z' : text[0] == '\0';
+	if (!at || !field_of(at, STAT_PARENT, &parent) || !field_of(at, STAT_START, &ret->start))
+		return false;
+	ret->parent = (pid_t)parent;
+	return true;
 }
 
 bool end_has_executed(const struct init *in, pid_t pid)
@@ -143,13 +196,8 @@ bool end_has_executed(const struct init *in, pid_t pid)
 	const char *at = stat_of(in, pid, text);
 	uint64_t flags;
 
-	for (int i = 0; at && i < STAT_FLAGS; i++) {
-		at = strchr(at, ' ');
-		at += at ? 1 : 0;
-	}
 	/* gVisor's kernel tells no flags: 0. */
-	return at && parse_u64_n(at, strcspn(at, " "), 0, UINT32_MAX, &flags) == 0 && flags != 0 &&
-	       !(flags & FLAG_FORKED);
+	return field_of(at, STAT_FLAGS, &flags) && flags != 0 && !(flags & FLAG_FORKED);
 }
 
 static bool read_end(const struct init *in, pid_t pid, struct end *ret)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kills the processes of a run. These are all processes of the sandbox except init, the waiting
- * interpreters, checkpoints, and processes that are leaving. */
+ * interpreters, checkpoints, processes that are leaving, and those of the session (session_processes.c). */
 #include "init.h"
 
 #include "base/parse.h"
@@ -25,7 +25,7 @@ bool kill_keeps_any(const struct init *in)
 	       checkpoints_any(in) || end_any(in);
 }
 
-uint32_t kill_others(const struct init *in, int signo)
+uint32_t kill_each(struct init *in, void (*fn)(struct init *, pid_t, int), int signo)
 {
 	int fd = openat(in->proc, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
@@ -33,25 +33,48 @@ uint32_t kill_others(const struct init *in, int signo)
 	uint32_t found = 0;
 	uint64_t pid;
 
+	in->awake = 0;
+
 	if (!d)
 		init_die("proc");
 	while ((de = readdir(d))) {
 		if (parse_u64_n(de->d_name, strlen(de->d_name), 2, INT32_MAX, &pid) < 0 ||
 		    is_kept(in, (pid_t)pid))
 			continue;
-		if (end_is_zombie(in, (pid_t)pid))
+		const enum end_look look = end_look_at(in, (pid_t)pid);
+		if (look == END_ENTERING)
+			(void)kill((pid_t)pid, SIGCONT); /* all were stopped */
+		if (look != END_ALIVE && look != END_STOPPED)
 			continue;
+		in->awake += look == END_ALIVE;
 		found++;
-		if (signo)
-			(void)kill((pid_t)pid, signo);
+		fn(in, (pid_t)pid, signo);
 	}
 	(void)closedir(d);
 	return found;
 }
 
-/* Continues what SIGSTOP to all processes has stopped. A holder and its next fork stay stopped until
- * they are needed. */
-static void wake_interpreters(const struct init *in)
+static uint32_t others; /* found by kill_others() */
+
+static void kill_other(struct init *in, pid_t pid, int signo)
+{
+	if (processes_keep(in, pid))
+		return;
+	others++;
+	if (signo)
+		(void)kill(pid, signo);
+}
+
+uint32_t kill_others(struct init *in, int signo)
+{
+	others = 0;
+	(void)kill_each(in, kill_other, signo);
+	return others;
+}
+
+/* Continues what SIGSTOP to all processes has stopped. A session process and its backup stay stopped
+ * until they are needed. */
+void kill_wake(const struct init *in)
 {
 	const pid_t waiting[] = {in->warm.clean, in->warm.spare, in->checkpoints.copier};
 
@@ -79,19 +102,20 @@ void kill_run(struct init *in)
 		/* stop all at once, so that none forks meanwhile */
 		(void)kill(-1, SIGSTOP);
 		/* Counted here, because the children of a stateful run's first process, which
-		 * lives on as the holder, are not reaped by init. */
+		 * lives on as the session process, are not reaped by init. */
 		in->run.left = kill_others(in, SIGKILL);
-		wake_interpreters(in);
+		kill_wake(in);
 	}
 }
 
 void kill_strangers(struct init *in)
 {
 	/* init does not know the pid of a spare or fork that is being made */
-	if (run_is_on(in) || in->warm.spare_state == SPARE_FORKING || checkpoints_forking(in) ||
-	    kill_others(in, 0) == 0)
+	in->strangers =
+	    run_is_on(in) || in->warm.spare_state == SPARE_FORKING || checkpoints_forking(in);
+	if (in->strangers || kill_others(in, 0) == 0)
 		return;
 	(void)kill(-1, SIGSTOP);
 	(void)kill_others(in, SIGKILL);
-	wake_interpreters(in);
+	kill_wake(in);
 }

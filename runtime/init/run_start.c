@@ -20,6 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define GROUP_AFTER_NS                                                                             \
+	UINT64_C(1000000000) /* a cell has not reacted to SIGINT: its children get it, too */
 #define WATCH_EVERY_NS   UINT64_C(20000000)    /* between two checks of memory and sockets */
 #define SOCKETS_EVERY_NS UINT64_C(100000000)   /* of sockets alone, if a cgroup limits memory */
 #define LOOK_AGAIN_NS    UINT64_C(200000)      /* ENDING: until init counts processes again */
@@ -127,7 +129,7 @@ static void start_cold(struct init *in, struct run_child *c)
 	start_clock(in, c->f);
 }
 
-/* False = the spare or the holder's fork was lost. */
+/* False = the spare or the session process was lost. */
 static bool start_warm(struct init *in, const struct run_child *c)
 {
 	struct init_run *r = &in->run;
@@ -183,6 +185,8 @@ static void make_cwd(const struct init *in, const struct run_child *c)
 static void start_now(struct init *in, struct run_child *c)
 {
 	calm_end(in);
+	if (in->strangers)
+		kill_strangers(in);
 	if (disk_run_begins(in) < 0) {
 		refuse(in, EDQUOT);
 		return;
@@ -194,6 +198,7 @@ static void start_now(struct init *in, struct run_child *c)
 			refuse(in, ENOTSUP);
 		return;
 	}
+	processes_note(in);
 	if (!warm_can(in, c->f) || in->warm.spare_state != SPARE_READY || !start_warm(in, c))
 		start_cold(in, c);
 }
@@ -214,7 +219,7 @@ void run_waiting(struct init *in)
 		if (init_now() < w->until)
 			return;
 		if (in->session.state == SESSION_FORKING)
-			session_lose(in);
+			session_late(in);
 		else
 			warm_give_up(in);
 		if (warm_must_wait(in, &w->f)) { /* another interpreter is being forked */
@@ -303,6 +308,16 @@ static uint64_t cpu_of(const struct rusage *use)
 static void end_all(struct init *in)
 {
 	KILL_POINT(RUN_OVER);
+	if (in->run.flags & PROTO_ENDED_KEPT) {
+		const uint32_t before = in->session.processes;
+		processes_stop(in);
+		session_settled(in);
+		in->session.has_processes = in->session.processes > 0;
+		if (in->session.processes > before)
+			in->run.flags |= PROTO_ENDED_RESTS;
+		finish(in);
+		return;
+	}
 	if (wall_stands(WALL_KILL))
 		kill_run(in);
 	else
@@ -420,6 +435,17 @@ static void end_waiting(struct init *in)
 	init_send(in, &e.head, NULL, 0);
 }
 
+static void end_gently(struct init *in, uint64_t t)
+{
+	struct init_run *r = &in->run;
+	const bool cell = r->form == RUN_STATEFUL;
+
+	r->term_at = 0;
+	r->group_at = cell ? later(t, GROUP_AFTER_NS) : 0;
+	r->kill_at = wall_stands(WALL_GRACE) ? later(t, r->grace_ns) : 0;
+	(void)kill(cell ? r->pid : -r->pid, cell ? SIGINT : SIGTERM);
+}
+
 void run_signal(struct init *in, const struct proto_init_signal *f)
 {
 	if (f->signo != SIGKILL && f->signo != SIGTERM && f->signo != SIGINT)
@@ -435,6 +461,9 @@ void run_signal(struct init *in, const struct proto_init_signal *f)
 	if (f->signo == SIGKILL) {
 		in->run.flags |= PROTO_ENDED_KILLED;
 		kill_run(in);
+	} else if (f->signo == SIGTERM && in->run.form == RUN_STATEFUL) {
+		in->run.flags |= PROTO_ENDED_KILLED;
+		end_gently(in, init_now());
 	} else {
 		(void)kill(-in->run.pid, f->signo);
 	}
@@ -461,10 +490,12 @@ void run_tick(struct init *in)
 		return;
 	t = init_now();
 	if (r->term_at != 0 && t >= r->term_at && r->pid > 0) {
-		r->term_at = 0;
-		r->kill_at = wall_stands(WALL_GRACE) ? later(t, r->grace_ns) : 0;
 		r->flags |= PROTO_ENDED_TIMEOUT;
-		(void)kill(-r->pid, SIGTERM);
+		end_gently(in, t);
+	}
+	if (r->group_at != 0 && t >= r->group_at && r->pid > 0) {
+		r->group_at = 0;
+		(void)kill(-r->pid, SIGINT);
 	}
 	if (r->kill_at != 0 && t >= r->kill_at && r->pid > 0) {
 		r->kill_at = 0;
@@ -489,7 +520,8 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 
 uint64_t run_next(const struct init *in)
 {
-	const uint64_t at[] = {in->run.term_at, in->run.kill_at, in->watch_at, disk_next(in)};
+	const uint64_t at[] = {in->run.term_at, in->run.group_at, in->run.kill_at, in->watch_at,
+			       disk_next(in)};
 	uint64_t next = 0;
 
 	if (in->run.state == RUN_WAITING)

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stateful runs. The holder is the process whose memory is the session's state. A run executes in a
- * fork of the holder. When its code has returned (RT_RUN_DONE), that fork becomes the new holder and
- * the old holder is killed. After any other end the old holder stays, with the state before the run.
+/* Stateful runs. All cells of a session execute in one process, the *session process*: its threads, its open files and
+ * its loop are there in the next cell. Its *backup* is a stopped fork that it made after the last cell. If the session
+ * process dies, the backup takes its place, with the state before the run.
  *
- *   first run    executes in the spare of the clean interpreter
- *   later runs   execute in `next`, a fork that the holder made ahead of need
+ *   first cell    executes in the spare of the clean interpreter, which becomes the session process
+ *   between runs  the session process forks the backup. Then both are stopped, and so is every process that a cell
+ *                 has started (session_processes.c). So nothing executes between runs.
+ *   later cells   the session process goes on; the backup stays stopped
  *
- * Between runs holder and `next` are stopped, except while the holder forks, and no other process of
- * the sandbox is left. So nothing that a run leaves behind executes after the run.
+ * A backup executes nothing before it is needed, and holds no pipe, connection or lock of the session
+ * (backup_files.c). It is ended when the next cell has returned.
  *
- * The holder has the uid of the runs, so a run can kill it. Then the state is lost: the next
- * INIT_ENDED says so once, and a new session state begins. Submitted code can also find the channel
- * and send RT_RUN_DONE or RT_READY itself; these are checked against what init knows. */
+ * Both have the uid of the runs, so a run can kill them. Without a backup the session goes on, and its variables are
+ * lost if it dies: the next INIT_ENDED says so once, and a new session begins. Submitted code can also find the
+ * channel of its process and send any frame itself; these are checked against what init knows. */
 #include "init.h"
 
+#include "base/attr.h"
 #include "base/fdio.h"
 #include "base/kill_points.h"
 #include "frames.h"
@@ -23,16 +26,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define FORK_LOOK_NS  UINT64_C(20000000)
+#define FIRST_LOOK_NS UINT64_C(100000000) /* after a run; then after twice the time, and so on */
+#define LAST_LOOK_NS  UINT64_C(60000000000)
+
 #define TO(state) (1u << SESSION_##state)
 
 /* A step that is not in this table is an error in init itself, so init ends. Submitted code cannot
  * cause one: what it sends is checked before session_to() is called. */
 static const uint8_t allowed[] = {
-    [SESSION_NONE] = TO(HELD),
+    [SESSION_NONE] = TO(RUNNING) | TO(HELD),
+    [SESSION_RUNNING] = TO(NONE) | TO(HELD),
     [SESSION_HELD] = TO(NONE) | TO(RESTING) | TO(FORKING),
     [SESSION_RESTING] = TO(NONE) | TO(HELD),
-    [SESSION_FORKING] = TO(NONE) | TO(READY),
-    [SESSION_READY] = TO(NONE) | TO(HELD) | TO(RESTING),
+    [SESSION_FORKING] = TO(NONE) | TO(HELD) | TO(READY),
+    [SESSION_READY] = TO(NONE) | TO(HELD) | TO(RESTING) | TO(RUNNING),
 };
 
 /* The only place that changes the state; the picture is in init.h. */
@@ -43,50 +51,69 @@ static void session_to(struct init_session *s, enum session_state state)
 	s->state = state;
 }
 
-static void hold(struct init_session *s, pid_t pid, int channel)
+static void end_backup(struct init_session *s)
 {
-	session_to(s, SESSION_HELD);
-	s->holder = pid;
-	s->holder_channel = channel;
+	if (s->backup > 0)
+		(void)kill(s->backup, SIGKILL);
+	s->backup_channel = fd_close(s->backup_channel);
+	s->backup = 0;
 }
 
-static void kill_next(struct init_session *s)
+static void end_session(struct init_session *s)
 {
-	if (s->next > 0)
-		(void)kill(s->next, SIGKILL);
-	s->next_channel = fd_close(s->next_channel);
-	s->next = 0;
-}
-
-static void kill_holder(struct init_session *s)
-{
-	kill_next(s);
-	if (s->holder > 0)
-		(void)kill(s->holder, SIGKILL);
-	s->gone = s->holder;
-	s->holder_channel = fd_close(s->holder_channel);
-	s->holder = 0;
+	end_backup(s);
+	if (s->pid > 0) {
+		(void)kill(s->pid, SIGKILL);
+		s->gone = s->pid;
+	}
+	s->channel = fd_close(s->channel);
+	s->pid = 0;
+	s->threads = s->processes = 0;
+	s->has_threads = s->has_processes = false;
+	s->look_at = 0;
+	s->n_noted = 0;
+	s->has_state = false;
 	if (s->state != SESSION_NONE)
 		session_to(s, SESSION_NONE);
 }
 
+/* The session process is dead or silent. */
+static void take_over(struct init *in)
+{
+	struct init_session *s = &in->session;
+	const pid_t pid = s->backup;
+	const int channel = s->backup_channel;
+
+	s->lost = s->lost || (s->has_state && pid == 0);
+	if (pid > 0) {
+		s->backup = 0;
+		s->backup_channel = -1;
+	}
+	session_adopt(in, pid, channel);
+}
+
 void session_start(struct init *in)
 {
-	in->session =
-	    (struct init_session){.holder_channel = -1, .next_channel = -1, .run_channel = -1};
+	in->session = (struct init_session){.channel = -1, .backup_channel = -1};
 }
 
 void session_lose(struct init *in)
 {
-	kill_holder(&in->session);
 	in->session.lost = true;
-	kill_strangers(in);
+	session_adopt(in, 0, -1);
 }
 
 bool session_keeps(const struct init *in, pid_t pid)
 {
-	return pid > 0 &&
-	       (pid == in->session.holder || pid == in->session.next || pid == in->session.gone);
+	const struct init_session *s = &in->session;
+
+	return pid > 0 && ((pid == s->pid && s->state != SESSION_RUNNING) || pid == s->backup ||
+			   pid == s->gone);
+}
+
+pid_t session_waiting(const struct init *in)
+{
+	return in->session.state == SESSION_RUNNING ? in->session.backup : in->session.pid;
 }
 
 void session_rest(struct init *in)
@@ -95,7 +122,7 @@ void session_rest(struct init *in)
 
 	if (s->state != SESSION_HELD && s->state != SESSION_READY)
 		return;
-	kill_next(s);
+	end_backup(s);
 	session_to(s, SESSION_RESTING);
 }
 
@@ -105,34 +132,98 @@ void session_wanted(struct init *in)
 		session_to(&in->session, SESSION_HELD);
 }
 
+/* FORKING ends when the session process rests, and its backup is there or could not be made. */
+static void look_ready(struct init *in)
+{
+	struct init_session *s = &in->session;
+
+	if (s->state != SESSION_FORKING || !s->rested || (s->backup == 0 && s->backup_channel >= 0))
+		return;
+	session_to(s, SESSION_READY);
+	processes_stop(in);
+	session_settled(in);
+	KILL_POINT(BACKUP_READY);
+}
+
+void session_late(struct init *in)
+{
+	struct init_session *s = &in->session;
+
+	if (s->state != SESSION_FORKING)
+		return;
+	if (!s->rested) {
+		take_over(in);
+		return;
+	}
+	end_backup(s); /* the session goes on without one */
+	look_ready(in);
+}
+
+void session_settled(struct init *in)
+{
+	struct init_session *s = &in->session;
+
+	s->look_in = FIRST_LOOK_NS;
+	s->look_at = s->processes > 0 || s->threads > 1 ? init_now() + s->look_in : 0;
+}
+
+/* Between runs: what a run could have left executes although it was stopped (a timer of timer_create(2) can send
+ * SIGCONT), or handlers of a fork execute. What was stopped and is awake is ended. */
+static void session_look(struct init *in)
+{
+	struct init_session *s = &in->session;
+	const bool forks = s->state == SESSION_FORKING;
+
+	s->look_in = forks ? FORK_LOOK_NS : MIN(2 * s->look_in, LAST_LOOK_NS);
+	s->look_at = init_now() + s->look_in;
+	/* not while a process may be made that init does not know yet */
+	if (!forks && in->warm.spare_state != SPARE_FORKING && !checkpoints_forking(in))
+		processes_end_awake(in);
+	bool over = in->config.poll_memory && watch_memory(in);
+	if (over || (!forks && s->pid > 0 && end_look_at(in, s->pid) == END_ALIVE))
+		take_over(in);
+}
+
 void session_prepare(struct init *in)
 {
 	struct init_session *s = &in->session;
 	/* The fork inherits cgroup, limits, Landlock rules and filter, so it needs no more. */
 	struct rt_fork k = {.h = {.kind = RT_FORK},
-			    .awaited = in->run.state == RUN_WAITING || in->hasty};
+			    .awaited = in->run.state == RUN_WAITING || in->hasty,
+			    .rests = 1};
 	int pair[2];
 
 	if (s->state == SESSION_FORKING && init_now() >= s->until)
-		session_lose(in);
+		session_late(in);
+	if (s->look_at != 0 && in->run.state == RUN_NONE && init_now() >= s->look_at)
+		session_look(in);
 	if (in->run.state == RUN_WAITING && in->waiting.f.kind == PROTO_RUN_STATEFUL)
 		session_wanted(in);
 	if (s->state != SESSION_HELD || run_is_on(in) || in->warm.spare_state == SPARE_FORKING ||
-	    (in->calm_until != 0 && !in->hasty) || warm_pair(pair) < 0)
+	    (in->calm_until != 0 && !in->hasty) || checkpoints_replace(in) || warm_pair(pair) < 0)
 		return;
-	(void)kill(s->holder, SIGCONT);
-	ssize_t sent = fd_send(s->holder_channel, &k, sizeof(k), &pair[1], 1, MSG_DONTWAIT);
+	if (in->inward) /* see the top of session_processes.c */
+		processes_go_on(in);
+	else
+		(void)kill(s->pid, SIGCONT);
+	ssize_t sent = fd_send(s->channel, &k, sizeof(k), &pair[1], 1, MSG_DONTWAIT);
 	(void)close(pair[1]);
-	s->next_channel = pair[0];
+	s->backup_channel = pair[0];
+	s->rested = false;
 	session_to(s, SESSION_FORKING);
 	s->until = init_now() + SESSION_FORK_WAIT_NS;
+	s->look_at = in->config.poll_memory ? init_now() + FORK_LOOK_NS : 0;
 	if (sent < 0)
-		session_lose(in);
+		take_over(in);
 }
 
 uint64_t session_next(const struct init *in)
 {
-	return in->session.state == SESSION_FORKING ? in->session.until : 0;
+	const struct init_session *s = &in->session;
+
+	if (s->state != SESSION_FORKING)
+		return s->look_at;
+	return s->look_at != 0 ? MIN(s->look_at, s->until) : s->until;
 }
 
 bool session_can(const struct init *in)
@@ -147,40 +238,75 @@ pid_t session_take(struct init *in, const struct run_child *c)
 {
 	struct init_session *s = &in->session;
 
-	if (s->state == SESSION_NONE)
-		return warm_take(in, c, &s->run_channel);
-	int r = warm_send_run(s->next_channel, c);
+	if (s->state == SESSION_NONE) {
+		const pid_t pid = warm_take(in, c, &s->channel);
+		if (pid > 0) {
+			s->pid = pid;
+			session_to(s, SESSION_RUNNING);
+		}
+		return pid;
+	}
+	int r = warm_send_run(s->channel, c);
 	if (r < 0) {
-		session_lose(in);
+		take_over(in);
 		return r;
 	}
-	(void)kill(s->next, SIGCONT);
-	return session_part(in, &s->run_channel);
+	session_to(s, SESSION_RUNNING);
+	processes_go_on(in);
+	return s->pid;
 }
 
-static void next_event(struct init *in)
+int session_channel(const struct init *in)
+{
+	const struct init_session *s = &in->session;
+
+	return s->state == SESSION_RUNNING || s->state == SESSION_FORKING ? s->channel : -1;
+}
+
+/* The backup has ended between runs. Another one is made when it is needed, and not again and again. */
+static void lack_backup(struct init_session *s)
+{
+	if (s->state == SESSION_READY)
+		session_to(s, SESSION_RESTING);
+}
+
+static void backup_event(struct init *in)
 {
 	struct init_session *s = &in->session;
-	pid_t pid = warm_take_head(s->next_channel, RT_READY);
+	pid_t pid = warm_take_head(s->backup_channel, RT_READY);
 
 	if (pid == 0)
 		return;
 	/* Submitted code can answer in place of its fork: then the pid is one that init knows. */
-	bool known = pid == s->holder || checkpoints_keep(in, pid);
-	if (pid > 0 && !known && s->state == SESSION_FORKING) {
-		s->next = pid;
-		session_to(s, SESSION_READY);
-		(void)kill(s->holder, SIGSTOP);
-		(void)kill(s->next, SIGSTOP);
-		end_stop(in);
-		kill_strangers(in);
-		KILL_POINT(NEXT_READY);
-	} else if (s->state == SESSION_FORKING) {
-		session_lose(in); /* the holder cannot fork */
+	siginfo_t what = {0};
+	bool known = pid == s->pid || checkpoints_keep(in, pid);
+	bool ours =
+	    pid > 0 && !known && waitid(P_PID, (id_t)pid, &what, WEXITED | WNOHANG | WNOWAIT) == 0;
+	if (ours && s->backup == 0 && s->state == SESSION_FORKING) {
+		s->backup = pid;
+		(void)kill(pid, SIGSTOP);
 	} else {
-		kill_next(s);
-		session_to(s, SESSION_HELD);
+		/* it could not be made, has ended, or speaks although nobody asked */
+		end_backup(s);
+		lack_backup(s);
 	}
+	look_ready(in);
+}
+
+static void rested_event(struct init *in)
+{
+	struct init_session *s = &in->session;
+	pid_t pid = warm_take_head(s->channel, RT_RESTED);
+
+	if (pid == 0)
+		return;
+	if (pid != s->pid) { /* it has ended, or this is nonsense */
+		(void)kill(s->pid, SIGKILL);
+		take_over(in);
+		return;
+	}
+	s->rested = true;
+	look_ready(in);
 }
 
 static void done_event(struct init *in)
@@ -188,40 +314,54 @@ static void done_event(struct init *in)
 	struct init_session *s = &in->session;
 	struct init_run *r = &in->run;
 	struct rt_run_done done;
-	ssize_t n = recv(s->run_channel, &done, sizeof(done), MSG_DONTWAIT | MSG_TRUNC);
+	ssize_t n = recv(s->channel, &done, sizeof(done), MSG_DONTWAIT | MSG_TRUNC);
 
 	if (n < 0)
 		return;
-	if (n != sizeof(done) || done.h.kind != RT_RUN_DONE || r->pid <= 0) {
+	if (n != sizeof(done) || done.h.kind != RT_RUN_DONE || r->pid <= 0 ||
+	    r->state != RUN_RUNNING) { /* KILLING: it was sent SIGKILL just before it returned */
 		/* nonsense: the run ends when its process exits */
-		s->run_channel = fd_close(s->run_channel);
+		s->channel = fd_close(s->channel);
 		return;
 	}
-	if (end_leave(in, s->holder)) /* it is stopped; calm_end() kills it later */
-		s->holder = 0;
-	kill_holder(s);
-	hold(s, r->pid, s->run_channel);
-	s->run_channel = -1;
+	if (end_leave(in, s->backup)) /* it is stopped; calm_end() kills it later */
+		s->backup = 0;
+	end_backup(s);
+	session_to(s, SESSION_HELD);
+	s->has_state = true;
+	if ((done.left & RT_LEFT_THREADS) && !s->has_threads)
+		r->flags |= PROTO_ENDED_RESTS;
+	s->has_threads = done.left & RT_LEFT_THREADS;
+	s->threads = done.threads;
 	r->flags |= PROTO_ENDED_KEPT;
 	KILL_POINT(STATE_TAKEN);
 	r->cell = done.cell;
-	if (done.lost & RT_LOST_THREADS)
-		r->flags |= PROTO_ENDED_THREADS;
 	run_returned(in, done.status & 0xff, done.cpu_ns, done.max_rss);
 }
 
-void session_events(struct init *in, short next, short run)
+void session_events(struct init *in, short backup, short process)
 {
-	if (next && in->session.next_channel >= 0)
-		next_event(in);
-	if (run && in->session.run_channel >= 0)
+	if (backup && in->session.backup_channel >= 0)
+		backup_event(in);
+	if (!process || session_channel(in) < 0)
+		return;
+	if (in->session.state == SESSION_FORKING)
+		rested_event(in);
+	else
 		done_event(in);
 }
 
-/* The run's process has exited: what is left in its channel is ignored. */
+/* The process of a run has exited: what is left in its channel is ignored. */
 void session_run_ended(struct init *in)
 {
-	in->session.run_channel = fd_close(in->session.run_channel);
+	struct init_session *s = &in->session;
+
+	if (s->state != SESSION_RUNNING)
+		return;
+	in->run.flags |= (s->has_threads ? PROTO_ENDED_GONE_THREADS : 0) |
+			 (s->has_processes ? PROTO_ENDED_GONE_PROCESSES : 0);
+	s->pid = 0;
+	take_over(in);
 }
 
 bool session_reaped(struct init *in, pid_t pid)
@@ -230,13 +370,14 @@ bool session_reaped(struct init *in, pid_t pid)
 
 	if (pid == s->gone) {
 		s->gone = 0;
-	} else if (pid == s->next) {
-		s->next = 0;
-		kill_next(s);
-		session_to(s, SESSION_HELD);
-	} else if (pid == s->holder) {
-		s->holder = 0;
-		session_lose(in);
+	} else if (pid == s->backup) {
+		s->backup = 0;
+		end_backup(s);
+		lack_backup(s);
+		look_ready(in);
+	} else if (pid == s->pid) {
+		s->pid = 0;
+		take_over(in);
 	} else {
 		return false;
 	}
@@ -246,11 +387,11 @@ bool session_reaped(struct init *in, pid_t pid)
 pid_t session_part(struct init *in, int *ret_channel)
 {
 	struct init_session *s = &in->session;
-	pid_t pid = s->next;
+	pid_t pid = s->backup;
 
-	*ret_channel = s->next_channel;
-	s->next_channel = -1;
-	s->next = 0;
+	*ret_channel = s->backup_channel;
+	s->backup_channel = -1;
+	s->backup = 0;
 	session_to(s, SESSION_HELD);
 	return pid;
 }
@@ -259,8 +400,12 @@ void session_adopt(struct init *in, pid_t pid, int channel)
 {
 	struct init_session *s = &in->session;
 
-	kill_holder(s);
-	if (pid > 0)
-		hold(s, pid, channel);
-	s->lost = false;
+	end_session(s);
+	if (pid > 0) {
+		session_to(s, SESSION_HELD);
+		s->pid = pid;
+		s->channel = channel;
+		s->has_state = true;
+	}
+	kill_strangers(in); /* those of the session process that has gone */
 }

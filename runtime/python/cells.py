@@ -5,9 +5,9 @@ processes.
 Runs in the same dictionary as boot.py and zygote.py, in the process that holds the session's state."""
 import os
 
-LOST_THREADS = 1  # enum rt_lost
+LEFT_THREADS = 1  # enum rt_left
 
-cells = 0
+cells = 0  # how many there were
 FUTURE = 0x1fe0000  # flags of code objects for `from __future__ import ...`; the same from 3.9 to 3.15
 future = 0
 random_state = None
@@ -62,6 +62,22 @@ def find_cell(original):
 	return getfile
 
 
+def remember_input(text):
+	"""The names that a notebook gives to what was typed; result() has those of values."""
+	global has_history
+	has_history = True
+	space = sys.modules['__main__'].__dict__
+	inputs = space.setdefault('In', [])
+	if type(inputs) is not list:
+		return  # the program's own
+	space.setdefault('Out', {})
+	inputs.extend([''] * (cells - len(inputs)))
+	inputs.append(text)
+	space['_i'], space['_ii'], space['_iii'] = (inputs[-2:-5:-1] + [''] * 3)[:3]
+	if 'get_event_loop' in text:
+		session_loop()
+
+
 def cell(text, rehearsal=False):
 	"""Returns the code of the statements and, if the last one is an expression, the code of that expression.
 	Registers the lines with linecache under a name of their own, because functions live longer than the cell
@@ -73,6 +89,10 @@ def cell(text, rehearsal=False):
 	text = text.decode('utf-8', 'replace')
 	lines = [line + '\n' for line in text.splitlines()]
 	linecache.cache[name] = len(text), None, lines, name
+	if notebook and not rehearsal:
+		remember_input(text)
+		if globals().get('marks'):  # of autoreload.py
+			reload_changed()
 	tree, plain = parse(text, name, future)
 	if not rehearsal:
 		keep_definitions(tree, lines if plain is text else [line + '\n' for line in plain.split('\n')])
@@ -85,13 +105,14 @@ def cell(text, rehearsal=False):
 
 
 def rest(good):
-	"""A run has ended and its state stays; GOOD says that its code returned. Returns the number of its cell, and which
-	parts of the state a fork does not carry on (enum rt_lost)."""
+	"""A cell has ended; GOOD says that its code returned. Returns its number, and what it leaves to the next one (enum
+	rt_left)."""
 	global random_state
 	if displaying and good:
 		finish(values, True)
 	values.clear()
+	if globals().get('marks'):
+		mark_modules()
 	modules = sys.modules
 	random_state = modules['random'].getstate() if 'random' in modules else None
-	threads = modules['threading'].active_count() if 'threading' in modules else 1
-	return cells, LOST_THREADS if threads > 1 else 0
+	return cells, LEFT_THREADS if 'threading' in modules and modules['threading'].active_count() > 1 else 0

@@ -132,6 +132,10 @@ def run_line(kind, rest):
 	name = kind[1:]
 	if name in OF_SHELL:
 		return shell(filled((name + ' ' + rest).strip(), frame))
+	if name == 'autoreload' and has_history:
+		return autoreload(rest)
+	if name == 'load_ext' and rest.strip() == 'autoreload' and has_history:
+		return None
 	if name in IGNORED:
 		return tell('%' + name + ' means nothing outside a notebook; it was ignored.')
 	does = LINE_MAGICS.get(name)

@@ -8,12 +8,16 @@ executed in the zygote or, in a cold run, when they are needed."""
 import _ast
 
 RESULT_MAX = 16 << 20  # bytes of a result's text
+VALUE = ' value'  # keeps the value of a cell that is one coroutine; no program can have such a name
+OUT_MAX = 32  # values that Out keeps: each may be large
+CANCEL_S = 0.2  # an interrupted cell may take so long to clean up
 COROUTINE = 0x80  # flag of code objects that have an `await` at the top level
 COLD_RESULT_FD, HIGH_RESULT_FD = 6, 104  # where a cold run gets the file for the result, and where it keeps it
 SIMPLE = frozenset((int, str, float, bool, complex, bytes, list, tuple, dict, set, frozenset, range, type))
 SHOWN_AS = 'mimebundle', 'html', 'markdown', 'svg', 'png', 'jpeg', 'latex', 'json', 'javascript'
 TABLE_MODULES = 'pandas.core.', 'polars.dataframe.', 'polars.series.'
 
+has_history = False  # this is a session, with In and Out
 later = []  # texts that notebook_later() executes
 loop = loop_pid = None
 result_fd = -1  # cold runs only
@@ -74,7 +78,15 @@ def codes_of(tree, text, name, future=0):
 	last = take_last(tree, text)
 	try:
 		code = compile(tree, name, 'exec', flags, dont_inherit=True)
-		return (code, compile(last, name, 'eval', flags, dont_inherit=True)) if last else (code,)
+		if not last:
+			return code,
+		value = compile(last, name, 'eval', flags, dont_inherit=True)
+		if (code.co_flags | value.co_flags) & COROUTINE:  # one coroutine: both parts may use the loop that runs
+			at = {key: getattr(last.body, key) for key in ('lineno', 'col_offset', 'end_lineno', 'end_col_offset')}
+			tree.body.append(_ast.Assign([_ast.Name(VALUE, _ast.Store(), **at)], last.body, **at))
+			code = compile(tree, name, 'exec', flags, dont_inherit=True)
+			value = compile(_ast.Expression(_ast.Name(VALUE, _ast.Load(), **at)), name, 'eval', flags, dont_inherit=True)
+		return code, value
 	except SyntaxError as e:  # found after parsing: then it has no text
 		lines = text.splitlines()
 		if e.text is None and e.lineno and e.lineno <= len(lines):
@@ -92,9 +104,17 @@ def notebook_codes(text):
 
 def result(value, fd):
 	"""Writes the text of the last expression's value to FD and keeps the value as _."""
+	space = sys.modules['__main__'].__dict__
+	space.pop(VALUE, None)
 	if value is None:
 		return
-	sys.modules['__main__'].__dict__['_'] = value
+	outputs = space.get('Out') if has_history else None
+	if type(outputs) is dict:
+		space['___'], space['__'] = space.get('__', ''), space.get('_', '')
+		outputs[cells] = value
+		if len(outputs) > OUT_MAX:
+			del outputs[next(iter(outputs))]
+	space['_'] = value
 	if displaying and has_picture(value):
 		values.append(value)
 	text = (displaying and page_text(value) or repr(value)).encode('utf-8', 'backslashreplace')
@@ -139,9 +159,9 @@ def begin_rich(fd):
 		sys.meta_path.append(LightFinder)
 
 
-def wait(coroutine):
-	"""Runs the coroutine of an `await` at the top level. All of a run, and all runs of a session, use one event
-	loop, so that what the code has made in it can still be used."""
+def session_loop():
+	"""The event loop that all of a run uses, and all runs of a session, so that what the code has made in it can still
+	be used."""
 	global loop, loop_pid
 	import asyncio
 	import os
@@ -153,7 +173,31 @@ def wait(coroutine):
 		renew_selector()
 	loop_pid = os.getpid()
 	asyncio.set_event_loop(loop)
-	return loop.run_until_complete(coroutine)
+	return loop
+
+
+def wait(coroutine):
+	"""Runs the coroutine of an `await` at the top level."""
+	import asyncio
+	loop = session_loop()
+	task = loop.create_task(coroutine)
+	try:
+		return loop.run_until_complete(task)
+	except KeyboardInterrupt:  # otherwise it would go on in a later cell
+		task.cancel()
+		loop.run_until_complete(asyncio.wait([task], timeout=CANCEL_S))
+		where = task.done() and task.cancelled() and cancelled_at(task)
+		if not where:
+			raise
+	raise KeyboardInterrupt().with_traceback(where) from None
+
+
+def cancelled_at(task):
+	"""Where it awaited: the traceback of the loop would show nothing of the cell."""
+	try:
+		task.result()
+	except BaseException as e:
+		return e.__traceback__.tb_next
 
 
 def renew_selector():

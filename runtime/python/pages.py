@@ -111,17 +111,17 @@ def perform(session, told, wait):
 	null = os.open('/dev/null', os.O_RDWR)
 	for fd in 0, 1, 2:
 		os.dup2(null, fd)
-	refresh(False, True)
+	refresh(True)
 	play(session, False, null)
-	if session:
-		pid = os.fork()
-		if pid:
-			os.waitpid(pid, 0)
-			return
-		refresh(True, True)
+	backup = os.fork() if session else -1
+	if backup > 0:
+		ahead(True)
 		play(True, True, null)
-	os.write(told, b'%d' % os.getpid())
+	if backup != 0:
+		os.write(told, b'%d' % os.getpid())
 	os.read(wait, 1)
+	if backup > 0:
+		os.waitpid(backup, 0)
 
 
 def play(session, again, null):

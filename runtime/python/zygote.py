@@ -30,8 +30,20 @@ def extension(fd):
 def install(c, control, program):
 	global Stream, register
 	Stream, register = c.stream_type(io.TextIOWrapper), c.register
-	c.setup(control, program, refresh, enter, load, flush, leave, show_error, cell, result, rest,
+	c.setup(control, program, refresh, take_over, ahead, enter, load, flush, leave, show_error, cell, result, rest,
 	        lambda: finish(values), wait)
+
+
+def keep_no_bytecode():
+	"""A .pyc is valid while its source has the same size and second of change (PEP 552). A program that edits a module
+	of its own twice within a second would get the old one, so such modules are compiled anew each time."""
+	from _frozen_importlib_external import SourceFileLoader
+	original = SourceFileLoader._cache_bytecode
+
+	def cache(self, source, bytecode, data):
+		if not source.startswith(('/mnt/data/', '/tmp/')) or '/site-packages/' in source:
+			original(self, source, bytecode, data)
+	SourceFileLoader._cache_bytecode = cache
 
 
 def fonts():
@@ -133,7 +145,7 @@ def ready(started):
 	import struct
 	import time
 	with socket.socket(fileno=os.dup(CONTROL_FD)) as s:
-		s.send(struct.pack('=IiIIIIQQ', 1, 0, 1, len(sys.modules), len(os.listdir('/proc/self/task')),
+		s.send(struct.pack('=IiIIIIQQ', 1, 0, 2, len(sys.modules), len(os.listdir('/proc/self/task')),
 		                   int((time.monotonic() - started) * 1000), *memory()))
 
 
@@ -171,6 +183,7 @@ def start():
 	make_immortal(c)  # constants are: the interpreter writes into code whether they are when it runs
 	exercise()
 	watch_workers()
+	keep_no_bytecode()
 	survey()
 	global known
 	known = frozenset(sys.modules)
@@ -192,7 +205,7 @@ def start():
 
 def hold(channel, result, display, as_notebook):
 	"""For a stateful run that cannot start from a fork: an interpreter of its own, isolated already
-	(start_bare). It runs the source in BARE_FD and is the session's first holder."""
+	(start_bare). It runs the source in BARE_FD and is the session process."""
 	global known
 	with open(BARE_FD, 'rb') as f:
 		text = f.read()
@@ -200,11 +213,12 @@ def hold(channel, result, display, as_notebook):
 	os.set_inheritable(result, False)
 	c = extension(EXTENSION_COPY_FD)
 	watch_workers()
+	keep_no_bytecode()
 	survey()
 	known = frozenset(sys.modules)
 	install(c, -1, b'')
-	for fd, name in (1, 'stdout'), (2, 'stderr'):
-		stream(fd, 'w', name, getattr(sys, name))
+	for fd, mode, name in STREAMS:
+		stream(fd, mode, name, getattr(sys, name), True)
 	c.prepare(text, channel, result)
 	global notebook
 	notebook = bool(as_notebook)
@@ -219,7 +233,8 @@ def hold(channel, result, display, as_notebook):
 
 
 def ahead(session):
-	"""In a spare that has time: copies the pages that a run will write to while nobody waits. Leaves no trace."""
+	"""Copies the pages that a run will write to while nobody waits: in a spare, and in the process of a SESSION after
+	it has forked. Leaves no trace."""
 	global cells
 	if session:
 		if sys.gettrace() is None and sys.getprofile() is None:
@@ -229,40 +244,19 @@ def ahead(session):
 				sys.modules['linecache'].cache.pop('<cell %d>' % cells, None)
 			except Exception:
 				pass  # the program changed something here; its next run will show the error
-			cells = was
+			finally:
+				cells = was
 		return
 	rehearse()
 	forget_lines()
 
 
-def forget_helpers():
-	"""Forgets the servers that multiprocessing started for itself: they ended with the run before."""
-	for module, name in ('multiprocessing.forkserver', '_forkserver'), ('multiprocessing.resource_tracker', '_resource_tracker'):
-		helper = getattr(sys.modules.get(module), name, None)
-		if helper is None:
-			continue
-		try:
-			for fd in getattr(helper, '_forkserver_alive_fd', None), getattr(helper, '_fd', None):
-				if fd is not None:
-					os.close(fd)
-			helper.__init__()
-		except Exception:
-			pass  # the program changed something here
-
-
-def refresh(session, has_time):
+def refresh(has_time):
 	"""In a spare, ahead of need: makes sure that no random state, identity or cache is shared with other forks.
-	`random` reseeds itself after a fork; the hash seed and the layout of memory stay. In a SESSION
-	everything goes on where it was. If HAS_TIME, the spare rehearses."""
+	`random` reseeds itself after a fork; the hash seed and the layout of memory stay. If HAS_TIME, the spare
+	rehearses."""
 	if 'threading' in sys.modules:
 		sys.modules['threading'].main_thread()._set_native_id()
-	if session:
-		forget_helpers()
-		if random_state is not None:
-			sys.modules['random'].setstate(random_state)
-		if has_time:
-			ahead(session)
-		return
 	sys.excepthook = sys.__excepthook__
 	modules = sys.modules
 	for name in 'last_type', 'last_value', 'last_traceback', 'last_exc':
@@ -290,22 +284,34 @@ def refresh(session, has_time):
 		for name in 'get_configdir', 'get_cachedir':
 			getattr(getattr(modules['matplotlib'], name), 'cache_clear', int)()
 	if has_time:
-		ahead(session)
+		ahead(False)
 
 
 Stream = register = None  # set from the extension: the type of streams that write at every call
 
 
-def stream(fd, mode, name, like):
+class Lasting(io.FileIO):
+	"""A standard stream of a session. A program closes it without wanting to: quit() does, and a TextIOWrapper around
+	sys.stdout.buffer does when the next one takes its place. The next cell would have no output."""
+
+	def close(self):
+		pass
+
+
+class LastingReader(io.BufferedReader):
+	close = Lasting.close
+
+
+def stream(fd, mode, name, like, lasting=False):
 	"""Makes a standard stream as `python3 -u` does. Output is in the pipe, or in the output tail, when the call
 	returns."""
+	raw = (Lasting if lasting else io.FileIO)(fd, mode + 'b', closefd=False)
+	raw.name = '<%s>' % name
 	if mode == 'r':
-		binary = open(fd, 'rb', closefd=False)
-		binary.raw.name = '<%s>' % name
+		binary = (LastingReader if lasting else io.BufferedReader)(raw)
 		text = io.TextIOWrapper(binary, like.encoding, like.errors, '\n', binary.isatty(), True)
 	else:
-		binary = open(fd, 'wb', 0, closefd=False)
-		binary.name = '<%s>' % name
+		binary = raw
 		text = Stream(binary, like.encoding, like.errors, '\n', False, True)
 		register(text, fd, name == 'stderr')
 	text.mode = mode
@@ -331,6 +337,21 @@ def environment(data):
 	if b'TZ' in wanted:
 		import time
 		time.tzset()
+
+
+STREAMS = (0, 'r', 'stdin'), (1, 'w', 'stdout'), (2, 'w', 'stderr')
+
+
+def mend_streams():
+	"""Makes a stream anew that the session's code has detached, or closed itself."""
+	for fd, mode, name in STREAMS:
+		now, first = getattr(sys, name, None), getattr(sys, '__%s__' % name)
+		try:
+			if now is None or not now.closed:
+				continue
+		except Exception:  # detached
+			pass
+		stream(fd, mode, name, first if hasattr(first, 'encoding') else sys.stderr, True)
 
 
 sent = b''  # the environment of the session's last statement, as it was sent
@@ -394,13 +415,12 @@ def enter(source, session, env, cwd, channel, result, display, as_notebook):
 		count_processors()
 		if cwd:
 			os.chdir(cwd)
-		old = sys.stdin, sys.stdout, sys.stderr
-		stream(0, 'r', 'stdin', old[0])
-		stream(1, 'w', 'stdout', old[1])
-		stream(2, 'w', 'stderr', old[2])
+		for fd, mode, name in STREAMS:
+			stream(fd, mode, name, getattr(sys, name), channel >= 0)
 		if settle_places(in_environment(env)):
 			start_bare(source, channel, result, display)
 	else:
+		mend_streams()
 		forget_input()
 		change_environment(env)
 		if sys.prefix != VENV and in_environment(env):

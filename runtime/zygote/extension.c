@@ -13,8 +13,8 @@
 
 struct zygote zygote = {.control = -1};
 
-PyDoc_STRVAR(setup_doc, "setup(control, filter, refresh, enter, load, flush, leave, show, cell, "
-			"result, rest, finish, wait) - before serve()");
+PyDoc_STRVAR(setup_doc, "setup(control, filter, refresh, take_over, ahead, enter, load, flush, "
+			"leave, show, cell, result, rest, finish, wait) - before serve()");
 
 static PyObject *setup(PyObject *self, PyObject *args)
 {
@@ -22,10 +22,11 @@ static PyObject *setup(PyObject *self, PyObject *args)
 	Py_ssize_t len;
 
 	(void)self;
-	if (!PyArg_ParseTuple(args, "iy#OOOOOOOOOOO", &zygote.control, &filter, &len,
-			      &zygote.refresh, &zygote.enter, &zygote.load, &zygote.flush,
-			      &zygote.leave, &zygote.show, &zygote.cell, &zygote.result,
-			      &zygote.rest, &zygote.finish, &zygote.wait))
+	if (!PyArg_ParseTuple(args, "iy#OOOOOOOOOOOOO", &zygote.control, &filter, &len,
+			      &zygote.refresh, &zygote.take_over, &zygote.ahead, &zygote.enter,
+			      &zygote.load, &zygote.flush, &zygote.leave, &zygote.show,
+			      &zygote.cell, &zygote.result, &zygote.rest, &zygote.finish,
+			      &zygote.wait))
 		return NULL;
 	if (len < 0 || (size_t)len % sizeof(struct sock_filter) ||
 	    (size_t)len / sizeof(struct sock_filter) > UINT16_MAX) {
@@ -38,6 +39,8 @@ static PyObject *setup(PyObject *self, PyObject *args)
 		return PyErr_NoMemory();
 	memcpy(zygote.filter, filter, (size_t)len);
 	Py_INCREF(zygote.refresh);
+	Py_INCREF(zygote.take_over);
+	Py_INCREF(zygote.ahead);
 	Py_INCREF(zygote.enter);
 	Py_INCREF(zygote.load);
 	Py_INCREF(zygote.flush);

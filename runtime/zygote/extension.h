@@ -9,6 +9,9 @@
  *   spare              serve_zygote.c  fork of a clean interpreter, confined by Landlock and the
  *                                      system call filter; waits for its run
  *   run                spare_run.c     what a spare becomes
+ *   session process    spare_run.c     a run that is the first cell of a session, and all later cells;
+ *                                      between them it waits for init (serve_zygote.c)
+ *   backup             serve_zygote.c  stopped fork of a session process, which takes its place if it dies
  *
  * All of this happens inside sys.excepthook of a `python3 -c` that has raised an exception. At that
  * moment the interpreter is complete and no Python frame is left. So a run starts on an empty stack,
@@ -50,6 +53,8 @@ struct zygote {
 	int tied;          /* Landlock and the filter are in force */
 	int fork_open;     /* PyOS_BeforeFork() was called, PyOS_AfterFork_*() not yet */
 	PyObject *refresh; /* the Python halves: functions of zygote.py */
+	PyObject *take_over;
+	PyObject *ahead;
 	PyObject *enter;
 	PyObject *load;
 	PyObject *flush;
@@ -60,8 +65,8 @@ struct zygote {
 	PyObject *rest;
 	PyObject *finish;
 	PyObject *wait;
-	int channel;        /* the channel to init, in a clean interpreter or a holder */
-	int session;        /* this process holds or continues the state of a session */
+	int channel;        /* to init, in a clean interpreter, session process or backup */
+	int session;        /* this process is a session process or its backup */
 	struct frame frame; /* one buffer is enough: one thread, one frame at a time */
 };
 extern struct zygote zygote;
@@ -114,8 +119,14 @@ size_t library_move(const void *ranges, size_t len);
 /* thread_pools.c. Before a fork: ends the worker threads of OpenMP, which the fork would wait for. They start
  * again when they are needed. */
 void pools_pause(void);
+size_t
+threads_count(void); /* of this process, also those that Python does not know; 2 if nobody says */
 
-/* serve_zygote.c. The loops of the zygote, and of a clean interpreter or holder. */
+/* backup_files.c. In a backup, whose own channel is CHANNEL: replaces the descriptors that it has inherited. 0 or
+ * -errno; after a failure the process must exit. */
+int backup_files(int channel);
+
+/* serve_zygote.c. The loops of the zygote, and of a clean interpreter or session process. */
 _Noreturn void serve_monitor(void);
 _Noreturn void serve_init(int channel);
 /* In a container, whose init has started this interpreter with the channel as descriptor 3. */
@@ -123,6 +134,8 @@ _Noreturn void serve_as_clean(void);
 
 /* spare_run.c. Becomes the run that F describes; CHANNEL is the spare's channel to init. */
 _Noreturn void run_start(struct frame *f, int channel);
+/* In a session process: runs the next cell. 0 or -errno; then the process must exit. */
+int run_cell(struct frame *f);
 /* Runs TEXT as the first run of a session (steals the reference), in an interpreter that was
  * started inside the sandbox and is no fork: start_bare() in runtime/python/places.py. */
 _Noreturn void run_hold(PyObject *text, int channel, int result);

@@ -29,10 +29,10 @@ extern int PySys_AddAuditHook(int (*hook)(const char *, PyObject *, void *), voi
 
 static struct {
 	struct output_tail *map; /* NULL = there is no tail, or it is not used again */
-	struct output_tail
-	    *mapped; /* stays mapped while threads may still use it; the next run unmaps it */
-	int *own;    /* 1 in the run's first process, 0 in its forks (MADV_WIPEONFORK) */
-	dev_t dev;   /* device and inode of descriptor 1 at the start */
+	struct output_tail *
+	    mapped; /* stays mapped, because threads may still use it: the next cell maps its own here */
+	int *own;  /* 1 in the run's first process, 0 in its forks (MADV_WIPEONFORK) */
+	dev_t dev; /* device and inode of descriptor 1 at the start */
 	ino_t ino;
 } tail;
 
@@ -42,7 +42,7 @@ static struct output_tail *usable(void)
 }
 
 /* Takes the tail and returns its former state. OPEN: the tail is BUSY now and belongs to the
- * caller. CLOSED: it was not taken. The caller must not hold the tail already. A holder keeps it
+ * caller. CLOSED: it was not taken. The caller must not hold the tail already. Who has it keeps it
  * for microseconds, or while it writes to the pipe; it needs no interpreter lock to release it. */
 static uint32_t hold(struct output_tail *t)
 {
@@ -211,9 +211,7 @@ void tail_begin(int fd)
 	struct stat st;
 	void *own = tail.own;
 
-	if (tail.mapped)
-		(void)munmap(tail.mapped, OUTPUT_TAIL_BYTES);
-	tail.map = tail.mapped = NULL;
+	tail.map = NULL;
 	if (!own)
 		own = mmap(NULL, sizeof(int), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 			   -1, 0);
@@ -221,7 +219,8 @@ void tail_begin(int fd)
 	    old_fstat(STDOUT_FILENO, &st) < 0)
 		return; /* no tail: output goes to the pipe at once */
 	tail.own = own;
-	void *map = mmap(NULL, OUTPUT_TAIL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	void *map = mmap(tail.mapped, OUTPUT_TAIL_BYTES, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | (tail.mapped ? MAP_FIXED : 0), fd, 0);
 	if (map == MAP_FAILED)
 		return;
 	tail.dev = st.st_dev;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The three loops: of the zygote, of a clean interpreter or holder, and of a spare.
+/* The loops of the zygote, and of an interpreter inside a sandbox; what a fork does until it gets its run.
  *
  * Init must reap clean interpreters and spares, so they have to become its children. The kernel
  * gives an orphan to the init of its *parent's* pid namespace. So a middle process inside the
  * sandbox's pid namespace stands between the forking process and the new one, and exits at once:
  *
  *   zygote -vfork-> helper: setns(pid namespace) -vfork-> middle (inside) -bare-> clean interpreter
- *   clean interpreter or holder                  -vfork-> middle          -fork-> spare
+ *   clean interpreter                            -vfork-> middle          -fork-> spare
+ *   session process                      -vfork or fork-> middle          -fork-> backup
  *
  * vfork shares the memory and copies no page tables, so it is the fast way. But a process inside the
  * sandbox is killed when the sandbox ends. If that happens within the C library's fork, a lock in
@@ -23,8 +24,8 @@
  * the root of the image's user namespace does not have. A spare is forked by the C library's fork(3),
  * so its handlers (malloc, BLAS) run; a clean interpreter has one thread and no lock taken, as the
  * zygote had, so it needs none. Python's own handlers are called around the whole chain:
- * PyOS_BeforeFork() by the zygote, PyOS_AfterFork_Child() only by the spare. A clean interpreter
- * executes no Python at all, so it copies no page for that. */
+ * PyOS_BeforeFork() by the zygote, PyOS_AfterFork_Child() only by the spare or by a backup that is
+ * needed. A clean interpreter and a backup that waits execute no Python at all, so they copy no page for that. */
 #include "extension.h"
 
 #include "base/kill_points.h"
@@ -267,68 +268,96 @@ _Noreturn void serve_monitor(void)
 	_exit(0); /* the monitor closed the channel, or sent a wrong frame */
 }
 
-static int handle_fork(struct frame *f);
-
-/* Init sends RT_FORK instead of RT_RUN to a waiting fork of a holder: the fork then keeps the state
- * that it was forked with, and is a holder itself. */
-static _Noreturn void be_holder(struct frame *f, int channel)
-{
-	zygote.channel = channel;
-	int r = handle_fork(f);
-
-	frame_close_fds(f);
-	if (r < 0)
-		_exit(0);
-	serve_init(channel);
-}
-
-/* Arranges the descriptors of a spare and returns its channel. A fork of a holder keeps the files
- * that the session has open and closes what the holder itself uses. */
-static int take_channel(struct frame *f)
-{
-	if (!zygote.session) {
-		int r = enter_close_others(f->fds[0]);
-		return r < 0 ? r : 3;
-	}
-	(void)close(zygote.channel);
-	int channel = fcntl(f->fds[0], F_DUPFD_CLOEXEC, HIGH_FD);
-	frame_close_fds(f);
-	return channel < 0 ? -errno : channel;
-}
-
-static _Noreturn void spare_main(struct frame *f)
+static _Noreturn void start_stateless(struct frame *f)
 {
 	struct rt_head ready = {.kind = RT_READY};
-	bool awaited = f->u.fork.awaited;
+	const bool awaited = f->u.fork.awaited;
 
-	int channel = enter_run(&f->u.fork, f->fds + 1) < 0 ? -1 : take_channel(f);
-	if (channel < 0)
+	if (enter_run(&f->u.fork, f->fds + 1) < 0 || enter_close_others(f->fds[0]) < 0)
 		_exit(1);
 	f->n_fds = 0;
 	KILL_POINT(SPARE_TIED);
 	if (!awaited)
-		learned_copy(zygote.session);
+		learned_copy(0);
 	PyOS_AfterFork_Child();
 	zygote.fork_open = 0;
 	PyObject *r =
-	    PyObject_CallFunctionObjArgs(zygote.refresh, zygote.session ? Py_True : Py_False,
-					 awaited ? Py_False : Py_True, NULL);
+	    PyObject_CallFunctionObjArgs(zygote.refresh, awaited ? Py_False : Py_True, NULL);
 	if (!r) {
 		PyErr_Clear();
 		_exit(1);
 	}
 	Py_DECREF(r);
 	await_adoption();
-	if (channel_send(channel, &ready, sizeof(ready)) < 0 || channel_recv(channel, f) < 0)
+	if (channel_send(3, &ready, sizeof(ready)) < 0 || channel_recv(3, f) < 0)
 		_exit(1);
-	if (f->u.h.kind == RT_FORK && zygote.session)
-		be_holder(f, channel);
-	run_start(f, channel);
+	run_start(f, 3);
 }
 
+/* ---- a session ---- */
+
+static int handle(struct frame *f);
+
+/* The backup of a session, until it is needed: the session process has died, or a checkpoint is restored. It executes
+ * no Python before, so it copies no page for that. */
+static _Noreturn void back_up(struct frame *f)
+{
+	struct rt_head ready = {.kind = RT_READY};
+
+	if (enter_run(&f->u.fork, f->fds + 1) < 0)
+		_exit(1);
+	(void)close(zygote.channel);
+	const int channel = fcntl(f->fds[0], F_DUPFD_CLOEXEC, HIGH_FD);
+	frame_close_fds(f);
+	if (channel < 0 || backup_files(channel) < 0)
+		_exit(1);
+	zygote.channel = channel;
+	await_adoption();
+	KILL_POINT(BACKUP_TIED);
+	if (channel_send(channel, &ready, sizeof(ready)) < 0 || channel_recv(channel, f) < 0)
+		_exit(1);
+	PyOS_AfterFork_Child();
+	zygote.fork_open = 0;
+	PyObject *r = PyObject_CallNoArgs(zygote.take_over);
+	if (!r)
+		PyErr_Clear();
+	Py_XDECREF(r);
+	if (handle(f) < 0)
+		_exit(1);
+	serve_init(channel);
+}
+
+/* Init stops the session process when it has got this, and a rehearsal that is cut in two would be paid by the next
+ * cell. */
+static int tell_rested(bool awaited, int error)
+{
+	const struct rt_head rested = {.kind = RT_RESTED, .error = error};
+
+	if (!awaited) {
+		learned_copy(1);
+		PyObject *r = PyObject_CallFunctionObjArgs(zygote.ahead, Py_True, NULL);
+		if (!r)
+			PyErr_Clear();
+		Py_XDECREF(r);
+	}
+	return channel_send(zygote.channel, &rested, sizeof(rested));
+}
+
+/* ---- both ---- */
+
+static _Noreturn void spare_main(struct frame *f)
+{
+	if (zygote.session)
+		back_up(f);
+	start_stateless(f);
+}
+
+/* The handlers that libraries register for a fork (pthread_atfork(3)) act on the memory of the process that forks, and
+ * some of them start threads again afterwards. A middle process that shares the memory would start them in itself. So
+ * a process with threads forks the middle process, too. */
 static __attribute__((noinline)) int fork_spare(struct frame *f)
 {
-	pid_t middle = vfork();
+	pid_t middle = zygote.session && threads_count() > 1 ? fork() : vfork();
 
 	if (middle == 0) {
 		pid_t pid = fork();
@@ -342,13 +371,17 @@ static __attribute__((noinline)) int fork_spare(struct frame *f)
 static int handle_fork(struct frame *f)
 {
 	const struct rt_fork *k = &f->u.fork;
-	int whole = !zygote.fork_open; /* a holder has finished its own fork and begins another */
+	int whole =
+	    !zygote
+		 .fork_open; /* not the clean interpreter, which is in the middle of its own fork */
 
 	if (f->u.h.kind != RT_FORK || f->len != sizeof(*k) || k->n_leaves > RT_LEAVES_MAX ||
 	    k->has_ruleset > 1 || k->has_proc > 1 || k->awaited > 1 || k->self > 1 ||
-	    (k->self && whole) || k->n_rlimits > RT_RLIMITS_MAX ||
+	    (k->self && whole) || k->rests > 1 || k->n_rlimits > RT_RLIMITS_MAX ||
 	    f->n_fds != 1 + k->has_ruleset + k->has_proc + k->n_leaves)
 		return -EPROTO;
+	const bool awaited = k->awaited;
+	const bool rests = k->rests && zygote.session;
 	if (k->self)
 		spare_main(f);
 	if (zygote.session)
@@ -356,12 +389,38 @@ static int handle_fork(struct frame *f)
 	if (whole)
 		PyOS_BeforeFork();
 	zygote.fork_open = 1;
-	(void)fork_spare(f); /* init sees a failure as EOF on the spare's channel */
+	/* otherwise the backup would become a child of this process, and not of init */
+	int reaper = 0;
+	if (zygote.session && prctl(PR_GET_CHILD_SUBREAPER, &reaper, 0, 0, 0) == 0 && reaper)
+		(void)prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
+	int r =
+	    fork_spare(f); /* a failure later than this is EOF on the channel of the new process */
+	if (reaper)
+		(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	if (whole) {
 		PyOS_AfterFork_Parent();
 		zygote.fork_open = 0;
 	}
-	return 0;
+	frame_close_fds(f);
+	return rests ? tell_rested(awaited, -r) : 0;
+}
+
+static int handle(struct frame *f)
+{
+	if (f->u.h.kind == RT_RUN && zygote.session)
+		return run_cell(f);
+	return handle_fork(f);
+}
+
+/* The threads of a session go on while it waits. */
+static int receive(struct frame *f)
+{
+	int r;
+
+	if (!zygote.session)
+		return channel_recv(zygote.channel, f);
+	Py_BEGIN_ALLOW_THREADS r = channel_recv(zygote.channel, f);
+	Py_END_ALLOW_THREADS return r;
 }
 
 _Noreturn void serve_init(int channel)
@@ -369,11 +428,7 @@ _Noreturn void serve_init(int channel)
 	struct frame *f = &zygote.frame;
 
 	zygote.channel = channel;
-	while (channel_recv(channel, f) == 0) {
-		int r = handle_fork(f);
-		frame_close_fds(f);
-		if (r < 0)
-			break;
-	}
+	while (receive(f) == 0 && handle(f) == 0)
+		;
 	_exit(0);
 }

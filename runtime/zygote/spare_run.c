@@ -2,7 +2,10 @@
 /* A spare becomes a run. This file does what the interpreter's own main() does around `-c`:
  * SystemExit, uncaught exceptions, KeyboardInterrupt, and the order of steps at the end. Only the
  * heap is not torn down: that would touch every page of the heap that is shared with the zygote,
- * and the kernel frees it anyway. */
+ * and the kernel frees it anyway.
+ *
+ * A stateful run does not end: the process stays the session process and executes the next cell, too. SIGINT
+ * interrupts a cell and nothing else, so it is ignored between cells. */
 #include "extension.h"
 
 #include "base/kill_points.h"
@@ -98,10 +101,7 @@ static void settle(struct outcome *o)
 	}
 	o->status = 1;
 	o->interrupted = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0;
-	if (o->interrupted)
-		PyErr_Print();
-	else
-		show();
+	show();
 }
 
 /* Calls a method and reports its failure as the interpreter does: "Exception ignored in". */
@@ -276,67 +276,193 @@ static uint64_t nanoseconds(struct timeval t)
 	return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_usec * 1000U;
 }
 
-static void report(int channel, const struct outcome *o, unsigned cell, unsigned lost)
+/* CPU time of this process and of its children that have ended. */
+static uint64_t cpu_now(void)
 {
 	struct rusage own, children;
-	struct rt_run_done done = {
-	    .h = {.kind = RT_RUN_DONE}, .status = o->status & 0xff, .lost = lost, .cell = cell};
 
-	if (getrusage(RUSAGE_SELF, &own) == 0 && getrusage(RUSAGE_CHILDREN, &children) == 0) {
-		done.cpu_ns = nanoseconds(own.ru_utime) + nanoseconds(own.ru_stime) +
-			      nanoseconds(children.ru_utime) + nanoseconds(children.ru_stime);
-		done.max_rss = (uint64_t)own.ru_maxrss * 1024;
-	}
-	if (channel_send(channel, &done, sizeof(done)) < 0)
-		_exit(1);
+	if (getrusage(RUSAGE_SELF, &own) < 0 || getrusage(RUSAGE_CHILDREN, &children) < 0)
+		return 0;
+	return nanoseconds(own.ru_utime) + nanoseconds(own.ru_stime) +
+	       nanoseconds(children.ru_utime) + nanoseconds(children.ru_stime);
 }
 
-/* The readers of the streams must see their end, and the numbers 0 to 2 must stay taken. */
-static void drop_streams(void)
+static int report(const struct rt_run_done *done)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	struct rt_run_done d = *done;
+	struct rusage own;
 
-	for (int i = 0; i < 3; i++)
-		if (null < 0 || dup2(null, i) < 0)
-			_exit(1);
-	if (null > 2)
+	d.h.kind = RT_RUN_DONE;
+	d.cpu_ns = cpu_now() - d.cpu_ns;
+	if (getrusage(RUSAGE_SELF, &own) == 0)
+		d.max_rss = (uint64_t)own.ru_maxrss * 1024;
+	return channel_send(zygote.channel, &d, sizeof(d));
+}
+
+/* Between cells there is no input. What threads print goes into the pipes, which are the session's. */
+static void drop_input(void)
+{
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	if (null < 0 || dup2(null, 0) < 0)
+		_exit(1);
+	if (null > 0)
 		(void)close(null);
 }
 
-/* Runs a cell. Then this process is the holder of the session's state and only forks. */
-static _Noreturn void run_session(PyObject *text, PyObject *space, int channel, int result)
+/* Runs the handlers of signals that have come, and drops what they raise: no code of the program is on the stack that
+ * could catch it. Keeps the exception that is set. */
+static void run_handlers(void)
 {
+	PyObject *type, *value, *tb;
+
+	PyErr_Fetch(&type, &value, &tb);
+	while (PyErr_CheckSignals() < 0)
+		PyErr_Clear();
+	PyErr_Restore(type, value, tb);
+}
+
+static void ignore_interrupts(struct sigaction *before)
+{
+	const struct sigaction ignore = {.sa_handler = SIG_IGN};
+
+	(void)sigaction(SIGINT, &ignore, before);
+	run_handlers();
+}
+
+/* An alarm that a cell leaves behind would come when the next one begins, and end the session if nothing handles it. */
+static void clear_alarms(void)
+{
+	static const struct {
+		int which, signo;
+	} timers[] = {{ITIMER_REAL, SIGALRM}, {ITIMER_VIRTUAL, SIGVTALRM}, {ITIMER_PROF, SIGPROF}};
+	const struct itimerval never = {0};
+	struct sigaction now;
+
+	for (size_t i = 0; i < sizeof(timers) / sizeof(timers[0]); i++)
+		if (sigaction(timers[i].signo, NULL, &now) == 0 && now.sa_handler == SIG_DFL)
+			(void)setitimer(timers[i].which, &never, NULL);
+}
+
+/* What the cell leaves to the next one. Returns what rest() in cells.py says of it. */
+static void rest(struct rt_run_done *done)
+{
+	PyObject *rest =
+	    PyObject_CallFunctionObjArgs(zygote.rest, done->status == 0 ? Py_True : Py_False, NULL);
+
+	if (rest && !PyArg_ParseTuple(rest, "II", &done->cell, &done->left))
+		done->cell = done->left = 0;
+	PyErr_Clear();
+	Py_XDECREF(rest);
+	clear_alarms();
+}
+
+/* A program may use up all descriptors that it can have. These are kept for the next cell, which comes with six, and
+ * for the backup: open while a cell executes, free between cells. */
+static int reserve[8];
+
+static void reserve_take(void)
+{
+	for (size_t i = 0; i < sizeof(reserve) / sizeof(reserve[0]); i++)
+		reserve[i] = fcntl(zygote.channel, F_DUPFD_CLOEXEC, HIGH_FD);
+}
+
+static void reserve_free(void)
+{
+	for (size_t i = 0; i < sizeof(reserve) / sizeof(reserve[0]); i++)
+		if (reserve[i] >= 0)
+			(void)close(reserve[i]);
+}
+
+/* Runs a cell and reports its end. Steals TEXT and SPACE. */
+static int run_and_rest(PyObject *text, PyObject *space, int result)
+{
+	static struct sigaction interrupt; /* what the program does at SIGINT */
 	const pid_t self = getpid();
+	struct rt_run_done done = {.cpu_ns = cpu_now()};
 	struct outcome o = {0};
 
+	if (zygote.session)
+		(void)sigaction(SIGINT, &interrupt, NULL);
 	zygote.session = 1;
-	if (run_text(zygote.cell, text, space, result) < 0)
+	reserve_take();
+	const int r = run_text(zygote.cell, text, space, result);
+	if (getpid() == self)
+		ignore_interrupts(&interrupt);
+	if (r < 0)
 		settle(&o);
 	if (getpid() != self) /* a child of os.fork(): it ends as it does in a program */
 		leave(o);
+	reserve_free();
 	(void)flush_streams();
-	PyObject *rest =
-	    PyObject_CallFunctionObjArgs(zygote.rest, o.status == 0 ? Py_True : Py_False, NULL);
-	unsigned cell = 0, lost = 0;
-	if (rest && !PyArg_ParseTuple(rest, "II", &cell, &lost))
-		cell = lost = 0;
-	PyErr_Clear();
-	Py_XDECREF(rest);
+	done.status = o.status & 0xff;
+	rest(&done);
 	Py_DECREF(text);
 	Py_DECREF(space);
 	(void)close(result);
 	(void)fflush(NULL);
+	done.threads = (uint32_t)threads_count();
 	tail_end();
-	drop_streams();
+	drop_input();
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-	report(channel, &o, cell, lost);
-	serve_init(channel);
+	return report(&done);
+}
+
+/* Takes the descriptors of the run F; RET gets the one for the result, -1 = there is none. 0 or -errno. */
+static int take_fds(struct frame *f, int *ret_result)
+{
+	int r = frame_fits(f) ? take_streams(f) : -EPROTO;
+
+	if (r < 0)
+		return r;
+	if (f->u.run.flags & RT_TAIL) {
+		tail_begin(f->fds[f->n_fds - 1]);
+		(void)close(f->fds[f->n_fds - 1]);
+	}
+	*ret_result = -1;
+	if (!has_result(&f->u.run))
+		return 0;
+	/* away from the low numbers, for programs that count their descriptors */
+	*ret_result = fcntl(f->fds[4], F_DUPFD_CLOEXEC, HIGH_FD);
+	(void)close(f->fds[4]);
+	return *ret_result < 0 ? -errno : 0;
+}
+
+/* Calls enter() in zygote.py. RET_TEXT and RET_SPACE are new references. */
+static int enter_run_of(const struct frame *f, int channel, int result, PyObject **ret_text,
+			PyObject **ret_space)
+{
+	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* as after execve, for /proc/self */
+	PyObject *pair = enter(f, channel, result);
+	if (!pair)
+		return -1;
+	*ret_text = PyTuple_GetItem(pair, 0);
+	*ret_space = PyTuple_GetItem(pair, 1);
+	Py_INCREF(*ret_text);
+	Py_INCREF(*ret_space);
+	Py_DECREF(pair);
+	return 0;
+}
+
+int run_cell(struct frame *f)
+{
+	PyObject *text, *space;
+	int result;
+
+	if (!(f->u.run.flags & RT_STATEFUL) || take_fds(f, &result) < 0)
+		return -EPROTO;
+	f->n_fds = 0;
+	KILL_POINT(RUN_ENTERED);
+	run_handlers(); /* of signals that came while the session was stopped */
+	if (enter_run_of(f, zygote.channel, result, &text, &space) < 0)
+		return -ECANCELED;
+	return run_and_rest(text, space, result);
 }
 
 _Noreturn void run_hold(PyObject *text, int channel, int result)
 {
 	zygote.tied = 1; /* this interpreter was started inside the confinement */
-	PyObject *r = PyObject_CallFunctionObjArgs(zygote.refresh, Py_False, Py_False, NULL);
+	PyObject *r = PyObject_CallFunctionObjArgs(zygote.refresh, Py_False, NULL);
 	PyObject *module = r ? PyImport_AddModule("__main__") : NULL;
 	PyObject *space = module ? PyModule_GetDict(module) : NULL;
 
@@ -344,45 +470,33 @@ _Noreturn void run_hold(PyObject *text, int channel, int result)
 		_exit(1);
 	Py_DECREF(r);
 	Py_INCREF(space);
-	run_session(text, space, channel, result);
+	zygote.channel = channel;
+	if (run_and_rest(text, space, result) < 0)
+		_exit(1);
+	serve_init(channel);
 }
 
 _Noreturn void run_start(struct frame *f, int channel)
 {
-	int result = -1;
+	PyObject *text, *space;
+	int result;
 
-	if (!frame_fits(f) || take_streams(f) < 0)
+	if (take_fds(f, &result) < 0)
 		_exit(1);
 	const bool stateful = f->u.run.flags & RT_STATEFUL;
 	const bool display = f->u.run.flags & RT_DISPLAY;
 	KILL_POINT(RUN_ENTERED);
-	if (f->u.run.flags & RT_TAIL) {
-		tail_begin(f->fds[f->n_fds - 1]);
-		(void)close(f->fds[f->n_fds - 1]);
-	}
-	/* away from the low numbers, for programs that count their descriptors */
-	if (has_result(&f->u.run)) {
-		result = fcntl(f->fds[4], F_DUPFD_CLOEXEC, HIGH_FD);
-		if (result < 0)
-			_exit(1);
-		(void)close(f->fds[4]);
-	}
 	int high = stateful ? fcntl(channel, F_DUPFD_CLOEXEC, HIGH_FD) : -1;
 	if (stateful && high < 0)
 		_exit(1);
 	(void)close(channel);
-	channel = high;
+	zygote.channel = high;
 	end_begin(!stateful && (f->u.run.flags & RT_NAMED_END));
-	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* as after execve, for /proc/self */
-	PyObject *pair = enter(f, channel, result);
-	if (!pair)
+	if (enter_run_of(f, high, result, &text, &space) < 0)
 		_exit(127);
-	PyObject *text = PyTuple_GetItem(pair, 0);
-	PyObject *space = PyTuple_GetItem(pair, 1);
-	Py_INCREF(text);
-	Py_INCREF(space);
-	Py_DECREF(pair);
-	if (stateful)
-		run_session(text, space, channel, result);
-	run_program(text, space, result, display);
+	if (!stateful)
+		run_program(text, space, result, display);
+	if (run_and_rest(text, space, result) < 0)
+		_exit(1);
+	serve_init(high);
 }

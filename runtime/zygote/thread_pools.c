@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The threads of OpenMP at a fork. A fork has only the thread that called fork(3), but the runtime of
- * OpenMP in it believes that its workers are there, and the next parallel region waits for them for
- * ever (scikit-learn, LightGBM, XGBoost, numba). omp_pause_resource_all(omp_pause_hard), OpenMP 5.0
- * section 3.2.44, ends them; the next parallel region makes new ones, here and in the fork. libgomp
- * pauses the workers of the calling thread alone: regions that other threads have under way go on. */
+/* The threads of a session at a fork, which has only the thread that called fork(3). The runtime of OpenMP in it
+ * believes that its workers are there, and the next parallel region waits for them for ever (scikit-learn, LightGBM,
+ * XGBoost, numba). omp_pause_resource_all(omp_pause_hard), OpenMP 5.0 section 3.2.44, ends them; the next parallel
+ * region makes new ones, here and in the fork. libgomp pauses the workers of the calling thread alone: regions that
+ * other threads have under way go on. */
 #include "extension.h"
 
 #include "old_libc.h"
 
-#include <dirent.h>
 #include <link.h>
 #include <string.h>
 
@@ -49,24 +48,19 @@ static void pause_one(const char *path)
 	(void)dlclose(library);
 }
 
-static bool has_threads(void)
+size_t threads_count(void)
 {
-	DIR *tasks = opendir("/proc/self/task");
-	size_t entries = 0;
+	struct stat st;
 
-	if (!tasks)
-		return true;
-	while (entries < 4 && readdir(tasks)) /* with "." and ".." */
-		entries++;
-	(void)closedir(tasks);
-	return entries > 3;
+	/* the links of a folder are "." and "..", and one from each folder in it */
+	return old_stat("/proc/self/task", &st) == 0 && st.st_nlink > 2 ? st.st_nlink - 2 : 2;
 }
 
 void pools_pause(void)
 {
 	struct found f = {0};
 
-	if (!has_threads())
+	if (threads_count() == 1)
 		return;
 	(void)dl_iterate_phdr(find_one, &f);
 	for (size_t i = 0; i < f.n; i++)

@@ -56,8 +56,9 @@ K(RUN_NOTED, "front", "the row of history waits to be written")
 K(ANSWER_WRITTEN, "front", "the whole answer was given to the kernel")
 
 /* ---- state ---- */
-K(STATE_TAKEN, "init", "the run of a session has become its state, the old one is gone")
-K(NEXT_READY, "init", "the session has a fork for its next run")
+K(STATE_TAKEN, "init", "a cell has returned, and the backup from before it is going")
+K(BACKUP_TIED, "interpreter", "the backup of a session is tied, and has no files of the session")
+K(BACKUP_READY, "init", "the session has a backup")
 K(CHECKPOINT_SENT, "front", "init was asked to keep or to bring back a state")
 K(CHECKPOINT_TAKEN, "init", "the question about a state was checked")
 K(FILES_COPIED, "copier", "the files of a kept state are copied, and have no name yet")

@@ -216,8 +216,9 @@ void prompt_tell(struct prompt *p, const struct run_result *result)
 	else if (!result->state_kept && !p->leaving)
 		say("caisson run: the statement did not end by itself; the variables are as before "
 		    "it\n");
-	if (result->threads_lost)
-		say("caisson run: threads do not outlive their statement\n");
+	if (result->left.rests)
+		say("caisson run: threads and processes that are left rest until the next "
+		    "statement\n");
 }
 
 bool prompt_interrupt(struct prompt *p)

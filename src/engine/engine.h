@@ -130,18 +130,26 @@ enum engine_end {
 	ENGINE_END_LOST,   /* the sandbox itself is gone */
 };
 
+struct engine_left {       /* of the cells of a session: what they left besides variables */
+	bool rests;        /* threads or processes of this one, which go on in the next run */
+	bool gone_threads; /* those of earlier ones, which the end of this one took with it */
+	bool gone_processes;
+	uint64_t late
+	    [2]; /* bytes of stdout and stderr, the first, that were written after the last run */
+};
+
 struct engine_run_result {
 	enum engine_end end;
-	int exit_code;        /* as in a shell: the status, or 128 + signal */
-	int signal;           /* 0 unless a signal ended its first process */
-	bool warm;            /* the interpreter was forked, not started */
-	bool named_end;       /* the run reported its exit status before its memory was freed */
-	bool state_lost;      /* stateful: the variables of earlier runs are gone; the process that
+	int exit_code;   /* as in a shell: the status, or 128 + signal */
+	int signal;      /* 0 unless a signal ended its first process */
+	bool warm;       /* the interpreter was forked, not started */
+	bool named_end;  /* the run reported its exit status before its memory was freed */
+	bool state_lost; /* stateful: the variables of earlier runs are gone; the process that
 			    * held them died */
-	bool state_kept;      /* stateful: the code has returned (also with an exception), so its
+	bool state_kept; /* stateful: the code has returned (also with an exception), so its
 			    * variables are the session's now */
-	bool threads_lost;    /* stateful: threads that it left running do not continue */
-	uint64_t duration_ns; /* from the start of the code to the end of its first process */
+	struct engine_left left; /* stateful */
+	uint64_t duration_ns;    /* from the start of the code to the end of its first process */
 	/* User + system time of the whole sandbox from the begin of the run to its end, by the counter
 	 * of its control group. Without control groups it is best effort: the first process, the
 	 * children that it waited for, and the processes that init reaped; if the sandbox ended with
@@ -173,11 +181,12 @@ struct engine_run_spec {
 	bool notebook;           /* Python: the value of a last expression comes as ENGINE_RESULT,
 				  * and notebook syntax works (RT_NOTEBOOK of runtime/frames.h) */
 	int stdin_fd;            /* duplicated; -1 = /dev/null */
-	uint64_t timeout_ns;     /* then its process group gets SIGTERM; 0 = none */
-	uint64_t grace_ns;       /* from SIGTERM until every process of the run is killed */
-	uint64_t output_max[3];  /* bytes to deliver of each stream (index enum engine_stream). More
+	uint64_t
+	    timeout_ns; /* then its process group gets SIGTERM, or a stateful run SIGINT; 0 = none */
+	uint64_t grace_ns;      /* from then until every process of the run is killed */
+	uint64_t output_max[3]; /* bytes to deliver of each stream (index enum engine_stream). More
 				  * is read and counted, but not delivered; 0 = all */
-	uint64_t output_kill;    /* bytes: a stream that writes more ends the run; 0 = never */
+	uint64_t output_kill;   /* bytes: a stream that writes more ends the run; 0 = never */
 	/* A piece of output, in order per stream. LEN > 0. May call engine_signal(). */
 	void (*on_output)(struct engine_run *r, enum engine_stream s, const void *data, size_t len,
 			  void *user);
@@ -403,7 +412,8 @@ int engine_keep(struct engine_sandbox *s, const char *persist_id, engine_done_fn
 /* One run at a time per sandbox; a second is SESSION_BUSY. */
 int engine_run(struct engine_sandbox *s, const struct engine_run_spec *spec,
 	       struct engine_run **ret, struct err *e) MUST_CHECK;
-/* SIGTERM or SIGINT to the run's process group; SIGKILL ends the whole run. */
+/* SIGTERM or SIGINT to the run's process group; SIGKILL ends the whole run. SIGTERM interrupts a stateful run as its time
+ * limit does, and ends it as killed. */
 int engine_signal(struct engine_run *r, int signo) MUST_CHECK;
 
 /* PATH is relative to the workspace, with `/` between its parts and no empty, `.` or `..` part. The

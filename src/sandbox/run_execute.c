@@ -10,6 +10,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* So long a cell of a session may take to react to an interrupt, before it is killed and the session is as before. */
+#define INTERRUPT_NS (3 * NS_PER_S)
+
 /* ---- execution ---- */
 
 static void on_output(struct engine_run *handle UNUSED, enum engine_stream stream, const void *data,
@@ -108,7 +111,8 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 			: q->stdin_fd    ? *q->stdin_fd
 					 : -1,
 	    .timeout_ns = timeout == SANDBOX_RUN_NO_TIMEOUT ? 0 : timeout,
-	    .grace_ns = config->grace_ns,
+	    .grace_ns = q->kind == ENGINE_RUN_STATEFUL ? MAX(config->grace_ns, INTERRUPT_NS)
+						       : config->grace_ns,
 	    .output_max = {0, wanted, wanted},
 	    .output_kill = q->unbounded ? 0 : config->output_stop,
 	    .on_output = on_output,

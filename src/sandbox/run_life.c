@@ -359,6 +359,9 @@ void run_cancel(struct run *r)
 	r->cancelled = true;
 	if (r->phase == RUN_WAITING)
 		cancel_waiting(r);
+	else if (r->request.kind == ENGINE_RUN_STATEFUL && !r->interrupted)
+		run_signal(r, SIGTERM);
 	else
 		run_signal(r, SIGKILL);
+	r->interrupted = true;
 }

@@ -45,6 +45,7 @@ struct run {
 	struct shown_list shown;
 	void (*stored)(struct run *r); /* called when no file is on its way; NULL = not asked */
 	bool cancelled;
+	bool interrupted;  /* run_cancel() has asked for its end */
 	bool chosen_cwd;   /* it begins in the folder that the client asked for */
 	bool began;        /* the engine has started it */
 	void *seen;        /* of the witness; NULL: it does not want to know */

@@ -133,7 +133,7 @@ void run_report(struct run *r)
 	    .warm = r->end.warm,
 	    .state_lost = r->end.state_lost,
 	    .state_kept = r->end.state_kept,
-	    .threads_lost = r->end.threads_lost,
+	    .left = r->end.left,
 	    .killed = r->end.killed,
 	    .cell = r->end.cell,
 	    .duration_ms = r->end.duration_ns / NS_PER_MS,

@@ -446,8 +446,7 @@ enum run_reason {
 	RUN_OUTPUT_LIMIT, /* wrote more than output_stop */
 	RUN_DISK_LIMIT,   /* its files passed a limit that no file system enforces */
 	RUN_CANCELLED,    /* run_cancel(), or the sandbox was closed by force */
-	RUN_LOST,         /* the sandbox or the server ended during the run. Only the ledger sees
-			     this; the caller of the run gets SANDBOX_LOST */
+	RUN_LOST, /* the sandbox or the server ended meanwhile. For the ledger; the caller gets SANDBOX_LOST */
 };
 const char *run_reason_name(enum run_reason reason); /* "exited" */
 
@@ -502,9 +501,9 @@ struct run_result {
 	bool host_full;  /* it failed because the disk of the host has no space for its workspace */
 	bool state_lost; /* stateful: the session's variables are gone */
 	bool state_kept; /* stateful: the next run sees its changes to the variables */
-	bool threads_lost; /* stateful: the run left threads, and the next run does not have them */
-	uint32_t killed;   /* processes that the run left behind and that were killed at its end */
-	uint32_t cell;     /* stateful: what tracebacks of the session call its code; 0 = unknown */
+	struct engine_left left; /* stateful */
+	uint32_t killed; /* processes that the run left behind and that were killed at its end */
+	uint32_t cell;   /* stateful: what tracebacks of the session call its code; 0 = unknown */
 	uint64_t duration_ms;
 	uint64_t cpu_ns;
 	uint64_t cpu_before_ns; /* between the last run and this one; for quotas */
@@ -560,7 +559,8 @@ const char *run_id(const struct run *r);
 struct run *run_ref(struct run *r);
 void run_unref(struct run *r);
 struct sandbox *run_sandbox(const struct run *r); /* borrowed */
-/* Kills all processes of the run; on_done follows, from inside if the run still waits for its turn. */
+/* Kills all processes of the run; on_done follows, from inside if the run still waits for its turn. The first time, a cell
+ * is interrupted, and killed only after its grace period. */
 void run_cancel(struct run *r);
 /* Sends SIGINT or SIGTERM to the run's processes. */
 void run_signal(struct run *r, int signo);

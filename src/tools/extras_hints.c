@@ -20,11 +20,22 @@ uint64_t extras_timeout_of(const struct run_call *c)
 					 : sandbox_run_timeout_ns(c->sandbox);
 }
 
-static int add_timeout(struct buf *b, const struct run_call *c)
+static int add_timeout(struct buf *b, const struct run_call *c, const struct run_result *result)
 {
 	const uint64_t longest = manager_run_timeout_max_ns(c->tools->config.manager);
-	const int r = buf_printf(b, "The run was ended after its %ju s. ",
-				 (uintmax_t)(extras_timeout_of(c) / NS_PER_S));
+	const uintmax_t seconds = extras_timeout_of(c) / NS_PER_S;
+	const int r =
+	    result->state_kept
+		? buf_printf(b,
+			     "The run was interrupted after its %ju s; what it did before that is "
+			     "kept. ",
+			     seconds)
+	    : c->request.kind == ENGINE_RUN_STATEFUL
+		? buf_printf(b,
+			     "The run did not react to an interrupt after its %ju s and was ended; "
+			     "the variables are as before it. ",
+			     seconds)
+		: buf_printf(b, "The run was ended after its %ju s. ", seconds);
 
 	if (r < 0)
 		return r;
@@ -88,11 +99,8 @@ static int add_end(struct buf *b, const struct run_call *c, const struct run_res
 		return buf_add_str(b,
 				   "The session's variables are gone; its files are still there. "
 				   "Run the definitions again.");
-	if (result->threads_lost)
-		return buf_add_str(b, "Threads do not outlive a run: wait for them in the run that "
-				      "starts them.");
 	if (result->reason == RUN_TIMEOUT)
-		return add_timeout(b, c);
+		return add_timeout(b, c, result);
 	if (result->reason == RUN_OOM)
 		return add_memory(b, c);
 	if (result->reason == RUN_OUTPUT_LIMIT)
@@ -342,10 +350,39 @@ static int add_killed(struct buf *b, const struct run_call *c, const struct run_
 {
 	if (result->killed == 0 || result->reason != RUN_EXITED || !c->background)
 		return 0;
-	return buf_printf(b,
-			  "%sA background process of this run was ended with it: processes do not "
-			  "outlive a run. Start it in the run that uses it.",
-			  b->len > 0 ? " " : "");
+	return buf_printf(
+	    b,
+	    "%sA background process of this run was ended with it. What a stateful run "
+	    "of Python starts (subprocess.Popen) stays for later runs of the session.",
+	    b->len > 0 ? " " : "");
+}
+
+/* What the session has lost although its variables are as before. */
+static int add_gone(struct buf *b, const struct run_result *result)
+{
+	const bool both = result->left.gone_threads && result->left.gone_processes;
+
+	if ((!result->left.gone_threads && !result->left.gone_processes) || result->state_lost)
+		return 0;
+	return buf_printf(
+	    b, "%sThe variables are as before this run; the %s%s%s of earlier runs are gone.",
+	    b->len > 0 ? " " : "", result->left.gone_threads ? "threads" : "", both ? " and " : "",
+	    result->left.gone_processes ? "processes" : "");
+}
+
+static int add_late(struct buf *b, const struct run_result *result)
+{
+	static const char *const names[] = {"stdout", "stderr"};
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names) && r == 0; i++)
+		if (result->left.late[i] > 0)
+			r = buf_printf(
+			    b,
+			    "%sThe first %ju bytes of %s are late: threads or processes of "
+			    "the session wrote them after its last run.",
+			    b->len > 0 ? " " : "", (uintmax_t)result->left.late[i], names[i]);
+	return r;
 }
 
 /* Whether NAME is that of a page which display.py saves for fig.show(): figure-N.html. */
@@ -408,6 +445,15 @@ int extras_add_hint(struct buf *b, const struct run_call *c, const struct run_re
 		r = add_reason(b, c, result);
 	if (r == 0)
 		r = add_killed(b, c, result);
+	if (r == 0)
+		r = add_gone(b, result);
+	if (r == 0)
+		r = add_late(b, result);
+	if (r == 0 && result->left.rests)
+		r = buf_printf(b,
+			       "%sThreads and processes that are left rest now, and go on in the "
+			       "session's next run.",
+			       b->len > 0 ? " " : "");
 	if (r == 0)
 		r = add_page(b, result);
 	if (r == 0 && c->made && c->last && !c->id[0])

@@ -89,6 +89,11 @@ static int add_state(json_t *object, struct run_call *c, const struct run_result
 		return -ENOMEM;
 	if (c->request.kind != ENGINE_RUN_STATEFUL)
 		return 0;
+	if ((result->left.gone_threads || result->left.gone_processes) &&
+	    json_object_set_new(object, "gone",
+				json_pack("[s*, s*]", result->left.gone_threads ? "threads" : NULL,
+					  result->left.gone_processes ? "processes" : NULL)) < 0)
+		return -ENOMEM;
 	return json_object_set_new(object, "state", json_string(state_of(result)));
 }
 

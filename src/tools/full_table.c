@@ -46,8 +46,8 @@ static const struct tool_arg python_args[] = {
      "working folder is /mnt/data; files saved there stay for later calls of the session."},
     SESSION_OPTIONAL,
     {"stateful", ARG_BOOL, ARG_NULL,
-     "true keeps variables, imports and definitions for later stateful calls, as a notebook "
-     "does. A run that crashes leaves them as they were.",
+     "true keeps variables, threads and processes for later stateful calls, as a notebook "
+     "does. A run that crashes leaves the variables as they were.",
      .otherwise = "false"},
     INPUT("What input() and sys.stdin read."),
     TIMEOUT,

@@ -2,8 +2,8 @@
 /* init against interpreters that have run submitted code: the input is what comes on their
  * channels.
  *
- * Each step of the input: one byte that says who speaks (clean interpreter, spare, next of the
- * session, its run), what happens around it (a run begins or ends, somebody is reaped, the channel
+ * Each step of the input: one byte that says who speaks (clean interpreter, spare, backup of
+ * the session, session process), what happens around it (a run begins or ends, somebody is reaped, the channel
  * ends) and whether descriptors come along; one byte of length; the frame. Whatever comes, init
  * must neither crash nor signal anybody but the processes that it knows, nor keep a descriptor that
  * it was sent. */
@@ -23,7 +23,7 @@
 #define OWN_PID   getpid() /* who all frames come from, as the kernel says it */
 
 static struct init in;
-static int theirs[4]; /* the interpreters' ends: clean, spare, next, run */
+static int theirs[4]; /* the interpreters' ends: clean, spare, backup, session process */
 static unsigned returned;
 
 /* ---- what stands around the files ---- */
@@ -49,6 +49,15 @@ uint32_t run_limits(const struct init *i UNUSED, struct rt_rlimit *ret UNUSED)
 	return 0;
 }
 
+bool watch_memory(const struct init *i UNUSED)
+{
+	return false;
+}
+
+void processes_end_awake(struct init *i UNUSED)
+{
+}
+
 uint64_t watch_resident(const struct init *i UNUSED, pid_t pid UNUSED)
 {
 	return 0;
@@ -60,6 +69,24 @@ void zygote_again(struct init *i UNUSED)
 
 void kill_strangers(struct init *i UNUSED)
 {
+}
+
+void processes_go_on(struct init *i UNUSED)
+{
+}
+
+void processes_stop(struct init *i UNUSED)
+{
+}
+
+bool checkpoints_forking(const struct init *i UNUSED)
+{
+	return false;
+}
+
+bool checkpoints_replace(const struct init *i UNUSED)
+{
+	return false;
 }
 
 bool checkpoints_keep(const struct init *i UNUSED, pid_t pid UNUSED)
@@ -75,7 +102,8 @@ bool checkpoints_busy(const struct init *i UNUSED)
 void run_returned(struct init *i, int status, uint64_t cpu_ns UNUSED, uint64_t max_rss UNUSED)
 {
 	ASSERT(status >= 0 && status <= 255);
-	ASSERT(i->session.holder == OWN_PID && i->session.holder_channel >= 0);
+	ASSERT(i->session.state == SESSION_HELD);
+	ASSERT(i->session.pid == OWN_PID && i->session.channel >= 0);
 	returned++;
 	i->run = (struct init_run){0};
 }
@@ -109,9 +137,8 @@ static void end(void)
 		(void)fd_close(theirs[i]);
 	(void)fd_close(in.warm.channel);
 	(void)fd_close(in.warm.spare_channel);
-	(void)fd_close(in.session.holder_channel);
-	(void)fd_close(in.session.next_channel);
-	(void)fd_close(in.session.run_channel);
+	(void)fd_close(in.session.channel);
+	(void)fd_close(in.session.backup_channel);
 }
 
 /* The sender's end of what init has made itself, where it has: the pair of a fork goes down the
@@ -150,13 +177,17 @@ static void say(int who, const uint8_t *data, size_t len, bool with_fds)
 /* A stateful run as session_take() leaves it. */
 static void start_run(void)
 {
-	if (run_is_on(&in))
+	if (run_is_on(&in) ||
+	    (in.session.state != SESSION_NONE && in.session.state != SESSION_READY))
 		return;
 	calm_end(&in);
 	in.run =
 	    (struct init_run){.state = RUN_RUNNING, .id = 1, .pid = OWN_PID, .form = RUN_STATEFUL};
-	(void)fd_close(in.session.run_channel);
-	in.session.run_channel = channel_for(3);
+	if (in.session.state == SESSION_NONE) {
+		in.session.pid = OWN_PID;
+		in.session.channel = channel_for(3);
+	}
+	in.session.state = SESSION_RUNNING;
 }
 
 static void happen(unsigned what)
@@ -183,7 +214,6 @@ static void turn(void)
 	session_prepare(&in);
 	warm_prepare(&in);
 	take_pairs(0, 1);
-	/* The holder is whoever spoke last on the run's channel. */
 	take_pairs(3, 2);
 }
 

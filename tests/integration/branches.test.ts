@@ -164,7 +164,7 @@ before = look()
 		await good('sandbox_branch', { session_id: id, branches: [{ name: 'one', code: 'x = 2' }] });
 		await back(id, 'one');
 		const r = await good('sandbox_branch', { session_id: id, timeout_s: 1, branches: [{ name: 'slow', code: 'x = 9\nwhile True: pass' }, { name: 'two', code: 'x += 1; x' }] });
-		assert.deepEqual(r.branches.map((b: Json) => [b.reason, b.state, b.result]), [['timeout', 'unchanged', undefined], ['exited', 'kept', '3']]);
+		assert.deepEqual(r.branches.map((b: Json) => [b.reason, b.state, b.result]), [['timeout', 'kept', undefined], ['exited', 'kept', '3']]);
 		assert.equal(await value(id, 'x'), '2');
 	});
 

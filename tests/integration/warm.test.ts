@@ -155,7 +155,7 @@ describe('the life of warm interpreters', { concurrency: 2, skip: cold }, () => 
 			assert.equal(othersOf(inits[2]!).length, 0, 'that one was used before them');
 		}));
 
-	it('(slow) an interpreter that arrives while a run ends is killed with what the run left, and asked for again: nobody runs cold for it', () =>
+	it('(slow) an interpreter that arrives while a run ends is not taken for what the run left: nobody runs cold for it', () =>
 		using('stdio', { env: noPool, profile: 'all' }, async (s) => {
 			for (let i = 0; i < 30; i++) {
 				const id = `s${i}`; // the second statement asks for one, and ends when that arrives

@@ -142,17 +142,19 @@ enum proto_end {
 };
 enum { /* flags of INIT_ENDED */
        PROTO_ENDED_TIMEOUT = 1,
-       PROTO_ENDED_KILLED = 2, /* INIT_SIGNAL with SIGKILL */
+       PROTO_ENDED_KILLED = 2, /* INIT_SIGNAL with SIGKILL, or SIGTERM for a stateful run */
        PROTO_ENDED_OOM = 4,    /* init ended it, because it polls memory (poll_memory) */
        PROTO_ENDED_WARM = 8,
-       PROTO_ENDED_LOST = 16,    /* stateful: the variables of earlier runs were gone */
-       PROTO_ENDED_THREADS = 32, /* stateful: threads that it left do not continue */
-       PROTO_ENDED_KEPT = 64,    /* stateful: its variables are the session's now */
-       PROTO_ENDED_NAMED = 128,  /* it wrote its exit status into its process name; its memory is
+       PROTO_ENDED_LOST = 16,   /* stateful: the variables of earlier runs were gone */
+       PROTO_ENDED_RESTS = 32,  /* stateful: threads of it wait for the next */
+       PROTO_ENDED_KEPT = 64,   /* stateful: its variables are the session's now */
+       PROTO_ENDED_NAMED = 128, /* it wrote its exit status into its process name; its memory is
 				  * freed later */
-       PROTO_ENDED_DISK = 256,   /* init ended it: the stored folder passed its limit */
+       PROTO_ENDED_DISK = 256,  /* init ended it: the stored folder passed its limit */
        PROTO_ENDED_SPENT =
 	   512, /* it was the clean interpreter: the next warm run needs a new one */
+       PROTO_ENDED_GONE_THREADS = 1024, /* stateful: the session process died, and these with it */
+       PROTO_ENDED_GONE_PROCESSES = 2048,
 };
 struct proto_init_ended {
 	struct proto_head head;

@@ -198,7 +198,7 @@ export const scenarios: Scenario[] = [
 	},
 	{
 		name: 'a run of a session', runs: true,
-		points: ['STATE_TAKEN', 'NEXT_READY'],
+		points: ['STATE_TAKEN', 'BACKUP_TIED', 'BACKUP_READY'],
 		before: (t) => t.server.right('sandbox_run_python', { session_id: t.id, code: 'n = 1', stateful: true }),
 		act: (t) => python(t, 'n += 1; n', { stateful: true }),
 		right: (value) => assert.equal(value.result, '2', JSON.stringify(value)),

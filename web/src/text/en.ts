@@ -445,7 +445,7 @@ export const text = {
 		stderr: 'Error output',
 		stdout: 'Output',
 		stop: 'Stop',
-		stopWhat: 'Ends the run at once. The variables go back to what they were before it.',
+		stopWhat: 'Interrupts the run, which keeps what it did. If it does not react within three seconds it is ended, and the variables are as before it.',
 		timeout: (has: string | null) => `The run took longer than it may${has ? ` (usually ${has} in this sandbox)` : ''}, and was ended. Do the work in smaller steps, or permit more time.`,
 		title: 'Runs of this sandbox',
 		toEnd: 'To the newest',

@@ -97,6 +97,10 @@ struct inside_counters {
 	int cpu;       /* of the sandbox: CPU time */
 };
 
+struct inside_pipe {
+	int read, write; /* -1 = not made yet */
+};
+
 struct engine_sandbox { /* first member of every engine's own sandbox struct */
 	struct engine *engine;
 	enum inside_state state;
@@ -126,6 +130,8 @@ struct engine_sandbox { /* first member of every engine's own sandbox struct */
 
 	/* the run that is on, and what runs used */
 	struct engine_run *run;
+	struct inside_pipe streams
+	    [2]; /* standard output and error of the session, from its first run to its end */
 	struct inside_counters counters;
 	/* CPU time up to the last look at the counter: when a run began or ended. Without a counter: of
 	 * the runs that have ended, as init reported it. */

@@ -12,12 +12,15 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define PIECE_BYTES    65536
 #define READS_PER_TURN 4           /* a flood must not starve the loop */
 #define PIPE_BYTES     (256 << 10) /* a run can print so much before somebody reads it */
+#define PIPE_IDLE_BYTES                                                                            \
+	(16 << 10) /* between runs: the kernel bounds the pages of all pipes of a user, pipe(7) */
 /* Microseconds between two reads of a stream. A run that makes one system call for each line wakes
  * nobody meanwhile; if a reader waited in epoll, each of these calls would take three times as long. */
 #define LOOK_EVERY_US UINT64_C(4000)
@@ -78,6 +81,8 @@ static void deliver(struct inside_output *o, enum engine_stream s, const char *d
 
 static void close_stream(struct inside_output *o, enum engine_stream s)
 {
+	if (o->kept && o->fd[s] >= 0)
+		(void)fcntl(o->fd[s], F_SETPIPE_SZ, PIPE_IDLE_BYTES);
 	o->source[s] = sd_event_source_disable_unref(o->source[s]);
 	o->pause[s] = sd_event_source_disable_unref(o->pause[s]);
 	o->fd[s] = fd_close(o->fd[s]);
@@ -195,23 +200,57 @@ static int on_stderr(sd_event_source *source UNUSED, int fd UNUSED, uint32_t rev
 	return 0;
 }
 
-int inside_output_pipe(struct inside_output *o, enum engine_stream s, int *ret_write)
+static int make_pipe(struct inside_pipe *ret)
 {
 	int p[2];
 
 	if (pipe2(p, O_CLOEXEC) < 0)
 		return -errno;
-	_cleanup_fd_ int writer = p[1];
-	o->fd[s] = p[0];
+	*ret = (struct inside_pipe){.read = p[0], .write = p[1]};
 	/* The front owns the pipe. With this mode the run can open /dev/stdout by name, as shell
 	 * scripts do. */
-	if (fchmod(writer, 0622) < 0)
-		return -errno;
-	(void)fcntl(writer, F_SETPIPE_SZ, PIPE_BYTES); /* best effort: pipe(7) has limits */
-	int q = fd_set_nonblock(p[0], true);
+	int q = fchmod(p[1], 0622) < 0 ? -errno : fd_set_nonblock(p[0], true);
+	if (q < 0)
+		inside_pipe_close(ret);
+	return q;
+}
+
+void inside_pipe_close(struct inside_pipe *p)
+{
+	p->read = fd_close(p->read);
+	p->write = fd_close(p->write);
+}
+
+static int copy_pipe(struct inside_pipe *kept, struct inside_pipe *ret)
+{
+	int q = kept->read < 0 ? make_pipe(kept) : 0;
+
 	if (q == 0)
-		q = sd_event_add_io(o->loop, &o->source[s], p[0], EPOLLIN,
+		q = ret->read = fd_dup(kept->read);
+	if (q >= 0)
+		q = ret->write = fd_dup(kept->write);
+	return q < 0
+		   ? q
+		   : fd_set_nonblock(ret->write, false); /* a cell may have changed that for all */
+}
+
+int inside_output_pipe(struct inside_output *o, enum engine_stream s, struct inside_pipe *kept,
+		       int *ret_write)
+{
+	struct inside_pipe p = {-1, -1};
+	int waiting = 0;
+	int q = kept ? copy_pipe(kept, &p) : make_pipe(&p);
+	_cleanup_fd_ int writer = p.write;
+
+	o->fd[s] = p.read;
+	o->kept = kept;
+	if (q == 0) {
+		(void)fcntl(writer, F_SETPIPE_SZ, PIPE_BYTES); /* best effort: pipe(7) has limits */
+		if (kept && ioctl(p.read, FIONREAD, &waiting) == 0)
+			o->late[s] = (uint64_t)waiting;
+		q = sd_event_add_io(o->loop, &o->source[s], p.read, EPOLLIN,
 				    s == ENGINE_STDOUT ? on_stdout : on_stderr, o);
+	}
 	if (q < 0)
 		return q;
 	*ret_write = TAKE_FD(writer);

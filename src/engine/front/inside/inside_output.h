@@ -3,6 +3,7 @@
  * last output of an interpreter (base/output_tail.h). */
 #pragma once
 
+#include "engine/front/inside/inside.h"
 #include "engine/front/inside/records.h"
 
 struct output_tail;
@@ -15,7 +16,9 @@ struct inside_output {
 	sd_event_source *pause[3];  /* timer: the stream is looked at again when it ends */
 	struct output_tail *tail;   /* output that needs no system call, NULL = none */
 	sd_event_source *tail_look; /* timer */
+	bool kept;                  /* the pipes are the session's */
 	uint64_t total[3];          /* bytes read */
+	uint64_t late[3];           /* the first of these: what was in a kept pipe before the run */
 	uint64_t max[3];            /* bytes to deliver; 0 = all */
 	uint64_t kill_at;           /* engine_run_spec.output_kill */
 	bool flooded;               /* the run was killed for its output */
@@ -27,8 +30,11 @@ struct inside_output {
 
 void inside_output_init(struct inside_output *o, struct engine_run *r, sd_event *loop,
 			const struct engine_run_spec *spec);
-/* Makes the pipe of stream S and reads it from now on. *RET_WRITE is the run's end. -errno. */
-int inside_output_pipe(struct inside_output *o, enum engine_stream s, int *ret_write) MUST_CHECK;
+/* Makes the pipe of stream S and reads it from now on. *RET_WRITE is the run's end. KEPT (may be NULL) is a pipe that
+ * stays: it is made if it is not there yet, and what is in it already is read first. -errno. */
+int inside_output_pipe(struct inside_output *o, enum engine_stream s, struct inside_pipe *kept,
+		       int *ret_write) MUST_CHECK;
+void inside_pipe_close(struct inside_pipe *p);
 /* The run has ended: delivers the rest. */
 void inside_output_drain(struct inside_output *o);
 void inside_output_done(struct inside_output *o);

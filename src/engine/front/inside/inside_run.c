@@ -48,7 +48,8 @@ struct engine_run {
 	bool backstop_killed;
 	bool lost; /* with its sandbox: it ends as lost, even if it is killed meanwhile */
 	uint64_t started_ns;
-	uint64_t timeout_ns;
+	uint64_t timeout_ns, grace_ns;
+	bool stateful;
 	uint64_t oom_before;
 	uint64_t cpu_before_ns; /* of the sandbox, between its last run and this one */
 	void (*on_done)(struct engine_run *, const struct engine_run_result *, const struct err *,
@@ -286,7 +287,10 @@ int inside_run_ended(struct engine_sandbox *s, const struct proto_init_ended *m)
 	    .named_end = m->flags & PROTO_ENDED_NAMED,
 	    .state_lost = m->flags & PROTO_ENDED_LOST,
 	    .state_kept = m->flags & PROTO_ENDED_KEPT,
-	    .threads_lost = m->flags & PROTO_ENDED_THREADS,
+	    .left = {.rests = m->flags & PROTO_ENDED_RESTS,
+		     .gone_threads = m->flags & PROTO_ENDED_GONE_THREADS,
+		     .gone_processes = m->flags & PROTO_ENDED_GONE_PROCESSES,
+		     .late = {r->output.late[ENGINE_STDOUT], r->output.late[ENGINE_STDERR]}},
 	    .duration_ns = m->duration_ns,
 	    .cpu_ns = cpu_ns,
 	    .cpu_before_ns = r->cpu_before_ns,
@@ -377,11 +381,13 @@ int engine_signal(struct engine_run *r, int signo)
 		return -EINVAL;
 	struct proto_init_signal k = {
 	    .head = PROTO_HEAD(INIT_SIGNAL, proto_init_signal), .run = r->id, .signo = signo};
-	if (signo == SIGKILL && !r->backstop_killed) {
-		int armed = arm_backstop(r, BACKSTOP_NS);
+	const bool ladder =
+	    signo == SIGTERM && r->stateful; /* init kills it after the grace period */
+	if ((signo == SIGKILL || ladder) && !r->backstop_killed) {
+		int armed = arm_backstop(r, BACKSTOP_NS + (ladder ? r->grace_ns : 0));
 		if (armed < 0)
 			return armed;
-		r->backstop_killed = true;
+		r->backstop_killed = signo == SIGKILL;
 	}
 	return channel_send(r->s->init, &k.head, NULL, 0);
 }
@@ -413,12 +419,13 @@ static int check_spec(const struct engine_sandbox *s, const struct engine_run_sp
 static int make_fds(struct engine_run *r, const struct engine_run_spec *spec,
 		    struct proto_init_run *m, int fds[PROTO_FDS_MAX], size_t *n)
 {
-	int q = inside_output_pipe(&r->output, ENGINE_STDOUT, &fds[(*n)]);
+	struct inside_pipe *kept = r->stateful ? r->s->streams : NULL;
+	int q = inside_output_pipe(&r->output, ENGINE_STDOUT, kept, &fds[*n]);
 
 	if (q < 0)
 		return q;
 	(*n)++;
-	q = inside_output_pipe(&r->output, ENGINE_STDERR, &fds[*n]);
+	q = inside_output_pipe(&r->output, ENGINE_STDERR, kept ? kept + 1 : NULL, &fds[*n]);
 	if (q < 0)
 		return q;
 	(*n)++;
@@ -525,6 +532,8 @@ int engine_run(struct engine_sandbox *s, const struct engine_run_spec *spec,
 	    .result = -1,
 	    .result_max = spec->report ? REPORT_MAX : VALUE_MAX,
 	    .timeout_ns = spec->timeout_ns,
+	    .grace_ns = spec->grace_ns,
+	    .stateful = spec->kind == ENGINE_RUN_STATEFUL,
 	    .started_ns = now_ns(),
 	    .on_done = spec->on_done,
 	    .user = spec->user,

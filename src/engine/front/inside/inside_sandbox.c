@@ -5,6 +5,7 @@
 #include "base/fdio.h"
 #include "base/kill_points.h"
 #include "base/loop.h"
+#include "engine/front/inside/inside_output.h"
 
 #include <string.h>
 #include <sys/socket.h>
@@ -83,6 +84,8 @@ void inside_new(struct engine *g, struct engine_sandbox *s, const struct engine_
 	s->wants_egress = c->egress;
 	s->egress = -1;
 	s->counters = (struct inside_counters){-1, -1, -1};
+	for (size_t i = 0; i < ARRAY_SIZE(s->streams); i++)
+		s->streams[i] = (struct inside_pipe){-1, -1};
 	list_init(&s->ops);
 	list_init(&s->answers);
 	list_init(&s->usages);
@@ -251,6 +254,8 @@ void inside_free(struct engine_sandbox *s)
 	inside_idle_remove(s);
 	s->init = channel_free(s->init);
 	close_figures(s);
+	for (size_t i = 0; i < ARRAY_SIZE(s->streams); i++)
+		inside_pipe_close(&s->streams[i]);
 	s->egress = fd_close(s->egress);
 	inside_carried_abort(s);
 	s->later = sd_event_source_disable_unref(s->later);

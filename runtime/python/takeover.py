@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a backup mends when it takes the place of a session process that has died.
+
+Runs in the same dictionary as zygote.py. A fork has one thread, no children, and of connections only dead ends
+(backup_files.c). Objects that are only useful with threads or children of their own are made anew here, with their own
+arguments; what was given to them and not done is lost."""
+HELPERS = (  # module, name, and the attributes with descriptors
+	('multiprocessing.forkserver', '_forkserver', ('_forkserver_alive_fd',)),
+	('multiprocessing.resource_tracker', '_resource_tracker', ('_fd',)),
+	('joblib.externals.loky.backend.resource_tracker', '_resource_tracker', ('_fd',)),
+)
+
+forgotten = []
+
+
+def forget_helpers():
+	"""Forgets the servers that multiprocessing and loky started for themselves: they have ended."""
+	for module, name, fds in HELPERS:
+		helper = getattr(sys.modules.get(module), name, None)
+		if helper is None:
+			continue
+		try:
+			for fd in fds:
+				if getattr(helper, fd, None) is not None:
+					os.close(getattr(helper, fd))
+			helper.__init__()
+		except Exception:
+			pass  # the program changed something here
+	loky = sys.modules.get('joblib.externals.loky.reusable_executor')
+	if loky is not None:
+		forgotten.append(loky._executor)  # without it, its destructor would speak to workers that are gone
+		loky._executor = None
+
+
+def renew_thread_pool(pool):
+	import threading
+	if pool._shutdown:
+		return
+	pool._work_queue = type(pool._work_queue)()
+	pool._idle_semaphore = threading.Semaphore(0)
+	pool._threads = set()
+	pool._shutdown_lock = threading.Lock()
+
+
+def renew_process_pool(pool):
+	from concurrent.futures import ProcessPoolExecutor
+	if pool._shutdown_thread:
+		return
+	more = {}
+	if hasattr(pool, '_max_tasks_per_child'):  # since 3.11
+		more['max_tasks_per_child'] = pool._max_tasks_per_child
+	ProcessPoolExecutor.__init__(pool, pool._max_workers, pool._mp_context, pool._initializer, pool._initargs, **more)
+
+
+def renew_pool(pool):
+	from multiprocessing import pool as pools
+	if pool._state != pools.RUN:
+		return
+	pool._terminate.cancel()
+	if isinstance(pool, pools.ThreadPool):
+		pools.ThreadPool.__init__(pool, pool._processes, pool._initializer, pool._initargs)
+	else:
+		pools.Pool.__init__(pool, pool._processes, pool._initializer, pool._initargs, pool._maxtasksperchild, pool._ctx)
+
+
+def bury(child):
+	"""The kernel does not tell any more how a child ended that was not ours; Popen would take that for 0."""
+	if child.returncode is None and getattr(child, 'pid', None) is not None:
+		child.returncode = -9
+
+
+RENEWED = (
+	('concurrent.futures.thread', 'ThreadPoolExecutor', renew_thread_pool),
+	('concurrent.futures.process', 'ProcessPoolExecutor', renew_process_pool),
+	('multiprocessing.pool', 'Pool', renew_pool),
+	('subprocess', 'Popen', bury),
+	('multiprocessing.popen_fork', 'Popen', bury),
+)
+
+
+def renew_objects():
+	import gc
+	kinds = [(getattr(sys.modules[module], name), renew) for module, name, renew in RENEWED if module in sys.modules]
+	if not kinds:
+		return
+	for found in gc.get_objects():  # not those of the image: they are frozen
+		for kind, renew in kinds:
+			try:
+				if isinstance(found, kind):
+					renew(found)
+			except Exception:
+				pass  # a class of the program, or one that is not complete yet
+
+
+def renew_loop():
+	"""The loop of the session has a dead selector and a dead pair of sockets that would wake it."""
+	global loop_pid
+	import selectors
+	if loop is None or loop.is_closed():
+		return
+	loop._selector.close()
+	loop._selector = selectors.DefaultSelector()
+	loop._ssock.close()
+	loop._csock.close()
+	loop._internal_fds = 0
+	loop._make_self_pipe()
+	loop_pid = os.getpid()
+
+
+def take_over():
+	if 'threading' in sys.modules:
+		sys.modules['threading'].main_thread()._set_native_id()
+	for step in forget_helpers, renew_loop, renew_objects:
+		try:
+			step()
+		except Exception:
+			pass  # the program changed something here
+	if random_state is not None:
+		sys.modules['random'].setstate(random_state)

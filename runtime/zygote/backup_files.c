@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The descriptors of a backup. A fork shares the open file descriptions of the session process: as long as the
+ * backup had them, a pipe that the session closes would not end, a port would stay taken, and a lock of flock(2)
+ * would stay locked. And what the lost cell had read would be read when the backup takes over. So a backup has
+ * nothing of the session's own:
+ *
+ *   regular files, folders   opened anew through /proc/self/fd, with their flags and their position
+ *   /dev/null, terminals     shared; there is nothing to close or to read twice
+ *   everything else          a dead end: a socket whose other end is closed. So the number stays taken, a read
+ *                            is the end of the file, and a write fails with EPIPE.
+ *
+ * Databases become dead ends, too. SQLite and DuckDB lock the file for their connection, and the lock is not
+ * inherited: a connection that goes on without it could destroy the file. */
+#include "extension.h"
+
+#include "old_libc.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define KEPT_FLAGS (O_ACCMODE | O_APPEND | O_NONBLOCK | O_PATH)
+
+static bool is_database(int fd)
+{
+	char head[16];
+
+	return pread(fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
+	       (memcmp(head, "SQLite format 3", sizeof(head)) == 0 ||
+		memcmp(head + 8, "DUCK", 4) == 0);
+}
+
+/* A descriptor of its own for the file behind FD, or -1. */
+static int open_anew(int fd)
+{
+	char path[32];
+	const int flags = fcntl(fd, F_GETFL);
+	const off_t at = lseek(fd, 0, SEEK_CUR);
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	int own = flags < 0 ? -1 : open(path, (flags & KEPT_FLAGS) | O_CLOEXEC);
+	if (own >= 0 && (is_database(own) || (at > 0 && lseek(own, at, SEEK_SET) != at))) {
+		(void)close(own);
+		own = -1;
+	}
+	return own;
+}
+
+static int replace(int fd, int dead_end)
+{
+	struct stat st;
+
+	if (old_fstat(fd, &st) < 0 || S_ISCHR(st.st_mode))
+		return 0; /* it was a descriptor of ours that is closed again */
+	const int own = S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) ? open_anew(fd) : -1;
+	const int flags = fcntl(fd, F_GETFD);
+	const int r = dup3(own >= 0 ? own : dead_end, fd, flags & FD_CLOEXEC ? O_CLOEXEC : 0);
+	if (own >= 0)
+		(void)close(own);
+	return r < 0 ? -errno : 0;
+}
+
+/* The number that a name in /proc/self/fd is; 0 for . and .. */
+static int number_of(const char *name)
+{
+	int n = 0;
+
+	for (; *name >= '0' && *name <= '9'; name++)
+		n = n * 10 + (*name - '0');
+	return n;
+}
+
+static int replace_all(int channel, int dead_end)
+{
+	DIR *all = opendir("/proc/self/fd");
+	const struct dirent *de;
+	int r = 0;
+
+	if (!all)
+		return -errno;
+	while (r == 0 && (de = readdir(all))) {
+		const int fd = number_of(de->d_name);
+		if (fd > 2 && fd != channel && fd != dead_end && fd != dirfd(all))
+			r = replace(fd, dead_end);
+	}
+	(void)closedir(all);
+	return r;
+}
+
+int backup_files(int channel)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	(void)close(pair[1]);
+	/* /proc/self/fd belongs to root while a process is not dumpable */
+	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	const int r = replace_all(channel, pair[0]);
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	(void)close(pair[0]);
+	return r;
+}

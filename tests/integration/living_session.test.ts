@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// A session lives: threads, pools, loops, servers, locks and children of one cell are there in the next, an interrupt
+// keeps everything, and a crash takes back the one cell. Each row is a session of its own.
+
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import { facts, matrix, type Json } from '../lib/session.ts';
+
+type Wanted = { result?: string | RegExp; stdout?: string | RegExp; stderr?: RegExp; state?: string; reason?: string; code?: number; hint?: RegExp; s?: number; shell?: boolean };
+type Cell = [code: string, wanted: Wanted];
+
+const SERVER = `import http.server, threading, urllib.request
+class H(http.server.BaseHTTPRequestHandler):
+    def do_GET(self): self.send_response(200); self.end_headers(); self.wfile.write(b'pong')
+    def log_message(self, *a): pass
+threading.Thread(target=http.server.HTTPServer(('127.0.0.1', 8123), H).serve_forever, daemon=True).start()`;
+const CHILD = (port: number, more = ''): string => `import subprocess, sys, time, urllib.request, socket
+p = subprocess.Popen([sys.executable, '-m', 'http.server', '${port}', '-b', '127.0.0.1']${more})
+for i in range(500):
+    try: socket.create_connection(('127.0.0.1', ${port})).close(); break
+    except OSError: time.sleep(.02)`;
+const BOOST = `import os; os.environ['OMP_NUM_THREADS'] = '4'
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier as H
+X = np.random.rand(3000, 6); y = (X[:, 0] > .5) * 1
+m = H(max_iter=5).fit(X, y)`;
+
+const rows: Record<string, Cell[]> = {
+	'OpenMP': [[BOOST, { s: 60 }], ['m = H(max_iter=5).fit(X, y); 6 * 7', { result: '42', s: 60 }], ['import os; os.kill(os.getpid(), 11)', { state: 'unchanged' }], ['m = H(max_iter=5).fit(X, y); 6 * 7', { result: '42', s: 60 }]],
+	'joblib': [['from joblib import Parallel, delayed as d\nsum(Parallel(n_jobs=2)(d(pow)(i, 2) for i in range(4)))', { result: '14', s: 60 }], ['sum(Parallel(n_jobs=2)(d(pow)(i, 2) for i in range(4)))', { result: '14', s: 60 }]],
+	'a pool of threads': [['from concurrent.futures import *\np = ThreadPoolExecutor(2); p.submit(pow, 2, 5).result()', { result: '32' }], ['p.submit(pow, 2, 6).result(4)', { result: '64' }]],
+	'a pool of processes': [['from concurrent.futures import *\np = ProcessPoolExecutor(2); p.submit(pow, 2, 5).result()', { result: '32' }], ['p.submit(pow, 2, 6).result(4)', { result: '64' }]],
+	'asyncio.to_thread': [['import asyncio\nawait asyncio.to_thread(lambda: 21)', { result: '21' }], ['await asyncio.wait_for(asyncio.to_thread(lambda: 22), 4)', { result: '22' }]],
+	'a thread that counts': [['import threading, time\nn = 0\ndef w():\n global n\n while 1: n += 1; time.sleep(.01)\nthreading.Thread(target=w, daemon=True).start()', { hint: /go on in the session's next run/ }],
+		['a = n\nwhile n == a: time.sleep(.01)\nn > a', { result: 'True' }], ['a = n', {}]],
+	'a server in a thread': [[SERVER, {}], ["urllib.request.urlopen('http://127.0.0.1:8123/', timeout=4).read()", { result: "b'pong'" }],
+		["python3 -c \"import urllib.request as u; print(u.urlopen('http://127.0.0.1:8123/', timeout=9).read())\"", { shell: true, stdout: "b'pong'\n" }]],
+	'a server process, and what it writes later': [[CHILD(8124), {}], ["[urllib.request.urlopen('http://127.0.0.1:8124/').status for i in range(2)]", { result: '[200, 200]' }], ['print(p.poll())', { stdout: /None\n$/ }],
+		["python3 -c \"import urllib.request as u; print(u.urlopen('http://127.0.0.1:8124/', timeout=9).status)\"", { shell: true, stdout: '200\n' }],
+		['p.poll()', { stderr: /"GET \/ HTTP\/1.1" 200/, hint: /of stderr are late/ }]],
+	'a child that one talks to': [["import subprocess\np = subprocess.Popen(['cat'], stdin=-1, stdout=-1)", {}], ["p.communicate(b'hi', timeout=4), p.returncode", { result: "((b'hi', None), 0)" }]],
+	'a port that is bound again': [["import socket\ns = socket.socket(); s.bind(('127.0.0.1', 5555)); s.listen()", {}], ["s.close(); s = socket.socket(); s.bind(('127.0.0.1', 5555)); s.listen(); 6 * 7", { result: '42' }]],
+	'a lock that is released': [["import fcntl\nf = open('lk', 'w'); fcntl.flock(f, 2)", {}], ["f.close(); import subprocess; subprocess.run(['flock', '-n', 'lk', 'true']).returncode", { result: '0' }]],
+	'an open transaction': [["import sqlite3\nc = sqlite3.connect('a.db'); c.execute('create table t(x)'); c.execute('insert into t values(1)')", {}],
+		["c.execute('insert into t values(2)'); c.commit(); c.execute('select count(*) from t').fetchone()", { result: '(2,)' }]],
+	'an interrupt': [['x = 1', {}], ['x = 2; import time; time.sleep(60)', { s: 1, reason: 'timeout', state: 'kept', stderr: /KeyboardInterrupt/, hint: /^The run was interrupted after its 1 s; what it did before that is kept\./ }], ['x', { result: '2' }]],
+	'an interrupt of what waits for a child': [['x = 1', {}], ["x = 2; import os; os.system('sleep 60')", { s: 1, reason: 'timeout', state: 'kept' }], ['x', { result: '2' }]],
+	'an interrupt of what waits for a thread': [['x = 1', {}], ['x = 2\nimport time, concurrent.futures as f\nwith f.ThreadPoolExecutor(1) as e: list(e.map(time.sleep, [40]))', { s: 1, reason: 'timeout', state: 'kept' }], ['x', { result: '2' }]],
+	'an interrupt of an await': [['x = 1', {}], ['import asyncio\nx = 2; await asyncio.sleep(60)', { s: 1, reason: 'timeout', state: 'kept', stderr: /await asyncio\.sleep\(60\)[^]*KeyboardInterrupt/ }], ['await asyncio.sleep(0); len(asyncio.all_tasks()), x', { result: '(1, 2)' }]],
+	'what no interrupt reaches': [['x = 1', {}], ['x = 2; sum(range(10**12))', { s: 1, reason: 'timeout', state: 'unchanged', hint: /did not react to an interrupt after its 1 s/ }], ['x', { result: '1' }]],
+	'an interrupt that is ignored': [['x = 1', {}], ['x = 2; import signal; signal.signal(2, signal.SIG_IGN)\nwhile True: pass', { s: 1, reason: 'timeout', state: 'unchanged' }], ['x', { result: '1' }]],
+	'a crash, and a pool of threads': [['from concurrent.futures import *\np = ThreadPoolExecutor(2); x = 1; p.submit(pow, 2, 5).result()', { result: '32' }], ['x = 2; import os; os.abort()', { state: 'unchanged', reason: 'signaled' }], ['x, p.submit(pow, 2, 6).result(4)', { result: '(1, 64)' }]],
+	'a crash, and a pool of processes': [['from concurrent.futures import *\np = ProcessPoolExecutor(2); x = 1; p.submit(pow, 2, 5).result()', { result: '32' }], ['x = 2; import os; os.abort()', { state: 'unchanged' }], ['x, p.submit(pow, 2, 6).result(9)', { result: '(1, 64)' }]],
+	'a crash, and a loop': [['import asyncio\nawait asyncio.to_thread(lambda: 21)', { result: '21' }], ['import os; os.abort()', { state: 'unchanged' }], ['await asyncio.wait_for(asyncio.to_thread(lambda: 22), 4)', { result: '22' }]],
+	'a crash, and a child': [["import subprocess\np = subprocess.Popen(['sleep', '60'])", {}], ['import os; os.abort()', { state: 'unchanged', hint: /as before this run; the processes of earlier runs are gone\./ }], ['p.poll()', { result: '-9' }]],
+	'no memory': [['x = 1', {}], ['x = 2\nb = [bytearray(50_000_000) for i in range(1000)]', { state: /kept|unchanged/.source }], ['x', { result: /^[12]$/ }]],
+	'exits': [['x = 1', {}], ['x = 2; import sys; sys.exit(3)', { code: 3, state: 'kept' }], ['x = 3; import os; os._exit(4)', { code: 4, state: 'unchanged' }], ['x', { result: '2' }]],
+	'a child at the end of a cell': [["import os\npid = os.fork()\nif pid == 0: print('child')\nelse: os.waitpid(pid, 0); v = 42; print('parent')", { stdout: 'child\nparent\n' }], ['v', { result: '42' }]],
+	'an alarm that is left': [['import signal\nx = 1; signal.alarm(1)', {}], ['import time; time.sleep(1.5); x', { result: '1' }]],
+	'an alarm that is left with a handler': [['import signal\ndef late(*a): raise TimeoutError\nsignal.signal(signal.SIGALRM, late); signal.setitimer(signal.ITIMER_REAL, .05); x = 1', {}], ['sleep .2', { shell: true }], ['import time; time.sleep(.1); x', { result: '1' }]],
+	'where a file is read on after a crash': [["f = open('o', 'w+'); f.write('0123456789'); f.flush(); f.seek(2)", { result: '2' }], ['f.read(4); import os; os.abort()', { state: 'unchanged' }], ['f.read(2)', { result: "'23'" }]],
+	'a file without a name after a crash': [["import tempfile\nf = tempfile.TemporaryFile('w+'); f.write('abc'); f.flush(); f.seek(1)", { result: '1' }], ['f.read(); import os; os.abort()', { state: 'unchanged' }], ['f.read()', { result: "'bc'" }]],
+	'children that one waits for': [0, 1].map(() => ['import os\nfor i in range(2):\n if os.fork() == 0: os._exit(0)\nn = 0\nwhile 1:\n try: os.wait(); n += 1\n except ChildProcessError: break\nn', { result: '2' }]),
+	'streams that a program wraps': [["import sys, io\nsys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding='utf-8')\nprint(1 + 1)", { stdout: '2\n' }], ["sys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding='utf-8')\nprint(1 + 2)", { stdout: '3\n' }],
+		['print(1 + 3)', { stdout: '4\n' }], ["import codecs; sys.stdout = codecs.getwriter('utf-8')(sys.stdout.buffer); print('ä')", { stdout: 'ä\n' }], ["sys.stdout = sys.__stdout__; sys.stdout.detach(); None", {}], ['print(5)', { stdout: '5\n' }]],
+	'streams that a program closes': [["import logging, faulthandler, sys, os\nlogging.basicConfig(stream=sys.stdout); faulthandler.enable(); os.close(1); os.dup2(2, 0)", {}], ["logging.warning('w'); sys.stdout.close()", { stdout: 'WARNING:root:w\n' }],
+		['print(1); quit()', { stdout: '1\n', code: 0 }], ["try: input()\nexcept EOFError: print('eof')", { stdout: 'eof\n' }], ["print('x'); sys.stderr.close()", { stdout: 'x\n' }], ['1/0', { code: 1, stderr: /ZeroDivisionError/ }]],
+	'names of a notebook': [['1 + 1', { result: '2' }], ['_ * 10', { result: '20' }], ['_, __, _i, In[2], Out[1]', { result: "(20, 2, '_ * 10', '_ * 10', 2)" }], ['for i in range(40): pass\nlen(Out)', { result: '3' }]],
+	'a loop as notebooks use it': [['import asyncio\nasync def f(): return 5\nasyncio.get_event_loop().run_until_complete(f())', { result: '5' }], ['asyncio.run(f())', { result: '5' }], ['asyncio.get_event_loop().run_until_complete(f()) + asyncio.run(f())', { result: '10' }], ['await f()', { result: '5' }],
+		['t = asyncio.create_task(f())\nawait t', { result: '5' }]],
+	'a module that is edited': [["open('k.py', 'w').write('x = 1\\n')\nimport k, importlib\nopen('k.py', 'w').write('x = 2\\n')\nimportlib.reload(k).x", { result: '2' }]],
+	'%autoreload': [["%load_ext autoreload\n%autoreload 2\nopen('m.py', 'w').write('def f(): return 1\\nclass C:\\n  def g(self): return 1\\n')\nimport m\nfrom m import f, C\nc = C(); f(), c.g(), m.f()", { result: '(1, 1, 1)' }],
+		["open('m.py', 'w').write('def f(): return 2\\nclass C:\\n  def g(self): return 2\\n');", {}], ['f(), c.g(), m.f()', { result: '(2, 2, 2)' }], ["open('m.py', 'w').write('def f(: return 3\\n');", {}], ['f()', { result: '2', stderr: /^\[autoreload of m failed: SyntaxError/ }]],
+	'busy processes': [["import subprocess, sys\nps = [subprocess.Popen([sys.executable, '-c', 'while True: pass']) for i in range(24)]", {}], ['[p.poll() for p in ps].count(None)', { result: '24' }], ['[p.poll() for p in ps].count(None)', { result: '24' }], ['[p.kill() for p in ps]; {p.wait() for p in ps}', { result: '{-9}' }]],
+	'300 processes': [["import subprocess\nps = [subprocess.Popen(['sleep', '600']) for i in range(300)]", { s: 60 }], ['sum(p.poll() is None for p in ps)', { result: '300' }], ['[p.kill() for p in ps]; {p.wait() for p in ps}', { result: '{-9}', s: 60 }]],
+};
+
+const hostile: Record<string, Cell[]> = {
+	'a backup that is killed': [['import os, signal\nx = 1', {}], ['me = os.getpid()\nfor pid in range(2, 4000):\n    if pid != me:\n        try: os.kill(pid, 9)\n        except OSError: pass\nx = 2', { state: 'kept' }], ['x', { result: '2' }]],
+	'SIGCONT to all that waits': [['import os, signal\nx = 1', {}], ['for pid in range(2, 4000):\n    try: os.kill(pid, signal.SIGCONT)\n    except OSError: pass\nx = 2', { state: 'kept' }], ['os.abort()', { state: 'unchanged' }], ['x', { result: '2' }]],
+	'frames in its own name': [['import os, socket, struct\nx = 1', {}],
+		["for fd in range(100, 140):\n    try: socket.socket(fileno=os.dup(fd)).send(struct.pack('=Ii', 11, 0))\n    except OSError: pass\nx = 2", { state: /kept|lost|unchanged/.source }], ['6 * 7', { result: '42' }]],
+	'a descriptor for everything': [["import os, resource\nfds = []\ntry:\n    while True: fds.append(os.open('/dev/null', 0))\nexcept OSError: pass\nx = 1", {}], ['x', { result: '1' }], ['os.abort()', { state: 'unchanged' }], ['x', { result: '1' }]],
+	'a reaper of its own': [['import os, ctypes; ctypes.CDLL(None).prctl(36, 1, 0, 0, 0); x = 1', {}], ['x', { result: '1' }], ['os.abort()', { state: 'unchanged' }], ['x', { result: '1' }]],
+	'a first thread that ends': [['import threading, time, ctypes\nthreading.Thread(target=time.sleep, args=(99,)).start()\nctypes.CDLL(None).syscall(60, 0)', { s: 1, reason: 'timeout', state: 'unchanged' }], ['6 * 7', { result: '42' }]],
+	'output that must not wait': [['import os; os.set_blocking(1, False)', {}], ["print('x' * 3000000)", {}]],
+	'children that continue each other': [[`import subprocess, time
+src = '''
+import os, signal
+a = os.getpid(); b = os.fork(); c = os.fork() if b else 0
+print('on', flush=True)
+while True:
+    for p in {a, b, c} - {0, os.getpid()}:
+        try: os.kill(p, signal.SIGCONT)
+        except OSError: pass
+'''
+p = subprocess.Popen(['python3', '-c', src], stdout=-1); p.stdout.readline()`, { result: "b'on\\n'" }], ['p.kill(); p.wait()', { result: '-9' }]],
+};
+
+/** Why the image that the tests use cannot run CELLS; false: it can. */
+const lacks = (cells: Cell[]): string | false =>
+	process.env.CAISSON_TEST_IMAGE === 'base' && cells.some(([code]) => /sklearn|joblib/.test(code)) ? 'the image base has no such packages'
+		: (process.env.CAISSON_TEST_ENGINE_ENV ?? '').includes('"runsc"') && cells.some(([code]) => /range\(300\)/.test(code)) && 'a process under gVisor is several on the host (docs/docker-engine.md)';
+
+const titleOf = (name: string, cells: Cell[]): string => (cells.some(([, w]) => w.s) ? '(slow) ' : '') + name;
+
+matrix('a living session', { profile: 'full' }, (s) => {
+	let n = 0;
+
+	const play = async (cells: Cell[]): Promise<void> => {
+		const session_id = `living${++n}`;
+		for (const [code, w] of cells) {
+			const more: Json = w.s ? { timeout_s: w.s } : {};
+			const r = w.shell ? await s().raw('sandbox_run_shell', { command: code, session_id }) : await s().raw('sandbox_run_python', { code, session_id, stateful: true, ...more });
+			const said = facts(r);
+			const all = `${code}\n${JSON.stringify(said)}`;
+			assert.ok(!said.error, all);
+			for (const key of ['result', 'stdout', 'stderr', 'hint', 'reason'] as const)
+				if (w[key] instanceof RegExp)
+					assert.match(String(said[key] ?? ''), w[key], all);
+				else if (w[key] !== undefined)
+					assert.equal(said[key], w[key], all);
+			if (!w.reason && w.code === undefined && !w.state)
+				assert.equal(said.exit_code, 0, all);
+			if (w.code !== undefined)
+				assert.equal(said.exit_code, w.code, all);
+			if (!w.shell)
+				assert.match(said.state, new RegExp(`^(${w.state ?? 'kept'})$`), all);
+			assert.ok(!said.stderr?.includes('leaked'), all);
+		}
+		await s().raw('sandbox_delete', { session_id });
+	};
+
+	for (const [name, cells] of [...Object.entries(rows), ...Object.entries(hostile).map(([n, c]) => [`an attack: ${n}`, c] as const)]) {
+		const title = titleOf(name, cells);
+		it(title, { skip: lacks(cells) }, () => play(cells));
+	}
+});
