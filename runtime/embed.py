@@ -7,6 +7,7 @@ executes when it needs them.
 Comments, docstrings and blank lines are removed, so that the kernel copies and the interpreter compiles
 little. A text puts one name into __main__ and removes it before submitted code starts."""
 import ast
+import re
 import sys
 
 ZYGOTE = '''_caisson = {'__name__': 'caisson', 'PARTS': %r}
@@ -24,7 +25,10 @@ def strip(text):
 			del body[0]
 			if not body:
 				body.append(ast.Pass())
-	return ast.unparse(tree).encode('ascii', 'backslashreplace').decode() + '\n'  # only strings have letters beyond ASCII
+	# one blank for each level: a command line has at most 128 KiB; only strings have letters beyond ASCII
+	text = re.sub('^(?: {4})+', lambda found: ' ' * (len(found[0]) // 4), ast.unparse(tree), flags=re.M)
+	assert ast.dump(ast.parse(text)) == ast.dump(tree), 'a string of more than one line'
+	return text.encode('ascii', 'backslashreplace').decode() + '\n'
 
 
 def c_string(text):

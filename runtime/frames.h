@@ -8,7 +8,8 @@
  *   zygote channel       monitor ↔ zygote
  *                        RT_ZYGOTE_READY, RT_CLEAN → RT_CLEAN_DONE
  *   interpreter channel  init ↔ clean interpreter, spare, session process or backup
- *                        RT_HELLO, RT_ENTER, RT_READY, RT_FORK, RT_RUN, RT_RUN_DONE, RT_RESTED
+ *                        RT_HELLO, RT_ENTER, RT_READY, RT_FORK, RT_RUN, RT_RUN_DONE, RT_RESTED,
+ *                        RT_WAKE → RT_WOKEN, RT_REVIVE → RT_REVIVED
  *
  * If a frame has a wrong size, kind or number of descriptors, an interpreter or zygote exits; the
  * monitor and init close the channel. Everything from an interpreter that has run submitted code is
@@ -20,7 +21,7 @@
 
 #include <stdint.h>
 
-#define RT_VERSION 2u
+#define RT_VERSION 3u
 
 #define RT_FDS_MAX 16 /* descriptors of one frame */
 /* cgroup.procs descriptors of one leaf: one on v2, one for each hierarchy on v1 */
@@ -49,8 +50,7 @@ enum rt_kind {
 	RT_ENTER,
 	/* interpreter → init: it is isolated and waits for a message. */
 	RT_READY,
-	/* init → clean interpreter: fork a spare. Init → session process: fork a backup. Init → backup:
-	 * take the place of the session process, and fork a backup.
+	/* init → clean interpreter: fork a spare. Init → session process: fork a backup.
 	 * Descriptors, in this order: the interpreter channel of the new process; if has_ruleset is 1,
 	 * the Landlock rules of runs (only for the clean interpreter: forks of a session process have
 	 * them already); if has_proc is 1, a writable /proc; n_leaves descriptors of cgroup.procs of
@@ -66,8 +66,17 @@ enum rt_kind {
 	 * end as an exit, or by its process name if RT_NAMED_END is set. */
 	RT_RUN_DONE,
 	/* session process → init, after an RT_FORK with `rests`: it may be stopped now. rt_head.error
-	 * says why there is no backup, if there is none. */
+	 * says why there is no backup, if there is none. Bytes: struct rt_rested. */
 	RT_RESTED,
+	/* init → backup: take the place of the session process, which has died. With a descriptor: it
+	 * cannot go on in a fork, so write its variables into this file. */
+	RT_WAKE,
+	/* backup → init, the answer: struct rt_woken. An error is an EOF. */
+	RT_WOKEN,
+	/* init → spare: be the session process that the file, a descriptor, describes. */
+	RT_REVIVE,
+	/* spare → init, the answer: struct rt_woken, whose `gone` are the names that could not be read. */
+	RT_REVIVED,
 	RT_KIND_MAX_,
 };
 
@@ -97,6 +106,20 @@ struct rt_rlimit {
 	uint32_t resource;
 	uint32_t unused;
 	uint64_t cur, max;
+};
+
+struct rt_rested {
+	struct rt_head h;
+	uint32_t carries; /* 0 or 1: the backup lacks threads that it would need */
+	uint32_t unused;
+};
+
+#define RT_GONE_MAX 152 /* bytes of the names that are told */
+struct rt_woken {
+	struct rt_head h;
+	uint32_t kept; /* names that were written or read; 0 if the backup goes on as it is */
+	uint32_t gone; /* and those that were not */
+	char names[RT_GONE_MAX]; /* the first of those, "con, pool", UTF-8, ends with a NUL */
 };
 
 struct rt_fork {

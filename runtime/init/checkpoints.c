@@ -180,8 +180,10 @@ static void saved(struct init *in)
 
 	*at = (struct init_checkpoint){.state = live ? CHECKPOINT_LIVE : CHECKPOINT_FILES,
 				       .channel = -1};
-	if (live)
+	if (live) {
+		at->carries = s->carries;
 		at->pid = session_part(in, &at->channel);
+	}
 	s->lost = false; /* it is being told */
 	answer(in, 0, flags);
 }
@@ -191,7 +193,7 @@ static void restored(struct init *in)
 	struct init_checkpoints *p = &in->checkpoints;
 	uint32_t flags = p->fork > 0 ? PROTO_CHECKPOINT_KEPT : 0;
 
-	session_adopt(in, p->fork, p->fork_channel);
+	session_adopt(in, p->fork, p->fork_channel, p->at[p->f.place].carries);
 	in->session.lost = false;
 	p->fork = 0;
 	p->fork_channel = -1;
@@ -421,7 +423,7 @@ void checkpoints_work(struct init *in)
 	}
 	if (p->phase == CHECKPOINTS_FORKING && p->f.op == PROTO_CHECKPOINT_RESTORE &&
 	    p->fork_channel < 0 && in->session.state != SESSION_FORKING &&
-	    in->warm.spare_state != SPARE_FORKING)
+	    in->session.state != SESSION_WAKING && in->warm.spare_state != SPARE_FORKING)
 		fork_kept(in);
 	if (p->phase == CHECKPOINTS_IDLE || init_now() < p->until)
 		return;

@@ -44,18 +44,7 @@
  *             reported that the code returned. All other processes of the run were sent SIGKILL.
  *   NONE      no process of it is left, and INIT_ENDED was sent
  *
- * A session (session_state.c). Its process has the variables:
- *
- *   NONE --> RUNNING --> HELD --> FORKING --> READY --> RUNNING     any of them --> NONE: it is lost
- *                        HELD, READY --> RESTING --> HELD
- *                        RUNNING, FORKING, READY --> HELD: its backup has taken its place
- *
- *   NONE      there is no state: the first stateful run takes the spare of the clean interpreter
- *   RUNNING   a cell executes in the session process; the backup, if there is one, is stopped
- *   HELD      the session process is stopped and has no backup
- *   FORKING   between runs: it forks the backup, and rehearses
- *   READY     it is stopped. So is the backup, or none could be made.
- *   RESTING   HELD, and init wants no backup before a stateful run or a checkpoint needs it
+ * session.h has the states of a session.
  *
  * A deadline sends SIGTERM and, after a grace period, kills everything. A cell of a session gets SIGINT, which is
  * KeyboardInterrupt, so that the session can go on; then its process group does, for it may wait for a child. Memory without a cgroup
@@ -72,6 +61,7 @@
 
 #include "engine/protocol/proto.h"
 #include "file_tree.h"
+#include "session.h"
 #include "walls/filter_load.h"
 
 #include <dirent.h>
@@ -146,43 +136,6 @@ struct init_warm {
 	bool rest;       /* the front sent INIT_REST; init follows it between runs */
 };
 
-/* How long init waits for a session process to fork. After it the process counts as dead, so it is long: a fork takes
- * milliseconds, but a machine that swaps or is suspended takes seconds. */
-#define SESSION_FORK_WAIT_NS UINT64_C(10000000000)
-enum session_state {
-	SESSION_NONE,
-	SESSION_HELD,
-	SESSION_RESTING,
-	SESSION_FORKING,
-	SESSION_READY,
-	SESSION_RUNNING,
-};
-struct init_noted {
-	pid_t pid;
-	uint64_t start; /* field 22 of /proc/PID/stat, proc(5) */
-};
-#define SESSION_NOTED_MAX 1024 /* those beyond end with the next run of another kind */
-struct init_session {
-	enum session_state state;
-	pid_t pid; /* the session process; 0 in NONE */
-	int channel;
-	pid_t backup; /* 0 = there is none, or it is not ready yet */
-	int backup_channel;
-	pid_t gone;     /* an earlier session process that was killed and is not reaped yet */
-	bool rested;    /* FORKING: the session process may be stopped */
-	uint64_t until; /* FORKING: then it counts as dead */
-	uint64_t look_at,
-	    look_in; /* when init looks whether all that should is stopped, and how long after the last look; 0 = never */
-	bool has_state;     /* a cell has returned */
-	uint32_t threads;   /* of the session process, at the end of its last cell */
-	bool has_processes; /* there were some at the end of its last cell */
-	bool has_threads;   /* some of them are the program's own: Python knows them */
-	uint32_t processes; /* that cells have started and that live */
-	struct init_noted noted[SESSION_NOTED_MAX]; /* while another run is on */
-	size_t n_noted;
-	bool lost; /* a state was lost, and the front has not been told */
-};
-
 /* Checkpoints of the sandbox (checkpoints.c). */
 enum checkpoint_state {
 	CHECKPOINT_FREE,
@@ -192,8 +145,9 @@ enum checkpoint_state {
 };
 struct init_checkpoint {
 	enum checkpoint_state state;
-	pid_t pid;   /* LIVE */
-	int channel; /* LIVE */
+	pid_t pid;    /* LIVE */
+	int channel;  /* LIVE */
+	bool carries; /* LIVE; as in the session */
 };
 enum checkpoints_phase {
 	CHECKPOINTS_IDLE,
@@ -449,48 +403,19 @@ bool warm_can(const struct init *in, const struct proto_init_run *f);
 pid_t warm_take(struct init *in, const struct run_child *c, int *ret_channel);
 int warm_send_run(int channel, const struct run_child *c);
 int warm_pair(int pair[2]);
-/* Reads one frame that is a head alone. Returns the sender's pid, 0 if no frame is there, or
+/* Reads one frame of KIND that has SIZE bytes. Returns the sender's pid, 0 if no frame is there, or
  * -errno. */
-pid_t warm_take_head(int channel, unsigned kind);
+pid_t warm_take_frame(int channel, unsigned kind, void *frame, size_t size);
+pid_t warm_take_head(int channel, unsigned kind); /* the same for one that is a head alone */
+/* Hands the spare the frame KIND with the descriptor FD (borrowed). Returns its pid, and its channel in RET_CHANNEL, or
+ * -errno. */
+pid_t warm_take_for(struct init *in, unsigned kind, int fd, int *ret_channel);
 void warm_events(struct init *in, short clean, short spare);
 void warm_give_up(struct init *in);           /* cold runs only from now on */
 bool warm_reaped(struct init *in, pid_t pid); /* whether PID was an interpreter that waited */
 /* There is a spare, but no clean interpreter that could make another one. */
 bool warm_spare_alone(const struct init *in);
 bool warm_is_spent(const struct init *in); /* neither is left: a warm run needs a new interpreter */
-
-/* session_state.c */
-void session_start(struct init *in);
-void session_prepare(struct init *in);
-void session_rest(struct init *in);    /* ends the backup; the session process has the variables */
-void session_wanted(struct init *in);  /* RESTING ends: a backup is needed */
-void session_settled(struct init *in); /* all was stopped: when to look again */
-void session_late(struct init *in);    /* a run has waited too long for FORKING to end */
-uint64_t session_next(const struct init *in); /* when it wants to be called again, 0 = never */
-bool session_can(const struct init *in);      /* a stateful run may start at once */
-pid_t session_take(struct init *in, const struct run_child *c);
-int session_channel(
-    const struct init *in); /* of the session process, if it may say something; or -1 */
-void session_events(struct init *in, short backup, short process);
-void session_run_ended(struct init *in);
-void session_lose(struct init *in);
-bool session_keeps(const struct init *in,
-		   pid_t pid);                /* PID is the session's, and not the run that is on */
-pid_t session_waiting(const struct init *in); /* the process whose memory is the state; 0 = none */
-bool session_reaped(struct init *in, pid_t pid);
-/* READY: the backup leaves the session and is the caller's; its channel goes to RET. */
-pid_t session_part(struct init *in, int *ret_channel);
-/* PID, a stopped backup, becomes the session process; 0 = the session begins anew. */
-void session_adopt(struct init *in, pid_t pid, int channel);
-
-/* session_processes.c */
-void processes_go_on(struct init *in); /* a cell of the session begins */
-void processes_note(
-    struct init *in); /* another run is about to begin, and those of the session go on, too */
-void processes_end_awake(struct init *in); /* kills those that should be stopped, and are not */
-void processes_stop(struct init *in); /* stops all that executes, and counts those of the session */
-/* Whether PID is a process of the session, while another run is on or none is. */
-bool processes_keep(const struct init *in, pid_t pid);
 
 /* checkpoints.c */
 void checkpoints_start(struct init *in);

@@ -157,7 +157,8 @@ static bool wait_for_spare(struct init *in, const struct proto_init_run *f, cons
 {
 	struct init_waiting *w = &in->waiting;
 
-	uint64_t wait = f->kind != PROTO_RUN_STATEFUL       ? SPARE_WAIT_NS
+	uint64_t wait = in->session.state == SESSION_WAKING ? SESSION_FORK_WAIT_NS
+			: f->kind != PROTO_RUN_STATEFUL     ? SPARE_WAIT_NS
 			: in->session.state == SESSION_NONE ? STATE_WAIT_NS
 							    : SESSION_FORK_WAIT_NS;
 	*w = (struct init_waiting){.f = *f, .until = later(init_now(), wait)};
@@ -218,7 +219,7 @@ void run_waiting(struct init *in)
 	if (warm_must_wait(in, &w->f)) {
 		if (init_now() < w->until)
 			return;
-		if (in->session.state == SESSION_FORKING)
+		if (in->session.state == SESSION_FORKING || in->session.state == SESSION_WAKING)
 			session_late(in);
 		else
 			warm_give_up(in);
@@ -278,10 +279,8 @@ static void finish(struct init *in)
 		e.end = PROTO_END_FAILED;
 		e.value = errnum;
 	}
-	if (r->form == RUN_STATEFUL && in->session.lost) {
-		e.flags |= PROTO_ENDED_LOST;
-		in->session.lost = false;
-	}
+	if (r->form == RUN_STATEFUL)
+		session_say(in, &e);
 	if (warm_is_spent(in))
 		e.flags |= PROTO_ENDED_SPENT;
 	(void)fd_close(r->error);
@@ -417,7 +416,8 @@ void run_reap(struct init *in)
 	if (in->run.state != RUN_ENDING)
 		return;
 	/* Without any child of init the namespace is empty, because init adopts orphans. */
-	if ((pid < 0 && errno == ECHILD) || (kill_keeps_any(in) && kill_others(in, 0) == 0))
+	if (((pid < 0 && errno == ECHILD) || (kill_keeps_any(in) && kill_others(in, 0) == 0)) &&
+	    !session_wakes(in))
 		finish(in);
 }
 
@@ -526,6 +526,9 @@ uint64_t run_next(const struct init *in)
 
 	if (in->run.state == RUN_WAITING)
 		return in->waiting.until;
+	if (in->run.state == RUN_ENDING && in->session.state == SESSION_WAKING &&
+	    session_next(in) != 0)
+		return session_next(in);
 	/* The last process may be a child of a waiting interpreter, so init gets no SIGCHLD for it. */
 	if (in->run.state == RUN_ENDING && kill_keeps_any(in))
 		return later(init_now(), LOOK_AGAIN_NS);

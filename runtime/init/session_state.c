@@ -8,6 +8,9 @@
  *                 has started (session_processes.c). So nothing executes between runs.
  *   later cells   the session process goes on; the backup stays stopped
  *
+ * Where a library of the session cannot go on in a fork, the backup writes its variables down, and a spare reads them
+ * (runtime/python/carry.py). The end of the run is told after that.
+ *
  * A backup executes nothing before it is needed, and holds no pipe, connection or lock of the session
  * (backup_files.c). It is ended when the next cell has returned.
  *
@@ -22,12 +25,15 @@
 #include "frames.h"
 
 #include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define FORK_LOOK_NS  UINT64_C(20000000)
-#define FIRST_LOOK_NS UINT64_C(100000000) /* after a run; then after twice the time, and so on */
+#define WAKE_WAIT_NS  UINT64_C(8000000000) /* a backup gives itself three seconds to write */
+#define FIRST_LOOK_NS UINT64_C(100000000)  /* after a run; then after twice the time, and so on */
 #define LAST_LOOK_NS  UINT64_C(60000000000)
 
 #define TO(state) (1u << SESSION_##state)
@@ -35,11 +41,12 @@
 /* A step that is not in this table is an error in init itself, so init ends. Submitted code cannot
  * cause one: what it sends is checked before session_to() is called. */
 static const uint8_t allowed[] = {
-    [SESSION_NONE] = TO(RUNNING) | TO(HELD),
+    [SESSION_NONE] = TO(RUNNING) | TO(WAKING),
+    [SESSION_WAKING] = TO(NONE) | TO(HELD),
     [SESSION_RUNNING] = TO(NONE) | TO(HELD),
     [SESSION_HELD] = TO(NONE) | TO(RESTING) | TO(FORKING),
     [SESSION_RESTING] = TO(NONE) | TO(HELD),
-    [SESSION_FORKING] = TO(NONE) | TO(HELD) | TO(READY),
+    [SESSION_FORKING] = TO(NONE) | TO(READY),
     [SESSION_READY] = TO(NONE) | TO(HELD) | TO(RESTING) | TO(RUNNING),
 };
 
@@ -64,10 +71,12 @@ static void end_session(struct init_session *s)
 	end_backup(s);
 	if (s->pid > 0) {
 		(void)kill(s->pid, SIGKILL);
-		s->gone = s->pid;
+		s->gone_pid = s->pid;
 	}
 	s->channel = fd_close(s->channel);
+	s->carried = fd_close(s->carried);
 	s->pid = 0;
+	s->until = 0;
 	s->threads = s->processes = 0;
 	s->has_threads = s->has_processes = false;
 	s->look_at = 0;
@@ -84,23 +93,47 @@ static void take_over(struct init *in)
 	const pid_t pid = s->backup;
 	const int channel = s->backup_channel;
 
-	s->lost = s->lost || (s->has_state && pid == 0);
+	if (s->has_state && pid == 0) {
+		s->lost = true;
+		s->why = s->state != SESSION_WAKING                ? PROTO_LOST_ALONE
+			 : s->until != 0 && init_now() >= s->until ? PROTO_LOST_SILENT
+								   : PROTO_LOST_CRASHED;
+	}
 	if (pid > 0) {
 		s->backup = 0;
 		s->backup_channel = -1;
 	}
-	session_adopt(in, pid, channel);
+	session_adopt(in, pid, channel, s->carries);
 }
 
 void session_start(struct init *in)
 {
-	in->session = (struct init_session){.channel = -1, .backup_channel = -1};
+	in->session = (struct init_session){.channel = -1, .backup_channel = -1, .carried = -1};
+}
+
+void session_say(struct init *in, struct proto_init_ended *e)
+{
+	struct init_session *s = &in->session;
+
+	if (s->lost) {
+		e->flags |= PROTO_ENDED_LOST;
+		e->lost = s->why;
+	}
+	if (s->kept > 0 || s->gone > 0) {
+		e->flags |= PROTO_ENDED_CARRIED;
+		e->names_kept = s->kept;
+		e->names_gone = s->gone;
+		memcpy(e->gone, s->names, sizeof(e->gone));
+	}
+	s->lost = false;
+	s->kept = s->gone = 0;
 }
 
 void session_lose(struct init *in)
 {
 	in->session.lost = true;
-	session_adopt(in, 0, -1);
+	in->session.why = PROTO_LOST_SILENT;
+	session_adopt(in, 0, -1, false);
 }
 
 bool session_keeps(const struct init *in, pid_t pid)
@@ -108,7 +141,7 @@ bool session_keeps(const struct init *in, pid_t pid)
 	const struct init_session *s = &in->session;
 
 	return pid > 0 && ((pid == s->pid && s->state != SESSION_RUNNING) || pid == s->backup ||
-			   pid == s->gone);
+			   pid == s->gone_pid);
 }
 
 pid_t session_waiting(const struct init *in)
@@ -140,6 +173,7 @@ static void look_ready(struct init *in)
 	if (s->state != SESSION_FORKING || !s->rested || (s->backup == 0 && s->backup_channel >= 0))
 		return;
 	session_to(s, SESSION_READY);
+	s->until = 0;
 	processes_stop(in);
 	session_settled(in);
 	KILL_POINT(BACKUP_READY);
@@ -149,9 +183,9 @@ void session_late(struct init *in)
 {
 	struct init_session *s = &in->session;
 
-	if (s->state != SESSION_FORKING)
+	if (s->state != SESSION_FORKING && s->state != SESSION_WAKING)
 		return;
-	if (!s->rested) {
+	if (s->state == SESSION_WAKING || !s->rested) {
 		take_over(in);
 		return;
 	}
@@ -167,12 +201,118 @@ void session_settled(struct init *in)
 	s->look_at = s->processes > 0 || s->threads > 1 ? init_now() + s->look_in : 0;
 }
 
+/* ---- another process takes the place of the session process ---- */
+
+static void wake_backup(struct init *in)
+{
+	struct init_session *s = &in->session;
+	const struct rt_head wake = {.kind = RT_WAKE};
+
+	s->waking = WAKING_BACKUP;
+	s->until = init_now() + WAKE_WAIT_NS;
+	s->look_at = in->config.poll_memory ? init_now() + FORK_LOOK_NS : 0;
+	if (s->carries)
+		s->carried = memfd_create("variables", MFD_CLOEXEC);
+	(void)kill(s->pid, SIGCONT);
+	if (fd_send(s->channel, &wake, sizeof(wake), &s->carried, s->carried >= 0, MSG_DONTWAIT) <
+	    0)
+		take_over(in);
+}
+
+static void revive(struct init *in)
+{
+	struct init_session *s = &in->session;
+
+	if (in->warm.spare_state == SPARE_NONE && in->warm.channel < 0 && !in->warm.soon)
+		warm_ask(in);
+	if (in->warm.spare_state != SPARE_READY)
+		return;
+	const pid_t pid = warm_take_for(in, RT_REVIVE, s->carried, &s->channel);
+	if (pid <= 0) {
+		take_over(in);
+		return;
+	}
+	s->waking = WAKING_REVIVES;
+	s->pid = pid;
+}
+
+bool session_wants_spare(const struct init *in)
+{
+	return in->session.state == SESSION_WAKING && in->session.waking == WAKING_SPARE;
+}
+
+bool session_wakes(struct init *in)
+{
+	struct init_session *s = &in->session;
+
+	if (s->state == SESSION_WAKING && s->waking == WAKING_WAITS)
+		wake_backup(in);
+	return s->state == SESSION_WAKING;
+}
+
+static void wake_on(struct init *in)
+{
+	if (!run_is_on(in) && !in->strangers)
+		(void)session_wakes(in);
+	if (session_wants_spare(in))
+		revive(in);
+}
+
+_Static_assert(RT_GONE_MAX == PROTO_GONE_MAX, "the names are passed on as they are");
+
+static void count_names(struct init_session *s, const struct rt_woken *w)
+{
+	const size_t len = strnlen(s->names, sizeof(s->names) - 1);
+	const size_t more = strnlen(w->names, sizeof(w->names));
+
+	s->kept = w->kept;
+	s->gone += w->gone;
+	if (more > 0 && len + 2 + more < sizeof(s->names)) {
+		if (len > 0)
+			memcpy(s->names + len, ", ", 2);
+		memcpy(s->names + len + (len > 0 ? 2 : 0), w->names, more);
+	}
+}
+
+/* Its process has answered, or has died. */
+static void woken_event(struct init *in)
+{
+	struct init_session *s = &in->session;
+	const bool revives = s->waking == WAKING_REVIVES;
+	struct rt_woken w;
+	const pid_t pid =
+	    warm_take_frame(s->channel, revives ? RT_REVIVED : RT_WOKEN, &w, sizeof(w));
+
+	if (pid == 0)
+		return;
+	if (pid != s->pid || s->waking < WAKING_BACKUP) {
+		take_over(in);
+		return;
+	}
+	if (!revives)
+		memset(s->names, 0, sizeof(s->names));
+	if (s->carried >= 0)
+		count_names(s, &w);
+	if (s->carried >= 0 && !revives) {
+		(void)kill(pid, SIGKILL);
+		s->gone_pid = pid;
+		s->pid = 0;
+		s->channel = fd_close(s->channel);
+		s->waking = WAKING_SPARE;
+		return;
+	}
+	(void)kill(pid, SIGSTOP);
+	s->carried = fd_close(s->carried);
+	s->until = s->look_at = 0;
+	session_to(s, SESSION_HELD);
+}
+
 /* Between runs: what a run could have left executes although it was stopped (a timer of timer_create(2) can send
  * SIGCONT), or handlers of a fork execute. What was stopped and is awake is ended. */
 static void session_look(struct init *in)
 {
 	struct init_session *s = &in->session;
-	const bool forks = s->state == SESSION_FORKING;
+	const bool forks = s->state == SESSION_FORKING || s->state == SESSION_WAKING;
 
 	s->look_in = forks ? FORK_LOOK_NS : MIN(2 * s->look_in, LAST_LOOK_NS);
 	s->look_at = init_now() + s->look_in;
@@ -193,9 +333,12 @@ void session_prepare(struct init *in)
 			    .rests = 1};
 	int pair[2];
 
-	if (s->state == SESSION_FORKING && init_now() >= s->until)
+	if (s->state == SESSION_WAKING)
+		wake_on(in);
+	if (s->until != 0 && init_now() >= s->until)
 		session_late(in);
-	if (s->look_at != 0 && in->run.state == RUN_NONE && init_now() >= s->look_at)
+	if (s->look_at != 0 && (in->run.state == RUN_NONE || s->state == SESSION_WAKING) &&
+	    init_now() >= s->look_at)
 		session_look(in);
 	if (in->run.state == RUN_WAITING && in->waiting.f.kind == PROTO_RUN_STATEFUL)
 		session_wanted(in);
@@ -221,7 +364,7 @@ uint64_t session_next(const struct init *in)
 {
 	const struct init_session *s = &in->session;
 
-	if (s->state != SESSION_FORKING)
+	if (s->until == 0)
 		return s->look_at;
 	return s->look_at != 0 ? MIN(s->look_at, s->until) : s->until;
 }
@@ -260,7 +403,10 @@ int session_channel(const struct init *in)
 {
 	const struct init_session *s = &in->session;
 
-	return s->state == SESSION_RUNNING || s->state == SESSION_FORKING ? s->channel : -1;
+	return s->state == SESSION_RUNNING || s->state == SESSION_FORKING ||
+		       s->state == SESSION_WAKING
+		   ? s->channel
+		   : -1;
 }
 
 /* The backup has ended between runs. Another one is made when it is needed, and not again and again. */
@@ -296,7 +442,8 @@ static void backup_event(struct init *in)
 static void rested_event(struct init *in)
 {
 	struct init_session *s = &in->session;
-	pid_t pid = warm_take_head(s->channel, RT_RESTED);
+	struct rt_rested rested;
+	pid_t pid = warm_take_frame(s->channel, RT_RESTED, &rested, sizeof(rested));
 
 	if (pid == 0)
 		return;
@@ -306,6 +453,7 @@ static void rested_event(struct init *in)
 		return;
 	}
 	s->rested = true;
+	s->carries = rested.carries;
 	look_ready(in);
 }
 
@@ -347,6 +495,8 @@ void session_events(struct init *in, short backup, short process)
 		return;
 	if (in->session.state == SESSION_FORKING)
 		rested_event(in);
+	else if (in->session.state == SESSION_WAKING)
+		woken_event(in);
 	else
 		done_event(in);
 }
@@ -368,8 +518,8 @@ bool session_reaped(struct init *in, pid_t pid)
 {
 	struct init_session *s = &in->session;
 
-	if (pid == s->gone) {
-		s->gone = 0;
+	if (pid == s->gone_pid) {
+		s->gone_pid = 0;
 	} else if (pid == s->backup) {
 		s->backup = 0;
 		end_backup(s);
@@ -396,13 +546,16 @@ pid_t session_part(struct init *in, int *ret_channel)
 	return pid;
 }
 
-void session_adopt(struct init *in, pid_t pid, int channel)
+void session_adopt(struct init *in, pid_t pid, int channel, bool carries)
 {
 	struct init_session *s = &in->session;
 
 	end_session(s);
+	s->kept = s->gone = 0;
 	if (pid > 0) {
-		session_to(s, SESSION_HELD);
+		session_to(s, SESSION_WAKING);
+		s->waking = WAKING_WAITS;
+		s->carries = carries;
 		s->pid = pid;
 		s->channel = channel;
 		s->has_state = true;

@@ -41,16 +41,15 @@ int warm_pair(int pair[2])
 	return setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 ? -errno : 0;
 }
 
-/* Takes one frame of KIND and returns the pid of its sender; 0 = no frame is there, or -errno. */
-pid_t warm_take_head(int channel, unsigned kind)
+pid_t warm_take_frame(int channel, unsigned kind, void *frame, size_t size)
 {
 	union {
 		struct cmsghdr align;
 		/* no room for descriptors, so the kernel installs none */
 		char bytes[CMSG_SPACE(sizeof(struct ucred))];
 	} control;
-	struct rt_head h;
-	struct iovec iov = {.iov_base = &h, .iov_len = sizeof(h)};
+	struct rt_head h = {0};
+	struct iovec iov = {.iov_base = frame, .iov_len = size};
 	struct msghdr m = {.msg_iov = &iov,
 			   .msg_iovlen = 1,
 			   .msg_control = &control,
@@ -63,10 +62,18 @@ pid_t warm_take_head(int channel, unsigned kind)
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
 		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS)
 			memcpy(&who, CMSG_DATA(c), sizeof(who));
-	if (n != sizeof(h) || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || h.kind != kind ||
+	memcpy(&h, frame, sizeof(h));
+	if (n != (ssize_t)size || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || h.kind != kind ||
 	    who.pid <= 1)
 		return -EPROTO;
 	return who.pid;
+}
+
+pid_t warm_take_head(int channel, unsigned kind)
+{
+	struct rt_head h;
+
+	return warm_take_frame(channel, kind, &h, sizeof(h));
 }
 
 static void drop_spare(struct init_warm *w)
@@ -182,7 +189,7 @@ static void let_go(struct init *in)
 
 	if (!w->rest || in->run.state != RUN_NONE || checkpoints_busy(in) ||
 	    w->spare_state == SPARE_FORKING || in->session.state == SESSION_FORKING ||
-	    (w->channel >= 0 && w->state != WARM_CLEAN))
+	    in->session.state == SESSION_WAKING || (w->channel >= 0 && w->state != WARM_CLEAN))
 		return;
 	w->rest = false;
 	session_rest(in);
@@ -251,8 +258,9 @@ void warm_prepare(struct init *in)
 	int pair[2];
 
 	let_go(in);
-	if (w->state != WARM_CLEAN || w->spare_state != SPARE_NONE || run_is_on(in) ||
-	    in->session.state == SESSION_FORKING || in->calm_until != 0)
+	if (w->state != WARM_CLEAN || w->spare_state != SPARE_NONE ||
+	    (run_is_on(in) && !session_wants_spare(in)) || in->session.state == SESSION_FORKING ||
+	    in->calm_until != 0)
 		return;
 	if (warm_pair(pair) < 0)
 		return;
@@ -278,7 +286,8 @@ bool warm_must_wait(const struct init *in, const struct proto_init_run *f)
 {
 	const struct init_warm *w = &in->warm;
 
-	if (in->session.state == SESSION_FORKING || w->spare_state == SPARE_FORKING)
+	if (in->session.state == SESSION_FORKING || in->session.state == SESSION_WAKING ||
+	    w->spare_state == SPARE_FORKING)
 		return true;
 	if (f->kind == PROTO_RUN_STATEFUL)
 		return !session_can(in) &&
@@ -346,6 +355,23 @@ pid_t warm_take(struct init *in, const struct run_child *c, int *ret_channel)
 	if (r < 0 && w->spare > 0)
 		(void)kill(w->spare, SIGKILL);
 	if (r == 0 && ret_channel) {
+		*ret_channel = w->spare_channel;
+		w->spare_channel = -1;
+	}
+	drop_spare(w);
+	return pid;
+}
+
+pid_t warm_take_for(struct init *in, unsigned kind, int fd, int *ret_channel)
+{
+	struct init_warm *w = &in->warm;
+	const struct rt_head h = {.kind = kind};
+	const ssize_t r = fd_send(w->spare_channel, &h, sizeof(h), &fd, 1, MSG_DONTWAIT);
+	const pid_t pid = r < 0 ? (pid_t)r : w->spare;
+
+	if (r < 0) {
+		(void)kill(w->spare, SIGKILL);
+	} else {
 		*ret_channel = w->spare_channel;
 		w->spare_channel = -1;
 	}

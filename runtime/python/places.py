@@ -151,7 +151,7 @@ def join_environment():
 
 def start_bare(source, channel, result, display):
 	"""Becomes a cold run or, with the descriptors of a stateful run, an interpreter that can hold a state: see
-	hold()."""
+	hold(). Without a RESULT, SOURCE is what revive() reads."""
 	text = bare_text(PARTS, display, notebook)
 	if channel >= 0:
 		copy = os.memfd_create('extension', 0)
@@ -159,7 +159,8 @@ def start_bare(source, channel, result, display):
 		os.dup2(copy, EXTENSION_COPY_FD)
 		text = own_text[:own_text.rindex('[')] + '["hold"](%d, %d, %d, %d)\n' % (channel, result, display, notebook)
 		os.set_inheritable(channel, True)
-		os.set_inheritable(result, True)
+		if result >= 0:
+			os.set_inheritable(result, True)
 	elif notebook:
 		os.dup2(result, COLD_RESULT_FD)
 	for number in _signal.SIGPIPE, _signal.SIGXFSZ:  # an ignored signal would stay ignored after execve

@@ -108,6 +108,7 @@ def renew_loop():
 
 
 def take_over():
+	"""In a backup that goes on as it is. Returns what told() returns."""
 	if 'threading' in sys.modules:
 		sys.modules['threading'].main_thread()._set_native_id()
 	for step in forget_helpers, renew_loop, renew_objects:
@@ -117,3 +118,4 @@ def take_over():
 			pass  # the program changed something here
 	if random_state is not None:
 		sys.modules['random'].setstate(random_state)
+	return 0, 0, b''

@@ -31,7 +31,7 @@ def install(c, control, program):
 	global Stream, register
 	Stream, register = c.stream_type(io.TextIOWrapper), c.register
 	c.setup(control, program, refresh, take_over, ahead, enter, load, flush, leave, show_error, cell, result, rest,
-	        lambda: finish(values), wait)
+	        lambda: finish(values), wait, needs_carrying, carry, revive)
 
 
 def keep_no_bytecode():
@@ -145,7 +145,7 @@ def ready(started):
 	import struct
 	import time
 	with socket.socket(fileno=os.dup(CONTROL_FD)) as s:
-		s.send(struct.pack('=IiIIIIQQ', 1, 0, 2, len(sys.modules), len(os.listdir('/proc/self/task')),
+		s.send(struct.pack('=IiIIIIQQ', 1, 0, 3, len(sys.modules), len(os.listdir('/proc/self/task')),
 		                   int((time.monotonic() - started) * 1000), *memory()))
 
 
@@ -207,10 +207,12 @@ def hold(channel, result, display, as_notebook):
 	"""For a stateful run that cannot start from a fork: an interpreter of its own, isolated already
 	(start_bare). It runs the source in BARE_FD and is the session process."""
 	global known
-	with open(BARE_FD, 'rb') as f:
-		text = f.read()
+	text = b''
+	if result >= 0:
+		with open(BARE_FD, 'rb') as f:
+			text = f.read()
+		os.set_inheritable(result, False)
 	os.set_inheritable(channel, False)
-	os.set_inheritable(result, False)
 	c = extension(EXTENSION_COPY_FD)
 	watch_workers()
 	keep_no_bytecode()
@@ -223,7 +225,7 @@ def hold(channel, result, display, as_notebook):
 	global notebook
 	notebook = bool(as_notebook)
 	show_figures(display)
-	if notebook:
+	if notebook and result >= 0:
 		begin_rich(result)
 	sys.excepthook = c.hold
 	raise SystemError('hold')

@@ -65,6 +65,9 @@ struct zygote {
 	PyObject *rest;
 	PyObject *finish;
 	PyObject *wait;
+	PyObject *needs_carrying;
+	PyObject *carry;
+	PyObject *revive;
 	int channel;        /* to init, in a clean interpreter, session process or backup */
 	int session;        /* this process is a session process or its backup */
 	struct frame frame; /* one buffer is enough: one thread, one frame at a time */
@@ -129,6 +132,8 @@ int backup_files(int channel);
 /* serve_zygote.c. The loops of the zygote, and of a clean interpreter or session process. */
 _Noreturn void serve_monitor(void);
 _Noreturn void serve_init(int channel);
+/* Answers init with KIND and what SAID, a tuple of told() in carry.py, says. 0 or -errno. */
+int session_tell(unsigned kind, PyObject *said);
 /* In a container, whose init has started this interpreter with the channel as descriptor 3. */
 _Noreturn void serve_as_clean(void);
 
@@ -136,8 +141,11 @@ _Noreturn void serve_as_clean(void);
 _Noreturn void run_start(struct frame *f, int channel);
 /* In a session process: runs the next cell. 0 or -errno; then the process must exit. */
 int run_cell(struct frame *f);
+/* In a spare: becomes the session process that another one has described, and serves init. */
+_Noreturn void run_revive(struct frame *f, int channel);
 /* Runs TEXT as the first run of a session (steals the reference), in an interpreter that was
- * started inside the sandbox and is no fork: start_bare() in runtime/python/places.py. */
+ * started inside the sandbox and is no fork: start_bare() in runtime/python/places.py. RESULT -1 = there is no TEXT:
+ * it becomes the session process that the file in descriptor 3 describes. */
 _Noreturn void run_hold(PyObject *text, int channel, int result);
 
 /* named_end.c. A run begins now. If NAMED is not 0, end_name() may be used at its end. */

@@ -291,12 +291,41 @@ static _Noreturn void start_stateless(struct frame *f)
 	await_adoption();
 	if (channel_send(3, &ready, sizeof(ready)) < 0 || channel_recv(3, f) < 0)
 		_exit(1);
+	if (f->u.h.kind == RT_REVIVE)
+		run_revive(f, 3);
 	run_start(f, 3);
 }
 
 /* ---- a session ---- */
 
 static int handle(struct frame *f);
+
+int session_tell(unsigned kind, PyObject *said)
+{
+	struct rt_woken w = {.h = {.kind = kind}};
+	const char *names;
+	Py_ssize_t len;
+
+	if (!PyArg_ParseTuple(said, "IIy#", &w.kept, &w.gone, &names, &len) ||
+	    (size_t)len >= sizeof(w.names))
+		return -EPROTO;
+	memcpy(w.names, names, (size_t)len);
+	return channel_send(zygote.channel, &w, sizeof(w));
+}
+
+static int wake(struct frame *f)
+{
+	if (f->len != sizeof(struct rt_head) || f->n_fds > 1)
+		return -EPROTO;
+	PyObject *said = f->n_fds == 1 ? PyObject_CallFunction(zygote.carry, "i", f->fds[0])
+				       : PyObject_CallNoArgs(zygote.take_over);
+	if (!said)
+		return -ECANCELED;
+	frame_close_fds(f);
+	const int r = session_tell(RT_WOKEN, said);
+	Py_DECREF(said);
+	return r;
+}
 
 /* The backup of a session, until it is needed: the session process has died, or a checkpoint is restored. It executes
  * no Python before, so it copies no page for that. */
@@ -318,11 +347,8 @@ static _Noreturn void back_up(struct frame *f)
 		_exit(1);
 	PyOS_AfterFork_Child();
 	zygote.fork_open = 0;
-	PyObject *r = PyObject_CallNoArgs(zygote.take_over);
-	if (!r)
-		PyErr_Clear();
-	Py_XDECREF(r);
-	if (handle(f) < 0)
+	/* a checkpoint forks what is to be the session process, and keeps this one */
+	if ((f->u.h.kind == RT_WAKE ? wake(f) : handle(f)) < 0)
 		_exit(1);
 	serve_init(channel);
 }
@@ -331,8 +357,17 @@ static _Noreturn void back_up(struct frame *f)
  * cell. */
 static int tell_rested(bool awaited, int error)
 {
-	const struct rt_head rested = {.kind = RT_RESTED, .error = error};
+	struct rt_rested rested = {.h = {.kind = RT_RESTED, .error = error}};
 
+	if (threads_count() > 1) { /* those that end before a fork have ended, see pools_pause() */
+		/* its own files in /proc belong to root otherwise */
+		(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+		PyObject *r = PyObject_CallNoArgs(zygote.needs_carrying);
+		(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+		rested.carries = r ? PyObject_IsTrue(r) == 1 : 1;
+		PyErr_Clear();
+		Py_XDECREF(r);
+	}
 	if (!awaited) {
 		learned_copy(1);
 		PyObject *r = PyObject_CallFunctionObjArgs(zygote.ahead, Py_True, NULL);

@@ -19,6 +19,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#define RUN_CODE_FD       3    /* BARE_FD of places.py */
 #define STATUS_FLUSH      120  /* Python's exit status if its output could not be written */
 #define CODE_IS_COROUTINE 0x80 /* CO_COROUTINE of co_flags: code with an await at the top level */
 
@@ -361,6 +362,8 @@ static void rest(struct rt_run_done *done)
  * for the backup: open while a cell executes, free between cells. */
 static int reserve[8];
 
+static struct sigaction interrupt; /* what the session's program does at SIGINT */
+
 static void reserve_take(void)
 {
 	for (size_t i = 0; i < sizeof(reserve) / sizeof(reserve[0]); i++)
@@ -377,7 +380,6 @@ static void reserve_free(void)
 /* Runs a cell and reports its end. Steals TEXT and SPACE. */
 static int run_and_rest(PyObject *text, PyObject *space, int result)
 {
-	static struct sigaction interrupt; /* what the program does at SIGINT */
 	const pid_t self = getpid();
 	struct rt_run_done done = {.cpu_ns = cpu_now()};
 	struct outcome o = {0};
@@ -459,6 +461,20 @@ int run_cell(struct frame *f)
 	return run_and_rest(text, space, result);
 }
 
+/* Reads the session that FILE describes. BARE is the channel if that may take a bare interpreter, see hold(), or -1. */
+static _Noreturn void revive(int file, int bare)
+{
+	ignore_interrupts(&interrupt);
+	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	PyObject *said = PyObject_CallFunction(zygote.revive, "ii", file, bare);
+	if (!said || session_tell(RT_REVIVED, said) < 0)
+		_exit(1);
+	Py_DECREF(said);
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	zygote.frame.n_fds = 0; /* the file has been closed */
+	serve_init(zygote.channel);
+}
+
 _Noreturn void run_hold(PyObject *text, int channel, int result)
 {
 	zygote.tied = 1; /* this interpreter was started inside the confinement */
@@ -471,9 +487,27 @@ _Noreturn void run_hold(PyObject *text, int channel, int result)
 	Py_DECREF(r);
 	Py_INCREF(space);
 	zygote.channel = channel;
+	if (result < 0) {
+		zygote.session = 1;
+		revive(RUN_CODE_FD, -1);
+	}
 	if (run_and_rest(text, space, result) < 0)
 		_exit(1);
 	serve_init(channel);
+}
+
+_Noreturn void run_revive(struct frame *f, int channel)
+{
+	const int high = fcntl(channel, F_DUPFD_CLOEXEC, HIGH_FD);
+
+	if (high < 0 || f->len != sizeof(struct rt_head) || f->n_fds != 1)
+		_exit(1);
+	(void)close(channel);
+	zygote.channel = high;
+	zygote.session = 1;
+	for (int i = 0; i < 3; i++)
+		(void)open("/dev/null", O_RDWR); /* the lowest number that is free: 0, 1 and 2 */
+	revive(f->fds[0], high);
 }
 
 _Noreturn void run_start(struct frame *f, int channel)

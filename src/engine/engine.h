@@ -130,10 +130,23 @@ enum engine_end {
 	ENGINE_END_LOST,   /* the sandbox itself is gone */
 };
 
+#define ENGINE_GONE_MAX 152
+enum engine_lost { /* why the variables of a session are gone; the process that held them died */
+		   ENGINE_LOST_ALONE,   /* and had no backup */
+		   ENGINE_LOST_CRASHED, /* and its backup did, too */
+		   ENGINE_LOST_SILENT,  /* and its backup did not answer */
+};
+
 struct engine_left {       /* of the cells of a session: what they left besides variables */
 	bool rests;        /* threads or processes of this one, which go on in the next run */
 	bool gone_threads; /* those of earlier ones, which the end of this one took with it */
 	bool gone_processes;
+	bool
+	    carried; /* the variables are in a new interpreter: the old one could not go on in a fork */
+	uint32_t names_kept, names_gone;
+	char names
+	    [ENGINE_GONE_MAX]; /* the first of those that are gone, "con, pool"; UTF-8 without control characters */
+	enum engine_lost lost; /* if the state is lost */
 	uint64_t late
 	    [2]; /* bytes of stdout and stderr, the first, that were written after the last run */
 };

@@ -95,10 +95,17 @@ static int add_memory(struct buf *b, const struct run_call *c)
 /* How the run ended. */
 static int add_end(struct buf *b, const struct run_call *c, const struct run_result *result)
 {
+	static const char *const why[] = {
+	    [ENGINE_LOST_ALONE] = "their process ended and had no copy",
+	    [ENGINE_LOST_CRASHED] = "their process ended, and its copy could not go on",
+	    [ENGINE_LOST_SILENT] = "their process did not answer any more"};
+
 	if (result->state_lost)
-		return buf_add_str(b,
-				   "The session's variables are gone; its files are still there. "
-				   "Run the definitions again.");
+		return buf_printf(
+		    b,
+		    "The session's variables are gone: %s. Its files are still there. "
+		    "Run the definitions again.",
+		    why[result->left.lost]);
 	if (result->reason == RUN_TIMEOUT)
 		return add_timeout(b, c, result);
 	if (result->reason == RUN_OOM)
@@ -357,11 +364,40 @@ static int add_killed(struct buf *b, const struct run_call *c, const struct run_
 	    b->len > 0 ? " " : "");
 }
 
+static size_t count_names(const char *names)
+{
+	size_t n = 1;
+
+	for (const char *at = strchr(names, ','); at; at = strchr(at + 1, ','))
+		n++;
+	return n;
+}
+
+/* A library of the session cannot go on in a copy of its process. */
+static int add_carried(struct buf *b, const struct run_result *result)
+{
+	const struct engine_left *l = &result->left;
+
+	if (!l->carried || result->state_lost)
+		return 0;
+	int r = buf_printf(
+	    b,
+	    "%sA new interpreter has %ju variables of the session, as they were before this run.",
+	    b->len > 0 ? " " : "", (uintmax_t)l->names_kept);
+	if (r < 0 || l->names_gone == 0)
+		return r;
+	return l->names[0] ? buf_printf(b, " Gone: %s%s.", l->names,
+					l->names_gone > count_names(l->names) ? " and others" : "")
+			   : buf_printf(b, " %ju could not be kept.", (uintmax_t)l->names_gone);
+}
+
 /* What the session has lost although its variables are as before. */
 static int add_gone(struct buf *b, const struct run_result *result)
 {
 	const bool both = result->left.gone_threads && result->left.gone_processes;
 
+	if (result->left.carried)
+		return add_carried(b, result);
 	if ((!result->left.gone_threads && !result->left.gone_processes) || result->state_lost)
 		return 0;
 	return buf_printf(

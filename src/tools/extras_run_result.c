@@ -72,7 +72,27 @@ static const char *state_of(const struct run_result *result)
 {
 	if (result->state_lost)
 		return "lost";
-	return result->state_kept ? "kept" : "unchanged";
+	if (result->state_kept)
+		return "kept";
+	return result->left.carried ? "carried" : "unchanged";
+}
+
+/* Adds what the session has lost: kinds, and names of variables. */
+static int add_gone(json_t *object, const struct engine_left *left)
+{
+	json_t *gone = json_pack("[s*, s*]", left->gone_threads ? "threads" : NULL,
+				 left->gone_processes ? "processes" : NULL);
+	int r = gone ? 0 : -1;
+
+	for (const char *at = left->names; r == 0 && *at; at += strspn(at, ", ")) {
+		const size_t len = strcspn(at, ",");
+		r = json_array_append_new(gone, json_stringn(at, len));
+		at += len;
+	}
+	if (r == 0 && json_array_size(gone) > 0)
+		return json_object_set_new(object, "gone", gone);
+	json_decref(gone);
+	return r;
 }
 
 /* Adds the value of the last expression, and what has become of a session. */
@@ -89,10 +109,7 @@ static int add_state(json_t *object, struct run_call *c, const struct run_result
 		return -ENOMEM;
 	if (c->request.kind != ENGINE_RUN_STATEFUL)
 		return 0;
-	if ((result->left.gone_threads || result->left.gone_processes) &&
-	    json_object_set_new(object, "gone",
-				json_pack("[s*, s*]", result->left.gone_threads ? "threads" : NULL,
-					  result->left.gone_processes ? "processes" : NULL)) < 0)
+	if (add_gone(object, &result->left) < 0)
 		return -ENOMEM;
 	return json_object_set_new(object, "state", json_string(state_of(result)));
 }

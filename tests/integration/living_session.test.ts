@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { facts, matrix, type Json } from '../lib/session.ts';
 
-type Wanted = { result?: string | RegExp; stdout?: string | RegExp; stderr?: RegExp; state?: string; reason?: string; code?: number; hint?: RegExp; s?: number; shell?: boolean };
+type Wanted = { result?: string | RegExp; stdout?: string | RegExp; stderr?: RegExp; state?: string; reason?: string; code?: number; hint?: RegExp; s?: number; shell?: boolean; fresh?: boolean };
 type Cell = [code: string, wanted: Wanted];
 
 const SERVER = `import http.server, threading, urllib.request
@@ -24,6 +24,10 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier as H
 X = np.random.rand(3000, 6); y = (X[:, 0] > .5) * 1
 m = H(max_iter=5).fit(X, y)`;
+
+/** A thread that Python does not know, so that no fork of the session can go on. */
+const THREAD = `import ctypes, os
+libc = ctypes.CDLL(None); libc.pthread_create(ctypes.byref(ctypes.c_ulong()), None, libc.pause, None); del libc`;
 
 const rows: Record<string, Cell[]> = {
 	'OpenMP': [[BOOST, { s: 60 }], ['m = H(max_iter=5).fit(X, y); 6 * 7', { result: '42', s: 60 }], ['import os; os.kill(os.getpid(), 11)', { state: 'unchanged' }], ['m = H(max_iter=5).fit(X, y); 6 * 7', { result: '42', s: 60 }]],
@@ -71,6 +75,52 @@ const rows: Record<string, Cell[]> = {
 	'a module that is edited': [["open('k.py', 'w').write('x = 1\\n')\nimport k, importlib\nopen('k.py', 'w').write('x = 2\\n')\nimportlib.reload(k).x", { result: '2' }]],
 	'%autoreload': [["%load_ext autoreload\n%autoreload 2\nopen('m.py', 'w').write('def f(): return 1\\nclass C:\\n  def g(self): return 1\\n')\nimport m\nfrom m import f, C\nc = C(); f(), c.g(), m.f()", { result: '(1, 1, 1)' }],
 		["open('m.py', 'w').write('def f(): return 2\\nclass C:\\n  def g(self): return 2\\n');", {}], ['f(), c.g(), m.f()', { result: '(2, 2, 2)' }], ["open('m.py', 'w').write('def f(: return 3\\n');", {}], ['f()', { result: '2', stderr: /^\[autoreload of m failed: SyntaxError/ }]],
+	'polars, and a crash': [["import polars as pl\ndf = pl.DataFrame({'k': [i % 7 for i in range(100000)]})\nmany = pl.concat([df] * 20, rechunk=False)\ndf.group_by('k').agg(pl.len()).height", { result: '7', s: 60 }], ["x = 1; import sqlite3; con = sqlite3.connect(':memory:')\ndef f(): return x + 1", {}],
+		['import os; os.abort()', { state: 'carried', hint: /A new interpreter has 6 variables of the session, as they were before this run\. Gone: con\./ }], ["x = 5; f(), df.group_by('k').agg(pl.len()).height, many.height", { result: '(6, 7, 2000000)' }], ['import os; os._exit(3)', { state: 'carried', code: 3 }], ["f(), df.group_by('k').agg(pl.len()).height", { result: '(6, 7)' }]],
+	'duckdb, and a crash': [["import duckdb\nc = duckdb.connect(); c.execute('SET threads=4'); x = 1; c.execute('select count(*) from range(3000000)').fetchone()", { result: '(3000000,)', s: 60 }], ['import os; os.abort()', { state: 'carried', hint: /Gone: c\./ }], ["x, duckdb.sql('select 42').fetchall()", { result: '(1, [(42,)])' }]],
+	'what is carried': [[`${THREAD}
+import abc, collections, dataclasses, enum, functools, random, sys
+OFFSET = 1
+def f(x, *, y=2): return x + y + OFFSET
+def counter():
+    n = 0
+    def inc():
+        nonlocal n
+        n += 1
+        return n
+    return inc, lambda: n
+inc, get = counter(); inc()
+@functools.lru_cache(maxsize=5)
+def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)
+class Color(enum.Enum): RED = 1; BLUE = 2
+@dataclasses.dataclass
+class P:
+    x: int
+    y: float = 2.0
+    def norm(self): return self.x * OFFSET
+class Base(abc.ABC):
+    @abc.abstractmethod
+    def m(self): ...
+class D(Base):
+    def m(self): return super().__repr__()[:12]
+NT = collections.namedtuple('NT', 'a b')
+p, d, nt, c = P(3), D(), NT(1, 2), Color.RED
+shared = [1]; other = {'s': shared}
+gen = (i for i in range(3)); file = open('x.txt', 'w')
+def recursive(n): return 1 if n == 0 else n * recursive(n - 1)
+class Unreadable(Exception):
+    def __init__(self, a, b): super().__init__(a)
+error = Unreadable(1, 2); holds = {'error': error}; after = [7]
+os.environ['MINE'] = 'yes'; os.chdir('/tmp'); sys.path.append('/tmp/more'); random.seed(3); state = random.getstate()
+1 + 1`, { result: '2' }],
+	['os.abort()', { state: 'carried', hint: /Gone: gen, file, error, holds\./ }],
+	["OFFSET = 100; f(1), inc(), get(), fib(30), Color.RED is c, Color(2).name, p, p.norm(), dataclasses.asdict(p), d.m(), nt.b, shared is other['s'], recursive(5), after", { result: /^\(103, 2, 2, 832040, True, 'BLUE', P\(x=3, y=2\.0\), 300, \{'x': 3, 'y': 2\.0\}, '<__main__\.D ', 2, True, 120, \[7\]\)$/ }],
+	["_[0], Out[1], In[1][:6], os.environ['MINE'], os.getcwd(), sys.path[-1], random.getstate() == state", { result: "(103, 2, 'import', 'yes', '/tmp', '/tmp/more', True)" }],
+	["f('a')", { code: 1, stderr: /<cell 1>[^]*def f\(x, \*, y=2\): return x \+ y \+ OFFSET/ }]],
+	'what is carried, and a module that hides another': [["open('tabulate.py', 'w').write('X = 8')\nopen('uuid.py', 'w').write('X = 9');", { fresh: true }], [`${THREAD}\nimport uuid\nx = 1\ndef f(): return x`, {}], ['os.abort()', { state: 'carried' }], ['x = 2; f(), uuid.X', { result: '(2, 9)' }]],
+	'what cannot be written in time': [[`${THREAD}\nimport time\nclass Slow:\n    def __reduce__(self): time.sleep(99)\nslow, x = Slow(), 1`, {}], ['os.abort()', { state: 'carried', hint: /Gone: slow\./ }], ['x', { result: '1' }]],
+	'what cannot be read in time': [[`${THREAD}\nimport time\nslow = time\nclass Slow:\n    def __reduce__(self): return time.sleep, (99,)\nslow, x = Slow(), 1`, { s: 60 }], ['os.abort()', { state: 'lost', hint: /gone: their process did not answer any more\./ }], ['6 * 7', { result: '42' }]],
+	'interpreters within, and a crash': [["import concurrent.interpreters as ci\ni = ci.create(); i.exec('y = 1'); x = 1", {}], ["i.exec('y += 1'); x", { result: '1' }], ['import os; os.abort()', { state: 'lost', hint: /gone: their process ended, and its copy could not go on\./ }], ["'x' in globals()", { result: 'False' }]],
 	'busy processes': [["import subprocess, sys\nps = [subprocess.Popen([sys.executable, '-c', 'while True: pass']) for i in range(24)]", {}], ['[p.poll() for p in ps].count(None)', { result: '24' }], ['[p.poll() for p in ps].count(None)', { result: '24' }], ['[p.kill() for p in ps]; {p.wait() for p in ps}', { result: '{-9}' }]],
 	'300 processes': [["import subprocess\nps = [subprocess.Popen(['sleep', '600']) for i in range(300)]", { s: 60 }], ['sum(p.poll() is None for p in ps)', { result: '300' }], ['[p.kill() for p in ps]; {p.wait() for p in ps}', { result: '{-9}', s: 60 }]],
 };
@@ -99,7 +149,7 @@ p = subprocess.Popen(['python3', '-c', src], stdout=-1); p.stdout.readline()`, {
 
 /** Why the image that the tests use cannot run CELLS; false: it can. */
 const lacks = (cells: Cell[]): string | false =>
-	process.env.CAISSON_TEST_IMAGE === 'base' && cells.some(([code]) => /sklearn|joblib/.test(code)) ? 'the image base has no such packages'
+	process.env.CAISSON_TEST_IMAGE === 'base' && cells.some(([code]) => /sklearn|joblib|polars|duckdb/.test(code)) ? 'the image base has no such packages'
 		: (process.env.CAISSON_TEST_ENGINE_ENV ?? '').includes('"runsc"') && cells.some(([code]) => /range\(300\)/.test(code)) && 'a process under gVisor is several on the host (docs/docker-engine.md)';
 
 const titleOf = (name: string, cells: Cell[]): string => (cells.some(([, w]) => w.s) ? '(slow) ' : '') + name;
@@ -111,7 +161,7 @@ matrix('a living session', { profile: 'full' }, (s) => {
 		const session_id = `living${++n}`;
 		for (const [code, w] of cells) {
 			const more: Json = w.s ? { timeout_s: w.s } : {};
-			const r = w.shell ? await s().raw('sandbox_run_shell', { command: code, session_id }) : await s().raw('sandbox_run_python', { code, session_id, stateful: true, ...more });
+			const r = w.shell ? await s().raw('sandbox_run_shell', { command: code, session_id }) : await s().raw('sandbox_run_python', { code, session_id, stateful: !w.fresh, ...more });
 			const said = facts(r);
 			const all = `${code}\n${JSON.stringify(said)}`;
 			assert.ok(!said.error, all);
@@ -124,7 +174,7 @@ matrix('a living session', { profile: 'full' }, (s) => {
 				assert.equal(said.exit_code, 0, all);
 			if (w.code !== undefined)
 				assert.equal(said.exit_code, w.code, all);
-			if (!w.shell)
+			if (!w.shell && !w.fresh)
 				assert.match(said.state, new RegExp(`^(${w.state ?? 'kept'})$`), all);
 			assert.ok(!said.stderr?.includes('leaked'), all);
 		}

@@ -155,6 +155,13 @@ enum { /* flags of INIT_ENDED */
 	   512, /* it was the clean interpreter: the next warm run needs a new one */
        PROTO_ENDED_GONE_THREADS = 1024, /* stateful: the session process died, and these with it */
        PROTO_ENDED_GONE_PROCESSES = 2048,
+       PROTO_ENDED_CARRIED = 4096, /* stateful: the variables are in another interpreter now */
+};
+#define PROTO_GONE_MAX 152
+enum proto_lost { /* why no process took the place of a session process that died */
+		  PROTO_LOST_ALONE, /* it had no backup */
+		  PROTO_LOST_CRASHED,
+		  PROTO_LOST_SILENT,
 };
 struct proto_init_ended {
 	struct proto_head head;
@@ -167,6 +174,12 @@ struct proto_init_ended {
 	uint64_t duration_ns;
 	uint64_t cpu_ns;
 	uint64_t max_rss; /* bytes, of the largest process */
+	/* CARRIED: names that are there, and that are not; the first of those, "con, pool", as a process of the
+	 * sandbox wrote them. */
+	uint32_t names_kept, names_gone;
+	uint32_t lost; /* LOST: enum proto_lost */
+	uint32_t unused;
+	char gone[PROTO_GONE_MAX];
 };
 
 enum proto_file_op {

@@ -27,6 +27,8 @@
 	(1u << 20) /* bytes of a result's file from which on threads read it, piece by piece */
 #define RESULT_LARGE (4u << 20) /* bytes of a result's file that are not given back on the loop */
 #define BACKSTOP_NS  (3 * NS_PER_S)
+#define WAKE_NS                                                                                    \
+	(10 * NS_PER_S) /* in which init gives a session whose process has died another one */
 
 /* A large value on its way: init has said how the run ended, and nobody else knows yet. */
 struct value_read {
@@ -229,6 +231,21 @@ static bool begin_reading(struct engine_run *r, const struct engine_run_result *
 	return true;
 }
 
+/* What the process of a session says of its names is hostile. */
+static void take_names(struct engine_left *left, const struct proto_init_ended *m)
+{
+	const size_t len = strnlen(m->gone, sizeof(m->gone));
+	bool good = len < sizeof(left->names) && text_is_utf8(m->gone, len);
+
+	left->carried = m->flags & PROTO_ENDED_CARRIED;
+	left->names_kept = m->names_kept;
+	left->names_gone = m->names_gone;
+	left->lost = m->lost <= PROTO_LOST_SILENT ? (enum engine_lost)m->lost : ENGINE_LOST_CRASHED;
+	for (size_t i = 0; i < len && good; i++)
+		good = (uint8_t)m->gone[i] >= ' ' && m->gone[i] != 0x7f && !text_is_c1(m->gone + i);
+	(void)memcpy(left->names, m->gone, good ? len : 0);
+}
+
 static enum engine_end end_of(const struct engine_run *r, const struct proto_init_ended *m)
 {
 	bool oom_killed = m->end == PROTO_END_SIGNALED && m->value == SIGKILL &&
@@ -298,6 +315,7 @@ int inside_run_ended(struct engine_sandbox *s, const struct proto_init_ended *m)
 	    .killed = m->killed,
 	    .cell = m->flags & PROTO_ENDED_KEPT ? m->cell : 0,
 	};
+	take_names(&res.left, m);
 	if (!begin_reading(r, &res))
 		finish(r, &res, NULL);
 	return 0;
@@ -348,7 +366,8 @@ static int on_backstop(sd_event_source *source, uint64_t at, void *user)
 	r->backstop_killed = true;
 	if (r->s->init)
 		(void)!channel_send(r->s->init, &k.head, NULL, 0);
-	(void)sd_event_source_set_time(source, at + BACKSTOP_NS / NS_PER_US);
+	(void)sd_event_source_set_time(source, at + (BACKSTOP_NS + (r->stateful ? WAKE_NS : 0)) /
+							NS_PER_US);
 	(void)sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 	return 0;
 }
@@ -384,7 +403,8 @@ int engine_signal(struct engine_run *r, int signo)
 	const bool ladder =
 	    signo == SIGTERM && r->stateful; /* init kills it after the grace period */
 	if ((signo == SIGKILL || ladder) && !r->backstop_killed) {
-		int armed = arm_backstop(r, BACKSTOP_NS + (ladder ? r->grace_ns : 0));
+		int armed = arm_backstop(r, BACKSTOP_NS + (ladder ? r->grace_ns : 0) +
+						(r->stateful ? WAKE_NS : 0));
 		if (armed < 0)
 			return armed;
 		r->backstop_killed = signo == SIGKILL;

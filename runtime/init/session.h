@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stateful runs, in PID 1 of a sandbox.
+ *
+ * A session (session_state.c). Its process has the variables:
+ *
+ *   NONE --> RUNNING --> HELD --> FORKING --> READY --> RUNNING     any of them --> NONE: it is lost
+ *                        HELD, READY --> RESTING --> HELD
+ *                        any of them --> NONE --> WAKING --> HELD: another process takes its place
+ *
+ *   NONE      there is no state: the first stateful run takes the spare of the clean interpreter
+ *   RUNNING   a cell executes in the session process; the backup, if there is one, is stopped
+ *   HELD      the session process is stopped and has no backup
+ *   FORKING   between runs: it forks the backup, and rehearses
+ *   READY     it is stopped. So is the backup, or none could be made.
+ *   RESTING   HELD, and init wants no backup before a stateful run or a checkpoint needs it
+ *   WAKING    it has died. Its backup wakes up, or writes its variables for a spare to read. */
+#pragma once
+
+#include "engine/protocol/proto.h"
+#include "frames.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct init;
+struct run_child;
+
+/* How long init waits for a session process to fork. After it the process counts as dead, so it is long: a fork takes
+ * milliseconds, but a machine that swaps or is suspended takes seconds. */
+#define SESSION_FORK_WAIT_NS UINT64_C(10000000000)
+enum session_state {
+	SESSION_NONE,
+	SESSION_HELD,
+	SESSION_RESTING,
+	SESSION_FORKING,
+	SESSION_READY,
+	SESSION_RUNNING,
+	SESSION_WAKING,
+};
+enum waking {
+	WAKING_WAITS,   /* until no process of the run is left */
+	WAKING_BACKUP,  /* RT_WAKE was sent */
+	WAKING_SPARE,   /* the variables are written; there is no process before a spare is there */
+	WAKING_REVIVES, /* RT_REVIVE was sent */
+};
+struct init_noted {
+	pid_t pid;
+	uint64_t start; /* field 22 of /proc/PID/stat, proc(5) */
+};
+#define SESSION_NOTED_MAX 1024 /* those beyond end with the next run of another kind */
+struct init_session {
+	enum session_state state;
+	pid_t pid; /* the session process; 0 in NONE */
+	int channel;
+	pid_t backup; /* 0 = there is none, or it is not ready yet */
+	int backup_channel;
+	pid_t gone_pid; /* an earlier session process that was killed and is not reaped yet */
+	bool rested;    /* FORKING: the session process may be stopped */
+	bool
+	    carries; /* the backup lacks threads that it would need: its variables are written and read */
+	enum waking waking;
+	int carried;    /* WAKING: the file between the backup and the spare; -1 */
+	uint64_t until; /* FORKING, WAKING: then it counts as dead; 0 = not begun */
+	uint64_t look_at,
+	    look_in; /* when init looks whether all that should is stopped, and how long after the last look; 0 = never */
+	bool has_state;     /* a cell has returned */
+	uint32_t threads;   /* of the session process, at the end of its last cell */
+	bool has_processes; /* there were some at the end of its last cell */
+	bool has_threads;   /* some of them are the program's own: Python knows them */
+	uint32_t processes; /* that cells have started and that live */
+	struct init_noted noted[SESSION_NOTED_MAX]; /* while another run is on */
+	size_t n_noted;
+	/* What the front has not been told. */
+	bool lost; /* a state was lost */
+	enum proto_lost why;
+	uint32_t kept, gone;     /* a state was carried: names that are there, and that are not */
+	char names[RT_GONE_MAX]; /* the first of those; what a process of the sandbox said */
+};
+
+/* session_state.c */
+void session_start(struct init *in);
+void session_prepare(struct init *in);
+void session_rest(struct init *in);    /* ends the backup; the session process has the variables */
+void session_wanted(struct init *in);  /* RESTING ends: a backup is needed */
+void session_settled(struct init *in); /* all was stopped: when to look again */
+void session_late(struct init *in);    /* a run has waited too long for FORKING to end */
+uint64_t session_next(const struct init *in); /* when it wants to be called again, 0 = never */
+bool session_can(const struct init *in);      /* a stateful run may start at once */
+pid_t session_take(struct init *in, const struct run_child *c);
+int session_channel(
+    const struct init *in); /* of the session process, if it may say something; or -1 */
+void session_events(struct init *in, short backup, short process);
+void session_run_ended(struct init *in);
+void session_lose(struct init *in);
+/* Adds to E, of a stateful run, what the front has not been told. */
+void session_say(struct init *in, struct proto_init_ended *e);
+bool session_keeps(const struct init *in,
+		   pid_t pid);                /* PID is the session's, and not the run that is on */
+pid_t session_waiting(const struct init *in); /* the process whose memory is the state; 0 = none */
+bool session_reaped(struct init *in, pid_t pid);
+/* READY: the backup leaves the session and is the caller's; its channel goes to RET. */
+pid_t session_part(struct init *in, int *ret_channel);
+/* PID, a stopped backup, takes the place of the session process, see init_session.carries; 0 = the session begins
+ * anew. */
+void session_adopt(struct init *in, pid_t pid, int channel, bool carries);
+/* The run has ended and no process of it is left. True = its session process has died, and another one does not have
+ * its place yet: the front is told later. */
+bool session_wakes(struct init *in);
+bool session_wants_spare(const struct init *in); /* also while a run is on: it is ending */
+
+/* session_processes.c */
+void processes_go_on(struct init *in); /* a cell of the session begins */
+void processes_note(
+    struct init *in); /* another run is about to begin, and those of the session go on, too */
+void processes_end_awake(struct init *in); /* kills those that should be stopped, and are not */
+void processes_stop(struct init *in); /* stops all that executes, and counts those of the session */
+/* Whether PID is a process of the session, while another run is on or none is. */
+bool processes_keep(const struct init *in, pid_t pid);

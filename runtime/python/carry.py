@@ -1,0 +1,395 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Carries the variables of a session into a fresh interpreter, where its backup cannot go on: a fork lacks the threads
+of libraries that cannot make them anew, and the first call that needs them would wait for ever.
+
+Runs in the same dictionary as zygote.py. The backup writes what can be written into a file (carry), name by name, in
+forks of itself that may hang or be killed. A spare reads it (revive) and is the session process from then on. Both are
+the same Python, so code is written as the interpreter's own bytes (marshal). Functions of the session get the
+__main__ of the new interpreter as their globals; classes are written as cloudpickle writes them, where it is
+installed. What cannot be written or read is gone, and the client is told its name."""
+import os
+
+# Libraries that notice in a fork that their threads are gone, and make others.
+HEALED = 'libarrow', 'libgomp', 'libomp', 'libopenblas', 'libscipy_openblas', 'libtbb', 'workqueue.', 'tokenizers.', 'interpreter.'
+NEUTRAL = 'libc.', 'libc-', 'libstdc++', 'libpthread', 'libm.', 'ld-', '[', 'python3', 'libpython'
+KNOWN_THREADS = 'jemalloc_bg_thd',  # by name: of an allocator, which starts another one
+STACK = 1 << 14  # bytes of a thread's stack that are looked at
+CARRY_S = 3.0  # for all names
+STUCK_S = 1.0  # without a byte: the name is given up
+GONE_MAX = 150  # bytes of the names that are told
+SELF_MADE = frozenset(('In', 'Out', '_', '__', '___', '_i', '_ii', '_iii', VALUE))
+
+
+def code_ranges():
+	"""Where the code of libraries is: first and last addresses, sorted, and the names of their files."""
+	found = []
+	with open('/proc/self/maps') as f:
+		for line in f:
+			part = line.split(None, 5)
+			if len(part) == 6 and 'x' in part[1]:
+				first, last = (int(n, 16) for n in part[0].split('-'))
+				found.append((first, last, part[5].rstrip('\n').rpartition('/')[2]))
+	return sorted(found)
+
+
+def owner(task, ranges, memory):
+	"""The file of the library that a thread which waits belongs to: the first that its stack returns to besides the C
+	library and its like. '' if that is not known."""
+	import bisect
+	import struct
+	try:
+		with open('/proc/self/task/%s/syscall' % task) as f:  # proc(5): ... stack pointer, program counter
+			part = f.read().split()
+		data = os.pread(memory, STACK, int(part[-2], 16))
+	except (OSError, IndexError, ValueError):  # it has ended, or executes
+		return ''
+	for (word,) in struct.iter_unpack('=Q', data[:len(data) // 8 * 8]):
+		at = bisect.bisect(ranges, (word, 1 << 64, '')) - 1
+		if at >= 0 and ranges[at][0] <= word < ranges[at][1] and not ranges[at][2].startswith(NEUTRAL):
+			return ranges[at][2]
+	return ''
+
+
+def needs_carrying():
+	"""In a session process that rests, after a fork: whether a fork of it lacks threads that it would need."""
+	threading = sys.modules.get('threading')
+	ours = {thread.native_id for thread in list(threading._active.values())} if threading else set()
+	ours.add(os.getpid())
+	ranges = memory = None
+	for task in os.listdir('/proc/self/task'):
+		if int(task) in ours:
+			continue
+		try:
+			with open('/proc/self/task/%s/comm' % task) as f:
+				name = f.read().rstrip('\n')
+		except OSError:
+			continue  # it has ended
+		if name in KNOWN_THREADS:
+			continue
+		if memory is None:
+			ranges, memory = code_ranges(), open('/proc/self/mem', 'rb', 0)
+		if not owner(task, ranges, memory.fileno()).startswith(HEALED):
+			return True
+	return False
+
+
+# In the backup ----------------------------------------------------------------------------------------
+
+
+def make_carrier(space):
+	"""The class of what writes the variables of SPACE."""
+	import functools
+	import importlib
+	import marshal
+	import pickle
+	import types
+	base = pickle.Pickler
+	try:
+		try:
+			import cloudpickle
+		except ImportError:
+			from joblib.externals import cloudpickle
+		base = cloudpickle.Pickler
+	except Exception:
+		pass  # classes of the session are gone then
+
+	def attributes(function):
+		names = '__qualname__', '__doc__', '__defaults__', '__kwdefaults__', '__module__', '__type_params__'
+		found = {name: getattr(function, name) for name in names if hasattr(function, name)}
+		lazy = '__annotate__' if hasattr(function, '__annotate__') else '__annotations__'  # 3.14: a function that makes them
+		found[lazy] = getattr(function, lazy)
+		return function.__dict__ or None, found
+
+	class Globals:
+		pass
+
+	marker = Globals()  # stands for the globals of the session
+
+	class Carrier(base):
+		def reducer_override(self, thing):
+			kind = type(thing)
+			if thing is marker:
+				return vars, (sys.modules['__main__'],)
+			if kind is types.FunctionType and thing.__globals__ is space:
+				return types.FunctionType, (thing.__code__, marker, thing.__name__, None, thing.__closure__), attributes(thing)
+			if kind is types.CodeType:
+				return marshal.loads, (marshal.dumps(thing),)
+			if kind is types.CellType:
+				try:
+					return types.CellType, (), (None, {'cell_contents': thing.cell_contents})
+				except ValueError:  # empty
+					return types.CellType, ()
+			if thing is types.FunctionType or thing is types.CellType:
+				return getattr, (types, 'FunctionType' if thing is types.FunctionType else 'CellType')
+			if kind is types.ModuleType:
+				return importlib.import_module, (thing.__name__,)
+			if kind is functools._lru_cache_wrapper and getattr(thing.__wrapped__, '__globals__', None) is space:
+				maker = functools._lru_cache_wrapper
+				options = thing.cache_parameters()
+				kept = {name: getattr(thing, name) for name in functools.WRAPPER_ASSIGNMENTS if hasattr(thing, name)}
+				kept.pop('__annotations__', None)
+				kept.pop('__annotate__', None)
+				kept['__wrapped__'] = thing.__wrapped__
+				return maker, (thing.__wrapped__, options['maxsize'], options['typed'], functools._CacheInfo), kept
+			named = kind.__module__, kind.__name__
+			# their own way to join chunks waits for threads
+			if named == ('polars.series.series', 'Series') and thing.n_chunks() > 1:
+				return thing.rechunk().__reduce_ex__(5)
+			if named == ('polars.dataframe.frame', 'DataFrame') and thing.n_chunks() > 1:
+				return kind, ([column.rechunk() for column in thing.get_columns()],)
+			if isinstance(thing, io.IOBase) and type(thing).__module__ in ('_io', 'io'):
+				raise pickle.PicklingError('an open file')
+			above = getattr(super(), 'reducer_override', None)
+			return above(thing) if above else NotImplemented
+	return Carrier
+
+
+class Nowhere:
+	@staticmethod
+	def write(data):
+		return memoryview(data).nbytes
+
+
+def is_plain(value):
+	"""Whether VALUE can be written for sure."""
+	kind = type(value)
+	if kind in (int, float, complex, str, bytes, bool, type(None), range):
+		return True
+	return kind.__name__ == 'ndarray' and kind.__module__ == 'numpy' and not value.dtype.hasobject
+
+
+def session_names(space):
+	return [name for name in space if not (name[:2] == '__' and name[-2:] == '__' and len(name) > 4) and name not in SELF_MADE]
+
+
+def write_names(fd, report, skip):
+	"""In a fork of the backup: writes all to FD. Tells the pipe REPORT what it begins, and what has failed."""
+	space = sys.modules['__main__'].__dict__
+	Carrier = make_carrier(space)
+	file = open(fd, 'wb', buffering=1 << 20, closefd=False)
+	file.seek(0)
+	file.truncate()
+
+	def tell(kind, name):
+		os.write(report, b'%s%s\0' % (kind, name.encode('utf-8', 'replace')))
+
+	def can_write(value):
+		try:
+			Carrier(Nowhere, 5).dump(value)
+			return True
+		except BaseException:
+			return False
+
+	names = [name for name in session_names(space) if name not in skip]
+	good = []
+	for name in names:
+		tell(b'?', name)
+		if is_plain(space[name]) or can_write(space[name]):
+			good.append(name)
+		else:
+			tell(b'-', name)
+	import linecache
+	outputs = space.get('Out')
+	outputs = {n: value for n, value in outputs.items() if can_write(value)} if has_history and type(outputs) is dict else {}
+	carrier = Carrier(file, 5)  # one for all, so that names of one object still are names of one object
+	carrier.dump({
+		'names': good, 'environ': dict(os.environ._data), 'sent': sent, 'cwd': os.getcwd(), 'path': list(map(str, sys.path)), 'argv': sys.argv[:],
+		'cells': cells, 'future': future, 'definitions': definitions, 'random_state': random_state, 'history': has_history,
+		'recursion': sys.getrecursionlimit(), 'inputs': [str(text) for text in space.get('In', ())] if has_history else [],
+		'outputs': outputs,
+		'numpy': sys.modules['numpy.random'].get_state() if 'numpy.random' in sys.modules else None,
+		'lines': {name: entry for name, entry in linecache.cache.items() if name[:6] == '<cell '},
+	})
+	for name in good:
+		tell(b'=', name)
+		carrier.dump(space[name])
+		file.flush()
+		tell(b'+', name)
+	file.close()
+
+
+def watch_writer(pid, report, fd, deadline):
+	"""Waits for a writer. Returns what it said last, the names that it gave up, how many bytes are whole, and whether it
+	has written all."""
+	import select
+	import time
+	said, failed, whole, written, text = '', [], 0, 0, b''
+	moved, size = time.monotonic(), -1
+	while True:
+		now = time.monotonic()
+		if os.fstat(fd).st_size != size:
+			moved, size = now, os.fstat(fd).st_size
+		if now >= deadline or now - moved >= STUCK_S:
+			break
+		if not select.select([report], [], [], 0.05)[0]:
+			continue
+		data = os.read(report, 1 << 16)
+		if not data:
+			break
+		moved = now
+		*lines, text = (text + data).split(b'\0')
+		for line in lines:
+			name = line[1:].decode('utf-8', 'replace')
+			if line[:1] in b'?=':
+				said = name
+			elif line[:1] == b'-':
+				failed.append(name)
+			else:
+				written, whole = written + 1, os.fstat(fd).st_size
+	try:
+		os.kill(pid, 9)
+	except OSError:
+		pass
+	status = os.waitpid(pid, 0)[1]
+	return said, failed, whole, written, status == 0
+
+
+def write_all(fd):
+	"""Writes what the session has to FD. Returns how many names that are, and which are gone."""
+	import time
+	deadline = time.monotonic() + CARRY_S
+	skip = []
+	while True:
+		report, end = os.pipe()
+		pid = os.fork()
+		if pid == 0:
+			status = 1
+			try:
+				with open('/proc/self/oom_score_adj', 'w') as f:  # for want of memory it is this process that ends
+					f.write('1000')
+			except OSError:
+				pass
+			try:
+				write_names(fd, end, skip)
+				status = 0
+			finally:
+				os._exit(status)
+		os.close(end)
+		said, failed, whole, written, all_written = watch_writer(pid, report, fd, deadline)
+		os.close(report)
+		if all_written:
+			return written, skip + failed
+		if not said or time.monotonic() >= deadline:
+			break
+		skip.append(said)  # it hung or crashed at this one: all the others, without it
+	if not whole:
+		raise OSError('nothing could be written')
+	os.ftruncate(fd, whole)
+	names = session_names(sys.modules['__main__'].__dict__)
+	good = [name for name in names if name not in skip and name not in failed]
+	return written, skip + failed + good[written:]
+
+
+def told(kept, gone):
+	"""What init is told: how many names there are, how many are gone, and the first of those."""
+	text = b''
+	for name in gone:
+		more = (b', ' if text else b'') + name.encode('utf-8', 'replace')
+		if len(text) + len(more) > GONE_MAX:
+			break
+		text += more
+	return kept, len(gone), text
+
+
+def carry(fd):
+	"""In a backup that cannot go on as it is. Returns what told() returns."""
+	return told(*write_all(fd))
+
+
+# In the spare -----------------------------------------------------------------------------------------
+
+
+def careful_reader(file):
+	"""Reads on after a part that could not be read. What that part has memoized may be half made, so whatever refers to
+	it cannot be read either. The interpreter's own reader cannot do that, and this one is slower."""
+	import pickle
+	import pickletools
+
+	class Reader(pickle._Unpickler):
+		dispatch = dict(pickle._Unpickler.dispatch)
+		count = 0
+
+		def memoize(self):
+			self.memo[self.count] = self.stack[-1]
+			self.count += 1
+		dispatch[pickle.MEMOIZE[0]] = memoize
+
+		def load(self):
+			start, first = file.tell(), self.count
+			memoized = sum(op.name == 'MEMOIZE' for op, _, _ in pickletools.genops(file))
+			end = file.tell()
+			file.seek(start)
+			try:
+				return super().load()
+			except Exception:
+				for n in range(first, first + memoized):
+					self.memo.pop(n, None)
+				file.seek(end)
+				raise
+			finally:
+				self.count = first + memoized
+	return Reader(file)
+
+
+def read_values(file):
+	"""Returns what write_names() wrote first, the values that can be read, and the names of those that cannot."""
+	import pickle
+	for reader in pickle.Unpickler(file), careful_reader(file):
+		file.seek(0)
+		first, found, failed = reader.load(), {}, []
+		for name in first['names']:
+			try:
+				found[name] = reader.load()
+			except EOFError:  # the file was cut here
+				break
+			except Exception:
+				failed.append(name)
+				if type(reader) is pickle.Unpickler:
+					break
+		if not failed:
+			break
+	return first, found, failed
+
+
+def take_names(space, first, found):
+	"""Gives the names to the session, and the history of its cells."""
+	global has_history
+	space.update(found)
+	has_history = first['history']
+	if has_history:
+		space['In'], space['Out'] = first['inputs'], first['outputs']
+
+
+def revive(fd, channel):
+	"""In a spare: makes it the session process that FD describes. Returns what told() returns. If the session needs a
+	bare interpreter, and CHANNEL is not -1, the process becomes one, which calls this again."""
+	global sent, cells, future, random_state
+	import linecache
+	with open(fd, 'rb') as file:
+		for number, mode, name in STREAMS:
+			stream(number, mode, name, getattr(sys, name), True)
+		import pickle
+		file.seek(0)  # the writer shares the position
+		first = pickle.Unpickler(file).load()  # its modules are found in the places of the session
+		environment(b'\0'.join(name + b'=' + value for name, value in first['environ'].items()))
+		os.chdir(first['cwd'])
+		sent = first['sent']
+		count_processors()
+		if channel >= 0 and settle_places(in_environment(sent)):
+			start_bare(fd, channel, -1, False)
+		sys.path[:] = first['path']
+		sys.argv[:] = first['argv']
+		sys.setrecursionlimit(first['recursion'])
+		linecache.cache.update(first['lines'])
+		cells, future, random_state = first['cells'], first['future'], first['random_state']
+		definitions[:] = first['definitions']
+		keep_file(''.join(definitions).encode('utf-8', 'replace'))
+		show_figures(False)
+		first, found, failed = read_values(file)
+	take_names(sys.modules['__main__'].__dict__, first, found)
+	if random_state is not None:
+		sys.modules['random'].setstate(random_state)
+	if first['numpy'] is not None:
+		import numpy
+		numpy.random.set_state(first['numpy'])
+	return told(len(found), failed)
