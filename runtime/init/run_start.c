@@ -244,6 +244,8 @@ void run_start(struct init *in, const struct proto_init_run *f, const int *fds, 
 		return;
 	}
 	KILL_POINT(RUN_TAKEN);
+	if (f->kind == PROTO_RUN_STATEFUL && f->restarts)
+		session_adopt(in, 0, -1, false);
 	run_to(in, RUN_WAITING);
 	in->run.id = f->run;
 	in->run.error = -1;

@@ -191,9 +191,11 @@ struct engine_run_spec {
 				  * descriptor 3; it comes at the end as ENGINE_RESULT */
 	bool display;            /* Python: save figures that are open and unsaved when the code has
 				  * returned as figure-N.png in the workspace */
-	bool notebook;           /* Python: the value of a last expression comes as ENGINE_RESULT,
+	bool restarts; /* STATEFUL: the session ends first, with its variables, threads and
+				  * processes; the run is the first of a new one */
+	bool notebook; /* Python: the value of a last expression comes as ENGINE_RESULT,
 				  * and notebook syntax works (RT_NOTEBOOK of runtime/frames.h) */
-	int stdin_fd;            /* duplicated; -1 = /dev/null */
+	int stdin_fd;  /* duplicated; -1 = /dev/null */
 	uint64_t
 	    timeout_ns; /* then its process group gets SIGTERM, or a stateful run SIGINT; 0 = none */
 	uint64_t grace_ns;      /* from then until every process of the run is killed */

@@ -106,6 +106,7 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 	    .make_cwd = !q->cwd && !q->own && sandbox_workdir(s),
 	    .display = q->display,
 	    .notebook = q->notebook,
+	    .restarts = q->restarts && q->kind == ENGINE_RUN_STATEFUL,
 	    .report = q->report,
 	    .stdin_fd = r->input_fd >= 0 ? r->input_fd
 			: q->stdin_fd    ? *q->stdin_fd

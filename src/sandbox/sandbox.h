@@ -524,16 +524,16 @@ struct run_request {
 	/* The word of argv that the client asked for, among those of a program of ours; 0 = all. People see it. */
 	unsigned asked;
 	const char *cwd;
-	const char *asked_cwd; /* the client asked for it; people see it; borrowed */
-	const int *stdin_fd;   /* instead of input; duplicated; NULL: /dev/null */
-	uint64_t timeout_ns;   /* 0 = the manager's; SANDBOX_RUN_NO_TIMEOUT */
-	bool unbounded;        /* all output is streamed and none is kept */
-	bool head_only;        /* if output is too long, only its beginning is kept */
-	bool no_artifacts;     /* no inventory before and after the run */
-	bool queued;           /* if the sandbox is busy, wait instead of SESSION_BUSY */
-	bool display;          /* engine_run_spec.display */
-	bool notebook;         /* engine_run_spec.notebook */
-	bool report;           /* engine_run_spec.report: what sandbox_read_place() reads */
+	const char *asked_cwd;   /* the client asked for it; people see it; borrowed */
+	const int *stdin_fd;     /* instead of input; duplicated; NULL: /dev/null */
+	uint64_t timeout_ns;     /* 0 = the manager's; SANDBOX_RUN_NO_TIMEOUT */
+	bool unbounded;          /* all output is streamed and none is kept */
+	bool head_only;          /* if output is too long, only its beginning is kept */
+	bool no_artifacts;       /* no inventory before and after the run */
+	bool queued;             /* if the sandbox is busy, wait instead of SESSION_BUSY */
+	bool display;            /* engine_run_spec.display */
+	bool notebook, restarts; /* engine_run_spec's */
+	bool report;             /* engine_run_spec.report: what sandbox_read_place() reads */
 	/* A program of the server: without the environment chosen for the sandbox, in "/" without a run's json.py. */
 	bool own;
 	bool hidden;           /* for the witness as `own`, but with that environment and folder */

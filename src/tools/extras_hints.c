@@ -299,9 +299,10 @@ static int add_forgotten(struct buf *b, const struct run_call *c, const struct r
 	/* A stored sandbox was put away, or the server was started again: files are there, variables are not. */
 	if (r == 0 && variable && c->request.kind == ENGINE_RUN_STATEFUL && !c->made &&
 	    result->cell == 1)
-		r = buf_add_str(b,
-				"No variables of earlier runs are left here: this is the first "
-				"stateful run since the sandbox was opened. Its files are there.");
+		r = buf_printf(b,
+			       "No variables of earlier runs are left here: this is the first "
+			       "stateful run since the sandbox was opened%s. Its files are there.",
+			       c->request.restarts ? " or restarted" : "");
 	return r;
 }
 

@@ -255,8 +255,10 @@ void extras_run_python(struct mcp_call *call, json_t *arguments, void *user)
 	struct run_call *c = prepare(t, call, arguments, "code", t->config.max_code_bytes);
 	if (!c)
 		return;
-	c->request.kind =
-	    args_bool(arguments, "stateful", false) ? ENGINE_RUN_STATEFUL : ENGINE_RUN_PYTHON;
+	c->request.restarts = args_bool(arguments, "restart", false);
+	c->request.kind = c->request.restarts || args_bool(arguments, "stateful", false)
+			      ? ENGINE_RUN_STATEFUL
+			      : ENGINE_RUN_PYTHON;
 	c->request.display = t->config.save_figures_extras;
 	c->request.notebook = true;
 	c->request.code = c->text;

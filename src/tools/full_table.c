@@ -42,13 +42,14 @@
 
 static const struct tool_arg python_args[] = {
     {"code", ARG_STRING, ARG_REQUIRED,
-     "Python source, as in a notebook: print what you want to see, or end with an expression. The "
-     "working folder is /mnt/data; files saved there stay for later calls of the session."},
+     "Python source, as in a notebook: print what you want to see, or end with an expression. "
+     "Files saved in the working folder, /mnt/data, stay for later calls of the session."},
     SESSION_OPTIONAL,
     {"stateful", ARG_BOOL, ARG_NULL,
-     "true keeps variables, threads and processes for later stateful calls, as a notebook "
-     "does. A run that crashes leaves the variables as they were.",
+     "true keeps variables, threads and processes for later stateful calls. "
+     "A crash leaves the variables as they were.",
      .otherwise = "false"},
+    {"restart", ARG_BOOL, ARG_NULL, "In a new interpreter; files stay.", .otherwise = "false"},
     INPUT("What input() and sys.stdin read."),
     TIMEOUT,
     END};
@@ -88,9 +89,7 @@ static const struct tool_arg create_args[] = {
     END};
 static const struct tool_arg no_args[] = {END};
 static const struct tool_arg info_args[] = {
-    SESSION,
-    {"all_packages", ARG_BOOL, 0, "Also list the packages of the image.", .otherwise = "false"},
-    END};
+    SESSION, {"all_packages", ARG_BOOL, 0, "Also those of the image.", .otherwise = "false"}, END};
 static const struct tool_arg session_args[] = {SESSION, END};
 static const struct tool_arg list_args[] = {
     SESSION,
@@ -103,7 +102,7 @@ static const struct tool_arg read_args[] = {
     PATH("File below /mnt/data."),
     {"start_line", ARG_INT, ARG_NULL, "First line of a text or page of a PDF, from 1.", .min = 1},
     {"end_line", ARG_INT, ARG_NULL, "Last line or page.", .min = 1},
-    {"base64", ARG_BOOL, 0, "true gives the bytes of any file as base64.", .otherwise = "false"},
+    {"base64", ARG_BOOL, 0, "The bytes as base64.", .otherwise = "false"},
     END};
 static const struct tool_arg write_args[] = {
     PATH("File below /mnt/data; folders are made."),
@@ -131,12 +130,12 @@ static const struct tool_arg install_args[] = {
     {"packages", ARG_STRING, ARG_REQUIRED | ARG_WORDS,
      "Names, with versions if needed: \"httpx>=0.28 rich==13.9.4\"."},
     SESSION_OPTIONAL,
-    {"remove", ARG_BOOL, 0, "true removes these packages instead.", .otherwise = "false"},
+    {"remove", ARG_BOOL, 0, "Remove them instead.", .otherwise = "false"},
     END};
 static const struct tool_arg checkpoint_args[] = {
     SESSION,
     {"name", ARG_STRING, ARG_REQUIRED, "Letters, digits, - and _; a used name is replaced."},
-    {"delete", ARG_BOOL, 0, "true deletes that checkpoint instead.", .otherwise = "false"},
+    {"delete", ARG_BOOL, 0, "Delete it instead.", .otherwise = "false"},
     END};
 static const struct tool_arg restore_args[] = {
     SESSION,

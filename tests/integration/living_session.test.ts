@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { facts, matrix, type Json } from '../lib/session.ts';
 
-type Wanted = { result?: string | RegExp; stdout?: string | RegExp; stderr?: RegExp; state?: string; reason?: string; code?: number; hint?: RegExp; s?: number; shell?: boolean; fresh?: boolean };
+type Wanted = { result?: string | RegExp; stdout?: string | RegExp; stderr?: RegExp; state?: string; reason?: string; code?: number; hint?: RegExp; s?: number; shell?: boolean; fresh?: boolean; restart?: boolean };
 type Cell = [code: string, wanted: Wanted];
 
 const SERVER = `import http.server, threading, urllib.request
@@ -121,6 +121,8 @@ os.environ['MINE'] = 'yes'; os.chdir('/tmp'); sys.path.append('/tmp/more'); rand
 	'what cannot be written in time': [[`${THREAD}\nimport time\nclass Slow:\n    def __reduce__(self): time.sleep(99)\nslow, x = Slow(), 1`, {}], ['os.abort()', { state: 'carried', hint: /Gone: slow\./ }], ['x', { result: '1' }]],
 	'what cannot be read in time': [[`${THREAD}\nimport time\nslow = time\nclass Slow:\n    def __reduce__(self): return time.sleep, (99,)\nslow, x = Slow(), 1`, { s: 60 }], ['os.abort()', { state: 'lost', hint: /gone: their process did not answer any more\./ }], ['6 * 7', { result: '42' }]],
 	'interpreters within, and a crash': [["import concurrent.interpreters as ci\ni = ci.create(); i.exec('y = 1'); x = 1", {}], ["i.exec('y += 1'); x", { result: '1' }], ['import os; os.abort()', { state: 'lost', hint: /gone: their process ended, and its copy could not go on\./ }], ["'x' in globals()", { result: 'False' }]],
+	'a restart': [["import subprocess, threading, time\np = subprocess.Popen(['sleep', '600']); x = 1; open('here', 'w').close()\nthreading.Thread(target=lambda: [time.sleep(.01), print('late')] * 99, daemon=True).start()", { hint: /rest now/ }], ["import os\n'x' in globals(), os.path.exists('here'), In", { restart: true, stdout: '', result: /^\(False, True, \['', / }],
+		["import subprocess; subprocess.run(['pgrep', 'sleep']).returncode", { result: '1' }], ['x', { code: 1, restart: true, hint: /first stateful run since the sandbox was opened or restarted/ }]],
 	'busy processes': [["import subprocess, sys\nps = [subprocess.Popen([sys.executable, '-c', 'while True: pass']) for i in range(24)]", {}], ['[p.poll() for p in ps].count(None)', { result: '24' }], ['[p.poll() for p in ps].count(None)', { result: '24' }], ['[p.kill() for p in ps]; {p.wait() for p in ps}', { result: '{-9}' }]],
 	'300 processes': [["import subprocess\nps = [subprocess.Popen(['sleep', '600']) for i in range(300)]", { s: 60 }], ['sum(p.poll() is None for p in ps)', { result: '300' }], ['[p.kill() for p in ps]; {p.wait() for p in ps}', { result: '{-9}', s: 60 }]],
 };
@@ -160,8 +162,8 @@ matrix('a living session', { profile: 'full' }, (s) => {
 	const play = async (cells: Cell[]): Promise<void> => {
 		const session_id = `living${++n}`;
 		for (const [code, w] of cells) {
-			const more: Json = w.s ? { timeout_s: w.s } : {};
-			const r = w.shell ? await s().raw('sandbox_run_shell', { command: code, session_id }) : await s().raw('sandbox_run_python', { code, session_id, stateful: !w.fresh, ...more });
+			const more: Json = { ...(w.s && { timeout_s: w.s }), ...(w.restart && { restart: true }) };
+			const r = w.shell ? await s().raw('sandbox_run_shell', { command: code, session_id }) : await s().raw('sandbox_run_python', { code, session_id, ...(!w.restart && { stateful: !w.fresh }), ...more });
 			const said = facts(r);
 			const all = `${code}\n${JSON.stringify(said)}`;
 			assert.ok(!said.error, all);

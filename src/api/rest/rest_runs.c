@@ -469,7 +469,9 @@ static void start(struct rest_call *c)
 		return;
 	}
 	struct run_request request = {
-	    .kind = rest_bool(c, "stateful") ? ENGINE_RUN_STATEFUL : ENGINE_RUN_PYTHON,
+	    .kind = rest_bool(c, "stateful") || rest_bool(c, "restart") ? ENGINE_RUN_STATEFUL
+									: ENGINE_RUN_PYTHON,
+	    .restarts = rest_bool(c, "restart"),
 	    .code = r->code,
 	    .code_len = strlen(r->code),
 	    .input = input,

@@ -104,6 +104,9 @@ static const struct rest_field run_body[] = {
      "text that the run reads from its standard input, of at most as many bytes as code; missing: "
      "it is empty"},
     {"stateful", REST_BOOL, false, 0, 0, NULL, "keep the variables of earlier stateful runs"},
+    {"restart", REST_BOOL, false, 0, 0, NULL,
+     "stateful, in a new interpreter: the variables, threads and processes of the session end "
+     "first, its files stay"},
     {"timeout_s", REST_INT, false, 1, SECONDS, NULL, "seconds; missing: the sandbox's own limit",
      .option = SANDBOX_OPTION_TIMEOUT, .limited = true},
     {"wait", REST_BOOL, false, 0, 0, NULL, "answer when the run has ended"},

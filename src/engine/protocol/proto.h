@@ -124,7 +124,7 @@ struct proto_init_run {
 	uint32_t warm;     /* enum proto_warm */
 	uint32_t python;   /* bits PROTO_PYTHON_*; 0 for commands */
 	uint32_t make_cwd; /* make the working folder if it is missing; it is below the workspace */
-	uint32_t unused;
+	uint32_t restarts; /* STATEFUL: end the session first */
 	uint64_t timeout_ns; /* 0 = none */
 	uint64_t grace_ns;
 };

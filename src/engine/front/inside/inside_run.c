@@ -440,6 +440,10 @@ static int make_fds(struct engine_run *r, const struct engine_run_spec *spec,
 		    struct proto_init_run *m, int fds[PROTO_FDS_MAX], size_t *n)
 {
 	struct inside_pipe *kept = r->stateful ? r->s->streams : NULL;
+	if (spec->restarts) { /* what the old session's processes wrote last is nobody's output */
+		inside_pipe_close(&r->s->streams[0]);
+		inside_pipe_close(&r->s->streams[1]);
+	}
 	int q = inside_output_pipe(&r->output, ENGINE_STDOUT, kept, &fds[*n]);
 
 	if (q < 0)
@@ -503,6 +507,7 @@ static int start(struct engine_run *r, const struct engine_run_spec *spec)
 	    .timeout_ns = spec->timeout_ns,
 	    .grace_ns = spec->grace_ns,
 	    .make_cwd = spec->make_cwd,
+	    .restarts = spec->restarts,
 	};
 	if (spec->kind != ENGINE_RUN_ARGV)
 		m.python = (spec->display ? (uint32_t)PROTO_PYTHON_DISPLAY : 0U) |
