@@ -49,6 +49,11 @@ UNREADABLE = frozenset(('UnicodeDecodeError', 'ParserError', 'JSONDecodeError', 
 
 
 def advice_for(error, tb):
+	# Names of files may have line ends, with which they could look like a line of the server.
+	return ''.join(c if c.isprintable() else c.encode('unicode_escape').decode() for c in advice_of(error, tb))
+
+
+def advice_of(error, tb):
 	try:
 		if isinstance(error, FileNotFoundError):
 			return missing_file(error, tb)

@@ -110,6 +110,66 @@ int text_add_utf8_lossy(struct buf *b, const void *data, size_t len)
 	return buf_add(b, p + start, len - start);
 }
 
+/* Bytes of the control character or line separator at S; 0: it is none. *RET: the character. */
+static size_t control_at(const char *s, size_t len, unsigned *ret)
+{
+	const uint8_t *p = (const uint8_t *)s;
+
+	*ret = p[0];
+	if (p[0] < 0x20 || p[0] == 0x7f)
+		return 1;
+	if (len >= 2 && text_is_c1(s)) {
+		*ret = p[1];
+		return 2;
+	}
+	/* U+2028 and U+2029 end lines; U+202A to U+202E and U+2066 to U+2069 change the direction of what follows. */
+	if (len >= 3 && p[0] == 0xe2 &&
+	    ((p[1] == 0x80 && p[2] >= 0xa8 && p[2] <= 0xae) ||
+	     (p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9))) {
+		*ret = 0x2000u | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
+		return 3;
+	}
+	return 0;
+}
+
+/* QUOTED: quotes and backslashes are escaped, too. */
+static int add_escaped(struct buf *b, const char *s, size_t len, bool quoted)
+{
+	unsigned c;
+	int r = 0;
+
+	for (size_t i = 0, n; i < len && r == 0; i += n) {
+		n = control_at(s + i, len - i, &c);
+		if (n > 0)
+			r = c == '\n' ? buf_add_str(b, "\\n") : buf_printf(b, "\\u%04x", c);
+		else if (quoted && (s[i] == '"' || s[i] == '\\'))
+			r = buf_printf(b, "\\%c", s[i]);
+		else
+			r = buf_add_char(b, s[i]);
+		n = n > 0 ? n : 1;
+	}
+	return r;
+}
+
+int text_add_line(struct buf *b, const char *s, size_t len)
+{
+	return add_escaped(b, s, len, false);
+}
+
+int text_add_name(struct buf *b, const char *s, size_t len)
+{
+	unsigned c;
+	size_t i = 0;
+
+	while (i < len && control_at(s + i, len - i, &c) == 0)
+		i++;
+	if (i == len)
+		return buf_add(b, s, len);
+	int r = buf_add_char(b, '"');
+	r = r < 0 ? r : add_escaped(b, s, len, true);
+	return r < 0 ? r : buf_add_char(b, '"');
+}
+
 size_t text_utf8_cut(const char *s, size_t len, size_t max)
 {
 	if (len <= max)

@@ -27,6 +27,11 @@ bool text_is_utf8(const void *data, size_t len);
  * bytes.decode('utf-8', 'replace') does (Unicode standard 3.9, "substitution of maximal subparts").
  */
 int text_add_utf8_lossy(struct buf *b, const void *data, size_t len) MUST_CHECK;
+/* Appends a name, which is valid UTF-8, so that it stays within its line and moves no cursor: one with control
+ * characters or line separators is quoted and escaped as JSON is. */
+int text_add_name(struct buf *b, const char *s, size_t len) MUST_CHECK;
+/* The same without the quotes, for a sentence that may have such a name. */
+int text_add_line(struct buf *b, const char *s, size_t len) MUST_CHECK;
 /* Longest prefix of at most MAX bytes that does not cut a UTF-8 sequence. */
 size_t text_utf8_cut(const char *s, size_t len, size_t max);
 #define TEXT_UTF8_OPEN_MAX 3u

@@ -18,6 +18,8 @@
 /* Finishes the call with an error. HINT NULL: the hint of the error code. */
 void extras_fail(struct mcp_call *call, const char *code, const char *hint, const char *fmt, ...)
     PRINTF(4, 5);
+/* The same with a TEXT of several lines. */
+void extras_fail_lines(struct mcp_call *call, const char *code, const char *hint, const char *text);
 void extras_fail_err(struct mcp_call *call, const struct err *e);
 /* The same where a session could not be made: MAX_SESSIONS tells which ones the caller has. */
 void extras_fail_open(struct tools *t, struct mcp_call *call, const struct err *e);

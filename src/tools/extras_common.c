@@ -10,15 +10,20 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FAIL_TEXT_MAX 16384 /* bytes */
+#define FAIL_TEXT_MAX    16384 /* bytes */
+#define FAIL_MESSAGE_MAX 1024
 
-static void fail_text(struct mcp_call *call, const char *code, const char *message,
+/* LINES: the message may have several. */
+static void fail_text(struct mcp_call *call, const char *code, bool lines, const char *message,
 		      const char *hint)
 {
 	json_t *said = tools_json_bytes(message, strlen(message));
+	const char *text = said ? json_string_value(said) : "";
 	_cleanup_(buf_done) struct buf b = BUF_INIT(FAIL_TEXT_MAX);
-	int r = buf_printf(&b, "%s: %s\n", code, said ? json_string_value(said) : "");
+	int r = buf_printf(&b, "%s: ", code);
 
+	r = r < 0 ? r : lines ? buf_add_str(&b, text) : text_add_line(&b, text, strlen(text));
+	r = r < 0 ? r : buf_add_char(&b, '\n');
 	if (r == 0 && *hint)
 		r = buf_printf(&b, "What to do: %s\n", hint);
 	json_t *object = json_pack("{s:s, s:o, s:s}", "error", code, "message", said, "hint", hint);
@@ -29,13 +34,21 @@ static void fail_text(struct mcp_call *call, const char *code, const char *messa
 
 void extras_fail(struct mcp_call *call, const char *code, const char *hint, const char *fmt, ...)
 {
-	char message[1024];
+	char message[FAIL_MESSAGE_MAX];
 	va_list ap;
 
 	va_start(ap, fmt);
 	(void)vsnprintf(message, sizeof(message), fmt, ap);
 	va_end(ap);
-	fail_text(call, code, message, hint);
+	fail_text(call, code, false, message, hint);
+}
+
+void extras_fail_lines(struct mcp_call *call, const char *code, const char *hint, const char *text)
+{
+	char message[FAIL_MESSAGE_MAX];
+
+	(void)snprintf(message, sizeof(message), "%s", text);
+	fail_text(call, code, true, message, hint);
 }
 
 void extras_fail_err(struct mcp_call *call, const struct err *e)
@@ -61,7 +74,7 @@ void extras_fail_err(struct mcp_call *call, const struct err *e)
 			hint = hints[i].hint;
 	if (e->code == ERR_FILE_EXISTS && e->errnum == EISDIR)
 		hint = "It is a folder, which a file cannot replace: give another path.";
-	fail_text(call, err_code_name(e->code), e->text, hint);
+	fail_text(call, err_code_name(e->code), false, e->text, hint);
 }
 
 bool extras_can_ask(const struct mcp_call *call)

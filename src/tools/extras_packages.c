@@ -90,8 +90,8 @@ static void on_status(const struct package_status *status, void *user)
 	int r = extras_add_cut(&text, status->message, strlen(status->message),
 			       c->tools->config.result_chars, "the rest is the installer's output");
 	if (status->word == PACKAGE_FAILED || status->word == PACKAGE_ERROR)
-		extras_fail(c->call, "package_failed", failure_hint(status->message), "%s",
-			    r < 0 ? "it failed" : buf_str(&text));
+		extras_fail_lines(c->call, "package_failed", failure_hint(status->message),
+				  r < 0 ? "it failed" : buf_str(&text));
 	else
 		extras_finish(
 		    c->call,

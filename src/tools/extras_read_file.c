@@ -231,10 +231,12 @@ static int add_lines(struct read_call *c, struct buf *out, const struct buf *tex
 								: c->first + LINES_MAX - 1;
 	const struct line_range range = find_lines(buf_str(text), text->len, c->first, last);
 	const unsigned read = *c->decoded.charset ? DECODE_MAX : SCAN_MAX;
-	int r = buf_printf(out, "/mnt/data/%s: lines %jd-%jd of %jd", c->path,
-			   (intmax_t)MIN(c->first, range.last), (intmax_t)range.last,
-			   (intmax_t)range.total);
-
+	char path[sizeof(TOOLS_WORKSPACE) + ENGINE_PATH_MAX];
+	const int len = snprintf(path, sizeof(path), TOOLS_WORKSPACE "%s", c->path);
+	int r = text_add_name(out, path, (size_t)len);
+	r = r < 0 ? r
+		  : buf_printf(out, ": lines %jd-%jd of %jd", (intmax_t)MIN(c->first, range.last),
+			       (intmax_t)range.last, (intmax_t)range.total);
 	if (r == 0 && size > read)
 		r = buf_printf(out, " (counted in the first %u MiB)", read >> 20);
 	r = r < 0 ? r : buf_printf(out, ", %ju bytes\n", (uintmax_t)size);

@@ -52,7 +52,7 @@ static int add_inline_items(struct buf *b, const json_t *v, unsigned depth)
 static int add_inline(struct buf *b, const json_t *v, unsigned depth)
 {
 	if (json_is_string(v))
-		return buf_add(b, json_string_value(v), json_string_length(v));
+		return text_add_name(b, json_string_value(v), json_string_length(v));
 	if (json_is_integer(v))
 		return buf_printf(b, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
 	if (json_is_real(v))
@@ -62,16 +62,23 @@ static int add_inline(struct buf *b, const json_t *v, unsigned depth)
 	return depth < PLAIN_DEPTH ? add_inline_items(b, v, depth) : 0;
 }
 
-static bool has_lines(const json_t *v)
+/* Code chooses the names of files. A name with a line end must not look like another member. */
+static bool is_name(const char *key)
 {
-	return json_is_string(v) && memchr(json_string_value(v), '\n', json_string_length(v));
+	return streq(key, "path") || streq(key, "name") || streq(key, "filename");
+}
+
+static bool has_lines(const char *key, const json_t *v)
+{
+	return json_is_string(v) && !is_name(key) &&
+	       memchr(json_string_value(v), '\n', json_string_length(v));
 }
 
 /* Has OBJECT a member that needs more than one line? */
 static bool is_tall(const json_t *object)
 {
 	for_each_member(it, object)
-		if (has_lines(json_object_iter_value(it)))
+		if (has_lines(json_object_iter_key(it), json_object_iter_value(it)))
 			return true;
 	return false;
 }
@@ -101,7 +108,7 @@ static int add_member(struct buf *b, const char *name, const json_t *v)
 	size_t i;
 	int r;
 
-	if (has_lines(v)) {
+	if (has_lines(name, v)) {
 		r = buf_printf(b, "%s:\n", name);
 		return r < 0 ? r : add_block(b, json_string_value(v), json_string_length(v));
 	}
@@ -152,8 +159,10 @@ int extras_add_file_line(struct buf *b, const json_t *file)
 	const char *path = json_string_value(json_object_get(file, "path"));
 	const char *type = json_string_value(json_object_get(file, "mime_type"));
 	const char *link = json_string_value(json_object_get(file, "download_url"));
-	int r = buf_printf(b, "- %s (", path ? path : "?");
+	int r = buf_add_str(b, "- ");
 
+	r = r < 0 ? r : text_add_name(b, path ? path : "?", path ? strlen(path) : 1);
+	r = r < 0 ? r : buf_add_str(b, " (");
 	r = r < 0 ? r
 		  : extras_add_size(
 			b, (uint64_t)json_integer_value(json_object_get(file, "size_bytes")));
