@@ -430,7 +430,6 @@ void mcp_server_forget(struct mcp_server *server, const char *principal);
 void mcp_server_tools_changed(struct mcp_server *server);
 void mcp_server_prompts_changed(struct mcp_server *server);
 void mcp_server_resources_changed(struct mcp_server *server, const char *principal);
-void mcp_server_resource_updated(struct mcp_server *server, const char *uri, const char *principal);
-/* The same for every URI that PRINCIPAL watches and that CHANGED knows: for many changes at once. */
+/* For every URI that PRINCIPAL watches and that CHANGED knows. */
 void mcp_server_resources_updated(struct mcp_server *server, const char *principal,
 				  bool (*changed)(const char *uri, void *user), void *user);

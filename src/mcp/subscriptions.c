@@ -210,7 +210,7 @@ void mcp_server_resources_changed(struct mcp_server *s, const char *principal)
 	list_changed(s, &kinds[KIND_RESOURCES], principal);
 }
 
-void mcp_server_resource_updated(struct mcp_server *s, const char *uri, const char *principal)
+static void resource_updated(struct mcp_server *s, const char *uri, const char *principal)
 {
 	static const char method[] = "notifications/resources/updated";
 	json_t *params;
@@ -267,7 +267,7 @@ void mcp_server_resources_updated(struct mcp_server *s, const char *principal,
 	}
 	/* Sending may end listen streams, so nothing is sent while they are looked through. */
 	json_object_foreach(hits, uri, v)
-		mcp_server_resource_updated(s, uri, principal);
+		resource_updated(s, uri, principal);
 	json_decref(hits);
 }
 

@@ -368,13 +368,14 @@ static void on_restored(const struct engine_checkpoint *what, const struct err *
 	struct sandbox *s = c->sandbox;
 
 	sandbox_forget_inventory(s);
+	s->marks_whole = false;
 	sandbox_measure_uploads(s);
 	if (!e)
 		LOG_INFO("checkpoint_restored", LOG_S("session_id", s->id),
 			 LOG_U("files", what->files), LOG_B("state", what->state_kept));
 	if (!e || e->code == ERR_CHECKPOINT_PARTIAL) {
 		note_restored(s, c->name);
-		sandbox_changed(s, NULL);
+		sandbox_changed(s, "");
 	}
 	call_end(c, what, c->place->created_ns, e);
 }

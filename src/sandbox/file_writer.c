@@ -176,7 +176,8 @@ static void on_committed(const struct err *e, void *user)
 {
 	struct file_writer *w = user;
 
-	sandbox_note_upload(w->sandbox, w->path);
+	if (!e)
+		sandbox_note_upload(w->sandbox, w->path, w->written);
 	engine_answered(w, e);
 }
 

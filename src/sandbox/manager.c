@@ -128,6 +128,7 @@ struct sandbox *sandbox_unref(struct sandbox *s)
 	sandbox_uncount_uploads(s, s->uploaded_bytes);
 	inventory_done(&s->inventory);
 	file_marks_done(&s->marks);
+	free(s->uploaded.rows);
 	checkpoints_free(s->checkpoints);
 	usage_log_free(s->usage);
 	sandbox_close_gate(s);
@@ -371,7 +372,9 @@ void sandbox_changed(struct sandbox *s, const char *path)
 
 void sandbox_run_changed(struct sandbox *s, const struct run_result *result)
 {
-	if (result->n_artifacts > 0 && s->manager->watcher && !s->manager->closing)
+	const bool news = result->n_artifacts > 0 || result->n_gone > 0 || result->gone_more;
+
+	if (news && s->manager->watcher && !s->manager->closing)
 		s->manager->watcher(s, NULL, result, s->manager->watcher_user);
 }
 
@@ -379,7 +382,8 @@ void sandbox_forget_inventory(struct sandbox *s)
 {
 	s->inventory_known = false;
 	s->inventory_epoch++;
-	inventory_done(&s->inventory);
+	if (!s->run) /* else it is compared with the files after the run */
+		inventory_done(&s->inventory);
 }
 
 struct engine_sandbox *sandbox_use(struct sandbox *s, struct err *e)

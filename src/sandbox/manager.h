@@ -82,6 +82,8 @@ struct sandbox {
 	struct inventory inventory;               /* of the workspace after the last known change */
 	bool inventory_known;
 	struct file_marks marks;  /* of files in folders after the last run */
+	bool marks_whole;         /* no file in a folder is missing there */
+	struct uploads uploaded;  /* since files were last compared */
 	uint64_t inventory_epoch; /* how often it was forgotten */
 	uint64_t created_ns;
 	uint64_t used_ns;
@@ -213,7 +215,7 @@ void usage_log_free(struct usage_log *log);
 
 /* Tells the witness. */
 void sandbox_tell(struct sandbox *s, enum sandbox_news what, const char *name);
-/* Calls the watcher. */
+/* Calls the watcher. PATH: a file, or a folder with all that is below it; "" = the whole workspace. */
 void sandbox_changed(struct sandbox *s, const char *path);
 void sandbox_run_changed(struct sandbox *s, const struct run_result *result);
 /* The inventory may no longer match the workspace: the next run lists the files again. */

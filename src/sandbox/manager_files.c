@@ -83,6 +83,29 @@ int sandbox_open_file(struct sandbox *s, const char *path, sandbox_file_fn cb, v
 	return r;
 }
 
+struct removal {
+	struct sandbox *sandbox; /* reference */
+	sandbox_done_fn cb;
+	void *user;
+	char path[ENGINE_PATH_MAX];
+};
+
+static void removal_free(struct removal *r)
+{
+	(void)sandbox_unref(r->sandbox);
+	free(r);
+}
+
+static void on_removed(const struct err *e, void *user)
+{
+	struct removal *r = user;
+
+	r->cb(e, r->user);
+	if (!e || e->code != ERR_CANCELLED) /* of a folder a part may have gone */
+		sandbox_files_changed(r->sandbox, r->path);
+	removal_free(r);
+}
+
 int sandbox_remove_file(struct sandbox *s, const char *path, bool recursive, sandbox_done_fn cb,
 			void *user, struct err *e)
 {
@@ -93,11 +116,19 @@ int sandbox_remove_file(struct sandbox *s, const char *path, bool recursive, san
 	int r = sandbox_check_free(s, e);
 	if (r < 0)
 		return r;
-	sandbox_forget_inventory(s);
-	sandbox_tell(s, SANDBOX_FILES, path);
-	r = engine_remove_file(handle, path, recursive, cb, user, e);
+	struct removal *removal = calloc(1, sizeof(*removal));
+	if (!removal)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "removing a file");
+	(void)snprintf(removal->path, sizeof(removal->path), "%s", path);
+	removal->sandbox = sandbox_ref(s);
+	removal->cb = cb;
+	removal->user = user;
+	sandbox_forget_inventory(s); /* a run may begin before the answer */
+	r = engine_remove_file(handle, path, recursive, on_removed, removal, e);
 	if (r == 0)
 		sandbox_measure_uploads(s); /* answered after the removal */
+	else
+		removal_free(removal);
 	return r;
 }
 
@@ -105,4 +136,5 @@ void sandbox_files_changed(struct sandbox *s, const char *path)
 {
 	sandbox_forget_inventory(s);
 	sandbox_tell(s, SANDBOX_FILES, path);
+	sandbox_changed(s, path);
 }

@@ -123,6 +123,8 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 	};
 
 	r->phase = RUN_EXECUTING;
+	r->before_known = s->inventory_known;
+	r->start_wall_ns = (int64_t)now_wall_ns();
 	r->start_file_ns = file_clock_ns();
 	LOG_INFO("container_exec_start", LOG_S("session_id", s->id), LOG_S("run_id", r->id),
 		 LOG_U("code_bytes", q->code_len));

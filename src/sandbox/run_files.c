@@ -21,32 +21,22 @@ int64_t file_clock_ns(void)
 	return (int64_t)t.tv_sec * (int64_t)NS_PER_S + t.tv_nsec;
 }
 
-/* ---- uploads during a run ---- */
+/* ---- uploads ---- */
 
-void sandbox_note_upload(struct sandbox *s, const char *path)
+void sandbox_note_upload(struct sandbox *s, const char *path, uint64_t size)
 {
 	struct run *r = s->run;
+	const int64_t now = (int64_t)now_wall_ns();
 
-	if (!r || r->request.no_artifacts || r->n_uploads == RUN_UPLOADS_MAX) {
+	if (!r || r->request.no_artifacts)
 		sandbox_forget_inventory(s);
-		return;
-	}
-	/* The listing after the run may lack it. */
-	r->forget = r->forget || r->phase == RUN_SCANNING_AFTER;
-	r->uploads[r->n_uploads++] =
-	    (struct run_upload){.path = path_hash(path), .at_ns = (int64_t)now_wall_ns()};
-}
-
-/* Was the file uploaded during the run, and not written since? */
-static bool is_upload(const struct run_upload *uploads, size_t n, const char *path,
-		      const struct engine_file *file)
-{
-	const uint64_t hash = n > 0 ? path_hash(path) : 0;
-
-	for (size_t i = 0; i < n; i++)
-		if (uploads[i].path == hash && file->mtime_ns <= uploads[i].at_ns)
-			return true;
-	return false;
+	else /* the listing after the run may lack it */
+		r->forget = r->forget || r->phase == RUN_SCANNING_AFTER;
+	if (strchr(path, '/')) /* its removal is news, although no run has seen it */
+		file_marks_name(&s->marks, path);
+	if (!r && s->uploaded.n == UPLOADS_MAX)
+		uploads_prune(&s->uploaded, now);
+	uploads_add(&s->uploaded, path, size, now);
 }
 
 /* ---- directly in the workspace ----
@@ -63,8 +53,7 @@ struct scan {
 	bool skip_whole_output;
 	bool was_known; /* BEFORE is the inventory before the run */
 	int64_t start_file_ns;
-	struct run_upload uploads[RUN_UPLOADS_MAX];
-	size_t n_uploads;
+	struct uploads uploads; /* owned */
 	const struct engine_file *files;
 	size_t n;
 	bool more;
@@ -72,6 +61,8 @@ struct scan {
 	/* What it finds. */
 	struct artifact *artifacts, *folders;
 	size_t n_artifacts, n_folders;
+	uint64_t *gone;
+	size_t n_gone;
 	bool has_folders;
 	bool failed; /* no memory */
 
@@ -97,7 +88,7 @@ static void on_changed(const struct engine_file *file, void *user)
 	if (S_ISDIR(file->mode) && c->skip_whole_output && streq(file->name, WHOLE_OUTPUT_FOLDER))
 		return;
 	/* Without an inventory before the run, the time of the inode decides. */
-	if (is_upload(c->uploads, c->n_uploads, file->name, file) ||
+	if (uploads_have(&c->uploads, file->name, file) ||
 	    (!c->was_known && file->ctime_ns < c->start_file_ns))
 		return;
 	if (S_ISDIR(file->mode))
@@ -116,10 +107,13 @@ static void scan_work(void *user)
 		return;
 	c->artifacts = calloc(c->after.n + RUN_DEEP_FILES, sizeof(*c->artifacts));
 	c->folders = calloc(c->after.n + 1, sizeof(*c->folders));
-	c->failed = !c->artifacts || !c->folders;
+	c->gone = calloc(c->before.n + 1, sizeof(*c->gone));
+	c->failed = !c->artifacts || !c->folders || !c->gone;
 	if (c->failed)
 		return;
 	inventory_diff(&c->before, &c->after, on_changed, c);
+	if (!c->after.more)
+		inventory_gone(&c->before, &c->after, c->gone, &c->n_gone);
 	for (size_t i = 0; i < c->after.n && !c->has_folders; i++)
 		c->has_folders = S_ISDIR(c->after.files[i].mode);
 }
@@ -133,6 +127,7 @@ static void scan_end(struct scan *c)
 	if (c->failed) {
 		free(c->artifacts);
 		free(c->folders);
+		free(c->gone);
 		sandbox_forget_inventory(s);
 	} else {
 		r->artifacts = c->artifacts;
@@ -140,6 +135,8 @@ static void scan_end(struct scan *c)
 		r->folders = c->folders;
 		r->n_folders = c->n_folders;
 		r->has_folders = c->has_folders;
+		r->gone = c->gone;
+		r->n_gone = c->n_gone;
 	}
 	if (!c->failed &&
 	    c->epoch == s->inventory_epoch) { /* nothing has invalidated it meanwhile */
@@ -150,6 +147,7 @@ static void scan_end(struct scan *c)
 		inventory_done(&c->after);
 	}
 	inventory_done(&c->before);
+	free(c->uploads.rows);
 	workers_free_memory(s->owner, c->copy, c->n * sizeof(*c->copy));
 	free(c);
 	next(r);
@@ -176,18 +174,19 @@ void run_take_inventory(struct run *r, const struct engine_file *files, size_t n
 			   .next = next,
 			   .compare = compare,
 			   .skip_whole_output = r->request.whole_over > 0,
-			   .was_known = s->inventory_known,
+			   .was_known = compare ? r->before_known : s->inventory_known,
 			   .start_file_ns = r->start_file_ns,
-			   .n_uploads = r->n_uploads,
 			   .files = files,
 			   .n = n,
 			   .more = more,
 			   .before = s->inventory,
 			   .epoch = s->inventory_epoch};
-	memcpy(c->uploads, r->uploads, sizeof(c->uploads));
 	s->inventory = (struct inventory){0}; /* the next one takes its place */
 	s->inventory_known = false;
-	if (n + c->before.n > SCAN_QUICK) {
+	/* The inventory before the run has the files that were uploaded before it. */
+	if (uploads_copy(&s->uploaded, c->was_known ? r->start_wall_ns : 0, &c->uploads) < 0) {
+		c->failed = true;
+	} else if (n + c->before.n > SCAN_QUICK) {
 		c->copy = malloc(MAX(n, (size_t)1) * sizeof(*files));
 		if (c->copy && n > 0)
 			memcpy(c->copy, files, n * sizeof(*files));
@@ -203,18 +202,45 @@ void run_take_inventory(struct run *r, const struct engine_file *files, size_t n
 
 /* ---- in folders ---- */
 
+static int compare_hashes(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
 static bool is_new_below(const char *path, const struct engine_file *file, void *user)
 {
 	struct run *r = user;
 
 	file_marks_add(&r->marks, path, file);
 	return file->ctime_ns >= r->start_file_ns &&
-	       !is_upload(r->uploads, r->n_uploads, path, file) &&
+	       !uploads_have(&r->sandbox->uploaded, path, file) &&
 	       !file_marks_have(&r->sandbox->marks, path, file);
+}
+
+/* Compares what was in folders before the run, and is known of that, with what is there. WHOLE: nothing is missing in
+ * the marks after it. */
+static void take_marks(struct run *r, bool whole)
+{
+	struct sandbox *s = r->sandbox;
+	uint64_t *gone = reallocarray(r->gone, r->n_gone + s->marks.n + 1, sizeof(*gone));
+
+	r->gone_more = !gone || !whole || !s->marks_whole;
+	if (gone) {
+		r->gone = gone;
+		file_marks_gone(&s->marks, &r->marks, gone, &r->n_gone);
+		qsort(gone, r->n_gone, sizeof(*gone), compare_hashes);
+	}
+	file_marks_done(&s->marks);
+	s->marks = r->marks;
+	s->marks_whole = whole;
+	r->marks = (struct file_marks){0};
 }
 
 static void report(struct run *r)
 {
+	uploads_prune(&r->sandbox->uploaded, r->listed_wall_ns);
 	if (r->forget)
 		sandbox_forget_inventory(r->sandbox);
 	run_report(r);
@@ -230,9 +256,7 @@ static void on_walked(const struct walk *w, const struct err *e UNUSED, void *us
 			     &r->n_artifacts);
 	r->more_files = w && w->more;
 	file_marks_sort(&r->marks);
-	file_marks_done(&r->sandbox->marks);
-	r->sandbox->marks = r->marks;
-	r->marks = (struct file_marks){0};
+	take_marks(r, w && !w->more && r->marks.n < FILE_MARKS_MAX);
 	report(r);
 }
 
@@ -255,8 +279,10 @@ static bool walk_folders(struct run *r)
 static void on_scanned_after(struct run *r)
 {
 	r->n_shallow = r->n_artifacts;
-	if (!r->artifacts || !walk_folders(r))
-		report(r);
+	if (r->artifacts && walk_folders(r))
+		return;
+	take_marks(r, r->artifacts && !r->has_folders);
+	report(r);
 }
 
 static void on_listed(const struct engine_file *files, size_t n, bool more, const struct err *e,
@@ -280,6 +306,7 @@ void run_find_files(struct run *r)
 
 	if (!r->request.no_artifacts && r->sandbox->state == SANDBOX_READY) {
 		r->phase = RUN_SCANNING_AFTER;
+		r->listed_wall_ns = (int64_t)now_wall_ns();
 		if (engine_list_files(r->sandbox->handle, "", on_listed, r, &ignored) == 0)
 			return;
 	}

@@ -2,9 +2,10 @@
 /* Finds the files that a run made or changed: those directly in the workspace by comparing two
  * inventories, those in folders by the time of their inodes, which no program in the sandbox can choose.
  *
- * What was uploaded meanwhile is no file of the run. No process outlives a run, so between runs only our
- * own uploads and removals change files; these invalidate the inventory after the last run, and the next
- * run then takes one before it starts. */
+ * What was uploaded is no file of the run, neither during the run nor just before it: the times of files go in
+ * ticks, so a file in a folder may have the time at which the run began. No process outlives a run, so between
+ * runs only our own uploads and removals change files; these invalidate the inventory after the last run, and
+ * the next run then takes one before it starts. During a run they leave the inventory of its start alone. */
 #pragma once
 
 #include "sandbox/run_life.h"
@@ -23,5 +24,5 @@ void run_find_files(struct run *r);
 void run_take_inventory(struct run *r, const struct engine_file *files, size_t n, bool more,
 			bool compare, void (*next)(struct run *r));
 
-/* PATH was uploaded into S, maybe during a run. */
-void sandbox_note_upload(struct sandbox *s, const char *path);
+/* PATH was uploaded into S and has SIZE bytes, maybe during a run. */
+void sandbox_note_upload(struct sandbox *s, const char *path, uint64_t size);

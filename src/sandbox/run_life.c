@@ -71,6 +71,7 @@ void run_unref(struct run *r)
 	free_files(r->artifacts, r->n_artifacts);
 	free_files(r->folders, r->n_folders);
 	file_marks_done(&r->marks);
+	free(r->gone);
 	(void)sandbox_unref(r->sandbox);
 	free(r);
 }
@@ -131,7 +132,7 @@ void run_end(struct run *r, const struct run_result *result, const struct err *e
 	r->request.on_done(r, result, e, r->request.user);
 	/* Without an inventory after the run, any file may have changed. */
 	if (!result || !r->sandbox->inventory_known)
-		sandbox_changed(r->sandbox, NULL);
+		sandbox_changed(r->sandbox, "");
 	if (result)
 		sandbox_run_changed(r->sandbox, result);
 	run_unref(r);

@@ -11,13 +11,6 @@
 
 #define RUN_EXIT_CODE_KILLED 137 /* a run that was killed: 128 + SIGKILL, as a shell counts */
 
-#define RUN_UPLOADS_MAX 64u /* uploads during one run that are told from its own files */
-
-struct run_upload {
-	uint64_t path; /* path_hash() */
-	int64_t at_ns; /* since 1970 */
-};
-
 enum run_phase {
 	RUN_WAITING, /* in the sandbox's queue */
 	RUN_SCANNING_BEFORE,
@@ -56,11 +49,15 @@ struct run {
 	int64_t start_file_ns;      /* file_clock_ns() at its start */
 	struct artifact *artifacts; /* those in folders last */
 	size_t n_artifacts, n_shallow;
-	bool more_files;                            /* not all files in folders were looked at */
-	struct file_marks marks;                    /* of the files in folders, for the next run */
-	struct run_upload uploads[RUN_UPLOADS_MAX]; /* while it ran */
-	size_t n_uploads;
-	bool forget; /* the inventory after it may lack an upload */
+	bool more_files;         /* not all files in folders were looked at */
+	struct file_marks marks; /* of the files in folders, for the next run */
+	bool before_known;       /* the sandbox's inventory is that of its start */
+	int64_t start_wall_ns;   /* since 1970 */
+	int64_t listed_wall_ns;  /* when the files were listed after it */
+	bool forget;             /* the inventory after it may lack an upload */
+	uint64_t *gone; /* owned: path_hash() of files that are no longer there, in order */
+	size_t n_gone;
+	bool gone_more; /* other files in folders may have gone */
 	struct artifact *folders;
 	size_t n_folders;
 	bool has_folders;

@@ -288,9 +288,9 @@ void manager_each(struct manager *m, const char *owner, void (*fn)(struct sandbo
 int manager_close_owner(struct manager *m, const char *owner, struct err *e) MUST_CHECK;
 void manager_reopen_owner(struct manager *m, const char *owner);
 
-/* Calls FN after a sandbox was made, ended, or changed its files. PATH is the file that changed, or RESULT is
- * that of a run that changed some; both NULL if it could be any. There is one watcher; NULL removes it. FN must
- * not close sandboxes. */
+/* Calls FN after a sandbox was made, ended, or changed its files. PATH is the file that changed or has gone, a folder
+ * with all that was below it, or "" if it could be any file. RESULT is that of a run that changed some. Both are NULL
+ * if only the sandbox has changed. There is one watcher; NULL removes it. FN must not close sandboxes. */
 struct run_result;
 typedef void (*sandbox_watch_fn)(struct sandbox *s, const char *path,
 				 const struct run_result *result, void *user);
@@ -492,8 +492,11 @@ struct run_result {
 	/* New or changed files: those directly in the workspace by name, then those in its folders. */
 	const struct artifact *artifacts;
 	size_t n_artifacts;
-	size_t n_shallow;               /* of these are directly in the workspace */
-	bool more_files;                /* there may be more in folders: a limit was reached */
+	size_t n_shallow;     /* of these are directly in the workspace */
+	bool more_files;      /* there may be more in folders: a limit was reached */
+	const uint64_t *gone; /* path_hash() of files that are no longer there, in order */
+	size_t n_gone;
+	bool gone_more;                 /* other files in folders may have gone, too */
 	const struct artifact *folders; /* new or changed folders, by name */
 	size_t n_folders;
 	bool has_folders; /* there are folders in the workspace, new or not */
@@ -575,7 +578,6 @@ int workspace_path(const char *path, size_t len, bool relative_too, char *ret,
 /* Checks the folder that a command reported as its last one. DATA comes from the sandbox and is not trusted. True: RET
  * (SANDBOX_PLACE_MAX bytes) has an absolute UTF-8 path without control characters, to show and to pass back inside. */
 bool sandbox_read_place(const char *data, size_t len, char *ret) MUST_CHECK;
-
 typedef void (*sandbox_list_fn)(const struct engine_file *files, size_t n, bool more,
 				const struct err *e, void *user);
 typedef void (*sandbox_file_fn)(int fd, const struct engine_file *info, const struct err *e,
@@ -592,9 +594,7 @@ int sandbox_open_file(struct sandbox *s, const char *path, sandbox_file_fn cb, v
 		      struct err *e) MUST_CHECK;
 int sandbox_remove_file(struct sandbox *s, const char *path, bool recursive, sandbox_done_fn cb,
 			void *user, struct err *e) MUST_CHECK;
-
 /* A program of the server (run_request.own) has changed PATH: what was known of the workspace is old. */
 void sandbox_files_changed(struct sandbox *s, const char *path);
-
 /* The media type for the name's extension; never NULL. It is the same on every machine. */
 const char *mime_type(const char *name);

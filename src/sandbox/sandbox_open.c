@@ -115,7 +115,7 @@ static void on_created(struct engine_sandbox *handle, const struct engine_policy
 		s->policy = *policy;
 		s->state = SANDBOX_READY;
 		sandbox_open_gate(s);
-		s->inventory_known = !s->stored; /* a new workspace is empty */
+		s->inventory_known = s->marks_whole = !s->stored; /* a new workspace is empty */
 		sandbox_touch(s);
 		engine_on_lost(handle, sandbox_on_lost, s);
 		engine_on_ration(handle, sandbox_on_ration, s);

@@ -92,6 +92,22 @@ void inventory_diff(const struct inventory *before, const struct inventory *afte
 	}
 }
 
+void inventory_gone(const struct inventory *before, const struct inventory *after, uint64_t *ret,
+		    size_t *ret_n)
+{
+	size_t j = 0;
+
+	for (size_t i = 0; i < before->n; i++) {
+		const char *name = before->files[i].name;
+		int order = 1;
+
+		while (j < after->n && (order = strcmp(after->files[j].name, name)) < 0)
+			j++;
+		if (j == after->n || order != 0)
+			ret[(*ret_n)++] = path_hash(name);
+	}
+}
+
 /* ---- files in folders ---- */
 
 uint64_t path_hash(const char *path)
@@ -148,4 +164,126 @@ bool file_marks_have(const struct file_marks *m, const char *path, const struct 
 
 	mark_of(&now, file);
 	return found && is_same(found, &now);
+}
+
+void file_marks_name(struct file_marks *m, const char *path)
+{
+	const struct file_mark key = {.path = path_hash(path)};
+	const struct engine_file unknown = {0};
+	size_t at = m->n;
+
+	if (m->n > 0 && bsearch(&key, m->marks, m->n, sizeof(key), compare_marks))
+		return;
+	file_marks_add(m, path, &unknown);
+	if (m->n == at)
+		return;
+	for (; at > 0 && m->marks[at - 1].path > key.path; at--)
+		m->marks[at] = m->marks[at - 1];
+	m->marks[at] = (struct file_mark){.path = key.path};
+}
+
+void file_marks_gone(const struct file_marks *before, const struct file_marks *after, uint64_t *ret,
+		     size_t *ret_n)
+{
+	size_t j = 0;
+
+	for (size_t i = 0; i < before->n; i++) {
+		const uint64_t path = before->marks[i].path;
+
+		while (j < after->n && after->marks[j].path < path)
+			j++;
+		if (j == after->n || after->marks[j].path != path)
+			ret[(*ret_n)++] = path;
+	}
+}
+
+/* ---- uploads ---- */
+
+/* Where PATH is or belongs. */
+static size_t upload_place(const struct uploads *u, uint64_t path)
+{
+	size_t low = 0, high = u->n;
+
+	while (low < high) {
+		const size_t middle = (low + high) / 2;
+
+		if (u->rows[middle].path < path)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+void uploads_add(struct uploads *u, const char *path, uint64_t size, int64_t at_ns)
+{
+	const size_t step = 16;
+	const size_t folder_len = strcspn(path, "/");
+	const uint64_t hash = path_hash(path);
+	const size_t at = upload_place(u, hash);
+	char folder[ENGINE_PATH_MAX];
+
+	if (at == u->n || u->rows[at].path != hash) {
+		if (u->n == UPLOADS_MAX)
+			return;
+		if (u->n % step == 0) {
+			struct upload_row *more =
+			    reallocarray(u->rows, u->n + step, sizeof(*u->rows));
+			if (!more)
+				return;
+			u->rows = more;
+		}
+		memmove(&u->rows[at + 1], &u->rows[at], (u->n - at) * sizeof(*u->rows));
+		u->n++;
+	}
+	(void)snprintf(folder, sizeof(folder), "%.*s", (int)folder_len, path);
+	u->rows[at] = (struct upload_row){.path = hash,
+					  .folder = path[folder_len] ? path_hash(folder) : 0,
+					  .size = size,
+					  .at_ns = at_ns};
+}
+
+void uploads_prune(struct uploads *u, int64_t before_ns)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < u->n; i++)
+		if (u->rows[i].at_ns >= before_ns)
+			u->rows[n++] = u->rows[i];
+	u->n = n;
+	if (n == 0) {
+		free(u->rows);
+		u->rows = NULL;
+	}
+}
+
+int uploads_copy(const struct uploads *u, int64_t from_ns, struct uploads *ret)
+{
+	*ret = (struct uploads){0};
+	if (u->n == 0)
+		return 0;
+	ret->rows = calloc(u->n, sizeof(*u->rows));
+	if (!ret->rows)
+		return -ENOMEM;
+	memcpy(ret->rows, u->rows, u->n * sizeof(*u->rows));
+	ret->n = u->n;
+	uploads_prune(ret, from_ns);
+	return 0;
+}
+
+bool uploads_have(const struct uploads *u, const char *path, const struct engine_file *file)
+{
+	if (u->n == 0)
+		return false;
+	const uint64_t hash = path_hash(path);
+	if (S_ISREG(file->mode)) {
+		const size_t at = upload_place(u, hash);
+
+		return at < u->n && u->rows[at].path == hash && u->rows[at].size == file->size &&
+		       file->mtime_ns <= u->rows[at].at_ns;
+	}
+	for (size_t i = 0; i < u->n; i++)
+		if (u->rows[i].folder == hash && file->mtime_ns <= u->rows[i].at_ns)
+			return true;
+	return false;
 }

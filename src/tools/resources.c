@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "base/workers.h"
 #include "mcp/peer.h"
+#include "sandbox/workspace_inventory.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -441,8 +442,38 @@ static int on_flush(sd_event_source *source, uint64_t usec UNUSED, void *user)
 
 struct changes {
 	const char *id;
+	const char *path; /* of a file or folder; "" = everything. NULL: RESULT tells */
 	const struct run_result *result;
 };
+
+/* Whether PATH is BASE or below it. */
+static bool is_below(const char *path, const char *base)
+{
+	const size_t len = strlen(base);
+
+	return len == 0 ||
+	       (strncmp(path, base, len) == 0 && (path[len] == '\0' || path[len] == '/'));
+}
+
+static int compare_hash(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+/* Runs do not look into folders that are hidden, and not at all files if there are many. A client that is told of
+ * such a file reads it once in vain; otherwise it would never learn of the change. */
+static bool may_have_changed(const struct run_result *r, const char *path)
+{
+	const char *slash = strchr(path, '/');
+	const uint64_t hash = path_hash(path);
+
+	if (r->n_gone > 0 && bsearch(&hash, r->gone, r->n_gone, sizeof(hash), compare_hash))
+		return true;
+	return slash && (r->gone_more || r->more_files || path[0] == '.' || strstr(path, "/.") ||
+			 strstr(path, "__pycache__/"));
+}
 
 static int compare_name(const void *name, const void *file)
 {
@@ -457,27 +488,29 @@ static bool is_changed(const char *uri, void *user)
 
 	if (parse_uri(uri, &place) < 0 || !streq(place.id, c->id))
 		return false;
+	if (c->path)
+		return is_below(place.path, c->path);
 	/* Those directly in the workspace come first, sorted by name. */
-	if (bsearch(place.path, r->artifacts, r->n_shallow, sizeof(*r->artifacts), compare_name))
+	if (r->n_shallow > 0 &&
+	    bsearch(place.path, r->artifacts, r->n_shallow, sizeof(*r->artifacts), compare_name))
 		return true;
 	for (size_t i = r->n_shallow; i < r->n_artifacts; i++)
 		if (streq(place.path, r->artifacts[i].name))
 			return true;
-	return false;
+	return may_have_changed(r, place.path);
 }
 
 static void on_change(struct sandbox *s, const char *path, const struct run_result *result,
 		      void *user)
 {
 	struct resources *res = user;
-	_cleanup_(buf_done) struct buf uri = BUF_INIT(URI_MAX);
 	const char *owner = sandbox_owner(s);
-	struct changes changes = {sandbox_id(s), result};
+	struct changes changes = {sandbox_id(s), path, result};
 
-	if (result)
+	if (result || path)
 		mcp_server_resources_updated(res->server, owner, is_changed, &changes);
-	else if (path && add_uri(&uri, sandbox_id(s), path) == 0)
-		mcp_server_resource_updated(res->server, buf_str(&uri), owner);
+	if (result && result->n_artifacts == 0 && result->n_gone == 0)
+		return; /* what may have changed in folders is in no list */
 	if (res->flush && streq(res->owner, owner))
 		return;
 	if (res->flush)

@@ -485,6 +485,16 @@ static void test_task_questions(void **state)
 
 /* ---- changes ---- */
 
+static bool is_uri(const char *uri, void *user)
+{
+	return strcmp(uri, user) == 0;
+}
+
+static void resource_updated(struct mcp_server *server, const char *uri, const char *principal)
+{
+	mcp_server_resources_updated(server, principal, is_uri, (void *)(uintptr_t)uri);
+}
+
 static void test_legacy_changes(void **state)
 {
 	struct talk t;
@@ -496,14 +506,14 @@ static void test_legacy_changes(void **state)
 	talk_handshake(&t, "2025-11-25", "{}");
 	mcp_server_tools_changed(t.server);
 	mcp_server_resources_changed(t.server, "somebody else");
-	mcp_server_resource_updated(t.server, "x://one", NULL);
+	resource_updated(t.server, "x://one", NULL);
 	assert_has(t.sent, "[{\"method\":\"notifications/tools/list_changed\"}]");
 	talk_say(&t, REQ("resources/subscribe", "\"uri\":\"x://one\""));
-	mcp_server_resource_updated(t.server, "x://one", "");
+	resource_updated(t.server, "x://one", "");
 	assert_has(t.sent, "[{\"method\":\"notifications/resources/updated\",\"params\":"
 			   "{\"uri\":\"x://one\"}}]");
 	talk_say(&t, REQ("resources/unsubscribe", "\"uri\":\"x://one\""));
-	mcp_server_resource_updated(t.server, "x://one", NULL);
+	resource_updated(t.server, "x://one", NULL);
 	assert_int_equal(json_array_size(t.sent), 0);
 	talk_close(&t);
 }
@@ -531,8 +541,8 @@ static void test_listen(void **state)
 	json_array_clear(t.sent);
 	mcp_server_tools_changed(t.server);
 	mcp_server_prompts_changed(t.server);
-	mcp_server_resource_updated(t.server, "x://one", NULL);
-	mcp_server_resource_updated(t.server, "x://two", NULL);
+	resource_updated(t.server, "x://one", NULL);
+	resource_updated(t.server, "x://two", NULL);
 	mcp_call_task_status(t.held[0], "more");
 	assert_has(t.sent,
 		   "[{\"method\":\"notifications/tools/list_changed\",\"params\":{\"_meta\":{"
