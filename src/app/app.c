@@ -354,8 +354,10 @@ int app_fail(const struct app *a, const struct err *e)
 {
 	const char *hint = err_code_hint(e->code);
 
-	/* If the log goes to stderr, the line below is enough. */
-	if (a->log_is_file)
+	/* If the log goes to stderr, the line below is enough. The end of an engine is in the log. */
+	const bool lost =
+	    a->manager && manager_engine(a->manager) && engine_lost(manager_engine(a->manager));
+	if (a->log_is_file && !lost)
 		LOG_ERROR("startup_failed", LOG_S("verb", a->verb), LOG_S("error", e->text));
 	(void)fprintf(stderr, "ERROR: %s%s%s\n", e->text, *hint ? ". " : "", hint);
 	/* In the servers that this program replaces, these two errors have exit status 1. */

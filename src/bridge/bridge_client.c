@@ -6,6 +6,7 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "config/paths.h"
+#include "transport/launcher.h"
 #include "transport/pump.h"
 
 #include <fcntl.h>
@@ -187,11 +188,18 @@ static int on_signal(sd_event_source *source UNUSED, const struct signalfd_sigin
 	return 0;
 }
 
+static void on_launcher_gone(void *userdata)
+{
+	LOG_INFO("launcher_gone");
+	(void)on_signal(NULL, NULL, userdata);
+}
+
 static int watch(struct bridge *b)
 {
 	int r =
 	    sd_event_add_signal(b->loop, NULL, SIGTERM | SD_EVENT_SIGNAL_PROCMASK, on_signal, b);
 
+	r = r < 0 ? r : launcher_watch(b->loop, on_launcher_gone, b);
 	if (r < 0)
 		return r;
 	return sd_event_add_signal(b->loop, NULL, SIGINT | SD_EVENT_SIGNAL_PROCMASK, on_signal, b);

@@ -28,6 +28,7 @@
 
 #define DRAIN_NS      (5 * NS_PER_S)
 #define DRAIN_LOOK_NS (50 * NS_PER_MS)
+#define LOST_NS       (3 * NS_PER_S) /* in which /readyz says why the server is about to end */
 #define BASE_SIZE     (READ_HOST_SIZE + 32)
 
 struct serve {
@@ -47,6 +48,7 @@ struct serve {
 	uint16_t port;
 	char base[BASE_SIZE];
 	struct server_facts facts;
+	struct err lost;      /* ERR_NONE, or why no sandbox can be made any more */
 	bool no_registration; /* whatever the setting says */
 };
 
@@ -172,6 +174,37 @@ static void on_reloaded(void *user)
 	s->names = names; /* the HTTP server has the address of s->names */
 }
 
+static void begin_drain(struct serve *s)
+{
+	http_server_drain(s->http);
+	transport_http_finish(s->transport);
+	bridge_server_finish(s->bridge);
+	s->drain_until_ns = now_ns() + DRAIN_NS;
+	if (sd_event_add_time_relative(s->app.loop, &s->drain, CLOCK_MONOTONIC, 0, 1, on_drain, s) <
+	    0)
+		(void)sd_event_exit(s->app.loop, 0);
+}
+
+static int on_lost_long(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
+{
+	struct serve *s = user;
+
+	if (!s->drain)
+		begin_drain(s);
+	return 0;
+}
+
+/* We have no right to start another process that makes sandboxes: a supervisor starts all anew. */
+static void on_engine_lost(const struct err *why, void *user)
+{
+	struct serve *s = user;
+
+	s->lost = *why;
+	if (sd_event_add_time_relative(s->app.loop, NULL, CLOCK_MONOTONIC, LOST_NS / NS_PER_US, 0,
+				       on_lost_long, s) < 0)
+		(void)sd_event_exit(s->app.loop, 0);
+}
+
 /* After the first signal answers may finish; the second ends the server at once. */
 static int on_signal(sd_event_source *source UNUSED, const struct signalfd_siginfo *si, void *user)
 {
@@ -184,13 +217,8 @@ static int on_signal(sd_event_source *source UNUSED, const struct signalfd_sigin
 	if (s->drain)
 		return sd_event_exit(s->app.loop, 0);
 	LOG_INFO("shutdown", LOG_U("signal", si->ssi_signo));
-	http_server_drain(s->http);
-	transport_http_finish(s->transport);
-	bridge_server_finish(s->bridge);
-	s->drain_until_ns = now_ns() + DRAIN_NS;
-	int r =
-	    sd_event_add_time_relative(s->app.loop, &s->drain, CLOCK_MONOTONIC, 0, 1, on_drain, s);
-	return r < 0 ? sd_event_exit(s->app.loop, 0) : 0;
+	begin_drain(s);
+	return 0;
 }
 
 static enum mcp_ended how_ended(const void *principal_data)
@@ -417,9 +445,14 @@ static int serve(struct serve *s, struct err *e)
 	r = r < 0 ? r : app_on_stop(&s->app, on_signal, s, e);
 	if (r < 0)
 		return r;
+	manager_on_engine_lost(s->app.manager, on_engine_lost, s);
 	LOG_INFO("serving", LOG_S("url", s->base), LOG_S("profile", s->app.settings.profile));
 	print_connection(s);
 	r = loop_run(s->app.loop);
+	if (r >= 0 && s->lost.code != ERR_NONE) {
+		*e = s->lost;
+		return -EPIPE;
+	}
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;
 }
 
@@ -498,7 +531,8 @@ int cmd_serve(int argc, char **argv)
 	r = r < 0 ? r : serve(&s, &e);
 	if (r < 0) {
 		status = app_fail(&s.app, &e);
-		say_flags(&e, flags);
+		if (s.lost.code == ERR_NONE)
+			say_flags(&e, flags);
 	}
 	serve_done(&s);
 	return status;

@@ -11,6 +11,7 @@
 #include "base/loop.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "transport/launcher.h"
 #include "transport/transport.h"
 
 #include <fcntl.h>
@@ -19,6 +20,7 @@
 struct stdio {
 	struct app app;
 	struct transport_stdio *transport;
+	struct err lost; /* ERR_NONE, or why no sandbox can be made any more */
 };
 
 static void on_end(int reason, void *user)
@@ -36,6 +38,23 @@ static int on_signal(sd_event_source *source UNUSED, const struct signalfd_sigin
 
 	transport_stdio_finish(s->transport);
 	return 0;
+}
+
+static void on_launcher_gone(void *user)
+{
+	struct stdio *s = user;
+
+	LOG_INFO("launcher_gone");
+	transport_stdio_finish(s->transport);
+}
+
+/* Calls that wait have their errors already. The client sees the end, and starts another server. */
+static void on_engine_lost(const struct err *why, void *user)
+{
+	struct stdio *s = user;
+
+	s->lost = *why;
+	transport_stdio_finish(s->transport);
 }
 
 /* Opens the engine when nothing else waits. If that fails, every call that needs it reports the error. */
@@ -84,7 +103,15 @@ static int serve_client(struct stdio *s, struct err *e)
 	r = transport_stdio_new(&config, &s->transport);
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "standard input and output");
+	r = launcher_watch(s->app.loop, on_launcher_gone, s);
+	if (r < 0)
+		return err_set(e, ERR_SYSTEM, -r, "the event loop");
+	manager_on_engine_lost(s->app.manager, on_engine_lost, s);
 	r = loop_run(s->app.loop);
+	if (r >= 0 && s->lost.code != ERR_NONE) {
+		*e = s->lost;
+		return -EPIPE;
+	}
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;
 }
 

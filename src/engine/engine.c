@@ -192,6 +192,17 @@ void engine_pool(const struct engine *g, struct engine_pool *ret)
 		g->ops->pool(g, ret);
 }
 
+void engine_on_end(struct engine *g, engine_end_fn cb, void *user)
+{
+	g->on_end = cb;
+	g->on_end_user = user;
+}
+
+const struct err *engine_lost(const struct engine *g)
+{
+	return g->lost.code == ERR_NONE ? NULL : &g->lost;
+}
+
 void engine_space(const struct engine *g, struct engine_space *ret)
 {
 	*ret = g->space;

@@ -358,6 +358,12 @@ const char *engine_get_image(const struct engine *g);
 uint32_t engine_caps(const struct engine *g);
 /* The levels of isolation that G has, once it was begun, and which of them are possible. */
 const struct engine_levels *engine_levels(const struct engine *g);
+/* The process that makes sandboxes may end, when somebody kills it: G makes none any more. CB is called then, once. It must
+ * not close G. */
+typedef void (*engine_end_fn)(const struct err *why, void *user);
+void engine_on_end(struct engine *g, engine_end_fn cb, void *user);
+/* The error if it has ended; NULL if not. */
+const struct err *engine_lost(const struct engine *g);
 void engine_pool(const struct engine *g, struct engine_pool *ret); /* all 0 without a pool */
 /* As it was at the engine's last look, at most half a minute ago. */
 void engine_space(const struct engine *g, struct engine_space *ret);

@@ -510,6 +510,10 @@ static const char *cap_name(uint32_t caps)
 
 int manager_start(struct manager *m, struct err *e)
 {
+	if (m->engine && engine_lost(m->engine)) {
+		*e = *engine_lost(m->engine);
+		return -EPIPE;
+	}
 	if (m->engine)
 		return 0;
 	if (m->refused.code != ERR_NONE) {
@@ -529,9 +533,18 @@ int manager_start(struct manager *m, struct err *e)
 		return r;
 	}
 	m->engine = engine;
+	engine_on_end(engine, m->engine_lost, m->engine_lost_user);
 	const struct engine_create create = manager_request(m);
 	engine_prepare(engine, &create);
 	return 0;
+}
+
+void manager_on_engine_lost(struct manager *m, engine_end_fn cb, void *user)
+{
+	m->engine_lost = cb;
+	m->engine_lost_user = user;
+	if (m->engine)
+		engine_on_end(m->engine, cb, user);
 }
 
 struct engine *manager_engine(struct manager *m)

@@ -93,7 +93,9 @@ struct manager {
 	struct manager_config config;
 	unsigned refs;         /* one for the owner, one for each sandbox */
 	struct engine *engine; /* NULL until opened */
-	struct err refused;    /* this machine cannot enforce a limit: every call gets this error */
+	engine_end_fn engine_lost;
+	void *engine_lost_user;
+	struct err refused; /* this machine cannot enforce a limit: every call gets this error */
 	struct list buckets[MANAGER_BUCKETS];
 	/* Clients choose ids. The hash is keyed so that they cannot choose ids that collide. */
 	uint8_t hash_key[16];

@@ -180,6 +180,8 @@ struct manager *manager_free(struct manager *m);
 /* Opens the engine now. LIMIT_NOT_ENFORCEABLE if a limit was set explicitly and this machine cannot
  * enforce it. */
 int manager_start(struct manager *m, struct err *e) MUST_CHECK;
+/* For engine_on_end() of the engine that is open or will be. */
+void manager_on_engine_lost(struct manager *m, engine_end_fn cb, void *user);
 /* The open engine, or NULL. */
 struct engine *manager_engine(struct manager *m);
 
@@ -449,7 +451,6 @@ enum run_reason {
 	RUN_LOST, /* the sandbox or the server ended meanwhile. For the ledger; the caller gets SANDBOX_LOST */
 };
 const char *run_reason_name(enum run_reason reason); /* "exited" */
-
 #define RUN_DEEP_DEPTH   8   /* levels of folders in which new files are looked for */
 #define RUN_DEEP_FOLDERS 64  /* folders that are looked into after one run */
 #define RUN_DEEP_FILES   200 /* new files that are found there */
@@ -582,7 +583,6 @@ typedef void (*sandbox_list_fn)(const struct engine_file *files, size_t n, bool 
 				const struct err *e, void *user);
 typedef void (*sandbox_file_fn)(int fd, const struct engine_file *info, const struct err *e,
 				void *user);
-
 /* The entries of a folder ("" = the workspace), of all types, sorted by name. */
 int sandbox_list(struct sandbox *s, const char *path, sandbox_list_fn cb, void *user,
 		 struct err *e) MUST_CHECK;

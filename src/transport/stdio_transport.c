@@ -4,6 +4,7 @@
 #include "transport/transport.h"
 
 #include "base/list.h"
+#include "base/log.h"
 #include "base/rand.h"
 
 #include <signal.h>
@@ -323,7 +324,16 @@ static void maybe_end(struct transport_stdio *t)
  * client keeps reading. */
 static void drain_timed_out(struct transport_stdio *t, uint64_t now)
 {
+	const size_t calls = t->peer ? mcp_peer_n_calls(t->peer) : 0;
+
+	if (calls > 0)
+		LOG_WARNING(
+		    "calls_not_answered",
+		    LOG_S("why", "the input ended, and they took longer than the grace time"),
+		    LOG_U("calls", calls), LOG_U("grace_ms", t->cfg.drain_ns / NS_PER_MS));
 	if (t->queued == 0 || !t->moved) {
+		if (t->queued > 0)
+			LOG_WARNING("answers_not_read", LOG_U("bytes", t->queued));
 		end(t, 0);
 		return;
 	}

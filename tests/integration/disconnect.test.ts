@@ -2,10 +2,12 @@
 // Clients that go away in the middle: of a run, of an upload, of a stream. Nothing of it stays.
 
 import assert from 'node:assert/strict';
+import * as fs from 'node:fs';
 import * as net from 'node:net';
 import { describe, it } from 'node:test';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { productEnv } from '../lib/env.ts';
 import { Census, openDescriptors } from '../lib/process.ts';
 import { RawClient } from '../lib/raw.ts';
 import { open, serve, using, wires, type Session } from '../lib/session.ts';
@@ -69,6 +71,26 @@ describe('clients that go away', () => {
 		const exit = await c.program.exit;
 		assert.equal(exit.signal, null);
 		await census.gone(10_000);
+	});
+	it('(slow) stdio: the log says that the end of the input left a call without an answer', async () => {
+		const log = `${productEnv().HOME}/unanswered.log`;
+		const c = new RawClient({ env: { SANDBOX_EXEC_TIMEOUT_S: '600', SANDBOX_LOG_FILE: log } });
+		await c.initialize();
+		void c.sendJson({ jsonrpc: '2.0', id: 'x', method: 'tools/call', params: { name: 'sandbox_run_python', arguments: { code: sleeper, session_id: 'a' } } });
+		await until('the run', async () => ((await c.tool('sandbox_list_artifacts', { session_id: 'a' })).artifacts?.length ?? 0) > 0, 30_000);
+		c.program.child.stdin!.end();
+		await c.program.exit;
+		assert.match(fs.readFileSync(log, 'utf8'), /calls_not_answered .*calls=1/);
+	});
+	it('(slow) stdio: ends with its sandboxes when the process that started it is gone, although somebody holds its pipes', async () => {
+		// The server's parent is a shell; we hold the other ends of the pipes.
+		const c = new RawClient({ under: ['sh', '-c', 'exec 3<&0; "$@" <&3 & wait', 'sh'] });
+		await c.initialize();
+		await c.tool('sandbox_run_python', { code: 'pass', session_id: 'a' });
+		const census = new Census();
+		census.take(c.pid);
+		process.kill(c.pid, 'SIGKILL');
+		await census.gone(20_000);
 	});
 	it('stdio: end of input in the middle of an upload leaves nothing', async () => {
 		const c = new RawClient();

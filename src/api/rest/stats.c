@@ -336,7 +336,14 @@ static void get_ready(struct http_request *req, void *user)
 	char text[128];
 
 	if (manager_start(a->config.manager, &e) < 0) {
-		http_respond_text(req, 503, "application/json", "{\"status\":\"not ready\"}");
+		json_t *why = json_pack("{s:s, s:s, s:s}", "status", "not ready", "code",
+					err_code_name(e.code), "reason", e.text);
+		char *body = json_dumps(why, JSON_COMPACT);
+
+		json_decref(why);
+		http_respond_text(req, 503, "application/json",
+				  body ? body : "{\"status\":\"not ready\"}");
+		free(body);
 		return;
 	}
 	manager_space(a->config.manager, &space);

@@ -104,6 +104,8 @@ int front_warm(struct engine_sandbox *s) MUST_CHECK;
 int front_keep(struct engine_sandbox *s, const char *persist_id) MUST_CHECK;
 void front_ready(struct engine_sandbox *s);
 void front_idle(struct engine_sandbox *s);
+/* The maker has ended, or the engine was closed. */
+int front_refuse_dead(const struct front_engine *g, struct err *e);
 
 /* front_start.c */
 /* Makes a zeroed engine ready for front_open() and front_close(). */

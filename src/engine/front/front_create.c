@@ -113,8 +113,7 @@ static int check_create(struct front_engine *g, const struct engine_create *c,
 	uint32_t missing = in->explicit_mask & ~g->base.enforced;
 
 	if (g->dead)
-		return err_set(e, ERR_ENGINE_UNAVAILABLE, 0,
-			       "the monitor has ended; start the server again");
+		return front_refuse_dead(g, e);
 	const size_t len = strnlen(c->image, sizeof(c->image));
 	if (g->any_reference ? !parse_is_image_ref(c->image, len)
 			     : !parse_is_image_name(c->image, len))

@@ -257,15 +257,29 @@ static int on_message(const union proto_frame *f, int *fds, size_t n, void *user
 static void on_monitor_end(int error UNUSED, void *user)
 {
 	struct front_engine *g = user;
-	struct err e = ERR_INIT;
+	struct err *e = &g->base.lost;
 
 	g->dead = true;
-	(void)err_set(&e, ERR_ENGINE_UNAVAILABLE, 0, "the monitor has ended");
-	front_forget_abort(g, &e);
+	(void)err_set(e, ERR_ENGINE_UNAVAILABLE, 0,
+		      "the process that makes sandboxes has ended (engine %s, pid %d); start the "
+		      "server again",
+		      g->base.ops->name, (int)g->monitor_pid);
+	LOG_ERROR("engine_lost", LOG_S("error", e->text));
+	front_forget_abort(g, e);
 	front_memory_abort(g);
 	for (uint32_t i = 0; i < g->max; i++)
 		if (g->slots[i])
 			front_gone(g->slots[i], 0);
+	if (g->base.on_end && !g->base.closing)
+		g->base.on_end(e, g->base.on_end_user);
+}
+
+int front_refuse_dead(const struct front_engine *g, struct err *e)
+{
+	if (g->base.lost.code == ERR_NONE)
+		return err_set(e, ERR_ENGINE_UNAVAILABLE, 0, "the engine was closed");
+	*e = g->base.lost;
+	return -EPIPE;
 }
 
 /* ---- questions about one sandbox ---- */

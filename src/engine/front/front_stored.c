@@ -39,7 +39,7 @@ int front_forget(struct engine *base, const char *persist_id, engine_done_fn cb,
 	if (check_key(persist_id, e) < 0)
 		return -EINVAL;
 	if (g->dead)
-		return err_set(e, ERR_ENGINE_UNAVAILABLE, 0, "the monitor has ended");
+		return front_refuse_dead(g, e);
 	struct front_forget *f = calloc(1, sizeof(*f));
 	if (!f)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "forget");
