@@ -95,9 +95,14 @@ static void make_base(struct serve *s)
 	    streq(s->host, "0.0.0.0") || streq(s->host, "::") ? "127.0.0.1" : s->host;
 	bool v6 = strchr(host, ':') != NULL;
 
-	if (s->app.settings.public_url[0])
-		(void)snprintf(s->base, sizeof(s->base), "%.*s", BASE_SIZE - 1,
-			       s->app.settings.public_url);
+	const char *url = s->app.settings.public_url;
+	size_t len = strlen(url);
+
+	while (len > 0 && url[len - 1] == '/')
+		len--;
+	if (len > 0)
+		(void)snprintf(s->base, sizeof(s->base), "%.*s", (int)MIN(len, sizeof(s->base) - 1),
+			       url);
 	else
 		(void)snprintf(s->base, sizeof(s->base), "http://%s%s%s:%u", v6 ? "[" : "", host,
 			       v6 ? "]" : "", s->port);
@@ -277,6 +282,7 @@ static int open_http(struct serve *s, struct err *e)
 	    .origins = s->names.origins,
 	    .page_origins = s->names.page_origins,
 	    .proxies = &s->names.proxies,
+	    .prefix = s->names.prefix,
 	    .log = log_request,
 	    .log_userdata = s,
 	};

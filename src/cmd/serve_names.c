@@ -4,6 +4,7 @@
 #include "app/app.h"
 #include "base/buf.h"
 #include "base/text.h"
+#include "http/host_header.h"
 
 #include <string.h>
 
@@ -42,6 +43,60 @@ static char *host_of(char *url)
 	return host;
 }
 
+/* The path of server.public_url, "" if it has none. */
+static void prefix_of(const char *url, char ret[HTTP_PREFIX_MAX + 1])
+{
+	const char *host = strstr(url, "://");
+
+	host = host ? host + strlen("://") : url;
+	http_prefix_of(host + strcspn(host, "/"), ret);
+}
+
+/* What is wrong with the entry NAME of allowed_hosts; NULL: a Host header can have it. */
+static const char *host_fault(const char *name)
+{
+	struct http_host host;
+
+	if (streq(name, "*"))
+		return NULL;
+	if (strstr(name, "://"))
+		return "give the host alone, without http:// or https://";
+	if (strchr(name, '/'))
+		return "give the host alone, without a path";
+	if (strchr(name, '*'))
+		return "* stands alone and means every host; name each host";
+	if (name[0] != '[' && strchr(name, ':') != strrchr(name, ':'))
+		return "an IPv6 address stands in brackets, such as [2001:db8::7]";
+	if (http_host_parse(name, strlen(name), &host) < 0)
+		return "this is no host name or address";
+	return host.port ? "leave out the port: every port is allowed" : NULL;
+}
+
+/* The same for an origin. Browsers have schemes of their own for extensions. */
+static const char *origin_fault(const char *origin)
+{
+	const char *host = strstr(origin, "://");
+
+	if (streq(origin, "*") || streq(origin, "null"))
+		return NULL;
+	if (!host)
+		return "an origin begins with its scheme, such as https://app.example.org";
+	if (strchr(host + strlen("://"), '/'))
+		return "an origin has no path and no slash at its end";
+	return strchr(origin, '*') ? "* stands alone and means every origin" : NULL;
+}
+
+/* A name that never matches anything is a mistake, which clients would see as a refusal. */
+static int check(const char *const *names, const char *setting, const char *(*fault)(const char *),
+		 struct err *e)
+{
+	for (; *names; names++)
+		if (fault(*names))
+			return err_set(e, ERR_SETTING_INVALID, 0, "%s: '%s' can never match: %s",
+				       setting, *names, fault(*names));
+	return 0;
+}
+
 /* The second family's page has a server of its own, on one of these ports of this machine. */
 #define PAGE_ORIGINS                                                                               \
 	"http://localhost:5173,http://127.0.0.1:5173,http://localhost:4173,http://127.0.0.1:4173"
@@ -67,10 +122,13 @@ static int make(const struct settings *s, const char *listen, struct serve_names
 	/* A proxy may pass on the Host that its clients used. */
 	if (!url || buf_printf(&hosts, "%s,%s", s->allowed_hosts, host_of(url)) < 0)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "SANDBOX_ALLOWED_HOSTS");
+	prefix_of(s->public_url, n->prefix);
 	int r = split(buf_str(&hosts), "SANDBOX_ALLOWED_HOSTS", &n->host_texts, n->hosts, e);
+	r = r < 0 ? r : check(n->hosts, "SANDBOX_ALLOWED_HOSTS", host_fault, e);
 	r = r < 0 ? r
 		  : split(s->allowed_origins, "SANDBOX_ALLOWED_ORIGINS", &n->origin_texts,
 			  n->origins, e);
+	r = r < 0 ? r : check(n->origins, "SANDBOX_ALLOWED_ORIGINS", origin_fault, e);
 	r = r < 0 ? r : split_page_origins(s, listen, n, e);
 	if (r < 0)
 		return r;

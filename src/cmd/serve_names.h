@@ -15,6 +15,7 @@ struct serve_names {
 	char *page_texts; /* what page_origins[] points into */
 	const char *page_origins[SERVE_NAMES_MAX + 1];
 	struct http_proxies proxies;
+	char prefix[HTTP_PREFIX_MAX + 1]; /* the path of server.public_url */
 };
 
 /* The lists of the settings, and the host of server.public_url. LISTEN: the address that the server

@@ -190,6 +190,34 @@ bool http_request_is_forwarded_https(const struct http_request *req)
 	       http_proxies_have(req->conn->server->cfg.proxies, &peer);
 }
 
+void http_prefix_of(const char *path, char ret[HTTP_PREFIX_MAX + 1])
+{
+	static const char may[] =
+	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~%/";
+	size_t len = strnlen(path, HTTP_PREFIX_MAX + 1);
+
+	while (len > 0 && path[len - 1] == '/')
+		len--;
+	/* "//host" is an address of another server. */
+	if (len > HTTP_PREFIX_MAX || path[0] != '/' || strspn(path, may) < len ||
+	    strstr(path, "//"))
+		len = 0;
+	memcpy(ret, path, len);
+	ret[len] = '\0';
+}
+
+void http_request_prefix(const struct http_request *req, char ret[HTTP_PREFIX_MAX + 1])
+{
+	const struct http_config *cfg = &req->conn->server->cfg;
+	const char *said = http_request_header(req, "x-forwarded-prefix");
+	union http_address peer;
+
+	if (!said || !http_address_peer(req->conn->io.fd, &peer) ||
+	    !http_proxies_have(cfg->proxies, &peer))
+		said = cfg->prefix ? cfg->prefix : "";
+	http_prefix_of(said, ret);
+}
+
 const char *http_request_origin(const struct http_request *req)
 {
 	return req->origin;

@@ -145,7 +145,8 @@ struct http_config {
 				     * server, NULL-terminated; "*" allows any; may be NULL */
 	const char *const *page_origins; /* the same, but for routes with HTTP_ROUTE_PAGES only */
 	const struct http_proxies *proxies; /* borrowed until free; NULL: none is trusted */
-	http_auth_fn auth;                  /* NULL: rows with HTTP_ROUTE_AUTH are open */
+	const char *prefix; /* borrowed until free: http_request_prefix(); NULL: "" */
+	http_auth_fn auth;  /* NULL: rows with HTTP_ROUTE_AUTH are open */
 	void *auth_userdata;
 	http_log_fn log;
 	void *log_userdata;
@@ -175,11 +176,14 @@ void http_server_end_callers(struct http_server *s, bool (*ended)(const void *ca
 int http_server_add_routes(struct http_server *s, const struct http_route *rows, size_t n,
 			   unsigned scopes, void *userdata) MUST_CHECK;
 
-/* Listens on HOST ("127.0.0.1", "::1", "0.0.0.0", "localhost"; names are not resolved) and PORT (0
- * = any free one). *RET_PORT (RET_PORT may be NULL) gets the port. The listener belongs to the
+/* Listens on HOST ("127.0.0.1", "::1", "0.0.0.0"; "localhost": both loopback addresses, as far as this machine
+ * has them; names are not resolved) and PORT (0 = any free one). *RET_PORT (RET_PORT may be NULL) gets the port. The listener belongs to the
  * server. -EADDRINUSE: the port is taken. */
 int http_server_listen(struct http_server *s, const char *host, uint16_t port, unsigned scopes,
 		       uint16_t *ret_port, struct http_listener **ret, struct err *e) MUST_CHECK;
+/* Listens on ::1, too. 0: or this machine has no such address. */
+int http_server_listen_loopback6(struct http_server *s, uint16_t port, unsigned scopes,
+				 struct err *e) MUST_CHECK;
 void http_listener_close(struct http_listener *l);
 
 /* ---- request --------------------------------------------------------------------------------- */
@@ -221,6 +225,12 @@ enum http_method http_request_method(const struct http_request *req);
 bool http_request_is_same_origin(const struct http_request *req);
 /* Says a trusted proxy that its client uses https? */
 bool http_request_is_forwarded_https(const struct http_request *req);
+/* The path below which clients find this server: what a trusted proxy says in X-Forwarded-Prefix, else that of the
+ * configuration. "" or a path that begins with '/' and does not end with one. */
+#define HTTP_PREFIX_MAX 200
+void http_request_prefix(const struct http_request *req, char ret[HTTP_PREFIX_MAX + 1]);
+/* Copies PATH as such a prefix; "" if it is no path that can be put into a URL. */
+void http_prefix_of(const char *path, char ret[HTTP_PREFIX_MAX + 1]);
 /* The value of Origin if it is present and allowed, else NULL: for Access-Control-Allow-Origin. */
 const char *http_request_origin(const struct http_request *req);
 

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 
 #define BACKLOG 1024
+#define LOCALHOST_TRIES                                                                            \
+	8 /* any port that is free on one loopback address may be taken on the other */
 
 static int add_listener(struct http_server *s, int fd, unsigned scopes, struct http_listener **ret)
 {
@@ -33,8 +35,8 @@ static int add_listener(struct http_server *s, int fd, unsigned scopes, struct h
 	return 0;
 }
 
-int http_server_listen(struct http_server *s, const char *host, uint16_t port, unsigned scopes,
-		       uint16_t *ret_port, struct http_listener **ret, struct err *e)
+static int listen_on(struct http_server *s, const char *host, uint16_t port, unsigned scopes,
+		     uint16_t *ret_port, struct http_listener **ret, struct err *e)
 {
 	union http_address addr;
 	socklen_t len;
@@ -58,6 +60,39 @@ int http_server_listen(struct http_server *s, const char *host, uint16_t port, u
 	if (ret_port)
 		*ret_port = http_address_local(fd, &addr) ? http_address_port(&addr) : 0;
 	TAKE_FD(fd);
+	return 0;
+}
+
+int http_server_listen_loopback6(struct http_server *s, uint16_t port, unsigned scopes,
+				 struct err *e)
+{
+	struct http_listener *listener;
+	const int r = listen_on(s, "::1", port, scopes, NULL, &listener, e);
+
+	/* This machine has no such address. */
+	return r == -EADDRNOTAVAIL || r == -EAFNOSUPPORT ? 0 : r;
+}
+
+int http_server_listen(struct http_server *s, const char *host, uint16_t port, unsigned scopes,
+		       uint16_t *ret_port, struct http_listener **ret, struct err *e)
+{
+	uint16_t bound = 0;
+	int r;
+
+	for (int tries = 0;; tries++) {
+		r = listen_on(s, host, port, scopes, &bound, ret, e);
+		if (r < 0)
+			return r;
+		r = streq(host, "localhost") ? http_server_listen_loopback6(s, bound, scopes, e)
+					     : 0;
+		if (r == 0)
+			break;
+		http_listener_close(*ret);
+		if (port != 0 || r != -EADDRINUSE || tries == LOCALHOST_TRIES)
+			return r;
+	}
+	if (ret_port)
+		*ret_port = bound;
 	return 0;
 }
 

@@ -126,7 +126,9 @@ static int make_endpoint(const struct http_request *req, const char *id, struct 
 	static const char plain[] =
 	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
 	const char *key = http_request_query(req, "api_key");
-	int r = buf_printf(ret, "event: endpoint\r\ndata: /messages/?session_id=%s", id);
+	char prefix[HTTP_PREFIX_MAX + 1];
+	http_request_prefix(req, prefix);
+	int r = buf_printf(ret, "event: endpoint\r\ndata: %s/messages/?session_id=%s", prefix, id);
 
 	if (http_request_header(req, "authorization") || http_request_header(req, "x-api-key"))
 		key = NULL;

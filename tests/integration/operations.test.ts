@@ -10,6 +10,7 @@ import { describe, it } from 'node:test';
 import { asProductUser, binary, freePort, imagesDir, newStateDir, productEnv, productUid, scratch } from '../lib/env.ts';
 import { Program, caisson, start } from '../lib/process.ts';
 import { RawClient } from '../lib/raw.ts';
+import { serve } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
 
 /** GET / with a Host of our choice. */
@@ -43,6 +44,66 @@ dockerfile_path = "elsewhere/Dockerfile"
 level = "INFO"
 format = "%(message)s"
 ${more}`;
+
+describe('names and paths of a server', () => {
+	it('an allowed host or origin that can never match is refused at the start, with what is wrong', async () => {
+		for (const [name, value, why] of [
+			['SANDBOX_ALLOWED_HOSTS', 'https://box.example.org', 'without http'],
+			['SANDBOX_ALLOWED_HOSTS', 'good.example.org,*.example.org', 'means every host'],
+			['SANDBOX_ALLOWED_HOSTS', 'box:8080', 'the port'],
+			['SANDBOX_ALLOWED_HOSTS', 'box/x', 'a path'],
+			['SANDBOX_ALLOWED_HOSTS', '2001:db8::7', 'brackets'],
+			['SANDBOX_ALLOWED_ORIGINS', 'app.example.org', 'its scheme'],
+			['SANDBOX_ALLOWED_ORIGINS', 'https://app.example.org/', 'no slash'],
+		] as const) {
+			const p = start(['serve', '--listen', '127.0.0.1:0'], { env: { [name]: value } });
+			assert.equal((await p.exit).code, 78, `${value}: ${p.stderr}`);
+			assert.match(p.stderr, new RegExp(`${name}: '[^']+' can never match: .*${why}`));
+		}
+	});
+	it('a path prefix of a trusted proxy, or of the public URL, is in the endpoint of SSE and in the description', async () => {
+		const endpoint = async (base: string, headers: Record<string, string>): Promise<string> => {
+			const stop = new AbortController();
+			const r = await fetch(`${base}/sse`, { headers, signal: stop.signal });
+			const { value } = await r.body!.getReader().read();
+			stop.abort();
+			return /data: (.*)\?/.exec(new TextDecoder().decode(value))![1]!;
+		};
+		const servers = async (base: string, page: string, headers: Record<string, string>): Promise<string> =>
+			((await (await fetch(base + page, { headers })).json()) as { servers: { url: string }[] }).servers[0]!.url;
+		const by = (prefix: string): Record<string, string> => ({ 'x-forwarded-prefix': prefix, 'x-forwarded-for': '192.0.2.1' });
+		for (const [env, headers, want] of [
+			[{ SANDBOX_TRUSTED_PROXIES: '127.0.0.1' }, by('/box/'), '/box'],
+			[{ SANDBOX_TRUSTED_PROXIES: '127.0.0.1' }, by('//elsewhere.example.org'), ''],
+			[{ SANDBOX_TRUSTED_PROXIES: '127.0.0.1' }, by('/a"b'), ''],
+			[{}, by('/box'), ''],
+			[{ SANDBOX_PUBLIC_URL: 'https://box.example.org/tools/' }, {}, '/tools'],
+		] as const) {
+			const s = await serve({ profile: 'full', env });
+			try {
+				assert.equal(await endpoint(s.base, headers), `${want}/messages/`, JSON.stringify([env, headers]));
+				assert.equal(await servers(s.base, '/openapi.json', headers), want || '/');
+				assert.equal(await servers(s.base, '/api/v1/openapi.json', headers), want || '/');
+				assert.match(await (await fetch(`${s.base}/docs`)).text(), /href="openapi\.json"/);
+			} finally {
+				await s.program.end();
+			}
+		}
+	});
+	const noV6 = !fs.existsSync('/proc/net/if_inet6') || !/ lo$/m.test(fs.readFileSync('/proc/net/if_inet6', 'utf8'));
+	it('what is printed as localhost is served on both loopback addresses', { skip: noV6 && 'this machine has no address ::1' }, async () => {
+		const port = await freePort(), links = await freePort();
+		const p = start(['serve', '--listen', `localhost:${port}`], { env: { SANDBOX_HTTP_PORT: String(links) } });
+		try {
+			for (const host of ['127.0.0.1', '[::1]']) {
+				await until(`${host}`, () => fetch(`http://${host}:${port}/healthz`).then((r) => r.ok, () => false));
+				assert.equal((await fetch(`http://${host}:${links}/files/none/x`)).status, 404);
+			}
+		} finally {
+			await p.end();
+		}
+	});
+});
 
 describe('a running server', () => {
 	it('answers to the name of its public URL, and a refused Host says which setting permits it; SIGHUP reopens and rereads', async () => {

@@ -400,12 +400,6 @@ int links_add_routes(struct links *l, struct http_server *http, unsigned scopes,
 	return r < 0 ? err_set(e, ERR_INTERNAL, -r, "the route of artifact links") : 0;
 }
 
-/* The listener's name in a URL: one that works on the same machine. */
-static const char *url_host(const char *host)
-{
-	return streq(host, "0.0.0.0") || streq(host, "127.0.0.1") ? "localhost" : host;
-}
-
 int links_listen(struct links *l, struct err *e)
 {
 	struct http_server *http = l->config.http;
@@ -424,16 +418,23 @@ int links_listen(struct links *l, struct err *e)
 			return r;
 	}
 	http = http ? http : l->own;
-	int r =
-	    http_server_listen(http, l->config.host, port, HTTP_SCOPE_LINKS, &port, &listener, e);
+	/* The link says localhost, which may be either loopback address for the client. */
+	const char *host = streq(l->config.host, "127.0.0.1") ? "localhost" : l->config.host;
+	int r = http_server_listen(http, host, port, HTTP_SCOPE_LINKS, &port, &listener, e);
 	if (r == -EADDRINUSE)
-		r = http_server_listen(http, l->config.host, 0, HTTP_SCOPE_LINKS, &port, &listener,
-				       e);
+		r = http_server_listen(http, host, 0, HTTP_SCOPE_LINKS, &port, &listener, e);
 	if (r < 0)
 		return r;
+	bool localhost = streq(host, "localhost");
+	if (streq(host, "0.0.0.0")) {
+		struct err ignored = ERR_INIT;
+
+		localhost =
+		    http_server_listen_loopback6(http, port, HTTP_SCOPE_LINKS, &ignored) == 0;
+	}
 	LOG_INFO("http_server_starting", LOG_S("host", l->config.host), LOG_U("port", port));
 	if (l->base[0] == '\0') {
-		const char *host = url_host(l->config.host);
+		host = localhost ? "localhost" : streq(host, "0.0.0.0") ? "127.0.0.1" : host;
 		bool v6 = strchr(host, ':') != NULL;
 		(void)snprintf(l->base, sizeof(l->base), "http://%s%s%s:%u", v6 ? "[" : "", host,
 			       v6 ? "]" : "", port);

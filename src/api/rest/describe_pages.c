@@ -111,11 +111,7 @@ static void get_description(struct http_request *req, void *user)
 
 	if (!a->description)
 		a->description = make_description(a);
-	if (a->description)
-		http_respond_shared(req, 200, "application/json", a->description,
-				    strlen(a->description));
-	else
-		http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory", NULL);
+	openapi_send(req, a->description);
 }
 
 /* ---- /docs and /redoc ---- */
@@ -126,7 +122,7 @@ static const char page_head[] =
     "<meta name=\"viewport\" content=\"width=device-width\"><style>body{font:16px/1.5 "
     "system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}"
     "td{padding:.2rem 1rem .2rem 0;vertical-align:top}code{white-space:nowrap}</style><h1>HTTP "
-    "interface</h1><p>Every request and answer, for programs: <a href=\"/openapi.json\">"
+    "interface</h1><p>Every request and answer, for programs: <a href=\"openapi.json\">"
     "/openapi.json</a> (OpenAPI 3.1). A key goes into the header <code>X-API-Key</code> or "
     "<code>Authorization: Bearer</code>.<table>";
 

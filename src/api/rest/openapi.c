@@ -215,3 +215,31 @@ char *openapi_make(const char *version, const struct manager *m)
 	json_decref(doc);
 	return text;
 }
+
+#define SERVERS "\"servers\":[{\"url\":\"/\"}]"
+
+void openapi_send(struct http_request *req, const char *doc)
+{
+	static const char type[] = "application/json";
+	char prefix[HTTP_PREFIX_MAX + 1];
+	const char *servers = doc ? strstr(doc, SERVERS) : NULL;
+
+	http_request_prefix(req, prefix);
+	if (!servers) {
+		http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory", NULL);
+		return;
+	}
+	if (!prefix[0]) {
+		http_respond_shared(req, 200, type, doc, strlen(doc));
+		return;
+	}
+	_cleanup_(buf_done) struct buf b = BUF_INIT(strlen(doc) + HTTP_PREFIX_MAX);
+	const int r = buf_printf(&b, "%.*s\"servers\":[{\"url\":\"%s\"}]%s", (int)(servers - doc),
+				 doc, prefix, servers + strlen(SERVERS));
+	const size_t len = b.len;
+
+	if (r < 0)
+		http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory", NULL);
+	else
+		http_respond_take(req, 200, type, buf_take(&b), len);
+}

@@ -149,6 +149,9 @@ json_t *fields_parameters(const struct rest_field *fields, const struct manager 
 int rest_add_routes(struct api *a, struct http_server *http, unsigned scopes) MUST_CHECK;
 void rest_done(struct api *a);
 char *openapi_make(const char *version, const struct manager *m); /* owned text; NULL: no memory */
+/* Answers REQ with DOC, a document of openapi_make() that stays as long as the server, or NULL: no memory. Its server is
+ * the path below which the client finds us. */
+void openapi_send(struct http_request *req, const char *doc);
 
 /* rest_sandboxes.c */
 void rest_list_sandboxes(struct rest_call *c);

@@ -410,11 +410,7 @@ void rest_openapi(struct rest_call *c)
 
 	if (!a->openapi)
 		a->openapi = openapi_make(a->config.version, a->config.manager);
-	if (!a->openapi) {
-		rest_refuse(c, ERR_OUT_OF_MEMORY, "no memory");
-		return;
-	}
 	struct http_request *req = rest_give(c);
 	if (req)
-		http_respond_shared(req, 200, "application/json", a->openapi, strlen(a->openapi));
+		openapi_send(req, a->openapi);
 }
