@@ -87,8 +87,16 @@ static bool is_named(const struct param *param, const char *name)
 	       strncasecmp(param->name, name, param->name_len) == 0;
 }
 
+static bool is_among(const char *name, size_t len, const char *const *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strlen(names[i]) == len && strncasecmp(name, names[i], len) == 0)
+			return true;
+	return false;
+}
+
 /* Reads all parameters at P and keeps the values of those in NAMES, NUL-terminated. Refuses a
- * second parameter of one name, and each of NAMES in the extended form `name*`. */
+ * second parameter of one name, and the extended form `name*` of one of NAMES if that is not there, too. */
 static int read_params(char *p, const char *const *names, char **ret, size_t n)
 {
 	size_t lens[4] = {0};
@@ -96,12 +104,11 @@ static int read_params(char *p, const char *const *names, char **ret, size_t n)
 	int r;
 
 	while ((r = next_param(&p, &param)) > 0) {
+		if (param.name[param.name_len - 1] == '*' &&
+		    !is_among(param.name, param.name_len, names, n) &&
+		    is_among(param.name, param.name_len - 1, names, n))
+			return -EINVAL;
 		for (size_t i = 0; i < n; i++) {
-			const size_t len = strlen(names[i]);
-
-			if (param.name_len == len + 1 && param.name[len] == '*' &&
-			    strncasecmp(param.name, names[i], len) == 0)
-				return -EINVAL;
 			if (!is_named(&param, names[i]))
 				continue;
 			if (ret[i])
@@ -163,11 +170,45 @@ static void unescape(char *text)
 	*to = '\0';
 }
 
+/* Decodes an extended value of RFC 8187 (once 5987) in place: CHARSET'LANGUAGE'TEXT with %XX. */
+static int decode_extended(char *text)
+{
+	const size_t charset = strcspn(text, "'");
+	const bool latin1 = charset == 10 && strncasecmp(text, "iso-8859-1", charset) == 0;
+	char *from = strchr(text, '\'') ? strchr(text + charset + 1, '\'') : NULL;
+	char *to = text;
+
+	if (!from || (!latin1 && (charset != 5 || strncasecmp(text, "utf-8", charset) != 0)))
+		return -EINVAL;
+	for (from++; *from; from++) {
+		unsigned c = (uint8_t)*from;
+
+		if (c == '%') {
+			const int high = text_hex_digit(from[1]);
+			const int low = high < 0 ? -1 : text_hex_digit(from[2]);
+
+			if (low < 0)
+				return -EINVAL;
+			c = (unsigned)(high << 4 | low);
+			from += 2;
+		}
+		if (c < 0x20 || c == 0x7f)
+			return -EINVAL;
+		if (latin1 && c >= 0x80) { /* two bytes in place of the three of its escape */
+			*to++ = (char)(0xc0 | c >> 6);
+			c = 0x80 | (c & 0x3f);
+		}
+		*to++ = (char)c;
+	}
+	*to = '\0';
+	return text_is_utf8(text, (size_t)(to - text)) ? 0 : -EINVAL;
+}
+
 static int read_disposition(char *value, struct multipart_part *ret, struct err *e)
 {
-	static const char *const names[] = {"name", "filename"};
+	static const char *const names[] = {"name", "filename", "filename*"};
 	static const char form_data[] = "form-data";
-	char *found[2] = {NULL, NULL};
+	char *found[3] = {NULL, NULL, NULL};
 	const size_t len = strlen(form_data);
 
 	if (ret->name)
@@ -176,14 +217,16 @@ static int read_disposition(char *value, struct multipart_part *ret, struct err 
 		return bad(e, "a part's Content-Disposition is not form-data");
 	if (read_params(value + len, names, found, ARRAY_SIZE(found)) < 0)
 		return bad(e, "a part's Content-Disposition cannot be read (each parameter once, "
-			      "and no filename*)");
+			      "and no name*)");
 	if (!found[0])
 		return bad(e, "a part has no name");
 	unescape(found[0]);
 	if (found[1])
 		unescape(found[1]);
 	ret->name = found[0];
-	ret->filename = found[1];
+	if (found[2] && decode_extended(found[2]) < 0)
+		return bad(e, "filename* is no text such as UTF-8''na%C3%AFve.txt");
+	ret->filename = found[2] ? found[2] : found[1];
 	return 0;
 }
 

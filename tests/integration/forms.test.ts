@@ -78,6 +78,11 @@ describe('forms', () => {
 		assert.equal(((await run.json()) as Json).stdout, '1\n');
 	});
 
+	it('filename* is understood, and goes before filename', async () => {
+		const ext = (value: string): string => `Content-Disposition: form-data; name="f"; filename="plain"; filename*=${value}`;
+		const r = await hand(raw([ext(`UTF-8''na%C3%AFve%20%E2%82%AC.txt`), '1'], [ext(`iso-8859-1'en'%e9t%E9.csv`), '2']));
+		assert.deepEqual([r.status, r.body.files], [201, [{ path: 'na\u00efve \u20ac.txt', size: 1 }, { path: '\u00e9t\u00e9.csv', size: 1 }]], JSON.stringify(r.body));
+	});
 	it('a file that is there stays, unless it is to be replaced; of a form that is refused nothing is written', async () => {
 		await post(form(['old', 'old']));
 		const was = (await names()).filter((n) => n.startsWith('new'));
@@ -122,7 +127,10 @@ describe('forms', () => {
 			['a huge head', raw([`${named('half')}\r\nX: ${'x'.repeat(9000)}`, 'data'])],
 			['two names', raw([`${named('half')}; filename="y"`, 'data'])],
 			['two dispositions', raw([`${named('half')}\r\n${named('y')}`, 'data'])],
-			['filename*', raw([`Content-Disposition: form-data; name=f; filename*=utf-8''half`, 'data'])],
+			['filename* without a language', raw([`Content-Disposition: form-data; name=f; filename*=utf-8'half`, 'data'])],
+			['filename* in another charset', raw([`Content-Disposition: form-data; name=f; filename*=utf-16''half`, 'data'])],
+			['filename* that is no UTF-8', raw([`Content-Disposition: form-data; name=f; filename*=utf-8''%ff`, 'data'])],
+			['name*', raw([`Content-Disposition: form-data; name*=utf-8''f; filename=half`, 'data'])],
 			['base64', raw([`${named('half')}\r\nContent-Transfer-Encoding: base64`, 'ZGF0YQ=='])],
 			['bare LF', good.replaceAll('\r\n', '\n')],
 		];

@@ -53,6 +53,17 @@ matrix('links', {}, (s) => {
 		assert.equal(changed.status, 200);
 		assert.notEqual(changed.headers.get('etag'), etag);
 	});
+	it('caches ask each time, and a copy that keeps time and size has another ETag', async () => {
+		await s().ok('import os\nfor n in ("was", "new"): open(n, "w").write(n); os.utime(n, (1e9, 1e9))', 'tag');
+		const url = await linkOf(s(), 'tag', 'was');
+		const r = await fetch(url);
+		assert.equal(r.headers.get('cache-control'), 'no-cache');
+		await s().ok('import os, shutil; os.chmod("was", 0o600); shutil.copy2("new", "was"); os.utime("was", (1e9, 1e9))', 'tag');
+		const again = await fetch(url, { headers: { 'if-none-match': r.headers.get('etag')! } });
+		assert.deepEqual([again.status, await again.text()], [200, 'new']);
+		const same = await fetch(url, { headers: { 'if-none-match': again.headers.get('etag')! } });
+		assert.deepEqual([same.status, same.headers.get('cache-control')], [304, 'no-cache']);
+	});
 	it('pages have scripts and an origin of nobody, and may load nothing from anywhere', async () => {
 		const active = ['a.html', 'a.htm', 'a.svg', 'a.xhtml', 'a.xml', 'a.HTML'];
 		for (const name of [...active, 'a.png', 'a.txt', 'a.json', 'a', 'a.js', 'a.css']) {

@@ -237,12 +237,15 @@ void files_respond(struct http_request *req, int fd, const struct engine_file *i
 		   const char *owner)
 {
 	const char *type = mime_type(info->name);
-	char full_type[TYPE_MAX], etag[80];
+	char full_type[TYPE_MAX], etag[96];
 
 	(void)snprintf(full_type, sizeof(full_type), "%s%s", type,
 		       text_starts_with(type, "text/") ? "; charset=utf-8" : "");
-	(void)snprintf(etag, sizeof(etag), "\"%jx-%jx-%jx\"", (uintmax_t)info->inode,
-		       (uintmax_t)info->size, (uintmax_t)info->mtime_ns);
+	/* Programs may set mtime back, as `cp -p` does; no program can choose ctime. */
+	(void)snprintf(etag, sizeof(etag), "\"%jx-%jx-%jx-%jx\"", (uintmax_t)info->inode,
+		       (uintmax_t)info->size, (uintmax_t)info->mtime_ns, (uintmax_t)info->ctime_ns);
+	/* The next run may write the file again: a cache asks each time, and ETag spares the bytes. */
+	(void)http_add_header(req, "Cache-Control", "no-cache");
 	files_add_policy(req, type);
 	struct http_file file = {
 	    .size = info->size,
