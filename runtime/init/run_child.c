@@ -23,7 +23,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define HIGH_FD     64  /* above every descriptor that a run gets */
+#define HIGH_FD     16  /* above every descriptor that a run gets */
 #define KEPT_FDS    256 /* only in a test build that leaves the descriptors open */
 #define ERROR_FD    (RUN_CODE_FD + 1)
 #define RESULT_FD   (RUN_CODE_FD + 3) /* COLD_RESULT_FD of runtime/python/notebook.py */

@@ -254,6 +254,10 @@ def take_result():
 	global notebook, result_fd
 	import posix
 	notebook = True
-	result_fd = posix.dup2(COLD_RESULT_FD, HIGH_RESULT_FD, False)
-	posix.close(COLD_RESULT_FD)
+	try:
+		result_fd = posix.dup2(COLD_RESULT_FD, HIGH_RESULT_FD, False)
+		posix.close(COLD_RESULT_FD)
+	except OSError:  # the limit of open files is lower
+		result_fd = COLD_RESULT_FD
+		posix.set_inheritable(result_fd, False)
 	begin_rich(result_fd)

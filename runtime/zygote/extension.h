@@ -44,8 +44,6 @@ struct frame { /* a received message; it owns the descriptors until a receiver t
 	size_t n_fds;
 };
 
-#define HIGH_FD 100 /* above the numbers that programs look at when they count descriptors */
-
 struct zygote {
 	int control; /* zygote only: the channel to the monitor */
 	struct sock_filter *filter;
@@ -80,6 +78,9 @@ extern struct zygote zygote;
 int channel_recv(int channel, struct frame *f);
 int channel_send(int channel, const void *frame, size_t len);
 void frame_close_fds(struct frame *f);
+/* A copy of FD with CLOEXEC, above the numbers that programs look at when they count descriptors. If the limit of open
+ * files is lower than that, above the first few. Returns it, or -1 with errno. */
+int fd_copy_high(int fd);
 
 /* arena_pages.c. From now on Python allocates small objects in one range of addresses, if the
  * interpreter permits it. */

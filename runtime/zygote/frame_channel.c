@@ -7,6 +7,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define HIGH_FD     100
+#define HIGH_FD_FEW 10 /* under a limit of fewer open files than HIGH_FD */
+
+int fd_copy_high(int fd)
+{
+	const int high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
+
+	return high < 0 && errno == EINVAL ? fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD_FEW) : high;
+}
+
 void frame_close_fds(struct frame *f)
 {
 	for (size_t i = 0; i < f->n_fds; i++)

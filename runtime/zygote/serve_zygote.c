@@ -336,7 +336,7 @@ static _Noreturn void back_up(struct frame *f)
 	if (enter_run(&f->u.fork, f->fds + 1) < 0)
 		_exit(1);
 	(void)close(zygote.channel);
-	const int channel = fcntl(f->fds[0], F_DUPFD_CLOEXEC, HIGH_FD);
+	const int channel = fd_copy_high(f->fds[0]);
 	frame_close_fds(f);
 	if (channel < 0 || backup_files(channel) < 0)
 		_exit(1);

@@ -367,7 +367,7 @@ static struct sigaction interrupt; /* what the session's program does at SIGINT 
 static void reserve_take(void)
 {
 	for (size_t i = 0; i < sizeof(reserve) / sizeof(reserve[0]); i++)
-		reserve[i] = fcntl(zygote.channel, F_DUPFD_CLOEXEC, HIGH_FD);
+		reserve[i] = fd_copy_high(zygote.channel);
 }
 
 static void reserve_free(void)
@@ -425,7 +425,7 @@ static int take_fds(struct frame *f, int *ret_result)
 	if (!has_result(&f->u.run))
 		return 0;
 	/* away from the low numbers, for programs that count their descriptors */
-	*ret_result = fcntl(f->fds[4], F_DUPFD_CLOEXEC, HIGH_FD);
+	*ret_result = fd_copy_high(f->fds[4]);
 	(void)close(f->fds[4]);
 	return *ret_result < 0 ? -errno : 0;
 }
@@ -520,7 +520,7 @@ _Noreturn void run_start(struct frame *f, int channel)
 	const bool stateful = f->u.run.flags & RT_STATEFUL;
 	const bool display = f->u.run.flags & RT_DISPLAY;
 	KILL_POINT(RUN_ENTERED);
-	int high = stateful ? fcntl(channel, F_DUPFD_CLOEXEC, HIGH_FD) : -1;
+	int high = stateful ? fd_copy_high(channel) : -1;
 	if (stateful && high < 0)
 		_exit(1);
 	(void)close(channel);

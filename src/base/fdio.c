@@ -310,6 +310,21 @@ int fd_sealed_memfd(const char *name, const void *data, size_t len)
 	return TAKE_FD(fd);
 }
 
+void fd_open_standard(void)
+{
+	int fd;
+
+	/* open(2) takes the lowest number that is free. Without /dev/null any folder will do: reading and writing
+	 * fail there. */
+	do {
+		fd = open("/dev/null", O_RDWR); /* without CLOEXEC: children need them as well */
+		if (fd < 0)
+			fd = open("/", O_PATH);
+	} while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd > STDERR_FILENO)
+		(void)close(fd);
+}
+
 void fd_raise_limit(void)
 {
 	struct rlimit r;

@@ -21,6 +21,9 @@ int fd_read_exact(int fd, void *ret, size_t len) MUST_CHECK;
 int fd_read_file(int fd, struct buf *b) MUST_CHECK;
 int fd_set_nonblock(int fd, bool on) MUST_CHECK;
 int fd_set_cloexec(int fd, bool on) MUST_CHECK;
+/* Opens those of the descriptors 0 to 2 that are closed, so that no file or socket of ours gets such a number: log lines
+ * would be written into it. A program calls this before it opens anything. */
+void fd_open_standard(void);
 /* A fresh copy with CLOEXEC, never below 3. */
 int fd_dup(int fd) MUST_CHECK;
 

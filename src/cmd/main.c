@@ -6,6 +6,7 @@
 #include "cmd/run_args.h"
 #include "cmd/verbs.h"
 
+#include "base/fdio.h"
 #include "base/kill_points.h"
 #include "base/suggest.h"
 #include "base/text.h"
@@ -117,6 +118,7 @@ int main(int argc, char **argv)
 {
 	static char *no_args[] = {NULL};
 
+	fd_open_standard();
 	first_process_split();
 	kill_points_open();
 	if (argc < 1)

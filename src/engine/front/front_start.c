@@ -115,7 +115,9 @@ int front_start(struct front_engine *g, const char *const argv[],
 	_cleanup_fd_ int other = pair[1];
 	pid_t pid = fork();
 	if (pid < 0)
-		return err_set(e, ERR_SYSTEM, errno, "fork");
+		return err_set(e, ERR_SYSTEM, errno,
+			       "a process cannot be started, see 'ulimit -u' and the limit of "
+			       "tasks of the service");
 	if (pid == 0)
 		exec_monitor(argv, other);
 	fd_close_many(&other, 1); /* so that we see EOF when the monitor ends */

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// How programs of all kinds start Caisson: without some of the descriptors 0 to 2, without variables, in a folder that is gone, under small limits.
+
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { engine, newStateDir, sanitized } from '../lib/env.ts';
+import { caisson } from '../lib/process.ts';
+import { RawClient } from '../lib/raw.ts';
+import { serve } from '../lib/session.ts';
+
+const shell = (end: string, before = ''): string[] => ['sh', '-c', `${before}exec "$@" ${end}`, 'sh'];
+
+/** A client that starts `stdio` so, and runs one line. */
+async function runs(under: string[], env: Record<string, string | undefined> = {}): Promise<void> {
+	const c = new RawClient({ under, env, cwd: '/' }, ['stdio', '--profile', 'full']);
+	try {
+		await c.initialize();
+		const r = await c.tool('sandbox_run_python', { code: 'print(6 * 7)' });
+		assert.equal(r.stdout, '42\n', JSON.stringify(r));
+	} finally {
+		await c.end();
+	}
+}
+
+describe('closed descriptors', () => {
+	it('stdio without standard error', () => runs(shell('2>&-')));
+	it('stdio without standard input ends', async () => {
+		const r = await caisson(['stdio'], { under: shell('<&-') });
+		assert.deepEqual([r.code, r.stdout.toString()], [0, '']);
+	});
+	it('stdio without standard output ends with its input', async () => {
+		const r = await caisson(['stdio'], { under: shell('>&-'), input: '{"jsonrpc":"2.0","id":1,"method":"ping"}\n' });
+		assert.equal(r.code, 0, r.stderr.toString());
+	});
+	for (const end of ['<&-', '>&-', '2>&-', '<&- >&- 2>&-'])
+		it(`a script, ${end}`, async () => {
+			const r = await caisson(['run', '-c', 'import sys; print(6 * 7); sys.exit(7)'], { under: shell(end) });
+			assert.deepEqual([r.code, r.stdout.toString()], [7, end.includes('>&- ') || end === '>&-' ? '' : '42\n'], r.stderr.toString());
+		});
+	it('serve without any of them', async () => {
+		const { program, base } = await serve({ profile: 'full', under: shell('<&- >&- 2>&-') });
+		try {
+			const json = { method: 'POST', headers: { 'content-type': 'application/json' } };
+			const { id } = await (await fetch(`${base}/api/v1/sandboxes`, { ...json, body: '{}' })).json() as { id: string };
+			const r = await fetch(`${base}/api/v1/sandboxes/${id}/runs`, { ...json, body: '{"code":"print(6 * 7)","wait":true}' });
+			const said = await r.json() as { stdout: string };
+			assert.equal(said.stdout, '42\n', JSON.stringify(said));
+		} finally {
+			await program.end();
+		}
+	});
+});
+
+describe('environment and limits', () => {
+	it('a working folder that is gone', () => runs(shell('', 'cd "$(mktemp -d)" && rmdir "$PWD" && ')));
+	it('a home that does not exist, and none', async () => {
+		const env = { SANDBOX_STATE_DIR: newStateDir() };
+		await runs([], { ...env, HOME: '/nonexistent' });
+		await runs([], { ...env, HOME: undefined });
+	});
+	it('no home at all: the setting is named', async () => {
+		const r = await caisson(['stdio'], { asCaller: true, under: ['setpriv', '--reuid=54321', '--clear-groups', 'env', '-i'] });
+		assert.notEqual(r.code, 0);
+		assert.match(r.stderr.toString(), /there is no home directory; name a folder with --state-dir/);
+	});
+	it('no further process: the limit is named', async () => {
+		const r = await caisson(['stdio'], { asCaller: true, under: ['prlimit', '--nproc=1:1', 'setpriv', '--reuid=54321', '--clear-groups', '--inh-caps=-all', 'env', '-i', 'SANDBOX_STATE_DIR=/dev/null/none', 'SANDBOX_SOCKET=off'] });
+		assert.equal(r.code, 71, r.stderr.toString());
+		assert.match(r.stderr.toString(), /a process cannot be started, see 'ulimit -u'/);
+	});
+	// Containers and sanitizers take descriptors of their own.
+	it('64 open files', { skip: engine !== 'native' ? 'each container takes descriptors of its daemon' : sanitized ? 'the sanitizers open files of their own' : false }, () =>
+		runs(['prlimit', '--nofile=64:64']));
+	it('a limit of open files below that of a process of ours', async () => {
+		const c = new RawClient({ env: { SANDBOX_NOFILE_LIMIT: '40' } }, ['stdio', '--profile', 'full']);
+		try {
+			await c.initialize();
+			for (const [args, said] of [[{ code: 'print(1)' }, '1\n'], [{ code: 'a = 1; print(a)', stateful: true, session_id: 'a' }, '1\n'], [{ code: 'print(a + 1)', stateful: true, session_id: 'a' }, '2\n']] as const) {
+				const r = await c.tool('sandbox_run_python', args);
+				assert.equal(r.stdout, said, JSON.stringify(r));
+			}
+		} finally {
+			await c.end();
+		}
+	});
+});
