@@ -4,6 +4,9 @@
 
 #include "base/promise.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+
 static json_t *meta_of(const json_t *params)
 {
 	json_t *meta = json_object_get(params, "_meta");
@@ -62,6 +65,7 @@ struct mcp_call *mcp_call_unref(struct mcp_call *c)
 	json_decref(c->id);
 	json_decref(c->client_caps);
 	json_decref(c->arguments);
+	free(c->remark);
 	json_decref(c->inputs);
 	json_decref(c->state);
 	json_decref(c->listen);
@@ -113,6 +117,25 @@ const char *call_param(const struct mcp_call *c, const char *key, size_t max)
 	size_t len = json_string_length(v);
 
 	return text && len <= max && strlen(text) == len ? text : NULL;
+}
+
+void mcp_call_set_arguments(struct mcp_call *c, json_t *arguments)
+{
+	json_decref(c->arguments);
+	c->arguments = arguments;
+}
+
+void mcp_call_remark(struct mcp_call *c, const char *fmt, ...)
+{
+	char *text = NULL;
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
+	va_end(ap);
+	free(c->remark);
+	c->remark = text;
 }
 
 /* ---- notifications of a call ---- */

@@ -277,7 +277,11 @@ struct mcp_call *mcp_call_unref(struct mcp_call *call); /* NULL is fine; returns
 /* RESULT: owned, an object as the builders of content.h make it; nothing in it is changed afterwards. A large answer
  * is written by a thread (base/workers.h), so it may be sent after answers to later requests. */
 void mcp_call_finish(struct mcp_call *call, json_t *result);
-/* The same for what MAKE makes of USER: on a thread if it is LARGE, and then MAKE uses nothing but USER. DONE is
+/* ARGUMENTS (owned) take the place of those that the client sent, also when the handler is called again. */
+void mcp_call_set_arguments(struct mcp_call *call, json_t *arguments);
+/* A sentence about the call that its result will have beside its own content, for a tool's call; the last one counts. */
+void mcp_call_remark(struct mcp_call *call, const char *fmt, ...) PRINTF(2, 3);
+/* mcp_call_finish() for what MAKE makes of USER: on a thread if it is LARGE, and then MAKE uses nothing but USER. DONE is
  * called once, on the loop, when MAKE has run or cannot run; it frees USER. */
 void mcp_call_make(struct mcp_call *call, bool large, json_t *(*make)(void *user),
 		   void (*done)(void *user), void *user);

@@ -271,6 +271,7 @@ struct mcp_call {
 	json_t *client_caps;        /* own reference, NULL when none */
 	json_t *token;              /* progressToken, borrowed from root */
 	json_t *arguments;          /* own reference */
+	char *remark;               /* owned, see mcp_call_remark(); NULL: none */
 	struct spill *spill;
 	const struct mcp_http_facts *facts; /* only while mcp_peer_receive() runs */
 	struct item *item;

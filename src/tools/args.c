@@ -2,6 +2,8 @@
 #include "tools/args.h"
 
 #include "base/buf.h"
+#include "base/json_coerce.h"
+#include "base/suggest.h"
 #include "base/text.h"
 #include "tools/table.h"
 
@@ -233,6 +235,19 @@ static int add_wrong_type(struct buf *out, bool hide, const struct tool_arg *arg
 	    [ARG_OBJECTS] = {"Input should be a valid list", "list_type"},
 	};
 
+	if (arg->type == ARG_INT && json_is_real(v))
+		return add_error(out, hide, arg->name,
+				 "Input should be a valid integer, got a number with a fractional "
+				 "part or beyond 2^53",
+				 "int_from_float", v);
+	if ((arg->type == ARG_INT || arg->type == ARG_NUMBER) && json_is_string(v))
+		return add_error(out, hide, arg->name,
+				 arg->type == ARG_INT
+				     ? "Input should be a valid integer, unable to parse string as "
+				       "an integer"
+				     : "Input should be a valid number, unable to parse string as "
+				       "a number",
+				 arg->type == ARG_INT ? "int_parsing" : "float_parsing", v);
 	if (arg->type == ARG_BOOL && (json_is_string(v) || json_is_number(v)))
 		return add_error(out, hide, arg->name,
 				 "Input should be a valid boolean, unable to interpret input",
@@ -247,6 +262,124 @@ static const struct tool_arg *find_arg(const struct tool_arg *args, const char *
 		if (streq(args->name, name))
 			return args;
 	return NULL;
+}
+
+/* ---- what other programs send ---- */
+
+/* Is it a member that a workflow program adds to every call, whatever the schema says? */
+static bool is_foreign(const char *name)
+{
+	static const char *const names[] = {"toolCallId", "sessionId", "action",
+					    "chatInput"}; /* n8n */
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (streq(names[i], name))
+			return true;
+	return false;
+}
+
+/* Names beyond ARGS_IGNORED_MAX are left out. */
+static void add_ignored(struct buf *ignored, const struct tool_arg *args, const char *prefix,
+			const char *name)
+{
+	struct suggest near = suggest_for(name);
+	const size_t before = ignored->len;
+
+	for (; args->name && !is_foreign(name); args++)
+		suggest_offer(&near, args->name);
+	int r = buf_printf(ignored, "%s%s", before > 0 ? ", " : "", prefix);
+	r = r < 0 ? r : text_add_utf8_lossy(ignored, name, MIN(strlen(name), (size_t)60));
+	r = r < 0 || !near.name[0] ? r : buf_printf(ignored, " (did you mean %s?)", near.name);
+	if (r < 0 && ignored->data) {
+		ignored->len = before;
+		ignored->data[before] = '\0';
+	}
+}
+
+static json_t *coerce_members(const struct tool_arg *args, const json_t *given, const char *prefix,
+			      struct buf *ignored);
+
+static json_t *coerce_objects(const struct tool_arg *arg, const json_t *v, struct buf *ignored)
+{
+	json_auto_t *given = json_coerce_list(v);
+	json_t *list = json_array();
+	char prefix[64];
+	json_t *item;
+	size_t i;
+
+	json_array_foreach(given, i, item) {
+		(void)snprintf(prefix, sizeof(prefix), "%s[%zu].", arg->name, i);
+		if (json_array_append_new(list,
+					  json_is_object(item)
+					      ? coerce_members(arg->fields, item, prefix, ignored)
+					      : json_incref(item)) == 0)
+			continue;
+		json_decref(list);
+		return NULL;
+	}
+	if (given)
+		return list;
+	json_decref(list);
+	return NULL;
+}
+
+/* The value of ARG that V stands for, as a new reference; V itself if it stands for none. */
+static json_t *coerce_value(const struct tool_arg *arg, const json_t *v, struct buf *ignored)
+{
+	json_t *value = NULL;
+
+	switch (arg->type) {
+	case ARG_INT:
+		value = json_coerce_integer(v);
+		break;
+	case ARG_NUMBER:
+		value = json_coerce_number(v);
+		break;
+	case ARG_PAIRS:
+		value = json_coerce_object(v);
+		break;
+	case ARG_STRINGS:
+		value = json_coerce_list(v);
+		break;
+	case ARG_OBJECTS:
+		value = coerce_objects(arg, v, ignored);
+		break;
+	case ARG_STRING:
+		value = arg->flags & ARG_WORDS ? json_coerce_list(v) : NULL;
+		break;
+	case ARG_BOOL: /* args_bool() reads words */
+	case ARG_ARTIFACTS:
+		break;
+	}
+	return value ? value : json_incref((json_t *)(uintptr_t)v);
+}
+
+static json_t *coerce_members(const struct tool_arg *args, const json_t *given, const char *prefix,
+			      struct buf *ignored)
+{
+	json_t *mutable_given = (json_t *)(uintptr_t)given;
+	json_t *ret = json_object();
+
+	for (void *it = json_object_iter(mutable_given); it && ret;
+	     it = json_object_iter_next(mutable_given, it)) {
+		const char *name = json_object_iter_key(it);
+		const json_t *v = json_object_iter_value(it);
+		const struct tool_arg *arg = find_arg(args, name);
+
+		if (!arg)
+			add_ignored(ignored, args, prefix, name);
+		else if ((!json_is_null(v) || (arg->flags & ARG_REQUIRED)) &&
+			 json_object_set_new(ret, name, coerce_value(arg, v, ignored)) < 0) {
+			json_decref(ret);
+			return NULL;
+		}
+	}
+	return ret;
+}
+
+json_t *args_coerce(const struct tool_arg *args, const json_t *arguments, struct buf *ignored)
+{
+	return coerce_members(args, arguments, "", ignored);
 }
 
 static bool has_secrets(const struct tool_arg *args)
@@ -281,7 +414,8 @@ static int find_mistakes(struct buf *out, const struct tool_arg *args, const jso
 	json_t *mutable_arguments = (json_t *)(uintptr_t)arguments;
 	for (void *it = json_object_iter(mutable_arguments); it;
 	     it = json_object_iter_next(mutable_arguments, it)) {
-		if (find_arg(args, json_object_iter_key(it)))
+		if (find_arg(args, json_object_iter_key(it)) ||
+		    is_foreign(json_object_iter_key(it)))
 			continue;
 		mistakes++;
 		int r =

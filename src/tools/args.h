@@ -13,7 +13,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct buf;
 struct tool_arg;
+
+/* What a call of the lean family takes, as a new object: values that stand for one of the right type (json_coerce.h), null
+ * as left out, and no member that ARGS has not; IGNORED gets their names ("a, b"). NULL: no memory. */
+#define ARGS_IGNORED_MAX 512 /* bytes of the names */
+json_t *args_coerce(const struct tool_arg *args, const json_t *arguments, struct buf *ignored);
 
 /* True when ARGUMENTS have the names and types of ARGS. Otherwise *RET_TEXT says what is wrong:
  * owned, NULL without memory. */

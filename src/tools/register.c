@@ -6,6 +6,7 @@
 #include "tools/resources.h"
 #include "tools/table.h"
 
+#include "base/buf.h"
 #include "base/jsonio.h"
 
 #define DESCRIPTION_MAX 4096 /* bytes */
@@ -61,11 +62,36 @@ static bool check(struct mcp_call *call, const struct tool_row *row, const json_
 	return !wrong;
 }
 
+/* The arguments as the tool reads them, borrowed. NULL: the call is finished. */
+static json_t *coerce(struct mcp_call *call, const struct tool_row *row, json_t *arguments)
+{
+	_cleanup_(buf_done) struct buf ignored = BUF_INIT(ARGS_IGNORED_MAX);
+
+	if (row->style != TOOL_STYLE_FULL)
+		return arguments;
+	json_t *taken = args_coerce(row->args, arguments, &ignored);
+	if (!taken) {
+		mcp_call_finish(call, NULL);
+		return NULL;
+	}
+	if (json_equal(taken, arguments)) { /* also when the tool is called again */
+		json_decref(taken);
+		return arguments;
+	}
+	mcp_call_set_arguments(call, taken);
+	if (ignored.len > 0)
+		mcp_call_remark(call,
+				"Note: %s does not have these arguments, they were ignored: %s",
+				row->name, buf_str(&ignored));
+	return taken;
+}
+
 static void on_call(struct mcp_call *call, json_t *arguments, void *user)
 {
 	const struct bound_tool *b = user;
 
-	if (check(call, b->row, arguments))
+	arguments = coerce(call, b->row, arguments);
+	if (arguments && check(call, b->row, arguments))
 		b->row->call(call, arguments, b->tools);
 }
 

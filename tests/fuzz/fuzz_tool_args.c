@@ -3,6 +3,7 @@
  * fit, it is valid UTF-8 and bounded, and arguments that fit have the types that were asked for. */
 #include "fuzz.h"
 
+#include "base/buf.h"
 #include "base/text.h"
 #include "tools/args.h"
 #include "tools/table.h"
@@ -29,6 +30,15 @@ int FUZZ_TARGET(const uint8_t *data, size_t size)
 		json_decref(arguments);
 		return 0;
 	}
+	_cleanup_(buf_done) struct buf ignored = BUF_INIT(ARGS_IGNORED_MAX);
+	json_t *taken = args_coerce(args, arguments, &ignored);
+	const char *name;
+	json_t *v;
+
+	ASSERT(taken && text_is_utf8(buf_str(&ignored), ignored.len));
+	json_object_foreach(taken, name, v)
+		ASSERT(json_object_get(arguments, name));
+	json_decref(taken);
 	if (args_check("tool", args, arguments, &text)) {
 		const json_t *id = json_object_get(arguments, "session_id");
 

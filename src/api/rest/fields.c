@@ -2,6 +2,7 @@
 /* Bodies and queries: one table decides which members are accepted, and describes them. */
 #include "api/rest/rest.h"
 
+#include "base/json_coerce.h"
 #include "base/parse.h"
 #include "base/text.h"
 
@@ -38,7 +39,7 @@ static bool is_good_text(const struct rest_field *f, const json_t *v)
 	       (int64_t)len <= f->max;
 }
 
-static bool are_good_objects(const struct rest_field *f, const json_t *v)
+static bool are_good_objects(const struct rest_field *f, json_t *v)
 {
 	struct err ignored = ERR_INIT;
 	json_t *item;
@@ -53,7 +54,43 @@ static bool are_good_objects(const struct rest_field *f, const json_t *v)
 	return true;
 }
 
-static bool is_good(const struct rest_field *f, const json_t *v)
+/* The value of an option that V stands for; NULL: none. */
+static json_t *coerce_option(enum sandbox_option option, const json_t *v)
+{
+	switch (sandbox_option_rows[option].type) {
+	case SANDBOX_OPTION_TYPE_INT:
+		return json_coerce_integer(v);
+	case SANDBOX_OPTION_TYPE_NUMBER:
+		return json_coerce_number(v);
+	case SANDBOX_OPTION_TYPE_PAIRS:
+		return json_coerce_object(v);
+	case SANDBOX_OPTION_TYPE_TEXT:
+		break;
+	}
+	return NULL;
+}
+
+/* The value of F that V stands for, as a new reference; NULL: none, or no memory. */
+static json_t *coerce(const struct rest_field *f, const json_t *v)
+{
+	switch (f->type) {
+	case REST_INT:
+		return json_coerce_integer(v);
+	case REST_BOOL:
+		return json_coerce_boolean(v);
+	case REST_TEXTS:
+	case REST_OBJECTS:
+		return json_coerce_list(v);
+	case REST_OPTION:
+		return coerce_option(f->option, v);
+	case REST_TEXT:
+	case REST_WORD:
+		break;
+	}
+	return NULL;
+}
+
+static bool is_good(const struct rest_field *f, json_t *v)
 {
 	json_t *item;
 	size_t i;
@@ -124,13 +161,16 @@ static int refuse_unknown(const struct rest_field *fields, const json_t *body, s
 	return -EINVAL;
 }
 
-int fields_check(const struct rest_field *fields, const json_t *body, struct err *e)
+int fields_check(const struct rest_field *fields, json_t *body, struct err *e)
 {
 	size_t known = 0;
 
 	for (const struct rest_field *f = fields; f->name; f++) {
-		const json_t *v = json_object_get(body, f->name);
+		json_t *v = json_object_get(body, f->name);
+		json_t *meant = v ? coerce(f, v) : NULL;
 
+		if (meant && json_object_set_new(body, f->name, meant) == 0)
+			v = meant;
 		if (!v && f->required)
 			return refuse_missing(f, e);
 		if (v && !is_good(f, v))
@@ -140,14 +180,27 @@ int fields_check(const struct rest_field *fields, const json_t *body, struct err
 	return known == json_object_size(body) ? 0 : refuse_unknown(fields, body, e);
 }
 
+/* A whole number in any form that JSON has for it. */
+static bool query_int(const char *text, int64_t *ret)
+{
+	if (parse_i64(text, INT64_MIN, INT64_MAX, ret) == 0)
+		return true;
+	json_auto_t *given = json_string(text);
+	json_auto_t *number = json_coerce_integer(given);
+
+	*ret = json_integer_value(number);
+	return number != NULL;
+}
+
 static bool is_good_query(const struct rest_field *f, const char *text)
 {
 	int64_t n;
+	bool ignored;
 
 	if (f->type == REST_INT)
-		return parse_i64(text, f->min, f->max, &n) == 0;
+		return query_int(text, &n) && n >= f->min && n <= f->max;
 	if (f->type == REST_BOOL)
-		return streq(text, "true") || streq(text, "false");
+		return parse_bool(text, &ignored) == 0;
 	if (f->type == REST_WORD)
 		return is_word(f, text);
 	return text_is_utf8(text, strlen(text)) && (int64_t)strlen(text) >= f->min &&
@@ -307,12 +360,13 @@ int64_t rest_query_int(const struct rest_call *c, const char *name, int64_t othe
 	const char *text = http_request_query(c->req, name);
 	int64_t n;
 
-	return text && parse_i64(text, INT64_MIN, INT64_MAX, &n) == 0 ? n : otherwise;
+	return text && query_int(text, &n) ? n : otherwise;
 }
 
 bool rest_query_bool(const struct rest_call *c, const char *name)
 {
 	const char *text = http_request_query(c->req, name);
+	bool value = false;
 
-	return text && streq(text, "true");
+	return text && parse_bool(text, &value) == 0 && value;
 }

@@ -135,8 +135,9 @@ bool rest_is_page(const struct rest_call *c);
 
 /* ---- fields (fields.c) ---- */
 
-/* Checks BODY (an object) against FIELDS. Unknown members are refused. */
-int fields_check(const struct rest_field *fields, const json_t *body, struct err *e) MUST_CHECK;
+/* Checks BODY (an object) against FIELDS, and replaces values that stand for one of the right type (json_coerce.h). Unknown
+ * members are refused. */
+int fields_check(const struct rest_field *fields, json_t *body, struct err *e) MUST_CHECK;
 int fields_check_query(const struct rest_field *fields, struct http_request *req,
 		       struct err *e) MUST_CHECK;
 /* M knows the operator's maxima, which the description states. */
