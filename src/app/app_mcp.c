@@ -102,6 +102,7 @@ int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
 	    .max_upload_bytes = (uint64_t)s->max_upload_bytes,
 	    .max_read_bytes = (uint64_t)s->max_artifact_read_bytes,
 	    .max_line_bytes = line_bound(s),
+	    .answer_bytes = (uint64_t)s->answer_bytes,
 	    .network_ask = s->network_ask,
 	    .has_extras = profile_of(s)->full,
 	    .max_code_bytes = (uint64_t)s->max_code_bytes,

@@ -69,6 +69,11 @@ S(INT, max_line_bytes, "limits.max_line_bytes", "SANDBOX_MAX_LINE_BYTES", "10420
   "Longest answer with a file over stdio, in bytes. For a larger file the answer has a link instead: clients "
   "that use the TypeScript SDKs end a connection when 10 MiB wait to be read. 0 means unlimited, which is "
   "the default in profiles code, classic and both.")
+S(INT, answer_bytes, "limits.answer_bytes", "SANDBOX_ANSWER_BYTES", "1000000", 0, TIB,
+  "a whole number of bytes from 0 (any) to 1099511627776",
+  "Longest answer of the tools that only the profile `full` has, and of resources, in bytes, over any transport. "
+  "Pictures are made smaller until they fit together; one that stays too large, and a larger file, is a link. "
+  "Claude Desktop refuses an answer of more than 1 MB, its text included. 0 means unlimited.")
 S(INT, max_output_bytes, "limits.max_output_bytes", "SANDBOX_MAX_OUTPUT_BYTES", "102400", 0,
   67108864, "a whole number of bytes from 0 to 67108864",
   "How many bytes of each output stream of a run are kept.")

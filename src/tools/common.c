@@ -287,6 +287,27 @@ bool tools_fits_line(const struct tools *t, const struct mcp_call *call, uint64_
 	return max == 0 || !mcp_call_is_on_stdio(call) || len <= max;
 }
 
+/* UINT64_MAX: no limit. */
+static uint64_t answer_max(const struct tools *t, const struct mcp_call *call)
+{
+	const uint64_t line = mcp_call_is_on_stdio(call) ? t->config.max_line_bytes : 0;
+	const uint64_t answer = t->config.answer_bytes;
+
+	return MIN(line ? line : UINT64_MAX, answer ? answer : UINT64_MAX);
+}
+
+bool tools_fits_answer(const struct tools *t, const struct mcp_call *call, uint64_t len)
+{
+	return len <= answer_max(t, call);
+}
+
+uint64_t tools_answer_room(const struct tools *t, const struct mcp_call *call, uint64_t words)
+{
+	const uint64_t max = answer_max(t, call);
+
+	return words >= max ? 0 : (max - words) / 4 * 3;
+}
+
 void tools_note(struct mcp_call *call, enum mcp_level level, const char *fmt, ...)
 {
 	char text[512];

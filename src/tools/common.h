@@ -118,6 +118,10 @@ json_t *tools_json_artifacts(const struct tools_links *l, const struct run_resul
 
 /* May an answer of LEN bytes be sent to this client in one message? */
 bool tools_fits_line(const struct tools *t, const struct mcp_call *call, uint64_t len);
+/* The same for an answer of the lean family, and for a resource. */
+bool tools_fits_answer(const struct tools *t, const struct mcp_call *call, uint64_t len);
+/* Bytes of files whose base64 fits into such an answer beside WORDS bytes. */
+uint64_t tools_answer_room(const struct tools *t, const struct mcp_call *call, uint64_t words);
 
 /* A log notification of one line to the client. */
 void tools_note(struct mcp_call *call, enum mcp_level level, const char *fmt, ...) PRINTF(3, 4);

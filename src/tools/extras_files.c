@@ -15,8 +15,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define EDIT_MAX      (8u << 20) /* bytes of a file that is edited, before and afterwards */
-#define EDIT_TEXT_MAX (1u << 20) /* bytes of a text that is replaced, or replaces it */
+#define EDIT_MAX       (8u << 20) /* bytes of a file that is edited, before and afterwards */
+#define VIEW_WORDS_MAX 1024u      /* bytes of an answer besides its picture */
+#define EDIT_TEXT_MAX  (1u << 20) /* bytes of a text that is replaced, or replaces it */
 
 /* The state of a call; each tool uses the part with its name. */
 struct file_call {
@@ -36,6 +37,7 @@ struct file_call {
 	int from;                     /* the file, or -1 */
 	int error;
 	struct budget_share memory; /* of the result */
+	size_t most;                /* view: bytes of the picture */
 };
 
 static void file_call_free(struct file_call *c)
@@ -371,7 +373,7 @@ static void fail_large(struct file_call *c)
 	extras_fail(c->call, "artifact_too_large",
 		    "Save a smaller copy with code (fewer pixels, or JPEG) and view that.",
 		    "/mnt/data/%s has more than %u bytes and could not be made smaller", c->path,
-		    EXTRAS_IMAGE_BYTES_MAX);
+		    (unsigned)c->most);
 }
 
 static void on_shrunk(json_t *block, unsigned pages UNUSED, void *user)
@@ -409,13 +411,15 @@ static void on_view(int fd, const struct engine_file *info, const struct err *e,
 		fail_open(c, e);
 		return;
 	}
-	if (info->size <= EXTRAS_IMAGE_BYTES_MAX) {
+	const uint64_t room = tools_answer_room(c->tools, c->call, VIEW_WORDS_MAX);
+	c->most = picture_share(&info->size, 1, room);
+	if (info->size <= c->most) {
 		workers_read(who, fd, 0, (size_t)info->size, on_view_read, c);
 		return;
 	}
 	workers_close(who, fd);
-	if (info->size <= PICTURE_FILE_MAX &&
-	    picture_make(c->sandbox, c->path, PICTURE_RASTER, 0, on_shrunk, c, &error) == 0)
+	if (info->size <= PICTURE_FILE_MAX && picture_make(c->sandbox, c->path, PICTURE_RASTER, 0,
+							   c->most, on_shrunk, c, &error) == 0)
 		return;
 	if (error.code == ERR_NONE)
 		fail_large(c);

@@ -3,6 +3,7 @@
  * pictures; of anything else what it is, and how to get at it. */
 #include "tools/decode.h"
 #include "tools/extras.h"
+#include "tools/file_kind.h"
 #include "tools/picture.h"
 
 #include "base/base64.h"
@@ -21,15 +22,6 @@
 #define PAGE_MAX  100000      /* highest number of a page */
 #define WORDS_MAX 16384u      /* bytes of an answer besides the file */
 
-enum kind {
-	KIND_TEXT,
-	KIND_PICTURE, /* as clients show it */
-	KIND_RASTER,
-	KIND_SVG,
-	KIND_PDF,
-	KIND_OTHER,
-};
-
 struct read_call {
 	struct tool_call base;
 	char path[ENGINE_PATH_MAX];
@@ -39,6 +31,8 @@ struct read_call {
 	uint64_t size;
 	/* Pages of a PDF. */
 	unsigned page, pages;
+	uint64_t room;  /* bytes of pictures that the answer still takes */
+	size_t most;    /* of the next one */
 	json_t *blocks; /* owned: pictures so far */
 	/* For a thread, which reads the file. */
 	int fd;
@@ -47,7 +41,7 @@ struct read_call {
 	bool foreign;           /* a text that is not UTF-8 */
 	bool asked;             /* the sandbox was asked to decode it */
 	struct decoded decoded; /* what the sandbox made of it, if it could */
-	enum kind kind;
+	enum file_kind kind;
 	json_t *encoded; /* owned: the base64 of the file */
 	struct buf text; /* lines of a text */
 	json_t *picture; /* owned: KIND_PICTURE, or NULL */
@@ -74,62 +68,6 @@ static void fail(struct read_call *c, const struct err *e)
 	read_call_free(c);
 }
 
-/* ---- what a file is ---- */
-
-static enum kind kind_of(const struct read_call *c, const uint8_t *data, size_t len)
-{
-	static const struct {
-		const char *magic;
-		size_t len;
-		enum kind kind;
-	} kinds[] = {
-	    {"%PDF-", 5, KIND_PDF},    {"II*\0", 4, KIND_RASTER}, {"MM\0*", 4, KIND_RASTER},
-	    {"II+\0", 4, KIND_RASTER}, {"BM", 2, KIND_RASTER},
-	};
-	bool has_nul = memchr(data, '\0', len) != NULL;
-
-	if (extras_image_type(data, len))
-		return KIND_PICTURE;
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		if (len >= kinds[i].len && memcmp(data, kinds[i].magic, kinds[i].len) == 0 &&
-		    (has_nul || kinds[i].kind == KIND_PDF))
-			return kinds[i].kind;
-	if (!has_nul && streq(mime_type(c->path), "image/svg+xml") && memmem(data, len, "<svg", 4))
-		return KIND_SVG;
-	const bool utf16 =
-	    len >= 2 && (memcmp(data, "\xFF\xFE", 2) == 0 || memcmp(data, "\xFE\xFF", 2) == 0);
-	return has_nul && !utf16 ? KIND_OTHER : KIND_TEXT;
-}
-
-/* What to read a file with, by its type. */
-static const char *reader_of(const char *path)
-{
-	static const struct {
-		const char *ending;
-		const char *hint;
-	} readers[] = {
-	    {".xlsx", "pandas.read_excel(path, sheet_name=None)"},
-	    {".xls", "pandas.read_excel(path, sheet_name=None)"},
-	    {".parquet", "pandas.read_parquet(path)"},
-	    {".feather", "pandas.read_feather(path)"},
-	    {".npy", "numpy.load(path)"},
-	    {".npz", "numpy.load(path)"},
-	    {".zip", "zipfile.ZipFile(path).namelist()"},
-	    {".tar", "tarfile.open(path).getnames()"},
-	    {".tgz", "tarfile.open(path).getnames()"},
-	    {".gz", "gzip.open(path)"},
-	    {".sqlite", "sqlite3.connect(path)"},
-	    {".db", "sqlite3.connect(path)"},
-	    {".docx", "docx.Document(path)"},
-	    {".pptx", "pptx.Presentation(path)"},
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(readers); i++)
-		if (text_ends_with(path, readers[i].ending))
-			return readers[i].hint;
-	return "code";
-}
-
 /* ---- answers ---- */
 
 /* Finishes with one line about the file, NOTE, and PICTURES (owned, or NULL). */
@@ -152,17 +90,20 @@ static void finish_other(struct read_call *c)
 	    note, sizeof(note),
 	    "This is no text and no picture. Read it with %s in sandbox_run_python, or set "
 	    "base64 to true to get its bytes.",
-	    reader_of(c->path));
+	    file_reader(c->path));
 	finish_file(c, note, NULL);
 }
 
-static void finish_undrawn(struct read_call *c)
+/* LINKED: it is a picture as clients show it, and too large. */
+static void finish_undrawn(struct read_call *c, bool linked)
 {
+	json_t *link = linked ? picture_link(c->base.sandbox, c->path, c->size) : NULL;
+
 	finish_file(
 	    c,
 	    "No picture could be made of it: it is damaged or too large, or the image of this "
 	    "sandbox has no program for it. Look at it with code.",
-	    NULL);
+	    link ? mcp_blocks(1, link) : NULL);
 }
 
 /* ---- text ---- */
@@ -342,7 +283,7 @@ static bool fits_base64(struct read_call *c)
 	const struct tools *t = c->base.tools;
 
 	if (c->size <= t->config.max_read_bytes &&
-	    tools_fits_line(t, c->base.call, 2 * BASE64_ENCODED_LEN(c->size) + WORDS_MAX))
+	    tools_fits_answer(t, c->base.call, 2 * BASE64_ENCODED_LEN(c->size) + WORDS_MAX))
 		return true;
 	extras_fail(c->base.call, "artifact_too_large",
 		    "Give its link to the person, or read parts of it with code.",
@@ -392,16 +333,16 @@ static void on_made(json_t *block, unsigned pages UNUSED, void *user)
 	if (block)
 		finish_file(c, "", mcp_blocks(1, block));
 	else
-		finish_undrawn(c);
+		finish_undrawn(c, c->kind == KIND_PICTURE);
 }
 
 static void make_picture(struct read_call *c, enum picture_form form)
 {
 	struct err e = ERR_INIT;
 
-	if (c->size > PICTURE_FILE_MAX)
-		finish_undrawn(c);
-	else if (picture_make(c->base.sandbox, c->path, form, 0, on_made, c, &e) < 0)
+	if (c->size > PICTURE_FILE_MAX || c->most < PICTURE_LEAST)
+		finish_undrawn(c, c->kind == KIND_PICTURE);
+	else if (picture_make(c->base.sandbox, c->path, form, 0, c->most, on_made, c, &e) < 0)
 		fail(c, &e);
 }
 
@@ -430,7 +371,7 @@ static void pages_end(struct read_call *c)
 		return;
 	}
 	if (shown == 0) {
-		finish_undrawn(c);
+		finish_undrawn(c, false);
 		return;
 	}
 	(void)snprintf(note, sizeof(note), "Pages %jd-%jd of %u. %s", (intmax_t)c->first,
@@ -446,6 +387,7 @@ static void on_page(json_t *block, unsigned pages, void *user)
 	struct read_call *c = user;
 
 	c->pages = MAX(c->pages, pages);
+	c->room -= MIN(json_string_length(json_object_get(block, "data")) / 4 * 3, c->room);
 	if (!block || json_array_append_new(c->blocks, block) < 0) {
 		pages_end(c);
 		return;
@@ -458,19 +400,25 @@ static void page_next(struct read_call *c)
 {
 	struct err e = ERR_INIT;
 
-	if (json_array_size(c->blocks) == EXTRAS_IMAGES_MAX || c->page > c->last ||
-	    (c->pages > 0 && c->page > c->pages)) {
+	/* Those that may still come share the room. */
+	const int64_t last = c->pages > 0 ? MIN(c->last, (int64_t)c->pages) : c->last;
+	const size_t left = (size_t)MIN(MAX(last - c->page + 1, (int64_t)0),
+					(int64_t)(EXTRAS_IMAGES_MAX - json_array_size(c->blocks)));
+
+	c->most = left == 0 ? 0 : picture_share(&c->room, 1, c->room / left);
+	if (c->most < PICTURE_LEAST) {
 		pages_end(c);
 		return;
 	}
-	if (picture_make(c->base.sandbox, c->path, PICTURE_PDF, c->page, on_page, c, &e) < 0)
+	if (picture_make(c->base.sandbox, c->path, PICTURE_PDF, c->page, c->most, on_page, c, &e) <
+	    0)
 		fail(c, &e);
 }
 
 static void show_pages(struct read_call *c)
 {
 	if (c->size > PICTURE_FILE_MAX) {
-		finish_undrawn(c);
+		finish_undrawn(c, false);
 		return;
 	}
 	c->blocks = json_array();
@@ -485,7 +433,7 @@ static void show_pages(struct read_call *c)
 static int load_picture(struct read_call *c)
 {
 	_cleanup_(buf_done) struct buf data = {0};
-	int r = read_bytes(c->fd, c->size, EXTRAS_IMAGE_BYTES_MAX, &data);
+	int r = read_bytes(c->fd, c->size, c->most, &data);
 
 	c->picture = r < 0 ? NULL : extras_image_block(buf_str(&data), data.len);
 	return r;
@@ -502,12 +450,12 @@ static void load(void *user)
 	} else {
 		const ssize_t n = pread(c->fd, look, sizeof(look), 0);
 
-		c->kind = kind_of(c, look, n < 0 ? 0 : (size_t)n);
+		c->kind = file_kind_of(c->path, look, n < 0 ? 0 : (size_t)n);
 		if (c->kind == KIND_SVG && c->as_text)
 			c->kind = KIND_TEXT;
 		if (c->kind == KIND_TEXT)
 			c->error = load_lines(c);
-		else if (c->kind == KIND_PICTURE && c->size <= EXTRAS_IMAGE_BYTES_MAX)
+		else if (c->kind == KIND_PICTURE && c->size <= c->most)
 			c->error = load_picture(c);
 	}
 	/* A text that is not UTF-8 is read again if the sandbox cannot decode it. */
@@ -560,6 +508,8 @@ static void on_open(int fd, const struct engine_file *info, const struct err *e,
 		return;
 	}
 	c->size = info->size;
+	c->room = tools_answer_room(c->base.tools, c->base.call, WORDS_MAX);
+	c->most = picture_share(&c->size, 1, c->room);
 	if (c->base64 && !fits_base64(c))
 		return;
 	const int r = workers_run(sandbox_owner(c->base.sandbox), load, on_loaded, c);

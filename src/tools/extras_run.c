@@ -5,6 +5,7 @@
 #include "tools/extras_disk.h"
 #include "tools/picture.h"
 
+#include "base/jsonio.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "base/workers.h"
@@ -12,7 +13,9 @@
 #include <string.h>
 
 #define RUN_TEXT_MAX (32u << 20) /* bytes of an answer's text */
-#define SHELL_MAX    120000u     /* bytes of a command: the kernel allows 128 KiB in one argument */
+#define WORDS_MAX                                                                                  \
+	16384u /* bytes of an answer besides text, object and pictures: hints, links to pictures */
+#define SHELL_MAX 120000u /* bytes of a command: the kernel allows 128 KiB in one argument */
 
 #define LOOKED_AT_MAX 2000 /* new files among which pictures are looked for */
 #define OTHERS_MAX    20   /* pictures that are named and not shown */
@@ -25,11 +28,12 @@ struct pictures {
 	json_t *object;                 /* owned: the object that becomes the text */
 	json_t *blocks;                 /* owned: image blocks so far */
 	char *names[EXTRAS_IMAGES_MAX]; /* owned paths, relative to the workspace */
-	bool large[EXTRAS_IMAGES_MAX];  /* too large for an answer: must be scaled down */
+	uint64_t sizes[EXTRAS_IMAGES_MAX];
 	size_t n, next;
+	uint64_t room;  /* bytes of pictures that the answer still takes */
 	json_t *others; /* owned, or NULL: names of pictures beyond the limit */
 	size_t n_others;
-	bool scaled;
+	bool scaled, linked;
 	bool disk_full; /* the answer is to say so */
 };
 
@@ -60,9 +64,11 @@ static void on_disk_told(const char *hint, void *user)
 
 static void pictures_end(struct pictures *p)
 {
-	static const char note[] =
-	    "Pictures over 1.5 MiB are shown smaller; their files are as the "
+	static const char scaled[] =
+	    "Pictures that are too large for one answer are shown smaller; their files are as the "
 	    "run made them.";
+	static const char linked[] =
+	    "A picture that is too large for this answer and could not be made smaller is a link.";
 
 	if (p->disk_full) {
 		p->disk_full = false;
@@ -70,7 +76,9 @@ static void pictures_end(struct pictures *p)
 			return;
 	}
 	if (p->scaled)
-		extras_run_append_hint(p->object, note);
+		extras_run_append_hint(p->object, scaled);
+	if (p->linked)
+		extras_run_append_hint(p->object, linked);
 	/* Without memory the names are missing here; the artifacts still list the files. */
 	if (p->others) {
 		(void)json_object_set_new(p->object, "pictures_not_shown", p->others);
@@ -86,11 +94,21 @@ static void pictures_end(struct pictures *p)
 
 static void add_picture(struct pictures *p, json_t *block)
 {
-	/* A file that is not a picture, cannot be scaled down or has gone is only a link in the
-	 * text. */
+	const uint64_t bytes = json_string_length(json_object_get(block, "data")) / 4 * 3;
+
+	/* A file that is not a picture or has gone is only named in the text. */
 	if (block && json_array_append_new(p->blocks, block) < 0)
 		p->next = p->n;
+	p->room -= MIN(bytes, p->room);
 	read_next(p);
+}
+
+static void link_picture(struct pictures *p)
+{
+	const size_t i = p->next - 1;
+
+	p->linked = true;
+	add_picture(p, picture_link(p->sandbox, p->names[i], p->sizes[i]));
 }
 
 static void on_shrunk(json_t *block, unsigned pages UNUSED, void *user)
@@ -98,7 +116,10 @@ static void on_shrunk(json_t *block, unsigned pages UNUSED, void *user)
 	struct pictures *p = user;
 
 	p->scaled = p->scaled || block;
-	add_picture(p, block);
+	if (block)
+		add_picture(p, block);
+	else
+		link_picture(p);
 }
 
 static void on_picture_read(char *data, ssize_t n, void *user)
@@ -113,7 +134,7 @@ static void on_picture(int fd, const struct engine_file *info, const struct err 
 	struct pictures *p = user;
 	const char *who = sandbox_owner(p->sandbox);
 
-	if (!e && info->size <= EXTRAS_IMAGE_BYTES_MAX) {
+	if (!e && info->size <= p->sizes[p->next - 1]) { /* it may have changed meanwhile */
 		workers_read(who, fd, 0, (size_t)info->size, on_picture_read, p);
 		return;
 	}
@@ -127,10 +148,16 @@ static void read_next(struct pictures *p)
 
 	while (p->next < p->n) {
 		const size_t i = p->next++;
-		const int r =
-		    p->large[i]
-			? picture_make(p->sandbox, p->names[i], PICTURE_RASTER, 0, on_shrunk, p, &e)
-			: sandbox_open_file(p->sandbox, p->names[i], on_picture, p, &e);
+		const size_t share = picture_share(p->sizes + i, p->n - i, p->room);
+
+		if (p->sizes[i] > share && share < PICTURE_LEAST) {
+			link_picture(p);
+			return;
+		}
+		const int r = p->sizes[i] > share
+				  ? picture_make(p->sandbox, p->names[i], PICTURE_RASTER, 0, share,
+						 on_shrunk, p, &e)
+				  : sandbox_open_file(p->sandbox, p->names[i], on_picture, p, &e);
 
 		if (r == 0)
 			return;
@@ -153,7 +180,7 @@ static void collect_picture(struct pictures *p, const char *path, uint64_t size)
 						    tools_json_bytes(path, strlen(path)));
 		return;
 	}
-	p->large[p->n] = size > EXTRAS_IMAGE_BYTES_MAX;
+	p->sizes[p->n] = size;
 	p->names[p->n] = strdup(path);
 	p->n += p->names[p->n] ? 1 : 0;
 }
@@ -177,6 +204,9 @@ static void finish(struct run_call *c, const struct run_result *result, const st
 	p->object = object;
 	p->blocks = json_array();
 	p->disk_full = run_result_disk_was_full(result);
+	/* The object comes as text and as it is. */
+	p->room =
+	    tools_answer_room(p->tools, p->call, 2 * jsonio_size(object, RUN_TEXT_MAX) + WORDS_MAX);
 	for (size_t i = 0; i < MIN(result->n_artifacts, (size_t)LOOKED_AT_MAX); i++)
 		collect_picture(p, result->artifacts[i].name, result->artifacts[i].size);
 	read_next(p);

@@ -173,9 +173,20 @@ int extras_add_file_line(struct buf *b, const json_t *file)
 
 /* ---- the end of a call ---- */
 
+static bool has_images(const json_t *blocks)
+{
+	const json_t *block;
+	size_t i;
+
+	json_array_foreach(blocks, i, block)
+		if (json_object_get(block, "data"))
+			return true;
+	return false;
+}
+
 json_t *extras_result_of(struct buf *text, json_t *object, json_t *pictures)
 {
-	bool pictured = json_array_size(pictures) > 0;
+	bool pictured = has_images(pictures);
 	json_t *content = text ? mcp_blocks(1, mcp_text(buf_str(text), text->len)) : NULL;
 
 	if (content && pictures && json_array_extend(content, pictures) < 0) {

@@ -373,7 +373,7 @@ const struct tool_row full_rows[] = {
 	.style = TOOL_STYLE_FULL,
 	.hints = TOOL_READS | TOOL_IDEMPOTENT,
 	.summary = "Look at a picture (PNG, JPEG, GIF or WebP) that is in the sandbox.",
-	.returns = "Returns the picture itself, scaled down when it has more than 1.5 MiB.",
+	.returns = "Returns the picture itself, scaled down when it is too large.",
 	.args = view_args,
 	.call = extras_view_image,
     },

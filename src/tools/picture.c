@@ -7,6 +7,7 @@
 #include "base/rand.h"
 #include "tools/extras.h"
 #include "tools/program.h"
+#include "tools/resources.h"
 
 #include <string.h>
 
@@ -84,13 +85,14 @@ static const char program[] =
     "        if im.mode not in ('L', 'RGB', 'RGBA'):\n"
     "            im = im.convert('RGBA' if 'transparency' in im.info or 'A' in im.mode else "
     "'RGB')\n"
-    "        for size in (side, side * 2 // 3, side * 2 // 5):\n"
+    "        for size in (side, side * 2 // 3, side * 2 // 5, side // 4, side // 8):\n"
     "            im.thumbnail((size, size))\n"
     "            flat = im\n"
     "            if im.mode == 'RGBA':\n"
     "                flat = Image.new('RGB', im.size, 'white')\n"
     "                flat.paste(im, mask=im.getchannel('A'))\n"
-    "            for form, kind, more in (im, 'PNG', {}), (flat, 'JPEG', {'quality': 85}):\n"
+    "            for form, kind, more in ((im, 'PNG', {}), (flat, 'JPEG', {'quality': 85}),\n"
+    "                                     (flat, 'JPEG', {'quality': 60})):\n"
     "                out = io.BytesIO()\n"
     "                form.save(out, kind, **more)\n"
     "                if out.tell() <= most:\n"
@@ -100,11 +102,12 @@ static const char program[] =
     "while data:\n"
     "    data = data[os.write(1, data):]\n";
 
-static int make_code(struct buf *b, const char *path, enum picture_form form, unsigned page)
+static int make_code(struct buf *b, const char *path, enum picture_form form, unsigned page,
+		     size_t most)
 {
 	char full[ENGINE_PATH_MAX + sizeof(TOOLS_WORKSPACE)];
-	int r = buf_printf(b, "side, pixels, most, page = %d, %d, %u, %u\n", PICTURE_SIDE_MAX,
-			   PICTURE_PIXELS_MAX, EXTRAS_IMAGE_BYTES_MAX, page);
+	int r = buf_printf(b, "side, pixels, most, page = %d, %d, %zu, %u\n", PICTURE_SIDE_MAX,
+			   PICTURE_PIXELS_MAX, most, page);
 
 	(void)snprintf(full, sizeof(full), TOOLS_WORKSPACE "%s", path);
 	r = r < 0 ? r : program_add_bytes(b, "path", full, strlen(full));
@@ -147,8 +150,42 @@ static void on_end(const struct program_result *r, const struct err *e, void *us
 	free(p);
 }
 
+size_t picture_share(const uint64_t *sizes, size_t n, uint64_t room)
+{
+	bool counted[EXTRAS_IMAGES_MAX] = {false};
+	uint64_t share = 0;
+
+	for (size_t left = n, before = 0; left > 0 && left != before;) {
+		before = left;
+		share = room / left;
+		for (size_t i = 0; i < n; i++) {
+			if (counted[i] || sizes[i] > share)
+				continue;
+			counted[i] = true;
+			room -= sizes[i];
+			left--;
+			if (i == 0)
+				return (size_t)MIN(share, (uint64_t)EXTRAS_IMAGE_BYTES_MAX);
+			break;
+		}
+	}
+	return (size_t)MIN(share, (uint64_t)EXTRAS_IMAGE_BYTES_MAX);
+}
+
+json_t *picture_link(const struct sandbox *s, const char *path, uint64_t size)
+{
+	_cleanup_(buf_done) struct buf uri = BUF_INIT(4 * ENGINE_PATH_MAX);
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+	if (resources_add_uri(&uri, sandbox_id(s), path) < 0)
+		return NULL;
+	return json_pack("{s:s, s:s, s:o, s:s, s:I}", "type", "resource_link", "uri", buf_str(&uri),
+			 "name", tools_json_bytes(name, strlen(name)), "mimeType", mime_type(path),
+			 "size", (json_int_t)size);
+}
+
 int picture_make(struct sandbox *s, const char *path, enum picture_form form, unsigned page,
-		 picture_fn cb, void *user, struct err *e)
+		 size_t most, picture_fn cb, void *user, struct err *e)
 {
 	struct picture *p = calloc(1, sizeof(*p));
 	struct buf code = BUF_INIT(PROGRAM_MAX + 8 * ENGINE_PATH_MAX);
@@ -157,13 +194,13 @@ int picture_make(struct sandbox *s, const char *path, enum picture_form form, un
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a picture");
 	p->cb = cb;
 	p->user = user;
-	int r = make_code(&code, path, form, page);
+	int r = make_code(&code, path, form, page, most);
 	if (r < 0) {
 		buf_done(&code);
 		free(p);
 		return err_set(e, ERR_INVALID_PATH, -r, "the path of a picture");
 	}
-	r = program_run(s, &code, EXTRAS_IMAGE_BYTES_MAX, PICTURE_TIMEOUT_NS, on_end, p, e);
+	r = program_run(s, &code, most, PICTURE_TIMEOUT_NS, on_end, p, e);
 	if (r < 0)
 		free(p);
 	return r;

@@ -36,7 +36,7 @@ struct resources {
 
 /* ---- URIs ---- */
 
-static int add_uri(struct buf *b, const char *id, const char *path)
+int resources_add_uri(struct buf *b, const char *id, const char *path)
 {
 	int r = buf_printf(b, SCHEME "%s/", id);
 
@@ -191,7 +191,7 @@ static void on_read(void *user)
 	json_t *content = TAKE_PTR(r->content);
 
 	loop_work("resource", "was read");
-	if (content && !tools_fits_line(r->tools, r->call, r->json_len + WORDS_MAX)) {
+	if (content && !tools_fits_answer(r->tools, r->call, r->json_len + WORDS_MAX)) {
 		json_decref(content);
 		content = note_content(r, r->size);
 	}
@@ -215,7 +215,7 @@ static void on_open(int fd, const struct engine_file *info, const struct err *e,
 		r->want = MIN(r->want, r->place.length);
 	(void)snprintf(r->name, sizeof(r->name), "%s", info->name);
 	if (r->want > MIN(r->tools->config.max_read_bytes, (uint64_t)READ_MAX) ||
-	    !tools_fits_line(r->tools, r->call, r->want + WORDS_MAX)) {
+	    !tools_fits_answer(r->tools, r->call, r->want + WORDS_MAX)) {
 		finish_content(r, note_content(r, info->size));
 		return;
 	}
@@ -337,7 +337,7 @@ static int add_item(struct listing *l, struct sandbox *s, const struct engine_fi
 {
 	_cleanup_(buf_done) struct buf uri = BUF_INIT(URI_MAX);
 
-	if (add_uri(&uri, sandbox_id(s), f->name) < 0)
+	if (resources_add_uri(&uri, sandbox_id(s), f->name) < 0)
 		return -ENOMEM;
 	return json_array_append_new(
 	    l->items, json_pack("{s:s, s:o, s:s, s:I}", "uri", buf_str(&uri), "name",

@@ -9,4 +9,6 @@
 
 struct resources;
 
+/* Appends the URI of the file PATH in the workspace of the sandbox ID. */
+int resources_add_uri(struct buf *b, const char *id, const char *path) MUST_CHECK;
 struct resources *resources_free(struct resources *res); /* NULL is fine */

@@ -45,6 +45,8 @@ struct tools_config {
 				  * link instead. 0 = no limit. The TypeScript SDKs end a
 				  * connection when more than 10 MiB wait to be read: the line,
 				  * and the piece of 64 KiB in which it ends. */
+	uint64_t answer_bytes;   /* Limit of an answer of the lean family, and of a resource. 0 = no
+				  * limit. Claude Desktop refuses more than 1 MB. */
 	bool network_ask;        /* a model may ask its person for hosts */
 	bool has_extras;         /* refusals may mention tools of the profile `full` */
 	uint64_t max_code_bytes;

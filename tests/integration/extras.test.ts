@@ -234,7 +234,7 @@ matrix('extras', { profile: 'all', env: { SANDBOX_MEMORY_LIMIT: '512m', SANDBOX_
 			'def part(kind, data): return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))\n' +
 			'open("bomb.png", "wb").write(b"\\x89PNG\\r\\n\\x1a\\n" + part(b"IHDR", head) + part(b"IDAT", zlib.compress(bytes(4 << 20), 0)) + part(b"IEND", b""))';
 		const r = await s().raw('sandbox_run_python', { code, session_id: 'bomb' });
-		assert.deepEqual(r.content.map((c) => c.type), ['text']);
+		assert.deepEqual(r.content.map((c) => [c.type, c.uri]), [['text', undefined], ['resource_link', 'sandbox://bomb/bomb.png']]);
 		assert.equal(r.structuredContent!.result.artifacts[0].filename, 'bomb.png');
 		const view = await s().raw('sandbox_view_image', { session_id: 'bomb', path: 'bomb.png' });
 		assert.equal(view.isError, true);
@@ -336,7 +336,7 @@ describe('what the official client takes in one line over stdio', () => {
 			}
 			assert.equal((await s.list('line')).length, 3);
 		}));
-	it('(slow) resources: text as text, control characters and other bytes in base64, more than 2 MiB in parts', () => using('stdio', { profile: 'all' }, async (s) => {
+	it('(slow) resources: text as text, control characters and other bytes in base64, more than 2 MiB in parts', () => using('stdio', { profile: 'all', env: { SANDBOX_ANSWER_BYTES: '0' } }, async (s) => {
 		await s.ok([write('most', 2 << 20), write('more', (2 << 20) + 1), write('text', 2 << 20, 'x'), write('control', 2_000_000, '\\x01'), write('lines', 1000, 'a\\tb\\r\\n')].join('; '), 'line');
 		const read = async (name: string): Promise<Json> => (await s.client.readResource({ uri: `sandbox://line/${name}` })).contents[0] as Json;
 		assert.equal(Buffer.from((await read('most')).blob, 'base64').length, 2 << 20);
