@@ -378,6 +378,8 @@ struct mcp_text_ref {
 	uint64_t off;     /* where the string begins in fd; read with pread(2) */
 	size_t fd_len;    /* its bytes there: LEN, or what it decodes to */
 	enum mcp_text_form form;
+	bool irregular;    /* DECODED, by a lax decoder: a strict one refuses the text (base64.h) */
+	uint64_t wrong_at; /* NOT_BASE64: the first wrong character, from 1 */
 };
 /* -EINVAL: STRING is not a JSON string. */
 int mcp_call_text(const struct mcp_call *call, const json_t *string,

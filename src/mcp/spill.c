@@ -25,6 +25,8 @@ struct spilled_string {
 	uint64_t off;
 	uint64_t len;      /* in the file */
 	uint64_t text_len; /* as it was sent */
+	uint64_t wrong_at; /* NOT_BASE64: which character, from 1 */
+	bool irregular;    /* DECODED: see base64.h */
 	enum mcp_text_form form;
 };
 
@@ -94,7 +96,7 @@ int spill_begin(struct spill *l, bool base64)
 	l->strings = v;
 	l->strings[l->n] = (struct spilled_string){
 	    .off = l->size, .form = base64 ? MCP_TEXT_DECODED : MCP_TEXT_AS_SENT};
-	l->decoder = (struct base64_decoder){0};
+	l->decoder = (struct base64_decoder){.lax = true};
 	return 0;
 }
 
@@ -145,6 +147,7 @@ static int decode(struct spill *l, const char *text, size_t len)
 
 		if (base64_decode(&l->decoder, text, n, bytes, &n_bytes) < 0) {
 			l->strings[l->n].form = MCP_TEXT_NOT_BASE64;
+			l->strings[l->n].wrong_at = l->decoder.n_seen;
 			return 0;
 		}
 		r = store(l, bytes, n_bytes);
@@ -173,12 +176,19 @@ int spill_add(struct spill *l, const char *data, size_t len)
 int spill_end(struct spill *l, char *ret)
 {
 	struct spilled_string *string = &l->strings[l->n];
-	int r = flush(l);
+	uint8_t last[BASE64_END_MAX];
+	size_t n_last = 0;
 
+	if (string->form == MCP_TEXT_DECODED && base64_decode_end(&l->decoder, last, &n_last) < 0) {
+		string->form = MCP_TEXT_NOT_BASE64;
+		string->wrong_at = l->decoder.n_seen;
+		n_last = 0;
+	}
+	string->irregular = l->decoder.irregular;
+	int r = n_last > 0 ? store(l, last, n_last) : 0;
+	r = r < 0 ? r : flush(l);
 	if (r < 0)
 		return r;
-	if (string->form == MCP_TEXT_DECODED && base64_decode_end(&l->decoder) < 0)
-		string->form = MCP_TEXT_NOT_BASE64;
 	string->len = l->size - string->off;
 	(void)snprintf(ret, SPILL_NAME_MAX, "%s%s:%zu", prefix, l->nonce, l->n);
 	l->n++;
@@ -205,6 +215,8 @@ bool spill_find(const struct spill *l, const char *text, size_t len, struct mcp_
 	    .off = l->strings[i].off,
 	    .fd_len = (size_t)l->strings[i].len,
 	    .form = l->strings[i].form,
+	    .irregular = l->strings[i].irregular,
+	    .wrong_at = l->strings[i].wrong_at,
 	};
 	return true;
 }

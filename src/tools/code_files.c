@@ -157,8 +157,8 @@ static bool check_upload(struct tools *t, struct mcp_call *call, const json_t *a
 static bool take_content(struct upload_call *c, const struct mcp_text_ref *content)
 {
 	struct base64_decoder decoder = {0};
-	size_t n = 0;
-	bool good = content->form == MCP_TEXT_DECODED;
+	size_t n = 0, n_end = 0;
+	bool good = content->form == MCP_TEXT_DECODED && !content->irregular;
 
 	c->text_len = content->len;
 	c->source =
@@ -172,7 +172,7 @@ static bool take_content(struct upload_call *c, const struct mcp_text_ref *conte
 		}
 		good = base64_decode(&decoder, content->text, content->len, (uint8_t *)c->bytes,
 				     &n) == 0 &&
-		       base64_decode_end(&decoder) == 0;
+		       base64_decode_end(&decoder, NULL, &n_end) == 0;
 		c->source = (struct upload_source){.data = c->bytes, .fd = -1, .len = n};
 	}
 	if (!good)

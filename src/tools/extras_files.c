@@ -159,14 +159,6 @@ static bool is_given(const struct mcp_text_ref *ref)
 	return ref->text || ref->fd >= 0;
 }
 
-/* The longest text of a file that may be written. */
-static uint64_t most_text(const struct tools *t, bool encoded)
-{
-	const uint64_t max = t->config.max_upload_bytes;
-
-	return encoded ? BASE64_ENCODED_LEN(max) : max;
-}
-
 /* Takes what is written. False: the call is finished and C is freed. A long text stays where it is: threads read it. */
 static bool take_text(struct file_call *c, const struct mcp_text_ref *content)
 {
@@ -187,23 +179,45 @@ static bool take_text(struct file_call *c, const struct mcp_text_ref *content)
 /* A long text was decoded while it arrived; a short one is decoded here. */
 static bool take_base64(struct file_call *c, const struct mcp_text_ref *encoded)
 {
-	struct base64_decoder decoder = {0};
+	struct base64_decoder decoder = {.lax = true, .n_seen = encoded->wrong_at};
 	bool good = encoded->form == MCP_TEXT_DECODED;
+	size_t n_end = 0;
 
 	if (!encoded->text) {
 		c->source = (struct upload_source){
 		    .fd = encoded->fd, .off = encoded->off, .len = encoded->fd_len};
 	} else {
-		c->data = malloc(BASE64_DECODED_MAX(encoded->len) + 1);
-		good = c->data &&
-		       base64_decode(&decoder, encoded->text, encoded->len, (uint8_t *)c->data,
+		c->data = malloc(BASE64_DECODED_MAX(encoded->len) + BASE64_END_MAX);
+		if (!c->data) {
+			mcp_call_finish_error(c->call, MCP_ERR_INTERNAL, "no memory", NULL);
+			file_call_free(c);
+			return false;
+		}
+		good = base64_decode(&decoder, encoded->text, encoded->len, (uint8_t *)c->data,
 				     &c->len) == 0 &&
-		       base64_decode_end(&decoder) == 0;
+		       base64_decode_end(&decoder, (uint8_t *)c->data + c->len, &n_end) == 0;
+		c->len += n_end;
 	}
 	if (good)
 		return true;
-	extras_fail(c->call, "invalid_content", "Use the standard alphabet with padding.",
-		    MCP_BASE64_KEY " is not valid base64");
+	extras_fail(
+	    c->call, "invalid_content",
+	    "Use letters, digits, + and /, with = at the end only; or give text as content.",
+	    MCP_BASE64_KEY " is not valid base64: it is wrong at character %ju of %zu",
+	    (uintmax_t)decoder.n_seen, encoded->len);
+	file_call_free(c);
+	return false;
+}
+
+/* The limit is about the bytes of the file, whatever they were sent as. */
+static bool fits(struct file_call *c, uint64_t max)
+{
+	const uint64_t len = c->data ? c->len : c->source.len;
+
+	if (len <= max)
+		return true;
+	extras_fail(c->call, "upload_too_large", "Write it in parts, with code.",
+		    "The content is %ju bytes, the limit is %ju", (uintmax_t)len, (uintmax_t)max);
 	file_call_free(c);
 	return false;
 }
@@ -225,18 +239,13 @@ void extras_write_file(struct mcp_call *call, json_t *arguments, void *user)
 	}
 	if (is_given(&encoded))
 		content = encoded;
-	if (content.len > most_text(t, is_given(&encoded))) {
-		extras_fail(call, "upload_too_large", "Write it in parts, with code.",
-			    "The content is %zu bytes, the limit is %ju", content.len,
-			    (uintmax_t)most_text(t, is_given(&encoded)));
-		return;
-	}
 	struct file_call *c = file_call_new(t, call);
 	if (!c)
 		return;
 	memcpy(c->path, path, sizeof(path));
 	c->overwrite = args_bool(arguments, "overwrite", true);
-	if (!(is_given(&encoded) ? take_base64(c, &encoded) : take_text(c, &content)))
+	if (!(is_given(&encoded) ? take_base64(c, &encoded) : take_text(c, &content)) ||
+	    !fits(c, t->config.max_upload_bytes))
 		return;
 	manager_open(t->config.manager, mcp_call_principal(call), *id ? id : NULL, on_write_session,
 		     c);

@@ -51,13 +51,14 @@ static void base64(const char *text, size_t len)
 	_cleanup_free_ char *back = NULL;
 	size_t n_a = 0;
 	size_t n_b = 0;
+	size_t n_end;
 	int r_b = 0;
 	int r_a;
 
 	ASSERT(a && b);
 	r_a = base64_decode(&whole, text, len, a, &n_a);
 	if (r_a == 0)
-		r_a = base64_decode_end(&whole);
+		r_a = base64_decode_end(&whole, NULL, &n_end);
 	for (size_t i = 0; i < len && r_b == 0; i++) {
 		size_t n = 0;
 
@@ -65,7 +66,7 @@ static void base64(const char *text, size_t len)
 		n_b += r_b == 0 ? n : 0;
 	}
 	if (r_b == 0)
-		r_b = base64_decode_end(&pieces);
+		r_b = base64_decode_end(&pieces, NULL, &n_end);
 	ASSERT((r_a == 0) == (r_b == 0));
 	if (r_a != 0)
 		return;
