@@ -82,6 +82,7 @@ static bool is_shallow(const char *text, size_t len)
 
 json_t *api_body(struct http_request *req, struct err *e)
 {
+	static const unsigned char mark[] = {0xEF, 0xBB, 0xBF}; /* RFC 8259, section 8.1 */
 	size_t len;
 	const char *text = http_request_body(req, &len);
 
@@ -90,6 +91,10 @@ json_t *api_body(struct http_request *req, struct err *e)
 	if (!http_request_content_type_is(req, "application/json")) {
 		(void)err_set(e, ERR_INVALID_ARGUMENT, 0, "the body must be application/json");
 		return NULL;
+	}
+	if (len >= sizeof(mark) && memcmp(text, mark, sizeof(mark)) == 0) {
+		text += sizeof(mark);
+		len -= sizeof(mark);
 	}
 	json_t *root = NULL;
 	const int r =

@@ -59,7 +59,13 @@ struct mcp_reader *mcp_reader_free(struct mcp_reader *r)
 
 int mcp_reader_feed(struct mcp_reader *r, const char *bytes, size_t len)
 {
-	return faults[scanner_feed(&r->scan, bytes, len)].error;
+	const size_t before = r->scan.n_bytes;
+	const enum scan_fault fault = scanner_feed(&r->scan, bytes, len);
+
+	/* The rest of a message that is only wrong, and not too large, may have the id of its request. */
+	if (r->scan.discarding && fault <= SCAN_DEPTH && r->scan.n_bytes - before == len)
+		return 0;
+	return faults[fault].error;
 }
 
 void mcp_reader_set_payer(struct mcp_reader *r, const char *principal)
@@ -109,7 +115,7 @@ static enum message_fault parse(const struct buf *rest, json_t **ret_root, const
 	return MESSAGE_NOT_JSON;
 }
 
-/* The id of a request that was refused as too large, so that its sender knows which one it was. */
+/* The id of a request that is refused, so that its sender knows which one it was. */
 static json_t *refused_id(const struct scanner *scan)
 {
 	size_t len;
@@ -133,7 +139,7 @@ enum message_fault reader_take(struct mcp_reader *r, struct message *ret)
 	ret->size = r->scan.rest.len;
 	if (fault == MESSAGE_OK)
 		fault = parse(&r->scan.rest, &ret->root, &ret->why);
-	else
+	if (fault != MESSAGE_OK)
 		ret->id = refused_id(&r->scan);
 	if (fault == MESSAGE_OK)
 		ret->spill = TAKE_PTR(r->scan.spill);

@@ -43,7 +43,6 @@ bool scan_fail(struct scanner *s, enum scan_fault fault)
 	if (s->fault == SCAN_OK)
 		s->fault = fault;
 	s->discarding = false;
-	s->request.spoilt = true; /* the text is wrong, so no id can be trusted */
 	return false;
 }
 
@@ -162,10 +161,31 @@ static bool on_literal(struct scanner *s, unsigned char c)
 
 /* ---- structure ---- */
 
+/* Inside what is nested too deeply only the way out is looked for, so that an id behind it is found. */
+static bool on_deep(struct scanner *s, unsigned char c)
+{
+	if (s->deep_escape) {
+		s->deep_escape = false;
+	} else if (s->deep_string) {
+		s->deep_escape = c == '\\';
+		s->deep_string = c != '"';
+	} else if (c == '"') {
+		s->deep_string = true;
+	} else if (c == '{' || c == '[') {
+		s->deep++;
+	} else if ((c == '}' || c == ']') && --s->deep == 0) {
+		end_value(s);
+	}
+	return true;
+}
+
 static bool open_container(struct scanner *s, unsigned char c)
 {
-	if (s->depth == s->limits.max_depth)
-		return scan_fail(s, SCAN_DEPTH);
+	if (s->depth == s->limits.max_depth) {
+		s->deep = 1;
+		s->state = ST_DEEP;
+		return scan_discard(s, SCAN_DEPTH);
+	}
 	if (c == '{')
 		s->is_object |= UINT64_C(1) << s->depth;
 	else
@@ -227,9 +247,25 @@ static bool is_blank(unsigned char c)
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
+/* Some programs write a byte order mark before a text. RFC 8259 lets a reader skip it. */
+static bool is_mark(struct scanner *s, unsigned char c)
+{
+	static const unsigned char mark[] = {0xEF, 0xBB, 0xBF};
+
+	if (s->n_mark == sizeof(mark) || c != mark[s->n_mark] || s->depth > 0 ||
+	    s->state != ST_VALUE)
+		return false;
+	s->n_mark++;
+	return true;
+}
+
 /* A byte between the tokens. */
 static bool on_structure(struct scanner *s, unsigned char c)
 {
+	if (is_mark(s, c))
+		return true;
+	if (s->n_mark == 1 || s->n_mark == 2) /* half a mark */
+		return scan_fail(s, SCAN_SYNTAX);
 	if (is_blank(c))
 		return true;
 	switch (s->state) {
@@ -316,6 +352,9 @@ enum scan_fault scanner_feed(struct scanner *s, const char *bytes, size_t len)
 		case ST_E_SIGN:
 		case ST_EXPONENT:
 			i += on_number(s, p[i]);
+			break;
+		case ST_DEEP:
+			i += on_deep(s, p[i]);
 			break;
 		case ST_VALUE:
 		case ST_FIRST_VALUE:

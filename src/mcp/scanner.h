@@ -8,8 +8,9 @@
  * the tree parser only has to build the tree. The result does not depend on how the input was cut
  * into pieces.
  *
- * A message that is JSON but exceeds a limit (SCAN_VALUES and the faults after it) is still
- * scanned, without being kept, so that the refusal can name the id of its request. */
+ * A message that exceeds a limit (SCAN_DEPTH and the faults after it), or has a string that is wrong only inside, is still
+ * scanned, without being kept, so that the refusal can name the id of its request. After any other fault the id counts
+ * that came before it. */
 #pragma once
 
 #include "base/buf.h"
@@ -18,7 +19,7 @@
 
 enum scan_fault {
 	SCAN_OK,
-	SCAN_SYNTAX,    /* not JSON */
+	SCAN_SYNTAX,    /* not JSON; also a control character in a string */
 	SCAN_UTF8,      /* not UTF-8, or half a surrogate pair */
 	SCAN_DEPTH,     /* nested too deeply */
 	SCAN_VALUES,    /* too many values, or a key that is too long */
@@ -72,6 +73,9 @@ struct scanner {
 	unsigned n_more;         /* continuation bytes that must still come */
 	unsigned char low_bound; /* of the next one */
 	unsigned char high_bound;
+	size_t deep; /* containers open in ST_DEEP */
+	bool deep_string, deep_escape;
+	unsigned n_mark; /* bytes of a byte order mark before the text */
 	bool discarding; /* a limit was exceeded: nothing is kept any more */
 	struct scan_id request;
 	struct budget_share memory; /* of REST, in steps */
@@ -87,7 +91,7 @@ void scanner_done(struct scanner *s);
 enum scan_fault scanner_feed(struct scanner *s, const char *bytes, size_t len);
 /* The message has ended. SCAN_SYNTAX: something is missing. */
 enum scan_fault scanner_end(struct scanner *s);
-/* After scanner_end(), for a message that exceeded a limit: the JSON text of the request's id. ""
+/* After scanner_end(), for a message that is refused: the JSON text of the request's id. ""
  * if there was no id or two, if it is neither a string nor a number, or if the message is not a
  * request. */
 const char *scanner_id(const struct scanner *s, size_t *ret_len);

@@ -27,6 +27,7 @@ enum scan_state {
 	ST_E,
 	ST_E_SIGN,
 	ST_EXPONENT,
+	ST_DEEP, /* inside a container beyond the largest depth */
 };
 
 /* What the next bytes are, for the search of the id. */

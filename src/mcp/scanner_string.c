@@ -119,10 +119,20 @@ bool scan_begin_string(struct scanner *s, bool is_key)
 	return true;
 }
 
+/* A string is wrong inside, and its end can still be found. Returns true. */
+static bool wrong_inside(struct scanner *s, enum scan_fault fault)
+{
+	s->high = 0;
+	s->state = ST_STRING;
+	if (s->request.catching == CATCH_ID)
+		s->request.spoilt = true;
+	return scan_discard(s, fault);
+}
+
 static bool end_string(struct scanner *s)
 {
 	if (s->high)
-		return scan_fail(s, SCAN_UTF8);
+		(void)wrong_inside(s, SCAN_UTF8);
 	if (s->spilling && s->request.catching == CATCH_ID)
 		s->request.spoilt = true;
 	if (s->spilling && !s->discarding) {
@@ -150,7 +160,7 @@ bool scan_on_escape(struct scanner *s, unsigned char c)
 	if (!value)
 		return scan_fail(s, SCAN_SYNTAX);
 	if (s->high)
-		return scan_fail(s, SCAN_UTF8);
+		(void)wrong_inside(s, SCAN_UTF8);
 	s->state = ST_STRING;
 	if (s->spilling)
 		return spill(s, &value, 1);
@@ -174,14 +184,14 @@ bool scan_on_hex(struct scanner *s, unsigned char c)
 	cp = s->code;
 	if (s->high) {
 		if (cp < 0xdc00 || cp > 0xdfff)
-			return scan_fail(s, SCAN_UTF8);
+			return wrong_inside(s, SCAN_UTF8);
 		cp = escape_join(s->high, cp);
 		s->high = 0;
 	} else if (escape_is_high(cp)) {
 		s->high = cp;
 		return true;
 	} else if (cp >= 0xdc00 && cp <= 0xdfff) {
-		return scan_fail(s, SCAN_UTF8);
+		return wrong_inside(s, SCAN_UTF8);
 	}
 	return !s->spilling || spill(s, out, escape_encode_utf8(cp, out));
 }
@@ -207,7 +217,7 @@ static bool begin_utf8(struct scanner *s, unsigned char c)
 		else if (c == 0xf4)
 			s->high_bound = 0x8f;
 	} else {
-		return scan_fail(s, SCAN_UTF8);
+		return wrong_inside(s, SCAN_UTF8);
 	}
 	s->state = ST_UTF8;
 	return true;
@@ -215,8 +225,10 @@ static bool begin_utf8(struct scanner *s, unsigned char c)
 
 bool scan_on_utf8(struct scanner *s, unsigned char c)
 {
-	if (c < s->low_bound || c > s->high_bound)
-		return scan_fail(s, SCAN_UTF8);
+	if (c < s->low_bound || c > s->high_bound) {
+		(void)wrong_inside(s, SCAN_UTF8);
+		return false; /* C may end the string */
+	}
 	s->low_bound = 0x80;
 	s->high_bound = 0xbf;
 	if (--s->n_more == 0)
@@ -262,10 +274,8 @@ size_t scan_on_string(struct scanner *s, const unsigned char *p, size_t len)
 {
 	size_t n;
 
-	if (s->high && *p != '\\') {
-		scan_fail(s, SCAN_UTF8);
-		return 0;
-	}
+	if (s->high && *p != '\\')
+		(void)wrong_inside(s, SCAN_UTF8);
 	n = plain_run(p, len);
 	if (n > 0)
 		return add_plain(s, (const char *)p, n) ? n : 0;
@@ -279,8 +289,8 @@ size_t scan_on_string(struct scanner *s, const unsigned char *p, size_t len)
 		return 1;
 	}
 	if (*p < 0x20) {
-		scan_fail(s, SCAN_SYNTAX);
-		return 0;
+		(void)wrong_inside(s, SCAN_SYNTAX);
+		return 1;
 	}
 	if (!begin_utf8(s, *p) || !add_plain(s, (const char *)p, 1))
 		return 0;

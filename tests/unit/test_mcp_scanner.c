@@ -51,7 +51,9 @@ static void test_grammar(void **state)
 	    {"\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", SCAN_OK},
 	    {"\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"", SCAN_OK},
 	    {"\"\x7f\"", SCAN_OK},
-	    {"\xef\xbb\xbf{}", SCAN_SYNTAX}, /* a byte order mark is no JSON */
+	    {"\xef\xbb\xbf{}", SCAN_OK}, /* a byte order mark */
+	    {"\xef\xbb{}", SCAN_SYNTAX},
+	    {"{\xef\xbb\xbf}", SCAN_SYNTAX},
 	    {"", SCAN_SYNTAX},
 	    {" ", SCAN_SYNTAX},
 	    {"{", SCAN_SYNTAX},
@@ -179,8 +181,8 @@ static void test_id_of_a_refused_message(void **state)
 	    {"{\"method\":\"m\",\"params\":{\"id\":1,\"x\":" MANY "}}", ""},
 	    {"[{\"method\":\"m\",\"id\":1,\"params\":" MANY "}]", ""},
 	    {"{\"method\":\"m\",\"params\":" MANY ",\"id\":\"" LONG LONG LONG "\"}", ""},
-	    /* no JSON after all */
-	    {"{\"method\":\"m\",\"id\":1,\"params\":" MANY ",}", ""},
+	    /* no JSON after all, and the id came before */
+	    {"{\"method\":\"m\",\"id\":1,\"params\":" MANY ",}", "1"},
 	};
 
 	(void)state;
