@@ -7,12 +7,16 @@
 #define CHUNK_DIGITS_MAX 15 /* 60 bits */
 
 enum {
-	CHUNK_SIZE,    /* digits of the size */
+	CHUNK_SIZE,  /* digits of the size */
+	CHUNK_BLANK, /* blanks between the size and an extension */
+	CHUNK_EXTENSION,
 	CHUNK_SIZE_LF, /* LF after the size */
 	CHUNK_DATA,
 	CHUNK_DATA_CR, /* CRLF after the data */
 	CHUNK_DATA_LF,
-	CHUNK_END_CR, /* CRLF after the last chunk */
+	CHUNK_END_CR, /* CRLF after the last chunk, or the beginning of a trailer */
+	CHUNK_TRAILER,
+	CHUNK_TRAILER_LF,
 	CHUNK_END_LF,
 	CHUNK_DONE,
 };
@@ -29,10 +33,39 @@ static int size_char(struct http_chunk *c, char ch)
 	}
 	if (ch != '\r' && !wall_stands(WALL_CHUNK))
 		return 0;
-	if (ch != '\r' || c->digits == 0)
+	if (c->digits == 0)
 		return -EBADMSG;
-	c->state = CHUNK_SIZE_LF;
+	if (ch == '\r')
+		c->state = CHUNK_SIZE_LF;
+	else if (ch == ';')
+		c->state = CHUNK_EXTENSION;
+	else if (ch == ' ' || ch == '\t')
+		c->state = CHUNK_BLANK;
+	else
+		return -EBADMSG;
 	return 0;
+}
+
+/* A character of a line that is skipped; CR leads to the state END. */
+static int skipped_char(struct http_chunk *c, char ch, unsigned end)
+{
+	if (ch == '\r') {
+		c->state = end;
+		return 0;
+	}
+	if (((unsigned char)ch < 0x20 && ch != '\t') || ch == 0x7F ||
+	    c->extra++ == HTTP_CHUNK_EXTRA_MAX)
+		return -EBADMSG;
+	return 0;
+}
+
+static int blank_char(struct http_chunk *c, char ch)
+{
+	if (ch == ';')
+		c->state = CHUNK_EXTENSION;
+	return ch == ';' || ((ch == ' ' || ch == '\t') && c->extra++ < HTTP_CHUNK_EXTRA_MAX)
+		   ? 0
+		   : -EBADMSG;
 }
 
 /* States in which exactly one character is allowed, and the state after it. */
@@ -42,9 +75,9 @@ static int fixed_char(struct http_chunk *c, char ch)
 		char want;
 		unsigned next;
 	} steps[] = {
-	    [CHUNK_SIZE_LF] = {'\n', CHUNK_DATA}, [CHUNK_DATA_CR] = {'\r', CHUNK_DATA_LF},
-	    [CHUNK_DATA_LF] = {'\n', CHUNK_SIZE}, [CHUNK_END_CR] = {'\r', CHUNK_END_LF},
-	    [CHUNK_END_LF] = {'\n', CHUNK_DONE},
+	    [CHUNK_SIZE_LF] = {'\n', CHUNK_DATA},      [CHUNK_DATA_CR] = {'\r', CHUNK_DATA_LF},
+	    [CHUNK_DATA_LF] = {'\n', CHUNK_SIZE},      [CHUNK_END_CR] = {'\r', CHUNK_END_LF},
+	    [CHUNK_TRAILER_LF] = {'\n', CHUNK_END_CR}, [CHUNK_END_LF] = {'\n', CHUNK_DONE},
 	};
 
 	if (ch != steps[c->state].want)
@@ -58,6 +91,28 @@ static int fixed_char(struct http_chunk *c, char ch)
 		c->digits = 0;
 	}
 	return 0;
+}
+
+static int framing_char(struct http_chunk *c, char ch)
+{
+	switch (c->state) {
+	case CHUNK_SIZE:
+		return size_char(c, ch);
+	case CHUNK_BLANK:
+		return blank_char(c, ch);
+	case CHUNK_EXTENSION:
+		return skipped_char(c, ch, CHUNK_SIZE_LF);
+	case CHUNK_TRAILER:
+		return skipped_char(c, ch, CHUNK_TRAILER_LF);
+	case CHUNK_END_CR:
+		if (ch == '\r' || ch == ' ' ||
+		    ch == '\t') /* a blank would continue the line before */
+			return fixed_char(c, ch);
+		c->state = CHUNK_TRAILER;
+		return skipped_char(c, ch, CHUNK_TRAILER_LF);
+	default:
+		return fixed_char(c, ch);
+	}
 }
 
 int64_t http_chunk_next(struct http_chunk *c, const char *buf, size_t len, const char **ret_data,
@@ -78,7 +133,7 @@ int64_t http_chunk_next(struct http_chunk *c, const char *buf, size_t len, const
 		return (int64_t)n;
 	}
 	while (i < len && c->state != CHUNK_DATA && c->state != CHUNK_DONE) {
-		const int r = c->state == CHUNK_SIZE ? size_char(c, buf[i]) : fixed_char(c, buf[i]);
+		const int r = framing_char(c, buf[i]);
 
 		if (r < 0)
 			return r;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Chunked bodies, RFC 9112 §7.1, read strictly: hexadecimal size, CRLF, data, CRLF. Extensions and
- * trailers are refused: no usual client sends them, and request smuggling uses them. No allocation,
- * no I/O; fuzzed. */
+ * trailers are skipped, as the RFC demands, up to HTTP_CHUNK_EXTRA_MAX bytes in one body. Each line must end with CRLF:
+ * request smuggling lives from servers that disagree about that. No allocation, no I/O; fuzzed. */
 #pragma once
 
 #include "base/attr.h"
@@ -10,10 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define HTTP_CHUNK_EXTRA_MAX 16384u /* bytes of extensions and trailers in one body */
+
 struct http_chunk {
 	uint64_t left;  /* bytes of the current chunk's data still to come */
 	unsigned state; /* private; zero-initialise */
 	unsigned digits;
+	unsigned extra; /* bytes of extensions and trailers so far */
 };
 
 /* Reads from the LEN bytes of BUF. Returns how many bytes it used, or -EBADMSG. One call reads

@@ -258,7 +258,7 @@ static enum version_claim header_version(const struct mcp_http_facts *facts)
 	if (!v)
 		return VERSION_ABSENT;
 	len = trimmed(&v);
-	return version_classify(v, len);
+	return len == 0 ? VERSION_ABSENT : version_classify(v, len);
 }
 
 bool mcp_version_is_modern(const char *header)
@@ -273,6 +273,9 @@ static bool header_allows_legacy(const struct incoming *in)
 {
 	enum version_claim v = header_version(in->facts);
 
+	/* The parameters of initialize negotiate the version, whatever the header says. */
+	if (in->kind == KIND_REQUEST && streq(in->method, "initialize"))
+		return true;
 	if (v == VERSION_UNKNOWN) {
 		refuse_message(in, 400, MCP_ERR_BAD_HTTP, "Unsupported MCP-Protocol-Version");
 		return false;
@@ -281,9 +284,6 @@ static bool header_allows_legacy(const struct incoming *in)
 		return true;
 	if (in->kind == KIND_RESPONSE)
 		refuse_message(in, 400, MCP_ERR_REQUEST, "Clients send no responses");
-	else if (streq(in->method, "initialize"))
-		refuse_message(in, 400, MCP_ERR_HEADER,
-			       "MCP-Protocol-Version does not fit initialize");
 	else
 		refuse_message(in, 400, MCP_ERR_PARAMS, "params._meta must have " META_VERSION);
 	return false;

@@ -105,14 +105,17 @@ void exchange_end(struct exchange *ex)
 
 /* ---- the answer as a stream ---- */
 
-/* A priming event has an id and no data. With it the client can resume before the first message. */
+/* A priming event has an id and no data. With it the client can resume before the first message. Clients of revisions
+ * before 2025-11-25 read the data of each event of the type message as JSON, so they get another type. */
 static int prime(struct exchange *ex, unsigned retry_ms)
 {
+	const bool known = mcp_peer_revision(ex->session->peer) >= MCP_REV_2025_11_25;
 	char id[EVENT_ID_SIZE], text[EVENT_ID_SIZE + 64];
 	int n;
 
-	event_id(id, ex->stream, 0);
-	n = snprintf(text, sizeof(text), "id: %s\nretry: %u\ndata: \n\n", id, retry_ms);
+	event_id(id, ex->session, ex->stream, 0);
+	n = snprintf(text, sizeof(text), "%sid: %s\nretry: %u\ndata: \n\n",
+		     known ? "" : "event: ready\n", id, retry_ms);
 	return sse_raw(&ex->sse, text, (size_t)n);
 }
 
@@ -132,7 +135,7 @@ static bool open_stream(struct exchange *ex, unsigned retry_ms)
 	if (!s->registered)
 		return true;
 	ex->stream = ++s->last_stream;
-	if (mcp_peer_revision(s->peer) >= MCP_REV_2025_11_25 && prime(ex, retry_ms) < 0)
+	if (prime(ex, retry_ms) < 0)
 		sse_abort(&ex->sse);
 	return sse_is_open(&ex->sse);
 }
@@ -145,7 +148,7 @@ static void stream_event(struct exchange *ex, char *json, size_t len)
 	bool cut = !text;
 
 	if (text && ex->stream > 0)
-		event_id(id, ex->stream, session_store(ex->session, ex->stream, text));
+		event_id(id, ex->session, ex->stream, session_store(ex->session, ex->stream, text));
 	if (text && sse_is_open(&ex->sse))
 		cut = sse_message(&ex->sse, ex->stream > 0 ? id : NULL, text) < 0;
 	(void)shared_bytes_unref(text);
@@ -225,18 +228,33 @@ static void respond(struct exchange *ex, unsigned status, char *json, size_t len
 	if (status == 429)
 		(void)http_add_header(ex->req, "Retry-After", "10");
 	if (status == 405)
-		(void)http_add_header(ex->req, "Allow", "POST");
+		(void)http_add_header(ex->req, "Allow", MCP_ALLOW);
 	if (json)
 		http_respond_take(TAKE_PTR(ex->req), (int)status, "application/json", json, len);
 	else
 		http_respond(TAKE_PTR(ex->req), 202, NULL, NULL, 0);
 }
 
+/* A client that takes nothing but a stream gets one, unless the answer is an error of HTTP, or there is no room for its
+ * session. */
+static bool only_stream(struct exchange *ex, unsigned http_status, const char *json)
+{
+	struct err e = ERR_INIT;
+
+	return json && http_status == 200 && ex->may_stream && !ex->may_json &&
+	       settle_session(ex, &e) == 0 && open_stream(ex, RETRY_MS);
+}
+
 static void sink_finish(struct mcp_sink *sink, unsigned http_status, char *json, size_t len)
 {
 	struct exchange *ex = of_sink(sink);
 
-	if (ex->req) {
+	if (ex->req && !only_stream(ex, http_status, json)) {
+		if (!ex->req) { /* the client was lost while its stream was opened */
+			free(json);
+			over(ex);
+			return;
+		}
 		respond(ex, http_status, json, len);
 	} else {
 		if (json)
@@ -321,6 +339,7 @@ static void receive(struct exchange *ex)
 	}
 	ex->received = true;
 	ex->may_stream = http_request_accepts(req, "text/event-stream");
+	ex->may_json = http_request_accepts(req, "application/json");
 	ex->start_ns = now_ns();
 	list_append(&ex->t->exchanges, &ex->node);
 	list_append(&ex->t->waiting, &ex->waiting_node);

@@ -15,9 +15,11 @@
 #include "base/list.h"
 #include "transport/transport.h"
 
-#define ID_HEX            32u /* 128 random bits */
-#define SESSION_IDLE_NS   (30 * 60 * NS_PER_S)
-#define KEEPALIVE_NS      (15 * NS_PER_S)
+#define ID_HEX          32u /* 128 random bits */
+#define SESSION_IDLE_NS (30 * 60 * NS_PER_S)
+#define KEEPALIVE_NS    (15 * NS_PER_S)
+#define MCP_ALLOW                                                                                  \
+	"GET, HEAD, POST, DELETE, OPTIONS" /* as http/request.c lists the methods of /mcp */
 #define TICK_NS           NS_PER_S
 #define BUCKETS           4096u        /* of the hash table of ids; a power of two */
 #define CONGESTED_BYTES   (256u << 10) /* if more waits on a stream, progress is dropped */
@@ -166,8 +168,10 @@ void on_get(struct http_request *req, void *userdata);
 void on_delete(struct http_request *req, void *userdata);
 /* Keeps the event for resumption; returns its number. */
 uint64_t session_store(struct session *s, unsigned stream, struct shared_bytes *json);
-#define EVENT_ID_SIZE 40
-void event_id(char ret[EVENT_ID_SIZE], unsigned stream, uint64_t seq);
+#define EVENT_ID_SIZE 48
+#define EVENT_TAG                                                                                  \
+	8 /* characters of the session's id, so that an event of another session is not taken for ours */
+void event_id(char ret[EVENT_ID_SIZE], const struct session *s, unsigned stream, uint64_t seq);
 
 /* ---- POST (exchange.c) ---- */
 
@@ -186,6 +190,7 @@ struct exchange {
 	uint64_t start_ns;
 	bool received;   /* the peer has the message */
 	bool may_stream; /* the client accepts an event stream as the answer */
+	bool may_json;   /* the same of JSON */
 	bool in_receive;
 	bool finished;
 };

@@ -204,7 +204,7 @@ static void on_options(struct http_request *req, void *userdata)
 		add_allowed_headers(req);
 		(void)http_add_header(req, "Access-Control-Max-Age", "86400");
 	}
-	(void)http_add_header(req, "Allow", "GET, POST, DELETE, OPTIONS");
+	(void)http_add_header(req, "Allow", MCP_ALLOW);
 	http_respond(req, 204, NULL, NULL, 0);
 }
 

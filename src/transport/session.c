@@ -11,16 +11,21 @@
 
 /* ---- events ---- */
 
-void event_id(char ret[EVENT_ID_SIZE], unsigned stream, uint64_t seq)
+void event_id(char ret[EVENT_ID_SIZE], const struct session *s, unsigned stream, uint64_t seq)
 {
-	(void)snprintf(ret, EVENT_ID_SIZE, "%u_%llu", stream, (unsigned long long)seq);
+	(void)snprintf(ret, EVENT_ID_SIZE, "%.*s_%u_%llu", EVENT_TAG, s->key.id, stream,
+		       (unsigned long long)seq);
 }
 
-static int event_id_parse(const char *id, unsigned *ret_stream, uint64_t *ret_seq)
+static int event_id_parse(const struct session *s, const char *id, unsigned *ret_stream,
+			  uint64_t *ret_seq)
 {
-	const char *sep = strchr(id, '_');
 	uint64_t stream, seq;
 
+	if (strncmp(id, s->key.id, EVENT_TAG) != 0 || id[EVENT_TAG] != '_')
+		return -EINVAL;
+	id += EVENT_TAG + 1;
+	const char *sep = strchr(id, '_');
 	if (!sep || parse_u64_n(id, (size_t)(sep - id), 0, UINT32_MAX, &stream) < 0 ||
 	    parse_u64(sep + 1, 0, UINT64_MAX, &seq) < 0)
 		return -EINVAL;
@@ -88,7 +93,7 @@ int session_replay(struct session *s, struct sse *sse, unsigned stream, uint64_t
 
 		if (ev->stream != stream || ev->seq <= seq)
 			continue;
-		event_id(id, stream, ev->seq);
+		event_id(id, s, stream, ev->seq);
 		r = sse_message(sse, id, ev->json);
 		if (r < 0)
 			break;
@@ -129,7 +134,7 @@ static void on_peer_send(struct mcp_peer *peer, enum mcp_out kind, char *json, s
 		sse_abort(&s->get);
 		return;
 	}
-	event_id(id, 0, session_store(s, 0, text));
+	event_id(id, s, 0, session_store(s, 0, text));
 	if (sse_is_open(&s->get) && sse_message(&s->get, id, text) < 0)
 		sse_abort(&s->get); /* the client can come back for the rest */
 	(void)shared_bytes_unref(text);
@@ -284,7 +289,7 @@ static int greet(struct session *s, struct sse *sse)
 
 	if (mcp_peer_revision(s->peer) < MCP_REV_2025_11_25)
 		return sse_raw(sse, ": open\n\n", 8);
-	event_id(id, 0, s->last_seq);
+	event_id(id, s, 0, s->last_seq);
 	n = snprintf(text, sizeof(text), "id: %s\nretry: %u\ndata: \n\n", id, RETRY_MS);
 	return sse_raw(sse, text, (size_t)n);
 }
@@ -333,8 +338,9 @@ static void resume_stream(struct session *s, struct http_request *req, const cha
 	unsigned stream;
 	uint64_t seq;
 
-	if (event_id_parse(last_id, &stream, &seq) < 0) {
-		refuse(req, 400, MCP_ERR_BAD_HTTP, "Last-Event-ID is none of ours");
+	if (event_id_parse(s, last_id, &stream, &seq) < 0 || stream > s->last_stream ||
+	    seq > s->last_seq) {
+		refuse(req, 404, MCP_ERR_BAD_HTTP, "Last-Event-ID is none of ours");
 		return;
 	}
 	if (stream == 0) {
@@ -362,7 +368,7 @@ static struct session *session_of(struct transport_http *t, struct http_request 
 	unsigned rights;
 
 	if (!id || (version && mcp_version_is_modern(version))) {
-		(void)http_add_header(req, "Allow", "POST");
+		(void)http_add_header(req, "Allow", MCP_ALLOW);
 		refuse(req, 405, MCP_ERR_BAD_HTTP, "Method not allowed without a session");
 		return NULL;
 	}

@@ -198,12 +198,14 @@ static const struct {
     ROW(400,
 	"POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n1 \r\na\r\n0\r\n\r\n"),
     ROW(400,
-	"POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n1;x=y\r\na\r\n0\r\n\r\n"),
+	"POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n1;x=y\na\r\n0\r\n\r\n"),
     ROW(400,
 	"POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n"),
     ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n\r\n\r\n"),
     ROW(400, "POST /echo HTTP/1.1\r\n" HOST
-	     "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX: y\r\n\r\n"),
+	     "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX: y\n\r\n"),
+    ROW(400, "POST /echo HTTP/1.1\r\n" HOST
+	     "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n X: y\r\n\r\n"),
     ROW(400,
 	"POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n10000000000000001\r\na"),
     ROW(413,
@@ -309,6 +311,11 @@ static void test_good_requests_pass(void **state)
 	     "POST /echo HTTP/1.1\r\n" HOST
 	     "Transfer-Encoding: Chunked\r\n\r\n3\r\nabc\r\n0A\r\n0123456789\r\n000\r\n\r\n",
 	     "abc0123456789"},
+	    {200,
+	     "POST /echo HTTP/1.1\r\n" HOST
+	     "Transfer-Encoding: chunked\r\n\r\n3;a=b;c=\"d;\\\"\"\r\nabc\r\n1 ; x\r\nd\r\n"
+	     "0;last\r\nX: y\r\nZ:\r\n\r\n",
+	     "abcd"},
 	    {200, "GET /secret HTTP/1.1\r\n" HOST "Authorization: bearer sesame\r\n\r\n", "hello"},
 	    {200, "GET /secret HTTP/1.1\r\n" HOST "X-Api-Key: sesame\r\n\r\n", "hello"},
 	    {200, "GET /qsecret?api_key=sesame HTTP/1.1\r\n" HOST "\r\n", "hello"},

@@ -451,8 +451,10 @@ static void test_http(void **state)
 	     200, "{\"result\":{}}"},
 	    /* headers of one era, bodies of the other */
 	    {REQ("server/discover", ""), 0, NEW, "server/discover", NULL, NULL, 400, ERROR(-32602)},
-	    {REQ("initialize", "\"protocolVersion\":\"2025-11-25\""), 0, NEW, NULL, NULL, NULL, 400,
-	     ERROR(-32020)},
+	    {REQ("initialize", "\"protocolVersion\":\"2025-11-25\""), 0, NEW, NULL, NULL, NULL, 200,
+	     "{\"result\":{\"protocolVersion\":\"2025-11-25\"}}"},
+	    {REQ("initialize", "\"protocolVersion\":\"2025-11-25\""), 0, "v9", NULL, NULL, NULL,
+	     200, "{\"result\":{\"protocolVersion\":\"2025-11-25\"}}"},
 	    {NOTE("notifications/initialized", ""), 0, NEW, NULL, NULL, NULL, 202, NULL},
 	    {NOTE("notifications/cancelled", META), 0, NEW, NULL, NULL, NULL, 202, NULL},
 	    {"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}", 0, NEW, NULL, NULL, NULL, 400,

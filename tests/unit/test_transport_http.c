@@ -182,10 +182,10 @@ static void test_session_life(void **state)
 	expect(415, "POST /mcp", "", PING(1), "application/json");
 	expect(415, "POST /mcp", "Content-Type: application/jsonl\r\n", PING(1),
 	       "application/json");
-	expect(405, "GET /mcp", "", "", "Allow: POST");
-	expect(405, "GET /mcp", MODERN("x", ""), "", "Allow: POST");
+	expect(405, "GET /mcp", "", "", "Allow: GET, HEAD, POST, DELETE, OPTIONS");
+	expect(405, "GET /mcp", MODERN("x", ""), "", "Allow: GET, HEAD, POST, DELETE, OPTIONS");
 	expect(404, "GET /mcp", "Mcp-Session-Id: no\r\n", "", "-32001");
-	expect(405, "DELETE /mcp", "", "", "Allow: POST");
+	expect(405, "DELETE /mcp", "", "", "Allow: GET, HEAD, POST, DELETE, OPTIONS");
 	expect(405, "PUT /mcp", "", "", "Allow: ");
 	/* one stream, not two */
 	client_open(&c, w.loop, w.port);
@@ -240,9 +240,9 @@ static void test_answer_becomes_a_stream(void **state)
 	wait_held(&c, 1);
 	assert_int_equal(c.len, 0);
 	mcp_call_progress(w.mcp.held, 1, 2, "half");
-	assert_true(client_wait_for(&c, "id: 1_0\nretry: 1000\ndata: \n\n"));
+	assert_true(client_wait_for(&c, "_1_0\nretry: 1000\ndata: \n\n"));
 	assert_true(client_wait_for(&c,
-				    "id: 1_1\nevent: message\ndata: "
+				    "_1_1\nevent: message\ndata: "
 				    "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\""));
 	mcp_fixture_finish(&w.mcp, "the end");
 	assert_true(client_wait_for(&c, "the end"));
@@ -287,7 +287,8 @@ static void test_resumption(void **state)
 	assert_int_equal(w.mcp.cancelled, 0);
 	mcp_call_progress(w.mcp.held, 2, 3, "two");
 	(void)snprintf(headers, sizeof(headers),
-		       "%sAccept: text/event-stream\r\nLast-Event-ID: 1_1\r\n", session);
+		       "%sAccept: text/event-stream\r\nLast-Event-ID: %.8s_1_1\r\n", session,
+		       strchr(session, ' ') + 1);
 	send_request(&c, "GET /mcp", headers, "");
 	assert_true(client_wait_for(&c, "two"));
 	assert_null(strstr(c.data, "one"));
