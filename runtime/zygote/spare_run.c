@@ -498,7 +498,7 @@ _Noreturn void run_hold(PyObject *text, int channel, int result)
 
 _Noreturn void run_revive(struct frame *f, int channel)
 {
-	const int high = fcntl(channel, F_DUPFD_CLOEXEC, HIGH_FD);
+	const int high = fd_copy_high(channel);
 
 	if (high < 0 || f->len != sizeof(struct rt_head) || f->n_fds != 1)
 		_exit(1);
