@@ -5,14 +5,15 @@
 #include "base/text.h"
 #include "tools/extras.h"
 #include "tools/missing_command.h"
+#include "tools/missing_module.h"
 #include "tools/signs.h"
 
 #include <signal.h>
 #include <string.h>
 
-#define LIMIT_MAX  200u /* bytes */
-#define MODULE_MAX 64u  /* bytes of a module's name that a hint repeats */
-#define MIB        (UINT64_C(1) << 20)
+#define LIMIT_MAX   200u /* bytes */
+#define LIBRARY_MAX 64u  /* bytes of a library's name that a hint repeats */
+#define MIB         (UINT64_C(1) << 20)
 
 uint64_t extras_timeout_of(const struct run_call *c)
 {
@@ -152,86 +153,6 @@ static int add_limit(struct buf *b, const struct run_call *c, const char *text)
 	return signs_limit(text, c->sandbox, limit, sizeof(limit)) ? buf_add_str(b, limit) : 0;
 }
 
-/* The package of a module that has another name, or NULL. */
-static const char *package_of(const char *module, size_t len)
-{
-	static const struct {
-		const char *module, *package;
-	} rows[] = {
-	    {"cv2", "opencv-python-headless"},
-	    {"sklearn", "scikit-learn"},
-	    {"skimage", "scikit-image"},
-	    {"yaml", "pyyaml"},
-	    {"PIL", "pillow"},
-	    {"bs4", "beautifulsoup4"},
-	    {"docx", "python-docx"},
-	    {"pptx", "python-pptx"},
-	    {"fitz", "pymupdf"},
-	    {"dotenv", "python-dotenv"},
-	    {"Crypto", "pycryptodome"},
-	    {"dateutil", "python-dateutil"},
-	    {"git", "gitpython"},
-	    {"jwt", "pyjwt"},
-	    {"faiss", "faiss-cpu"},
-	    {"igraph", "python-igraph"},
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if (strlen(rows[i].module) == len && strncmp(rows[i].module, module, len) == 0)
-			return rows[i].package;
-	return NULL;
-}
-
-/* A module that is there and has nearly the name of the missing one, as runtime/python/advice.py
- * says it; NULL: none. */
-static const char *meant_module(const char *text, size_t *ret_len)
-{
-	static const char before[] = "Hint: the module ";
-	const char *name = strstr(text, before);
-
-	if (!name)
-		return NULL;
-	name += strlen(before);
-	*ret_len = strcspn(name, " \n");
-	return *ret_len > 0 && *ret_len <= MODULE_MAX ? name : NULL;
-}
-
-static int add_missing_module(struct buf *b, const struct run_call *c, const char *text)
-{
-	static const char before[] = "ModuleNotFoundError: No module named '";
-	const char *name = strstr(text, before);
-
-	if (!name)
-		return 0;
-	name += strlen(before);
-	size_t len = strcspn(name, "'\n");
-	if (len == 0 || len > MODULE_MAX)
-		return 0;
-	size_t meant_len = 0;
-	const char *meant = meant_module(text, &meant_len);
-	if (meant) /* a mistyped name on the index may belong to somebody who waits for that */
-		return buf_printf(
-		    b,
-		    "The module %.*s is not installed here, %.*s is. Only if the name "
-		    "is right, use sandbox_install_packages.",
-		    (int)len, name, (int)meant_len, meant);
-	const char *package = package_of(name, strcspn(name, "'."));
-	if (!c->tools->config.packages)
-		return buf_printf(b,
-				  "The module %.*s is not installed here, and this server installs "
-				  "no packages: do it without.",
-				  (int)len, name);
-	if (package)
-		return buf_printf(b,
-				  "The module %.*s is not installed here: use "
-				  "sandbox_install_packages with the package %s.",
-				  (int)len, name, package);
-	return buf_printf(b,
-			  "The module %.*s is not installed here: use sandbox_install_packages "
-			  "(the package may have another name).",
-			  (int)len, name);
-}
-
 /* A shared library that a package needs and the image lacks. */
 static int add_missing_library(struct buf *b, const char *text)
 {
@@ -243,8 +164,11 @@ static int add_missing_library(struct buf *b, const char *text)
 		return 0;
 	name += strlen(before);
 	const size_t len = strcspn(name, ": \n");
-	if (len == 0 || len > MODULE_MAX || !text_starts_with(name + len, after))
+	if (len == 0 || len > LIBRARY_MAX || !text_starts_with(name + len, after))
 		return 0;
+	if (text_starts_with(name, "libtk") || text_starts_with(name, "libtcl"))
+		return buf_add_str(b, "tkinter needs a screen, and there is none here: draw with "
+				      "matplotlib or Pillow, which write files.");
 	if (strstr(text, "cv2"))
 		return buf_add_str(b, "opencv-python needs libraries of a desktop, which are not "
 				      "in this image: install "
@@ -320,10 +244,13 @@ static int add_reason(struct buf *b, const struct run_call *c, const struct run_
 {
 	char text[SIGNS_TAIL + 1];
 
-	if (result->exit_code == 0 || result->reason != RUN_EXITED)
+	if (result->reason != RUN_EXITED)
 		return 0;
 	signs_tail(&result->err, text);
-	int r = add_missing_module(b, c, text);
+	if (result->exit_code ==
+	    0) /* `!conda install x`, os.system(): the run goes on after a command that is missing */
+		return missing_command_add(b, text);
+	int r = missing_module_add(b, text, c->tools->config.packages);
 	if (r == 0 && b->len == 0)
 		r = missing_command_add(b, text);
 	if (r == 0 && b->len == 0)

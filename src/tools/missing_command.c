@@ -16,14 +16,16 @@ static const struct {
 	const char *names; /* between blanks */
 	const char *instead, *package, *image;
 } rows[] = {
-    {" node nodejs npm npx ", "write it in Python", NULL, "node"},
+    {" node nodejs npm npx yarn pnpm bun deno tsc ts-node ", "write it in Python", NULL, "node"},
     {" gcc cc ld as ar cpp ", "install packages as wheels; numpy and numexpr are fast", NULL,
      "science"},
     {" g++ c++ ", "install packages as wheels; numpy and numexpr are fast", NULL, "science"},
     {" clang clang++ ", "gcc and g++, if they are there", "clang", NULL},
     {" make gmake ", "a shell or Python script", NULL, "science"},
     {" cmake ninja meson ", "make; sandbox_install_packages has it", NULL, NULL},
-    {" apt apt-get dpkg sudo yum apk conda mamba brew ",
+    {" apt apt-get aptitude dpkg sudo su yum dnf apk pacman snap brew add-apt-repository conda "
+     "mamba "
+     "micromamba poetry pipenv pdm pipx easy_install ",
      "install Python packages with sandbox_install_packages; the root is read-only", NULL, NULL},
     {" wget aria2c ", "curl -LO, or sandbox_add_file", NULL, NULL},
     {" convert magick identify mogrify gm ", "Pillow, cv2 or ffmpeg", "imagemagick", NULL},
