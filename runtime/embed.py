@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""embed.py OUT.h bare.py boot.py display.py notebook.py LATER.py ... -- MORE.py ... -- limits.py - writes the command-line texts
-of cold runs and of a zygote, and a file of the skeleton, as C strings. LATER are the texts that a run with RT_NOTEBOOK
+"""embed.py OUT.h bare.py boot.py display.py notebook.py LATER.py ... -- MORE.py ... -- FILE.py ... - writes the command-line texts
+of cold runs and of a zygote, and files of the skeleton, as C strings. LATER are the texts that a run with RT_NOTEBOOK
 executes when it needs them.
 
 Comments, docstrings and blank lines are removed, so that the kernel copies and the interpreter compiles
 little. A text puts one name into __main__ and removes it before submitted code starts."""
 import ast
+import os
 import re
 import sys
 
@@ -59,7 +60,8 @@ def main(out, bare, *sources):
 				('notebook', False, True), ('notebook_display', True, True):
 			f.write(constant('runtime_%s_text' % name, space['bare_text'](parts, display, notebook)))
 		f.write(constant('runtime_zygote_text', ZYGOTE % (parts, '\n'.join(more))))
-		f.write(constant('runtime_limits_text', stripped(sources[end + 1])))
+		for path in sources[end + 1:]:
+			f.write(constant('runtime_%s_text' % os.path.basename(path)[:-3], stripped(path)))
 
 
 if __name__ == '__main__':

@@ -21,7 +21,8 @@ IGNORED = frozenset('''matplotlib pylab config load_ext reload_ext unload_ext au
 	logstart logstop gui doctest_mode capture_off history hist notebook pprint rehashx alias page pastebin
 	aimport autocall autosave bookmark magic lsmagic quickref connect_info reset_selective prun lprun mprun memit
 	mprun watermark tensorboard'''.split())
-PIP = re.compile(r'(?:python3?\s+-m\s+)?pip3?\s+install((?:\s+(?:-q|--quiet|[A-Za-z0-9][\w.-]*))+)\s*')
+INSTALLS = re.compile(r'\b(?:pip3?|uv|conda|mamba)\b.*\b(?:install|add)\b')
+SPECIFIER = re.compile(r'(?<!\S)[A-Za-z][\w.-]*(?:\[[\w,.-]*\])?(?:(?:[<>~!]=?|===?)\d[\w.*+!]*(?:,\s?(?=[<>~!=]))?)+(?=[\s;&|]|$)')
 OF_SHELL = frozenset('pip pip3 conda mamba uv ls ll mkdir rmdir rm cp mv cat less more man head tail'.split())
 
 
@@ -166,26 +167,14 @@ def shell_words(command):
 	return [shutil.which('bash') or '/bin/sh', '-c', command]
 
 
-def is_installed(command):
-	"""True if COMMAND is a `pip install` of packages that are here; says so, as pip does. pip itself would take a
-	second and, without a network, refuse."""
-	found = PIP.fullmatch(command)
-	if not found:
-		return False
-	from importlib import metadata
-	names = [word for word in found.group(1).split() if word[0] != '-']
-	try:
-		lines = ['Requirement already satisfied: %s (%s)' % (name, metadata.version(name)) for name in names]
-	except metadata.PackageNotFoundError:
-		return False
-	print('\n'.join(lines))
-	return True
+def quoted(command):
+	"""COMMAND with versions of pip in quotes: the shell would take the > of `pip install a>=2` for a redirection."""
+	return SPECIFIER.sub(lambda found: "'%s'" % found.group().replace(' ', ''), command) if INSTALLS.search(command) else command
 
 
 def shell(command):
 	import subprocess
-	if is_installed(command):
-		return
+	command = quoted(command)
 	for file in sys.stdout, sys.stderr:
 		if file is not None:
 			file.flush()
@@ -197,7 +186,7 @@ def shell(command):
 
 def shell_lines(command):
 	import subprocess
-	done = subprocess.run(shell_words(command), stdout=subprocess.PIPE, text=True, errors='replace')
+	done = subprocess.run(shell_words(quoted(command)), stdout=subprocess.PIPE, text=True, errors='replace')
 	sys.modules['__main__'].__dict__['_exit_code'] = done.returncode
 	return done.stdout.splitlines()
 

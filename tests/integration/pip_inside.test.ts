@@ -68,6 +68,27 @@ describe('pip in a sandbox', () => {
 			});
 	});
 
+	it('without a network, what is there already is a success', () => using('stdio', { profile: 'full', env: env({}) }, async (s) => {
+		const satisfied = ["pip install 'numpy>=1.2' PyYAML", 'python3 -m pip install -U --user pip', 'pip3 install -r needs.txt', 'uv pip install opencv-python', 'pip install json', 'pip install pandas>=1.0', 'pip install "seaborn>=0.1,<9"; pip install numpy>=1 pip>=2'];
+		const commands = satisfied.map((c) => `{ ${c}; } 2>&1 | grep -cv "^Requirement already satisfied: \\|^Whether"`).join('; ');
+		const r = await shell(s, `printf 'pip  # a comment\n\nnumpy>=1.0 ; python_version > "3"\nno-such-thing; python_version < "3"\n' >needs.txt; ${commands}; ls`);
+		assert.equal(r.stdout, `${'0\n'.repeat(satisfied.length)}needs.txt\n`, r.stderr);
+		const shown = await shell(s, 'pip install pandas>=1.0; echo $?; pip install numpy nosuch; echo $?; pip install "numpy>=99"; echo $?; pip freeze | head -1');
+		assert.match(shown.stdout, /^0\n1\n1\n[^\n]*==[^\n]*\n$/);
+		assert.match(shown.stderr, /^Requirement already satisfied: pandas>=1\.0 in .*\npip: nosuch: this sandbox has no network\. .*\npip: this sandbox has no network\. .*\n$/);
+	}));
+
+	it('(slow) without a network, wheels of the workspace can be installed and removed', () => using('stdio', { profile: 'full', env: env({}) }, async (s) => {
+		const file = wheelName('gamma', '1.0');
+		const lone = wheelName('alpha', '1.0');
+		const write = (name: string, body: Buffer): string => `import base64; open("${name}", "wb").write(base64.b64decode("${body.toString('base64')}"))`;
+		await python(s, `${write(file, wheel('gamma', '1.0', 'who = "gamma"'))}\n${write(lone, wheel('alpha', '1.0', '', { requires: ['beta'] }))}`);
+		const r = await shell(s, `pip install -q ./${file} && python3 -c "import gamma; print(gamma.who)" && pip uninstall -q -y gamma && pip install -q gamma --find-links . && pip uninstall -q -y gamma && uv pip install -q ${file} && pip install gamma`);
+		assert.match(r.stdout, /^gamma\nRequirement already satisfied: gamma in .* \(1\.0\)\n$/, r.stderr);
+		assert.equal(await python(s, 'import gamma; print(gamma.who)'), 'gamma\n');
+		assert.match((await shell(s, `pip install ${lone}`)).stderr, /pip: the files of this sandbox are not enough: this sandbox has no network\. .*\n$/);
+	}));
+
 	it('reads pages of the index and packages, and nothing else of its host', () => using('stdio', { profile: 'full', env: env({ SANDBOX_NETWORK: 'packages' }) }, async (s) => {
 		const root = index.url.replace(/\/simple\/?$/, '');
 		const code = `

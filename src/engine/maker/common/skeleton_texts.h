@@ -14,42 +14,26 @@ static const char passwd[] = "root:x:0:0:root:/root:/usr/sbin/nologin\n"
 static const char group[] = "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n";
 
 /* `pip install` in a sandbox without network, or whose network does not lead to the package index
- * (CAISSON_PACKAGES=tool, from sandbox/network.c), would only wait and fail. So it says at once which tool
- * installs packages. The shell script answers for the programs pip, pip3 and uv, the module below for
- * `python -m pip`. Both hand everything else to the real program: other commands, and installations that
- * can ask the index, need none (--no-index) or name another one. The first word that is a command decides;
- * words before it are options and their values.
+ * (CAISSON_PACKAGES=tool, from sandbox/network.c), would only wait and fail. runtime/python/installer.py says
+ * what is here already, and else at once which tool installs packages. The shell script stands for the programs
+ * pip, pip3 and uv, the module below for `python -m pip`. Both give installer.py all that they are asked.
  *
  * `uv pip` without a virtual environment works where pip works: on the packages of the home folder. It asks
  * the index through the proxy even if NO_PROXY excludes its address, and keeps no second copy in a cache. */
-#define TOOL  "<tool>" /* stands for the sentence about the tool that installs packages */
-#define HINT  "this sandbox has no network. " TOOL
-#define THERE "the package index cannot be asked from this sandbox. " TOOL
+#define TOOL "<tool>" /* stands for the sentence about the tool that installs packages */
 
 #define TOOL_SENTENCE    "Packages are installed by the tool %s."
 #define NO_TOOL_SENTENCE "No tool of this server installs packages."
 #define FILE_MAX         16384u
 
+#define INSTALLER_FILE "usr/local/lib/caisson/installer.py"
 static const char installer[] =
     "#!/bin/sh\n"
     "me=${0##*/}\n"
-    "for word; do\n"
-    "\tcase $word in\n"
-    "\tinstall | download | wheel | lock | sync | add)\n"
-    "\t\tcase \"$HTTPS_PROXY|$CAISSON_PACKAGES|$PIP_INDEX_URL| $* \" in\n"
-    "\t\t*\" --no-index \"*) ;;\n"
-    "\t\t\"|\"*) echo \"$me: " HINT "\" >&2; exit 1 ;;\n"
-    "\t\t*\" -i \"* | *\" --index-url\"*) ;;\n"
-    "\t\t*\"|tool|| \"*) echo \"$me: " THERE "\" >&2; exit 1 ;;\n"
-    "\t\tesac\n"
-    "\t\tbreak ;;\n"
-    "\tuninstall | freeze | inspect | list | show | check | config | search | cache | index | hash "
-    "\\\n"
-    "\t\t| completion | debug | help | run | venv | python | init | export | build | publish \\\n"
-    "\t\t| self | version | tree) break ;;\n"
-    "\tesac\n"
-    "done\n"
-    "case $me in pip*) exec python3 -m pip \"$@\" ;; esac\n"
+    "case $me$CAISSON_INSTALLER in\n"
+    "uvdone) unset CAISSON_INSTALLER ;;\n"
+    "*) exec python3 /" INSTALLER_FILE " \"$me\" \"$@\" ;;\n"
+    "esac\n"
     "case \"$me $1 $2\" in\n"
     "\"uv pip install\" | \"uv pip uninstall\" | \"uv pip list\" | \"uv pip freeze\" | \"uv pip "
     "sync\")\n"
@@ -74,7 +58,7 @@ static const char installer[] =
     "echo \"$me: not found\" >&2\n"
     "exit 127\n";
 
-/* Replaces pip/__main__.py, where the image has one. Its last lines are those of pip's own file. */
+/* Replaces pip/__main__.py, where the image has one. */
 static const char module[] __attribute__((unused)) =
     "import os\n"
     "import sys\n"
@@ -82,31 +66,11 @@ static const char module[] __attribute__((unused)) =
     "if sys.path[0] in ('', os.getcwd()):\n"
     "    sys.path.pop(0)\n"
     "\n"
-    "COMMANDS = {'install', 'download', 'wheel', 'lock', 'uninstall', 'freeze', 'inspect', "
-    "'list',\n"
-    "            'show', 'check', 'config', 'search', 'cache', 'index', 'hash', 'completion',\n"
-    "            'debug', 'help'}\n"
-    "\n"
-    "\n"
-    "def why_not(words):\n"
-    "    command = next((word for word in words if word in COMMANDS), None)\n"
-    "    if command not in ('install', 'download', 'wheel', 'lock') or '--no-index' in words:\n"
-    "        return None\n"
-    "    if not os.environ.get('HTTPS_PROXY'):\n"
-    "        return '" HINT "'\n"
-    "    named = os.environ.get('PIP_INDEX_URL') or any(\n"
-    "        word == '-i' or word.startswith('--index-url') for word in words)\n"
-    "    if os.environ.get('CAISSON_PACKAGES') == 'tool' and not named:\n"
-    "        return '" THERE "'\n"
-    "    return None\n"
-    "\n"
-    "\n"
     "if __name__ == '__main__':\n"
-    "    reason = why_not(sys.argv[1:])\n"
-    "    if reason:\n"
-    "        sys.exit('pip: ' + reason)\n"
-    "    from pip._internal.cli.main import main\n"
-    "    sys.exit(main())\n";
+    "    space = {'__name__': 'installer'}\n"
+    "    with open('/" INSTALLER_FILE "') as f:\n"
+    "        exec(f.read(), space)\n"
+    "    sys.exit(space['main']('pip', sys.argv[1:]))\n";
 
 /* `site` of every Python executes these lines when it starts. The first loads runtime/output; where that
  * cannot be loaded (another C library, an older Python), the interpreter goes on without it. The second

@@ -88,8 +88,9 @@ static int write_all_parts(struct keeper *k, int dir)
 		if (r < 0)
 			return r;
 	}
-	const int r = write_part(k, dir, PROFILE_FILE, k->profile, strlen(k->profile), 0444);
-	return r < 0 ? r : write_text(k, dir, "installer", installer);
+	int r = write_part(k, dir, PROFILE_FILE, k->profile, strlen(k->profile), 0444);
+	r = r < 0 ? r : write_text(k, dir, "installer", installer);
+	return r < 0 ? r : write_text(k, dir, "lib/installer.py", runtime_installer_text);
 }
 
 int parts_make(struct keeper *k, struct err *e)

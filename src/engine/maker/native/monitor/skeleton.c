@@ -17,10 +17,12 @@ static const struct {
 	const char *path;
 	mode_t mode;
 } dirs[] = {
-    {"dev", 0755},       {"proc", 0555},     {"sys", 0555},          {"tmp", 0755},
-    {"mnt", 0755},       {"mnt/data", 0755}, {"app", 0755},          {"app/results", 0755},
-    {"app/.venv", 0755}, {"home", 0755},     {"home/sandbox", 0755}, {"etc", 0755},
-    {"run", 0755},       {"usr", 0755},      {"usr/local", 0755},    {"usr/local/bin", 0755},
+    {"dev", 0755},           {"proc", 0555},          {"sys", 0555},
+    {"tmp", 0755},           {"mnt", 0755},           {"mnt/data", 0755},
+    {"app", 0755},           {"app/results", 0755},   {"app/.venv", 0755},
+    {"home", 0755},          {"home/sandbox", 0755},  {"etc", 0755},
+    {"run", 0755},           {"usr", 0755},           {"usr/local", 0755},
+    {"usr/local/bin", 0755}, {"usr/local/lib", 0755}, {"usr/local/lib/caisson", 0755},
 };
 
 static const struct {
@@ -33,6 +35,7 @@ static const struct {
     {"etc/hosts", "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost\n"},
     {"etc/hostname", "sandbox\n"},
     {"etc/resolv.conf", ""},
+    {INSTALLER_FILE, runtime_installer_text},
     {"usr/local/bin/pip", installer, 0755},
     {"usr/local/bin/pip3", installer, 0755},
     {"usr/local/bin/uv", installer, 0755},
@@ -133,11 +136,9 @@ static int cover_all(int skel, int image, const char *sentence)
 
 static int write_extension(int skel)
 {
-	int r = make_parents(skel, OUTPUT_FILE);
+	int r =
+	    write_bytes(skel, LIMITS_FILE, runtime_limits_text, strlen(runtime_limits_text), 0644);
 
-	r = r < 0 ? r
-		  : write_bytes(skel, LIMITS_FILE, runtime_limits_text, strlen(runtime_limits_text),
-				0644);
 	return r < 0 ? r
 		     : write_bytes(skel, OUTPUT_FILE, native_output_extension,
 				   (size_t)(native_output_extension_end - native_output_extension),
