@@ -40,12 +40,21 @@ KINDS = (
 )
 # What the folders in a ZIP archive say that it is.
 IN_ZIP = (
+	('xl/workbook.bin', 'a binary Excel workbook (xlsb)', (('pyxlsb', 'pandas.read_excel(path, engine="pyxlsb")'),)),
 	('xl/', 'an Excel workbook', (('openpyxl', 'pandas.read_excel()'),)),
 	('word/', 'a Word document', (('docx', 'docx.Document() of python-docx'),)),
 	('ppt/', 'a PowerPoint presentation', (('pptx', 'pptx.Presentation() of python-pptx'),)),
+	('content.xml', 'an OpenDocument file', (('odf', 'pandas.read_excel(path, engine="odf") for tables'),)),
 	('', 'a ZIP archive', (('zipfile', 'zipfile.ZipFile()'),)),
 )
-UNREADABLE = frozenset(('UnicodeDecodeError', 'ParserError', 'JSONDecodeError', 'EmptyDataError'))
+# What readers of files raise when a file is not what they expect.
+UNREADABLE = frozenset('''UnicodeDecodeError ParserError JSONDecodeError EmptyDataError BadZipFile InvalidFileException XLRDError CompDocError ArrowInvalid
+	BadGzipFile UnpicklingError UnidentifiedImageError ComputeError NoDataError ReadError PdfReadError PdfStreamError PDFSyntaxError PackageNotFoundError
+	LZMAError XMLSyntaxError'''.split())
+UNREADABLE_TEXTS = ('Excel file format cannot be determined', 'Trailing data', 'Expected object or value', 'file is not a database', 'could not convert string',
+	'Not a gzipped file', 'Invalid data stream', 'No magic bytes found', 'Specify an engine', 'is not a valid xls', 'to be a Parquet file')
+SEPARATORS = ';', '\t', '|', ','
+LINES_COUNTED = 10
 
 
 def advice_for(error, tb):
@@ -57,13 +66,15 @@ def advice_of(error, tb):
 	try:
 		if isinstance(error, FileNotFoundError):
 			return missing_file(error, tb)
+		if 'fastexcel' in str(error)[:200]:
+			return 'polars reads Excel with engine="openpyxl" here.'
 		if isinstance(error, ModuleNotFoundError):
 			return mistyped_module(error)
-		if isinstance(error, KeyError):
+		if isinstance(error, KeyError) or type(error).__name__ == 'ColumnNotFoundError' or isinstance(error, AttributeError) and is_table(getattr(error, 'obj', None)):
 			return missing_column(error, tb)
 		if 'Kaleido' in str(error)[:200]:
 			return 'plotly needs a browser for pictures, and there is none here: fig.show() saves a page for people. A picture is drawn with matplotlib.'
-		if isinstance(error, UnicodeError) or type(error).__name__ in UNREADABLE or 'NUL' in str(error)[:80]:
+		if isinstance(error, UnicodeError) or type(error).__name__ in UNREADABLE or 'NUL' in str(error)[:80] or any(text in str(error)[:400] for text in UNREADABLE_TEXTS):
 			return unreadable_file(error, tb)
 		if isinstance(error, OSError) and error.errno in (13, 30) and isinstance(error.filename, str) \
 				and not os.path.abspath(error.filename).startswith(WORKSPACE):
@@ -166,21 +177,55 @@ def one_slip(a, b):
 	return a[1:] == b[1:] or a[1:] == b or a == b[1:] or a[:2] == b[1::-1] and a[2:] == b[2:]
 
 
+def is_table(value):
+	return type(value).__name__ == 'DataFrame' and type(value).__module__.startswith(('pandas.', 'polars.'))
+
+
+def lone_key(frame, wanted):
+	"""The one name in a row of csv.DictReader that has WANTED in it: the separator was wrong."""
+	for value in list(frame.f_locals.values())[:NAMES_LOOKED]:
+		if isinstance(value, list) and value:
+			value = value[0]
+		if isinstance(value, dict) and len(value) == 1:
+			for name in value:
+				if isinstance(name, str) and wanted in name and wanted != name:
+					return name
+	return ''
+
+
 def missing_column(error, tb):
-	"""The columns of the table in which pandas looked for one. Rows are looked for by .loc, which says enough."""
-	table = None
-	for frame in frames_of(tb):
+	"""The columns of the table in which pandas or polars looked for one. Rows are looked for by .loc, which says enough."""
+	table = getattr(error, 'obj', None)
+	frames = frames_of(tb)
+	for frame in frames:
 		if frame.f_code.co_filename.endswith('core/indexing.py'):
 			return ''
 		for name in 'self', 'obj', 'frame', 'df', 'left', 'right':
 			value = frame.f_locals.get(name)
-			if '/pandas/' in frame.f_code.co_filename and type(value).__name__ == 'DataFrame':
+			if ('/pandas/' in frame.f_code.co_filename or '/polars/' in frame.f_code.co_filename) and is_table(value):
 				table = value
 	if table is None:
-		return ''
+		name = lone_key(frames[-1], error.args[0]) if frames and isinstance(error, KeyError) and error.args and isinstance(error.args[0], str) else ''
+		return 'the rows have one column, %s: %s' % (repr(name)[:COLUMN_BYTES], wrong_separator(name) + '.') if wrong_separator(name) else ''
 	names = [repr(name)[:COLUMN_BYTES] for name in list(table.columns[:COLUMNS_SHOWN])]
 	more = len(table.columns) - len(names)
-	return 'the columns of this table are %s%s.' % (', '.join(names), ' and %d more' % more if more > 0 else '') if names else 'this table has no columns.'
+	if not names:
+		return 'this table has no columns.'
+	said = 'the columns of this table are %s%s' % (', '.join(names), ' and %d more' % more if more > 0 else '')
+	wrong = wrong_separator(str(table.columns[0])) if len(table.columns) == 1 else ''
+	return '%s: %s.' % (said, wrong) if wrong else said + '.'
+
+
+def wrong_separator(name):
+	"""What to do about a table whose one column has NAME, the first line of its file."""
+	kind = text_kind(name.encode('utf-8', 'replace'), True) if name[:1] in '<{[' else None
+	if kind:
+		return 'the file is %s, no CSV%s' % (kind[0], ', and is read with ' + kind[1] if kind[1] else '')
+	counts = {one: name.count(one) for one in SEPARATORS}
+	best = max(counts, key=counts.get)
+	if not counts[best]:
+		return ''
+	return 'the separator is %r, so read the file with sep=%r (csv: delimiter=%r)%s' % (best, best, best, ', and decimal="," if it has decimal commas' if best == ';' else '')
 
 
 # A file that is not text ------------------------------------------------------------------------------
@@ -200,7 +245,18 @@ def open_files(tb):
 			if isinstance(path, str) and path not in found and '\0' not in path and os.path.isfile(path) \
 					and not path.startswith(('/usr/', '/proc/', '/tmp/.caisson/')):
 				found.append(path)
-	return found
+	return found or named_files(tb)
+
+
+def named_files(tb):
+	"""Paths that stand as texts in the program's last line: a file that was opened in the middle of an expression is in no variable."""
+	import re
+	import traceback
+	for entry in reversed(traceback.extract_tb(tb)):
+		if not is_library(entry.filename):
+			names = [name for quotes in (r'"([^"]{1,255})"', r"'([^']{1,255})'") for name in re.findall(quotes, entry.line or '')]
+			return [name for name in names if '\0' not in name and os.path.isfile(name)]
+	return []
 
 
 def reader(choices):
@@ -222,16 +278,76 @@ def kind_of(path, head):
 				with zipfile.ZipFile(path) as z:
 					names = z.namelist()[:1000]
 			except (zipfile.BadZipFile, OSError):
-				pass
+				return 'damaged or incomplete: it begins as a ZIP archive (so does xlsx, docx, pptx), and its list of files is missing. Give the file once more', ''
 		else:
 			names = [start for start, what, choices in IN_ZIP if start and start.encode() in head]
 		for start, what, choices in IN_ZIP:
 			if any(name.startswith(start) for name in names) or not start:
 				return what, reader(choices)
+	if head[:4] == b'\xd0\xcf\x11\xe0' and path and 'EncryptedPackage'.encode('utf-16-le') in beginning(path):
+		return 'an Office file with a password', 'msoffcrypto (the package msoffcrypto-tool), which takes the password off'
 	for magic, at, what, choices in KINDS:
 		if head[at:at + len(magic)] == magic:
 			return what, reader(choices)
 	return None
+
+
+def beginning(path):
+	with open(path, 'rb') as f:
+		return f.read(DATA_LOOKED)
+
+
+def text_kind(data, whole):
+	"""(what the text DATA is, what reads it), or None. WHOLE: nothing of it is missing."""
+	import json
+	text = data.decode('utf-8-sig', 'replace').lstrip()
+	start = text[:2000].lower()
+	if start.startswith(('<!doctype html', '<html')) or '<table' in start or '<body' in start:
+		return 'an HTML page', 'pandas.read_html(), if it has tables' if '<table' in text.lower() else ''
+	if start.startswith('<?xml') or start[:1] == '<':
+		return 'XML', 'pandas.read_xml() or xml.etree.ElementTree'
+	if start.startswith('version https://git-lfs'):
+		return 'a pointer of Git LFS, without the data', ''
+	lines = [line for line in text.splitlines()[:LINES_COUNTED + 1] if line.strip()]
+	if not whole:
+		lines = lines[:LINES_COUNTED]
+	if start[:1] in '{[' and start:
+		try:
+			json.loads(text if whole else '')
+			return 'JSON', 'json.load() or pandas.read_json()'
+		except ValueError:
+			pass
+		try:
+			for line in lines[:3]:
+				json.loads(line)
+			if len(lines) > 1:
+				return 'JSON lines, one value in each line', 'pandas.read_json(path, lines=True), or json.loads() of each line'
+		except ValueError:
+			pass
+		import ast
+		try:
+			ast.literal_eval(text if whole and len(text) < 100000 else '')
+			return 'no JSON but a literal of Python (single quotes, True, None)', 'ast.literal_eval()'
+		except (ValueError, SyntaxError, MemoryError, RecursionError):
+			return None
+	return separated(lines)
+
+
+def separated(lines):
+	"""A table: each line has the same number of a separator."""
+	if len(lines) > 1:
+		for one in SEPARATORS:
+			if lines[0].count(one) and len({line.count(one) for line in lines}) == 1:
+				return 'text with %r between columns' % one, 'pandas.read_csv(path, sep=%r) or csv.reader(file, delimiter=%r)' % (one, one)
+	return None
+
+
+def is_expected(error, kind):
+	"""True if the reader that raised ERROR reads such a text, so KIND explains nothing."""
+	name = type(error).__name__
+	if name in ('JSONDecodeError', 'ValueError') and kind[0] == 'JSON' or name == 'XMLSyntaxError' and kind[0] == 'XML':
+		return True
+	return name in ('ParserError', 'ComputeError', 'UnicodeDecodeError') and 'parquet' not in str(error) and kind[0] == "text with ',' between columns"
 
 
 def in_charset(what, data):
@@ -247,16 +363,21 @@ def in_charset(what, data):
 def unreadable_file(error, tb):
 	undecoded = isinstance(error, UnicodeDecodeError)
 	for path in open_files(tb):
-		with open(path, 'rb') as f:
-			data = f.read(DATA_LOOKED)
+		data = beginning(path)
 		if not data:
 			return '%s is empty.' % path
 		kind = kind_of(path, data[:HEAD_BYTES])
 		if kind:
 			return '%s is %s%s.' % (path, kind[0], ': read it with ' + kind[1] if kind[1] else '')
+		kind = None if undecoded or b'\0' in data else text_kind(data, len(data) < DATA_LOOKED)
+		if kind and not is_expected(error, kind):
+			return '%s is %s%s.' % (path, kind[0], ': read it with ' + kind[1] if kind[1] else '')
 		said = in_charset(path, data) if undecoded and not is_utf8(data, len(data) == DATA_LOOKED) else ''
 		if said:
 			return said
+	if isinstance(getattr(error, 'doc', None), str):  # of json.loads(), which knows no file
+		kind = text_kind(error.doc[:DATA_LOOKED].encode('utf-8', 'replace'), len(error.doc) <= DATA_LOOKED) if error.doc.strip() else ('empty', '')
+		return 'the text is %s%s.' % (kind[0], ': read it with ' + kind[1] if kind[1] else '') if kind and not is_expected(error, kind) else ''
 	data = getattr(error, 'object', b'')
 	if not undecoded or not isinstance(data, bytes):
 		return ''
