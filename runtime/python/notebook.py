@@ -142,11 +142,11 @@ def rich_result(value):
 
 
 class LightFinder:
-	"""Last in sys.meta_path: a light IPython where the real one is not installed."""
+	"""Last in sys.meta_path: a light IPython and ipywidgets where the real ones are not installed."""
 
 	@staticmethod
 	def find_spec(name, path=None, target=None):
-		if name[:7] != 'IPython':
+		if not name.startswith(('IPython', 'ipywidgets')):
 			return None
 		notebook_later()
 		return light_spec(name)

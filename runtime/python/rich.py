@@ -459,7 +459,7 @@ def display_classes(space):
 
 
 LIGHT = {'IPython': True, 'IPython.display': False, 'IPython.core': True, 'IPython.core.display': False,
-         'IPython.core.display_functions': False, 'IPython.core.getipython': False}
+         'IPython.core.display_functions': False, 'IPython.core.getipython': False, 'ipywidgets': True, 'ipywidgets.widgets': False}
 
 
 class LightLoader:
@@ -470,6 +470,8 @@ class LightLoader:
 	@staticmethod
 	def exec_module(module):
 		space = module.__dict__
+		if module.__name__.startswith('ipywidgets'):
+			return light_widgets(space)
 		if 'display' in module.__name__:
 			display_classes(space) if module.__name__ == 'IPython.display' else \
 				space.update({k: v for k, v in sys.modules['IPython.display'].__dict__.items() if k[:1] != '_'})

@@ -51,11 +51,10 @@ static void add_to_ring(struct kept_output *k, const char *data, size_t len)
 	}
 }
 
-void kept_output_add(struct kept_output *k, const void *data, size_t len)
+static void store(struct kept_output *k, const char *data, size_t len)
 {
 	size_t room = MIN(k->data.max - k->data.len, len);
 
-	k->total += len;
 	if (k->lost)
 		return;
 	if (room > 0 && buf_add(&k->data, data, room) < 0) {
@@ -63,12 +62,55 @@ void kept_output_add(struct kept_output *k, const void *data, size_t len)
 		return;
 	}
 	if (len > room)
-		add_to_ring(k, (const char *)data + room, len - room);
+		add_to_ring(k, data + room, len - room);
+}
+
+static void store_line(struct kept_output *k)
+{
+	store(k, k->line, k->line_len);
+	k->line_len = 0;
+}
+
+static void add_settled(struct kept_output *k, const char *data, size_t len)
+{
+	for (size_t n; len > 0; data += n, len -= n) {
+		for (n = 0; n < len && data[n] != '\n' && data[n] != '\r';)
+			n++;
+		if (n > 0) {
+			if (k->again)
+				k->line_len = 0;
+			k->again = false;
+			if (k->line_len + n <= sizeof(k->line)) {
+				memcpy(k->line + k->line_len, data, n);
+				k->line_len += n;
+			} else {
+				store_line(k);
+				store(k, data, n);
+			}
+			continue;
+		}
+		n = 1;
+		k->again = *data == '\r';
+		if (k->again)
+			continue;
+		store_line(k);
+		store(k, data, 1);
+	}
+}
+
+void kept_output_add(struct kept_output *k, const void *data, size_t len)
+{
+	const size_t raw = !k->settles ? len : MIN(len, k->head - MIN(k->head, k->data.len));
+
+	k->total += len;
+	store(k, data, raw);
+	add_settled(k, (const char *)data + raw, len - raw);
 }
 
 void kept_output_skip(struct kept_output *k, uint64_t len)
 {
 	k->total += len;
+	k->line_len = 0;
 	k->head = MIN(k->head, k->data.len);
 	k->at = k->head;
 	k->data.len = k->head;
@@ -111,6 +153,7 @@ static void rotate(char *data, size_t size, size_t first)
 
 struct run_output kept_output_end(struct kept_output *k)
 {
+	store_line(k);
 	const bool truncated = k->total > k->data.len;
 
 	if (truncated && k->at > k->head) {

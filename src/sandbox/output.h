@@ -8,12 +8,20 @@
 #include "base/buf.h"
 #include "sandbox/sandbox.h"
 
+#define KEPT_LINE_MAX 1024u /* bytes of a state; a longer one is kept as it comes */
+
 struct kept_output {
 	struct buf data;
 	size_t head;    /* bytes that are never overwritten */
 	size_t at;      /* the next write position in the ring, once `data` is full */
 	uint64_t total; /* bytes that arrived */
 	bool lost;      /* out of memory: nothing more is kept */
+	/* Behind the head, states of a line that later ones write over (progress bars) are not kept: thousands of them would
+	 * drive what was printed before and after out of the ring. Set it before the first byte. */
+	bool settles;
+	bool again; /* a \r came: the next text replaces LINE */
+	char line[KEPT_LINE_MAX];
+	size_t line_len;
 };
 
 /* MAX: bytes to keep. HEAD_ONLY: all of them from the beginning. */

@@ -307,8 +307,11 @@ static int run_new(struct sandbox *s, const struct run_request *request, bool wa
 	r->sandbox = sandbox_ref(s);
 	r->shown.open = -1;
 	r->input_fd = -1;
-	for (size_t i = 0; i < ARRAY_SIZE(r->output); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(r->output); i++) {
 		kept_output_init(&r->output[i], (size_t)sandbox_output_max(s), request->head_only);
+		/* REST gives the output as it is. */
+		r->output[i].settles = request->whole_over > 0 && request->whole_over < SIZE_MAX;
+	}
 	int x = take_input(r, request, e);
 	if (x < 0) {
 		run_unref(r);

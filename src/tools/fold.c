@@ -270,6 +270,149 @@ static void fold_tracebacks(struct part *p)
 	}
 }
 
+/* ---- lines that are written over ---- */
+
+/* A sequence ESC [ NUMBER LETTER that moves the cursor to another line or erases one. Returns its length, 0 if there is none
+ * at AT. */
+static size_t movement_at(const char *at, const char *end, char *ret_letter, unsigned *ret_number)
+{
+	const char *c = at + 2;
+	unsigned number = 0;
+
+	if (end - at < 3 || at[0] != '\033' || at[1] != '[')
+		return 0;
+	for (; c < end && is_digit(*c); c++)
+		number = MIN(number * 10 + (unsigned)(*c - '0'), FOLD_LINES);
+	if (c == end || (*c != 'A' && *c != 'B' && *c != 'K'))
+		return 0;
+	*ret_letter = *c;
+	*ret_number = number;
+	return (size_t)(c + 1 - at);
+}
+
+static bool is_written_over(const char *data, size_t len)
+{
+	const char *end = data + len;
+	char letter;
+	unsigned number;
+
+	for (const char *c = data; (c = memchr(c, '\r', (size_t)(end - c))); c++)
+		if (c + 1 < end && c[1] != '\n')
+			return true;
+	for (const char *c = data; (c = memchr(c, '\033', (size_t)(end - c))); c++)
+		if (movement_at(c, end, &letter, &number) > 0)
+			return true;
+	return false;
+}
+
+/* A line of a terminal: the last text that was written there. Earlier ones only count. */
+struct row {
+	const char *text;
+	size_t len, over; /* over: bytes of the earlier texts */
+	size_t states;
+	bool ended; /* by a newline */
+};
+
+struct terminal {
+	struct row *rows;
+	size_t row, n, max;
+	bool again; /* the cursor is where the line begins: the next text replaces it */
+};
+
+static void replace_row(struct row *w)
+{
+	w->over += w->len;
+	w->len = 0;
+}
+
+static void move_cursor(struct terminal *t, char letter, unsigned number)
+{
+	if (letter == 'K') {
+		if (t->again || number == 2)
+			replace_row(&t->rows[t->row]);
+		return;
+	}
+	const size_t by = number > 0 ? number : 1;
+	if (letter == 'A')
+		t->row -= MIN(by, t->row);
+	else
+		t->row = MIN(t->row + by, t->n - 1);
+	t->again = true;
+}
+
+static void write_text(struct terminal *t, const char *text, size_t len)
+{
+	struct row *w = &t->rows[t->row];
+
+	if (t->again)
+		replace_row(w);
+	if (w->len == 0) {
+		w->text = text;
+		w->states++;
+	}
+	w->len = (size_t)(text + len - w->text);
+	t->again = false;
+}
+
+static void next_row(struct terminal *t)
+{
+	t->rows[t->row].ended = true;
+	if (t->row + 1 < t->max)
+		t->row++;
+	t->n = MAX(t->n, t->row + 1);
+	t->again = true;
+}
+
+static int add_rows(struct buf *b, const struct terminal *t)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < t->n; i++) {
+		const struct row *w = &t->rows[i];
+
+		if (w->over >= SAVED_MIN && w->states > STATES_MIN)
+			r = buf_printf(b, "[%zu earlier states of this line] ", w->states - 1);
+		r = r < 0 ? r : buf_add(b, w->text ? w->text : "", w->len);
+		r = r == 0 && w->ended ? buf_add_char(b, '\n') : r;
+	}
+	return r;
+}
+
+/* Adds DATA as a terminal shows it at the end: progress bars write their states over each other. */
+static int add_as_terminal(struct buf *b, const char *data, size_t len)
+{
+	const char *end = data + len;
+	size_t lines = 1;
+
+	for (const char *c = data; (c = memchr(c, '\n', (size_t)(end - c))); c++)
+		lines++;
+	_cleanup_free_ struct row *rows = calloc(lines, sizeof(*rows));
+	if (!rows)
+		return -ENOMEM;
+	struct terminal t = {.rows = rows, .n = 1, .max = lines};
+	for (const char *c = data; c < end;) {
+		char letter;
+		unsigned number;
+		size_t n = movement_at(c, end, &letter, &number);
+
+		if (n > 0) {
+			move_cursor(&t, letter, number);
+		} else if (*c == '\n' || *c == '\r') {
+			n = 1;
+			if (*c == '\n')
+				next_row(&t);
+			else
+				t.again = true;
+		} else {
+			for (n = 1; c + n < end && c[n] != '\n' && c[n] != '\r' && c[n] != '\033';)
+				n++;
+			write_text(&t, c, n);
+		}
+		c += n;
+	}
+	return add_rows(b, &t);
+}
+
 /* ---- what is left ---- */
 
 static int add_note(struct buf *b, const struct line *l)
@@ -285,24 +428,6 @@ static int add_note(struct buf *b, const struct line *l)
 		r = buf_printf(b, "  [... %u more frame%s of libraries ...]\n", l->count,
 			       l->count == 1 ? "" : "s");
 	return r;
-}
-
-/* A progress bar writes its states over each other: the last one is shown. */
-static int add_line(struct buf *b, const struct line *l)
-{
-	size_t end = l->len, states = 0;
-
-	while (end > 0 && (l->text[end - 1] == '\n' || l->text[end - 1] == '\r'))
-		end--;
-	const char *last = memrchr(l->text, '\r', end);
-	if (!last)
-		return buf_add(b, l->text, l->len);
-	for (const char *c = l->text; c; c = memchr(c + 1, '\r', (size_t)(last - c)))
-		states++;
-	if ((size_t)(last - l->text) < SAVED_MIN || states < STATES_MIN)
-		return buf_add(b, l->text, l->len);
-	int r = buf_printf(b, "[%zu earlier states of this line] ", states);
-	return r < 0 ? r : buf_add(b, last + 1, l->len - (size_t)(last + 1 - l->text));
 }
 
 /* How often the PERIOD lines from I on stand there, one block after the other. */
@@ -344,7 +469,7 @@ static int add_lines(struct buf *b, const struct part *p)
 		const size_t period = block_at(p, i, &n), shown = MAX(period, (size_t)1);
 
 		for (size_t k = i; r == 0 && k < i + shown; k++) {
-			r = add_line(b, &p->lines[k]);
+			r = buf_add(b, p->lines[k].text, p->lines[k].len);
 			r = r < 0 ? r : add_note(b, &p->lines[k]);
 		}
 		if (r == 0 && period == 1)
@@ -356,7 +481,7 @@ static int add_lines(struct buf *b, const struct part *p)
 	return r;
 }
 
-static int fold_part(struct buf *b, const char *data, size_t len)
+static int fold_lines(struct buf *b, const char *data, size_t len)
 {
 	_cleanup_free_ struct line *lines = NULL;
 	size_t n = 0, at = 0;
@@ -389,13 +514,30 @@ static int fold_part(struct buf *b, const char *data, size_t len)
 	return r < 0 ? r : buf_add(b, data + at, len - at);
 }
 
+/* SHORT_ONE: what repeats stays. */
+static int fold_part(struct buf *b, const char *data, size_t len, bool short_one)
+{
+	_cleanup_(buf_done) struct buf shown = BUF_INIT(4 * FOLD_BYTES);
+
+	if (is_written_over(data, len)) {
+		int r = add_as_terminal(&shown, data, len);
+
+		if (r < 0)
+			return r;
+		data = buf_str(&shown);
+		len = shown.len;
+	}
+	return short_one ? buf_add(b, data, len) : fold_lines(b, data, len);
+}
+
 void fold_output(const struct run_output *o, size_t max, struct buf *b, struct run_output *ret)
 {
 	const size_t before = b->len;
 	size_t head = o->head, tail = o->len - o->head;
 
 	*ret = *o;
-	if (o->len <= FOLD_FROM || max > FOLD_BYTES)
+	const bool short_one = o->len <= FOLD_FROM;
+	if (max > FOLD_BYTES || (short_one && !is_written_over(o->data, o->len)))
 		return;
 	/* No answer has room for more. */
 	const bool long_one = !o->truncated && head > 2 * (size_t)FOLD_BYTES;
@@ -403,10 +545,10 @@ void fold_output(const struct run_output *o, size_t max, struct buf *b, struct r
 		tail = head;
 	head = MIN(head, (size_t)FOLD_BYTES * (o->truncated || long_one ? 1 : 2));
 	tail = MIN(tail, (size_t)FOLD_BYTES);
-	if (fold_part(b, o->data, head) < 0)
+	if (fold_part(b, o->data, head, short_one) < 0)
 		return;
 	const size_t folded_head = b->len - before;
-	if (tail > 0 && fold_part(b, o->data + o->len - tail, tail) < 0)
+	if (tail > 0 && fold_part(b, o->data + o->len - tail, tail, short_one) < 0)
 		return;
 	const size_t folded = b->len - before;
 	*ret = (struct run_output){.data = buf_str(b) + before,

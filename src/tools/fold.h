@@ -4,7 +4,7 @@
 
 #include "sandbox/sandbox.h"
 
-#define FOLD_FROM  1000u        /* a shorter output stays as it is */
+#define FOLD_FROM  1000u        /* in a shorter output, what repeats stays */
 #define FOLD_BYTES (256u << 10) /* of the beginning, and of the end, that are looked at */
 #define FOLD_LINES 8192u        /* of each; further lines stay as they are */
 

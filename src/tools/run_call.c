@@ -101,6 +101,10 @@ static void describe(const struct run_call *c, uint64_t seconds, struct buf *ret
 		end--;
 	for (start = end; start > c->tail && start[-1] != '\n' && start[-1] != '\r';)
 		start--;
+	/* Progress bars erase the line before they write it anew. */
+	while (end - start > 2 && (memcmp(start, "\033[K", 3) == 0 ||
+				   (end - start > 3 && memcmp(start, "\033[2K", 4) == 0)))
+		start += start[2] == 'K' ? 3 : 4;
 	int r = buf_printf(ret, "running for %jus", (uintmax_t)seconds);
 	if (r == 0 && end > start)
 		r = buf_add_str(ret, ": ");

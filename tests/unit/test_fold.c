@@ -181,7 +181,30 @@ static void test_progress_bar(void **state UNUSED)
 	for (int i = 0; i <= 100; i++)
 		assert_int_equal(buf_printf(&text, "\r%3d%%|######    |", i), 0);
 	add_times(&text, "\ndone\r\n", 1);
-	becomes(&text, "[101 earlier states of this line] 100%|######    |\ndone\r\n");
+	becomes(&text, "[100 earlier states of this line] 100%|######    |\ndone\n");
+}
+
+/* What a terminal shows: each line as it was written last, also in short outputs. */
+static void test_written_over(void **state UNUSED)
+{
+	static const char *const rows[][2] = {
+	    {"a\rbc\n", "bc\n"},
+	    {"1%\r2%\r", "2%"},
+	    {"plain\r\n", "plain\r\n"},
+	    {"\r\033[K1/2\r\033[K2/2\nend\n", "2/2\nend\n"},
+	    {"\033[2Kx\r\033[2K\rdone\n", "done\n"},
+	    {"outer 0\n\rinner 1\rinner 2\033[A\router 1\n", "outer 1\ninner 2"},
+	    {"\033[32mgreen\033[0m\rred\n", "red\n"},
+	    {"\033[9A\rtop\033[9Bstill\n", "still\n"},
+	    {"half\033[", "half\033["},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_(buf_done) struct buf text = BUF_INIT(ROOM);
+
+		add_times(&text, rows[i][0], 1);
+		becomes(&text, rows[i][1]);
+	}
 }
 
 /* Beginning and end of a cut output are folded each, and the number of missing bytes stays right. */
@@ -331,6 +354,7 @@ int main(void)
 	    cmocka_unit_test(test_chain),
 	    cmocka_unit_test(test_libraries_alone),
 	    cmocka_unit_test(test_progress_bar),
+	    cmocka_unit_test(test_written_over),
 	    cmocka_unit_test(test_cut),
 	    cmocka_unit_test(test_bounds),
 	    cmocka_unit_test(test_any_bytes),

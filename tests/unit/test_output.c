@@ -46,6 +46,30 @@ static void test_kept(void **state UNUSED)
 			}
 }
 
+/* Behind the head only the last state of a line is kept; what it has written over is missing, and counted. */
+static void test_settles(void **state UNUSED)
+{
+	static const char sent[] = "head\r0\r1\r2\nA\r\nlong";
+	static const char want[] = "head\r02\nA\nlong";
+
+	for (size_t piece = 1; piece <= sizeof(sent) - 1; piece++) {
+		struct kept_output k;
+
+		kept_output_init(&k, 40, false);
+		k.head = k.at = 6;
+		k.settles = true;
+		for (size_t at = 0; at < sizeof(sent) - 1; at += piece)
+			kept_output_add(&k, sent + at, MIN(piece, sizeof(sent) - 1 - at));
+		const struct run_output o = kept_output_end(&k);
+		assert_int_equal(o.len, sizeof(want) - 1);
+		assert_memory_equal(o.data, want, o.len);
+		assert_int_equal(o.head, 6);
+		assert_true(o.truncated);
+		assert_int_equal(o.total, sizeof(sent) - 1);
+		kept_output_done(&k);
+	}
+}
+
 #define T "Traceback (most recent call last):"
 
 static const struct {
@@ -144,9 +168,8 @@ static void test_shares(void **state UNUSED)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_kept),
-	    cmocka_unit_test(test_shown),
-	    cmocka_unit_test(test_file_is_named),
+	    cmocka_unit_test(test_kept),   cmocka_unit_test(test_settles),
+	    cmocka_unit_test(test_shown),  cmocka_unit_test(test_file_is_named),
 	    cmocka_unit_test(test_shares),
 	};
 
