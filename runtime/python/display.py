@@ -27,7 +27,7 @@ METHODS = ('png', '_repr_png_'), ('svg', '_repr_svg_'), ('html', '_repr_html_'),
 TABLES = 'pandas.core.', 'polars.dataframe.', 'polars.series.'  # the text of these says as much as their HTML
 
 # of this run; sets of figures are weak; `pages` are digests, because figures of plotly cannot be in a set
-drawn = {'files': 0, 'seconds': 0.0, 'saved': None, 'shown': None, 'pages': set()}
+drawn = {'files': 0, 'seconds': 0.0, 'saved': None, 'shown': None, 'pages': set(), 'now': None}  # now: saved or shown by this run
 
 
 class Reached:
@@ -40,6 +40,7 @@ class Reached:
 		if canvas is not None:
 			try:
 				drawn['saved'].add(canvas.figure)
+				drawn['now'].add(canvas.figure)
 			except Exception:
 				pass
 		return self.method.__get__(canvas, kind)
@@ -50,7 +51,7 @@ def look_at(pyplot):
 	import functools
 	import weakref
 	bases = sys.modules['matplotlib.backend_bases']
-	drawn['saved'], drawn['shown'] = weakref.WeakSet(), weakref.WeakKeyDictionary()
+	drawn['saved'], drawn['shown'], drawn['now'] = weakref.WeakSet(), weakref.WeakKeyDictionary(), weakref.WeakSet()
 	original = pyplot.show
 
 	@functools.wraps(original)
@@ -71,6 +72,33 @@ def look_at_plotly(io):
 			fig = Figure(fig)
 		picture(lambda: [(fig, 'page')])
 	io.show = show
+
+
+def look_at_viewers(show):
+	"""PIL.ImageShow has been imported: Image.show() starts a program of a desktop, which is not here."""
+	def show_image(image, title=None, **options):
+		picture(lambda: [(image, 'picture')])
+		return True
+	show.show = show_image
+
+
+def look_at_cv2(cv2):
+	"""OpenCV without windows raises an error for each function that has to do with one. Loops ask waitKey() for the q or the Escape that ends
+	them."""
+	keys = [27, ord('q')]
+
+	def imshow(winname, mat):
+		picture(lambda: [(mat, 'picture')])
+
+	def wait(*args):
+		keys.reverse()
+		return keys[0]
+
+	def nothing(*args, **kwargs):
+		pass
+	cv2.imshow, cv2.waitKey, cv2.waitKeyEx, cv2.pollKey = imshow, wait, wait, wait
+	for name in 'namedWindow', 'destroyWindow', 'destroyAllWindows', 'moveWindow', 'resizeWindow', 'setWindowTitle', 'setWindowProperty', 'startWindowThread':
+		setattr(cv2, name, nothing)
 
 
 def is_page(value):
@@ -116,7 +144,7 @@ def page_of(figure):
 	return page.encode('utf-8', 'replace')
 
 
-hooks = {'matplotlib.pyplot': look_at, 'plotly.io': look_at_plotly}  # what is not imported yet
+hooks = {'matplotlib.pyplot': look_at, 'plotly.io': look_at_plotly, 'PIL.ImageShow': look_at_viewers, 'cv2': look_at_cv2}  # what is not imported yet
 
 
 class Finder:
@@ -150,6 +178,8 @@ class Finder:
 
 def watch():
 	drawn.update(files=0, seconds=0.0)
+	if drawn['now'] is not None:
+		drawn['now'].clear()
 	try:
 		for name in [name for name in hooks if name in sys.modules]:
 			hooks.pop(name)(sys.modules[name])
@@ -175,7 +205,8 @@ def finish(values=(), close=False):
 	def wanted():
 		found = [(figure, 'figure') for figure in figures(True)] if plotted else []
 		shown = [figure for figure, kind in found]
-		return found + [(value, 'result') for value in values if not any(value is figure for figure in shown)]
+		return found + [(value, 'result') for value in values if not any(value is figure for figure in shown)
+		                and not (plotted and is_figure(value) and value in drawn['now'])]
 
 	if plotted or values:
 		picture(wanted)
@@ -267,6 +298,7 @@ def note(objects, said):
 		drawn['files'] += 1
 		if name == 'figure':
 			drawn['shown'][what] = digest
+			drawn['now'].add(what)
 		elif is_page(what):
 			drawn['pages'].add(digest)
 		if notebook and name != 'result':
@@ -310,13 +342,13 @@ def restrict(os):
 
 def draw_one(os, index, what, name, report):
 	import zlib
-	for suffix, data in [('png', png_of(what))] if name == 'figure' else parts_of(what):
+	for suffix, data in [('png', png_of(what))] if name == 'figure' else [('png', png_of_picture(what))] if name == 'picture' else parts_of(what):
 		if not isinstance(data, bytes) or not 0 < len(data) <= (PAGE_MAX if suffix == 'html' else FILE_MAX):
 			continue
 		digest = zlib.crc32(data)
 		if name == 'figure' and drawn['shown'].get(what) == digest or is_page(what) and digest in drawn['pages']:
 			continue
-		file = place(os, 'figure' if name == 'page' else name, suffix, data)
+		file = place(os, 'result' if name == 'result' else 'figure', suffix, data)
 		if notebook:
 			keep_bundle(name, suffix, data, file)
 		os.write(report, b'%d %d\n' % (index, digest))
@@ -339,6 +371,19 @@ def png_of(figure):
 	out = io.BytesIO()
 	figure.savefig(out, format='png', dpi=dpi, bbox_inches='tight')
 	return out.getvalue()
+
+
+def png_of_picture(value):
+	"""Of a picture of Pillow, or an array of OpenCV."""
+	if hasattr(value, 'save'):
+		import io
+		out = io.BytesIO()
+		value = value if value.mode in ('1', 'L', 'LA', 'I', 'P', 'RGB', 'RGBA') else value.convert('RGB')
+		value.save(out, format='PNG')
+		return out.getvalue()
+	if value.dtype.kind == 'f':  # imshow() takes 0 to 1
+		value = value.clip(0, 1) * 255
+	return sys.modules['cv2'].imencode('.png', value.astype('uint16' if value.dtype == 'uint16' else 'uint8'))[1].tobytes()
 
 
 def parts_of(value):

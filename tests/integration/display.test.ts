@@ -26,6 +26,10 @@ const cases: [name: string, code: string, names: string[]][] = [
 	['what was shown stays shown when it is closed', plot + 'plt.show()\nplt.close()', ['figure-1.png']],
 	['what was closed without a show is not wanted', plot + 'plt.close()', []],
 	['one that is shown twice is saved once', plot + 'plt.show()\nplt.show()', ['figure-1.png']],
+	['one that is shown and then the value is saved once', 'import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 3, 2])\nplt.show()\nfig', ['figure-1.png']],
+	['one that is saved and then the value is saved once', 'import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 3, 2])\nfig.savefig("mine.png")\nfig', ['mine.png']],
+	['Pillow: show()', 'from PIL import Image\nImage.new("CMYK", (9, 9)).show()', ['figure-1.png']],
+	['OpenCV: windows', 'import cv2, numpy as np\ncv2.namedWindow("w")\ncv2.imshow("w", np.ones((9, 9)))\nwhile cv2.waitKey(1) & 0xFF != ord("q"): pass\nwhile cv2.waitKey(1) != 27: pass\ncv2.destroyAllWindows()', ['figure-1.png']],
 	['one that has changed since is shown again', plot + 'plt.show()\nplt.plot([3, 1])\nplt.show()', ['figure-1.png', 'figure-2.png']],
 	['a saved one is saved once', plot + 'plt.savefig("mine.png")\nplt.show()', ['mine.png']],
 	['one that the code has drawn and saved elsewhere too', plot + 'import io\nplt.gcf().savefig(io.BytesIO(), format="svg")', []],
@@ -87,9 +91,40 @@ function matrixOnce(name: string, env: Record<string, string>, body: (s: () => S
 	});
 }
 
+matrixOnce('programs that were written for a desktop', {}, (s) => {
+	it('(slow) a backend with windows draws into files, in runs and in scripts', async () => {
+		const note = (name: string): RegExp => new RegExp(`^Note: the backend ${name} needs a screen or a notebook[^\n]*\n$`);
+		for (const [id, code, backend] of [['tk', 'import matplotlib\nmatplotlib.use("TkAgg")\n' + plot + 'plt.show()', 'TkAgg'], ['qt', plot.replace('plt.plot', 'plt.switch_backend("Qt5Agg")\nplt.plot'), 'Qt5Agg']] as const) {
+			const r = await run(s(), id, code);
+			assert.deepEqual([r.exit_code, r.names], [0, ['figure-1.png']], r.stderr);
+			assert.match(r.stderr, note(backend));
+		}
+		const script = facts(await s().raw('sandbox_run_shell', { command: `printf 'import matplotlib.pyplot as plt\\nplt.plot([1])\\nplt.show()\\nplt.savefig("own.png")\\nprint("ok")\\n' >own.py; MPLBACKEND=TkAgg python3 own.py`, session_id: 'script' }));
+		assert.deepEqual([script.exit_code, script.stdout], [0, 'ok\n'], script.stderr);
+	});
+	it('(slow) old names of styles', async () => quiet(await run(s(), 'style', 'import matplotlib.pyplot as plt\nfor name in "seaborn", "seaborn-whitegrid", "seaborn-darkgrid": plt.style.use(name)')));
+	it('(slow) letters of all large scripts, with the font families of other systems', async () => {
+		const letters = '日本語 한국어 Жук Ωμέγα العربية עברית हिन्दी বাংলা தமிழ் తెలుగు ไทย ខ្មែរ ქართული Հայերեն አማርኛ ✅❌😀🥰🫠';
+		const r = await run(s(), 'letters', `import matplotlib.pyplot as plt\nfor family in None, "SimHei", "Microsoft YaHei", "PingFang SC", "Malgun Gothic", "MS Gothic", "Hiragino Sans", "Arial", "Helvetica", "Times New Roman", "Courier New":\n    plt.title("${letters}", family=family)\n    plt.savefig("own.png")`);
+		quiet(r);
+	});
+	it('(slow) Arabic and Hebrew come as they are read, unless the program sees to it', async () => {
+		const text = 'import matplotlib.pyplot as plt\nt = plt.title("שלום")\nplt.savefig("own.svg")\nprint(t._preprocess_math(t.get_text())[0])';
+		assert.equal((await run(s(), 'order', text)).stdout, 'םולש\n');
+		assert.equal((await run(s(), 'order', `import bidi.algorithm\n${text}`)).stdout, 'שלום\n');
+		assert.match((await run(s(), 'order', text.replace('שלום', 'سلام'))).stdout, /^[\ufe70-\ufeff]+\n$/);
+	});
+	it('(slow) locales and time zones', async () => {
+		const r = await run(s(), 'locale', 'import locale, datetime, zoneinfo, pytz\nfor name in "de_DE.UTF-8", "en_US.UTF-8", "fr_FR.UTF-8", "es_ES.UTF-8", "zh_CN.UTF-8", "ja_JP.UTF-8", "pt_BR.UTF-8", "it_IT.UTF-8", "ru_RU.UTF-8", "ko_KR.UTF-8", "hi_IN.UTF-8", "de_DE":\n    locale.setlocale(locale.LC_ALL, name)\nprint(datetime.date(2025, 3, 4).strftime("%A %B"), locale.format_string("%.2f", 12345.678, grouping=True), zoneinfo.ZoneInfo("Europe/Berlin"), pytz.timezone("Asia/Tokyo"))');
+		assert.deepEqual([r.exit_code, r.stdout], [0, 'Dienstag März 12.345,68 Europe/Berlin Asia/Tokyo\n'], r.stderr);
+	});
+});
+
 matrixOnce('display in sessions', {}, (s) => {
 	const cell = (id: string, code: string): Promise<Shown> => run(s(), id, code, { stateful: true });
 	it('(slow) a cell shows what it has drawn, and the next one begins anew', async () => {
+		assert.deepEqual((await cell('saved', 'import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 2])\nfig.savefig("mine.png")\nfig')).names, ['mine.png']);
+		assert.deepEqual((await cell('saved', 'fig')).names, ['result-1.png']); // of a later run, it is asked for again
 		assert.deepEqual((await cell('cells', plot + 'None')).names, ['figure-1.png']);
 		assert.deepEqual((await cell('cells', 'plt.get_fignums()')).result, '[]');
 		const r = await cell('cells', 'plt.plot([2, 1])\nNone');
