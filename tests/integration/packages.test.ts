@@ -61,7 +61,7 @@ describe('packages from an index', () => {
 		assert.equal(r.status, 'success', JSON.stringify(r));
 		assert.deepEqual(r.installed.sort(), ['alpha==2.0', 'beta==1.5']);
 		assert.equal(await stdout(s, 'import alpha, beta; print(alpha.who, beta.who)', 'good'), 'alpha 2 beta\n');
-		const shell = await s.call('sandbox_run_shell', { command: 'alpha-run; pip install beta; echo $?', session_id: 'good' });
+		const shell = await s.call('sandbox_run_shell', { command: 'alpha-run; pip install nosuch; echo $?', session_id: 'good' });
 		assert.equal(shell.stdout, 'alpha runs\n1\n');
 		assert.match(shell.stderr, /sandbox_install_packages/);
 		assert.deepEqual(await names(s, 'good'), ['alpha==2.0', 'beta==1.5']);
@@ -101,23 +101,23 @@ describe('packages from an index', () => {
 		assert.equal(canary.visits, 0);
 	});
 	/* One line each: the status, and whether the hint was there. */
-	const spellings = ['pip install beta', 'pip3 -q install beta', '/usr/bin/pip install beta', 'python -m pip install beta', 'python3 -m pip --disable-pip-version-check -q install beta', '/usr/bin/python3 -m pip install beta',
-		'python3 -I -m pip download beta', 'uv pip install beta', 'uv -q pip install beta', 'uv add beta', 'cd / && env python3 -m pip wheel beta', 'sh -c "exec python3 -m pip install beta"'];
+	const spellings = ['pip install gamma', 'pip3 -q install gamma', '/usr/bin/pip install gamma', 'python -m pip install gamma', 'python3 -m pip --disable-pip-version-check -q install gamma', '/usr/bin/python3 -m pip install gamma',
+		'python3 -I -m pip download gamma', 'uv pip install gamma', 'uv -q pip install gamma', 'uv add gamma', 'cd / && env python3 -m pip wheel gamma', 'sh -c "exec python3 -m pip install gamma"'];
 	it('(slow) every spelling of an installation ends with the hint: in the terminal, a subprocess, with packages and without', async () => {
 		const called = async (name: string, args: Json): Promise<Json> => facts(await s.raw(name, args));
 		const stored = (await called('create_sandbox', {})).sandbox_id as string;
 		assert.equal((await install(s, 'beta', 'spelled')).status, 'success');
 		const all = spellings.map((c) => `(${c}) </dev/null 2>&1 | grep -c 'the tool sandbox_install_packages'`).join('; ');
 		const want = '1\n'.repeat(spellings.length);
-		for (const r of [await called('execute_terminal_command', { sandbox_id: stored, command: all }), await called('sandbox_run_shell', { command: all, session_id: 'bare' }), await called('sandbox_run_shell', { command: `test -x /app/.venv/bin/python3 && { ${all}; /app/.venv/bin/python3 -m pip install beta; echo $?; }`, session_id: 'spelled' })]) {
+		for (const r of [await called('execute_terminal_command', { sandbox_id: stored, command: all }), await called('sandbox_run_shell', { command: all, session_id: 'bare' }), await called('sandbox_run_shell', { command: `test -x /app/.venv/bin/python3 && { ${all}; /app/.venv/bin/python3 -m pip install gamma; echo $?; }`, session_id: 'spelled' })]) {
 			assert.equal(r.stdout.slice(0, want.length), want, JSON.stringify(r));
 			assert.match(r.stdout.slice(want.length), /^(1\n)?$/);
 		}
 		const python = `import os, subprocess, sys
-for argv in (['pip', 'install', 'beta'], [sys.executable, '-m', 'pip', 'install', 'beta']):
+for argv in (['pip', 'install', 'gamma'], [sys.executable, '-m', 'pip', 'install', 'gamma']):
     r = subprocess.run(argv, capture_output=True, text=True)
     print(r.returncode, 'sandbox_install_packages' in r.stderr)
-print(os.system('python3 -m pip install beta 2>/dev/null') >> 8)`;
+print(os.system('python3 -m pip install gamma 2>/dev/null') >> 8)`;
 		for (const [tool, args] of [['sandbox_run_python', { code: python, session_id: 'bare' }], ['execute_python_code', { code: python, sandbox_id: stored }]] as const)
 			assert.equal((await called(tool, args)).stdout, '1 True\n1 True\n1\n', tool);
 	});
