@@ -26,16 +26,56 @@ inside()
 ln -sf python3 "$root/usr/bin/python"
 echo 'LANG=C.UTF-8' >"$root/etc/default/locale"
 
+if [ -d "$root/usr/lib/locale" ]; then
+	say "locales"
+	inside python3 - /usr/lib/locale <"$here/locales.py"
+fi
+
+# Of the fonts for the world's scripts: one face each of those that many people write.
+noto=$root/usr/share/fonts/truetype/noto
+if [ -d "$noto" ]; then
+	for script in Devanagari Bengali Tamil Telugu Kannada Malayalam Gujarati Gurmukhi Oriya Sinhala Thai Lao Khmer Myanmar Georgian Armenian Ethiopic \
+		Hebrew Arabic Thaana NKo Tifinagh Cherokee Symbols Symbols2; do
+		mv "$noto/NotoSans$script-Regular.ttf" "$noto/NotoSans$script.kept"
+	done
+	mv "$noto/NotoSerifTibetan-Regular.ttf" "$noto/NotoSerifTibetan.kept"
+	find "$noto" -name '*.ttf' -delete
+	for file in "$noto"/*.kept; do
+		mv "$file" "${file%.kept}-Regular.ttf"
+	done
+fi
+
+# Signs and emoji that no other font has, out of one with every letter of Unicode.
+unifont=/usr/share/fonts/opentype/unifont
+if [ -f "$root$unifont/unifont.otf" ]; then
+	inside python3 -m fontTools.subset "$unifont/unifont.otf" --unicodes=2000-2BFF --name-IDs='*' --output-file="$unifont/signs.otf"
+	inside python3 -m fontTools.subset "$unifont/unifont_upper.otf" --unicodes=1F000-1FAFF --name-IDs='*' --output-file="$unifont/emoji.otf"
+	rm "$root$unifont"/unifont*
+fi
+
 if [ -f "$root/etc/matplotlibrc" ]; then
 	say "chart defaults and font list"
 	mkdir -p "$root$mpl"
-	# Both are matplotlib's template of all defaults, so the lines are changed where they stand.
-	# There is no display; and what the first font lacks is taken glyph by glyph from the next.
+	# Both are matplotlib's template of all defaults, so the line is changed where it stands: there is no display.
 	sed -i -E -e 's/^#* ?backend:.*/backend: Agg/' \
-		-e 's/^#* ?font\.family:.*/font.family: DejaVu Sans, WenQuanYi Micro Hei/' \
 		"$root/etc/matplotlibrc" "$root/usr/share/matplotlib/mpl-data/matplotlibrc"
+	plot=usr/lib/python3/dist-packages/matplotlib
+	cp "$here/matplotlib_wide.py" "$root/$plot/wide.py"
+	chmod 644 "$root/$plot/wide.py"
+	for call in 'font_manager:use_fonts(sys.modules[__name__])' 'text:use_order(Text)' 'pyplot:use_files(sys.modules[__name__])' 'style/core:use_old_names(library)'; do
+		printf '\n# Added by this image: see wide.py.\nfrom matplotlib import wide\nwide.%s\n' "${call#*:}" >>"$root/$plot/${call%%:*}.py"
+		touch -d @1000000000 "$root/$plot/${call%%:*}.py"
+	done
+	touch -d @1000000000 "$root/$plot/wide.py"
 	inside MPLCONFIGDIR=$mpl python3 - <"$here/fontlist.py"
 	chmod -R a+rX "$root$mpl"
+fi
+
+# Progress bars of notebooks need widgets, which are not here: they are text.
+tqdm=$root/usr/lib/python3/dist-packages/tqdm/notebook.py
+if [ -f "$tqdm" ]; then
+	printf '\n# Added by this image.\nif IProgress is None:\n    from .std import tqdm, trange\n    tqdm_notebook, tnrange = tqdm, trange\n' >>"$tqdm"
+	touch -d @1000000000 "$tqdm"
 fi
 
 pdf=usr/lib/python3/dist-packages/reportlab/pdfbase

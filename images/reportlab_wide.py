@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the standard fonts of reportlab write every script.
 
-Helvetica, Times and Courier of a PDF have Latin letters only: reportlab draws black boxes for Greek, Cyrillic, Chinese, Japanese and
-Korean. pdfmetrics.py of this image calls use() at its end, and each standard font then takes, letter by letter, the first font that
-has the letter: the standard font itself, DejaVu, WenQuanYi Micro Hei. Documents that need only the standard font are as before.
+Helvetica, Times and Courier of a PDF have Latin letters only: reportlab draws black boxes for all other scripts. pdfmetrics.py of this image calls use() at its end, and each standard font then takes, letter by letter, the first font that
+has the letter: the standard font itself, DejaVu, WenQuanYi Micro Hei, fonts for other scripts. Documents that need only the standard font are as before.
 """
 
+import glob
 import re
 
 DEJAVU = '/usr/share/fonts/truetype/dejavu/DejaVu%s.ttf'
 WIDE = '/usr/share/fonts/truetype/wqy/wqy-microhei.ttc'
+OTHERS = sorted(glob.glob('/usr/share/fonts/truetype/noto/*.ttf'))
 STAND_INS = {
     'Helvetica': 'Sans', 'Helvetica-Bold': 'Sans-Bold',
     'Helvetica-Oblique': 'Sans-Oblique', 'Helvetica-BoldOblique': 'Sans-BoldOblique',
@@ -56,11 +57,13 @@ class WideFont:
         except UnicodeEncodeError:
             pass
         code = ord(char)
-        fonts = [f for f in (_open(DEJAVU % self._stand_in), _open(WIDE, subfontIndex=0)) if f]
-        for font in fonts:
-            if code in font.face.charToGlyph:
+        first = None
+        for path, options in [(DEJAVU % self._stand_in, {}), (WIDE, {'subfontIndex': 0})] + [(path, {}) for path in OTHERS]:
+            font = _open(path, **options)
+            if font and code in font.face.charToGlyph:
                 return font
-        return fonts[0] if fonts else None
+            first = first or font
+        return first
 
     def _runs(self, text):
         if isinstance(text, bytes):

@@ -25,6 +25,7 @@ OTHERS = (
     "psutil", "joblib", "pytest", "cv2", "pytesseract", "chardet", "charset_normalizer", "arabic_reshaper", "bidi.algorithm",
 )
 LABELS = "Größe Ωμέγα Жук 中文 日本語 한국어"
+SCRIPTS = "हिन्दी বাংলা தமிழ் తెలుగు ಕನ್ನಡ മലയാളം ગુજરાતી ਪੰਜਾਬੀ සිංහල ไทย ລາວ ខ្មែរ မြန်မာ ქართული Հայերեն አማርኛ עברית العربية ✅❌₿😀🥰🫠🇩🇪"
 problems = []
 
 
@@ -67,6 +68,7 @@ def check_charts(folder):
         fig, ax = plt.subplots()
         ax.bar(list(LABELS.split()), range(len(LABELS.split())))
         ax.set_title(LABELS)
+        ax.set_xlabel(SCRIPTS, family="SimHei")
         for kind in ("png", "pdf", "svg"):
             path = os.path.join(folder, "chart." + kind)
             fig.savefig(path)
