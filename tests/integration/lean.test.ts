@@ -219,7 +219,7 @@ matrix('files', { profile: 'full' }, (s) => {
 			const r = await s().call('sandbox_read_file', { path: 'b.bin', base64: true, session_id: 'bytes' });
 			assert.ok(Buffer.from(r.content_base64, 'base64').equals(bytes));
 		}
-		failure(await s().raw('sandbox_write_file', { path: 'b.bin', content_base64: 'AAE', session_id: 'bytes' }), 'invalid_content');
+		failure(await s().raw('sandbox_write_file', { path: 'b.bin', content_base64: 'AA*E', session_id: 'bytes' }), 'invalid_content');
 		failure(await s().raw('sandbox_write_file', { path: 'b.bin', content: '', content_base64: '', session_id: 'bytes' }), 'invalid_argument');
 		failure(await s().raw('sandbox_write_file', { path: 'b.bin', session_id: 'bytes' }), 'invalid_argument');
 	});

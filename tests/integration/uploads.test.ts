@@ -111,7 +111,7 @@ describe('uploads', () => {
 
 	it('a body that is no body is refused and leaves nothing', async () => {
 		const was = await names();
-		for (const body of ['zz\r\n', '5\r\n1234567\r\n0\r\n\r\n', '-1\r\n', '5\r\n12345\r\n5;x=y\r\n']) {
+		for (const body of ['zz\r\n', '5\r\n1234567\r\n0\r\n\r\n', '-1\r\n', '5\r\n12345\r\n5;x=y\n']) {
 			const client = new Sender(base);
 			await client.send(head('broken/file', 'Transfer-Encoding: chunked') + body);
 			assert.equal(await client.status(), 400, body);
