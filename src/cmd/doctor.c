@@ -15,6 +15,7 @@
 #include "tools/tools.h"
 
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,24 @@ static const char *state_name(enum doctor_state s)
 	return states[s].name;
 }
 
+/* Ubuntu lets only programs with a profile make user namespaces. */
+static void print_apparmor_profile(void)
+{
+	char path[PATH_MAX];
+	const ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+	if (n <= 0)
+		return;
+	path[n] = '\0';
+	(void)printf(
+	    "\nAn AppArmor profile for this program; save it as /etc/apparmor.d/caisson, then\n"
+	    "sudo apparmor_parser -r /etc/apparmor.d/caisson\n\n"
+	    "abi <abi/4.0>,\ninclude <tunables/global>\n\n"
+	    "profile caisson \"%s\" flags=(unconfined) {\n  userns,\n"
+	    "  include if exists <local/caisson>\n}\n",
+	    path);
+}
+
 static void print_text(const struct doctor_facts *f, const struct doctor_row *rows, int status)
 {
 	bool colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
@@ -65,6 +84,8 @@ static void print_text(const struct doctor_facts *f, const struct doctor_row *ro
 		if (r->mend[0])
 			(void)printf("%-8s%-*s-> %s\n", "", WHAT_WIDTH, "", r->mend);
 	}
+	if (f->probe.apparmor_restrict_userns > 0)
+		print_apparmor_profile();
 	(void)printf("\n%s\n", summaries[status]);
 }
 

@@ -11,6 +11,7 @@
 #include "cmd/serve_names.h"
 #include "cmd/server_facts.h"
 #include "doctor/doctor.h"
+#include "engine/maker/native/probe.h"
 #include "web/site.h"
 
 #include "api/api.h"
@@ -503,6 +504,8 @@ static void say_flags(const struct err *e, char flags[FLAGS_MAX])
 	if (e->errnum == EROFS)
 		return;
 	if (e->code != ERR_ENGINE_UNAVAILABLE && e->errnum != EPERM && e->errnum != EACCES)
+		return;
+	if (host_userns_refusal(false)) /* the error says so */
 		return;
 	doctor_container_flags(flags, FLAGS_MAX);
 	if (flags[0])

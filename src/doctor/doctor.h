@@ -85,3 +85,5 @@ void doctor_container_flags(char *ret, size_t size);
 void doctor_container_say(const struct container_facts *c, struct doctor_row *r);
 /* Whether the text of mountinfo(5) has a tree of control groups that is mounted read-only. */
 bool doctor_cgroup_read_only(const char *mountinfo);
+/* Why the control groups hold no limit here: none mounted, read-only, or not delegated; and the remedy. */
+const char *doctor_cgroup_fault(bool root);

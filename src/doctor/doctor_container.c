@@ -157,6 +157,21 @@ static bool read_small(const char *path, struct buf *b)
 	return fd >= 0 && fd_read_file(fd, b) == 0;
 }
 
+const char *doctor_cgroup_fault(bool root)
+{
+	_cleanup_(buf_done) struct buf mounts = BUF_INIT(FILE_MAX_BYTES);
+
+	if (!read_small("/proc/self/mountinfo", &mounts) || !strstr(buf_str(&mounts), " - cgroup"))
+		return "no control groups are mounted: sudo mount -t cgroup2 none /sys/fs/cgroup";
+	if (doctor_cgroup_read_only(buf_str(&mounts)))
+		return "the control groups are mounted read-only: in a container, --security-opt "
+		       "writable-cgroups=true; else sudo mount -o remount,rw /sys/fs/cgroup";
+	return root ? "the controller is not in the kernel or not enabled for this process's "
+		      "control group"
+		    : "no control group is delegated to this user: systemd-run --user --scope -p "
+		      "Delegate=yes caisson …; or run `caisson serve` as root";
+}
+
 static bool is_filtered(void)
 {
 	return prctl(PR_GET_SECCOMP, 0, 0, 0, 0) > 0;

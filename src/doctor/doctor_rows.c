@@ -148,13 +148,7 @@ static void limit_row(const struct doctor_facts *f, struct doctor_row *r, uint32
 	}
 	r->state = DOCTOR_WEAKER;
 	SAY(r, "%s", instead);
-	if (is_root(f))
-		MEND(r, "mount the controller: the kernel needs it built in, and no container may "
-			"hide /sys/fs/cgroup");
-	else
-		MEND(r, "start it in a group of its own: systemd-run --user --scope -p "
-			"Delegate=yes caisson …; or run "
-			"`caisson serve` as root");
+	MEND(r, "%s", doctor_cgroup_fault(is_root(f)));
 }
 
 static void row_memory(const struct doctor_facts *f, struct doctor_row *r)

@@ -105,6 +105,17 @@ describe('names and paths of a server', () => {
 	});
 });
 
+describe('a machine that refuses user namespaces', () => {
+	it('is told at the start, with the sysctl and the remedy', { skip: process.getuid!() !== 0 && 'the limit is set in a user namespace of root' }, async () => {
+		const p = start(['stdio', '--no-bridge', '--profile', 'full'], {
+			env: { SANDBOX_STATE_DIR: newStateDir() },
+			under: ['unshare', '--user', '--map-root-user', 'sh', '-c', 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"', 'sh'],
+		});
+		assert.equal((await p.exit).code, 1, p.stderr);
+		assert.match(p.stderr, /refuses user namespaces: user\.max_user_namespaces is 0: sudo sysctl -w user\.max_user_namespaces=/);
+	});
+});
+
 describe('a running server', () => {
 	it('answers to the name of its public URL, and a refused Host says which setting permits it; SIGHUP reopens and rereads', async () => {
 		const port = await freePort(), log = path.join(scratch('log'), 'server.log');

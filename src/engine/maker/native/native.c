@@ -47,6 +47,12 @@ static int native_probe(const struct engine_config *config UNUSED, sd_event *loo
 	return 0;
 }
 
+static int refuse_userns(const char *refusal, struct err *e)
+{
+	return err_set(e, ERR_ENGINE_UNAVAILABLE, 0, "this machine refuses user namespaces: %s",
+		       refusal);
+}
+
 static int native_begin(struct engine *base, const struct engine_config *config, struct err *e)
 {
 	struct front_engine *g = front_engine_of(base);
@@ -76,14 +82,27 @@ static int native_begin(struct engine *base, const struct engine_config *config,
 	(void)snprintf(workspace, sizeof(workspace), "%u", (unsigned)config->workspace);
 	front_init(g, config);
 	r = engine_levels_read("", "", "", &g->base.levels, e);
+	/* Else ENOSPC of the first sandbox would read like a full disk. */
+	const char *refusal = host_userns_refusal(true);
+
+	if (refusal)
+		return refuse_userns(refusal, e);
 	return r < 0 ? r : front_start(g, argv, config, e);
+}
+
+static int native_open(struct engine *base, struct err *e)
+{
+	const int r = front_open(base, e);
+	const char *refusal = r < 0 ? host_userns_refusal(false) : NULL;
+
+	return refusal ? refuse_userns(refusal, e) : r;
 }
 
 const struct engine_ops native_ops = {
     .name = "native",
     .size = sizeof(struct front_engine),
     .begin = native_begin,
-    .open = front_open,
+    .open = native_open,
     .close = front_close,
     .probe = native_probe,
     .pool = front_pool_figures,

@@ -81,6 +81,29 @@ static int read_sysctl(const char *name)
 	return (int)v;
 }
 
+const char *host_userns_refusal(bool certain)
+{
+	char label[64];
+
+	if (read_sysctl("user/max_user_namespaces") == 0)
+		return "user.max_user_namespaces is 0: sudo sysctl -w "
+		       "user.max_user_namespaces=15000";
+	if (geteuid() == 0)
+		return NULL;
+	if (read_sysctl("kernel/unprivileged_userns_clone") == 0)
+		return "kernel.unprivileged_userns_clone is 0: sudo sysctl -w "
+		       "kernel.unprivileged_userns_clone=1";
+	/* A program with a profile of its own is asked by that profile. */
+	if (!certain && read_sysctl("kernel/apparmor_restrict_unprivileged_userns") > 0 &&
+	    (!read_line("/proc/self/attr/apparmor/current", label, sizeof(label)) ||
+	     text_starts_with(label, "unconfined")))
+		return "kernel.apparmor_restrict_unprivileged_userns is 1: load the AppArmor "
+		       "profile "
+		       "that 'caisson doctor' prints, or sudo sysctl -w "
+		       "kernel.apparmor_restrict_unprivileged_userns=0";
+	return NULL;
+}
+
 static void probe_kernel(struct host_probe *p)
 {
 	struct utsname u;

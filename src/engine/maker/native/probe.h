@@ -82,6 +82,9 @@ const char *probe_try_text(enum probe_try t);
 bool probe_try_needed(enum probe_try t);
 /* Whether sandboxes can be made at all. */
 bool host_probe_usable(const struct host_probe *p);
+/* The setting of this host that forbids the caller user namespaces, and the remedy; NULL: none that is known.
+ * CERTAIN: leaves out what AppArmor may permit all the same. */
+const char *host_userns_refusal(bool certain);
 
 /* ---- parts (probe_ns.c), for tests ---- */
 void probe_namespaces(struct host_probe *p);
