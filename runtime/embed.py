@@ -17,6 +17,9 @@ globals().pop('_caisson')['start']()
 '''
 
 
+ARG_MAX = (128 << 10) - 1024  # MAX_ARG_STRLEN of execve(2), and what start_bare() adds
+
+
 def strip(text):
 	tree = ast.parse(text)
 	for node in ast.walk(tree):
@@ -59,7 +62,9 @@ def main(out, bare, *sources):
 		for name, display, notebook in ('boot', False, False), ('display', True, False), \
 				('notebook', False, True), ('notebook_display', True, True):
 			f.write(constant('runtime_%s_text' % name, space['bare_text'](parts, display, notebook)))
-		f.write(constant('runtime_zygote_text', ZYGOTE % (parts, '\n'.join(more))))
+		zygote = ZYGOTE % (parts, '\n'.join(more))
+		assert len(zygote) < ARG_MAX, 'the kernel takes no longer argument'
+		f.write(constant('runtime_zygote_text', zygote))
 		for path in sources[end + 1:]:
 			f.write(constant('runtime_%s_text' % os.path.basename(path)[:-3], stripped(path)))
 

@@ -35,10 +35,11 @@ static const char *const removed[] = {
     "root/.cache",
 };
 
-/* Mount points. They must exist, because the root is read-only when something is mounted. */
+/* Mount points. They must exist, because the root is read-only when something is mounted. Nobody but their owner can
+ * write to them: /tmp of a sandbox is mounted over the image's, which every account of the host can see. */
 static const char *const folders[] = {
     "proc", "sys",       "dev", "run",         "tmp", "mnt", "mnt/data", "app",     "app/results",
-    "home", HOME_FOLDER, "opt", "opt/caisson", "etc", "var", "var/log",  "var/tmp",
+    "home", HOME_FOLDER, "opt", "opt/caisson", "etc", "var", "var/log",
 };
 
 /* Files of /etc that are the same in every sandbox. */
@@ -84,11 +85,19 @@ static int make_folder(int root, const char *path)
 	 * link. */
 	if (unlinkat(dir, name, 0) < 0 && errno != ENOENT)
 		return -errno;
-	bool shared = text_ends_with(path, "tmp");
-
-	if (mkdirat(dir, name, 0755) < 0 || fchmodat(dir, name, shared ? 01777 : 0755, 0) < 0)
+	if (mkdirat(dir, name, 0755) < 0 || fchmodat(dir, name, 0755, 0) < 0)
 		return -errno;
 	return 0;
+}
+
+/* Sandboxes have one place for what is temporary. Some programs know only this one, and the root is read-only. */
+static int link_var_tmp(int root)
+{
+	_cleanup_fd_ int var = fd_open_beneath(root, "var", O_RDONLY | O_DIRECTORY, 0);
+
+	if (var < 0)
+		return var;
+	return symlinkat("../tmp", var, "tmp") < 0 ? -errno : 0;
 }
 
 static int remove_path(int root, const char *path)
@@ -157,6 +166,9 @@ int image_root_finish(int root, struct err *e)
 			return err_set(e, ERR_IMAGE_BUILD_FAILED, -r,
 				       "cannot make /%s in the image", folders[i]);
 	}
+	r = link_var_tmp(root);
+	if (r < 0)
+		return err_set(e, ERR_IMAGE_BUILD_FAILED, -r, "cannot make /var/tmp in the image");
 	_cleanup_fd_ int etc = fd_open_beneath(root, "etc", O_RDONLY | O_DIRECTORY, 0);
 
 	if (etc < 0)
