@@ -182,8 +182,12 @@ def is_table(value):
 
 
 def lone_key(frame, wanted):
-	"""The one name in a row of csv.DictReader that has WANTED in it: the separator was wrong."""
-	for value in list(frame.f_locals.values())[:NAMES_LOOKED]:
+	"""The one name in a row of csv.DictReader that has WANTED in it: the separator was wrong. In a session, which has
+	variables of earlier cells, too, only those of the failing line are looked at."""
+	import linecache
+	import re
+	line = set(re.findall(r'\w+', linecache.getline(frame.f_code.co_filename, frame.f_lineno)))
+	for value in [frame.f_locals[name] for name in list(frame.f_locals) if not line or name in line][:NAMES_LOOKED]:
 		if isinstance(value, list) and value:
 			value = value[0]
 		if isinstance(value, dict) and len(value) == 1:

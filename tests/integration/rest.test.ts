@@ -423,7 +423,7 @@ for i in range(300): open(f"d/e/{i}", "w").write(str(i))
 		const bad: unknown[] = [{ kind: 'other' }, { kind: 1 }, { name: 5 }, { unknown: 1 }, { name: 'x'.repeat(201) }, { name: 'a\0b' }];
 		for (const body of bad)
 			problem(await ask('POST', '/sandboxes', body), 400, 'invalid_argument');
-		for (const body of [{}, { code: '1', command: 'ls' }, { code: 1 }, { code: '1', timeout_s: 0 }, { code: '1', timeout_s: 1.5 }, { code: '1', wait: 'yes' }])
+		for (const body of [{}, { code: '1', command: 'ls' }, { code: 1 }, { code: '1', timeout_s: 0 }, { code: '1', timeout_s: 1.5 }, { code: '1', wait: 'maybe' }])
 			problem(await ask('POST', `/sandboxes/${id}/runs`, body), 400, 'invalid_argument');
 		problem(await ask('POST', `/sandboxes/${id}/runs`, { code: '#'.repeat(5001) }), 413, 'code_too_large');
 		for (const text of ['[]', '"x"', '{', '{"kind":"session","kind":"stored"}', '['.repeat(100000), 'null']) {
