@@ -26,6 +26,21 @@ inside()
 ln -sf python3 "$root/usr/bin/python"
 echo 'LANG=C.UTF-8' >"$root/etc/default/locale"
 
+# A .pyc is valid while its source has the same size and second of change (PEP 552). A program that edits a module of its own twice
+# within a second would get the old one, so modules of the workspace are compiled anew each time.
+for file in "$root"/etc/python3*/sitecustomize.py; do
+	cat >>"$file" <<-'EOF'
+
+	# Added by this image.
+	from _frozen_importlib_external import SourceFileLoader as _Loader
+	def _cache(self, source, bytecode, data, _original=_Loader._cache_bytecode):
+	    if not source.startswith(('/mnt/data/', '/app/results/', '/tmp/')) or '/site-packages/' in source:
+	        _original(self, source, bytecode, data)
+	_Loader._cache_bytecode = _cache
+	del _Loader, _cache
+	EOF
+done
+
 if [ -d "$root/usr/lib/locale" ]; then
 	say "locales"
 	inside python3 - /usr/lib/locale <"$here/locales.py"

@@ -17,7 +17,6 @@ STACK = 1 << 14  # bytes of a thread's stack that are looked at
 CARRY_S = 3.0  # for all names
 STUCK_S = 1.0  # without a byte: the name is given up
 GONE_MAX = 150  # bytes of the names that are told
-SELF_MADE = frozenset(('In', 'Out', '_', '__', '___', '_i', '_ii', '_iii', VALUE))
 
 
 def code_ranges():
@@ -383,7 +382,7 @@ def revive(fd, channel):
 		linecache.cache.update(first['lines'])
 		cells, future, random_state = first['cells'], first['future'], first['random_state']
 		definitions[:] = first['definitions']
-		keep_file(''.join(definitions).encode('utf-8', 'replace'))
+		keep_file((''.join(definitions) + TAKE_VARIABLES).encode('utf-8', 'replace'))
 		show_figures(False)
 		first, found, failed = read_values(file)
 	take_names(sys.modules['__main__'].__dict__, first, found)

@@ -6,6 +6,7 @@ Runs in the same dictionary as boot.py and zygote.py, in the process that holds 
 import os
 
 LEFT_THREADS = 1  # enum rt_left
+SELF_MADE = frozenset(('In', 'Out', '_', '__', '___', '_i', '_ii', '_iii', VALUE))  # names that a session has by itself
 
 cells = 0  # how many there were
 FUTURE = 0x1fe0000  # flags of code objects for `from __future__ import ...`; the same from 3.9 to 3.15
@@ -43,7 +44,66 @@ def keep_definitions(tree, lines):
 	while sum(map(len, definitions)) > DEFINITIONS_MAX:
 		del definitions[len(definitions) // 2]
 	if len(definitions) != before or '__file__' not in sys.modules['__main__'].__dict__:
-		keep_file(''.join(definitions).encode('utf-8', 'replace'))
+		keep_file((''.join(definitions) + TAKE_VARIABLES).encode('utf-8', 'replace'))
+
+
+VARIABLES_FILE = CODE_FOLDER + '/variables'
+VARIABLES_MAX = 64 << 20  # bytes of one variable
+VARIABLES_S = 0.02  # what takes longer is done once in a cell
+TAKE_VARIABLES = '''
+def __take(path):
+    import io, pickle
+    class Reader(pickle.Unpickler):
+        def find_class(self, module, name):
+            return globals()[name] if module == '__main__' and name in globals() else super().find_class(module, name)
+    try:
+        with open(path, 'rb') as file:
+            for name, data in pickle.load(file).items():
+                try: globals()[name] = Reader(io.BytesIO(data)).load()
+                except Exception: pass
+    except OSError: pass
+__take(%r); del __take
+''' % VARIABLES_FILE
+variables_kept = 0, 0.0  # the cell that wrote them last, and how long that took
+
+
+def keep_variables():
+	"""A worker that starts anew imports the definitions. What these use and pickle can write, it gets with the values of
+	this moment."""
+	global variables_kept
+	if not cells or variables_kept[0] == cells and variables_kept[1] > VARIABLES_S:
+		return
+	import pickle
+	import re
+	import time
+	began = time.monotonic()
+	space, found = sys.modules['__main__'].__dict__, {}
+	for name in set(re.findall(r'[^\W\d]\w*', ''.join(definitions))).intersection(space):
+		if isinstance(space[name], (type, type(keep_variables), type(sys))) or name in SELF_MADE:
+			continue
+		try:
+			data = pickle.dumps(space[name])
+		except Exception:
+			continue
+		if len(data) <= VARIABLES_MAX:
+			found[name] = data
+	fd = os.open(VARIABLES_FILE + '.new', os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+	with open(fd, 'wb') as file:
+		pickle.dump(found, file)
+	os.rename(VARIABLES_FILE + '.new', VARIABLES_FILE)
+	variables_kept = cells, time.monotonic() - began
+
+
+def watch_spawns():
+	from multiprocessing import context
+	for kind in context.SpawnProcess, context.ForkServerProcess:
+		def popen(process, original=kind._Popen):
+			try:
+				keep_variables()
+			except Exception:
+				pass  # no room in /tmp: then it has the definitions alone
+			return original(process)
+		kind._Popen = staticmethod(popen)
 
 
 def find_cell(original):

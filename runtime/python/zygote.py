@@ -183,6 +183,7 @@ def start():
 	make_immortal(c)  # constants are: the interpreter writes into code whether they are when it runs
 	exercise()
 	watch_workers()
+	watch_spawns()
 	keep_no_bytecode()
 	survey()
 	global known
@@ -215,6 +216,7 @@ def hold(channel, result, display, as_notebook):
 	os.set_inheritable(channel, False)
 	c = extension(EXTENSION_COPY_FD)
 	watch_workers()
+	watch_spawns()
 	keep_no_bytecode()
 	survey()
 	known = frozenset(sys.modules)
