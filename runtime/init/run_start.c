@@ -244,8 +244,10 @@ void run_start(struct init *in, const struct proto_init_run *f, const int *fds, 
 		return;
 	}
 	KILL_POINT(RUN_TAKEN);
-	if (f->kind == PROTO_RUN_STATEFUL && f->restarts)
+	if (f->kind == PROTO_RUN_STATEFUL && f->restarts) {
 		session_adopt(in, 0, -1, false);
+		in->session.lost = false;
+	}
 	run_to(in, RUN_WAITING);
 	in->run.id = f->run;
 	in->run.error = -1;
@@ -417,8 +419,12 @@ void run_reap(struct init *in)
 	}
 	if (in->run.state != RUN_ENDING)
 		return;
+	/* Code of the session executes while its variables are written and read, and may start a process. */
+	const bool again = in->strangers && in->session.state != SESSION_WAKING &&
+			   in->warm.spare_state != SPARE_FORKING;
 	/* Without any child of init the namespace is empty, because init adopts orphans. */
-	if (((pid < 0 && errno == ECHILD) || (kill_keeps_any(in) && kill_others(in, 0) == 0)) &&
+	if (((pid < 0 && errno == ECHILD) ||
+	     (kill_keeps_any(in) && kill_others(in, again ? SIGKILL : 0) == 0)) &&
 	    !session_wakes(in))
 		finish(in);
 }

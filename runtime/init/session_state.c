@@ -305,6 +305,7 @@ static void woken_event(struct init *in)
 	s->carried = fd_close(s->carried);
 	s->until = s->look_at = 0;
 	session_to(s, SESSION_HELD);
+	in->strangers = true;
 }
 
 /* Between runs: what a run could have left executes although it was stopped (a timer of timer_create(2) can send

@@ -49,6 +49,9 @@ def owner(task, ranges, memory):
 	return ''
 
 
+owners = {}  # by thread id: of those that were looked at
+
+
 def needs_carrying():
 	"""In a session process that rests, after a fork: whether a fork of it lacks threads that it would need."""
 	threading = sys.modules.get('threading')
@@ -65,9 +68,11 @@ def needs_carrying():
 			continue  # it has ended
 		if name in KNOWN_THREADS:
 			continue
-		if memory is None:
-			ranges, memory = code_ranges(), open('/proc/self/mem', 'rb', 0)
-		if not owner(task, ranges, memory.fileno()).startswith(HEALED):
+		if not owners.get(task):
+			if memory is None:
+				ranges, memory = code_ranges(), open('/proc/self/mem', 'rb', 0)
+			owners[task] = owner(task, ranges, memory.fileno())
+		if not owners[task].startswith(HEALED):
 			return True
 	return False
 

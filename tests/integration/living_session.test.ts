@@ -136,6 +136,8 @@ const hostile: Record<string, Cell[]> = {
 		["for fd in range(100, 140):\n    try: socket.socket(fileno=os.dup(fd)).send(struct.pack('=Ii', 11, 0))\n    except OSError: pass\nx = 2", { state: /kept|lost|unchanged/.source }], ['6 * 7', { result: '42' }]],
 	'a descriptor for everything': [["import os, resource\nfds = []\ntry:\n    while True: fds.append(os.open('/dev/null', 0))\nexcept OSError: pass\nx = 1", {}], ['x', { result: '1' }], ['os.abort()', { state: 'unchanged' }], ['x', { result: '1' }]],
 	'a reaper of its own': [['import os, ctypes; ctypes.CDLL(None).prctl(36, 1, 0, 0, 0); x = 1', {}], ['x', { result: '1' }], ['os.abort()', { state: 'unchanged' }], ['x', { result: '1' }]],
+	'a process that begins while variables are written': [[`${THREAD}\nimport subprocess\nclass D:\n    def __reduce__(self):\n        subprocess.Popen(['sleep', '600'], start_new_session=True)\n        return int, ()\nd, x = D(), 1`, {}], ['os.abort()', { state: 'carried' }], ["x, d, subprocess.run(['pgrep', 'sleep']).returncode", { result: '(1, 0, 1)' }]],
+	'a process that begins while variables are read': [[`${THREAD}\nimport subprocess\nclass D:\n    def __reduce__(self): return subprocess.getoutput, ('setsid sleep 600 >/dev/null 2>&1 &',)\nd, x = D(), 1`, {}], ['os.abort()', { state: 'carried' }], ["x, d", { result: "(1, '')" }]],
 	'a first thread that ends': [['import threading, time, ctypes\nthreading.Thread(target=time.sleep, args=(99,)).start()\nctypes.CDLL(None).syscall(60, 0)', { s: 1, reason: 'timeout', state: 'unchanged' }], ['6 * 7', { result: '42' }]],
 	'output that must not wait': [['import os; os.set_blocking(1, False)', {}], ["print('x' * 3000000)", {}]],
 	'children that continue each other': [[`import subprocess, time
