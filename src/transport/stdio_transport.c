@@ -14,6 +14,7 @@
 #define READ_BYTES (64u << 10)
 #define READ_LINES                                                                                 \
 	(8u << 10) /* the same while messages are short, since a read may bring hundreds of them */
+#define LAST_BYTES       (1u << 20) /* of input, when the server is to end: a pipe holds no more */
 #define READ_NS          (1 * NS_PER_MS) /* after which it is the turn of other event sources */
 #define WRITE_BYTES      (1u << 20)      /* before it is the turn of other event sources */
 #define LARGE_LINE       (256u << 10) /* bytes; for a longer one the output pipe is made larger */
@@ -342,6 +343,22 @@ static void drain_timed_out(struct transport_stdio *t, uint64_t now)
 	t->drain_until_ns = now + t->cfg.drain_ns;
 }
 
+/* Takes at most MAX bytes of input. How many there were; 0 when the input has ended, or -EAGAIN. */
+static ssize_t take_input(struct transport_stdio *t, size_t max)
+{
+	const ssize_t n = stdio_watch_read(&t->in, t->buf, max);
+
+	if (n == -EAGAIN)
+		return n;
+	if (n <= 0) {
+		input_ended(t);
+		return 0;
+	}
+	t->in_long_line = !memchr(t->buf, '\n', (size_t)n);
+	feed(t, t->buf, (size_t)n);
+	return n;
+}
+
 static void on_in_ready(uint32_t events, void *userdata)
 {
 	struct transport_stdio *t = userdata;
@@ -351,17 +368,8 @@ static void on_in_ready(uint32_t events, void *userdata)
 	(void)events; /* after EPOLLHUP, too, the pipe is read to its end */
 	while (!t->ended && !t->drain_until_ns && now_ns() < until) {
 		const size_t max = t->in_long_line ? READ_BYTES : READ_LINES;
-		const ssize_t n = stdio_watch_read(&t->in, t->buf, max);
 
-		if (n == -EAGAIN)
-			return;
-		if (n <= 0) {
-			input_ended(t);
-			return;
-		}
-		t->in_long_line = !memchr(t->buf, '\n', (size_t)n);
-		feed(t, t->buf, (size_t)n);
-		if (t->queued >= t->cfg.queue_mark || (size_t)n < max)
+		if (take_input(t, max) < (ssize_t)max || t->queued >= t->cfg.queue_mark)
 			return;
 	}
 }
@@ -449,6 +457,14 @@ int transport_stdio_new(const struct transport_stdio_config *config, struct tran
 
 void transport_stdio_finish(struct transport_stdio *t)
 {
+	/* What the client has sent by now has an answer, too. A client that goes on sending is not waited for. */
+	for (size_t left = LAST_BYTES; left > 0 && !t->ended && !t->drain_until_ns;) {
+		const ssize_t n = take_input(t, MIN(left, READ_BYTES));
+
+		if (n <= 0)
+			break;
+		left -= (size_t)n;
+	}
 	input_ended(t);
 }
 

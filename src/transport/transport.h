@@ -42,7 +42,8 @@ struct transport_stdio_config {
 
 int transport_stdio_new(const struct transport_stdio_config *config,
 			struct transport_stdio **ret) MUST_CHECK;
-/* Acts as if the input had ended; for SIGTERM. on_end is called later. */
+/* Acts as if the input had ended after what the client has sent by now, of which at most 1 MiB is read; for
+ * SIGTERM and a lost engine. on_end is called later. */
 void transport_stdio_finish(struct transport_stdio *t);
 /* Cancels calls in flight and drops unwritten output. on_end is not called. T may be NULL. */
 struct transport_stdio *transport_stdio_free(struct transport_stdio *t);

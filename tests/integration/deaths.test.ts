@@ -90,8 +90,14 @@ describe('SIGKILL', { concurrency: 2 }, () => {
 		await c.initialize();
 		await c.tool('sandbox_run_python', { code: 'pass', session_id: 'a' });
 		const run = c.tool('sandbox_run_python', { code: 'import time; time.sleep(500)', session_id: 'a' });
-		process.kill(monitorOf(c.pid).pid, 'SIGKILL');
-		assert.match(JSON.stringify(await run.catch((e: Error) => e.message)), /sandbox_lost|engine_unavailable/);
+		const monitor = monitorOf(c.pid);
+		process.kill(c.pid, 'SIGSTOP');
+		process.kill(monitor.pid, 'SIGKILL');
+		await until('the end of the monitor', () => !alive(monitor));
+		const unread = c.tool('sandbox_run_python', { code: 'pass', session_id: 'b' });
+		process.kill(c.pid, 'SIGCONT');
+		for (const call of [run, unread])
+			assert.match(JSON.stringify(await call.catch((e: Error) => e.message)), /sandbox_lost|engine_unavailable/);
 		const { code } = await c.program.exit;
 		assert.equal(code, 1);
 		assert.match(c.program.stderr, /ERROR: the process that makes sandboxes has ended/);

@@ -40,9 +40,12 @@ export class RawClient {
 	}
 	answer(id: number | string | null, deadlineMs = 30_000): Promise<Json> {
 		return until(`the answer to ${id}`, () => {
-			if (this.program.child.exitCode !== null)
+			const { exitCode, stdout } = this.program.child;
+			const all = exitCode !== null && stdout!.readableEnded; // before the look: its last lines may come after its end
+			const found = this.messages().find((m) => m.id === id && m.method === undefined);
+			if (!found && all)
 				throw new Error(`the server ended: ${this.program.stderr}`);
-			return this.messages().find((m) => m.id === id && m.method === undefined);
+			return found;
 		}, deadlineMs);
 	}
 	async request(method: string, params?: Json, deadlineMs?: number): Promise<Json> {
