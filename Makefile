@@ -2,7 +2,7 @@
 # A thin front of Meson: `make help` says what there is. Logic lives in tools/ and in the programs.
 B := build
 .DEFAULT_GOAL := build
-.PHONY: build all setup run test test-all coverage demo image bench lint format conformance interop originals jobs engines container container-test deb deb-test release release-test sbom api ui hostile inside kill-points load race soak fuzz-smoke verify install clean help
+.PHONY: build all setup run test test-all coverage demo image bench lint format conformance interop originals jobs engines container container-test deb deb-test release release-test sbom api ui hostile inside kill-points load race sessions soak fuzz-smoke verify install clean help
 
 build: $(B)/build.ninja ## build/caisson
 	@ninja -C $(B) caisson
@@ -101,6 +101,9 @@ kill-points: ## SIGKILL at every step of making, running and ending a sandbox (A
 
 load: all ## good and hostile clients together for ten minutes (ARGS: tests/run load --help)
 	@tests/run load $(ARGS)
+
+sessions: all ## libraries in living sessions, and each kind of end (ARGS: tests/run sessions --help)
+	@tests/run sessions $(ARGS)
 
 race: all ## random clients against one server, also leaving and deleting in the middle; with build-asan/ if it is there (ARGS: tests/run race --help)
 	@tests/run race $(ARGS)

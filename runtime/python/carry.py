@@ -10,7 +10,7 @@ installed. What cannot be written or read is gone, and the client is told its na
 import os
 
 # Libraries that notice in a fork that their threads are gone, and make others.
-HEALED = 'libarrow', 'libgomp', 'libomp', 'libopenblas', 'libscipy_openblas', 'libtbb', 'workqueue.', 'tokenizers.', 'interpreter.'
+HEALED = 'libarrow', 'libgomp', 'libomp', 'libopenblas', 'libscipy_openblas', 'libtbb', 'pypocketfft.', 'workqueue.', 'tokenizers.', 'interpreter.'
 NEUTRAL = 'libc.', 'libc-', 'libstdc++', 'libpthread', 'libm.', 'ld-', '[', 'python3', 'libpython'
 KNOWN_THREADS = 'jemalloc_bg_thd',  # by name: of an allocator, which starts another one
 STACK = 1 << 14  # bytes of a thread's stack that are looked at

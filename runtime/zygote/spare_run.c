@@ -363,6 +363,29 @@ static void rest(struct rt_run_done *done)
 static int reserve[8];
 
 static struct sigaction interrupt; /* what the session's program does at SIGINT */
+static struct sigaction
+    pythons; /* the interpreter's own handler, which was there before the first cell */
+
+/* Whether Python has a function for SIGINT, whatever native code has set meanwhile. */
+static int handles_interrupts(void)
+{
+	PyObject *module = PyImport_ImportModule("_signal");
+	PyObject *handler = module ? PyObject_CallMethod(module, "getsignal", "i", SIGINT) : NULL;
+	const int is = handler && PyCallable_Check(handler);
+
+	PyErr_Clear();
+	Py_XDECREF(handler);
+	Py_XDECREF(module);
+	return is;
+}
+
+static void heed_interrupts(void)
+{
+	/* Solvers with a handler of their own (ortools) leave the default action, which would end the session. */
+	if (interrupt.sa_handler == SIG_DFL && handles_interrupts())
+		interrupt = pythons;
+	(void)sigaction(SIGINT, &interrupt, NULL);
+}
 
 static void reserve_take(void)
 {
@@ -385,7 +408,9 @@ static int run_and_rest(PyObject *text, PyObject *space, int result)
 	struct outcome o = {0};
 
 	if (zygote.session)
-		(void)sigaction(SIGINT, &interrupt, NULL);
+		heed_interrupts();
+	else
+		(void)sigaction(SIGINT, NULL, &pythons);
 	zygote.session = 1;
 	reserve_take();
 	const int r = run_text(zygote.cell, text, space, result);
