@@ -217,6 +217,7 @@ static void wake_backup(struct init *in)
 	if (fd_send(s->channel, &wake, sizeof(wake), &s->carried, s->carried >= 0, MSG_DONTWAIT) <
 	    0)
 		take_over(in);
+	KILL_POINT(WAKE_SENT);
 }
 
 static void revive(struct init *in)
@@ -234,6 +235,7 @@ static void revive(struct init *in)
 	}
 	s->waking = WAKING_REVIVES;
 	s->pid = pid;
+	KILL_POINT(REVIVE_SENT);
 }
 
 bool session_wants_spare(const struct init *in)

@@ -322,6 +322,7 @@ static int wake(struct frame *f)
 	if (!said)
 		return -ECANCELED;
 	frame_close_fds(f);
+	KILL_POINT(BACKUP_WOKEN);
 	const int r = session_tell(RT_WOKEN, said);
 	Py_DECREF(said);
 	return r;

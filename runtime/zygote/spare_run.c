@@ -363,8 +363,7 @@ static void rest(struct rt_run_done *done)
 static int reserve[8];
 
 static struct sigaction interrupt; /* what the session's program does at SIGINT */
-static struct sigaction
-    pythons; /* the interpreter's own handler, which was there before the first cell */
+static struct sigaction pythons;   /* the interpreter's own: before the first cell */
 
 /* Whether Python has a function for SIGINT, whatever native code has set meanwhile. */
 static int handles_interrupts(void)
@@ -490,8 +489,10 @@ int run_cell(struct frame *f)
 static _Noreturn void revive(int file, int bare)
 {
 	ignore_interrupts(&interrupt);
+	pythons = interrupt;
 	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 	PyObject *said = PyObject_CallFunction(zygote.revive, "ii", file, bare);
+	KILL_POINT(VARIABLES_READ);
 	if (!said || session_tell(RT_REVIVED, said) < 0)
 		_exit(1);
 	Py_DECREF(said);

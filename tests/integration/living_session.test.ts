@@ -29,6 +29,17 @@ m = H(max_iter=5).fit(X, y)`;
 const THREAD = `import ctypes, os
 libc = ctypes.CDLL(None); libc.pthread_create(ctypes.byref(ctypes.c_ulong()), None, libc.pause, None); del libc`;
 
+/** Every kind of frame on every socket that is there, with names that are no text. */
+const FORGE = `def forge():
+    import os, socket, struct
+    n = 0
+    for kind in range(16):
+        for frame in (struct.pack('=IiII152s', kind, 0, 4000000000, 4000000000, b'\\xff' * 100), struct.pack('=Ii', kind, 0)):
+            for fd in range(3, 200):
+                try: socket.socket(fileno=os.dup(fd)).send(frame); n += 1
+                except OSError: pass
+    return n`;
+
 const rows: Record<string, Cell[]> = {
 	'OpenMP': [[BOOST, { s: 60 }], ['m = H(max_iter=5).fit(X, y); 6 * 7', { result: '42', s: 60 }], ['import os; os.kill(os.getpid(), 11)', { state: 'unchanged' }], ['m = H(max_iter=5).fit(X, y); 6 * 7', { result: '42', s: 60 }]],
 	'joblib': [['from joblib import Parallel, delayed as d\nsum(Parallel(n_jobs=2)(d(pow)(i, 2) for i in range(4)))', { result: '14', s: 60 }], ['sum(Parallel(n_jobs=2)(d(pow)(i, 2) for i in range(4)))', { result: '14', s: 60 }]],
@@ -121,6 +132,7 @@ os.environ['MINE'] = 'yes'; os.chdir('/tmp'); sys.path.append('/tmp/more'); rand
 	["_[0], Out[1], In[1][:6], os.environ['MINE'], os.getcwd(), sys.path[-1], random.getstate() == state", { result: "(103, 2, 'import', 'yes', '/tmp', '/tmp/more', True)" }],
 	["f('a')", { code: 1, stderr: /<cell 1>[^]*def f\(x, \*, y=2\): return x \+ y \+ OFFSET/ }]],
 	'what is carried, and a module that hides another': [["open('tabulate.py', 'w').write('X = 8')\nopen('uuid.py', 'w').write('X = 9');", { fresh: true }], [`${THREAD}\nimport uuid\nx = 1\ndef f(): return x`, {}], ['os.abort()', { state: 'carried' }], ['x = 2; f(), uuid.X', { result: '(2, 9)' }]],
+	'what is carried, and an interrupt whose handler native code has taken away': [[`${THREAD}\nx = 1`, {}], ['os.abort()', { state: 'carried' }], ['import ctypes; ctypes.CDLL(None).signal(2, None);', {}], ['x = 2; import time; time.sleep(60)', { s: 1, reason: 'timeout', state: 'kept' }], ['x', { result: '2' }]],
 	'what cannot be written in time': [[`${THREAD}\nimport time\nclass Slow:\n    def __reduce__(self): time.sleep(99)\nslow, x = Slow(), 1`, {}], ['os.abort()', { state: 'carried', hint: /Gone: slow\./ }], ['x', { result: '1' }]],
 	'what cannot be read in time': [[`${THREAD}\nimport time\nslow = time\nclass Slow:\n    def __reduce__(self): return time.sleep, (99,)\nslow, x = Slow(), 1`, { s: 60 }], ['os.abort()', { state: 'lost', hint: /gone: their process did not answer any more\./ }], ['6 * 7', { result: '42' }]],
 	'interpreters within, and a crash': [["import concurrent.interpreters as ci\ni = ci.create(); i.exec('y = 1'); x = 1", {}], ["i.exec('y += 1'); x", { result: '1' }], ['import os; os.abort()', { state: 'lost', hint: /gone: their process ended, and its copy could not go on\./ }], ["'x' in globals()", { result: 'False' }]],
@@ -135,6 +147,9 @@ const hostile: Record<string, Cell[]> = {
 	'SIGCONT to all that waits': [['import os, signal\nx = 1', {}], ['for pid in range(2, 4000):\n    try: os.kill(pid, signal.SIGCONT)\n    except OSError: pass\nx = 2', { state: 'kept' }], ['os.abort()', { state: 'unchanged' }], ['x', { result: '2' }]],
 	'frames in its own name': [['import os, socket, struct\nx = 1', {}],
 		["for fd in range(100, 140):\n    try: socket.socket(fileno=os.dup(fd)).send(struct.pack('=Ii', 11, 0))\n    except OSError: pass\nx = 2", { state: /kept|lost|unchanged/.source }], ['6 * 7', { result: '42' }]],
+	'every frame while variables are written': [[`${THREAD}\n${FORGE}\nclass D:\n    def __reduce__(self):\n        forge()\n        return int, ()\nd, x = D(), 1`, {}], ['os.abort()', { state: /lost|carried/.source }], ["globals().get('x', 1)", { result: '1' }]],
+	'every frame while variables are read': [[`${THREAD}\n${FORGE}\nclass D:\n    def __reduce__(self): return forge, ()\nd, x = D(), 1`, {}], ['os.abort()', { state: /lost|carried/.source }], ["globals().get('x', 1)", { result: '1' }]],
+	'every frame at any time': [[`${FORGE}\nimport threading, time\ndef always():\n    while True: forge(); time.sleep(.001)\nthreading.Thread(target=always, daemon=True).start(); time.sleep(.2)`, { state: /kept|lost|unchanged|carried/.source }], ['import time; time.sleep(.2)', { state: /kept|lost|unchanged|carried/.source, code: undefined }], ['6 * 7', { restart: true, result: '42', state: /kept|lost|unchanged|carried/.source }]],
 	'a descriptor for everything': [["import os, resource\nfds = []\ntry:\n    while True: fds.append(os.open('/dev/null', 0))\nexcept OSError: pass\nx = 1", {}], ['x', { result: '1' }], ['os.abort()', { state: 'unchanged' }], ['x', { result: '1' }]],
 	'a reaper of its own': [['import os, ctypes; ctypes.CDLL(None).prctl(36, 1, 0, 0, 0); x = 1', {}], ['x', { result: '1' }], ['os.abort()', { state: 'unchanged' }], ['x', { result: '1' }]],
 	'a process that begins while variables are written': [[`${THREAD}\nimport subprocess\nclass D:\n    def __reduce__(self):\n        subprocess.Popen(['sleep', '600'], start_new_session=True)\n        return int, ()\nd, x = D(), 1`, {}], ['os.abort()', { state: 'carried' }], ["x, d, subprocess.run(['pgrep', 'sleep']).returncode", { result: '(1, 0, 1)' }]],

@@ -157,6 +157,24 @@ async function claimsAreRight(o: Outcome, t: Try): Promise<void> {
 	await s.run(t.keeper, 'pass');
 }
 
+/** A thread that Python does not know, so that no fork of the session can go on. */
+const thread = 'import ctypes, os\nlibc = ctypes.CDLL(None); libc.pthread_create(ctypes.byref(ctypes.c_ulong()), None, libc.pause, None)\n';
+
+/** A crash in a session with the variable n: another process takes its place, or the answer says that it is lost. */
+const crash = (first: string, state: string): Pick<Scenario, 'before' | 'act' | 'right' | 'after'> => ({
+	before: (t) => t.server.right('sandbox_run_python', { session_id: t.id, code: `${first}n = 1`, stateful: true }),
+	act: (t) => python(t, 'n = 2; import os; os.abort()', { stateful: true }),
+	right: (value, t) => assert.ok(value.state === state || (t.dies === 'interpreter' && value.state === 'lost'), JSON.stringify(value)),
+	after: async (o, t) => {
+		const r = await python(t, 'globals().get("n")', { stateful: true });
+		const all = JSON.stringify([o, r]);
+		if (o.kind === 'right' && t.server.kept && t.dies !== 'init')
+			assert.equal(r.kind === 'right' && r.value.result, o.value.state === 'lost' ? undefined : '1', all);
+		else // of a sandbox that was lost, or of a server that has ended, nothing is there
+			assert.ok(r.kind === 'error' || ['1', undefined].includes(r.kind === 'right' ? r.value.result : ''), all);
+	},
+});
+
 export const scenarios: Scenario[] = [
 	{
 		name: 'the first of a server', first: true,
@@ -209,6 +227,8 @@ export const scenarios: Scenario[] = [
 			assert.ok(o.kind === 'right' && t.server.kept ? n === '2' || (r.kind === 'right' && r.value.state !== 'kept') || r.kind === 'error' : n !== '3', JSON.stringify([o, r]));
 		},
 	},
+	{ name: 'a crash in a session', runs: true, points: ['WAKE_SENT', 'BACKUP_WOKEN'], ...crash('', 'unchanged') },
+	{ name: 'a crash in a session that is carried', runs: true, points: ['BACKUP_WOKEN', 'REVIVE_SENT', 'VARIABLES_READ'], ...crash(thread, 'carried') },
 	{
 		name: 'a checkpoint',
 		points: ['CHECKPOINT_SENT', 'CHECKPOINT_TAKEN', 'FILES_COPIED', 'CHECKPOINT_DONE', 'CHECKPOINT_ANSWERED'],
