@@ -402,6 +402,7 @@ static void clean_event(struct init *in)
 	w->clean = pid;
 	w->soon = false;
 	w->state = WARM_COMING;
+	(void)kill(pid, SIGCONT); /* it was stopped if a run ended before init knew it */
 	if (fd_send(w->channel, &enter, sizeof(enter), NULL, 0, MSG_DONTWAIT) < 0)
 		drop_clean(w);
 }

@@ -208,6 +208,10 @@ static __attribute__((noinline)) int fork_clean_inside(const struct rt_clean *c,
 		pid_t pid = thread.tid ? bare_fork() : fork();
 		if (pid == 0)
 			clean_main(c, pidfd, channel, leaves);
+		/* Init stops all processes at the end of a run, and then lets us go on. But a signal to all also
+		 * reaches the child of a fork that is under way, which init cannot see yet. */
+		if (pid > 0)
+			(void)kill(pid, SIGCONT);
 		KILL_POINT(CLEAN_FORKED);
 		_exit(pid < 0 ? MIDDLE_FAILED : MIDDLE_FORKED);
 	}

@@ -203,6 +203,11 @@ matrix('a living session', { profile: 'full' }, (s) => {
 		await s().raw('sandbox_delete', { session_id });
 	};
 
+	it('(slow) a new interpreter that comes while the one before it ends', async () => {
+		for (let i = 0; i < 8; i++)
+			await play([['import os; os._exit(4)', { code: 4, state: 'unchanged' }], ['import time; time.sleep(.05)', {}], ['6 * 7', { restart: true, result: '42' }]]);
+	});
+
 	for (const [name, cells] of [...Object.entries(rows), ...Object.entries(hostile).map(([n, c]) => [`an attack: ${n}`, c] as const)]) {
 		const title = titleOf(name, cells);
 		it(title, { skip: lacks(cells) }, () => play(cells));
