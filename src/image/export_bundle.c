@@ -137,6 +137,10 @@ static int describe(struct archive_entry *entry, int dir, const char *name, cons
 			archive_entry_set_uid(entry, OWNER);
 			archive_entry_set_gid(entry, OWNER);
 		}
+	if (streq(
+		path,
+		"tmp")) /* runc and crun give what is mounted there the mode of the image's folder */
+		archive_entry_set_perm(entry, 01777);
 	if (!S_ISLNK(st->st_mode))
 		return 0;
 	ssize_t n = readlinkat(dir, name, target, sizeof(target) - 1);

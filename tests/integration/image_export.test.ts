@@ -55,6 +55,7 @@ describe('container images from images', () => {
 		assert.equal(docker.Config, `blobs/sha256/${manifest.config.digest.slice(7)}`);
 		assert.deepEqual(docker.Layers, [`blobs/sha256/${manifest.layers[0].digest.slice(7)}`]);
 		const list = execFileSync('tar', ['--numeric-owner', '-tv'], { input: layer }).toString();
+		assert.match(list, /^drwxrwxrwt 0\/0 .* tmp\/$/m, 'what a daemon mounts there has this mode');
 		assert.match(list, /^drwxr-xr-x 1000\/1000 .* mnt\/data\/$/m);
 		assert.match(list, /^hrw-r--r-- 0\/0 .* b link to a$/m);
 		assert.match(list, /2001-\d\d-\d\d .* a$/m); // files keep their time: compiled Python depends on it

@@ -126,8 +126,11 @@ export class Daemon {
 
 	/** Imports the image NAME of this machine under its own name; undefined, or why not. */
 	importImage(name: string): string | undefined {
-		const r = spawnSync('sh', ['-c', 'tar -C "$1" -c . | curl -s --fail-with-body -X POST --unix-socket "$2" -H "Content-Type: application/x-tar" -T - "http://localhost/v1.41/images/create?fromSrc=-&repo=$3&tag=latest"',
-			'import', path.join(imagesDir, name, 'root'), path.join(this.folder, 'socket'), name], { encoding: 'utf8' });
+		const open = path.join(this.folder, 'open'); // of a container everybody may write to /tmp, as in what `image export` writes
+		fs.mkdirSync(path.join(open, 'tmp'), { recursive: true });
+		fs.chmodSync(path.join(open, 'tmp'), 0o1777);
+		const r = spawnSync('sh', ['-c', 'tar -c --exclude=./tmp -C "$1" . -C "$4" tmp | curl -s --fail-with-body -X POST --unix-socket "$2" -H "Content-Type: application/x-tar" -T - "http://localhost/v1.41/images/create?fromSrc=-&repo=$3&tag=latest"',
+			'import', path.join(imagesDir, name, 'root'), path.join(this.folder, 'socket'), name, open], { encoding: 'utf8' });
 		return r.status === 0 ? undefined : `the image ${name} cannot be imported: ${r.stdout}${r.stderr}`.slice(0, 300);
 	}
 }
