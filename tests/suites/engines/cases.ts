@@ -59,6 +59,7 @@ export const cases: EngineCase[] = [
 			assert.ok(h.SecurityOpt.some((o: string) => o.startsWith('no-new-privileges')), 'no-new-privileges');
 			assert.ok(h.SecurityOpt.some((o: string) => o.startsWith('seccomp=')), 'a profile');
 			assert.match(h.Tmpfs['/tmp'], /size=(67108864|64m|65536k)/);
+			assert.match(JSON.stringify(await python(s, 'import os; [os.statvfs(d).f_blocks * os.statvfs(d).f_frsize >> 20 for d in ("/tmp", "/var/tmp")]')), /\[64, 64\]/);
 			const writable = (c.Mounts as Json[]).filter((m) => m.RW).map((m) => m.Destination).sort();
 			assert.deepEqual(writable.filter((d) => !['/tmp', '/home/sandbox'].includes(d)), ['/app/results', '/mnt/data']);
 			assert.ok((c.Mounts as Json[]).every((m) => !/sock/.test(m.Source ?? '')), 'no socket of the host');

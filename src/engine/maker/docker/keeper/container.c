@@ -195,6 +195,8 @@ static json_t *mounts_of(const struct keeper *k, const struct docker_sandbox *b)
 	r |= add(list, data_mount(k, b, "data", "/app/results", true));
 	if (b->stored) {
 		r |= add(list, stored_mount(k, b, "tmp", "/tmp", true));
+		if (container_is_podman(k)) /* see tmpfs_of() */
+			r |= add(list, stored_mount(k, b, "tmp", "/var/tmp", true));
 		r |= add(list, stored_mount(k, b, "home", "/home/sandbox", true));
 	}
 	/* A helper installs packages for another sandbox, whose runs may only read them. */
@@ -250,6 +252,13 @@ static json_t *tmpfs_of(const struct keeper *k, const struct docker_sandbox *b)
 			json_decref(t);
 			return NULL;
 		}
+	/* In a read-only container Podman mounts a tmpfs without a limit on /var/tmp, unless we mount something there.
+	 * In our images /var/tmp is a link to /tmp, so that tmpfs would hide ours. */
+	if (t && podman && !b->stored &&
+	    json_object_set_new(t, "/var/tmp", json_string(tmp)) != 0) {
+		json_decref(t);
+		return NULL;
+	}
 	return t;
 }
 
