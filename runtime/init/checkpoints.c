@@ -7,7 +7,9 @@
  * of the kept backup becomes the session process. Threads, children and connections are not part of it.
  *
  *   SAVE      FORKING until the session has a backup, then COPYING; the backup is kept
- *   RESTORE   FORKING: the kept backup forks; then COPYING; the fork becomes the session process
+ *   RESTORE   FORKING: the kept backup forks; then COPYING; the fork becomes the session process.
+ *             With PARK the session is set aside, and the files are as they were saved, so nothing is copied.
+ *             With RETURN the session that was set aside comes back, and nothing forks (parked_session.c).
  *   DROP      COPYING, which removes the files
  *
  * A child of init copies the files, in the cgroup of the runs, so that the copy counts as memory of
@@ -104,10 +106,17 @@ static void drop_fork(struct init_checkpoints *p)
 	p->fork_channel = fd_close(p->fork_channel);
 }
 
+static bool asks_for(const struct init_checkpoints *p, uint32_t flag)
+{
+	return p->f.op == PROTO_CHECKPOINT_RESTORE && p->f.flags & flag;
+}
+
 static void answer(struct init *in, int errnum, uint32_t flags)
 {
 	struct init_checkpoints *p = &in->checkpoints;
 
+	if (errnum != 0 && asks_for(p, PROTO_CHECKPOINT_RETURN))
+		parked_end(in); /* its files are not there */
 	if (errnum == ENOSPC && in->disk.counts) /* a folder of the host has no limit of its own */
 		errnum = PROTO_E_HOST_FULL;
 	struct proto_init_checkpointed a = {
@@ -193,11 +202,24 @@ static void restored(struct init *in)
 	struct init_checkpoints *p = &in->checkpoints;
 	uint32_t flags = p->fork > 0 ? PROTO_CHECKPOINT_KEPT : 0;
 
-	session_adopt(in, p->fork, p->fork_channel, p->at[p->f.place].carries);
+	if (asks_for(p, PROTO_CHECKPOINT_RETURN) && session_return(in)) {
+		answer(in, 0, PROTO_CHECKPOINT_KEPT);
+		return;
+	}
+	if (asks_for(p, PROTO_CHECKPOINT_PARK))
+		session_park(in, p->fork, p->fork_channel, p->at[p->f.place].carries);
+	else
+		session_adopt(in, p->fork, p->fork_channel, p->at[p->f.place].carries);
 	in->session.lost = false;
 	p->fork = 0;
 	p->fork_channel = -1;
 	answer(in, 0, flags);
+}
+
+/* The session that was set aside comes back, so no fork is needed. */
+static bool returns(const struct init *in)
+{
+	return asks_for(&in->checkpoints, PROTO_CHECKPOINT_RETURN) && parked_any(in);
 }
 
 static void copied(struct init *in)
@@ -209,7 +231,7 @@ static void copied(struct init *in)
 		saved(in);
 		break;
 	case PROTO_CHECKPOINT_RESTORE:
-		if (p->f.flags & PROTO_CHECKPOINT_FILES_ONLY ||
+		if (p->f.flags & PROTO_CHECKPOINT_FILES_ONLY || returns(in) ||
 		    p->at[p->f.place].state == CHECKPOINT_FILES || p->fork > 0)
 			restored(in);
 		else /* what was to be the session process has ended meanwhile */
@@ -363,7 +385,7 @@ static void start_restore(struct init *in)
 
 	if (at->state == CHECKPOINT_FREE) {
 		answer(in, ENOENT, 0);
-	} else if (at->state == CHECKPOINT_FILES || files_only) {
+	} else if (at->state == CHECKPOINT_FILES || files_only || returns(in)) {
 		copy_now(in);
 	} else if (at->state == CHECKPOINT_LOST) {
 		answer(in, ESTALE, 0);
@@ -399,7 +421,10 @@ void checkpoints_events(struct init *in, short fork)
 	p->fork = pid;
 	(void)kill(p->at[p->f.place].pid, SIGSTOP);
 	(void)kill(pid, SIGSTOP);
-	copy_now(in);
+	if (asks_for(p, PROTO_CHECKPOINT_PARK))
+		restored(in);
+	else
+		copy_now(in);
 }
 
 /* The session's backup is what a SAVE keeps; session_prepare() has it made, or gives up. */
@@ -440,7 +465,7 @@ int checkpoints_handle(struct init *in, const struct proto_init_checkpoint *f)
 	struct init_checkpoints *p = &in->checkpoints;
 
 	if (f->op == 0 || f->op >= PROTO_CHECKPOINT_OP_MAX_ || f->place >= PROTO_CHECKPOINTS_MAX ||
-	    (f->flags & ~(uint32_t)PROTO_CHECKPOINT_FILES_ONLY) != 0 || checkpoints_busy(in))
+	    (f->flags & ~PROTO_CHECKPOINT_RESTORE_FLAGS) != 0 || checkpoints_busy(in))
 		return -1;
 	KILL_POINT(CHECKPOINT_TAKEN);
 	p->f = *f;

@@ -288,6 +288,7 @@ static int take_config(struct init *in)
 	(void)close(filter);
 	session_start(in);
 	checkpoints_start(in);
+	parked_start(in);
 	if (has_store)
 		in->checkpoints.store = fds[at];
 	warm_start(in, warm, f.config.fds & PROTO_CONFIG_SOON);

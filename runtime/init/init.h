@@ -267,6 +267,7 @@ struct init {
 	struct init_warm warm;
 	struct init_zygote zygote;
 	struct init_session session;
+	struct init_session parked; /* parked_session.c; pid 0 = none */
 	struct init_checkpoints checkpoints;
 	struct init_waiting waiting;
 	uint64_t watch_at; /* next check of memory and sockets; 0 = no run is on */

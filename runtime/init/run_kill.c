@@ -16,13 +16,13 @@
 static bool is_kept(const struct init *in, pid_t pid)
 {
 	return pid == in->warm.clean || pid == in->warm.spare || session_keeps(in, pid) ||
-	       checkpoints_keep(in, pid) || end_is_leaving(in, pid);
+	       checkpoints_keep(in, pid) || end_is_leaving(in, pid) || parked_keeps(in, pid);
 }
 
 bool kill_keeps_any(const struct init *in)
 {
 	return in->warm.clean > 0 || in->warm.spare > 0 || in->session.state != SESSION_NONE ||
-	       checkpoints_any(in) || end_any(in);
+	       checkpoints_any(in) || parked_any(in) || end_any(in);
 }
 
 uint32_t kill_each(struct init *in, void (*fn)(struct init *, pid_t, int), int signo)
@@ -92,7 +92,7 @@ void kill_run(struct init *in)
 		run_to(in, RUN_KILLING);
 	warm_events(in, POLLIN, 0); /* learn the pid of a clean interpreter that has just come */
 	/* These must survive, and they were forked in the cgroup of the runs. */
-	bool spared = in->session.state != SESSION_NONE || checkpoints_any(in) ||
+	bool spared = in->session.state != SESSION_NONE || checkpoints_any(in) || parked_any(in) ||
 		      end_any_stopped(in) || warm_spare_alone(in);
 	if (in->kill >= 0 && !spared)
 		(void)!write(in->kill, "1", 1);

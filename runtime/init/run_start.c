@@ -411,8 +411,8 @@ void run_reap(struct init *in)
 		    checkpoints_reaped(in, pid, status); /* may also be the run's process */
 		if (pid == in->run.pid)
 			first_ended(in, status, &use);
-		else if (warm_reaped(in, pid) || session_reaped(in, pid) || end_reaped(in, pid) ||
-			 checkpoint)
+		else if (warm_reaped(in, pid) || session_reaped(in, pid) ||
+			 parked_reaped(in, pid) || end_reaped(in, pid) || checkpoint)
 			continue;
 		else
 			orphan_ended(in, status, &use);

@@ -110,6 +110,17 @@ void session_adopt(struct init *in, pid_t pid, int channel, bool carries);
 bool session_wakes(struct init *in);
 bool session_wants_spare(const struct init *in); /* also while a run is on: it is ending */
 
+/* parked_session.c: a session that is set aside while continuations of a branch execute */
+void parked_start(struct init *in);
+/* Sets the session aside, if there is one, and adopts PID instead; as session_adopt(). */
+void session_park(struct init *in, pid_t pid, int channel, bool carries);
+/* The session that was set aside comes back, and the one in its place ends. False = there is none, or it has died. */
+bool session_return(struct init *in);
+void parked_end(struct init *in);
+bool parked_any(const struct init *in);
+bool parked_keeps(const struct init *in, pid_t pid);
+bool parked_reaped(struct init *in, pid_t pid);
+
 /* session_processes.c */
 void processes_go_on(struct init *in); /* a cell of the session begins */
 void processes_note(

@@ -465,13 +465,22 @@ int engine_list_files(struct engine_sandbox *s, const char *path, engine_list_fn
  * their files. A call that failed has changed nothing, unless it says CHECKPOINT_PARTIAL.
  *
  * save: into a free place. NO_SPACE, OUT_OF_MEMORY.
- * restore: the session and the files become what they were; the checkpoint stays. FILES_ONLY: the
- * session starts anew. CHECKPOINT_LOST: its interpreter has ended (a run may kill it); its files
- * are still there.
+ * restore: the session and the files become what they were, in one of the ways below; the checkpoint stays.
+ * CHECKPOINT_LOST: its interpreter has ended (a run may kill it); its files are still there.
  * drop: the place is free afterwards. */
+enum engine_restore {
+	ENGINE_RESTORE_ALL,
+	ENGINE_RESTORE_FILES, /* the session starts anew */
+	/* Only directly after save, and if the checkpoint has variables. The present session is set aside with its
+	 * threads, processes and connections, all stopped; another one with the same variables takes its place. */
+	ENGINE_RESTORE_PARK,
+	/* The session that was set aside comes back; if it was killed meanwhile, or this call fails, it is gone, and
+	 * the call is one of ENGINE_RESTORE_ALL. */
+	ENGINE_RESTORE_RETURN,
+};
 int engine_save_checkpoint(struct engine_sandbox *s, uint32_t place, engine_checkpoint_fn cb,
 			   void *user, struct err *e) MUST_CHECK;
-int engine_restore_checkpoint(struct engine_sandbox *s, uint32_t place, bool files_only,
+int engine_restore_checkpoint(struct engine_sandbox *s, uint32_t place, enum engine_restore how,
 			      engine_checkpoint_fn cb, void *user, struct err *e) MUST_CHECK;
 int engine_drop_checkpoint(struct engine_sandbox *s, uint32_t place, engine_checkpoint_fn cb,
 			   void *user, struct err *e) MUST_CHECK;

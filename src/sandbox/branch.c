@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Branches. The present state is saved as the base. Each continuation runs from the base, and its
- * result is saved as a checkpoint. At the end the base is restored and dropped.
+/* Branches. The present state is saved as the base. A session with variables is set aside, with its threads,
+ * processes and connections. Each continuation runs from the base, and its result is saved as a checkpoint. At the end
+ * the files of the base are restored, the session comes back, and the base is dropped.
  *
- *   base = save · for each: (restore base) run, save · restore base · drop base
+ *   base = save · set aside · for each: (restore base) run, save · return · drop base
  *
  * A failure of one continuation is reported for that one, and the others are still tried. A failure
  * of the base or of the sandbox ends the whole call. */
@@ -22,7 +23,10 @@ struct branch {
 	struct branch_request request; /* its items are the copies below */
 	struct branch_item items[BRANCHES_MAX];
 	size_t at;  /* index of the current continuation */
+	bool aside; /* the session is set aside */
 	bool moved; /* a continuation has run: the present state may differ from the base */
+	bool failed;
+	struct err error; /* with `failed`: why no further continuation is tried */
 	bool cancelled;
 	struct run *run; /* while there is one */
 };
@@ -68,7 +72,7 @@ static void on_base_dropped(const struct checkpoint *c UNUSED, const struct err 
 
 	if (b->cancelled)
 		(void)err_set(&cancelled, ERR_CANCELLED, 0, "cancelled");
-	finish(b, b->cancelled ? &cancelled : NULL);
+	finish(b, b->failed ? &b->error : b->cancelled ? &cancelled : NULL);
 }
 
 static void drop_base(struct branch *b)
@@ -106,10 +110,11 @@ static void finish_base(struct branch *b)
 
 	if (is_over(b, &e))
 		finish(b, &e);
-	else if (!b->moved)
+	else if (!b->moved && !b->aside)
 		drop_base(b);
-	else if (checkpoints_restore(b->sandbox, CHECKPOINTS_BASE, false, false, on_returned, b,
-				     &e) < 0)
+	else if (checkpoints_restore(b->sandbox, CHECKPOINTS_BASE,
+				     b->aside ? ENGINE_RESTORE_RETURN : ENGINE_RESTORE_ALL, false,
+				     on_returned, b, &e) < 0)
 		leave_base(b, &e);
 }
 
@@ -167,12 +172,24 @@ static void run_now(struct branch *b)
 	on_kept(NULL, NULL, b);
 }
 
+/* The next continuation has no base. The session that is set aside does not need one to come back. */
+static void give_up(struct branch *b, const struct err *e)
+{
+	if (!b->aside) {
+		leave_base(b, e);
+		return;
+	}
+	b->failed = true;
+	b->error = *e;
+	finish_base(b);
+}
+
 static void on_back(const struct checkpoint *c UNUSED, const struct err *e, void *user)
 {
 	struct branch *b = user;
 
 	if (e)
-		leave_base(b, e);
+		give_up(b, e);
 	else if (b->cancelled)
 		finish_base(b);
 	else
@@ -190,19 +207,39 @@ static void next(struct branch *b)
 		finish(b, &e);
 	else if (!b->moved)
 		run_now(b);
-	else if (checkpoints_restore(b->sandbox, CHECKPOINTS_BASE, false, false, on_back, b, &e) <
-		 0)
-		leave_base(b, &e);
+	else if (checkpoints_restore(b->sandbox, CHECKPOINTS_BASE, ENGINE_RESTORE_ALL, false,
+				     on_back, b, &e) < 0)
+		give_up(b, &e);
 }
 
-static void on_base(const struct checkpoint *c UNUSED, const struct err *e, void *user)
+static void on_aside(const struct checkpoint *c UNUSED, const struct err *e, void *user)
 {
 	struct branch *b = user;
 
-	if (e)
-		finish(b, e);
+	if (e) { /* nothing has changed */
+		b->failed = true;
+		b->error = *e;
+	} else {
+		b->aside = true;
+	}
+	if (b->failed)
+		finish_base(b);
 	else
 		next(b);
+}
+
+static void on_base(const struct checkpoint *c, const struct err *e, void *user)
+{
+	struct branch *b = user;
+	struct err error = ERR_INIT;
+
+	if (e)
+		finish(b, e);
+	else if (!c->state_kept || b->cancelled || is_over(b, &error))
+		next(b);
+	else if (checkpoints_restore(b->sandbox, CHECKPOINTS_BASE, ENGINE_RESTORE_PARK, false,
+				     on_aside, b, &error) < 0)
+		on_aside(NULL, &error, b);
 }
 
 /* ---- start ---- */

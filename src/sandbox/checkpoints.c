@@ -380,14 +380,14 @@ static void on_restored(const struct engine_checkpoint *what, const struct err *
 	call_end(c, what, c->place->created_ns, e);
 }
 
-int checkpoints_restore(struct sandbox *s, const char *name, bool files_only, bool yield,
+int checkpoints_restore(struct sandbox *s, const char *name, enum engine_restore how, bool yield,
 			checkpoint_fn cb, void *user, struct err *e)
 {
 	struct checkpoint_call *c = call_of(s, name, yield, cb, user, e);
 
 	if (!c)
 		return -ENOENT;
-	int r = engine_restore_checkpoint(s->handle, place_of(s, c->place), files_only, on_restored,
+	int r = engine_restore_checkpoint(s->handle, place_of(s, c->place), how, on_restored,
 					  c, e);
 	if (r < 0)
 		call_free(c);
@@ -399,7 +399,7 @@ int sandbox_restore(struct sandbox *s, const char *name, bool files_only, checkp
 {
 	int r = seize(s, name, e);
 
-	return r < 0 ? r : begun(s, checkpoints_restore(s, name, files_only, true, cb, user, e));
+	return r < 0 ? r : begun(s, checkpoints_restore(s, name, files_only ? ENGINE_RESTORE_FILES : ENGINE_RESTORE_ALL, true, cb, user, e));
 }
 
 /* ---- drop ---- */

@@ -253,7 +253,7 @@ int sandbox_seize(struct sandbox *s, struct err *e) MUST_CHECK;
 void sandbox_yield(struct sandbox *s);
 int checkpoints_save(struct sandbox *s, const char *name, bool yield, checkpoint_fn cb, void *user,
 		     struct err *e) MUST_CHECK;
-int checkpoints_restore(struct sandbox *s, const char *name, bool files_only, bool yield,
+int checkpoints_restore(struct sandbox *s, const char *name, enum engine_restore how, bool yield,
 			checkpoint_fn cb, void *user, struct err *e) MUST_CHECK;
 int checkpoints_drop(struct sandbox *s, const char *name, bool yield, checkpoint_fn cb, void *user,
 		     struct err *e) MUST_CHECK;

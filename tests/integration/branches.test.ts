@@ -159,6 +159,41 @@ before = look()
 		assert.deepEqual((await good('sandbox_info', { session_id: id })).checkpoints.map((c: Json) => c.name).sort(), ['add', 'branch-2', 'raises']);
 	});
 
+	const living = `import os, socket, subprocess, threading, time
+x, n = 1, 0
+def count():
+    global n
+    while True:
+        n += 1
+        time.sleep(0.005)
+threading.Thread(target=count, daemon=True).start()
+cat = subprocess.Popen(['cat'], stdin=-1, stdout=-1, text=True, bufsize=1)
+near, far = socket.socketpair()
+open('base', 'w').write('b')
+pid = os.getpid()`;
+
+	inside('threads, processes and connections of the session go on after its branches, in the same process', async (id) => {
+		await run(id, living);
+		const r = await good('sandbox_branch', { session_id: id, branches: [
+			{ name: 'other', code: 'x += 1; open("base", "w").write("changed"); (x, os.getpid() != pid, threading.active_count())' },
+			{ name: 'dies', code: 'x = 9; os.abort()' },
+			{ name: 'third', code: '(x, open("base").read())' },
+		] });
+		assert.deepEqual(r.branches.map((b: Json) => [b.state, b.result]), [['kept', '(2, True, 1)'], ['unchanged', undefined], ['kept', "(1, 'b')"]]);
+		const after = await run(id, 'a = n; time.sleep(0.2); cat.stdin.write("hi\\n"); far.send(b"yes"); (x, os.getpid() == pid, n > a, cat.stdout.readline(), near.recv(3), open("base").read())');
+		assert.deepEqual([after.result, after.gone], ["(1, True, True, 'hi\\n', b'yes', 'b')", undefined]);
+		await back(id, 'other');
+		assert.equal(await value(id, '(x, os.getpid() == pid, open("base").read())'), "(2, False, 'changed')");
+	});
+
+	inside('a branch that kills the session which is set aside: its variables and files come back', async (id) => {
+		await run(id, living);
+		const r = await good('sandbox_branch', { session_id: id, branches: [{ name: 'kills', code: 'import signal\nos.kill(pid, signal.SIGKILL); x = 5; open("base", "w").write("c"); None' }, { name: 'next', code: '(x, open("base").read())' }] });
+		assert.deepEqual(r.branches.map((b: Json) => [b.state, b.result]), [['kept', undefined], ['kept', "(1, 'b')"]]);
+		assert.equal(await value(id, '(x, os.getpid() == pid, open("base").read())'), "(1, False, 'b')");
+		assert.equal(await shell(id, 'pgrep -c cat || true'), '0\n', 'its processes ended with it');
+	});
+
 	inside('a branch of a branch, and a branch that times out', async (id) => {
 		await run(id, 'x = 1');
 		await good('sandbox_branch', { session_id: id, branches: [{ name: 'one', code: 'x = 2' }] });

@@ -235,7 +235,16 @@ enum proto_checkpoint_op {
 	PROTO_CHECKPOINT_DROP,
 	PROTO_CHECKPOINT_OP_MAX_,
 };
-enum { PROTO_CHECKPOINT_FILES_ONLY = 1 }; /* RESTORE: the session starts anew */
+/* Of a RESTORE; at most one of them. */
+enum {
+	PROTO_CHECKPOINT_FILES_ONLY = 1, /* the session starts anew */
+	/* The session is set aside, stopped with all its processes. The files stay: nothing has changed them since
+	 * the SAVE. */
+	PROTO_CHECKPOINT_PARK = 2,
+	PROTO_CHECKPOINT_RETURN = 4, /* what was set aside comes back; if it has died, as without this flag */
+};
+#define PROTO_CHECKPOINT_RESTORE_FLAGS                                                             \
+	((uint32_t)(PROTO_CHECKPOINT_FILES_ONLY | PROTO_CHECKPOINT_PARK | PROTO_CHECKPOINT_RETURN))
 /* One at a time, and none during a run (EBUSY). */
 struct proto_init_checkpoint {
 	struct proto_head head;

@@ -90,13 +90,18 @@ int engine_save_checkpoint(struct engine_sandbox *s, uint32_t place, engine_chec
 	return ask(s, PROTO_CHECKPOINT_SAVE, place, 0, &waits, e);
 }
 
-int engine_restore_checkpoint(struct engine_sandbox *s, uint32_t place, bool files_only,
+int engine_restore_checkpoint(struct engine_sandbox *s, uint32_t place, enum engine_restore how,
 			      engine_checkpoint_fn cb, void *user, struct err *e)
 {
+	static const uint32_t flags[] = {
+	    [ENGINE_RESTORE_ALL] = 0,
+	    [ENGINE_RESTORE_FILES] = PROTO_CHECKPOINT_FILES_ONLY,
+	    [ENGINE_RESTORE_PARK] = PROTO_CHECKPOINT_PARK,
+	    [ENGINE_RESTORE_RETURN] = PROTO_CHECKPOINT_RETURN,
+	};
 	const struct inside_checkpoint_op waits = {.cb = cb, .user = user};
 
-	return ask(s, PROTO_CHECKPOINT_RESTORE, place, files_only ? PROTO_CHECKPOINT_FILES_ONLY : 0,
-		   &waits, e);
+	return ask(s, PROTO_CHECKPOINT_RESTORE, place, flags[how], &waits, e);
 }
 
 int engine_drop_checkpoint(struct engine_sandbox *s, uint32_t place, engine_checkpoint_fn cb,
