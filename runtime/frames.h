@@ -8,7 +8,7 @@
  *   zygote channel       monitor ↔ zygote
  *                        RT_ZYGOTE_READY, RT_CLEAN → RT_CLEAN_DONE
  *   interpreter channel  init ↔ clean interpreter, spare, session process or backup
- *                        RT_HELLO, RT_ENTER, RT_READY, RT_FORK, RT_RUN, RT_RUN_DONE, RT_RESTED,
+ *                        RT_HELLO, RT_ENTER, RT_READY, RT_BACKED, RT_FORK, RT_RUN, RT_RUN_DONE, RT_RESTED,
  *                        RT_WAKE → RT_WOKEN, RT_REVIVE → RT_REVIVED
  *
  * If a frame has a wrong size, kind or number of descriptors, an interpreter or zygote exits; the
@@ -77,6 +77,8 @@ enum rt_kind {
 	RT_REVIVE,
 	/* spare → init, the answer: struct rt_woken, whose `gone` are the names that could not be read. */
 	RT_REVIVED,
+	/* backup → init: it is ready and waits. Bytes: struct rt_backed. Its sender is known as with RT_READY. */
+	RT_BACKED,
 	RT_KIND_MAX_,
 };
 
@@ -111,6 +113,13 @@ struct rt_rlimit {
 struct rt_rested {
 	struct rt_head h;
 	uint32_t carries; /* 0 or 1: the backup lacks threads that it would need */
+	uint32_t unused;
+};
+
+struct rt_backed {
+	struct rt_head h;
+	uint32_t
+	    connections; /* of the session, which the backup has not: network sockets and databases */
 	uint32_t unused;
 };
 

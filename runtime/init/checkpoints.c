@@ -111,12 +111,13 @@ static bool asks_for(const struct init_checkpoints *p, uint32_t flag)
 	return p->f.op == PROTO_CHECKPOINT_RESTORE && p->f.flags & flag;
 }
 
-static void answer(struct init *in, int errnum, uint32_t flags)
+/* KINDS: PROTO_KIND_* */
+static void answer_with(struct init *in, int errnum, uint32_t flags, uint32_t kinds)
 {
 	struct init_checkpoints *p = &in->checkpoints;
 
 	if (errnum != 0 && asks_for(p, PROTO_CHECKPOINT_RETURN))
-		parked_end(in); /* its files are not there */
+		parked_end(in);                  /* its files are not there */
 	if (errnum == ENOSPC && in->disk.counts) /* a folder of the host has no limit of its own */
 		errnum = PROTO_E_HOST_FULL;
 	struct proto_init_checkpointed a = {
@@ -124,6 +125,7 @@ static void answer(struct init *in, int errnum, uint32_t flags)
 	    .seq = p->f.seq,
 	    .errnum = errnum,
 	    .flags = flags,
+	    .kinds = kinds,
 	    .skipped = p->count.skipped,
 	    .files = p->count.files,
 	    .bytes = p->count.bytes,
@@ -134,6 +136,11 @@ static void answer(struct init *in, int errnum, uint32_t flags)
 	disk_changed(in);
 	p->phase = CHECKPOINTS_IDLE;
 	init_send(in, &a.head, NULL, 0);
+}
+
+static void answer(struct init *in, int errnum, uint32_t flags)
+{
+	answer_with(in, errnum, flags, 0);
 }
 
 /* ---- the copier: a child (copier.c) ---- */
@@ -186,6 +193,7 @@ static void saved(struct init *in)
 	bool live = s->backup > 0;
 	uint32_t flags =
 	    (live ? PROTO_CHECKPOINT_KEPT : 0U) | (s->lost ? PROTO_CHECKPOINT_LOST : 0U);
+	const uint32_t kinds = session_kinds(in);
 
 	*at = (struct init_checkpoint){.state = live ? CHECKPOINT_LIVE : CHECKPOINT_FILES,
 				       .channel = -1};
@@ -194,13 +202,14 @@ static void saved(struct init *in)
 		at->pid = session_part(in, &at->channel);
 	}
 	s->lost = false; /* it is being told */
-	answer(in, 0, flags);
+	answer_with(in, 0, flags, kinds);
 }
 
 static void restored(struct init *in)
 {
 	struct init_checkpoints *p = &in->checkpoints;
 	uint32_t flags = p->fork > 0 ? PROTO_CHECKPOINT_KEPT : 0;
+	const uint32_t kinds = session_kinds(in);
 
 	if (asks_for(p, PROTO_CHECKPOINT_RETURN) && session_return(in)) {
 		answer(in, 0, PROTO_CHECKPOINT_KEPT);
@@ -213,7 +222,7 @@ static void restored(struct init *in)
 	in->session.lost = false;
 	p->fork = 0;
 	p->fork_channel = -1;
-	answer(in, 0, flags);
+	answer_with(in, 0, flags, kinds);
 }
 
 /* The session that was set aside comes back, so no fork is needed. */
@@ -411,7 +420,8 @@ void checkpoints_events(struct init *in, short fork)
 		drop_fork(p);
 		return;
 	}
-	pid_t pid = warm_take_head(p->fork_channel, RT_READY);
+	struct rt_backed backed;
+	pid_t pid = warm_take_frame(p->fork_channel, RT_BACKED, &backed, sizeof(backed));
 	if (pid == 0)
 		return;
 	if (pid < 0 || pid == p->at[p->f.place].pid) { /* submitted code can answer for its fork */

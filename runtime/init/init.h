@@ -96,6 +96,7 @@ struct init_run {
 	pid_t pid;      /* RUNNING, KILLING: first process, also its process group and session */
 	bool forked;    /* from the clean interpreter: it may exec a bare Python (places.py) */
 	uint32_t flags; /* PROTO_ENDED_* */
+	uint32_t gone;  /* STATEFUL: what ended with its process, PROTO_KIND_* */
 	int status;     /* of the first process, wait(2) */
 	int error;      /* pipe: errno when the start failed, else end of file */
 	uint32_t left;  /* processes found when it ended, where init lists them */

@@ -272,6 +272,7 @@ static void finish(struct init *in)
 	    .end = WIFSIGNALED(r->status) ? PROTO_END_SIGNALED : PROTO_END_EXITED,
 	    .value = WIFSIGNALED(r->status) ? WTERMSIG(r->status) : WEXITSTATUS(r->status),
 	    .flags = r->flags,
+	    .kinds = r->gone,
 	    .killed = MAX(r->killed, r->left),
 	    .cell = r->cell,
 	    .duration_ns = r->ended_ns - r->started_ns,

@@ -70,6 +70,8 @@ struct init_session {
 	bool has_processes; /* there were some at the end of its last cell */
 	bool has_threads;   /* some of them are the program's own: Python knows them */
 	uint32_t processes; /* that cells have started and that live */
+	bool
+	    has_connections; /* the last backup was made without them; what a process of the session said */
 	struct init_noted noted[SESSION_NOTED_MAX]; /* while another run is on */
 	size_t n_noted;
 	/* What the front has not been told. */
@@ -120,6 +122,9 @@ void parked_end(struct init *in);
 bool parked_any(const struct init *in);
 bool parked_keeps(const struct init *in, pid_t pid);
 bool parked_reaped(struct init *in, pid_t pid);
+
+/* What the session has besides variables, and no backup or checkpoint: PROTO_KIND_* */
+uint32_t session_kinds(const struct init *in);
 
 /* session_processes.c */
 void processes_go_on(struct init *in); /* a cell of the session begins */

@@ -78,7 +78,7 @@ static void end_session(struct init_session *s)
 	s->pid = 0;
 	s->until = 0;
 	s->threads = s->processes = 0;
-	s->has_threads = s->has_processes = false;
+	s->has_threads = s->has_processes = s->has_connections = false;
 	s->look_at = 0;
 	s->n_noted = 0;
 	s->has_state = false;
@@ -422,7 +422,8 @@ static void lack_backup(struct init_session *s)
 static void backup_event(struct init *in)
 {
 	struct init_session *s = &in->session;
-	pid_t pid = warm_take_head(s->backup_channel, RT_READY);
+	struct rt_backed backed;
+	pid_t pid = warm_take_frame(s->backup_channel, RT_BACKED, &backed, sizeof(backed));
 
 	if (pid == 0)
 		return;
@@ -433,6 +434,7 @@ static void backup_event(struct init *in)
 	    pid > 0 && !known && waitid(P_PID, (id_t)pid, &what, WEXITED | WNOHANG | WNOWAIT) == 0;
 	if (ours && s->backup == 0 && s->state == SESSION_FORKING) {
 		s->backup = pid;
+		s->has_connections = backed.connections > 0;
 		(void)kill(pid, SIGSTOP);
 	} else {
 		/* it could not be made, has ended, or speaks although nobody asked */
@@ -511,10 +513,18 @@ void session_run_ended(struct init *in)
 
 	if (s->state != SESSION_RUNNING)
 		return;
-	in->run.flags |= (s->has_threads ? PROTO_ENDED_GONE_THREADS : 0) |
-			 (s->has_processes ? PROTO_ENDED_GONE_PROCESSES : 0);
+	in->run.gone = session_kinds(in);
 	s->pid = 0;
 	take_over(in);
+}
+
+uint32_t session_kinds(const struct init *in)
+{
+	const struct init_session *s = &in->session;
+
+	return (s->has_threads ? PROTO_KIND_THREADS : 0U) |
+	       (s->has_processes ? PROTO_KIND_PROCESSES : 0U) |
+	       (s->has_connections ? PROTO_KIND_CONNECTIONS : 0U);
 }
 
 bool session_reaped(struct init *in, pid_t pid)

@@ -51,13 +51,25 @@ static int open_anew(int fd)
 	return own;
 }
 
-static int replace(int fd, int dead_end)
+/* A socket of the network. One of AF_UNIX belongs to a process of the session, or to its loop, which is made anew. */
+static bool is_connection(int fd)
+{
+	int family = 0;
+	socklen_t len = sizeof(family);
+
+	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len) == 0 &&
+	       (family == AF_INET || family == AF_INET6);
+}
+
+static int replace(int fd, int dead_end, uint32_t *connections)
 {
 	struct stat st;
 
 	if (old_fstat(fd, &st) < 0 || S_ISCHR(st.st_mode))
 		return 0; /* it was a descriptor of ours that is closed again */
-	const int own = S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) ? open_anew(fd) : -1;
+	const bool file = S_ISREG(st.st_mode);
+	const int own = file || S_ISDIR(st.st_mode) ? open_anew(fd) : -1;
+	*connections += (file && own < 0 && is_database(fd)) || is_connection(fd);
 	const int flags = fcntl(fd, F_GETFD);
 	const int r = dup3(own >= 0 ? own : dead_end, fd, flags & FD_CLOEXEC ? O_CLOEXEC : 0);
 	if (own >= 0)
@@ -75,7 +87,7 @@ static int number_of(const char *name)
 	return n;
 }
 
-static int replace_all(int channel, int dead_end)
+static int replace_all(int channel, int dead_end, uint32_t *connections)
 {
 	DIR *all = opendir("/proc/self/fd");
 	const struct dirent *de;
@@ -86,13 +98,13 @@ static int replace_all(int channel, int dead_end)
 	while (r == 0 && (de = readdir(all))) {
 		const int fd = number_of(de->d_name);
 		if (fd > 2 && fd != channel && fd != dead_end && fd != dirfd(all))
-			r = replace(fd, dead_end);
+			r = replace(fd, dead_end, connections);
 	}
 	(void)closedir(all);
 	return r;
 }
 
-int backup_files(int channel)
+int backup_files(int channel, uint32_t *ret_connections)
 {
 	int pair[2];
 
@@ -101,7 +113,8 @@ int backup_files(int channel)
 	(void)close(pair[1]);
 	/* /proc/self/fd belongs to root while a process is not dumpable */
 	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-	const int r = replace_all(channel, pair[0]);
+	*ret_connections = 0;
+	const int r = replace_all(channel, pair[0], ret_connections);
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	(void)close(pair[0]);
 	return r;

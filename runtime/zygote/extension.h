@@ -126,9 +126,10 @@ void pools_pause(void);
 size_t
 threads_count(void); /* of this process, also those that Python does not know; 2 if nobody says */
 
-/* backup_files.c. In a backup, whose own channel is CHANNEL: replaces the descriptors that it has inherited. 0 or
- * -errno; after a failure the process must exit. */
-int backup_files(int channel);
+/* backup_files.c. In a backup, whose own channel is CHANNEL: replaces the descriptors that it has inherited.
+ * RET_CONNECTIONS: how many of them were sockets of the network or databases. 0 or -errno; after a failure the process
+ * must exit. */
+int backup_files(int channel, uint32_t *ret_connections);
 
 /* serve_zygote.c. The loops of the zygote, and of a clean interpreter or session process. */
 _Noreturn void serve_monitor(void);

@@ -336,19 +336,19 @@ static int wake(struct frame *f)
  * no Python before, so it copies no page for that. */
 static _Noreturn void back_up(struct frame *f)
 {
-	struct rt_head ready = {.kind = RT_READY};
+	struct rt_backed backed = {.h = {.kind = RT_BACKED}};
 
 	if (enter_run(&f->u.fork, f->fds + 1) < 0)
 		_exit(1);
 	(void)close(zygote.channel);
 	const int channel = fd_copy_high(f->fds[0]);
 	frame_close_fds(f);
-	if (channel < 0 || backup_files(channel) < 0)
+	if (channel < 0 || backup_files(channel, &backed.connections) < 0)
 		_exit(1);
 	zygote.channel = channel;
 	await_adoption();
 	KILL_POINT(BACKUP_TIED);
-	if (channel_send(channel, &ready, sizeof(ready)) < 0 || channel_recv(channel, f) < 0)
+	if (channel_send(channel, &backed, sizeof(backed)) < 0 || channel_recv(channel, f) < 0)
 		_exit(1);
 	PyOS_AfterFork_Child();
 	zygote.fork_open = 0;

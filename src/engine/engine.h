@@ -137,10 +137,16 @@ enum engine_lost { /* why the variables of a session are gone; the process that 
 		   ENGINE_LOST_SILENT,  /* and its backup did not answer */
 };
 
-struct engine_left {       /* of the cells of a session: what they left besides variables */
-	bool rests;        /* threads or processes of this one, which go on in the next run */
-	bool gone_threads; /* those of earlier ones, which the end of this one took with it */
-	bool gone_processes;
+enum { /* what a session has besides variables and files */
+       ENGINE_KIND_THREADS = 1,
+       ENGINE_KIND_PROCESSES = 2,
+       ENGINE_KIND_CONNECTIONS = 4,
+};
+
+struct engine_left { /* of the cells of a session: what they left besides variables */
+	bool rests;  /* threads or processes of this one, which go on in the next run */
+	uint32_t
+	    gone; /* what earlier ones left, and the end of this one took with it: ENGINE_KIND_* */
 	bool
 	    carried; /* the variables are in a new interpreter: the old one could not go on in a fork */
 	uint32_t names_kept, names_gone;
@@ -241,6 +247,9 @@ struct engine_checkpoint {
 	uint64_t files;   /* regular files copied */
 	uint64_t bytes;   /* of their data */
 	uint32_t skipped; /* sockets and devices, which cannot be copied */
+	/* save: what the session has besides, and the checkpoint has not; restore: what ended with the session that
+	 * was there before. ENGINE_KIND_* */
+	uint32_t kinds;
 };
 
 /* Sandboxes made ahead of need. Figures since the start. */

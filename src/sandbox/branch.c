@@ -22,9 +22,10 @@ struct branch {
 	struct sandbox *sandbox;       /* reference; seized */
 	struct branch_request request; /* its items are the copies below */
 	struct branch_item items[BRANCHES_MAX];
-	size_t at;  /* index of the current continuation */
-	bool aside; /* the session is set aside */
-	bool moved; /* a continuation has run: the present state may differ from the base */
+	size_t at;      /* index of the current continuation */
+	bool aside;     /* the session is set aside */
+	uint32_t kinds; /* what it has besides variables and files */
+	bool moved;     /* a continuation has run: the present state may differ from the base */
 	bool failed;
 	struct err error; /* with `failed`: why no further continuation is tried */
 	bool cancelled;
@@ -47,7 +48,7 @@ static void branch_free(struct branch *b)
 static void finish(struct branch *b, const struct err *e)
 {
 	sandbox_yield(b->sandbox);
-	b->request.on_done(e, b->request.user);
+	b->request.on_done(b->kinds, e, b->request.user);
 	branch_free(b);
 }
 
@@ -233,6 +234,8 @@ static void on_base(const struct checkpoint *c, const struct err *e, void *user)
 	struct branch *b = user;
 	struct err error = ERR_INIT;
 
+	if (!e)
+		b->kinds = c->kinds;
 	if (e)
 		finish(b, e);
 	else if (!c->state_kept || b->cancelled || is_over(b, &error))

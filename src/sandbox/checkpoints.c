@@ -187,6 +187,7 @@ static void call_end(struct checkpoint_call *c, const struct engine_checkpoint *
 		c->cb(NULL, e, c->user);
 	} else {
 		struct checkpoint out = describe(s, c->name, what, created_ns);
+		out.kinds = what->kinds;
 		const struct checkpoint_place *p = find(s, c->name);
 		out.by = p ? p->by : NULL;
 		out.parent = p ? p->parent : NULL;
@@ -387,8 +388,7 @@ int checkpoints_restore(struct sandbox *s, const char *name, enum engine_restore
 
 	if (!c)
 		return -ENOENT;
-	int r = engine_restore_checkpoint(s->handle, place_of(s, c->place), how, on_restored,
-					  c, e);
+	int r = engine_restore_checkpoint(s->handle, place_of(s, c->place), how, on_restored, c, e);
 	if (r < 0)
 		call_free(c);
 	return r;
@@ -399,7 +399,10 @@ int sandbox_restore(struct sandbox *s, const char *name, bool files_only, checkp
 {
 	int r = seize(s, name, e);
 
-	return r < 0 ? r : begun(s, checkpoints_restore(s, name, files_only ? ENGINE_RESTORE_FILES : ENGINE_RESTORE_ALL, true, cb, user, e));
+	return r < 0 ? r
+		     : begun(s, checkpoints_restore(
+				    s, name, files_only ? ENGINE_RESTORE_FILES : ENGINE_RESTORE_ALL,
+				    true, cb, user, e));
 }
 
 /* ---- drop ---- */

@@ -25,6 +25,9 @@ struct checkpoint {
 	uint64_t files;  /* regular ones */
 	uint64_t bytes;
 	uint32_t skipped; /* sockets, devices */
+	/* save: what the session has, and the checkpoint has not; restore: what the session had before, and has no
+	 * more. ENGINE_KIND_*, see session_kinds(); 0 in a list */
+	uint32_t kinds;
 	uint64_t age_ns;
 	const char *by; /* id of the run that ended last before it was made; "" or NULL = none */
 	const char *parent; /* the checkpoint that was made or restored last before it; "" = none */
@@ -65,8 +68,9 @@ struct branch_request {
 	/* The result is saved as C, or could not be saved (E). Both NULL: the code did not return, so
 	 * there is no new state. */
 	void (*on_kept)(size_t i, const struct checkpoint *c, const struct err *e, void *user);
-	/* The end. E: the session was not restored, or not all continuations were tried. */
-	void (*on_done)(const struct err *e, void *user);
+	/* The end. E: the session was not restored, or not all continuations were tried. KINDS: what the session has
+	 * and no continuation had, ENGINE_KIND_*. */
+	void (*on_done)(uint32_t kinds, const struct err *e, void *user);
 	void *user;
 };
 

@@ -103,19 +103,32 @@ static void on_kept(size_t i UNUSED, const struct checkpoint *k, const struct er
 	}
 }
 
-static void on_done(const struct err *e, void *user)
+static int add_hint(struct buf *b, uint32_t kinds)
+{
+	int r = buf_add_str(b, "The session is what it was before. Choose a branch whose state is "
+			       "kept with sandbox_restore.");
+
+	if (r < 0 || kinds == 0)
+		return r;
+	r = buf_add_str(b, " Its ");
+	r = r < 0 ? r : extras_add_kinds(b, kinds);
+	return r < 0 ? r : buf_add_str(b, " rested meanwhile; no branch had them.");
+}
+
+static void on_done(uint32_t kinds, const struct err *e, void *user)
 {
 	struct branch_call *c = user;
+	_cleanup_(buf_done) struct buf hint = BUF_INIT(512);
 
 	mcp_call_on_cancel(c->call, NULL, NULL);
 	if (e)
 		extras_fail_err(c->call, e);
 	else
-		extras_finish(c->call,
-			      json_pack("{s:s, s:O, s:s}", "session_id", sandbox_id(c->sandbox),
-					"branches", c->list, "hint",
-					"The session is what it was before. Choose a branch "
-					"whose state is kept with sandbox_restore."));
+		extras_finish(c->call, add_hint(&hint, kinds) < 0
+					   ? NULL
+					   : json_pack("{s:s, s:O, s:s}", "session_id",
+						       sandbox_id(c->sandbox), "branches", c->list,
+						       "hint", buf_str(&hint)));
 	branch_call_free(c);
 }
 

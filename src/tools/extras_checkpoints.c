@@ -20,6 +20,28 @@ static const char *state_of(const struct checkpoint *c)
 	return c->state_kept ? "kept" : "fresh";
 }
 
+json_t *extras_json_kinds(uint32_t kinds)
+{
+	const char *names[SESSION_KINDS_MAX];
+	const size_t n = session_kinds(kinds, names);
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n; i++)
+		(void)json_array_append_new(list, json_string(names[i]));
+	return list;
+}
+
+int extras_add_kinds(struct buf *b, uint32_t kinds)
+{
+	const char *names[SESSION_KINDS_MAX];
+	const size_t n = session_kinds(kinds, names);
+	int r = 0;
+
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = buf_printf(b, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " and ", names[i]);
+	return r;
+}
+
 json_t *extras_json_checkpoint(const struct checkpoint *c)
 {
 	json_t *object =
@@ -35,13 +57,44 @@ json_t *extras_json_checkpoint(const struct checkpoint *c)
 	return object;
 }
 
-static const char *hint_of(const struct checkpoint_tool *c, const struct checkpoint *k)
+static int add_hint(struct buf *b, const struct checkpoint_tool *c, const struct checkpoint *k)
 {
+	int r = 0;
+
 	if (k->state_lost)
-		return "The session's variables were gone already; the files are kept.";
+		return buf_add_str(
+		    b, "The session's variables were gone already; the files are kept.");
 	if (c->restore && !k->state_kept)
-		return "The session has no variables now: run the definitions that you need.";
-	return NULL;
+		r = buf_add_str(
+		    b, "The session has no variables now: run the definitions that you need.");
+	if (r < 0 || k->kinds == 0)
+		return r;
+	r = buf_add_str(b, b->len > 0 ? " " : "");
+	r = r < 0        ? r
+	    : c->restore ? buf_add_str(b, "The session had ")
+			 : buf_add_str(b, "The session also has ");
+	r = r < 0 ? r : extras_add_kinds(b, k->kinds);
+	return r < 0 ? r
+		     : buf_add_str(
+			   b, c->restore
+				  ? "; they ended. Open or start again what you need."
+				  : "; they go on here, and a restore will not bring them back.");
+}
+
+/* What the caller needs to know besides the checkpoint. */
+static int add_rest(json_t *object, const struct checkpoint_tool *c, const struct checkpoint *k)
+{
+	_cleanup_(buf_done) struct buf hint = BUF_INIT(512);
+	int r = add_hint(&hint, c, k);
+
+	if (r == 0 && k->kinds != 0)
+		r = json_object_set_new(object, c->restore ? "gone" : "not_saved",
+					extras_json_kinds(k->kinds));
+	if (r == 0 && hint.len > 0)
+		r = json_object_set_new(object, "hint", json_string(buf_str(&hint)));
+	return r == 0 ? json_object_set_new(object, "session_id",
+					    json_string(sandbox_id(c->base.sandbox)))
+		      : r;
 }
 
 static void checkpoint_fail(struct checkpoint_tool *c, const struct err *e)
@@ -59,10 +112,7 @@ static void on_checkpoint(const struct checkpoint *k, const struct err *e, void 
 		return;
 	}
 	json_t *object = extras_json_checkpoint(k);
-	const char *hint = hint_of(c, k);
-	if (object && (json_object_set_new(object, "session_id",
-					   json_string(sandbox_id(c->base.sandbox))) < 0 ||
-		       (hint && json_object_set_new(object, "hint", json_string(hint)) < 0))) {
+	if (object && add_rest(object, c, k) < 0) {
 		json_decref(object);
 		object = NULL;
 	}

@@ -322,16 +322,14 @@ static int add_carried(struct buf *b, const struct run_result *result)
 /* What the session has lost although its variables are as before. */
 static int add_gone(struct buf *b, const struct run_result *result)
 {
-	const bool both = result->left.gone_threads && result->left.gone_processes;
-
 	if (result->left.carried)
 		return add_carried(b, result);
-	if ((!result->left.gone_threads && !result->left.gone_processes) || result->state_lost)
+	if (result->left.gone == 0 || result->state_lost)
 		return 0;
-	return buf_printf(
-	    b, "%sThe variables are as before this run; the %s%s%s of earlier runs are gone.",
-	    b->len > 0 ? " " : "", result->left.gone_threads ? "threads" : "", both ? " and " : "",
-	    result->left.gone_processes ? "processes" : "");
+	int r =
+	    buf_printf(b, "%sThe variables are as before this run; the ", b->len > 0 ? " " : "");
+	r = r < 0 ? r : extras_add_kinds(b, result->left.gone);
+	return r < 0 ? r : buf_add_str(b, " of earlier runs are gone.");
 }
 
 static int add_late(struct buf *b, const struct run_result *result)

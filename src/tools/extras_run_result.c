@@ -67,32 +67,15 @@ static void streams_done(struct streams *s)
 		buf_done(&s->text[i]);
 }
 
-/* What has become of the variables of the session. */
-static const char *state_of(const struct run_result *result)
+/* Adds what the session has lost. */
+static int add_gone(json_t *object, const struct run_result *result)
 {
-	if (result->state_lost)
-		return "lost";
-	if (result->state_kept)
-		return "kept";
-	return result->left.carried ? "carried" : "unchanged";
-}
+	_cleanup_(buf_done) struct buf text = BUF_INIT(1024);
+	const int r = run_gone_text(&text, result);
 
-/* Adds what the session has lost: kinds, and names of variables. */
-static int add_gone(json_t *object, const struct engine_left *left)
-{
-	json_t *gone = json_pack("[s*, s*]", left->gone_threads ? "threads" : NULL,
-				 left->gone_processes ? "processes" : NULL);
-	int r = gone ? 0 : -1;
-
-	for (const char *at = left->names; r == 0 && *at; at += strspn(at, ", ")) {
-		const size_t len = strcspn(at, ",");
-		r = json_array_append_new(gone, json_stringn(at, len));
-		at += len;
-	}
-	if (r == 0 && json_array_size(gone) > 0)
-		return json_object_set_new(object, "gone", gone);
-	json_decref(gone);
-	return r;
+	if (r < 0 || text.len == 0)
+		return r;
+	return json_object_set_new(object, "gone", json_loads(buf_str(&text), 0, NULL));
 }
 
 /* Adds the value of the last expression, and what has become of a session. */
@@ -109,9 +92,9 @@ static int add_state(json_t *object, struct run_call *c, const struct run_result
 		return -ENOMEM;
 	if (c->request.kind != ENGINE_RUN_STATEFUL)
 		return 0;
-	if (add_gone(object, &result->left) < 0)
+	if (add_gone(object, result) < 0)
 		return -ENOMEM;
-	return json_object_set_new(object, "state", json_string(state_of(result)));
+	return json_object_set_new(object, "state", json_string(run_session_state(result)));
 }
 
 /* Names the files that have what the answer has not. */

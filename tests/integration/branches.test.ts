@@ -194,6 +194,37 @@ pid = os.getpid()`;
 		assert.equal(await shell(id, 'pgrep -c cat || true'), '0\n', 'its processes ended with it');
 	});
 
+	inside('a branch that kills whatever it can reach: told, never a hang, and the files can be had again', async (id) => {
+		await run(id, living);
+		const said = await ask('sandbox_branch', { session_id: id, branches: [{ name: 'kills', code: 'import signal\nfor p in range(2, 400):\n    if p != os.getpid():\n        try: os.kill(p, 9)\n        except OSError: pass\nopen("base", "w").write("c"); None' }, { name: 'next', code: 'x' }] });
+		if (said.error) {
+			assert.equal(said.error, 'checkpoint_lost', JSON.stringify(said));
+			await back(id, 'before-branch', { files_only: true });
+			await run(id, 'x = 1');
+		}
+		assert.equal(await value(id, '(x, open("base").read())'), "(1, 'b')");
+	});
+
+	inside('what a checkpoint cannot have is named when it is made, when it is restored, and after a crash', async (id) => {
+		const open = `${living}\nimport sqlite3\nserver = socket.create_server(('127.0.0.1', 0)); None`;
+		await run(id, 'x = 1');
+		const plain = await save(id, 'plain');
+		assert.deepEqual([plain.not_saved, plain.hint], [undefined, undefined]);
+		await run(id, open);
+		const made = await save(id, 'living');
+		assert.deepEqual(made.not_saved, ['threads', 'processes', 'connections']);
+		assert.match(made.hint, /also has threads, processes and connections; they go on here, and a restore will not bring them back/);
+		const r = await good('sandbox_branch', { session_id: id, branches: [{ code: 'x' }] });
+		assert.match(r.hint, /Its threads, processes and connections rested meanwhile/);
+		const restored = await back(id, 'living');
+		assert.deepEqual(restored.gone, ['threads', 'processes', 'connections']);
+		assert.match(restored.hint, /had threads, processes and connections; they ended/);
+		await run(id, 'db = sqlite3.connect("a.db"); db.execute("create table t(x)"); None');
+		const crashed = await run(id, 'os.abort()');
+		assert.deepEqual([crashed.state, crashed.gone], ['unchanged', ['connections']]);
+		assert.match(crashed.hint, /the connections of earlier runs are gone/);
+	});
+
 	inside('a branch of a branch, and a branch that times out', async (id) => {
 		await run(id, 'x = 1');
 		await good('sandbox_branch', { session_id: id, branches: [{ name: 'one', code: 'x = 2' }] });

@@ -311,6 +311,7 @@ struct branches {
 	unsigned seen[BRANCHES_MAX]; /* the state when the run had ended */
 	bool cancel, close;
 	struct branch *branch;
+	enum err_code fail_next; /* of the restore that follows a continuation */
 };
 
 static void on_run(size_t i, const struct run_result *result, const struct err *e, void *user)
@@ -331,12 +332,13 @@ static void on_kept(size_t i UNUSED, const struct checkpoint *c, const struct er
 {
 	struct branches *b = user;
 
+	b->w->m.fake->fail_restore = b->fail_next;
 	b->n_kept += c ? 1 : 0;
 	b->n_failed += e ? 1 : 0;
 	b->n_unkept += !c && !e ? 1 : 0;
 }
 
-static void on_done(const struct err *e, void *user)
+static void on_done(uint32_t kinds UNUSED, const struct err *e, void *user)
 {
 	struct branches *b = user;
 
@@ -379,7 +381,8 @@ static void test_branches(void **state)
 	assert_int_equal(b.n_kept, 2);
 	assert_int_equal(b.n_unkept, 1);
 	assert_int_equal(f->n_saves, 3);    /* the base and two ends */
-	assert_int_equal(f->n_restores, 3); /* before the second and the third, and at the end */
+	/* at the beginning, before the second and the third, and at the end */
+	assert_int_equal(f->n_restores, 4);
 	assert_int_equal(f->n_drops, 1);
 	assert_int_equal(checkpoints_count(b.w->sandbox), 2);
 	assert_int_equal(restore(b.w, "two"), ERR_NONE);
@@ -405,13 +408,39 @@ static void test_branch_refused(void **state)
 	assert_int_equal(b.n_runs, 0);
 }
 
-static void test_branch_cannot_return(void **state)
+static void test_branch_cannot_begin(void **state)
 {
 	struct branches b = {.w = *state};
 
 	b.w->m.fake->state = 5;
-	b.w->m.fake->fail_restore = ERR_CHECKPOINT_PARTIAL;
+	b.w->m.fake->fail_restore = ERR_CHECKPOINT_LOST;
+	branch(&b, items, 3);
+	assert_int_equal(b.code, ERR_CHECKPOINT_LOST);
+	assert_int_equal(b.n_runs, 0);
+	assert_int_equal(b.w->m.fake->state, 5);
+	assert_int_equal(checkpoints_count(b.w->sandbox), 0);
+}
+
+/* The base is lost; the session that was set aside comes back without it. */
+static void test_branch_cannot_go_on(void **state)
+{
+	struct branches b = {.w = *state, .fail_next = ERR_CHECKPOINT_LOST};
+
+	b.w->m.fake->state = 5;
+	branch(&b, items, 3);
+	assert_int_equal(b.code, ERR_CHECKPOINT_LOST);
+	assert_int_equal(b.n_runs, 1);
+	assert_int_equal(b.w->m.fake->state, 5);
+	assert_int_equal(checkpoints_count(b.w->sandbox), 1);
+}
+
+static void test_branch_cannot_return(void **state)
+{
+	struct branches b = {.w = *state, .fail_next = ERR_CHECKPOINT_PARTIAL};
+
+	b.w->m.fake->state = 5;
 	branch(&b, items, 1);
+	b.w->m.fake->fail_restore = ERR_NONE;
 	assert_int_equal(b.code, ERR_CHECKPOINT_PARTIAL);
 	assert_int_equal(restore(b.w, "before-branch"), ERR_NONE);
 	assert_int_equal(b.w->m.fake->state, 5);
@@ -558,6 +587,8 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(test_writer_loses_its_sandbox, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_branches, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_branch_refused, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_branch_cannot_begin, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_branch_cannot_go_on, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_branch_cannot_return, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_branch_cancelled, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_branch_closed, setup, teardown),

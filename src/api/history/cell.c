@@ -197,6 +197,7 @@ void cell_free(struct cell *l)
 	free(l->results);
 	free(l->error);
 	free(l->ended_cwd);
+	free(l->gone);
 	free(l->cwd);
 	free(l->code);
 	(void)sandbox_unref(l->of);
@@ -316,6 +317,10 @@ void cell_end(struct cell *l, const struct run_result *result, const struct err 
 	l->cpu_ms = result->cpu_ns / NS_PER_MS;
 	l->number = result->cell;
 	l->peak_bytes = result->peak_bytes;
+	l->state = run_session_state(result);
+	_cleanup_(buf_done) struct buf gone = BUF_INIT(1024);
+	if (run_gone_text(&gone, result) == 0 && gone.len > 0)
+		l->gone = buf_take(&gone);
 	l->total[ENGINE_STDOUT] = MAX(l->total[ENGINE_STDOUT], result->out.total);
 	l->total[ENGINE_STDERR] = MAX(l->total[ENGINE_STDERR], result->err.total);
 	char place[SANDBOX_PLACE_MAX];
@@ -415,6 +420,10 @@ static json_t *meta_json(const struct cell *l, bool lost)
 		(void)json_object_set_new(m, "number", json_integer(l->number));
 	if (m && l->ended_cwd)
 		(void)json_object_set_new(m, "ended_cwd", json_string(l->ended_cwd));
+	if (m && l->state && l->state[0])
+		(void)json_object_set_new(m, "state", json_string(l->state));
+	if (m && l->gone)
+		(void)json_object_set_new(m, "gone", json_loads(l->gone, 0, NULL));
 	if (l->status == CELL_ENDED || lost) {
 		json_t *end = lost ? lost_json(l) : end_json(l);
 

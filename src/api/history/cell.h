@@ -70,6 +70,9 @@ struct cell {
 	bool reports;    /* its value is the folder where it ends (run_request.report) */
 	char *cwd;       /* owned, masked: the folder that was asked for; NULL: none */
 	char *ended_cwd; /* owned, masked: the folder where it ended; NULL: it is not known */
+	const char *
+	    state; /* static: what became of the session, run_session_state(); NULL, "": it is not known */
+	char *gone; /* owned, a JSON list: run_gone_text(); NULL: nothing */
 	struct cell_stream streams[CELL_STREAMS];
 	struct cell_place { /* of a record of what it showed, in masked stdout */
 		uint64_t at, end;

@@ -87,6 +87,19 @@ static int add_results(struct buf *b, const struct run_result *result)
 	return r < 0 ? r : buf_add_char(b, ']');
 }
 
+/* What has become of the session. */
+static int add_session(struct buf *b, const struct run_result *result)
+{
+	_cleanup_(buf_done) struct buf gone = BUF_INIT(1024);
+	int r = json_text_member(b, "state", run_session_state(result));
+
+	r = r < 0 ? r : run_gone_text(&gone, result);
+	if (r < 0 || gone.len == 0)
+		return r;
+	r = json_text_key(b, "gone");
+	return r < 0 ? r : buf_add(b, gone.data, gone.len);
+}
+
 int run_result_text(struct buf *b, const char *id, const char *sandbox,
 		    const struct run_result *result, bool reports)
 {
@@ -110,6 +123,8 @@ int run_result_text(struct buf *b, const char *id, const char *sandbox,
 				      value->truncated, "duration_ms", (int64_t)result->duration_ms,
 				      "cpu_ms", (int64_t)(result->cpu_ns / NS_PER_MS), "peak_bytes",
 				      (int64_t)result->peak_bytes);
+	if (r == 0 && result->stateful)
+		r = add_session(b, result);
 	r = r < 0 ? r : add_files(b, result);
 	r = r < 0 ? r : add_results(b, result);
 	r = r < 0 ? r : json_text_members(b, "b", "artifacts_more", result->more_files);

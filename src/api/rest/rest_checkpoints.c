@@ -17,13 +17,31 @@ static const char *state_of(const struct checkpoint *k)
 	return k->state_kept ? "kept" : "fresh";
 }
 
+static json_t *kinds_json(uint32_t kinds)
+{
+	const char *names[SESSION_KINDS_MAX];
+	const size_t n = session_kinds(kinds, names);
+	json_t *list = n > 0 ? json_array() : NULL;
+
+	for (size_t i = 0; i < n; i++)
+		(void)json_array_append_new(list, json_string(names[i]));
+	return list;
+}
+
+/* KINDS is the member for them: what they are depends on the call. */
+static json_t *checkpoint_json_with(const struct checkpoint *k, const char *kinds)
+{
+	return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:s?, s:s?, s:o*}", "name", k->name,
+			 "state", state_of(k), "files", (json_int_t)k->files, "bytes",
+			 (json_int_t)k->bytes, "skipped", (json_int_t)k->skipped, "age_s",
+			 (json_int_t)(k->age_ns / NS_PER_S), "by", k->by && k->by[0] ? k->by : NULL,
+			 "parent", k->parent && k->parent[0] ? k->parent : NULL, kinds,
+			 kinds_json(k->kinds));
+}
+
 static json_t *checkpoint_json(const struct checkpoint *k)
 {
-	return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:s?, s:s?}", "name", k->name, "state",
-			 state_of(k), "files", (json_int_t)k->files, "bytes", (json_int_t)k->bytes,
-			 "skipped", (json_int_t)k->skipped, "age_s",
-			 (json_int_t)(k->age_ns / NS_PER_S), "by", k->by && k->by[0] ? k->by : NULL,
-			 "parent", k->parent && k->parent[0] ? k->parent : NULL);
+	return checkpoint_json_with(k, "not_saved");
 }
 
 /* The object of the audit log: what the call is about. */
@@ -52,14 +70,24 @@ void rest_list_checkpoints(struct rest_call *c)
 	rest_sandbox(c, list);
 }
 
-static void on_saved(const struct checkpoint *k, const struct err *e, void *user)
+static void answer(struct rest_call *c, const struct checkpoint *k, const char *kinds,
+		   const struct err *e)
 {
-	struct rest_call *c = user;
-
 	if (e)
 		rest_fail(c, e);
 	else
-		rest_reply(c, c->route->ok, c->route->answer ? checkpoint_json(k) : NULL);
+		rest_reply(c, c->route->ok,
+			   c->route->answer ? checkpoint_json_with(k, kinds) : NULL);
+}
+
+static void on_saved(const struct checkpoint *k, const struct err *e, void *user)
+{
+	answer(user, k, "not_saved", e);
+}
+
+static void on_restored(const struct checkpoint *k, const struct err *e, void *user)
+{
+	answer(user, k, "gone", e);
 }
 
 /* NAME is a name that a checkpoint can have; else the call is answered. MEMBER had it. */
@@ -101,7 +129,8 @@ static void restore(struct rest_call *c)
 	struct err e = ERR_INIT;
 
 	set_object(c, c->text);
-	if (sandbox_restore(c->sandbox, c->text, rest_bool(c, "files_only"), on_saved, c, &e) < 0)
+	if (sandbox_restore(c->sandbox, c->text, rest_bool(c, "files_only"), on_restored, c, &e) <
+	    0)
 		rest_fail(c, &e);
 }
 
@@ -204,7 +233,7 @@ static void on_kept(size_t i UNUSED, const struct checkpoint *k, const struct er
 		add_error(object, e);
 }
 
-static void on_branched(const struct err *e, void *user)
+static void on_branched(uint32_t kinds UNUSED, const struct err *e, void *user)
 {
 	struct api_branch *b = user;
 

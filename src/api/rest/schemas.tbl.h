@@ -39,7 +39,8 @@ S(Checkpoint, "{\"type\":\"object\",\"required\":[\"name\",\"state\",\"files\",\
 	      "\"properties\":{\"name\":" STRING
 	      ",\"state\":{\"enum\":[\"kept\",\"fresh\",\"lost\"]},\"files\":" INTEGER
 	      ",\"bytes\":" INTEGER ",\"skipped\":" INTEGER ",\"age_s\":" INTEGER ",\"by\":" MAYBE
-	      ",\"parent\":" MAYBE "}}")
+	      ",\"parent\":" MAYBE ",\"not_saved\":{\"type\":\"array\",\"items\":" STRING
+	      "},\"gone\":{\"type\":\"array\",\"items\":" STRING "}}}")
 S(Checkpoints, LIST("checkpoints", "Checkpoint"))
 S(Branch, "{\"type\":\"object\",\"required\":[\"name\",\"state\"],\"properties\":{\"name\":" STRING
 	  ",\"state\":{\"enum\":[\"kept\",\"fresh\",\"lost\",\"unchanged\"]},\"exit_code\":" INTEGER
@@ -74,12 +75,15 @@ S(PackageStatus,
 S(Result, "{\"type\":\"object\",\"required\":[\"kind\",\"offset\",\"end\",\"data\",\"left_out\"],\"properties\":{"
 	  RESULT_HEAD ",\"data\":{\"type\":\"object\",\"additionalProperties\":" STRING "}}}")
 S(Results, "{\"type\":\"array\",\"items\":{\"$ref\":\"#/components/schemas/Result\"}}")
+#define SESSION_STATE                                                                              \
+	",\"state\":{\"enum\":[\"kept\",\"unchanged\",\"carried\",\"lost\"]},\"gone\":{\"type\":\"array\"," \
+	"\"items\":" STRING "}"
 S(Run, "{\"type\":\"object\",\"required\":[\"id\",\"sandbox\",\"status\"],\"properties\":{"
        "\"id\":" STRING ",\"sandbox\":" STRING
        ",\"status\":{\"enum\":[\"running\",\"done\",\"failed\"]},\"reason\":" STRING
        ",\"exit_code\":" INTEGER ",\"stdout\":" STRING ",\"stderr\":" STRING ",\"value\":" STRING
        ",\"ended_cwd\":" STRING ",\"stdout_truncated\":" BOOLEAN ",\"stderr_truncated\":" BOOLEAN
-       ",\"value_truncated\":" BOOLEAN ",\"hint\":" STRING ",\"stdout_file\":" WHOLE_FILE ",\"stderr_file\":" WHOLE_FILE
+       ",\"value_truncated\":" BOOLEAN SESSION_STATE ",\"hint\":" STRING ",\"stdout_file\":" WHOLE_FILE ",\"stderr_file\":" WHOLE_FILE
        ",\"value_file\":" WHOLE_FILE ",\"duration_ms\":" INTEGER
        ",\"cpu_ms\":" INTEGER ",\"peak_bytes\":" INTEGER ",\"error\":" STRING ",\"message\":" STRING
        ",\"artifacts_more\":" BOOLEAN ",\"results\":{\"$ref\":\"#/components/schemas/Results\"}"
@@ -109,7 +113,7 @@ S(Cell, "{\"type\":\"object\",\"required\":[\"seq\",\"run\",\"sandbox\",\"owner\
 	",\"asked_by\":{\"type\":\"object\",\"required\":[\"how\",\"name\"],\"properties\":{\"how\":" STRING ",\"name\":" STRING
 	"}},\"code\":" STRING ",\"code_cut\":" BOOLEAN ",\"started_at\":" TIME
 	",\"duration_ms\":" INTEGER ",\"cpu_ms\":" INTEGER ",\"peak_bytes\":" INTEGER
-	",\"cwd\":" STRING ",\"ended_cwd\":" STRING
+	",\"cwd\":" STRING ",\"ended_cwd\":" STRING SESSION_STATE
 	",\"reason\":" STRING ",\"exit_code\":" INTEGER ",\"error\":" MAYBE ",\"stdout\":" CELL_TEXT
 	",\"stderr\":" CELL_TEXT ",\"value\":" CELL_TEXT
 	",\"results\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":[\"kind\",\"offset\",\"end\","

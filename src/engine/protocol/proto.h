@@ -153,9 +153,14 @@ enum { /* flags of INIT_ENDED */
        PROTO_ENDED_DISK = 256,  /* init ended it: the stored folder passed its limit */
        PROTO_ENDED_SPENT =
 	   512, /* it was the clean interpreter: the next warm run needs a new one */
-       PROTO_ENDED_GONE_THREADS = 1024, /* stateful: the session process died, and these with it */
-       PROTO_ENDED_GONE_PROCESSES = 2048,
-       PROTO_ENDED_CARRIED = 4096, /* stateful: the variables are in another interpreter now */
+       PROTO_ENDED_CARRIED = 1024, /* stateful: the variables are in another interpreter now */
+};
+/* What a session has besides variables and files; no backup has it. */
+enum {
+	PROTO_KIND_THREADS = 1, /* of the program itself, not those of libraries */
+	PROTO_KIND_PROCESSES = 2,
+	PROTO_KIND_CONNECTIONS = 4, /* sockets of the network, and databases */
+	PROTO_KIND_ALL = 7,
 };
 #define PROTO_GONE_MAX 152
 enum proto_lost { /* why no process took the place of a session process that died */
@@ -177,8 +182,8 @@ struct proto_init_ended {
 	/* CARRIED: names that are there, and that are not; the first of those, "con, pool", as a process of the
 	 * sandbox wrote them. */
 	uint32_t names_kept, names_gone;
-	uint32_t lost; /* LOST: enum proto_lost */
-	uint32_t unused;
+	uint32_t lost;  /* LOST: enum proto_lost */
+	uint32_t kinds; /* stateful: what ended with its session process. PROTO_KIND_* */
 	char gone[PROTO_GONE_MAX];
 };
 
@@ -241,7 +246,8 @@ enum {
 	/* The session is set aside, stopped with all its processes. The files stay: nothing has changed them since
 	 * the SAVE. */
 	PROTO_CHECKPOINT_PARK = 2,
-	PROTO_CHECKPOINT_RETURN = 4, /* what was set aside comes back; if it has died, as without this flag */
+	PROTO_CHECKPOINT_RETURN =
+	    4, /* what was set aside comes back; if it has died, as without this flag */
 };
 #define PROTO_CHECKPOINT_RESTORE_FLAGS                                                             \
 	((uint32_t)(PROTO_CHECKPOINT_FILES_ONLY | PROTO_CHECKPOINT_PARK | PROTO_CHECKPOINT_RETURN))
@@ -271,6 +277,10 @@ struct proto_init_checkpointed {
 	int32_t errnum; /* 0 = done */
 	uint32_t flags;
 	uint32_t skipped; /* files that cannot be copied: sockets, devices */
+	uint32_t
+	    kinds; /* SAVE: what the session has and the checkpoint has not; RESTORE: what ended with the
+			   * session that was there before. PROTO_KIND_* */
+	uint32_t pad;
 	uint64_t files;
 	uint64_t bytes;
 };

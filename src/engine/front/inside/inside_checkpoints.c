@@ -128,6 +128,7 @@ int inside_checkpointed(struct engine_sandbox *s, const struct proto_init_checkp
 	    .files = m->files,
 	    .bytes = m->bytes,
 	    .skipped = m->skipped,
+	    .kinds = m->kinds & PROTO_KIND_ALL,
 	};
 	KILL_POINT(CHECKPOINT_ANSWERED);
 	s->checkpoint = (struct inside_checkpoint_op){0};

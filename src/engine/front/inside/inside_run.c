@@ -231,6 +231,11 @@ static bool begin_reading(struct engine_run *r, const struct engine_run_result *
 	return true;
 }
 
+_Static_assert(PROTO_KIND_THREADS == (int)ENGINE_KIND_THREADS &&
+		   PROTO_KIND_PROCESSES == (int)ENGINE_KIND_PROCESSES &&
+		   PROTO_KIND_CONNECTIONS == (int)ENGINE_KIND_CONNECTIONS,
+	       "they are passed on as they are");
+
 /* What the process of a session says of its names is hostile. */
 static void take_names(struct engine_left *left, const struct proto_init_ended *m)
 {
@@ -305,8 +310,7 @@ int inside_run_ended(struct engine_sandbox *s, const struct proto_init_ended *m)
 	    .state_lost = m->flags & PROTO_ENDED_LOST,
 	    .state_kept = m->flags & PROTO_ENDED_KEPT,
 	    .left = {.rests = m->flags & PROTO_ENDED_RESTS,
-		     .gone_threads = m->flags & PROTO_ENDED_GONE_THREADS,
-		     .gone_processes = m->flags & PROTO_ENDED_GONE_PROCESSES,
+		     .gone = m->kinds & PROTO_KIND_ALL,
 		     .late = {r->output.late[ENGINE_STDOUT], r->output.late[ENGINE_STDERR]}},
 	    .duration_ns = m->duration_ns,
 	    .cpu_ns = cpu_ns,
