@@ -380,7 +380,7 @@ static void test_branches(void **state)
 	assert_int_equal(b.n_runs, 3);
 	assert_int_equal(b.n_kept, 2);
 	assert_int_equal(b.n_unkept, 1);
-	assert_int_equal(f->n_saves, 3);    /* the base and two ends */
+	assert_int_equal(f->n_saves, 3); /* the base and two ends */
 	/* at the beginning, before the second and the third, and at the end */
 	assert_int_equal(f->n_restores, 4);
 	assert_int_equal(f->n_drops, 1);

@@ -21,7 +21,7 @@ export const notebookCases: Case[] = [{
 		await type(page, 'from IPython.display import Markdown\nMarkdown("## A head\\n\\n- *first*\\n- <b>second</b>")');
 		await page.locator('.cell .markdown').getByRole('heading', { name: 'A head' }).waitFor();
 		await page.locator('.cell .markdown li', { hasText: '<b>second</b>' }).waitFor();
-		// an interrupt keeps what the run had made so far, a stop takes it back, and says so
+		// an interrupt keeps what the run had made so far, and so does a stop that the run reacts to
 		await type(page, '# endless work\nkept = 1\nwhile True: pass');
 		await page.locator('.cell.running').getByRole('button', { name: 'Interrupt' }).click();
 		await page.locator('.cell').last().locator('.trace summary', { hasText: 'KeyboardInterrupt' }).waitFor();
@@ -31,9 +31,16 @@ export const notebookCases: Case[] = [{
 		await type(page, 'kept = 7\nprint("began", flush=True)\nwhile True: pass');
 		await page.locator('.cell.running .cell-out').getByText('began').waitFor();
 		await page.locator('.cell.running').getByRole('button', { name: 'Stop' }).click();
-		await page.getByText('The variables are what they were before this run').waitFor();
+		await page.locator('.cell').last().getByText('What it did before that is kept.').waitFor();
 		await type(page, 'kept + 99');
-		await last(page, '100');
+		await last(page, '106');
+		// a crash takes it back, and what it took besides is named
+		await type(page, 'import os, socket\nserver = socket.create_server(("127.0.0.1", 0))\nopened = "yes"');
+		await type(page, 'kept = 8\nos.abort()');
+		await page.locator('.cell').last().getByText('The variables are what they were before this run; files that it wrote are there. Gone: connections.').waitFor();
+		await picture(page, 'notebook-crashed');
+		await type(page, 'kept + 99');
+		await last(page, '106');
 		// a run of a model is interrupted in the same way, and the model sees why it ended
 		const model = await s.client(w, 'claude-code');
 		const run = python(model, 'by_model = 1\nprint("model", flush=True)\nwhile True: pass', id, { stateful: true });
@@ -44,7 +51,7 @@ export const notebookCases: Case[] = [{
 		const cells = await page.locator('.cell').count();
 		await page.locator('.cell', { hasText: 'kept + 99' }).last().getByRole('button', { name: 'Run it again' }).click();
 		await until('it ran again', async () => (await page.locator('.cell.done').count()) === cells + 1);
-		await last(page, '100');
+		await last(page, '106');
 		// contents and find
 		await page.getByRole('button', { name: 'Contents, find' }).click();
 		const contents = page.getByRole('region', { name: 'Contents, find' });
@@ -70,7 +77,7 @@ export const notebookCases: Case[] = [{
 		await last(page, 'False');
 		await s.rest('POST', `/sandboxes/${id}/checkpoints/before-restart/restore`, {});
 		await type(page, 'kept + by_model');
-		await last(page, '2');
+		await last(page, '8');
 	},
 }, {
 	name: 'notebook: numbers of cells, exporting some, deleting one',

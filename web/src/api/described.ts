@@ -55,6 +55,7 @@ export interface components {
 				name: string;
 				size: number;
 			}[];
+			gone?: string[];
 			image?: string;
 			kind: string;
 			number?: number;
@@ -79,6 +80,8 @@ export interface components {
 			seq: number | null;
 			/** Format: date-time */
 			started_at: string | null;
+			/** @enum {unknown} */
+			state?: "kept" | "unchanged" | "carried" | "lost";
 			/** @enum {unknown} */
 			status: "queued" | "running" | "done" | "failed";
 			stderr: {
@@ -106,7 +109,9 @@ export interface components {
 			by?: string | null;
 			bytes: number;
 			files: number;
+			gone?: string[];
 			name: string;
+			not_saved?: string[];
 			parent?: string | null;
 			skipped?: number;
 			/** @enum {unknown} */
@@ -342,6 +347,7 @@ export interface components {
 			ended_cwd?: string;
 			error?: string;
 			exit_code?: number;
+			gone?: string[];
 			hint?: string;
 			id: string;
 			message?: string;
@@ -349,6 +355,8 @@ export interface components {
 			reason?: string;
 			results?: components["schemas"]["Results"];
 			sandbox: string;
+			/** @enum {unknown} */
+			state?: "kept" | "unchanged" | "carried" | "lost";
 			/** @enum {unknown} */
 			status: "running" | "done" | "failed";
 			stderr?: string;

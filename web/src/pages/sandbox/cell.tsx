@@ -160,10 +160,11 @@ function Results({ cell }: { cell: Cell }) {
 function Remedy({ cell }: { cell: Cell }) {
 	const s = sandboxes.value?.get(cell.sandbox);
 	const words = cell.reason === 'oom' ? t.oom(s ? bytes(s.limits.memory_mb * 1048576) : null) : cell.reason === 'timeout' ? t.timeout(s?.limits.timeout_s === undefined ? null : duration(s.limits.timeout_s * 1000)) : null;
-	const back = cell.kind === 'stateful' && ['oom', 'timeout', 'cancelled', 'signaled', 'output_limit'].includes(cell.reason ?? '');
+	const ended = cell.state !== 'kept' || cell.reason === 'timeout' || cell.reason === 'cancelled';
+	const session = [ended && t.session[cell.state ?? ''], cell.gone?.length && t.gone(cell.gone.join(', '))].filter(Boolean).join(' ');
 	if (!words)
-		return back ? <p class="small quiet">{t.rolledBack}</p> : null;
-	return <p class="small">{words}{back && <> {t.rolledBack}</>}{s && !me.value?.read_only && <> <a href={href('sandboxes', cell.sandbox, 'limits')}>{text.limits.change}</a></>}</p>;
+		return session ? <p class="small quiet">{session}</p> : null;
+	return <p class="small">{words} {session}{s && !me.value?.read_only && <> <a href={href('sandboxes', cell.sandbox, 'limits')}>{text.limits.change}</a></>}</p>;
 }
 
 function Stream({ value, label }: { value?: Text | null; label: string }) {
