@@ -8,6 +8,7 @@ import { jobsTable, realJobs, type JobTimes } from "./jobs.ts";
 import { originals, originalsTable, type Slower } from "./originals.ts";
 import { bubblewrap, Caisson, docker, onContainers, paths, plainPython, type Peer } from "./peers.ts";
 import { download, floor, installs, ms, points, quantile, show, upload, type Installs, type Moved, type Points } from "./parts.ts";
+import { sessions, sessionsTable, type SessionRow } from "./sessions.ts";
 import { densitySamples, densitySteps, floorSamples, jobSamples, growthSteps, latencyRows, pointSamples, pointSizesMib, restSamples, throughputClients, throughputSeconds, workloads } from "./rows.ts";
 
 const out = new URL("./results/", import.meta.url).pathname;
@@ -287,6 +288,7 @@ let server: { startMs: number[]; rssKiB: Record<string, number> } | null = null;
 let down: Moved | null = null;
 let up: Moved | null = null;
 let kept: Points[] = [];
+let living: SessionRow[] = [];
 let bare: number[] = [];
 let woken: number[] = [];
 let installed: Installs | null = null;
@@ -297,7 +299,7 @@ const problems: string[] = [];
 
 function report(): string {
   const host = { kernel: release(), cores: cpus().length, cpu: cpus()[0].model, date: new Date().toISOString(), quick, loadBefore, loadAfter: loadavg() };
-  if (whole) writeFileSync(`${out}latest.json`, JSON.stringify({ host, latency: cells, throughput: rates, burst100Ms: atOnce, growth: grown, server, download: down, upload: up, points: kept, waking: woken, installs: installed, originals: slower, jobs: worked, density: dense, floor: bare, problems }));
+  if (whole) writeFileSync(`${out}latest.json`, JSON.stringify({ host, latency: cells, throughput: rates, burst100Ms: atOnce, growth: grown, server, download: down, upload: up, points: kept, sessions: living, waking: woken, installs: installed, originals: slower, jobs: worked, density: dense, floor: bare, problems }));
   const lines = [
     `p50 / p99 in milliseconds; in brackets how many times longer than the first column's median. ${host.cores} cores (${host.cpu}), Linux ${host.kernel}; ` +
       `load average ${loadBefore[0].toFixed(1)} before, ${host.loadAfter[0].toFixed(1)} after, the measurement's own included${quick ? "; few samples (--quick)" : ""}.`,
@@ -319,6 +321,7 @@ function report(): string {
   if (server) lines.push(`* Server start to initialize answered: ${show(quantile(server.startMs, 0.5))} ms; resident KiB ${JSON.stringify(server.rssKiB)}.`);
   for (const [what, moved] of [["Download", down], ["Upload", up]] as const)
     if (moved) lines.push(`* ${what} of ${(moved.bytes / 1e6).toFixed(0)} MB: ${show(moved.bytes / moved.ms / 1e3)} MB/s; the server's memory at most ${show(moved.serverPeakKiB / 1024)} MiB.`);
+  if (living.length > 0) lines.push(...sessionsTable(living));
   for (const k of kept) lines.push(`* A session of ${k.mib} MiB: checkpoint ${show(quantile(k.checkpointMs, 0.5))} ms, branch with one statement ${show(quantile(k.branchMs, 0.5))} ms, restore ${show(quantile(k.restoreMs, 0.5))} ms.`);
   if (woken.length > 0) lines.push(`* print(1) in a sandbox at rest, whose interpreters have ended: ${show(quantile(woken, 0.5))} ms.`);
   if (installed) lines.push(`* Installation of a small package: ${show(quantile(installed.coldMs, 0.5))} ms from the index, ${show(quantile(installed.cachedMs, 0.5))} ms (p99 ${show(quantile(installed.cachedMs, 0.99))}) from the cache; budget 300 ms.`);
@@ -353,7 +356,7 @@ async function part(what: string, job: () => Promise<void> | void): Promise<void
 mkdirSync(out, { recursive: true });
 const large = { SANDBOX_MEMORY_LIMIT: "3g", SANDBOX_WORKSPACE_LIMIT: "2g", SANDBOX_MAX_UPLOAD_BYTES: "1100000000" };
 const bytes = quick ? 1e8 : 1e9;
-const needed = whole || wantedParts.some((p) => !["floor", "jobs", "density", "waking", "installs", "originals", "download", "upload", "points", "server cost"].includes(p)) || wantedRows.length > 0;
+const needed = whole || wantedParts.some((p) => !["floor", "jobs", "density", "waking", "installs", "originals", "download", "upload", "points", "sessions", "server cost"].includes(p)) || wantedRows.length > 0;
 const started: Peer[] = [];
 try {
   for (const peer of needed ? peers : []) {
@@ -375,6 +378,10 @@ try {
   await part("download", async () => void (down = await download(() => new Caisson("download", "", where, large), bytes)));
   await part("upload", async () => void (up = await upload(() => new Caisson("upload", "", where, large), bytes)));
   await part("points", async () => void (kept = await points(() => new Caisson("points", "", where, { SANDBOX_MEMORY_LIMIT: "12g" }), quick ? pointSizesMib.slice(0, 2) : pointSizesMib, quick ? 3 : pointSamples)));
+  await part("sessions", async () => {
+    const other = process.env.CAISSON_BEFORE ? [new Caisson("before", "", { ...where, caisson: process.env.CAISSON_BEFORE, state: process.env.CAISSON_BEFORE_STATE ?? where.state }, {})] : [];
+    living = await sessions([new Caisson("caisson", "", where, {}), ...other], quick);
+  });
   console.log(`\n${report()}${whole ? `\nwritten: ${out}latest.json, table.md, chart.svg` : ""}`);
 } finally {
   for (const peer of started) await peer.stop().catch(() => {});
