@@ -219,7 +219,7 @@ static void restored(struct init *in)
 		session_park(in, p->fork, p->fork_channel, p->at[p->f.place].carries);
 	else
 		session_adopt(in, p->fork, p->fork_channel, p->at[p->f.place].carries);
-	in->session.lost = false;
+	in->session.lost = in->session.behind = false;
 	p->fork = 0;
 	p->fork_channel = -1;
 	answer_with(in, 0, flags, kinds);

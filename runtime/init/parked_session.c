@@ -12,7 +12,8 @@
 
 #include <signal.h>
 
-static const struct init_session none = {.channel = -1, .backup_channel = -1, .carried = -1};
+static const struct init_session none = {
+    .channel = -1, .backup_channel = -1, .old_channel = -1, .carried = -1};
 
 void parked_start(struct init *in)
 {

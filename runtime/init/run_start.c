@@ -246,7 +246,7 @@ void run_start(struct init *in, const struct proto_init_run *f, const int *fds, 
 	KILL_POINT(RUN_TAKEN);
 	if (f->kind == PROTO_RUN_STATEFUL && f->restarts) {
 		session_adopt(in, 0, -1, false);
-		in->session.lost = false;
+		in->session.lost = in->session.behind = false;
 	}
 	run_to(in, RUN_WAITING);
 	in->run.id = f->run;

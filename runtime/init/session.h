@@ -30,6 +30,7 @@ struct run_child;
 /* How long init waits for a session process to fork. After it the process counts as dead, so it is long: a fork takes
  * milliseconds, but a machine that swaps or is suspended takes seconds. */
 #define SESSION_FORK_WAIT_NS UINT64_C(10000000000)
+#define SESSION_FORK_LOOK_NS UINT64_C(20000000) /* between two looks at the memory meanwhile */
 enum session_state {
 	SESSION_NONE,
 	SESSION_HELD,
@@ -56,6 +57,10 @@ struct init_session {
 	int channel;
 	pid_t backup; /* 0 = there is none, or it is not ready yet */
 	int backup_channel;
+	/* HELD, FORKING: the backup from before the last cell, until another one is there */
+	pid_t old;
+	int old_channel;
+	bool old_carries;
 	pid_t gone_pid; /* an earlier session process that was killed and is not reaped yet */
 	bool rested;    /* FORKING: the session process may be stopped */
 	bool
@@ -75,7 +80,8 @@ struct init_session {
 	struct init_noted noted[SESSION_NOTED_MAX]; /* while another run is on */
 	size_t n_noted;
 	/* What the front has not been told. */
-	bool lost; /* a state was lost */
+	bool lost;   /* a state was lost */
+	bool behind; /* the old backup took over: what the last cell did to the variables is lost */
 	enum proto_lost why;
 	uint32_t kept, gone;     /* a state was carried: names that are there, and that are not */
 	char names[RT_GONE_MAX]; /* the first of those; what a process of the sandbox said */
@@ -111,6 +117,13 @@ void session_adopt(struct init *in, pid_t pid, int channel, bool carries);
  * its place yet: the front is told later. */
 bool session_wakes(struct init *in);
 bool session_wants_spare(const struct init *in); /* also while a run is on: it is ending */
+
+/* For session_state.c and session_waking.c. The only place that changes the state. */
+void session_to(struct init_session *s, enum session_state state);
+void session_take_over(struct init *in); /* the session process is dead or silent */
+/* session_waking.c */
+void session_wake_on(struct init *in);
+void session_woken(struct init *in); /* its process has answered, or has died */
 
 /* parked_session.c: a session that is set aside while continuations of a branch execute */
 void parked_start(struct init *in);

@@ -12,7 +12,8 @@
  * (runtime/python/carry.py). The end of the run is told after that.
  *
  * A backup executes nothing before it is needed, and holds no pipe, connection or lock of the session
- * (backup_files.c). It is ended when the next cell has returned.
+ * (backup_files.c). It is ended when the next one is there: a session process that dies while it forks leaves the one
+ * from before its last cell, and the next answer says so.
  *
  * Both have the uid of the runs, so a run can kill them. Without a backup the session goes on, and its variables are
  * lost if it dies: the next INIT_ENDED says so once, and a new session begins. Submitted code can also find the
@@ -31,9 +32,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define FORK_LOOK_NS  UINT64_C(20000000)
-#define WAKE_WAIT_NS  UINT64_C(8000000000) /* a backup gives itself three seconds to write */
-#define FIRST_LOOK_NS UINT64_C(100000000)  /* after a run; then after twice the time, and so on */
+#define FIRST_LOOK_NS UINT64_C(100000000) /* after a run; then after twice the time, and so on */
 #define LAST_LOOK_NS  UINT64_C(60000000000)
 
 #define TO(state) (1u << SESSION_##state)
@@ -50,8 +49,7 @@ static const uint8_t allowed[] = {
     [SESSION_READY] = TO(NONE) | TO(HELD) | TO(RESTING) | TO(RUNNING),
 };
 
-/* The only place that changes the state; the picture is in init.h. */
-static void session_to(struct init_session *s, enum session_state state)
+void session_to(struct init_session *s, enum session_state state)
 {
 	if (!(allowed[s->state] & (1u << state)))
 		init_die("session state");
@@ -66,9 +64,25 @@ static void end_backup(struct init_session *s)
 	s->backup = 0;
 }
 
-static void end_session(struct init_session *s)
+/* It is a process that leaves, so that nobody takes it for one of the session until it has ended. */
+static void end_old(struct init *in)
 {
+	struct init_session *s = &in->session;
+
+	if (s->old > 0 && !end_leave(in, s->old))
+		(void)kill(s->old, SIGKILL);
+	s->old_channel = fd_close(s->old_channel);
+	if (s->old > 0 && in->calm_until == 0)
+		calm_end(in);
+	s->old = 0;
+}
+
+static void end_session(struct init *in)
+{
+	struct init_session *s = &in->session;
+
 	end_backup(s);
+	end_old(in);
 	if (s->pid > 0) {
 		(void)kill(s->pid, SIGKILL);
 		s->gone_pid = s->pid;
@@ -86,12 +100,12 @@ static void end_session(struct init_session *s)
 		session_to(s, SESSION_NONE);
 }
 
-/* The session process is dead or silent. */
-static void take_over(struct init *in)
+void session_take_over(struct init *in)
 {
 	struct init_session *s = &in->session;
-	const pid_t pid = s->backup;
-	const int channel = s->backup_channel;
+	const bool behind = s->backup == 0 && s->old > 0;
+	const pid_t pid = behind ? s->old : s->backup;
+	const int channel = behind ? s->old_channel : s->backup_channel;
 
 	if (s->has_state && pid == 0) {
 		s->lost = true;
@@ -99,16 +113,21 @@ static void take_over(struct init *in)
 			 : s->until != 0 && init_now() >= s->until ? PROTO_LOST_SILENT
 								   : PROTO_LOST_CRASHED;
 	}
-	if (pid > 0) {
+	if (behind) {
+		s->old = 0;
+		s->old_channel = -1;
+	} else if (pid > 0) {
 		s->backup = 0;
 		s->backup_channel = -1;
 	}
-	session_adopt(in, pid, channel, s->carries);
+	session_adopt(in, pid, channel, behind ? s->old_carries : s->carries);
+	s->behind |= behind;
 }
 
 void session_start(struct init *in)
 {
-	in->session = (struct init_session){.channel = -1, .backup_channel = -1, .carried = -1};
+	in->session = (struct init_session){
+	    .channel = -1, .backup_channel = -1, .old_channel = -1, .carried = -1};
 }
 
 void session_say(struct init *in, struct proto_init_ended *e)
@@ -125,7 +144,9 @@ void session_say(struct init *in, struct proto_init_ended *e)
 		e->names_gone = s->gone;
 		memcpy(e->gone, s->names, sizeof(e->gone));
 	}
-	s->lost = false;
+	if (s->behind && !s->lost)
+		e->flags |= PROTO_ENDED_BEHIND;
+	s->lost = s->behind = false;
 	s->kept = s->gone = 0;
 }
 
@@ -141,7 +162,7 @@ bool session_keeps(const struct init *in, pid_t pid)
 	const struct init_session *s = &in->session;
 
 	return pid > 0 && ((pid == s->pid && s->state != SESSION_RUNNING) || pid == s->backup ||
-			   pid == s->gone_pid);
+			   pid == s->old || pid == s->gone_pid);
 }
 
 pid_t session_waiting(const struct init *in)
@@ -156,6 +177,7 @@ void session_rest(struct init *in)
 	if (s->state != SESSION_HELD && s->state != SESSION_READY)
 		return;
 	end_backup(s);
+	end_old(in);
 	session_to(s, SESSION_RESTING);
 }
 
@@ -174,6 +196,7 @@ static void look_ready(struct init *in)
 		return;
 	session_to(s, SESSION_READY);
 	s->until = 0;
+	end_old(in);
 	processes_stop(in);
 	session_settled(in);
 	KILL_POINT(BACKUP_READY);
@@ -186,7 +209,7 @@ void session_late(struct init *in)
 	if (s->state != SESSION_FORKING && s->state != SESSION_WAKING)
 		return;
 	if (s->state == SESSION_WAKING || !s->rested) {
-		take_over(in);
+		session_take_over(in);
 		return;
 	}
 	end_backup(s); /* the session goes on without one */
@@ -201,115 +224,6 @@ void session_settled(struct init *in)
 	s->look_at = s->processes > 0 || s->threads > 1 ? init_now() + s->look_in : 0;
 }
 
-/* ---- another process takes the place of the session process ---- */
-
-static void wake_backup(struct init *in)
-{
-	struct init_session *s = &in->session;
-	const struct rt_head wake = {.kind = RT_WAKE};
-
-	s->waking = WAKING_BACKUP;
-	s->until = init_now() + WAKE_WAIT_NS;
-	s->look_at = in->config.poll_memory ? init_now() + FORK_LOOK_NS : 0;
-	if (s->carries)
-		s->carried = memfd_create("variables", MFD_CLOEXEC);
-	(void)kill(s->pid, SIGCONT);
-	if (fd_send(s->channel, &wake, sizeof(wake), &s->carried, s->carried >= 0, MSG_DONTWAIT) <
-	    0)
-		take_over(in);
-	KILL_POINT(WAKE_SENT);
-}
-
-static void revive(struct init *in)
-{
-	struct init_session *s = &in->session;
-
-	if (in->warm.spare_state == SPARE_NONE && in->warm.channel < 0 && !in->warm.soon)
-		warm_ask(in);
-	if (in->warm.spare_state != SPARE_READY)
-		return;
-	const pid_t pid = warm_take_for(in, RT_REVIVE, s->carried, &s->channel);
-	if (pid <= 0) {
-		take_over(in);
-		return;
-	}
-	s->waking = WAKING_REVIVES;
-	s->pid = pid;
-	KILL_POINT(REVIVE_SENT);
-}
-
-bool session_wants_spare(const struct init *in)
-{
-	return in->session.state == SESSION_WAKING && in->session.waking == WAKING_SPARE;
-}
-
-bool session_wakes(struct init *in)
-{
-	struct init_session *s = &in->session;
-
-	if (s->state == SESSION_WAKING && s->waking == WAKING_WAITS)
-		wake_backup(in);
-	return s->state == SESSION_WAKING;
-}
-
-static void wake_on(struct init *in)
-{
-	if (!run_is_on(in) && !in->strangers)
-		(void)session_wakes(in);
-	if (session_wants_spare(in))
-		revive(in);
-}
-
-_Static_assert(RT_GONE_MAX == PROTO_GONE_MAX, "the names are passed on as they are");
-
-static void count_names(struct init_session *s, const struct rt_woken *w)
-{
-	const size_t len = strnlen(s->names, sizeof(s->names) - 1);
-	const size_t more = strnlen(w->names, sizeof(w->names));
-
-	s->kept = w->kept;
-	s->gone += w->gone;
-	if (more > 0 && len + 2 + more < sizeof(s->names)) {
-		if (len > 0)
-			memcpy(s->names + len, ", ", 2);
-		memcpy(s->names + len + (len > 0 ? 2 : 0), w->names, more);
-	}
-}
-
-/* Its process has answered, or has died. */
-static void woken_event(struct init *in)
-{
-	struct init_session *s = &in->session;
-	const bool revives = s->waking == WAKING_REVIVES;
-	struct rt_woken w;
-	const pid_t pid =
-	    warm_take_frame(s->channel, revives ? RT_REVIVED : RT_WOKEN, &w, sizeof(w));
-
-	if (pid == 0)
-		return;
-	if (pid != s->pid || s->waking < WAKING_BACKUP) {
-		take_over(in);
-		return;
-	}
-	if (!revives)
-		memset(s->names, 0, sizeof(s->names));
-	if (s->carried >= 0)
-		count_names(s, &w);
-	if (s->carried >= 0 && !revives) {
-		(void)kill(pid, SIGKILL);
-		s->gone_pid = pid;
-		s->pid = 0;
-		s->channel = fd_close(s->channel);
-		s->waking = WAKING_SPARE;
-		return;
-	}
-	(void)kill(pid, SIGSTOP);
-	s->carried = fd_close(s->carried);
-	s->until = s->look_at = 0;
-	session_to(s, SESSION_HELD);
-	in->strangers = true;
-}
-
 /* Between runs: what a run could have left executes although it was stopped (a timer of timer_create(2) can send
  * SIGCONT), or handlers of a fork execute. What was stopped and is awake is ended. */
 static void session_look(struct init *in)
@@ -317,14 +231,14 @@ static void session_look(struct init *in)
 	struct init_session *s = &in->session;
 	const bool forks = s->state == SESSION_FORKING || s->state == SESSION_WAKING;
 
-	s->look_in = forks ? FORK_LOOK_NS : MIN(2 * s->look_in, LAST_LOOK_NS);
+	s->look_in = forks ? SESSION_FORK_LOOK_NS : MIN(2 * s->look_in, LAST_LOOK_NS);
 	s->look_at = init_now() + s->look_in;
 	/* not while a process may be made that init does not know yet */
 	if (!forks && in->warm.spare_state != SPARE_FORKING && !checkpoints_forking(in))
 		processes_end_awake(in);
 	bool over = in->config.poll_memory && watch_memory(in);
 	if (over || (!forks && s->pid > 0 && end_look_at(in, s->pid) == END_ALIVE))
-		take_over(in);
+		session_take_over(in);
 }
 
 void session_prepare(struct init *in)
@@ -337,7 +251,7 @@ void session_prepare(struct init *in)
 	int pair[2];
 
 	if (s->state == SESSION_WAKING)
-		wake_on(in);
+		session_wake_on(in);
 	if (s->until != 0 && init_now() >= s->until)
 		session_late(in);
 	if (s->look_at != 0 && (in->run.state == RUN_NONE || s->state == SESSION_WAKING) &&
@@ -358,9 +272,9 @@ void session_prepare(struct init *in)
 	s->rested = false;
 	session_to(s, SESSION_FORKING);
 	s->until = init_now() + SESSION_FORK_WAIT_NS;
-	s->look_at = in->config.poll_memory ? init_now() + FORK_LOOK_NS : 0;
+	s->look_at = in->config.poll_memory ? init_now() + SESSION_FORK_LOOK_NS : 0;
 	if (sent < 0)
-		take_over(in);
+		session_take_over(in);
 }
 
 uint64_t session_next(const struct init *in)
@@ -394,7 +308,7 @@ pid_t session_take(struct init *in, const struct run_child *c)
 	}
 	int r = warm_send_run(s->channel, c);
 	if (r < 0) {
-		take_over(in);
+		session_take_over(in);
 		return r;
 	}
 	session_to(s, SESSION_RUNNING);
@@ -429,7 +343,7 @@ static void backup_event(struct init *in)
 		return;
 	/* Submitted code can answer in place of its fork: then the pid is one that init knows. */
 	siginfo_t what = {0};
-	bool known = pid == s->pid || checkpoints_keep(in, pid);
+	bool known = pid == s->pid || pid == s->old || checkpoints_keep(in, pid);
 	bool ours =
 	    pid > 0 && !known && waitid(P_PID, (id_t)pid, &what, WEXITED | WNOHANG | WNOWAIT) == 0;
 	if (ours && s->backup == 0 && s->state == SESSION_FORKING) {
@@ -454,7 +368,7 @@ static void rested_event(struct init *in)
 		return;
 	if (pid != s->pid) { /* it has ended, or this is nonsense */
 		(void)kill(s->pid, SIGKILL);
-		take_over(in);
+		session_take_over(in);
 		return;
 	}
 	s->rested = true;
@@ -477,9 +391,12 @@ static void done_event(struct init *in)
 		s->channel = fd_close(s->channel);
 		return;
 	}
-	if (end_leave(in, s->backup)) /* it is stopped; calm_end() kills it later */
-		s->backup = 0;
-	end_backup(s);
+	end_old(in);
+	s->old = s->backup;
+	s->old_channel = s->backup_channel;
+	s->old_carries = s->carries;
+	s->backup = 0;
+	s->backup_channel = -1;
 	session_to(s, SESSION_HELD);
 	s->has_state = true;
 	if ((done.left & RT_LEFT_THREADS) && !s->has_threads)
@@ -501,7 +418,7 @@ void session_events(struct init *in, short backup, short process)
 	if (in->session.state == SESSION_FORKING)
 		rested_event(in);
 	else if (in->session.state == SESSION_WAKING)
-		woken_event(in);
+		session_woken(in);
 	else
 		done_event(in);
 }
@@ -515,7 +432,7 @@ void session_run_ended(struct init *in)
 		return;
 	in->run.gone = session_kinds(in);
 	s->pid = 0;
-	take_over(in);
+	session_take_over(in);
 }
 
 uint32_t session_kinds(const struct init *in)
@@ -533,6 +450,9 @@ bool session_reaped(struct init *in, pid_t pid)
 
 	if (pid == s->gone_pid) {
 		s->gone_pid = 0;
+	} else if (pid == s->old) {
+		s->old = 0;
+		s->old_channel = fd_close(s->old_channel);
 	} else if (pid == s->backup) {
 		s->backup = 0;
 		end_backup(s);
@@ -540,7 +460,7 @@ bool session_reaped(struct init *in, pid_t pid)
 		look_ready(in);
 	} else if (pid == s->pid) {
 		s->pid = 0;
-		take_over(in);
+		session_take_over(in);
 	} else {
 		return false;
 	}
@@ -563,7 +483,7 @@ void session_adopt(struct init *in, pid_t pid, int channel, bool carries)
 {
 	struct init_session *s = &in->session;
 
-	end_session(s);
+	end_session(in);
 	s->kept = s->gone = 0;
 	if (pid > 0) {
 		session_to(s, SESSION_WAKING);

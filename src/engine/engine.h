@@ -144,6 +144,7 @@ enum { /* what a session has besides variables and files */
 };
 
 struct engine_left { /* of the cells of a session: what they left besides variables */
+	bool behind; /* before this run the variables went back to those before the last run */
 	bool rests;  /* threads or processes of this one, which go on in the next run */
 	uint32_t
 	    gone; /* what earlier ones left, and the end of this one took with it: ENGINE_KIND_* */

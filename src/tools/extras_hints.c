@@ -332,6 +332,16 @@ static int add_gone(struct buf *b, const struct run_result *result)
 	return r < 0 ? r : buf_add_str(b, " of earlier runs are gone.");
 }
 
+static int add_behind(struct buf *b, const struct run_result *result)
+{
+	if (!result->left.behind)
+		return 0;
+	return buf_printf(b,
+			  "%sBefore this run the process of the session had ended by itself: its "
+			  "variables were again those from before the last run.",
+			  b->len > 0 ? " " : "");
+}
+
 static int add_late(struct buf *b, const struct run_result *result)
 {
 	static const char *const names[] = {"stdout", "stderr"};
@@ -409,6 +419,8 @@ int extras_add_hint(struct buf *b, const struct run_call *c, const struct run_re
 		r = add_killed(b, c, result);
 	if (r == 0)
 		r = add_gone(b, result);
+	if (r == 0)
+		r = add_behind(b, result);
 	if (r == 0)
 		r = add_late(b, result);
 	if (r == 0 && result->left.rests)

@@ -153,6 +153,9 @@ enum { /* flags of INIT_ENDED */
        PROTO_ENDED_DISK = 256,  /* init ended it: the stored folder passed its limit */
        PROTO_ENDED_SPENT =
 	   512, /* it was the clean interpreter: the next warm run needs a new one */
+       PROTO_ENDED_BEHIND =
+	   2048, /* stateful: before it began, the variables went back to those before the
+				     * last run: the session process died between runs */
        PROTO_ENDED_CARRIED = 1024, /* stateful: the variables are in another interpreter now */
 };
 /* What a session has besides variables and files; no backup has it. */

@@ -243,6 +243,7 @@ static void take_names(struct engine_left *left, const struct proto_init_ended *
 	bool good = len < sizeof(left->names) && text_is_utf8(m->gone, len);
 
 	left->carried = m->flags & PROTO_ENDED_CARRIED;
+	left->behind = m->flags & PROTO_ENDED_BEHIND;
 	left->names_kept = m->names_kept;
 	left->names_gone = m->names_gone;
 	left->lost = m->lost <= PROTO_LOST_SILENT ? (enum engine_lost)m->lost : ENGINE_LOST_CRASHED;
