@@ -3,6 +3,7 @@
 #include "mcp/objects.h"
 
 #include "base/jsonio.h"
+#include "mcp/exact.h"
 #include "mcp/scanner.h"
 
 /* Values in one message. They limit the memory of the tree, and the time to build it: some milliseconds. */
@@ -115,13 +116,25 @@ static enum message_fault parse(const struct buf *rest, json_t **ret_root, const
 	return MESSAGE_NOT_JSON;
 }
 
+static enum message_fault parse_exact(const struct buf *rest, json_t **ret_root,
+				      const char **ret_why)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(rest->len + (size_t)VALUES_MAX * EXACT_MORE);
+
+	if (exact_hide(buf_str(rest), rest->len, &b) < 0)
+		return MESSAGE_NO_MEMORY;
+	return parse(&b, ret_root, ret_why);
+}
+
 /* The id of a request that is refused, so that its sender knows which one it was. */
 static json_t *refused_id(const struct scanner *scan)
 {
 	size_t len;
 	const char *text = scanner_id(scan, &len);
-	json_t *id = NULL;
+	json_t *id = exact_number(text, len);
 
+	if (id)
+		return id;
 	if (len == 0 || jsonio_read(text, len, JSON_ALLOW_NUL | JSON_DECODE_ANY, &id, NULL) < 0)
 		return NULL;
 	if (json_is_string(id) || json_is_integer(id))
@@ -138,7 +151,8 @@ enum message_fault reader_take(struct mcp_reader *r, struct message *ret)
 	*ret = (struct message){.why = faults[scanned].why};
 	ret->size = r->scan.rest.len;
 	if (fault == MESSAGE_OK)
-		fault = parse(&r->scan.rest, &ret->root, &ret->why);
+		fault =
+		    (r->scan.has_exact ? parse_exact : parse)(&r->scan.rest, &ret->root, &ret->why);
 	if (fault != MESSAGE_OK)
 		ret->id = refused_id(&r->scan);
 	if (fault == MESSAGE_OK)

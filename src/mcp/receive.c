@@ -23,7 +23,7 @@ enum message_kind {
 struct incoming {
 	enum message_kind kind;
 	json_t *root;
-	json_t *id;         /* string or integer, or NULL */
+	json_t *id;         /* string or number (exact.h), or NULL */
 	const char *method; /* requests and notifications */
 	const char *why;    /* KIND_INVALID */
 	bool claims;        /* params._meta names a protocol version */
@@ -86,7 +86,7 @@ static enum message_kind look_at(struct incoming *in)
 	if (!version || !streq(version, "2.0"))
 		return invalid(in, "jsonrpc must be \"2.0\"");
 	if (id && !in->id)
-		return invalid(in, "id must be a short string or an integer");
+		return invalid(in, "id must be a string or a number, and short");
 	if (!method && answers)
 		return in->id ? KIND_RESPONSE : invalid(in, "A response without id");
 	if (!json_is_string(method) || answers)

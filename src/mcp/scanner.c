@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mcp/scanner_parts.h"
 
+#include "mcp/exact.h"
+
 #include <string.h>
 
 #define COUNT_STEP 4096U       /* memory is counted in steps of this many bytes */
@@ -141,6 +143,9 @@ static bool on_number(struct scanner *s, unsigned char c)
 	enum scan_state next = number_next(s->state, c);
 
 	if (next != ST_VALUE) {
+		if (++s->n_number > EXACT_DIGITS || next == ST_POINT || next == ST_E ||
+		    (s->state == ST_MINUS && next == ST_ZERO))
+			s->has_exact = true;
 		s->state = next;
 		return scan_keep_char(s, c);
 	}
@@ -211,6 +216,7 @@ static bool begin_value(struct scanner *s, unsigned char c)
 {
 	if (++s->n_values > s->limits.max_values)
 		(void)scan_discard(s, SCAN_VALUES);
+	s->n_number = 1;
 	switch (c) {
 	case '"':
 		return scan_begin_string(s, false);

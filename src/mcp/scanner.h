@@ -59,7 +59,8 @@ struct scanner {
 	enum scan_fault fault;
 	size_t n_bytes;
 	size_t n_values;
-	unsigned state; /* enum scan_state */
+	size_t n_number; /* bytes of the current number so far */
+	unsigned state;  /* enum scan_state */
 	unsigned depth;
 	uint64_t is_object;  /* bit N: the container at depth N + 1 is an object */
 	const char *literal; /* the rest of true, false or null that must follow */
@@ -75,6 +76,7 @@ struct scanner {
 	unsigned char high_bound;
 	size_t deep; /* containers open in ST_DEEP */
 	bool deep_string, deep_escape;
+	bool has_exact;  /* there is a number such as exact.h keeps */
 	unsigned n_mark; /* bytes of a byte order mark before the text */
 	bool discarding; /* a limit was exceeded: nothing is kept any more */
 	struct scan_id request;

@@ -4,6 +4,7 @@
 
 #include "base/jsonio.h"
 #include "base/large.h"
+#include "mcp/exact.h"
 
 #include <string.h>
 
@@ -31,6 +32,7 @@ char *wire_text(const json_t *message, size_t *ret_len)
 	struct buf b = BUF_INIT(WIRE_MAX);
 	int r = message ? append(&b, message) : -ENOMEM;
 
+	exact_restore(&b, 0); /* a progress token, the id of a subscription */
 	return take(&b, r, ret_len);
 }
 
@@ -42,6 +44,8 @@ static int begin(struct buf *b, const json_t *id)
 		r = buf_add_str(b, ",\"id\":");
 		if (r == 0)
 			r = append(b, id);
+		if (r == 0 && exact_is(id))
+			exact_restore(b, 0);
 	}
 	return r;
 }
@@ -71,6 +75,8 @@ char *wire_response(const json_t *id, const json_t *result, size_t *ret_len)
 		r = buf_add_str(&b, ",\"result\":");
 	if (r == 0)
 		r = append(&b, result);
+	if (r == 0 && exact_is(id))
+		exact_restore(&b, 0); /* the result of a subscription has its id once more */
 	if (r == 0)
 		r = buf_add_char(&b, '}');
 	return take(&b, r, ret_len);

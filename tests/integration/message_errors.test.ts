@@ -75,6 +75,56 @@ describe('ids of messages that cannot be read', () => {
 			assert.ok(answer.error && answer.id === undefined, JSON.stringify(answer));
 		}
 	});
+	// A reader that makes doubles of numbers would not see what was sent: texts are compared.
+	const odd = ['1.0', '-0', '1e0', '2.50', '18446744073709551615', '340282366920938463463374607431768211456'];
+	const same = (text: string, id: string): boolean => text.includes(`"id":${id},`);
+	const lineWith = (...parts: string[]): Promise<string> =>
+		until(`a line with ${parts}`, () => client.lines.find((l) => parts.every((p) => l.includes(p))));
+	for (const id of odd)
+		it(`an id or token ${id} comes back as it was written`, async () => {
+			const from = client.lines.length;
+			const next = (): Promise<string> => until('an answer', () => client.lines.slice(from).find((l) => same(l, id)));
+			await client.send(`{"jsonrpc":"2.0","id":${id},"method":"ping"}\n`);
+			assert.match(await next(), /"result":\{\}/);
+			for (const [body, want] of [[`{"jsonrpc":"2.0","method":"nothing","id":${id}}`, -32601], [call('"a":1e999', id), -32600], [call('"a":"\\ud800"', id, true), -32700]] as const) {
+				const had = client.lines.length;
+				await client.send(`${body}\n`);
+				const line = await until('an error', () => client.lines.slice(had).find((l) => same(l, id)));
+				assert.equal(JSON.parse(line).error.code, want, line);
+			}
+			const r = await fetch(`${base}/mcp`, { method: 'POST', body: call('"a":1e999', id), headers: { 'content-type': 'application/json', accept: 'application/json' } });
+			const text = await r.text();
+			assert.ok(r.status === 400 && same(text, id), text);
+			const began = await fetch(`${base}/mcp`, { method: 'POST', headers: { 'content-type': 'application/json', accept: 'application/json' },
+				body: `{"jsonrpc":"2.0","id":${id},"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"m","version":"1"}}}` });
+			const first = await began.text();
+			assert.ok(began.status === 200 && same(first, id), first);
+
+			// Progress has the token, and a cancellation finds its call.
+			await client.send(`{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"sandbox_run_python","arguments":{"code":"while True: pass"},"_meta":{"progressToken":${id}}}}\n`);
+			await lineWith(`"progressToken":${id},`);
+			await client.send(`{"jsonrpc":"2.0","id":${id},"method":"ping"}\n`);
+			await lineWith(`"id":${id},`, 'in flight');
+			await client.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":${id}}}\n`);
+			const had = client.lines.length;
+			await client.send(`{"jsonrpc":"2.0","id":${id},"method":"ping"}\n`);
+			assert.match(await until('the answer', () => client.lines.slice(had).find((l) => same(l, id))), /"result":\{\}/);
+		});
+	it('numbers that differ in their text only are different ids', async () => {
+		await client.send('{"jsonrpc":"2.0","id":7.0,"method":"tools/call","params":{"name":"sandbox_run_python","arguments":{"code":"while True: pass"}}}\n');
+		const had = client.lines.length;
+		await client.send('{"jsonrpc":"2.0","id":"7.0","method":"ping"}\n');
+		assert.deepEqual((await client.answer('7.0')).result, {});
+		assert.equal(client.lines.slice(had).filter((l) => same(l, '7.0')).length, 0);
+		await client.send('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7.0}}\n');
+		await client.alive();
+	});
+	it('a number of more than 160 bytes is no id', async () => {
+		const had = client.lines.length;
+		await client.send(`{"jsonrpc":"2.0","id":1.${'0'.repeat(160)},"method":"ping"}\n`);
+		const answer = await until('an answer', () => client.messages()[had]);
+		assert.ok(answer.error?.code === -32600 && answer.id === undefined, JSON.stringify(answer));
+	});
 	it('a byte order mark before a message or a body is skipped', async () => {
 		const c = new RawClient({}, ['stdio', '--profile', 'full']);
 		try {

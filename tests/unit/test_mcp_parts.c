@@ -3,6 +3,7 @@
 #include "mcp/objects.h"
 
 #include "mcp/content.h"
+#include "mcp/exact.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -274,12 +275,64 @@ static void test_content(void **state)
 	json_decref(v);
 }
 
+/* ---- numbers as they were written ---- */
+
+static void test_exact(void **state)
+{
+	static const char *const hidden[] = {
+	    "{\"id\":1.0}",
+	    "{\"id\":-0}",
+	    "{\"id\":1e999,\"method\":\"a\"}",
+	    "{\"id\":18446744073709551615}",
+	    "{\"a\":[\"]\\\"\"],\"id\":1.50,\"b\":\"\\\\\"}",
+	    "{\"params\":{\"requestId\":0.1}}",
+	    "{\"params\":{\"_meta\":{\"a\":1,\"progressToken\":-1E+2}},\"id\":2.0}",
+	    "[{\"id\":1.0},7,{\"id\":99999999999999999999}]",
+	};
+	static const char *const same[] = {
+	    "",
+	    "1.0",
+	    "[1.0]",
+	    "{\"id\":\"1.0\"}",
+	    "{\"id\":-12}",
+	    "{\"id\":[1.0]}",
+	    "{\"a\":1.0,\"requestId\":1.0,\"progressToken\":1.0}",
+	    "{\"params\":{\"id\":1.0,\"progressToken\":1.0,\"a\":{\"id\":1.0}}}",
+	    "{\"params\":[{\"requestId\":1.0}],\"_meta\":{\"progressToken\":1.0}}",
+	    "{\"params\":{\"_meta\":[1.0,{\"progressToken\":1.0}]}}",
+	};
+	struct buf b = BUF_INIT(4096);
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(hidden); i++) {
+		buf_reset(&b);
+		assert_int_equal(exact_hide(hidden[i], strlen(hidden[i]), &b), 0);
+		assert_string_not_equal(buf_str(&b), hidden[i]);
+		exact_restore(&b, 0);
+		assert_string_equal(buf_str(&b), hidden[i]);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(same); i++) {
+		buf_reset(&b);
+		assert_int_equal(exact_hide(same[i], strlen(same[i]), &b), 0);
+		assert_string_equal(buf_str(&b), same[i]);
+	}
+	buf_done(&b);
+	json_t *v = exact_number("1.0", 3);
+	assert_true(exact_is(v));
+	json_decref(v);
+	v = json_string("number:1.0");
+	assert_false(exact_is(v) || exact_is(NULL) || exact_number("12", 2) ||
+		     exact_number("\"1.0\"", 5));
+	json_decref(v);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_header_decode), cmocka_unit_test(test_schema),
 	    cmocka_unit_test(test_templates),     cmocka_unit_test(test_revisions),
 	    cmocka_unit_test(test_bad_tools),     cmocka_unit_test(test_content),
+	    cmocka_unit_test(test_exact),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
