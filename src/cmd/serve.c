@@ -48,6 +48,7 @@ struct serve {
 	char host[READ_HOST_SIZE];
 	uint16_t port;
 	char base[BASE_SIZE];
+	char client_base[HTTP_BASE_SIZE]; /* of the request that identify() has seen last */
 	struct server_facts facts;
 	struct err lost;      /* ERR_NONE, or why no sandbox can be made any more */
 	bool no_registration; /* whatever the setting says */
@@ -284,6 +285,7 @@ static int open_http(struct serve *s, struct err *e)
 	    .page_origins = s->names.page_origins,
 	    .proxies = &s->names.proxies,
 	    .prefix = s->names.prefix,
+	    .public_origin = s->names.public_origin,
 	    .log = log_request,
 	    .log_userdata = s,
 	};
@@ -366,10 +368,13 @@ static int open_api(struct serve *s, struct err *e)
 	return r < 0 ? r : api_add_routes(s->api, s->http, HTTP_SCOPE_MAIN, e);
 }
 
-static void identify(struct http_request *req, struct mcp_peer_config *peer, void *user UNUSED)
+static void identify(struct http_request *req, struct mcp_peer_config *peer, void *user)
 {
 	const struct caller *who = auth_caller(req);
+	struct serve *s = user;
 
+	if (http_request_base(req, s->client_base))
+		peer->base = s->client_base;
 	if (!who)
 		return;
 	peer->principal_data = caller_ref(who);
@@ -385,6 +390,7 @@ static int open_transport(struct serve *s, struct err *e)
 	    .http = s->http,
 	    .mcp = s->app.mcp,
 	    .identify = identify,
+	    .userdata = s,
 	    .budgets = s->app.budgets,
 	    .reader = {.max_message = app_max_message(&s->app), .budgets = s->app.budgets},
 	};

@@ -43,13 +43,16 @@ static char *host_of(char *url)
 	return host;
 }
 
-/* The path of server.public_url, "" if it has none. */
-static void prefix_of(const char *url, char ret[HTTP_PREFIX_MAX + 1])
+/* Splits server.public_url, which may be "". */
+static void split_url(const char *url, struct serve_names *n)
 {
 	const char *host = strstr(url, "://");
+	const char *path = host ? host + strlen("://") : url;
 
-	host = host ? host + strlen("://") : url;
-	http_prefix_of(host + strcspn(host, "/"), ret);
+	path += strcspn(path, "/");
+	http_prefix_of(path, n->prefix);
+	if (host && (size_t)(path - url) < sizeof(n->public_origin))
+		memcpy(n->public_origin, url, (size_t)(path - url));
 }
 
 /* What is wrong with the entry NAME of allowed_hosts; NULL: a Host header can have it. */
@@ -122,7 +125,7 @@ static int make(const struct settings *s, const char *listen, struct serve_names
 	/* A proxy may pass on the Host that its clients used. */
 	if (!url || buf_printf(&hosts, "%s,%s", s->allowed_hosts, host_of(url)) < 0)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "SANDBOX_ALLOWED_HOSTS");
-	prefix_of(s->public_url, n->prefix);
+	split_url(s->public_url, n);
 	int r = split(buf_str(&hosts), "SANDBOX_ALLOWED_HOSTS", &n->host_texts, n->hosts, e);
 	r = r < 0 ? r : check(n->hosts, "SANDBOX_ALLOWED_HOSTS", host_fault, e);
 	r = r < 0 ? r

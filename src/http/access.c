@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "http/client_address.h"
+#include "http/host_header.h"
 #include "http/socket_address.h"
 
 #include <stdio.h>
@@ -180,14 +181,19 @@ bool http_request_is_same_origin(const struct http_request *req)
 	return name && host && strcasecmp(name + strlen("://"), host) == 0;
 }
 
+static bool is_by_proxy(const struct http_request *req)
+{
+	union http_address peer;
+
+	return http_address_peer(req->conn->io.fd, &peer) &&
+	       http_proxies_have(req->conn->server->cfg.proxies, &peer);
+}
+
 bool http_request_is_forwarded_https(const struct http_request *req)
 {
 	const char *proto = http_request_header(req, "x-forwarded-proto");
-	union http_address peer;
 
-	return proto && strcasecmp(proto, "https") == 0 &&
-	       http_address_peer(req->conn->io.fd, &peer) &&
-	       http_proxies_have(req->conn->server->cfg.proxies, &peer);
+	return proto && strcasecmp(proto, "https") == 0 && is_by_proxy(req);
 }
 
 void http_prefix_of(const char *path, char ret[HTTP_PREFIX_MAX + 1])
@@ -210,12 +216,67 @@ void http_request_prefix(const struct http_request *req, char ret[HTTP_PREFIX_MA
 {
 	const struct http_config *cfg = &req->conn->server->cfg;
 	const char *said = http_request_header(req, "x-forwarded-prefix");
-	union http_address peer;
 
-	if (!said || !http_address_peer(req->conn->io.fd, &peer) ||
-	    !http_proxies_have(cfg->proxies, &peer))
+	if (!said || !is_by_proxy(req))
 		said = cfg->prefix ? cfg->prefix : "";
 	http_prefix_of(said, ret);
+}
+
+/* Several proxies make a list; the first one is what the client used. */
+static bool read_host(const char *value, const struct http_config *cfg, const char *local,
+		      struct http_host *ret)
+{
+	size_t len = value ? strcspn(value, ", \t") : 0;
+
+	return len > 0 && http_host_parse(value, len, ret) == 0 &&
+	       http_host_is_ours(ret, local, cfg->hosts);
+}
+
+/* The host that the client used. A name that is not ours is no better here than in Host: many proxies pass on whatever
+ * X-Forwarded-Host their client invented. */
+static bool client_host(const struct http_request *req, struct http_host *ret)
+{
+	const struct http_config *cfg = &req->conn->server->cfg;
+	union http_address address;
+	char local[HTTP_ADDRESS_TEXT] = "";
+	unsigned port = 0;
+
+	if (http_address_local(req->conn->io.fd, &address)) {
+		http_address_text(&address, local);
+		port = http_address_port(&address);
+	}
+	if (read_host(http_request_header(req, "x-forwarded-host"), cfg, local, ret))
+		return true;
+	/* Our own address in Host is the one that the proxy used. */
+	return read_host(http_request_header(req, "host"), cfg, local, ret) &&
+	       (ret->port != port || !http_host_is_ours(ret, local, NULL));
+}
+
+bool http_request_base(const struct http_request *req, char ret[HTTP_BASE_SIZE])
+{
+	const char *origin = req->conn->server->cfg.public_origin;
+	const char *proto = http_request_header(req, "x-forwarded-proto");
+	const bool has_prefix = http_request_header(req, "x-forwarded-prefix") != NULL;
+	char prefix[HTTP_PREFIX_MAX + 1], port[16] = "";
+	struct http_host host;
+	int n;
+
+	if (!(proto || has_prefix || http_request_header(req, "x-forwarded-host")) ||
+	    !is_by_proxy(req))
+		return false;
+	http_request_prefix(req, prefix);
+	if (origin && *origin) {
+		n = snprintf(ret, HTTP_BASE_SIZE, "%s%s", origin, prefix);
+		return has_prefix && n < HTTP_BASE_SIZE;
+	}
+	if (!client_host(req, &host))
+		return false;
+	if (host.port)
+		(void)snprintf(port, sizeof(port), ":%u", host.port);
+	n = snprintf(ret, HTTP_BASE_SIZE, "%s://%.*s%s%s",
+		     proto && strncasecmp(proto, "https", 5) == 0 ? "https" : "http", (int)host.len,
+		     host.name, port, prefix);
+	return n < HTTP_BASE_SIZE;
 }
 
 const char *http_request_origin(const struct http_request *req)

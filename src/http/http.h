@@ -146,7 +146,9 @@ struct http_config {
 	const char *const *page_origins; /* the same, but for routes with HTTP_ROUTE_PAGES only */
 	const struct http_proxies *proxies; /* borrowed until free; NULL: none is trusted */
 	const char *prefix; /* borrowed until free: http_request_prefix(); NULL: "" */
-	http_auth_fn auth;  /* NULL: rows with HTTP_ROUTE_AUTH are open */
+	/* Borrowed until free: "https://box.example.org", where clients find the server; NULL or "": not known. */
+	const char *public_origin;
+	http_auth_fn auth; /* NULL: rows with HTTP_ROUTE_AUTH are open */
 	void *auth_userdata;
 	http_log_fn log;
 	void *log_userdata;
@@ -229,6 +231,11 @@ bool http_request_is_forwarded_https(const struct http_request *req);
  * configuration. "" or a path that begins with '/' and does not end with one. */
 #define HTTP_PREFIX_MAX 200
 void http_request_prefix(const struct http_request *req, char ret[HTTP_PREFIX_MAX + 1]);
+/* Where the client behind a trusted proxy finds this server: "https://box.example.org/tools". The origin of the
+ * configuration counts, else what the proxy says in X-Forwarded-Proto and X-Forwarded-Host (or Host); the path is
+ * http_request_prefix(). False: the proxy says nothing of it, or there is none. */
+#define HTTP_BASE_SIZE 512
+bool http_request_base(const struct http_request *req, char ret[HTTP_BASE_SIZE]);
 /* Copies PATH as such a prefix; "" if it is no path that can be put into a URL. */
 void http_prefix_of(const char *path, char ret[HTTP_PREFIX_MAX + 1]);
 /* The value of Origin if it is present and allowed, else NULL: for Access-Control-Allow-Origin. */

@@ -29,6 +29,7 @@ struct mcp_call *call_new(struct mcp_peer *peer, json_t *message, enum mcp_era e
 	c->transport = peer->transport;
 	c->who = peer->who;
 	c->who->refs++;
+	c->base = peer->base ? strdup(peer->base) : NULL;
 	c->root = json_incref(message);
 	c->id = json_incref(json_object_get(message, "id"));
 	c->params = json_object_get(message, "params");
@@ -66,6 +67,7 @@ struct mcp_call *mcp_call_unref(struct mcp_call *c)
 	json_decref(c->client_caps);
 	json_decref(c->arguments);
 	free(c->remark);
+	free(c->base);
 	json_decref(c->inputs);
 	json_decref(c->state);
 	json_decref(c->listen);
@@ -227,6 +229,11 @@ void mcp_call_on_cancel(struct mcp_call *c, mcp_cancel_fn cb, void *user)
 	}
 	c->on_cancel = cb;
 	c->on_cancel_user = user;
+}
+
+const char *mcp_call_base(const struct mcp_call *c)
+{
+	return c->base;
 }
 
 bool mcp_call_is_cancelled(const struct mcp_call *c)

@@ -325,6 +325,10 @@ typedef void (*mcp_cancel_fn)(struct mcp_call *call, void *user);
 void mcp_call_on_cancel(struct mcp_call *call, mcp_cancel_fn cb, void *user);
 bool mcp_call_is_cancelled(const struct mcp_call *call);
 
+/* Where the client of this call finds the server ("https://box.example.org/tools"), for links. NULL: as everybody else.
+ * Valid until the call is gone. */
+const char *mcp_call_base(const struct mcp_call *call);
+
 /* What the client calls itself, as it says: any text, "" = it does not say. Never an identity. */
 #define MCP_CLIENT_NAME_SIZE 64
 const char *mcp_call_client_name(const struct mcp_call *call);

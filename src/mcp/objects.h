@@ -151,6 +151,7 @@ struct mcp_peer {
 	char client_name[MCP_CLIENT_NAME_SIZE]; /* the same; "" = it gave none */
 	json_t *subscriptions;          /* legacy: object whose keys are URIs; NULL when none */
 	char *note;                     /* owned: mcp_call_keep_note(); NULL when none */
+	char *base;                     /* owned: mcp_peer_config.base; NULL when none */
 	struct budget_share subscribed; /* as many */
 	struct list node;               /* in server->peers */
 	struct list calls;
@@ -272,6 +273,7 @@ struct mcp_call {
 	json_t *token;              /* progressToken, borrowed from root */
 	json_t *arguments;          /* own reference */
 	char *remark;               /* owned, see mcp_call_remark(); NULL: none */
+	char *base;                 /* owned: that of the peer when it began; NULL: none */
 	struct spill *spill;
 	const struct mcp_http_facts *facts; /* only while mcp_peer_receive() runs */
 	struct item *item;

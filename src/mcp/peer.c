@@ -37,6 +37,7 @@ struct mcp_peer *mcp_peer_new(struct mcp_server *server, const struct mcp_peer_c
 	p->transport = config->transport;
 	p->ops = config->ops;
 	p->user = config->user;
+	mcp_peer_set_base(p, config->base);
 	p->level = MCP_LEVEL_INFO;
 	list_init(&p->calls);
 	list_init(&p->joining);
@@ -53,6 +54,7 @@ void peer_unref(struct mcp_peer *p)
 	json_decref(p->client_caps);
 	json_decref(p->subscriptions);
 	free(p->note);
+	free(p->base);
 	budget_give(&p->subscribed);
 	identity_unref(p->who);
 	free(p);
@@ -109,6 +111,15 @@ bool mcp_peer_set_credential(struct mcp_peer *p, void *data, bool limited,
 	identity_unref(p->who);
 	p->who = who;
 	return true;
+}
+
+/* Without memory links are those of the configuration. */
+void mcp_peer_set_base(struct mcp_peer *p, const char *base)
+{
+	if (p->base && base && streq(p->base, base))
+		return;
+	free(p->base);
+	p->base = base ? strdup(base) : NULL;
 }
 
 void *mcp_peer_user(const struct mcp_peer *p)

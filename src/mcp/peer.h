@@ -95,6 +95,8 @@ struct mcp_peer_config {
 	/* Called once with principal_data, when the peer and the last of its calls are gone (tasks
 	 * outlive their peer). May be NULL. */
 	void (*principal_unref)(void *data);
+	/* Where this client finds the server, for links; copied. NULL: as everybody else. */
+	const char *base;
 };
 
 /* NULL: out of memory. A peer without calls in flight uses well under 1 KiB. */
@@ -110,6 +112,9 @@ void mcp_peer_close(struct mcp_peer *peer);
  * is still the caller's. */
 bool mcp_peer_set_credential(struct mcp_peer *peer, void *data, bool limited,
 			     void (*unref)(void *data)) MUST_CHECK;
+
+/* The next messages come from where BASE (mcp_peer_config) finds the server. */
+void mcp_peer_set_base(struct mcp_peer *peer, const char *base);
 
 /* A credential was revoked: cancels the calls whose principal_data ENDED names, and also their
  * tasks if it returns MCP_ENDED_TASKS. */

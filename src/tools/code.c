@@ -125,7 +125,8 @@ static void on_listed(const struct engine_file *files, size_t n, bool more UNUSE
 		*l = (struct listed){.n = n};
 		if (n > 0) {
 			memcpy(l->files, files, n * sizeof(*files));
-			tools_links_begin(c->tools, c->sandbox, TOOLS_LINKS_FILES, &l->links);
+			tools_links_begin(c->tools, c->call, c->sandbox, TOOLS_LINKS_FILES,
+					  &l->links);
 		}
 		mcp_call_make(c->call, n > TOOLS_MANY_NAMES, make_list, listed_free, l);
 	}

@@ -264,7 +264,7 @@ static void read_too_long(struct read_call *c, uint64_t size)
 	struct tool_error error = TOOL_ERROR_INIT("artifact_too_large");
 
 	error.size_bytes = (int64_t)size;
-	error.link = tools_json_link(c->base.tools, c->base.sandbox, c->path);
+	error.link = tools_json_link(c->base.tools, c->base.call, c->base.sandbox, c->path);
 	if (buf_printf(&error.message,
 		       "%s is more than a client takes in one answer over stdio. Give download_url "
 		       "to the person%s, or look at the file with code.",

@@ -174,13 +174,16 @@ json_t *tools_json_output(const struct run_output *output, size_t max, const cha
 	return r < 0 ? NULL : json_stringn_nocheck(buf_str(&b), b.len);
 }
 
-void tools_links_begin(struct tools *t, const struct sandbox *s, enum tools_link_kind kind,
-		       struct tools_links *ret)
+void tools_links_begin(struct tools *t, const struct mcp_call *call, const struct sandbox *s,
+		       enum tools_link_kind kind, struct tools_links *ret)
 {
 	const struct tools_config *c = &t->config;
 	const char *(*base)(void *user) =
 	    kind == TOOLS_LINKS_CLASSIC ? c->classic_base : c->link_base;
 	const char *text = base ? base(c->link_user) : NULL;
+
+	if (text && mcp_call_base(call))
+		text = mcp_call_base(call);
 
 	*ret = (struct tools_links){.config = c, .base = text ? strdup(text) : NULL};
 	(void)snprintf(ret->owner, sizeof(ret->owner), "%s", sandbox_owner(s));
@@ -220,11 +223,12 @@ json_t *tools_link(const struct tools_links *l, const char *path)
 	return r < 0 ? json_null() : json_stringn(buf_str(&b), b.len);
 }
 
-json_t *tools_json_link(struct tools *t, const struct sandbox *s, const char *path)
+json_t *tools_json_link(struct tools *t, const struct mcp_call *call, const struct sandbox *s,
+			const char *path)
 {
 	struct tools_links links;
 
-	tools_links_begin(t, s, TOOLS_LINKS_FILES, &links);
+	tools_links_begin(t, call, s, TOOLS_LINKS_FILES, &links);
 	json_t *link = tools_link(&links, path);
 	tools_links_done(&links);
 	return link;

@@ -81,7 +81,8 @@ json_t *tools_json_bytes(const void *data, size_t len);
 json_t *tools_json_output(const struct run_output *output, size_t max, const char *where,
 			  const char *note, bool *ret_cut);
 /* A link to a file of a sandbox, or JSON null. PATH is relative to the workspace. */
-json_t *tools_json_link(struct tools *t, const struct sandbox *s, const char *path);
+json_t *tools_json_link(struct tools *t, const struct mcp_call *call, const struct sandbox *s,
+			const char *path);
 
 /* What the links to all files of one sandbox have in common. It is made and ended on the loop; a thread may
  * make links with it. */
@@ -98,8 +99,8 @@ enum tools_link_kind {
 	TOOLS_LINKS_FILES,
 	TOOLS_LINKS_CLASSIC, /* of the second family */
 };
-void tools_links_begin(struct tools *t, const struct sandbox *s, enum tools_link_kind kind,
-		       struct tools_links *ret);
+void tools_links_begin(struct tools *t, const struct mcp_call *call, const struct sandbox *s,
+		       enum tools_link_kind kind, struct tools_links *ret);
 void tools_links_done(struct tools_links *l);
 /* As tools_json_link(). */
 json_t *tools_link(const struct tools_links *l, const char *path);

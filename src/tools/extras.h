@@ -37,8 +37,8 @@ void extras_finish_text(struct mcp_call *call, struct buf *text, json_t *object,
 /* The result of these. Any thread. */
 json_t *extras_result_of(struct buf *text, json_t *object, json_t *pictures);
 /* tools_json_artifact() with session_id: the answer about one file. NULL: no memory. */
-json_t *extras_json_answer(struct tools *t, const struct sandbox *s, const char *path,
-			   uint64_t size);
+json_t *extras_json_answer(struct tools *t, const struct mcp_call *call, const struct sandbox *s,
+			   const char *path, uint64_t size);
 
 /* The session id in ARGUMENTS; "" if it was left out and OPTIONAL. False: the call is finished. */
 bool extras_session_id(struct mcp_call *call, const json_t *arguments, bool optional, char *ret_id);

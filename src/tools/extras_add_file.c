@@ -79,8 +79,8 @@ static void fail(struct add_call *c, const struct err *e)
 
 static void finish_file(struct add_call *c)
 {
-	extras_finish(c->base.call,
-		      extras_json_answer(c->base.tools, c->base.sandbox, c->path, c->size));
+	extras_finish(c->base.call, extras_json_answer(c->base.tools, c->base.call, c->base.sandbox,
+						       c->path, c->size));
 	add_call_free(c);
 }
 
@@ -94,8 +94,8 @@ static void make_link(struct add_call *c)
 	_cleanup_(buf_done) struct buf b = BUF_INIT(3 * LINK_MAX + 8 * ENGINE_PATH_MAX);
 
 	if (config->upload_link(config->link_user, mcp_call_principal_data(c->base.call),
-				c->base.sandbox, c->path, c->overwrite, link, sizeof(link),
-				&e) < 0) {
+				mcp_call_base(c->base.call), c->base.sandbox, c->path, c->overwrite,
+				link, sizeof(link), &e) < 0) {
 		fail(c, &e);
 		return;
 	}

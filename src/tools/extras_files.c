@@ -115,7 +115,7 @@ static void on_written(uint64_t written, const struct err *e, void *user)
 	json_t *object =
 	    json_pack("{s:s, s:o, s:I, s:o}", "session_id", sandbox_id(c->sandbox), "path",
 		      tools_json_bytes(path, strlen(path)), "size_bytes", (json_int_t)written,
-		      "download_url", tools_json_link(c->tools, c->sandbox, c->path));
+		      "download_url", tools_json_link(c->tools, c->call, c->sandbox, c->path));
 	if (object && c->edit.matches > 0 &&
 	    json_object_set_new(object, "replaced", json_integer((json_int_t)c->edit.matches)) <
 		0) {

@@ -16,13 +16,13 @@ struct list_call {
 	char folder[ENGINE_PATH_MAX];
 };
 
-json_t *extras_json_answer(struct tools *t, const struct sandbox *s, const char *path,
-			   uint64_t size)
+json_t *extras_json_answer(struct tools *t, const struct mcp_call *call, const struct sandbox *s,
+			   const char *path, uint64_t size)
 {
 	json_t *object = json_pack("{s:s}", "session_id", sandbox_id(s));
 	struct tools_links links;
 
-	tools_links_begin(t, s, TOOLS_LINKS_FILES, &links);
+	tools_links_begin(t, call, s, TOOLS_LINKS_FILES, &links);
 	json_t *file = tools_json_artifact(&links, path, size);
 	tools_links_done(&links);
 	if (object && (!file || json_object_update(object, file) < 0)) {
@@ -113,7 +113,8 @@ static struct listed *listed_new(const struct list_call *c, const struct walk *w
 		return NULL;
 	l->more = w->more;
 	memcpy(l->folder, c->folder, sizeof(l->folder));
-	tools_links_begin(c->base.tools, c->base.sandbox, TOOLS_LINKS_FILES, &l->links);
+	tools_links_begin(c->base.tools, c->base.call, c->base.sandbox, TOOLS_LINKS_FILES,
+			  &l->links);
 	for (size_t i = 0; i < w->n; i++) {
 		char *path = names <= LISTED_NAMES_MAX ? strdup(w->files[i].path) : NULL;
 

@@ -74,7 +74,8 @@ static void fail(struct read_call *c, const struct err *e)
 static void finish_file(struct read_call *c, const char *note, json_t *pictures)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(WORDS_MAX + 8 * ENGINE_PATH_MAX);
-	json_t *object = extras_json_answer(c->base.tools, c->base.sandbox, c->path, c->size);
+	json_t *object =
+	    extras_json_answer(c->base.tools, c->base.call, c->base.sandbox, c->path, c->size);
 	int r = object ? extras_add_file_line(&b, object) : -ENOMEM;
 
 	r = r < 0 || !*note ? r : buf_printf(&b, "%s\n", note);
@@ -311,9 +312,9 @@ static json_t *base64_result(json_t *object)
 static void finish_base64(struct read_call *c)
 {
 	struct mcp_call *call = c->base.call;
-	json_t *object = c->error < 0
-			     ? NULL
-			     : extras_json_answer(c->base.tools, c->base.sandbox, c->path, c->size);
+	json_t *object = c->error < 0 ? NULL
+				      : extras_json_answer(c->base.tools, c->base.call,
+							   c->base.sandbox, c->path, c->size);
 
 	if (json_object_set_new(object, MCP_BASE64_KEY, TAKE_PTR(c->encoded)) < 0) {
 		json_decref(object);

@@ -115,12 +115,12 @@ static int add_whole_files(json_t *object, const struct run_call *c,
 		if (!o->file)
 			continue;
 		(void)snprintf(path, sizeof(path), TOOLS_WORKSPACE "%s", o->file);
-		if (json_object_set_new(object, streams[i].key,
-					json_pack("{s:s, s:I, s:b, s:o}", "path", path,
-						  "size_bytes", (json_int_t)o->file_bytes,
-						  "complete", !o->file_lacks, "download_url",
-						  tools_json_link(c->tools, c->sandbox, o->file))) <
-		    0)
+		if (json_object_set_new(
+			object, streams[i].key,
+			json_pack("{s:s, s:I, s:b, s:o}", "path", path, "size_bytes",
+				  (json_int_t)o->file_bytes, "complete", !o->file_lacks,
+				  "download_url",
+				  tools_json_link(c->tools, c->call, c->sandbox, o->file))) < 0)
 			return -ENOMEM;
 	}
 	return 0;
@@ -132,7 +132,7 @@ static json_t *new_files(const struct run_call *c, const struct run_result *resu
 
 	if (result->n_artifacts == 0)
 		return json_array();
-	tools_links_begin(c->tools, c->sandbox, TOOLS_LINKS_FILES, &links);
+	tools_links_begin(c->tools, c->call, c->sandbox, TOOLS_LINKS_FILES, &links);
 	json_t *files = tools_json_artifacts(&links, result,
 					     MIN(result->n_artifacts, (size_t)EXTRAS_FILES_TOLD));
 	tools_links_done(&links);

@@ -118,7 +118,7 @@ static void reading_free(struct reading *r)
 static json_t *note_content(struct reading *r, uint64_t size)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(URI_MAX * 2);
-	json_t *link = tools_json_link(r->tools, r->sandbox, r->place.path);
+	json_t *link = tools_json_link(r->tools, r->call, r->sandbox, r->place.path);
 	int x =
 	    buf_printf(&b,
 		       "This file has %ju bytes, too many for one answer. Read a part of it with "

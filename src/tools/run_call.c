@@ -59,7 +59,7 @@ void *run_answer_new(struct run_call *c, const struct run_result *result,
 	a->run = run_ref(c->run);
 	a->result = result;
 	if (links != TOOLS_LINKS_NONE && result->n_artifacts + result->n_folders > 0)
-		tools_links_begin(c->tools, c->sandbox, links, &a->links);
+		tools_links_begin(c->tools, c->call, c->sandbox, links, &a->links);
 	else /* the listener of links begins with the first link */
 		(void)snprintf(a->links.id, sizeof(a->links.id), "%s", sandbox_id(c->sandbox));
 	return a;

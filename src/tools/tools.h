@@ -67,9 +67,10 @@ struct tools_config {
 	void (*link_query)(const void *user, uint64_t expires, const char *owner,
 			   const char *session, const char *path, char *ret);
 	/* Writes a link by which a person puts one file into S to RET (SIZE bytes). CALLER is the
-	 * call's principal_data; PATH "" = the file keeps its name. NULL: there are no such links. */
-	int (*upload_link)(void *user, const void *caller, const struct sandbox *s,
-			   const char *path, bool overwrite, char *ret, size_t size, struct err *e);
+	 * call's principal_data, BASE is its mcp_call_base(); PATH "" = the file keeps its name. NULL: there are no such links. */
+	int (*upload_link)(void *user, const void *caller, const char *base,
+			   const struct sandbox *s, const char *path, bool overwrite, char *ret,
+			   size_t size, struct err *e);
 	uint64_t upload_link_s; /* life of such a link */
 	/* The base of the second family's links. */
 	const char *(*classic_base)(void *user);

@@ -87,8 +87,10 @@ bool peer_take_credential(struct transport_http *t, struct http_request *req, st
 
 	if (t->cfg.identify)
 		t->cfg.identify(req, &cfg, t->cfg.userdata);
-	if (mcp_peer_set_credential(peer, cfg.principal_data, cfg.limited, cfg.principal_unref))
+	if (mcp_peer_set_credential(peer, cfg.principal_data, cfg.limited, cfg.principal_unref)) {
+		mcp_peer_set_base(peer, cfg.base);
 		return true;
+	}
 	if (cfg.principal_unref)
 		cfg.principal_unref(cfg.principal_data);
 	return false;

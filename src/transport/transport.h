@@ -66,7 +66,7 @@ struct transport_http_config {
 	uint64_t session_idle_ns; /* 0 = 30 min without request or stream */
 	uint64_t keepalive_ns;    /* comment on a silent stream; 0 = 15 s */
 	/* May be NULL. Fills principal_data, limited and principal_unref of PEER from the credential
-	 * of REQ: for a new peer, and for each later POST. The principal is
+	 * of REQ, and base: for a new peer, and for each later POST. The principal is
 	 * http_request_principal(), and sessions are bound to that. */
 	void (*identify)(struct http_request *req, struct mcp_peer_config *peer, void *userdata);
 	void *userdata;

@@ -474,18 +474,18 @@ const char *links_base(void *links)
 	return l->base[0] != '\0' ? l->base : NULL;
 }
 
-int links_upload(void *links, const void *caller, const struct sandbox *s, const char *path,
-		 bool overwrite, char *ret, size_t size, struct err *e)
+int links_upload(void *links, const void *caller, const char *base, const struct sandbox *s,
+		 const char *path, bool overwrite, char *ret, size_t size, struct err *e)
 {
 	struct links *l = links;
-	const char *base = links_base(l);
+	const char *own = links_base(l);
 	char rest[UPLOAD_LINK_PATH_SIZE];
 
-	if (!base)
+	if (!own)
 		return err_set(e, ERR_FORBIDDEN, 0,
 			       "This server serves no links (SANDBOX_HTTP_PORT, artifacts.port)");
 	int r = upload_links_make(l->uploads, caller, s, path, overwrite, rest, e);
-	if (r == 0 && (size_t)snprintf(ret, size, "%s%s", base, rest) >= size)
+	if (r == 0 && (size_t)snprintf(ret, size, "%s%s", base ? base : own, rest) >= size)
 		r = err_set(e, ERR_INTERNAL, 0, "the upload link is too long");
 	return r;
 }

@@ -65,9 +65,10 @@ void links_query(const void *links, uint64_t expires, const char *owner, const c
 		 const char *path, char *ret);
 
 /* Writes a link to RET (SIZE bytes) by which a person puts one file into S; upload_links.h says what
- * the arguments are. FORBIDDEN if this server serves no links. For tools_config. */
-int links_upload(void *links, const void *caller, const struct sandbox *s, const char *path,
-		 bool overwrite, char *ret, size_t size, struct err *e) MUST_CHECK;
+ * the arguments are. BASE: where the person finds the server; NULL: links_base(). FORBIDDEN if this server serves no links. For tools_config. */
+int links_upload(void *links, const void *caller, const char *base, const struct sandbox *s,
+		 const char *path, bool overwrite, char *ret, size_t size,
+		 struct err *e) MUST_CHECK;
 
 /* Answers with the file FD of OWNER, which it closes: type by the file's name, ranges, ETag. Headers keep
  * content that a sandbox wrote from acting as a page of this server. */
