@@ -110,6 +110,26 @@ describe('ids of messages that cannot be read', () => {
 			await client.send(`{"jsonrpc":"2.0","id":${id},"method":"ping"}\n`);
 			assert.match(await until('the answer', () => client.lines.slice(had).find((l) => same(l, id))), /"result":\{\}/);
 		});
+	it('the same over HTTP+SSE', async () => {
+		const stop = new AbortController();
+		const reader = (await fetch(`${base}/sse`, { signal: stop.signal })).body!.pipeThrough(new TextDecoderStream()).getReader();
+		let heard = '';
+		const hear = async (part: string): Promise<void> => {
+			while (!heard.includes(part)) {
+				const { value, done } = await reader.read();
+				assert.ok(!done, heard);
+				heard += value;
+			}
+		};
+		await hear('\r\n\r\n');
+		const endpoint = base + /data: (.*)\r/.exec(heard)![1]!;
+		for (const id of odd) {
+			const r = await fetch(endpoint, { method: 'POST', body: `{"jsonrpc":"2.0","id":${id},"method":"ping"}`, headers: { 'content-type': 'application/json' } });
+			assert.equal(r.status, 202);
+			await hear(`"id":${id},"result":{}`);
+		}
+		stop.abort();
+	});
 	it('numbers that differ in their text only are different ids', async () => {
 		await client.send('{"jsonrpc":"2.0","id":7.0,"method":"tools/call","params":{"name":"sandbox_run_python","arguments":{"code":"while True: pass"}}}\n');
 		const had = client.lines.length;
