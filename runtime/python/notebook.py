@@ -197,7 +197,8 @@ def cancelled_at(task):
 	try:
 		task.result()
 	except BaseException as e:
-		return e.__traceback__.tb_next
+		# Before 3.11 what result() raises is another exception, and its context is the one that was raised there.
+		return e.__traceback__.tb_next or e.__context__ and e.__context__.__traceback__
 
 
 def renew_selector():

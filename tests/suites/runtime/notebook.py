@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unit tests of what runs do as in a notebook: runtime/python/{notebook,magics,tracebacks,advice,rich}.py, loaded into this
 interpreter. tests/integration/notebook.test.ts looks at the same through the whole program."""
+import asyncio
 import io
 import os
 import random
@@ -49,6 +50,22 @@ def test_translate():
 		if wanted is not None and not code.lstrip().startswith('%%'):
 			assert got.count('\n') == code.count('\n'), 'line numbers stay'
 			compile(ours['without_magics'](code).lstrip(), 'x', 'exec')
+
+
+def test_interrupted_await():
+	"""The traceback shows where the code awaited. Before Python 3.11 it is that of the context."""
+	def waits():
+		raise OSError
+
+	loop = asyncio.new_event_loop()
+	future, cancelled = loop.create_future(), ValueError()
+	try:
+		waits()
+	except OSError as e:
+		cancelled.__context__ = e.with_traceback(e.__traceback__.tb_next)
+	future.set_exception(cancelled)
+	assert [frame.name for frame in traceback.extract_tb(ours['cancelled_at'](future))] == ['waits']
+	loop.close()
 
 
 def test_translate_anything():
