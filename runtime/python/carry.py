@@ -134,6 +134,7 @@ def make_carrier(space):
 				kept.pop('__annotations__', None)
 				kept.pop('__annotate__', None)
 				kept['__wrapped__'] = thing.__wrapped__
+				kept['cache_parameters'] = functools.partial(dict, options)  # for the next time
 				return maker, (thing.__wrapped__, options['maxsize'], options['typed'], functools._CacheInfo), kept
 			named = kind.__module__, kind.__name__
 			# their own way to join chunks waits for threads
