@@ -114,7 +114,10 @@ void session_woken(struct init *in)
 		s->waking = WAKING_SPARE;
 		return;
 	}
-	(void)kill(pid, SIGSTOP);
+	/* What it has started, and is no descendant, is killed next, out of the same process group: see the top of
+	 * session_processes.c. */
+	if (!in->inward)
+		(void)kill(pid, SIGSTOP);
 	s->carried = fd_close(s->carried);
 	s->until = s->look_at = 0;
 	session_to(s, SESSION_HELD);
