@@ -449,8 +449,9 @@ _Noreturn void copier_main(const struct init *in, bool undo, int out);
 void zygote_begin(struct init *in); /* after INIT_READY */
 void zygote_again(struct init *in); /* its channel has ended: starts another one, a few times */
 
-/* memory_watch.c: for hosts where no cgroup limits memory. True = the sandbox is over its limit. */
-bool watch_memory(const struct init *in);
+/* memory_watch.c: for hosts where no cgroup limits memory. Returns how many bytes are left; 0 = the
+ * sandbox has reached its limit. */
+uint64_t watch_memory(const struct init *in);
 uint64_t watch_resident(const struct init *in, pid_t pid); /* bytes, without pages of files */
 
 /* network.c */

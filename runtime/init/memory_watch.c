@@ -207,19 +207,20 @@ static uint64_t in_memfds(const struct init *in)
 	return open_nameless(in, dev).bytes;
 }
 
-static bool is_over(const struct init *in, uint64_t files, uint64_t kernel,
-		    struct held (*one)(int, const char *))
+static uint64_t left(const struct init *in, uint64_t files, uint64_t kernel,
+		     struct held (*one)(int, const char *))
 {
+	const uint64_t limit = in->config.limits.memory_bytes;
 	struct held h = in_processes(in, one);
 
-	return h.own + of_waiting(in) + kernel + MAX(h.shared, files) >
-	       in->config.limits.memory_bytes;
+	return limit - MIN(limit, h.own + of_waiting(in) + kernel + MAX(h.shared, files));
 }
 
-bool watch_memory(const struct init *in)
+uint64_t watch_memory(const struct init *in)
 {
 	const uint64_t files = in_mounts() + in_memfds(in) + ipc_segments();
 	const uint64_t kernel = ipc_kernel() + sockets_unix_bytes();
 
-	return is_over(in, files, kernel, resident) && is_over(in, files, kernel, proportional);
+	const uint64_t room = left(in, files, kernel, resident);
+	return room > 0 ? room : left(in, files, kernel, proportional);
 }

@@ -23,6 +23,8 @@
 #define GROUP_AFTER_NS                                                                             \
 	UINT64_C(1000000000) /* a cell has not reacted to SIGINT: its children get it, too */
 #define WATCH_EVERY_NS   UINT64_C(20000000)    /* between two checks of memory and sockets */
+#define WATCH_LEAST_NS   UINT64_C(4000000)     /* where memory is nearly used up, under gVisor */
+#define BYTES_PER_NS     4                     /* more than a program can write to */
 #define SOCKETS_EVERY_NS UINT64_C(100000000)   /* of sockets alone, if a cgroup limits memory */
 #define LOOK_AGAIN_NS    UINT64_C(200000)      /* ENDING: until init counts processes again */
 #define STATE_WAIT_NS    UINT64_C(30000000000) /* a session cannot begin without a spare */
@@ -76,9 +78,15 @@ static bool is_possible(const struct proto_init_run *f)
 					  : f->kind == PROTO_RUN_PYTHON || f->argc == 0);
 }
 
-static uint64_t watch_every(const struct init *in)
+/* ROOM: bytes of memory that the run may still use. If init comes too late under gVisor, the whole sandbox ends
+ * (watch_early() in init.c), and 20 ms are 30 MiB. */
+static uint64_t watch_every(const struct init *in, uint64_t room)
 {
-	return in->config.poll_memory ? WATCH_EVERY_NS : SOCKETS_EVERY_NS;
+	if (!in->config.poll_memory)
+		return SOCKETS_EVERY_NS;
+	if (!in->inward || room / BYTES_PER_NS > WATCH_EVERY_NS)
+		return WATCH_EVERY_NS;
+	return MAX(room / BYTES_PER_NS, WATCH_LEAST_NS);
 }
 
 /* Reports that the run in WAITING cannot start. */
@@ -97,7 +105,7 @@ static void start_clock(struct init *in, const struct proto_init_run *f)
 	r->term_at = f->timeout_ns > 0 && wall_stands(WALL_DEADLINE)
 			 ? later(r->started_ns, f->timeout_ns)
 			 : 0;
-	in->watch_at = later(r->started_ns, watch_every(in));
+	in->watch_at = later(r->started_ns, watch_every(in, 0));
 }
 
 static void start_cold(struct init *in, struct run_child *c)
@@ -482,9 +490,12 @@ static void watch(struct init *in, uint64_t t)
 {
 	if (in->watch_at == 0 || t < in->watch_at)
 		return;
-	in->watch_at = later(t, watch_every(in));
-	if (in->run.state != RUN_RUNNING ||
-	    !(sockets_watch(in) || (in->config.poll_memory && watch_memory(in))))
+	uint64_t room = UINT64_MAX;
+
+	if (in->run.state == RUN_RUNNING && in->config.poll_memory)
+		room = watch_memory(in);
+	in->watch_at = later(t, watch_every(in, room));
+	if (in->run.state != RUN_RUNNING || !(room == 0 || sockets_watch(in)))
 		return;
 	in->run.flags |= PROTO_ENDED_OOM;
 	kill_run(in);

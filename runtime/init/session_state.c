@@ -236,7 +236,7 @@ static void session_look(struct init *in)
 	/* not while a process may be made that init does not know yet */
 	if (!forks && in->warm.spare_state != SPARE_FORKING && !checkpoints_forking(in))
 		processes_end_awake(in);
-	bool over = in->config.poll_memory && watch_memory(in);
+	bool over = in->config.poll_memory && watch_memory(in) == 0;
 	if (over || (!forks && s->pid > 0 && end_look_at(in, s->pid) == END_ALIVE))
 		session_take_over(in);
 }
