@@ -45,10 +45,13 @@ function note(outcome: 'passed' | 'failed' | 'skipped', name: string, more = '')
 
 /** Of those, the ones that need no network, no checkpoints and no `ls`, which Debian's gVisor fails (docs/testing.md). */
 const gvisorFiles = ['files.test', 'sessions.test', 'terminal', 'run_inputs'];
+/** Of living_session, which takes minutes there: one session for each way in which its process ends, and what gVisor does otherwise. */
+const gvisorSessions = `over stdio.*(${['a pool of threads', 'a server in a thread', 'a child that one talks to', '\\(slow\\) an interrupt', '\\(slow\\) what no interrupt reaches', 'a crash, and a child', 'no memory', 'exits', 'what is carried', 'a restart',
+	'an attack: a process that begins while variables are read'].join('|')})$`;
 
 /** The files of tests/integration, with another engine. Their counts are added. */
-function integration(engine: string, files: readonly string[], env: Record<string, string>): void {
-	const r = spawnSync(path.join(top, 'tests/run'), [...files.flatMap((f) => ['--only', f]), '--mode', 'root', '--no-units', '--no-vm', '--image', IMAGE], {
+function integration(engine: string, files: readonly string[], env: Record<string, string>, cases?: string): void {
+	const r = spawnSync(path.join(top, 'tests/run'), [...files.flatMap((f) => ['--only', f]), ...(cases ? ['--case', cases] : []), '--mode', 'root', '--no-units', '--no-vm', '--image', IMAGE], {
 		encoding: 'utf8', maxBuffer: 1 << 26, env: { ...process.env, CAISSON_TEST_ENGINE_ENV: JSON.stringify(env) } });
 	const said = /(\d+) passed, (\d+) failed, (\d+) skipped(?:, (\d+) flaky)?\s*$/.exec(r.stdout);
 	const [passed, failed, skipped] = said ? said.slice(1, 4).map(Number) : [0, 1, 0];
@@ -119,6 +122,7 @@ async function on(engine: 'docker' | 'podman', daemon: Daemon | string): Promise
 			await attacks(engine, { daemon, env });
 			integration(engine, files, env);
 			integration(`${engine}, gVisor`, gvisorFiles, { ...env, SANDBOX_RUNTIME: 'runsc' });
+			integration(`${engine}, gVisor, sessions`, ['living_session'], { ...env, SANDBOX_RUNTIME: 'runsc' }, gvisorSessions);
 		}
 	} finally {
 		await daemon.stop();
