@@ -125,6 +125,8 @@ def make_carrier(space):
 					return types.CellType, ()
 			if thing is types.FunctionType or thing is types.CellType:
 				return getattr, (types, 'FunctionType' if thing is types.FunctionType else 'CellType')
+			if thing is functools._CacheInfo:  # its module has it by another name
+				return getattr, (functools, '_CacheInfo')
 			if kind is types.ModuleType:
 				return importlib.import_module, (thing.__name__,)
 			if kind is functools._lru_cache_wrapper and getattr(thing.__wrapped__, '__globals__', None) is space:

@@ -133,6 +133,8 @@ os.environ['MINE'] = 'yes'; os.chdir('/tmp'); sys.path.append('/tmp/more'); rand
 	["f('a')", { code: 1, stderr: /<cell 1>[^]*def f\(x, \*, y=2\): return x \+ y \+ OFFSET/ }]],
 	'what is carried twice': [[`import functools\n@functools.lru_cache(maxsize=5)\ndef fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)\nx = 1\n${THREAD}`, {}], ['os.abort()', { state: 'carried' }], [`fib(30), fib.cache_parameters()\n${THREAD}`, {}], ['os.abort()', { state: 'carried' }],
 		['fib(30), fib.cache_parameters(), x', { result: "(832040, {'maxsize': 5, 'typed': False}, 1)" }]],
+	'what is carried without cloudpickle': [[`import sys, functools\nsys.modules['cloudpickle'] = sys.modules['joblib.externals'] = None\n@functools.cache\ndef fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)\nclass C: pass\nc = C()\n${THREAD}`, {}],
+		['os.abort()', { state: 'carried', hint: /Gone: C, c\./ }], ['fib(30), fib.cache_info().misses', { result: '(832040, 31)' }]],
 	'what is carried, and a module that hides another': [["open('tabulate.py', 'w').write('X = 8')\nopen('uuid.py', 'w').write('X = 9');", { fresh: true }], [`${THREAD}\nimport uuid\nx = 1\ndef f(): return x`, {}], ['os.abort()', { state: 'carried' }], ['x = 2; f(), uuid.X', { result: '(2, 9)' }]],
 	'what is carried, and an interrupt whose handler native code has taken away': [[`${THREAD}\nx = 1`, {}], ['os.abort()', { state: 'carried' }], ['import ctypes; ctypes.CDLL(None).signal(2, None);', {}], ['x = 2; import time; time.sleep(60)', { s: 1, reason: 'timeout', state: 'kept' }], ['x', { result: '2' }]],
 	'what cannot be written in time': [[`${THREAD}\nimport time\nclass Slow:\n    def __reduce__(self): time.sleep(99)\nslow, x = Slow(), 1`, {}], ['os.abort()', { state: 'carried', hint: /Gone: slow\./ }], ['x', { result: '1' }]],
@@ -175,7 +177,7 @@ p = subprocess.Popen(['python3', '-c', src], stdout=-1); p.stdout.readline()`, {
 
 /** Why the image that the tests use cannot run CELLS; false: it can. */
 const lacks = (cells: Cell[]): string | false =>
-	process.env.CAISSON_TEST_IMAGE === 'base' && cells.some(([code]) => /sklearn|joblib|polars|duckdb/.test(code)) ? 'the image base has no such packages'
+	process.env.CAISSON_TEST_IMAGE === 'base' && cells.some(([code]) => /sklearn|from joblib|polars|duckdb/.test(code)) ? 'the image base has no such packages'
 		: (process.env.CAISSON_TEST_ENGINE_ENV ?? '').includes('"runsc"') && cells.some(([code]) => /range\((300|24)\)/.test(code)) && 'a process under gVisor is several on the host (docs/docker-engine.md)';
 
 const titleOf = (name: string, cells: Cell[]): string => (cells.some(([, w]) => w.s) ? '(slow) ' : '') + name;
