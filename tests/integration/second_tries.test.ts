@@ -133,6 +133,18 @@ describe('the gate', () => {
 		assert.equal(failures('9 passed, 0 failed, 0 skipped', 1), '1');
 		assert.equal(failures('9 passed, 2 failed, 0 skipped', 1), '2');
 	});
+	it('refuses a step that is not there, and names those that are', () => {
+		const gate = path.join(top, '.ci/run'), text = fs.readFileSync(gate, 'utf8');
+		// It finds no program, so that a gate that goes on ends before it changes anything.
+		const r = spawnSync('/bin/bash', [gate, '--only', 'nosuch'], { encoding: 'utf8', env: { PATH: '/nonexistent' } });
+		assert.deepEqual([r.status, r.stdout], [2, '']);
+		const [, said] = /^there is no step 'nosuch' to choose; there are: (.*)$/m.exec(r.stderr)!;
+		const asked = [...text.matchAll(/\bwanted ([a-z-]+) \|\||^suite ([a-z-]+) /gm)].map((m) => m[1] ?? m[2]!);
+		const touched = run([path.join(top, 'tests/lib/touched.ts'), 'seed', ...said!.split(' ')]).lines.map((l) => l.split(' ')[0]!);
+		const all = [...fs.readFileSync(path.join(top, 'tests/lib/touched.ts'), 'utf8').matchAll(/^\t'?([a-z-]+)'?: \[\d/gm)].map((m) => m[1]!);
+		assert.deepEqual(touched.sort(), all.sort());
+		assert.deepEqual(said!.split(' ').sort(), [...asked, ...all].sort());
+	});
 	it('runs the suite that is asked for, whatever the last commits touched', () => {
 		const chosen = (...names: string[]): Ended => run([path.join(top, 'tests/lib/touched.ts'), 'seed', ...names], { GIT_DIR: '/nonexistent' });
 		assert.deepEqual(chosen('api', 'test').lines, ['api 70']);
