@@ -10,6 +10,7 @@ WHOLE_FILE = CODE_FOLDER + '/traceback.txt'
 WHOLE_MAX = 1 << 20  # bytes of that file
 LIBRARY_KEPT = 2  # so many frames of libraries in a row are shown; of more, the first and the last
 OWN_KEPT = 20  # so many frames of the program in a row are shown; of more, the first and the last half
+WORDS_MIN = 8  # letters of an error that a later one repeats
 SAME_MAX = 3  # frames that repeat; the interpreter says how often
 COMPILED = '.pyx', '.pxi', '.pxd'  # source of compiled modules, whose names have no folder
 library_folders = ()
@@ -55,19 +56,28 @@ def repeats(frames):
 	return len({(f.filename, f.lineno, f.name) for f in frames[-SAME_MAX - 1:]}) == 1
 
 
-def fold(frames, text_of):
-	"""Returns the lines of FRAMES, and whether some are left out."""
+def is_offline(error):
+	"""True if ERROR came of a name that could not be looked up: nobody needs the lines of libraries to understand it."""
+	for _ in range(16):
+		if error is None or type(error).__name__ == 'gaierror':
+			return error is not None
+		error = error.__cause__ or error.__context__
+	return False
+
+
+def fold(frames, text_of, brief):
+	"""Returns the lines of FRAMES, and whether some are left out. BRIEF: no frame of a library is shown."""
 	lines, folded = [], False
 	for library, group in groups_of(frames):
-		keep = LIBRARY_KEPT if library else OWN_KEPT
-		first, last = (1, 1) if library else (keep // 2, keep // 2)
+		keep = (0 if brief else LIBRARY_KEPT) if library else OWN_KEPT
+		first, last = keep // 2, keep // 2
 		if len(group) <= keep or not library and repeats(group):
 			lines += text_of(group)
 			continue
 		folded = True
 		lines += text_of(group[:first])
-		lines.append(fold_line(group[first:-last], library))
-		lines += text_of(group[-last:])
+		lines.append(fold_line(group[first:len(group) - last], library))
+		lines += text_of(group[len(group) - last:])
 	return lines, folded
 
 
@@ -106,12 +116,19 @@ def folded_text(kind, value, tb):
 		folded = False
 
 		def format(self, **more):
-			lines, folded = fold(self, lambda group: traceback.StackSummary.format(traceback.StackSummary.from_list(group), **more))
+			lines, folded = fold(self, lambda group: traceback.StackSummary.format(traceback.StackSummary.from_list(group), **more), brief)
 			Folded.folded |= folded
 			return lines
 
 	def within(one):
 		return one.stack and all(is_library(frame.filename) for frame in one.stack)
+
+	brief = is_offline(value)
+
+	def told(cause, text):
+		"""True if libraries alone raised CAUSE and what led to it, and TEXT, of a later error, has their words."""
+		return cause is None or (within(cause) and len(str(cause)) >= WORDS_MIN and str(cause) in text
+			and told(cause.__cause__, text) and (cause.__suppress_context__ or told(cause.__context__, text)))
 
 	whole = ''.join(traceback.format_exception(kind, value, tb))
 	error = traceback.TracebackException(kind, value, tb)
@@ -119,6 +136,10 @@ def folded_text(kind, value, tb):
 		cause = one.__cause__
 		if cause is not None and within(cause) and list(cause.format_exception_only()) == list(one.format_exception_only()):
 			one.__cause__, one.__suppress_context__ = None, True  # a library raised the same once more
+			Folded.folded = True
+		earlier = cause if cause is not None or one.__suppress_context__ else one.__context__
+		if earlier is not None and one.__cause__ is cause and told(earlier, str(one)):
+			one.__cause__, one.__suppress_context__ = None, True  # such as urllib3's three, whose words requests repeats
 			Folded.folded = True
 		if one.stack is None:
 			continue

@@ -3,6 +3,7 @@
  * it made are read. */
 #include "tools/extras.h"
 #include "tools/extras_disk.h"
+#include "tools/fold.h"
 #include "tools/picture.h"
 
 #include "base/jsonio.h"
@@ -267,7 +268,8 @@ static struct run_call *prepare(struct tools *t, struct mcp_call *call, const js
 	if (c) {
 		c->request.timeout_ns = timeout;
 		c->background = extras_starts_background(c->text);
-		c->request.whole_over = t->config.result_chars;
+		/* Whether it is left out is known when it is there: see fold_room(). */
+		c->request.whole_over = t->config.result_chars / FOLD_WEIGHT_MAX;
 		c->finish = finish;
 		c->live = true;
 		c->last = extras_is_last(arguments);

@@ -33,7 +33,7 @@ json_t *extras_output(const struct run_output *output, size_t max, const char *n
 	struct run_output folded;
 
 	fold_output(output, max, &text, &folded);
-	return json_folded(&folded, max, note, ret_cut);
+	return json_folded(&folded, fold_room(&folded, max), note, ret_cut);
 }
 
 /* ---- the object ---- */
@@ -43,6 +43,7 @@ struct streams {
 	struct run_output output[ENGINE_RESULT + 1]; /* by enum engine_stream */
 	struct buf text[ENGINE_RESULT + 1];
 	size_t shares[ENGINE_RESULT + 1];
+	size_t budget;
 };
 
 static void fold_streams(const struct run_result *result, size_t budget, struct streams *s)
@@ -51,14 +52,18 @@ static void fold_streams(const struct run_result *result, size_t budget, struct 
 					   [ENGINE_STDERR] = &result->err,
 					   [ENGINE_RESULT] = &result->value};
 
+	s->budget = budget;
 	for (size_t i = ENGINE_STDOUT; i <= ENGINE_RESULT; i++) {
 		buf_init(&s->text[i], from[i]->len + FOLD_NOTES);
 		fold_output(from[i], budget, &s->text[i], &s->output[i]);
 	}
-	const struct run_result sizes = {.out = s->output[ENGINE_STDOUT],
-					 .err = s->output[ENGINE_STDERR],
-					 .value = s->output[ENGINE_RESULT]};
+	const struct run_result sizes = {.out.len = fold_weight(&s->output[ENGINE_STDOUT], budget),
+					 .err.len = fold_weight(&s->output[ENGINE_STDERR], budget),
+					 .value.len =
+					     fold_weight(&s->output[ENGINE_RESULT], budget)};
 	run_result_share(&sizes, budget, s->shares);
+	for (size_t i = ENGINE_STDOUT; i <= ENGINE_RESULT; i++)
+		s->shares[i] = fold_room(&s->output[i], s->shares[i]);
 }
 
 static void streams_done(struct streams *s)
@@ -99,20 +104,20 @@ static int add_state(json_t *object, struct run_call *c, const struct run_result
 
 /* Names the files that have what the answer has not. */
 static int add_whole_files(json_t *object, const struct run_call *c,
-			   const struct run_result *result)
+			   const struct run_result *result, const struct streams *s)
 {
 	const struct {
 		const char *key;
 		const struct run_output *output;
-	} streams[] = {{"stdout_file", &result->out},
-		       {"stderr_file", &result->err},
-		       {"result_file", &result->value}};
+	} streams[] = {[ENGINE_STDOUT] = {"stdout_file", &result->out},
+		       [ENGINE_STDERR] = {"stderr_file", &result->err},
+		       [ENGINE_RESULT] = {"result_file", &result->value}};
 
-	for (size_t i = 0; i < ARRAY_SIZE(streams); i++) {
+	for (size_t i = ENGINE_STDOUT; i < ARRAY_SIZE(streams); i++) {
 		const struct run_output *o = streams[i].output;
 		char path[ENGINE_PATH_MAX];
 
-		if (!o->file)
+		if (!o->file || (o->total <= s->shares[i] && o->total <= s->budget))
 			continue;
 		(void)snprintf(path, sizeof(path), TOOLS_WORKSPACE "%s", o->file);
 		if (json_object_set_new(
@@ -177,7 +182,7 @@ json_t *extras_run_object(struct run_call *c, const struct run_result *result)
 	failed = failed || (result->more_files &&
 			    json_object_set_new(object, "artifacts_more", json_true()) < 0);
 	failed = failed || json_object_update(object, rest) < 0 ||
-		 add_state(object, c, result, &s) < 0 || add_whole_files(object, c, result) < 0;
+		 add_state(object, c, result, &s) < 0 || add_whole_files(object, c, result, &s) < 0;
 	json_decref(rest);
 	if (failed) {
 		json_decref(object);

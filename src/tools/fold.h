@@ -13,3 +13,11 @@
  * has the number. *RET is what is left, borrowed from B and O. Without memory, or if an answer has room for MAX > FOLD_BYTES
  * bytes, it is O. */
 void fold_output(const struct run_output *o, size_t max, struct buf *b, struct run_output *ret);
+
+/* As many characters of plain text have as many tokens of a model as O, which is for an answer with room for ROOM of them;
+ * four characters are about one token. Numbers, punctuation and other scripts than the Latin one take more tokens. From
+ * O->len to FOLD_WEIGHT_MAX times that. */
+#define FOLD_WEIGHT_MAX 3
+size_t fold_weight(const struct run_output *o, size_t room);
+/* How many bytes of O go into ROOM such characters. */
+size_t fold_room(const struct run_output *o, size_t room);

@@ -22,7 +22,7 @@ const ends: [name: string, code: string, stdout: string][] = [
 	['SIGKILL', 'print("a")\nprint("b", end=" ")\nimport os; os.kill(os.getpid(), 9)', 'a\nb '],
 	['SIGTERM', 'print("a")\nprint("b", end=" ")\nimport os; os.kill(os.getpid(), 15)', 'a\nb '],
 	['an interrupt', 'print("a")\nprint("b", end=" ")\nimport os; os.kill(os.getpid(), 2)\nimport time; time.sleep(9)', 'a\nb '],
-	['a crash', 'for i in range(2000): print(i)\nprint("end", end=" ")\nimport ctypes; ctypes.string_at(0)', [...Array(2000).keys()].join('\n') + '\nend '],
+	['a crash', 'for i in range(1000): print(i)\nprint("end", end=" ")\nimport ctypes; ctypes.string_at(0)', [...Array(1000).keys()].join('\n') + '\nend '],
 	['a thread that waits for ever', 'print("a")\nimport os, threading\nthreading.Timer(0.2, os._exit, (3,)).start()\nthreading.Event().wait()', 'a\n'],
 ];
 

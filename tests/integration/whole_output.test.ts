@@ -47,6 +47,13 @@ describe('the whole output', () => {
 		const short = await ran(s, 'print("short")');
 		assert.deepEqual([short.stdout_file, short.stdout], [undefined, 'short\n']);
 	}));
+	it('is there for 12,000 digits, which are not in the answer, and not for as many letters, which are', () => using('stdio', { profile: 'full' }, async (s) => {
+		const words = await ran(s, 'print("some words " * 1090)');
+		assert.deepEqual([words.stdout_truncated, words.stdout.length, words.stdout_file], [false, 11_991, undefined]);
+		const numbers = await ran(s, 'print("0.123456 " * 1330)');
+		assert.ok(numbers.stdout.length > 6000 && numbers.stdout.length < 9000, String(numbers.stdout.length));
+		assert.equal(await linked(numbers.stdout_file), '0.123456 '.repeat(1330) + '\n');
+	}));
 	it('is whole although signals interrupt what writes it', () => using('stdio', { profile: 'full' }, async (s) => {
 		const code = 'import signal\nsignal.signal(signal.SIGALRM, lambda *a: None)\nsignal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)\nprint("x" * 6_000_000)\nimport sys\nsys.stdout.write("y" * 6_000_000)';
 		for (const r of [await ran(s, code), await shell(s, `python3 -c '${code}'`)])

@@ -343,6 +343,33 @@ static void test_missing_commands(void **state UNUSED)
 	}
 }
 
+static size_t room_of(const char *line, unsigned n)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(ROOM);
+
+	add_times(&text, line, n);
+	const struct run_output o = {.data = buf_str(&text), .len = text.len};
+	return fold_room(&o, 16000);
+}
+
+/* 16,000 characters are about 4,000 tokens, whatever the text is. */
+static void test_room(void **state UNUSED)
+{
+	static const char prose[] =
+	    "The quick brown fox, which was not tired, jumps over 3 lazy dogs.\n";
+	static const char numbers[] = "0.431596 0.750785 0.871724 0.134262 0.214145\n";
+
+	assert_int_equal(room_of(prose, 1), 16000);
+	assert_int_equal(room_of(prose, 1000), 16000);
+	assert_int_equal(room_of("", 0), 16000);
+	assert_int_equal(room_of("7", 1), 16000);
+	assert_in_range(room_of(numbers, 1000), 7000, 9000);
+	assert_in_range(room_of("[1, 2, 3, 4], ", 1000), 7500, 11000);
+	/* a table: the blanks between its columns are one token each */
+	assert_in_range(room_of("name          total         mean\n", 1000), 15000, 16000);
+	assert_in_range(room_of("\xe6\x95\xb0\xe6\x8d\xae", 1000), 13000, 15500);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -358,6 +385,7 @@ int main(void)
 	    cmocka_unit_test(test_cut),
 	    cmocka_unit_test(test_bounds),
 	    cmocka_unit_test(test_any_bytes),
+	    cmocka_unit_test(test_room),
 	    cmocka_unit_test(test_missing_commands),
 	};
 

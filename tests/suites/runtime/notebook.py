@@ -110,15 +110,47 @@ def frames(*names):
 
 
 def test_fold():
-	def shown(names):
-		lines, folded = ours['fold'](frames(*names), lambda group: ['%s' % f.name for f in group])
+	def shown(names, brief=False):
+		lines, folded = ours['fold'](frames(*names), lambda group: ['%s' % f.name for f in group], brief)
 		return ' '.join('[%s]' % line.split()[1] if '...' in line else line for line in lines), folded
 	assert shown('up') == ('f0 f1', False)
 	assert shown('upp') == ('f0 f1 f2', False)
 	assert shown('uppps') == ('f0 f1 [2] f4', True)
 	assert shown('upcccuppp') == ('f0 f1 [2] f4 f5 f6 [1] f8', True)
+	assert shown('upppspu', True) == ('f0 [5] f6', True)
 	assert shown('u' * 20)[1] is False
 	assert shown('u' * 50) == (' '.join('f%d' % i for i in range(10)) + ' [30] ' + ' '.join('f%d' % i for i in range(40, 50)), True)
+
+
+LIBRARY = """def made(errors):
+	cause = None
+	for error in errors:
+		try:
+			raise error from cause
+		except Exception as e:
+			cause = e
+	return cause
+"""
+
+
+def chain(*errors):
+	"""What folded_text() shows of errors that a library has raised, each from the one before, and the program the last one."""
+	scope = {}
+	exec(compile(LIBRARY, '/usr/lib/python3/dist-packages/net/a.py', 'exec'), scope)
+	try:
+		raise errors[-1] from scope['made'](errors[:-1])
+	except Exception as e:
+		return ours['folded_text'](type(e), e, e.__traceback__)
+
+
+def test_chain():
+	"""What a later error repeats is not shown; what it does not say is."""
+	text, whole = chain(OSError('name not known'), ValueError('no such host (name not known)'), RuntimeError('failed: no such host (name not known)'))
+	assert text.startswith('Traceback') and text.count('name not known') == 1 and whole.count('name not known') == 3, text
+	text, _ = chain(OSError('name not known'), ValueError('no such host'), RuntimeError('failed: no such host'))
+	assert text.startswith('OSError: name not known\n') and 'ValueError: no such host\n' in text, text
+	text, _ = chain(OSError('a'), RuntimeError('failed: a'))
+	assert text.startswith('OSError: a\n'), text
 
 
 def test_advice():
