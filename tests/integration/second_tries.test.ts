@@ -53,6 +53,22 @@ describe('a case that failed', () => {
 		assert.deepEqual([lines.at(-1), status], ['1 passed, 1 failed, 0 skipped', 1]);
 		assert.ok(lines.includes('FAILED  bad'));
 	});
+	it('has failed when it hangs, also if the time of the run is used up meanwhile', () => {
+		const folder = scratch('hang'), file = path.join(folder, 'hang.test.ts');
+		fs.writeFileSync(file, `import { it } from 'node:test'; it('ends', () => {}); it('hangs', () => new Promise((done) => setTimeout(done, 60_000)));`);
+		const outcomes = (hangMs: number): string[] => {
+			const program = `
+				import { runFile } from '${top}/tests/lib/file.ts';
+				const place = { mode: 'root', title: 'root', binary: '/bin/true', enforced: [] };
+				const rows = await runFile({ file: '${file}', place }, { scratch: '${folder}', mark: 'x', sanitized: false, hangMs: ${hangMs} }, () => {});
+				console.log(JSON.stringify(rows.map((r) => [r.name, r.outcome])));`;
+			// a file that is at work may go on for 20 s after the end
+			const { lines } = run(['--input-type=module', '--eval', program], { CAISSON_TEST_UNTIL: String(Date.now() - 18_000) });
+			return JSON.parse(lines.at(-1)!);
+		};
+		assert.deepEqual(outcomes(500), [['hang › ends', 'passed'], ['hang', 'failed']]);
+		assert.deepEqual(outcomes(60_000), [['hang › ends', 'passed'], ['hang › what it had not come to', 'skipped']]);
+	});
 	it('has failed when it skips itself the second time', () => {
 		const { lines, status } = suite({ good: [], bad: ['no', 'skip'] });
 		assert.deepEqual([lines.at(-1), status], ['1 passed, 1 failed, 0 skipped', 1]);

@@ -34,9 +34,12 @@ export interface Settings {
 	mark: string;
 	sanitized: boolean;
 	image?: string;
+	hangMs?: number;
 }
 
 const LIMIT_MS = 600_000 * slowness; // for a hang
+/** A file that is stopped because the time is used up hangs if none of its cases has ended for so long. */
+const HANG_MS = 120_000 * slowness;
 const GRACE_MS = 20_000; // a file that is at work when the time is used up may still come to its end
 
 /** Test files at work: they end with this process, and their folders with them. */
@@ -80,8 +83,11 @@ export function runFile(run: FileRun, s: Settings, budget: (text: string) => voi
 			stream.on('data', (b: Buffer) => (noise = (noise + b.toString()).slice(-8000)));
 		const limit = Math.max(0, Math.min(LIMIT_MS, timeLeft() + GRACE_MS + (run.again ? AGAIN_MS : 0)));
 		let stopped: Row[] | undefined; // what it had said when it was ended
+		let silent = 0; // for how long it had said nothing then
+		const start = Date.now();
 		const timers = [setTimeout(() => {
 			stopped = read(out);
+			silent = Date.now() - Math.max(start, fs.existsSync(out) ? fs.statSync(out).mtimeMs : 0);
 			child.kill('SIGTERM');
 			timers.push(setTimeout(() => child.kill('SIGKILL'), GRACE_MS));
 		}, limit)];
@@ -94,7 +100,9 @@ export function runFile(run: FileRun, s: Settings, budget: (text: string) => voi
 				budget(`${name}: ${b}`);
 			for (const r of rows)
 				r.name = `${name} › ${r.name}`;
-			if (stopped)
+			if (stopped && limit < LIMIT_MS && silent >= (s.hangMs ?? HANG_MS))
+				rows.push({ name, outcome: 'failed', ms: limit, why: `no case of the file ended for ${Math.round(silent)} ms\n${noise}` });
+			else if (stopped)
 				rows.push(limit < LIMIT_MS ? { name: `${name} › what it had not come to`, outcome: 'skipped', ms: limit, why: NO_TIME }
 					: { name, outcome: 'failed', ms: limit, why: `the file took more than ${limit} ms\n${noise}` });
 			else if (code !== 0 && !rows.some((r) => r.outcome === 'failed'))
