@@ -408,7 +408,6 @@ int warm_pair(int pair[2]);
 /* Reads one frame of KIND that has SIZE bytes. Returns the sender's pid, 0 if no frame is there, or
  * -errno. */
 pid_t warm_take_frame(int channel, unsigned kind, void *frame, size_t size);
-pid_t warm_take_head(int channel, unsigned kind); /* the same for one that is a head alone */
 /* Hands the spare the frame KIND with the descriptor FD (borrowed). Returns its pid, and its channel in RET_CHANNEL, or
  * -errno. */
 pid_t warm_take_for(struct init *in, unsigned kind, int fd, int *ret_channel);

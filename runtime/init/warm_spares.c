@@ -69,7 +69,7 @@ pid_t warm_take_frame(int channel, unsigned kind, void *frame, size_t size)
 	return who.pid;
 }
 
-pid_t warm_take_head(int channel, unsigned kind)
+static pid_t warm_take_head(int channel, unsigned kind)
 {
 	struct rt_head h;
 

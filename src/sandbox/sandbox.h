@@ -515,15 +515,6 @@ struct run_result {
 	uint64_t peak_bytes;
 };
 
-/* What has become of the variables of the session: "kept", "unchanged" (as before the run), "carried" (in another
- * interpreter) or "lost"; "" if R is no stateful run. */
-const char *run_session_state(const struct run_result *r);
-/* What the end of R took from its session, as a JSON list: kinds (below), then names of variables; nothing if that is
- * nothing. */
-int run_gone_text(struct buf *b, const struct run_result *r) MUST_CHECK;
-/* The names of ENGINE_KIND_* in KINDS, static texts. Returns their number. */
-#define SESSION_KINDS_MAX 3
-size_t session_kinds(uint32_t kinds, const char *ret[SESSION_KINDS_MAX]);
 /* Whether R failed for want of space, as far as its end and its last output tell. */
 bool run_result_disk_was_full(const struct run_result *r);
 /* Divides BUDGET bytes of an answer among the streams of R: RET is by enum engine_stream. The value gets up to a third. Of the

@@ -108,8 +108,7 @@ int extras_add_run(struct buf *b, const json_t *object) MUST_CHECK; /* the text 
 /* What was kept of an output, at most MAX bytes of it, followed by NOTE. *RET_CUT: a part is
  * left out. */
 json_t *extras_output(const struct run_output *output, size_t max, const char *note, bool *ret_cut);
-/* The names of ENGINE_KIND_* as a list, and as text: "threads and connections". */
-json_t *extras_json_kinds(uint32_t kinds);
+/* The names of ENGINE_KIND_* as text: "threads and connections". */
 int extras_add_kinds(struct buf *b, uint32_t kinds) MUST_CHECK;
 /* {name, state, files, bytes, age_s, skipped} of a checkpoint. */
 struct checkpoint;

@@ -2,6 +2,7 @@
 /* sandbox_checkpoint, sandbox_restore and sandbox_fork of the profile `full`. */
 #include "base/rand.h"
 #include "sandbox/checkpoints.h"
+#include "sandbox/run_session.h"
 
 #include "tools/extras.h"
 #include "tools/extras_checkpoints.h"
@@ -20,7 +21,7 @@ static const char *state_of(const struct checkpoint *c)
 	return c->state_kept ? "kept" : "fresh";
 }
 
-json_t *extras_json_kinds(uint32_t kinds)
+static json_t *json_kinds(uint32_t kinds)
 {
 	const char *names[SESSION_KINDS_MAX];
 	const size_t n = session_kinds(kinds, names);
@@ -89,7 +90,7 @@ static int add_rest(json_t *object, const struct checkpoint_tool *c, const struc
 
 	if (r == 0 && k->kinds != 0)
 		r = json_object_set_new(object, c->restore ? "gone" : "not_saved",
-					extras_json_kinds(k->kinds));
+					json_kinds(k->kinds));
 	if (r == 0 && hint.len > 0)
 		r = json_object_set_new(object, "hint", json_string(buf_str(&hint)));
 	return r == 0 ? json_object_set_new(object, "session_id",

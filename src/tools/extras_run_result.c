@@ -6,6 +6,7 @@
 
 #include "base/rand.h"
 #include "base/text.h"
+#include "sandbox/run_session.h"
 
 #include <string.h>
 

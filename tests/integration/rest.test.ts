@@ -156,19 +156,6 @@ describe('REST', () => {
 		problem(await ask('GET', '/runs/run_nothing'), 404, 'not_found');
 	});
 
-	it('a stateful run tells what became of the session, and what is gone', async () => {
-		const id = await box();
-		const r = await ran(id, { code: 'import os, socket\nx = 1; server = socket.create_server(("127.0.0.1", 0))', stateful: true });
-		assert.deepEqual([r.state, r.gone], ['kept', undefined]);
-		assert.deepEqual((({ state, gone }) => [state, gone])(await ran(id, { code: 'x = 2; os.abort()', stateful: true })), ['unchanged', ['connections']]);
-		assert.deepEqual((({ state, value }) => [state, value])(await ran(id, { code: 'x', stateful: true })), ['kept', '1']);
-		assert.equal((await ran(id, { code: '1' })).state, undefined, 'of a stateless run');
-		const cells = (await ask('GET', `/notebooks/${id}`)).body.cells as Json[];
-		assert.deepEqual(cells.map((c) => c.state).sort(), ['kept', 'kept', 'unchanged', undefined].sort());
-		assert.deepEqual(cells.find((c) => c.state === 'unchanged')!.gone, ['connections']);
-		assert.equal((await ask('DELETE', `/sandboxes/${id}`)).status, 204);
-	});
-
 	it('a command in a chosen folder: where it ends is a member of its own, and the history has what was asked', async () => {
 		const id = await box();
 		const told = async (command: string, cwd: string, more: Json = {}): Promise<unknown[]> => {

@@ -47,6 +47,24 @@ describe('REST: checkpoints, branches, forks', () => {
 		return /csn_\S+/.exec(r.stdout.toString())![0];
 	}
 
+	it('a stateful run tells what became of the session, a checkpoint what it has not, and a restore what is gone', async () => {
+		const id = await make();
+		const r = await run(id, 'import os, socket\nx = 1; server = socket.create_server(("127.0.0.1", 0))');
+		assert.deepEqual([r.state, r.gone], ['kept', undefined]);
+		const made = (await ask('POST', `/sandboxes/${id}/checkpoints`, { name: 'open' })).body;
+		assert.deepEqual([made.not_saved, made.gone], [['connections'], undefined]);
+		const restored = (await ask('POST', `/sandboxes/${id}/checkpoints/open/restore`, {})).body;
+		assert.deepEqual([restored.not_saved, restored.gone], [undefined, ['connections']]);
+		await run(id, 'server = socket.create_server(("127.0.0.1", 0)); None');
+		const crashed = await run(id, 'x = 2; os.abort()');
+		assert.deepEqual([crashed.state, crashed.gone], ['unchanged', ['connections']]);
+		assert.equal((await run(id, 'x')).value, '1');
+		assert.equal((await ask('POST', `/sandboxes/${id}/runs`, { code: '1', wait: true })).body.state, undefined, 'of a stateless run');
+		const cells = (await ask('GET', `/notebooks/${id}`)).body.cells as Json[];
+		assert.deepEqual(cells.map((c) => c.state), ['kept', 'kept', 'unchanged', 'kept', undefined]);
+		assert.deepEqual(cells[2]!.gone, ['connections']);
+	});
+
 	it('save, list, restore with and without variables, remove', async () => {
 		const id = await make();
 		await run(id, 'x = 1\nopen("a", "w").write("one")');

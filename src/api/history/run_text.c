@@ -4,6 +4,7 @@
 #include "base/base64.h"
 #include "base/json_text.h"
 #include "base/rand.h"
+#include "sandbox/run_session.h"
 
 /* All output that was kept, with a line that marks an omission. */
 static int add_output(struct buf *b, const char *key, const struct run_output *output)

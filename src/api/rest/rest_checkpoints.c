@@ -7,6 +7,7 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "sandbox/checkpoints.h"
+#include "sandbox/run_session.h"
 
 #include <string.h>
 
