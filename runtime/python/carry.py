@@ -13,6 +13,7 @@ import os
 HEALED = 'libarrow', 'libgomp', 'libomp', 'libopenblas', 'libscipy_openblas', 'libtbb', 'pypocketfft.', 'workqueue.', 'tokenizers.', 'interpreter.'
 NEUTRAL = 'libc.', 'libc-', 'libstdc++', 'libpthread', 'libm.', 'ld-', '[', 'python3', 'libpython'
 KNOWN_THREADS = 'jemalloc_bg_thd',  # by name: of an allocator, which starts another one
+WAITS_S = 0.05  # for threads that execute, or wait for a processor: those of a pool come to rest soon
 STACK = 1 << 14  # bytes of a thread's stack that are looked at
 CARRY_S = 3.0  # for all names
 STUCK_S = 1.0  # without a byte: the name is given up
@@ -31,14 +32,19 @@ def code_ranges():
 	return sorted(found)
 
 
-def owner(task, ranges, memory):
+def owner(task, ranges, memory, until):
 	"""The file of the library that a thread which waits belongs to: the first that its stack returns to besides the C
-	library and its like. '' if that is not known."""
+	library and its like. '' if that is not known. A thread that executes is looked at again before UNTIL."""
 	import bisect
 	import struct
+	import time
 	try:
-		with open('/proc/self/task/%s/syscall' % task) as f:  # proc(5): ... stack pointer, program counter
-			part = f.read().split()
+		while True:
+			with open('/proc/self/task/%s/syscall' % task) as f:  # proc(5): ... stack pointer, program counter
+				part = f.read().split()
+			if part != ['running'] or time.monotonic() >= until:
+				break
+			time.sleep(0.001)
 		data = os.pread(memory, STACK, int(part[-2], 16))
 	except (OSError, IndexError, ValueError):  # it has ended, or executes
 		return ''
@@ -57,7 +63,7 @@ def needs_carrying():
 	threading = sys.modules.get('threading')
 	ours = {thread.native_id for thread in list(threading._active.values())} if threading else set()
 	ours.add(os.getpid())
-	ranges = memory = None
+	ranges = memory = until = None
 	for task in os.listdir('/proc/self/task'):
 		if int(task) in ours:
 			continue
@@ -70,8 +76,9 @@ def needs_carrying():
 			continue
 		if not owners.get(task):
 			if memory is None:
-				ranges, memory = code_ranges(), open('/proc/self/mem', 'rb', 0)
-			owners[task] = owner(task, ranges, memory.fileno())
+				import time
+				ranges, memory, until = code_ranges(), open('/proc/self/mem', 'rb', 0), time.monotonic() + WAITS_S
+			owners[task] = owner(task, ranges, memory.fileno(), until)
 		if not owners[task].startswith(HEALED):
 			return True
 	return False

@@ -26,8 +26,8 @@
 #include <stdint.h>
 
 struct manager;
-struct sandbox;
 struct run;
+struct sandbox;
 
 #define SANDBOX_ID_MAX         64 /* [A-Za-z0-9_-]{1,64} */
 #define SANDBOX_OWNER_MAX      63
@@ -311,7 +311,6 @@ enum sandbox_news {
 	SANDBOX_CHECKPOINT_REMOVED,
 };
 struct run_request;
-struct run_result;
 struct manager_witness {
 	/* R was admitted: it executes, or waits in the queue (WAITS). The texts of Q are valid during the call.
 	 * Returns what the other functions about runs get as SEEN; NULL: they are not called. */
@@ -502,10 +501,10 @@ struct run_result {
 	size_t n_folders;
 	bool has_folders; /* there are folders in the workspace, new or not */
 	bool warm;
-	bool host_full;  /* it failed because the disk of the host has no space for its workspace */
-	bool state_lost; /* stateful: the session's variables are gone */
-	bool state_kept; /* stateful: the next run sees its changes to the variables */
+	bool host_full; /* it failed because the disk of the host has no space for its workspace */
 	bool stateful;
+	bool state_lost;         /* the session's variables are gone */
+	bool state_kept;         /* the next run sees its changes to the variables */
 	struct engine_left left; /* stateful */
 	uint32_t killed; /* processes that the run left behind and that were killed at its end */
 	uint32_t cell;   /* stateful: what tracebacks of the session call its code; 0 = unknown */

@@ -42,6 +42,7 @@ class Actor {
 	 * before the last run, or lost if there was none. */
 	private armed = false;
 	readonly seen = new Map<string, number>();
+	private readonly history: string[] = [];
 
 	constructor(s: Session, next: Random, name: string) {
 		this.s = s;
@@ -61,6 +62,7 @@ class Actor {
 	private async cell(code: string, more: Json = {}): Promise<Json> {
 		return await until(`the end of what ran before in ${this.name}`, async () => {
 			const r = await this.tool('sandbox_run_python', { code, stateful: true, timeout_s: 60, ...more });
+			this.history.push(`${JSON.stringify(code).slice(0, 200)} -> ${JSON.stringify([r.error, r.state, r.result, r.exit_code, r.hint])}`);
 			return r.error !== 'session_busy' && r;
 		});
 	}
@@ -72,7 +74,7 @@ class Actor {
 			this.armed = r.state === 'kept';
 			r = await this.cell(`globals().get('x')`);
 		}
-		const all = `${this.name}, after ${after}: ${JSON.stringify(r)}`;
+		const all = `${this.name}, after ${after}: ${JSON.stringify(r)}\n${this.history.slice(-8).join('\n')}`;
 		assert.equal(r.exit_code, 0, all);
 		if (this.armed && r.state === 'lost') {
 			this.note('lost by a timer');
