@@ -26,6 +26,7 @@ static int open_registry(struct app *a, struct err *e)
 
 	/* The servers that the exact profiles replace answered a call of an unknown tool so. */
 	config.unknown_tool_is_result = !full;
+	config.refusals_fail_post = profile->posts_fail;
 	if (profile->code)
 		config.offers |= MCP_OFFER_TOOLS_LIST_CHANGED | MCP_OFFER_LOGGING;
 	if (full)

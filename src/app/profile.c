@@ -28,15 +28,15 @@ static const char instructions[] =
 #define FULL_INSTALLER    "sandbox_install_packages"
 
 static const struct profile profiles[] = {
-    {"code", "code_sandbox_mcp", NULL, true, true, TOOLS_IN_CODE, false, NULL, NULL, NULL},
+    {"code", "code_sandbox_mcp", NULL, true, true, TOOLS_IN_CODE, false, NULL, NULL, NULL, false},
     {"classic", "Python Sandbox Executor", NULL, false, false, TOOLS_IN_CLASSIC, false,
-     tools_classic_instructions, NULL, CLASSIC_INSTALLER},
-    {"both", "caisson", "Caisson", false, true, TOOLS_IN_BOTH, false, NULL, NULL,
-     CLASSIC_INSTALLER},
+     tools_classic_instructions, NULL, CLASSIC_INSTALLER, true},
+    {"both", "caisson", "Caisson", false, true, TOOLS_IN_BOTH, false, NULL, NULL, CLASSIC_INSTALLER,
+     true},
     {"full", "caisson", "Caisson", false, true, TOOLS_IN_FULL, true, instructions, server_icons,
-     FULL_INSTALLER},
+     FULL_INSTALLER, false},
     {"all", "caisson", "Caisson", false, true, TOOLS_IN_ALL, true, instructions, server_icons,
-     FULL_INSTALLER},
+     FULL_INSTALLER, false},
 };
 
 const struct profile *profile_of(const struct settings *s)

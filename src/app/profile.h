@@ -18,6 +18,7 @@ struct profile {
 	const char *instructions; /* NULL: none */
 	const char *icons;        /* JSON array; NULL: none */
 	const char *install_tool; /* the one that installs packages; NULL: none */
+	bool posts_fail; /* HTTP+SSE: a refused request fails its POST, as the second family does */
 };
 
 /* The profile of the settings. */

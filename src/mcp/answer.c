@@ -443,6 +443,8 @@ void call_answer_text(struct mcp_call *c, const char *result, size_t result_len)
 
 static unsigned http_status_of(const struct mcp_call *c, int code)
 {
+	if (c->peer && peer_refuses_on_stream(c->peer))
+		return 200;
 	if (!c->modern)
 		return code == MCP_ERR_REQUEST || code == MCP_ERR_BAD_HTTP ? 400
 		       : code == MCP_ERR_SESSION                           ? 404

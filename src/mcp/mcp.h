@@ -114,6 +114,9 @@ struct mcp_server_config {
 	/* Legacy era: a call of an unknown tool is answered with an isError result, as many older
 	 * servers do, instead of a JSON-RPC error. */
 	bool unknown_tool_is_result;
+	/* HTTP+SSE: a request that is refused before it begins fails its POST, and no event follows,
+	 * as in servers whose clients count on that. Else the error is an event where it has an id. */
+	bool refusals_fail_post;
 	unsigned page_size; /* items on one page of a list; default 100 */
 	unsigned max_calls; /* calls in flight a peer may have; default 256 */
 	/* Borrowed; NULL: streams, subscriptions, tasks and memory of messages are not bound. */

@@ -162,6 +162,11 @@ struct mcp_peer {
 };
 
 void peer_unref(struct mcp_peer *peer);
+/* HTTP+SSE: does the error of a request that is refused go on the stream, if it has an id? */
+static inline bool peer_refuses_on_stream(const struct mcp_peer *p)
+{
+	return p->transport == MCP_TRANSPORT_SSE && !p->server->config.refusals_fail_post;
+}
 /* Sends a message that belongs to no request; JSON is borrowed. */
 void peer_send(struct mcp_peer *peer, enum mcp_out kind, const json_t *message);
 

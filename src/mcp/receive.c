@@ -21,6 +21,7 @@ enum message_kind {
 
 /* The result of looking at one message; all pointers are borrowed. */
 struct incoming {
+	struct mcp_peer *peer;
 	enum message_kind kind;
 	json_t *root;
 	json_t *id;         /* string or number (exact.h), or NULL */
@@ -33,6 +34,25 @@ struct incoming {
 	struct mcp_sink *sink;
 	struct batch *batch;
 };
+
+/* The call in flight that has this id, with the same JSON type. */
+static struct mcp_call *find_call(struct mcp_peer *p, const json_t *id)
+{
+	list_for_each(node, &p->calls) {
+		struct mcp_call *c = list_entry(node, struct mcp_call, node);
+
+		if (!c->cancelled && json_equal(c->id, id))
+			return c;
+	}
+	return NULL;
+}
+
+/* A client of HTTP+SSE waits for an event with the id of its request, whatever its POST says. If a
+ * call with this id is in flight, the POST fails all the same: the event would end that call. */
+static unsigned refusal_status(struct mcp_peer *p, unsigned status, const json_t *id)
+{
+	return peer_refuses_on_stream(p) && id && !find_call(p, id) ? 200 : status;
+}
 
 /* DATA: owned, or NULL. */
 static void refuse(struct mcp_sink *sink, unsigned status, const json_t *id, int code,
@@ -47,11 +67,13 @@ static void refuse(struct mcp_sink *sink, unsigned status, const json_t *id, int
 /* Refuses one message, which may be an element of a batch. */
 static void refuse_message(const struct incoming *in, unsigned status, int code, const char *why)
 {
+	const bool request = json_object_get(in->root, "method") != NULL;
 	size_t len;
 	char *text;
 
 	if (!in->batch) {
-		refuse(in->sink, status, in->id, code, why, NULL);
+		refuse(in->sink, refusal_status(in->peer, status, request ? in->id : NULL), in->id,
+		       code, why, NULL);
 		return;
 	}
 	text = wire_error(in->id, code, why, NULL, &len);
@@ -101,18 +123,6 @@ static enum message_kind look_at(struct incoming *in)
 		return invalid(in, "params must be an object");
 	in->claims = json_object_get(json_object_get(params, "_meta"), META_VERSION) != NULL;
 	return id ? KIND_REQUEST : KIND_NOTIFICATION;
-}
-
-/* The call in flight that has this id, with the same JSON type. */
-static struct mcp_call *find_call(struct mcp_peer *p, const json_t *id)
-{
-	list_for_each(node, &p->calls) {
-		struct mcp_call *c = list_entry(node, struct mcp_call, node);
-
-		if (!c->cancelled && json_equal(c->id, id))
-			return c;
-	}
-	return NULL;
 }
 
 static void notification(struct mcp_peer *p, const struct incoming *in)
@@ -397,7 +407,7 @@ static const struct {
 void mcp_peer_receive(struct mcp_peer *p, struct mcp_reader *reader,
 		      const struct mcp_http_facts *facts, struct mcp_sink *sink)
 {
-	struct incoming in = {.facts = facts, .sink = sink};
+	struct incoming in = {.peer = p, .facts = facts, .sink = sink};
 	struct message message;
 	enum message_fault fault;
 
@@ -407,8 +417,9 @@ void mcp_peer_receive(struct mcp_peer *p, struct mcp_reader *reader,
 		json_t *data =
 		    fault == MESSAGE_OVER_BUDGET ? budget_data(BUDGET_MESSAGE_MEMORY) : NULL;
 
-		refuse(sink, faults[fault].status, message.id, faults[fault].code,
-		       faults[fault].why ? faults[fault].why : message.why, data);
+		refuse(sink, refusal_status(p, faults[fault].status, message.id), message.id,
+		       faults[fault].code, faults[fault].why ? faults[fault].why : message.why,
+		       data);
 		json_decref(message.id);
 		return;
 	}

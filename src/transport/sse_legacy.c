@@ -218,7 +218,8 @@ static void sink_finish(struct mcp_sink *sink, unsigned http_status, char *json,
 {
 	struct sse_post *p = (struct sse_post *)(void *)sink;
 
-	/* A message that cannot be read fails its POST; nothing goes out on the stream. */
+	/* A message without an id that can be answered fails its POST; nothing goes out on the
+	 * stream. The library gives every other refusal the status 200. */
 	if (p->in_receive && (http_status == 400 || http_status == 413 || http_status == 429))
 		p->status = (int)http_status;
 	if (json && !p->status)

@@ -11,6 +11,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { newStateDir, scratch } from '../lib/env.ts';
+import { Stream } from '../lib/event-stream.ts';
 import { descendants, type Program } from '../lib/process.ts';
 import { RawClient } from '../lib/raw.ts';
 import { requestTimeoutMs, serve, type Json, type OpenOptions, type ToolResult } from '../lib/session.ts';
@@ -101,6 +102,17 @@ describe('classic', () => {
 		const run = tools.find((t) => t.name === 'execute_python_code')!;
 		assert.deepEqual(run.inputSchema.required, ['sandbox_id', 'code']);
 		assert.equal((run.inputSchema.properties as Json).sandbox_id.title, 'Sandbox Id');
+	});
+	it('a request that is refused before it begins fails its POST, and no event follows', async () => {
+		const stream = await Stream.open(`${c.base}/sse`);
+		const endpoint = c.base + (await stream.wait(/data: (\/messages\/\S+)/))[1]!;
+		const sent = (body: string): Promise<[number, string]> =>
+			fetch(endpoint, { method: 'POST', body, headers: { 'content-type': 'application/json' } }).then(async (r) => [r.status, await r.text()]);
+		assert.deepEqual(await sent('{"jsonrpc":"1.0","id":71,"method":"ping"}'), [400, 'Could not parse message']);
+		assert.deepEqual(await sent('{"jsonrpc":"2.0","id":72,"method":"ping"}'), [202, 'Accepted']);
+		await stream.wait(/"id":72,"result"/);
+		assert.doesNotMatch(stream.text, /"id":71/);
+		stream.close();
 	});
 	it('B02 an empty list is no block; a new sandbox is an object, then one item', async () => {
 		assert.deepEqual((await c.raw('list_sandboxes')).content, []);

@@ -6,58 +6,13 @@ import assert from 'node:assert/strict';
 import * as net from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { newStateDir, slowness } from '../lib/env.ts';
+import { Stream } from '../lib/event-stream.ts';
 import { caisson, type Program } from '../lib/process.ts';
 import { serve, type Json } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
 
 const password = 'correct horse battery';
 const limitMs = 1000 + 1500 * (slowness - 1);
-
-/** An event stream, read as it comes. */
-class Stream {
-	readonly status: number;
-	text = '';
-	closed = false;
-	readonly end: Promise<number>; // when, ms
-	private readonly abort: AbortController;
-
-	private constructor(r: Response, abort: AbortController) {
-		this.status = r.status;
-		this.abort = abort;
-		this.end = this.read(r);
-	}
-
-	static async open(url: string, init: RequestInit = {}): Promise<Stream> {
-		const abort = new AbortController();
-		return new Stream(await fetch(url, { ...init, signal: abort.signal }), abort);
-	}
-
-	private async read(r: Response): Promise<number> {
-		try {
-			for await (const piece of r.body! as unknown as AsyncIterable<Uint8Array>)
-				this.text += Buffer.from(piece).toString();
-		} catch {
-			// cut
-		}
-		this.closed = true;
-		return performance.now();
-	}
-
-	async wait(what: RegExp): Promise<RegExpExecArray> {
-		for (let i = 0; i < 500; i++) {
-			const m = what.exec(this.text);
-			if (m)
-				return m;
-			assert.ok(!this.closed, `ended before ${what}: ${this.text}`);
-			await new Promise((resolve) => setTimeout(resolve, 20));
-		}
-		throw new Error(`no ${what} in: ${this.text}`);
-	}
-
-	close(): void {
-		this.abort.abort();
-	}
-}
 
 const accept = 'application/json, text/event-stream';
 const init = (id = 1): Json => ({ jsonrpc: '2.0', id, method: 'initialize', params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 't', version: '1' } } });

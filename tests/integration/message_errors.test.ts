@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { Stream } from '../lib/event-stream.ts';
 import type { Program } from '../lib/process.ts';
 import { RawClient } from '../lib/raw.ts';
 import { serve, type Json } from '../lib/session.ts';
@@ -111,24 +112,26 @@ describe('ids of messages that cannot be read', () => {
 			assert.match(await until('the answer', () => client.lines.slice(had).find((l) => same(l, id))), /"result":\{\}/);
 		});
 	it('the same over HTTP+SSE', async () => {
-		const stop = new AbortController();
-		const reader = (await fetch(`${base}/sse`, { signal: stop.signal })).body!.pipeThrough(new TextDecoderStream()).getReader();
-		let heard = '';
-		const hear = async (part: string): Promise<void> => {
-			while (!heard.includes(part)) {
-				const { value, done } = await reader.read();
-				assert.ok(!done, heard);
-				heard += value;
-			}
+		const stream = await Stream.open(`${base}/sse`);
+		const endpoint = base + (await stream.wait(/data: (\/messages\/\S+)/))[1]!;
+		const sent = async (body: string): Promise<number> => {
+			const r = await fetch(endpoint, { method: 'POST', body, headers: { 'content-type': 'application/json' } });
+			await r.text();
+			return r.status;
 		};
-		await hear('\r\n\r\n');
-		const endpoint = base + /data: (.*)\r/.exec(heard)![1]!;
 		for (const id of odd) {
-			const r = await fetch(endpoint, { method: 'POST', body: `{"jsonrpc":"2.0","id":${id},"method":"ping"}`, headers: { 'content-type': 'application/json' } });
-			assert.equal(r.status, 202);
-			await hear(`"id":${id},"result":{}`);
+			assert.equal(await sent(`{"jsonrpc":"2.0","id":${id},"method":"ping"}`), 202);
+			await until('the answer', () => stream.text.includes(`"id":${id},"result":{}`));
 		}
-		stop.abort();
+		// Its clients wait for an event with the id, whatever the POST says.
+		for (const [name, more, code] of faults)
+			for (const behind of [false, true]) {
+				const id = next++;
+				assert.equal(await sent(call(more, String(id), behind)), 202, name);
+				await until(`the error of ${name}`, () => stream.text.includes(`"id":${id},"error":{"code":${code},`));
+			}
+		assert.equal(await sent('{"jsonrpc":"2.0","id":null,"method":"ping"}'), 400);
+		stream.close();
 	});
 	it('numbers that differ in their text only are different ids', async () => {
 		await client.send('{"jsonrpc":"2.0","id":7.0,"method":"tools/call","params":{"name":"sandbox_run_python","arguments":{"code":"while True: pass"}}}\n');

@@ -530,6 +530,44 @@ static void test_sse(void **state)
 	client_close(&other);
 }
 
+/* The client waits for an event with the id of its request, not for the answer to its POST. */
+static void test_sse_refuses_on_the_stream(void **state)
+{
+	static const char twice[] =
+	    "{\"jsonrpc\":\"2.0\",\"method\":\"ping\",\"id\":51,\"params\":{\"a\":1,\"a\":2}}";
+	static const char old[] = "{\"jsonrpc\":\"1.0\",\"method\":\"ping\",\"id\":52}";
+	static const char later[] =
+	    "{\"jsonrpc\":\"2.0\",\"method\":\"ping\",\"id\":53,\"params\":{\"_meta\":"
+	    "{\"io.modelcontextprotocol/protocolVersion\":\"2999-01-01\","
+	    "\"io.modelcontextprotocol/clientCapabilities\":{}}}}";
+	static const char response[] = "{\"jsonrpc\":\"1.0\",\"id\":54,\"result\":{}}";
+	static const char held_twice[] =
+	    "{\"jsonrpc\":\"2.0\",\"method\":\"ping\",\"id\":1,\"params\":{\"a\":1,\"a\":2}}";
+	char path[PATH_SIZE];
+	struct http_client c;
+
+	(void)state;
+	open_sse(&c, path, "GET /sse");
+	expect(202, path, JSON_TYPES, INITIALIZE("2024-11-05"), "Accepted");
+	expect(202, path, JSON_TYPES, twice, "Accepted");
+	assert_true(client_wait_for(&c, "\"id\":51,\"error\":{\"code\":-32600"));
+	expect(202, path, JSON_TYPES, old, "Accepted");
+	assert_true(client_wait_for(&c, "\"id\":52,\"error\":{\"code\":-32600"));
+	expect(202, path, JSON_TYPES, later, "Accepted");
+	assert_true(client_wait_for(&c, "\"id\":53,\"error\":{\"code\":-32022"));
+	/* no request, so nobody waits for an event */
+	expect(400, path, JSON_TYPES, response, "Could not parse message");
+	/* an event would end the call that has the id */
+	expect(202, path, JSON_TYPES, CALL(1, "hold"), "Accepted");
+	expect(400, path, JSON_TYPES, PING(1), "Could not parse message");
+	expect(400, path, JSON_TYPES, held_twice, "Could not parse message");
+	mcp_fixture_finish(&w.mcp, "the end");
+	assert_true(client_wait_for(&c, "the end"));
+	assert_null(strstr(c.data, "\"id\":54"));
+	assert_null(strstr(c.data, "\"id\":1,\"error\""));
+	client_close(&c);
+}
+
 static void test_sse_ends_in_the_middle_of_a_post(void **state)
 {
 	char path[PATH_SIZE], head[300];
@@ -681,6 +719,7 @@ int main(void)
 	    T(test_listen),
 	    T(test_too_large_messages),
 	    T(test_sse),
+	    T(test_sse_refuses_on_the_stream),
 	    T(test_sse_ends_in_the_middle_of_a_post),
 	    T(test_sse_ends_while_a_question_is_open),
 	    T(test_question_over_a_stream),
