@@ -31,6 +31,7 @@ E(SANDBOX_LOST, "sandbox_lost", 410, 70, "The sandbox ended on its own; start ag
 E(SANDBOX_IN_USE, "sandbox_in_use", 409, 75, "Another engine has it open; use that server or stop it.")
 E(WORKSPACE_DAMAGED, "workspace_damaged", 500, 74, "Restore the state folder from a backup, or delete the sandbox.")
 E(ENGINE_UNAVAILABLE, "engine_unavailable", 503, 69, "Run 'caisson doctor' to see what is missing.")
+E(WARM_OFF, "engine_unavailable", 503, 69, "Run with stateful=false, or have the operator set SANDBOX_WARM=on.")
 E(ENGINE_NOT_BUILT_IN, "engine_not_built_in", 501, 69, "Use --engine native.")
 E(LEVEL_UNAVAILABLE, "level_unavailable", 503, 69, "Choose another level, or have the operator install its runtime ('caisson doctor' lists those of the daemon).")
 E(LIMIT_NOT_ENFORCEABLE, "limit_not_enforceable", 503, 78, "Run 'caisson doctor'; drop the setting, name the limit in SANDBOX_ALLOW_WEAKER, or run as root.")

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { facts, matrix, type Json } from '../lib/session.ts';
+import { facts, matrix, using, type Json } from '../lib/session.ts';
 
 matrix('stateful', { profile: 'full' }, (s) => {
 	const run = async (session_id: string, code: string, more: Json = {}): Promise<Json> => {
@@ -132,3 +132,13 @@ matrix('stateful', { profile: 'full' }, (s) => {
 		assert.match(r.stderr, /NameError/);
 	});
 });
+
+it('without warm interpreters the error names the setting, and a run without state works', () =>
+	using('stdio', { profile: 'full', env: { SANDBOX_WARM: 'off', SANDBOX_POOL: '0' } }, async (s) => {
+		const r = await s.raw('sandbox_run_python', { code: 'print(1)', session_id: 'cold', stateful: true });
+		const text = r.content.map((c) => c.text).join('');
+		assert.equal(facts(r).error, 'engine_unavailable', text);
+		assert.match(text, /SANDBOX_WARM is off.*stateful=false.*SANDBOX_WARM=on/s);
+		assert.doesNotMatch(text, /doctor|not supported/);
+		assert.equal((await s.ok('print(1)', 'cold')).stdout, '1\n');
+	}));

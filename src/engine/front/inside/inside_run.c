@@ -429,8 +429,8 @@ static int check_spec(const struct engine_sandbox *s, const struct engine_run_sp
 	if (s->run || s->checkpoint.cb)
 		return err_set(e, ERR_SESSION_BUSY, EBUSY, "a run is in progress");
 	if (spec->kind == ENGINE_RUN_STATEFUL && !s->warm)
-		return err_set(e, ERR_ENGINE_UNAVAILABLE, ENOTSUP,
-			       "stateful runs need warm interpreters");
+		return err_set(e, ERR_WARM_OFF, 0,
+			       "stateful runs need warm interpreters, and SANDBOX_WARM is off");
 	if (spec->kind == ENGINE_RUN_ARGV && (!spec->argv || !spec->argv[0]))
 		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "empty command");
 	for (size_t i = 0; spec->env && spec->env[i]; i++)
