@@ -15,6 +15,17 @@
 #define PATH_DEFAULT "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define HEADERS_MAX  64 /* program headers that are looked at */
 #define VENV_FILE    "caisson-environment.pth"
+#define FRESH_FILE   "caisson-bytecode.pth"
+
+/* A .pyc is valid while its source has the same size and second of change (PEP 552). A program that
+ * edits a module of its own twice within a second would get the old one, so modules of the workspace
+ * are compiled anew each time. images/customize.sh does the same in images that are built here.
+ * Python executes a line of a .pth file that begins with "import". */
+static const char fresh_text[] =
+    "import _frozen_importlib_external as _b; exec(\"def _c(self, source, bytecode, data, "
+    "_o=_b.SourceFileLoader._cache_bytecode):\\n if not source.startswith(('/mnt/data/', "
+    "'/app/results/', '/tmp/')) or '/site-packages/' in source:\\n  _o(self, source, bytecode, "
+    "data)\\n_b.SourceFileLoader._cache_bytecode = _c\")\n";
 
 #if defined(__x86_64__)
 #define OUR_MACHINE EM_X86_64
@@ -192,36 +203,57 @@ static int replace(int root, const char *path, const char *target, const char *t
 	return fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
 }
 
+/* Where P looks for packages. Debian's Python has a folder of its own. -ENOENT: nobody knows. */
+static int packages_of(int root, const struct python *p, char ret[PATH_MAX])
+{
+	const char *bin = strstr(p->real, "/bin/");
+
+	if (!bin || p->minor == 0)
+		return -ENOENT;
+	if ((size_t)snprintf(ret, PATH_MAX, "%.*s/lib/python3.%u/site-packages",
+			     (int)(bin - p->real), p->real, p->minor) >= PATH_MAX)
+		return -ENAMETOOLONG;
+	_cleanup_fd_ int fd = open_in_root(root, ret, O_PATH | O_DIRECTORY);
+
+	if (fd >= 0 || !text_starts_with(p->real, "usr/bin/"))
+		return 0;
+	return text_copy(ret, PATH_MAX, "usr/lib/python3/dist-packages");
+}
+
+static int add_file(int root, const struct python *p, const char *name, const char *text)
+{
+	char folder[PATH_MAX];
+	char file[PATH_MAX + 64];
+	int r = packages_of(root, p, folder);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	(void)snprintf(file, sizeof(file), "%s/%s", folder, name);
+	return strlen(file) >= PATH_MAX ? -ENAMETOOLONG : replace(root, file, NULL, text);
+}
+
 /* PATH found the python3 of a virtual environment. Started from another place it does not know that
  * it belongs to one, so its packages are added to those of the real Python. */
 static int add_environment(int root, const struct python *p)
 {
 	char config[PATH_MAX];
-	char file[PATH_MAX + 64];
 	char text[PATH_MAX + 64];
 	const char *end = strrchr(p->found, '/');
 	const char *bin = memrchr(p->found, '/', (size_t)(end - p->found));
-	const char *real_bin = strstr(p->real, "/bin/");
 
-	if (!bin || !real_bin || p->minor == 0)
+	if (!bin || p->minor == 0)
 		return 0;
 	(void)snprintf(config, sizeof(config), "%.*s/pyvenv.cfg", (int)(bin - p->found), p->found);
 	_cleanup_fd_ int fd = open_in_root(root, config, O_PATH);
 
 	if (fd < 0)
 		return 0;
-	/* Debian's Python looks here as well. */
-	const bool debian = text_starts_with(p->real, "usr/bin/");
-
-	(void)snprintf(file, sizeof(file), "%.*s/lib/%s%u/%s/" VENV_FILE, (int)(real_bin - p->real),
-		       p->real, debian ? "python" : "python3.", debian ? 3u : p->minor,
-		       debian ? "dist-packages" : "site-packages");
 	(void)snprintf(text, sizeof(text),
 		       "import site; site.addsitedir('/%.*s/lib/python3.%u/site-packages')\n",
 		       (int)(bin - p->found), p->found, p->minor);
-	if (strlen(file) >= PATH_MAX || strpbrk(p->found, "'\\\n"))
+	if (strpbrk(p->found, "'\\\n"))
 		return -ENAMETOOLONG;
-	return replace(root, file, NULL, text);
+	return add_file(root, p, VENV_FILE, text);
 }
 
 int python_place(int root, const char *path, struct python *ret, bool *ret_warm, struct err *e)
@@ -245,6 +277,8 @@ int python_place(int root, const char *path, struct python *ret, bool *ret_warm,
 		return r;
 	(void)snprintf(target, sizeof(target), "/%s", ret->real);
 	r = add_environment(root, ret);
+	if (r >= 0)
+		r = add_file(root, ret, FRESH_FILE, fresh_text);
 	if (r >= 0 && (python_find(root, "usr/bin", &now) < 0 || !streq(now.real, ret->real)))
 		r = replace(root, PYTHON_PLACE, target, NULL);
 	return r < 0 ? err_set(e, ERR_IMAGE_BUILD_FAILED, -r, "cannot make /%s in the image",

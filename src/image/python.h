@@ -22,7 +22,8 @@ struct python {
 int python_find(int root, const char *path, struct python *ret) MUST_CHECK;
 
 /* Makes PYTHON_PLACE the python3 that PATH (NULL or "" = the usual one) finds, and shows it the
- * packages of a virtual environment, if PATH finds that first. ERR_IMAGE_UNSUITABLE: there is none,
+ * packages of a virtual environment, if PATH finds that first. That Python compiles modules of the
+ * workspace anew each time. ERR_IMAGE_UNSUITABLE: there is none,
  * it is too old, or it is made for another machine. *RET_WARM: it can be loaded with our extension,
  * which is made for glibc. */
 int python_place(int root, const char *path, struct python *ret, bool *ret_warm,

@@ -137,6 +137,7 @@ describe('the Python of an image', () => {
 			{ name: 'opt/tool/bin/python3', type: 'link', target: 'python3.11' }])], { env: ['PATH=/opt/tool/bin:/usr/bin'] })))));
 		assert.equal(r.code, 0, r.said);
 		assert.equal(fs.readlinkSync(r.at('usr/bin/python3')), '/opt/tool/bin/python3.11');
+		assert.ok(r.has('opt/tool/lib/python3.11/site-packages/caisson-bytecode.pth'));
 		assert.equal((await manifest()).python_version, '3.11');
 	});
 	it('in /usr/local comes before that of /usr', async () => {
@@ -189,15 +190,34 @@ os.makedirs(top + '/etc')
 		assert.equal(gone.code, 0, gone.stderr.toString());
 		t.diagnostic(`Python of this machine: ${execFileSync('/usr/bin/python3', ['-V']).toString().trim()}`);
 	});
+	// Children import a module of the workspace, which is edited within one second without another size, and one of installed packages.
+	const edited = `
+import json, os, subprocess, sys
+def child(name):
+    return subprocess.run([sys.executable, '-c', 'import sys; sys.path.append("lib/site-packages"); import %s; print(%s.v)' % (name, name)], capture_output=True, text=True).stdout.strip()
+os.makedirs('lib/site-packages')
+open('lib/site-packages/installed.py', 'w').write('v = 3')
+seen = []
+for v in 1, 2:
+    open('mine.py', 'w').write('v = %d' % v)
+    os.utime('mine.py', (10**9, 10**9))
+    seen.append(child('mine'))
+child('installed')
+print(json.dumps({'seen': seen, 'kept': bool(os.listdir('lib/site-packages/__pycache__'))}))
+`;
 	it('(slow) an image of Docker is used by SANDBOX_IMAGE', async () => {
 		const base = path.join(fs.realpathSync(path.join(imagesDir, 'base')), 'root');
 		const lower = path.join(scratch('lower'), 'layer.tar');
 		execFileSync('tar', ['-C', base, '-cf', lower, '.']);
-		const upper = tar([{ name: 'usr/lib/python3/dist-packages/mine.py', body: 'who = "mine"\n' }]);
+		// Images that are built here have a sitecustomize.py of ours, others do not.
+		const etc = fs.readdirSync(path.join(base, 'etc')).find((n) => /^python3\.\d+$/.test(n))!;
+		const upper = tar([{ name: 'usr/lib/python3/dist-packages/mine.py', body: 'who = "mine"\n' }, { name: `etc/${etc}/.wh.sitecustomize.py` }]);
 		const r = await caisson(['image', 'import', 'mine', write(tarOf(dockerArchive(image([fs.readFileSync(lower), upper]))))], { env: state });
 		assert.equal(r.code, 0, r.stderr.toString());
 		const run = await caisson(['run', '-c', 'import mine; print(mine.who)'], { env: { ...state, SANDBOX_IMAGE: 'mine' } });
 		assert.equal(run.stdout.toString(), 'mine\n', run.stderr.toString());
+		const child = await caisson(['run', '-c', edited], { env: { ...state, SANDBOX_IMAGE: 'mine' } });
+		assert.deepEqual(JSON.parse(child.stdout.toString()), { seen: ['1', '2'], kept: true }, child.stderr.toString());
 	});
 });
 
