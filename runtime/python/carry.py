@@ -115,12 +115,37 @@ def make_carrier(space):
 		pass
 
 	marker = Globals()  # stands for the globals of the session
+	dispatcher = functools.singledispatch(len).__code__  # of every function that it makes
+
+	def register_all(function, registered):  # the reader calls it
+		for kind, implementation in registered:
+			function.register(kind, implementation)
+		return function.registry
+
+	class Registry:  # stands for what is registered with a function, which has to be there before that
+		def __init__(self, function):
+			self.function = function
+
+	def wrapper_attributes(wrapper):
+		found = {name: getattr(wrapper, name) for name in functools.WRAPPER_ASSIGNMENTS if hasattr(wrapper, name)}
+		found.pop('__annotations__', None)
+		found.pop('__annotate__', None)
+		return found
 
 	class Carrier(base):
 		def reducer_override(self, thing):
 			kind = type(thing)
 			if thing is marker:
 				return vars, (sys.modules['__main__'],)
+			if kind is types.FunctionType and thing.__code__ is dispatcher and thing.__module__ in ('__main__', 'functools'):
+				own = {name: value for name, value in thing.__dict__.items() if name not in ('register', 'dispatch', 'registry', '_clear_cache')}
+				return functools.singledispatch, (thing.__wrapped__,), (own, {**wrapper_attributes(thing), 'registry': Registry(thing)})
+			if kind is Registry:
+				return register_all, (thing.function, list(thing.function.registry.items()))
+			if thing is register_all:
+				return types.FunctionType, (thing.__code__, {}, thing.__name__)
+			if kind is functools.singledispatchmethod:
+				return kind, (thing.func,), {'dispatcher': thing.dispatcher}
 			if kind is types.FunctionType and thing.__globals__ is space:
 				return types.FunctionType, (thing.__code__, marker, thing.__name__, None, thing.__closure__), attributes(thing)
 			if kind is types.CodeType:
@@ -139,9 +164,7 @@ def make_carrier(space):
 			if kind is functools._lru_cache_wrapper and getattr(thing.__wrapped__, '__globals__', None) is space:
 				maker = functools._lru_cache_wrapper
 				options = thing.cache_parameters()
-				kept = {name: getattr(thing, name) for name in functools.WRAPPER_ASSIGNMENTS if hasattr(thing, name)}
-				kept.pop('__annotations__', None)
-				kept.pop('__annotate__', None)
+				kept = wrapper_attributes(thing)
 				kept['__wrapped__'] = thing.__wrapped__
 				kept['cache_parameters'] = functools.partial(dict, options)  # for the next time
 				return maker, (thing.__wrapped__, options['maxsize'], options['typed'], functools._CacheInfo), kept

@@ -133,8 +133,41 @@ os.environ['MINE'] = 'yes'; os.chdir('/tmp'); sys.path.append('/tmp/more'); rand
 	["f('a')", { code: 1, stderr: /<cell 1>[^]*def f\(x, \*, y=2\): return x \+ y \+ OFFSET/ }]],
 	'what is carried twice': [[`import functools\n@functools.lru_cache(maxsize=5)\ndef fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)\nx = 1\n${THREAD}`, {}], ['os.abort()', { state: 'carried' }], [`fib(30), fib.cache_parameters()\n${THREAD}`, {}], ['os.abort()', { state: 'carried' }],
 		['fib(30), fib.cache_parameters(), x', { result: "(832040, {'maxsize': 5, 'typed': False}, 1)" }]],
-	'what is carried without cloudpickle': [[`import sys, functools\nsys.modules['cloudpickle'] = sys.modules['joblib.externals'] = None\n@functools.cache\ndef fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)\nclass C: pass\nc = C()\n${THREAD}`, {}],
-		['os.abort()', { state: 'carried', hint: /Gone: C, c\./ }], ['fib(30), fib.cache_info().misses', { result: '(832040, 31)' }]],
+	'what is carried without cloudpickle': [[`import sys, functools\nsys.modules['cloudpickle'] = sys.modules['joblib.externals'] = None\n@functools.cache\ndef fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)\nclass C: pass\nc = C()\n@functools.singledispatch\ndef show(x): return 'any'\nshow.register(int, lambda x: 'int')\n${THREAD}`, {}],
+		['os.abort()', { state: 'carried', hint: /Gone: C, c\./ }], ["fib(30), fib.cache_info().misses, show(1), show('')", { result: "(832040, 31, 'int', 'any')" }]],
+	'what is carried of functions that dispatch on a type': [[`import functools, os, numbers
+@functools.singledispatch
+def show(x): 'Shows.'; return 'any'
+show.mark = 5
+@show.register
+def _(x: int): return f'int {OFFSET}'
+@show.register(list)
+def _(x): return [show(y) for y in x]
+show.register(numbers.Complex, lambda x: 'complex')
+def nested():
+    @functools.singledispatch
+    def f(x): return f.registry.keys() == {object, str}
+    f.register(str, lambda x: f(0))
+    return f
+inner, OFFSET = nested(), 1
+class C:
+    @functools.singledispatchmethod
+    def m(self, x): return 'any'
+    @m.register
+    def _(self, x: int): return self.n + x
+    @functools.singledispatchmethod
+    @classmethod
+    def k(cls, x): return cls.__name__
+    @k.register(str)
+    @classmethod
+    def _(cls, x): return x
+    n = 1
+@show.register
+def _(x: C): return 'C'
+c = C()
+${THREAD}`, {}], ['os.abort()', { state: 'carried', hint: /as they were before this run\.$/m }],
+		["OFFSET = 7; show([1, 'a', 2.5, c]), show.mark, show.__doc__, show.__name__, inner('x'), c.m(2), c.m(''), C.k(1), C.k('s')", { result: "(['int 7', 'any', 'complex', 'C'], 5, 'Shows.', 'show', True, 3, 'any', 'C', 's')" }],
+		[`show.register(bytes, lambda x: 'bytes'), show(b'')\n${THREAD}`, {}], ['os.abort()', { state: 'carried' }], ["show([b'', 1])", { result: "['bytes', 'int 7']" }]],
 	'what is carried, and a module that hides another': [["open('tabulate.py', 'w').write('X = 8')\nopen('uuid.py', 'w').write('X = 9');", { fresh: true }], [`${THREAD}\nimport uuid\nx = 1\ndef f(): return x`, {}], ['os.abort()', { state: 'carried' }], ['x = 2; f(), uuid.X', { result: '(2, 9)' }]],
 	'what is carried, and an interrupt whose handler native code has taken away': [[`${THREAD}\nx = 1`, {}], ['os.abort()', { state: 'carried' }], ['import ctypes; ctypes.CDLL(None).signal(2, None);', {}], ['x = 2; import time; time.sleep(60)', { s: 1, reason: 'timeout', state: 'kept' }], ['x', { result: '2' }]],
 	'an interrupt that a cell sends itself, when native code has taken the handler away': [['import ctypes; ctypes.CDLL(None).signal(2, None); x = 1', {}], ['x = 2\nimport os, time\nos.kill(os.getpid(), 2); time.sleep(9)', { code: 1, state: 'kept', stderr: /KeyboardInterrupt/ }], ['x', { result: '2' }]],
