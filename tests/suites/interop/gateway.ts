@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// supergateway between the first generation's client and the product, in both directions.
+// supergateway between the first generation's client and the product, in both directions, and mcp-remote, which speaks stdio to the client.
 
-import { freePort } from '../../lib/env.ts';
+import { freePort, scratch } from '../../lib/env.ts';
 import { until } from '../../lib/wait.ts';
 import { clientEnv, node, npmPath, program, stdioCommand, stdioEnv, url, type Client, type Target, type Transport } from './client.ts';
 import { sdk1 } from './sdk.ts';
 
 const START_MS = 20_000;
 const SUPERGATEWAY = npmPath('supergateway', 'dist', 'index.js');
+const MCP_REMOTE = npmPath('mcp-remote', 'dist', 'proxy.js');
 const PATHS = { sse: '/sse', http: '/mcp' } as const;
 
 /** The product over stdio behind a gateway that offers another transport. A gateway without state starts a product for
@@ -45,5 +46,13 @@ export function toStdio(spoken: 'sse' | 'http', target: Target): Promise<Client>
 	return sdk1(transport, target, undefined, {
 		command: [node, SUPERGATEWAY, option, url(target, spoken), ...headers],
 		env: clientEnv(),
+	});
+}
+
+/** The product's server behind mcp-remote. Nobody logs in, so it is for servers without a key. */
+export function remote(spoken: 'sse' | 'http', target: Target): Promise<Client> {
+	return sdk1('stdio', target, undefined, {
+		command: [node, MCP_REMOTE, url(target, spoken), '--transport', `${spoken}-only`],
+		env: clientEnv({ MCP_REMOTE_CONFIG_DIR: scratch('mcp-remote') }),
 	});
 }

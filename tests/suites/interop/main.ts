@@ -14,9 +14,10 @@ import { within } from '../../lib/wait.ts';
 import { MODERN, serve, type Client, type Era, type Profile, type Target, type Transport } from './client.ts';
 import { interpreter } from './environments.ts';
 import { bridgeCases, extraCases } from './extras.ts';
-import { fromStdio, toStdio } from './gateway.ts';
+import { fromStdio, remote, toStdio } from './gateway.ts';
 import { inspector, mcpdo } from './inspector.ts';
 import { KEY, keyCases, type Case } from './keys.ts';
+import { older } from './older.ts';
 import { python } from './python.ts';
 import { sdk1, sdk2 } from './sdk.ts';
 import { classicWorkflow, oneRun, workflow } from './workflow.ts';
@@ -31,6 +32,8 @@ interface Row {
 	era?: 'legacy' | 'modern';
 	/** A new process for every call, with its own product. */
 	oneShot?: boolean;
+	/** A gateway that takes seconds to start and to end, and does the same in each profile: it runs in one. */
+	oneProfile?: boolean;
 	/** Goes through the server, so that a key matters. */
 	remote: boolean;
 }
@@ -44,6 +47,7 @@ const eras: readonly Era[] = ['legacy', 'auto', 'modern'];
 
 export const rows: readonly Row[] = [
 	...transports.map((t) => row('typescript-1', t, 'legacy', (to) => sdk1(t, to))),
+	...transports.map((t) => row('typescript-1.10', t, 'legacy', (to) => older(t, to))),
 	...(['stdio', 'http'] as const).flatMap((t) => eras.map((e) => row('typescript-2', t, e, (to) => sdk2(t, e, to)))),
 	...transports.map((t) => row('python-1', t, 'legacy', (to) => python(1, t, 'legacy', to))),
 	...(['stdio', 'http'] as const).flatMap((t) => eras.map((e) => row('python-2', t, e, (to) => python(2, t, e, to)))),
@@ -56,6 +60,8 @@ export const rows: readonly Row[] = [
 	{ name: 'supergateway stdio→streamableHttp', open: (to) => fromStdio('http', to), remote: false },
 	{ name: 'supergateway sse→stdio', open: (to) => toStdio('sse', to), remote: true },
 	{ name: 'supergateway streamableHttp→stdio', open: (to) => toStdio('http', to), remote: true },
+	{ name: 'mcp-remote sse→stdio', open: (to) => remote('sse', to), oneProfile: true, remote: false },
+	{ name: 'mcp-remote http→stdio', open: (to) => remote('http', to), oneProfile: true, remote: false },
 ];
 
 /** What clients of the second family come by: its own transport, and the gateway that its README names. */
@@ -100,7 +106,7 @@ for (const generation of [1, 2] as const) // beforehand, so that no case waits f
 for (const profile of ['code', 'all'] as const satisfies readonly Profile[]) {
 	const server = await serve(profile);
 	const target: Target = { profile, base: server.base, headers: {}, sseQuery: '' };
-	await run(rows.map((r) => ({ name: `${profile}: ${r.name}`, run: () => cell(r, target) })), os.availableParallelism());
+	await run(rows.filter((r) => !r.oneProfile || profile === 'all').map((r) => ({ name: `${profile}: ${r.name}`, run: () => cell(r, target) })), os.availableParallelism());
 	await run(profile === 'all' ? extraCases(target) : []);
 	await run([{ name: `${profile}: the server lived through it and ends when told`, run: () => server.stop() }]);
 	await server.program.end();
