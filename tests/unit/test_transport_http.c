@@ -543,8 +543,9 @@ static void test_sse_refuses_on_the_stream(void **state)
 	static const char response[] = "{\"jsonrpc\":\"1.0\",\"id\":54,\"result\":{}}";
 	static const char held_twice[] =
 	    "{\"jsonrpc\":\"2.0\",\"method\":\"ping\",\"id\":1,\"params\":{\"a\":1,\"a\":2}}";
-	char path[PATH_SIZE];
-	struct http_client c;
+	_cleanup_(buf_done) struct buf body = BUF_INIT(8u << 20);
+	char path[PATH_SIZE], head[300];
+	struct http_client c, poster;
 
 	(void)state;
 	open_sse(&c, path, "GET /sse");
@@ -555,6 +556,22 @@ static void test_sse_refuses_on_the_stream(void **state)
 	assert_true(client_wait_for(&c, "\"id\":52,\"error\":{\"code\":-32600"));
 	expect(202, path, JSON_TYPES, later, "Accepted");
 	assert_true(client_wait_for(&c, "\"id\":53,\"error\":{\"code\":-32022"));
+	/* too large, and the id was there before it became so */
+	assert_int_equal(
+	    buf_add_str(&body,
+			"200000\r\n{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"id\":55,\"x\":\""),
+	    0);
+	while (body.len < 2u << 20)
+		assert_int_equal(buf_add_str(&body, "aaaaaaaaaaaaaaaa"), 0);
+	client_open(&poster, w.loop, w.port);
+	(void)snprintf(head, sizeof(head),
+		       "%s HTTP/1.1\r\n" HOST JSON_TYPES "Transfer-Encoding: chunked\r\n\r\n",
+		       path);
+	client_send_str(&poster, head);
+	client_send(&poster, body.data, body.len);
+	assert_true(client_wait_for(&poster, "HTTP/1.1 202 "));
+	assert_true(client_wait_for(&c, "\"id\":55,\"error\":{\"code\":-32600"));
+	client_close(&poster);
 	/* no request, so nobody waits for an event */
 	expect(400, path, JSON_TYPES, response, "Could not parse message");
 	/* an event would end the call that has the id */
