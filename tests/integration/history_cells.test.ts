@@ -15,7 +15,7 @@ let program: Program;
 
 const ask = (method: string, path: string, json?: unknown) => request(method, `${base}/api/v1${path}`, json === undefined ? {} : { json });
 const make = async (): Promise<string> => (await ask('POST', '/sandboxes', {})).body.id as string;
-const run = async (id: string, code: string, stateful = true): Promise<Json> => (await ask('POST', `/sandboxes/${id}/runs`, { code, stateful, wait: true })).body;
+const run = async (id: string, code: string, stateful = true, restart = false): Promise<Json> => (await ask('POST', `/sandboxes/${id}/runs`, { code, stateful, restart, wait: true })).body;
 /** The cells of a notebook, when all of them are history. */
 const cells = (id: string): Promise<Json[]> => until('all runs in the history', async () => {
 	const found: Json[] = (await ask('GET', `/notebooks/${id}`)).body.cells;
@@ -53,9 +53,11 @@ describe('numbers of cells', () => {
 		const failed = await run(id, '1 / 0');
 		assert.match(failed.stderr as string, /<cell 2>/);
 		assert.deepEqual((await cells(id)).map((c) => c.number), [1, undefined, 2]);
-		await run(id, 'import os; os.register_at_fork(before=lambda: os._exit(1))'); // the process with the variables dies
+		await run(id, 'import os; os.register_at_fork(before=lambda: os._exit(1))'); // the process with the variables dies, and this run is undone
 		await run(id, 'None');
-		assert.deepEqual((await cells(id)).slice(3).map((c) => c.number), [3, 1]);
+		await run(id, 'import os; os.register_at_fork(before=lambda: os._exit(1))', true, true); // there is no state before it
+		await run(id, 'None');
+		assert.deepEqual((await cells(id)).slice(3).map((c) => c.number), [3, 3, 1, 1]);
 	});
 });
 

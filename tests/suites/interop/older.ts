@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The TypeScript SDK of April 2025, which many programs still have: the first with Streamable HTTP (revision 2025-03-26).
 
-import { Client as SdkClient } from 'sdk-1.10/client/index.js';
-import { SSEClientTransport } from 'sdk-1.10/client/sse.js';
-import { StdioClientTransport } from 'sdk-1.10/client/stdio.js';
-import { StreamableHTTPClientTransport } from 'sdk-1.10/client/streamableHttp.js';
 import { clientInfo, stdioCommand, stdioEnv, url, type Client, type Target, type ToolResult, type Transport } from './client.ts';
 
 const TIMEOUT_MS = 90_000;
+
+/** A part of that SDK, with the types of today's: the packages of this suite are not there when types are checked. */
+const part = async <T>(name: string): Promise<T> => await import(`sdk-1.10/client/${name}.js`) as T;
+const { Client: SdkClient } = await part<typeof import('@modelcontextprotocol/sdk/client/index.js')>('index');
+const { SSEClientTransport } = await part<typeof import('@modelcontextprotocol/sdk/client/sse.js')>('sse');
+const { StdioClientTransport } = await part<typeof import('@modelcontextprotocol/sdk/client/stdio.js')>('stdio');
+const { StreamableHTTPClientTransport } = await part<typeof import('@modelcontextprotocol/sdk/client/streamableHttp.js')>('streamableHttp');
 
 export async function older(transport: Transport, target: Target): Promise<Client> {
 	const at = new URL(url(target, transport)), requestInit = { headers: target.headers };
