@@ -12,6 +12,7 @@ cells = 0  # how many there were
 FUTURE = 0x1fe0000  # flags of code objects for `from __future__ import ...`; the same from 3.9 to 3.15
 future = 0
 random_state = None
+last_module = None  # the newest one when the cell began
 
 
 definitions = []  # source of imports and definitions in cells, for workers that import the main program
@@ -143,8 +144,9 @@ def cell(text, rehearsal=False):
 	Registers the lines with linecache under a name of their own, because functions live longer than the cell
 	that made them."""
 	import linecache
-	global cells, future
+	global cells, future, last_module
 	cells += 1
+	last_module = next(reversed(sys.modules), None)
 	name = '<cell %d>' % cells
 	text = text.decode('utf-8', 'replace')
 	lines = [line + '\n' for line in text.splitlines()]
@@ -164,6 +166,21 @@ def cell(text, rehearsal=False):
 	return codes
 
 
+def forget_orphans():
+	"""A package whose import was interrupted is gone, but not the modules that it had imported from itself. The next
+	import would find these and, since they are no news, not set their names in the package: NameError. They are
+	executed again with it. Those in C stay, because many can be made only once."""
+	modules, new = sys.modules, []
+	for name in reversed(tuple(modules)):
+		if name == last_module:
+			break
+		new.append(name)
+	for name in sorted(n for n in new if type(n) is str):  # a package before what is in it
+		parent = name.rpartition('.')[0]
+		if parent and parent not in modules and str(getattr(modules.get(name), '__file__', '')).endswith('.py'):
+			modules.pop(name, None)
+
+
 def rest(good):
 	"""A cell has ended; GOOD says that its code returned. Returns its number, and what it leaves to the next one (enum
 	rt_left)."""
@@ -173,6 +190,8 @@ def rest(good):
 	values.clear()
 	if globals().get('marks'):
 		mark_modules()
+	if not good:
+		forget_orphans()
 	modules = sys.modules
 	random_state = modules['random'].getstate() if 'random' in modules else None
 	return cells, LEFT_THREADS if 'threading' in modules and modules['threading'].active_count() > 1 else 0
