@@ -27,26 +27,31 @@ size_t session_kinds(uint32_t kinds, const char *ret[SESSION_KINDS_MAX])
 	return n;
 }
 
+static int add_name(struct buf *b, const char *name, size_t len)
+{
+	const int r = buf_add_char(b, b->len > 0 ? ',' : '[');
+
+	return r < 0 ? r : json_text_add(b, name, len);
+}
+
 int run_gone_text(struct buf *b, const struct run_result *result)
 {
+	static const char last_run[] = "last run";
 	const char *kinds[SESSION_KINDS_MAX];
 	const size_t n = session_kinds(result->left.gone, kinds);
 	const char *at = result->left.names;
-	int r = n > 0 || *at ? buf_add_char(b, '[') : 1;
+	int r = result->left.behind ? add_name(b, last_run, sizeof last_run - 1) : 0;
 
-	for (size_t i = 0; i < n && r == 0; i++) {
-		r = i > 0 ? buf_add_char(b, ',') : 0;
-		r = r < 0 ? r : json_text_add(b, kinds[i], strlen(kinds[i]));
-	}
-	for (bool first = n == 0; r == 0 && *at; first = false) {
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = add_name(b, kinds[i], strlen(kinds[i]));
+	while (r == 0 && *at) {
 		const size_t len = strcspn(at, ",");
 
-		r = first ? 0 : buf_add_char(b, ',');
-		r = r < 0 ? r : json_text_add(b, at, len);
+		r = add_name(b, at, len);
 		at += len;
 		at += strspn(at, ", ");
 	}
-	return r == 0 ? buf_add_char(b, ']') : MIN(r, 0);
+	return r == 0 && b->len > 0 ? buf_add_char(b, ']') : r;
 }
 
 _Static_assert(ENGINE_KIND_THREADS == 1 && ENGINE_KIND_PROCESSES == 2 &&

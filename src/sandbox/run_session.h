@@ -7,8 +7,8 @@
 /* What has become of the variables of the session: "kept", "unchanged" (as before the run), "carried" (in another
  * interpreter) or "lost"; "" if R is no stateful run. */
 const char *run_session_state(const struct run_result *r);
-/* What the end of R took from its session, as a JSON list: kinds (below), then names of variables; nothing if that is
- * nothing. */
+/* What its session has not any more, as a JSON list in the empty B: "last run" (what that did to the variables was gone
+ * before R began), what the end of R took: kinds (below), then names of variables. Nothing if that is nothing. */
 int run_gone_text(struct buf *b, const struct run_result *r) MUST_CHECK;
 /* The names of ENGINE_KIND_* in KINDS, static texts. Returns their number. */
 #define SESSION_KINDS_MAX 3

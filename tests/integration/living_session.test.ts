@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { facts, matrix, type Json } from '../lib/session.ts';
 
-type Wanted = { result?: string | RegExp; stdout?: string | RegExp; stderr?: RegExp; state?: string; reason?: string; code?: number; hint?: RegExp; s?: number; shell?: boolean; fresh?: boolean; restart?: boolean };
+type Wanted = { result?: string | RegExp; stdout?: string | RegExp; stderr?: RegExp; state?: string; reason?: string; code?: number; hint?: RegExp; gone?: string[]; s?: number; shell?: boolean; fresh?: boolean; restart?: boolean };
 type Cell = [code: string, wanted: Wanted];
 
 const SERVER = `import http.server, threading, urllib.request
@@ -175,7 +175,7 @@ ${THREAD}`, {}], ['os.abort()', { state: 'carried', hint: /as they were before t
 	'an interrupt that a cell sends itself, when native code has taken the handler away': [['import ctypes; ctypes.CDLL(None).signal(2, None); x = 1', {}], ['x = 2\nimport os, time\nos.kill(os.getpid(), 2); time.sleep(9)', { code: 1, state: 'kept', stderr: /KeyboardInterrupt/ }], ['x', { result: '2' }]],
 	'what cannot be written in time': [[`${THREAD}\nimport time\nclass Slow:\n    def __reduce__(self): time.sleep(99)\nslow, x = Slow(), 1`, {}], ['os.abort()', { state: 'carried', hint: /Gone: slow\./ }], ['x', { result: '1' }]],
 	'what cannot be read in time': [[`${THREAD}\nimport time\nslow = time\nclass Slow:\n    def __reduce__(self): return time.sleep, (99,)\nslow, x = Slow(), 1`, { s: 60 }], ['os.abort()', { state: 'lost', hint: /gone: their process did not answer any more\./ }], ['6 * 7', { result: '42' }]],
-	'a session that dies while its backup is made': [['x = 1', {}], ['x = 2\nimport os\nos.register_at_fork(before=os.abort)', { state: 'kept' }], ['x', { result: '1', state: 'kept', hint: /Before this run the process of the session had ended by itself: its variables were again those from before the last run\./ }], ['x', { result: '1' }]],
+	'a session that dies while its backup is made': [['x = 1', {}], ['x = 2\nimport os\nos.register_at_fork(before=os.abort)', { state: 'kept' }], ['x', { result: '1', state: 'kept', hint: /Before this run the process of the session had ended by itself: its variables were again those from before the last run\./, gone: ['last run'] }], ['x', { result: '1' }]],
 	'a session that does not answer while its backup is made': [['x = 1', {}], ['x = 2\nimport os, time\nos.register_at_fork(before=lambda: time.sleep(99))', { state: 'kept' }], ['x', { s: 60, result: '1', hint: /those from before the last run\./ }]],
 	'interpreters within, and a crash': [["import concurrent.interpreters as ci\ni = ci.create(); i.exec('y = 1'); x = 1", {}], ["i.exec('y += 1'); x", { result: '1' }], ['import os; os.abort()', { state: 'lost', hint: /gone: their process ended, and its copy could not go on\./ }], ["'x' in globals()", { result: 'False' }]],
 	'a restart': [["import subprocess, threading, time\np = subprocess.Popen(['sleep', '600']); x = 1; open('here', 'w').close()\nthreading.Thread(target=lambda: [time.sleep(.01), print('late')] * 99, daemon=True).start()", { hint: /rest now/ }], ["import os\n'x' in globals(), os.path.exists('here'), In", { restart: true, stdout: '', result: /^\(False, True, \['', / }],
@@ -240,6 +240,8 @@ matrix('a living session', { profile: 'full' }, (s) => {
 				assert.equal(said.exit_code, w.code, all);
 			if (!w.shell && !w.fresh)
 				assert.match(said.state, new RegExp(`^(${w.state ?? 'kept'})$`), all);
+			if (w.gone)
+				assert.deepEqual(said.gone, w.gone, all);
 			assert.ok(!said.stderr?.includes('leaked'), all);
 		}
 		await s().raw('sandbox_delete', { session_id });
