@@ -38,6 +38,7 @@
 
 #define FORK_WAIT_NS (SESSION_FORK_WAIT_NS + 500000000u)
 #define COPY_WAIT_NS UINT64_C(50000000000) /* twice that is less than the front's patience */
+#define FIRST_TO_DIE 1000 /* oom_score_adj of the copier */
 
 void checkpoints_start(struct init *in)
 {
@@ -152,7 +153,7 @@ static int start_copier(struct init *in, bool undo)
 
 	if (pipe2(out, O_CLOEXEC | O_NONBLOCK) < 0)
 		return -errno;
-	pid_t pid = fork();
+	pid_t pid = init_fork(in, FIRST_TO_DIE);
 	if (pid == 0)
 		copier_main(in, undo, out[1]);
 	int r = pid < 0 ? -errno : 0;

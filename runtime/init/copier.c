@@ -11,29 +11,14 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define NEW_NAME     "new"  /* folder in the store: a copy that is not complete yet */
-#define FIRST_TO_DIE "1000" /* oom_score_adj of the copier */
 
 static void name_of(uint32_t place, char ret[16])
 {
 	(void)snprintf(ret, 16, "%u", place);
-}
-
-static void be_first_to_die(const struct init *in)
-{
-	/* While a process is not dumpable, its /proc files belong to root. Being dumpable for a
-	 * moment is safe, because no run is on. A failure is ignored: the score is a preference. */
-	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-	int fd = openat(in->proc, "self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		(void)!write(fd, FIRST_TO_DIE, strlen(FIRST_TO_DIE));
-		(void)close(fd);
-	}
-	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
 static void tell(int out, const struct copier_report *r)
@@ -121,7 +106,6 @@ _Noreturn void copier_main(const struct init *in, bool undo, int out)
 
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	be_first_to_die(in);
 	for (uint32_t i = 0; i < in->n_procs; i++)
 		if (write(in->procs[i], "0", 1) != 1)
 			_exit(1);

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -46,6 +47,29 @@ void init_send(struct init *in, const struct proto_head *frame, const int *fds, 
 	/* May block: a front that does not read harms only itself. If it ends, send gives EPIPE. */
 	if (fd_send(in->channel, frame, frame->size, fds, n, 0) < 0)
 		init_die("channel");
+}
+
+void init_open_score(struct init *in)
+{
+	in->oom_score = openat(in->proc, "self/oom_score_adj", O_RDWR | O_CLOEXEC);
+}
+
+/* The child inherits the score, so it need not be dumpable for a moment to write its own: a process of the session could
+ * then open its memory, which has no filter yet. To lower a score to what it was needs no privilege, proc(5). */
+pid_t init_fork(const struct init *in, uint32_t score)
+{
+	char was[16];
+	char text[16];
+	const ssize_t n = in->oom_score >= 0 ? pread(in->oom_score, was, sizeof(was), 0) : -1;
+
+	if (n > 0 && snprintf(text, sizeof(text), "%u", score) > 0)
+		(void)!pwrite(in->oom_score, text, strlen(text), 0);
+	const pid_t pid = fork();
+	const int errnum = errno;
+	if (n > 0 && pid != 0)
+		(void)!pwrite(in->oom_score, was, (size_t)n, 0);
+	errno = errnum;
+	return pid;
 }
 
 /* ---- messages from the front ---- */

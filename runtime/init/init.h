@@ -237,6 +237,7 @@ struct init_remove { /* a folder that is being removed, a slice at a time */
 struct init {
 	int channel, liveness, children; /* children: signalfd(SIGCHLD) */
 	int proc;                        /* O_PATH of a writable /proc that is mounted nowhere */
+	int oom_score;                   /* its own /proc/self/oom_score_adj; -1 = none */
 	int workspace;                   /* O_PATH of /mnt/data */
 	int dev;                         /* a /dev to mount; -1 = take the template's */
 	int store;                       /* a stored workspace to mount; -1 = make one in memory */
@@ -290,6 +291,11 @@ static inline uint64_t init_now(void)
 /* init.c */
 _Noreturn void init_die(const char *why);
 void init_send(struct init *in, const struct proto_head *frame, const int *fds, size_t n);
+/* Opens `oom_score`, while init is still dumpable: later its /proc files belong to root. */
+void init_open_score(struct init *in);
+/* fork(2) of a process that the kernel shall kill before others when memory is short: its oom_score_adj is SCORE. That
+ * is a preference, so a failure is ignored. */
+pid_t init_fork(const struct init *in, uint32_t score);
 
 /* setup_root.c: the rest of the isolation. 0, or -errno and the step. */
 int init_setup(struct init *in, enum proto_step *ret_step);

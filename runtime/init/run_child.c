@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -171,19 +170,6 @@ static void set_fds(struct run_child *c)
 
 static void join_groups(const struct run_child *c)
 {
-	char text[16];
-
-	/* The kernel shall kill the run before anything else when memory is short. A failure is
-	 * ignored: the score is a preference. While a process is not dumpable, its /proc files
-	 * belong to root. Being dumpable for a moment is safe, because no other run is on. */
-	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-	int fd = openat(c->in->proc, "self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		int n = snprintf(text, sizeof(text), "%u", c->in->config.oom_score);
-		(void)!write(fd, text, (size_t)n);
-		(void)close(fd);
-	}
-	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	for (uint32_t i = 0; i < c->in->n_procs; i++)
 		if (write(c->in->procs[i], "0", 1) != 1)
 			give_up(c->error, errno);

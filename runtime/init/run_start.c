@@ -118,7 +118,7 @@ static void start_cold(struct init *in, struct run_child *c)
 		return;
 	}
 	r->started_ns = init_now();
-	pid_t pid = fork();
+	pid_t pid = init_fork(in, in->config.oom_score);
 	if (pid == 0) {
 		c->error = error[1];
 		run_child(c);

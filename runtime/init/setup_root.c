@@ -440,16 +440,17 @@ static void find_python(char *ret, size_t size)
  * nothing runs here. */
 static int check_container(struct init *in, enum proto_step *ret_step)
 {
+	*ret_step = PROTO_STEP_PROC;
+	in->proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (in->proc < 0)
+		return -errno;
+	init_open_score(in);
 	*ret_step = PROTO_STEP_CAPS;
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return -errno;
 	const int r = check_dropped();
 	if (r < 0)
 		return r;
-	*ret_step = PROTO_STEP_PROC;
-	in->proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (in->proc < 0)
-		return -errno;
 	in->stored = in->flushes = in->config.fds & PROTO_CONFIG_FOLDER;
 	find_python(in->python, sizeof(in->python));
 	return 0;
@@ -469,6 +470,8 @@ int init_setup(struct init *in, enum proto_step *ret_step)
 	if ((in->config.fds & PROTO_CONFIG_EGRESS) && (in->egress = egress_listen()) < 0)
 		return in->egress;
 	*ret_step = PROTO_STEP_CAPS;
+	if (!in->contained)
+		init_open_score(in);
 	if (!in->contained && (r = init_drop()) < 0)
 		return r;
 	KILL_POINT(INIT_DROPPED);

@@ -85,6 +85,7 @@ async function outside(s: Session, id: string): Promise<{ seen: Json; init: numb
 		groups: groupLimits(pid),
 		root: text(`/proc/${pid}/mountinfo`).split('\n').length,
 	};
+	assert.ok(Number(seen.score) > Number(text(`/proc/${init}/oom_score_adj`)), 'without memory the kernel kills the run first');
 	await s.upload('go', 'x', id);
 	assert.equal((await run).exit_code, 0);
 	return { seen, init };
