@@ -38,7 +38,7 @@
 
 #define FORK_WAIT_NS (SESSION_FORK_WAIT_NS + 500000000u)
 #define COPY_WAIT_NS UINT64_C(50000000000) /* twice that is less than the front's patience */
-#define FIRST_TO_DIE 1000 /* oom_score_adj of the copier */
+#define FIRST_TO_DIE 1000                  /* oom_score_adj of the copier */
 
 void checkpoints_start(struct init *in)
 {
@@ -481,7 +481,7 @@ int checkpoints_handle(struct init *in, const struct proto_init_checkpoint *f)
 	KILL_POINT(CHECKPOINT_TAKEN);
 	p->f = *f;
 	p->count = (struct tree_count){0};
-	if (in->run.state != RUN_NONE) {
+	if (in->run.state != RUN_NONE || background_any(in)) {
 		answer(in, EBUSY, 0);
 	} else if (p->store < 0) {
 		answer(in, ENOTSUP, 0);

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define NEW_NAME     "new"  /* folder in the store: a copy that is not complete yet */
+#define NEW_NAME "new" /* folder in the store: a copy that is not complete yet */
 
 static void name_of(uint32_t place, char ret[16])
 {

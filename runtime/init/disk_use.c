@@ -165,7 +165,7 @@ static void add_nameless(struct init *in)
 {
 	struct stat st;
 
-	if (!run_is_on(in) || fstat(in->workspace, &st) < 0)
+	if (!init_executes(in) || fstat(in->workspace, &st) < 0)
 		return;
 	struct disk_use more = open_nameless(in, st.st_dev);
 	in->disk.found.bytes += more.bytes;
@@ -203,7 +203,7 @@ static bool step(struct init *in)
 
 static void walk(struct init *in, uint64_t entries)
 {
-	if (!in->disk.walking || (in->disk.due && !run_is_on(in)))
+	if (!in->disk.walking || (in->disk.due && !init_executes(in)))
 		begin(in);
 	for (; entries > 0; entries--)
 		if (step(in)) {
@@ -232,12 +232,12 @@ void disk_start(struct init *in, const char *const kept[DISK_KEPT])
 
 bool disk_pending(const struct init *in)
 {
-	return in->disk.walking || (in->disk.due && !run_is_on(in) && in->calm_until == 0);
+	return in->disk.walking || (in->disk.due && !init_executes(in) && in->calm_until == 0);
 }
 
 uint64_t disk_next(const struct init *in)
 {
-	return in->disk.counts && run_is_on(in) && !in->disk.walking ? in->disk.next_at : 0;
+	return in->disk.counts && init_executes(in) && !in->disk.walking ? in->disk.next_at : 0;
 }
 
 bool disk_work(struct init *in)
@@ -253,7 +253,7 @@ bool disk_work(struct init *in)
 	/* a run that began above the limit may go on as long as it adds nothing */
 	most.bytes = MAX(most.bytes, d->before.bytes);
 	most.inodes = MAX(most.inodes, d->before.inodes);
-	return run_is_on(in) && exceeds(d->walking ? d->found : d->known, most);
+	return init_executes(in) && exceeds(d->walking ? d->found : d->known, most);
 }
 
 int disk_run_begins(struct init *in)
@@ -287,7 +287,7 @@ int disk_admit(struct init *in, int fd)
 		return 0;
 	if (fd >= 0 && fstat(fd, &st) < 0)
 		return -errno;
-	if (!run_is_on(in))
+	if (!init_executes(in))
 		settle(in);
 	struct disk_use then = {.bytes = d->known.bytes + (uint64_t)st.st_blocks * BLOCK_BYTES,
 				.inodes = d->known.inodes + 1};
@@ -309,7 +309,7 @@ void disk_changed(struct init *in)
 
 struct disk_use disk_known(struct init *in)
 {
-	if (!run_is_on(in))
+	if (!init_executes(in))
 		settle(in);
 	return in->disk.known;
 }

@@ -155,7 +155,7 @@ static const struct message {
 	const char *name;      /* for a debugger */
 } messages[PROTO_TYPE_MAX_] = {
     /*                         fds                  handler         what happens during a run */
-    [PROTO_INIT_RUN]        = {PROTO_RUN_BASE_FDS,  on_run,        "run"},        /* EBUSY */
+    [PROTO_INIT_RUN]        = {PROTO_RUN_BASE_FDS,  on_run,        "run"},        /* EBUSY; a background process: at once */
     [PROTO_INIT_SIGNAL]     = {0,                   on_signal,     "signal"},     /* at once */
     [PROTO_INIT_FILE]       = {0,                   on_file,       "file"},       /* at once */
     [PROTO_INIT_WARM]       = {0,                   on_warm,       "warm"},       /* at once */
@@ -193,7 +193,7 @@ static bool take_message(struct init *in)
 static int timeout_of(const struct init *in, struct timespec *ret)
 {
 	struct timespec now;
-	uint64_t at = run_next(in);
+	uint64_t at = init_sooner(run_next(in), background_next(in));
 
 	if (files_pending(in) || disk_pending(in)) {
 		*ret = (struct timespec){0};
@@ -229,6 +229,7 @@ _Noreturn static void loop(struct init *in)
 	    {.events = POLLIN}, /* backup of the session */
 	    {.events = POLLIN}, /* session process */
 	    {.events = POLLIN}, /* fork of a checkpoint */
+	    {.events = POLLIN}, /* reapers of background processes */
 	};
 
 	for (;;) {
@@ -238,6 +239,7 @@ _Noreturn static void loop(struct init *in)
 		p[5].fd = in->session.backup_channel;
 		p[6].fd = session_channel(in);
 		p[7].fd = in->checkpoints.fork_channel;
+		p[8].fd = background_any(in) ? in->background.reports[0] : -1;
 		const struct timespec *wait = timeout_of(in, &left) ? &left : NULL;
 		if (ppoll(p, sizeof(p) / sizeof(p[0]), wait, NULL) < 0 && errno != EINTR)
 			init_die("poll");
@@ -248,8 +250,11 @@ _Noreturn static void loop(struct init *in)
 		warm_events(in, p[3].revents, p[4].revents);
 		session_events(in, p[5].revents, p[6].revents);
 		checkpoints_events(in, p[7].revents);
+		if (p[8].revents)
+			background_events(in);
 		run_reap(in);
 		run_tick(in);
+		background_tick(in);
 		for (int i = 0; p[2].revents && i < FRAMES_PER_TURN; i++)
 			if (!take_message(in))
 				break;

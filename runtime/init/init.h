@@ -46,6 +46,8 @@
  *
  * session.h has the states of a session.
  *
+ * Background processes begin and end beside runs: background.c.
+ *
  * A deadline sends SIGTERM and, after a grace period, kills everything. A cell of a session gets SIGINT, which is
  * KeyboardInterrupt, so that the session can go on; then its process group does, for it may wait for a child. Memory without a cgroup
  * (memory_watch.c) and disk space without a limited file system (disk_use.c) are watched while a
@@ -107,6 +109,29 @@ struct init_run {
 	uint64_t cpu_ns, max_rss;
 	uint32_t cell;       /* STATEFUL: its number in the session, 0 = it has not said */
 	uint64_t orphans_ns; /* CPU time of its processes whose parent had ended */
+};
+
+enum background_state { BACKGROUND_FREE, BACKGROUND_RUNNING, BACKGROUND_ENDING };
+struct init_background {
+	enum background_state state;
+	uint32_t id; /* the front's number for it, as that of a run */
+	pid_t reaper;
+	pid_t pid; /* first process, also its process group and session; 0 = not known yet */
+	int signo; /* is due when it is known; 0 = none */
+	int error; /* as in struct init_run */
+	bool has_status;
+	int status;
+	uint32_t flags; /* PROTO_ENDED_* */
+	uint32_t killed;
+	uint64_t started_ns, ended_ns;
+	uint64_t term_at, kill_at, grace_ns; /* 0 = never */
+	uint64_t again_at;                   /* ENDING */
+	uint64_t cpu_ns, max_rss;
+};
+struct init_backgrounds {
+	struct init_background at[PROTO_BACKGROUND_MAX];
+	uint32_t n;     /* that are not FREE */
+	int reports[2]; /* pipe from the reapers; 0 = not made yet */
 };
 
 struct init_leaving { /* a stopped process that never executes again */
@@ -259,6 +284,7 @@ struct init {
 	struct sock_filter filter[FILTER_MAX];
 	uint16_t n_filter;
 	struct init_run run;
+	struct init_backgrounds background;
 	struct init_leaving leaving[INIT_LEAVING_MAX];
 	uint64_t
 	    calm_until; /* init frees and forks nothing before this time; 0 = no calm (run_end.c) */
@@ -341,10 +367,22 @@ void calm_work(struct init *in);                /* ends the calm when it is time
 /* run_state.c: the only place that changes the state of a run. ENDING clears pid, NONE everything. */
 void run_to(struct init *in, enum run_state state);
 
+/* The earlier of two times; 0 = never. */
+static inline uint64_t init_sooner(uint64_t a, uint64_t b)
+{
+	return a != 0 && (b == 0 || a < b) ? a : b;
+}
+
 /* Whether the run that is on, if one is, has started: processes of it may exist. */
 static inline bool run_is_on(const struct init *in)
 {
 	return in->run.state >= RUN_RUNNING;
+}
+
+/* Whether submitted code may execute. */
+static inline bool init_executes(const struct init *in)
+{
+	return run_is_on(in) || in->background.n > 0;
 }
 
 /* run_start.c */
@@ -370,6 +408,22 @@ void kill_run(struct init *in); /* kills every process of the run that is on */
 void kill_strangers(struct init *in);
 /* Continues what SIGSTOP to all processes has stopped, except what waits stopped. */
 void kill_wake(const struct init *in);
+
+/* background.c */
+struct run_child;
+int background_start(struct init *in,
+		     struct run_child *c); /* 0 or -errno; EAGAIN = there are too many */
+/* Whether there is one with the number of F; if so, it gets the signal. */
+bool background_signal(struct init *in, const struct proto_init_signal *f);
+void background_end_all(struct init *in, uint32_t flag); /* PROTO_ENDED_*: why */
+void background_events(struct init *in);                 /* the pipe from the reapers can be read */
+bool background_reaped(struct init *in, pid_t pid);      /* whether PID was a reaper */
+void background_tick(struct init *in);
+uint64_t background_next(const struct init *in); /* when that is due; 0 = never */
+bool background_any(const struct init *in);
+bool background_keeps(const struct init *in, pid_t pid); /* PID is a reaper, or below one */
+/* Stops every process that is none of these, as far as they can be told apart; else all for a moment. */
+void background_stop_others(const struct init *in);
 
 /* venv_env.c. ENV holds LEN bytes of NAME=VALUE\0 and has room for ROOM more; VENV_ROOM are enough.
  * If the sandbox has a virtual environment in /app/.venv, its bin is put first on PATH, VIRTUAL_ENV

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kills the processes of a run. These are all processes of the sandbox except init, the waiting
- * interpreters, checkpoints, processes that are leaving, and those of the session (session_processes.c). */
+ * interpreters, checkpoints, processes that are leaving, those of the session (session_processes.c), and
+ * background processes (background.c). */
 #include "init.h"
 
 #include "base/parse.h"
@@ -16,13 +17,14 @@
 static bool is_kept(const struct init *in, pid_t pid)
 {
 	return pid == in->warm.clean || pid == in->warm.spare || session_keeps(in, pid) ||
-	       checkpoints_keep(in, pid) || end_is_leaving(in, pid) || parked_keeps(in, pid);
+	       checkpoints_keep(in, pid) || end_is_leaving(in, pid) || parked_keeps(in, pid) ||
+	       background_keeps(in, pid);
 }
 
 bool kill_keeps_any(const struct init *in)
 {
 	return in->warm.clean > 0 || in->warm.spare > 0 || in->session.state != SESSION_NONE ||
-	       checkpoints_any(in) || parked_any(in) || end_any(in);
+	       checkpoints_any(in) || parked_any(in) || end_any(in) || background_any(in);
 }
 
 uint32_t kill_each(struct init *in, void (*fn)(struct init *, pid_t, int), int signo)
@@ -93,14 +95,13 @@ void kill_run(struct init *in)
 	warm_events(in, POLLIN, 0); /* learn the pid of a clean interpreter that has just come */
 	/* These must survive, and they were forked in the cgroup of the runs. */
 	bool spared = in->session.state != SESSION_NONE || checkpoints_any(in) || parked_any(in) ||
-		      end_any_stopped(in) || warm_spare_alone(in);
+		      end_any_stopped(in) || warm_spare_alone(in) || background_any(in);
 	if (in->kill >= 0 && !spared)
 		(void)!write(in->kill, "1", 1);
 	if (!kill_keeps_any(in)) {
 		(void)kill(-1, SIGKILL);
 	} else if (in->kill < 0 || spared) {
-		/* stop all at once, so that none forks meanwhile */
-		(void)kill(-1, SIGSTOP);
+		background_stop_others(in);
 		/* Counted here, because the children of a stateful run's first process, which
 		 * lives on as the session process, are not reaped by init. */
 		in->run.left = kill_others(in, SIGKILL);
@@ -115,7 +116,7 @@ void kill_strangers(struct init *in)
 	    run_is_on(in) || in->warm.spare_state == SPARE_FORKING || checkpoints_forking(in);
 	if (in->strangers || kill_others(in, 0) == 0)
 		return;
-	(void)kill(-1, SIGSTOP);
+	background_stop_others(in);
 	(void)kill_others(in, SIGKILL);
 	kill_wake(in);
 }

@@ -46,6 +46,11 @@ static void report_failure(struct init *in, uint32_t id, int errnum)
 	init_send(in, &e.head, NULL, 0);
 }
 
+static bool is_command(const struct proto_init_run *f)
+{
+	return f->kind == PROTO_RUN_ARGV || f->kind == PROTO_RUN_BACKGROUND;
+}
+
 /* Stores the descriptors of INIT_RUN in C; -1 = the message is invalid. */
 static int sort_fds(const struct proto_init_run *f, const int *fds, size_t n, struct run_child *c)
 {
@@ -60,7 +65,7 @@ static int sort_fds(const struct proto_init_run *f, const int *fds, size_t n, st
 	c->result = (f->fds & PROTO_RUN_RESULT) && at < n ? fds[at++] : -1;
 	c->stdin_fd = (f->fds & PROTO_RUN_STDIN) && at < n ? fds[at++] : -1;
 	c->tail = (f->fds & PROTO_RUN_TAIL) && at < n ? fds[at++] : -1;
-	bool wants_code = f->kind != PROTO_RUN_ARGV;
+	bool wants_code = f->kind == PROTO_RUN_PYTHON || f->kind == PROTO_RUN_STATEFUL;
 	bool wants_result =
 	    f->kind == PROTO_RUN_STATEFUL || (f->python & PROTO_PYTHON_NOTEBOOK) != 0;
 	bool right_result = f->kind == PROTO_RUN_ARGV || (c->result >= 0) == wants_result;
@@ -69,13 +74,12 @@ static int sort_fds(const struct proto_init_run *f, const int *fds, size_t n, st
 
 static bool is_possible(const struct proto_init_run *f)
 {
-	return f->run != 0 && f->kind >= PROTO_RUN_PYTHON && f->kind <= PROTO_RUN_STATEFUL &&
+	return f->run != 0 && f->kind >= PROTO_RUN_PYTHON && f->kind <= PROTO_RUN_BACKGROUND &&
 	       (f->fds & ~(uint32_t)(PROTO_RUN_CODE | PROTO_RUN_STDIN | PROTO_RUN_RESULT |
 				     PROTO_RUN_TAIL)) == 0 &&
 	       f->argc <= PROTO_ARG_MAX && f->envc <= PROTO_ARG_MAX && f->args_size > 0 &&
 	       f->args_size <= PROTO_ARGS_MAX &&
-	       (f->kind == PROTO_RUN_ARGV ? f->argc != 0
-					  : f->kind == PROTO_RUN_PYTHON || f->argc == 0);
+	       (is_command(f) ? f->argc != 0 : f->kind == PROTO_RUN_PYTHON || f->argc == 0);
 }
 
 /* ROOM: bytes of memory that the run may still use. If init comes too late under gVisor, the whole sandbox ends
@@ -241,12 +245,27 @@ void run_waiting(struct init *in)
 	fd_close_many(w->fds, w->n);
 }
 
+static void start_background(struct init *in, struct run_child *c)
+{
+	if (c->f->make_cwd)
+		make_cwd(in, c);
+	const int r = checkpoints_busy(in) ? -EBUSY : background_start(in, c);
+	if (r < 0)
+		report_failure(in, c->f->run, -r);
+	else if (in->watch_at == 0)
+		in->watch_at = later(init_now(), watch_every(in, 0));
+}
+
 void run_start(struct init *in, const struct proto_init_run *f, const int *fds, size_t n)
 {
 	struct run_child c = {.in = in, .f = f};
 
 	if (!is_possible(f) || sort_fds(f, fds, n, &c) < 0)
 		init_die("run request");
+	if (f->kind == PROTO_RUN_BACKGROUND) {
+		start_background(in, &c);
+		return;
+	}
 	if (in->run.state != RUN_NONE || checkpoints_busy(in)) {
 		report_failure(in, f->run, EBUSY);
 		return;
@@ -300,7 +319,7 @@ static void finish(struct init *in)
 	if (r->flags & PROTO_ENDED_OOM) /* else they would count for the next run */
 		ipc_clear();
 	run_to(in, RUN_NONE);
-	in->watch_at = 0;
+	in->watch_at = background_any(in) ? later(init_now(), watch_every(in, 0)) : 0;
 	disk_changed(in);
 	calm_begin(in);
 	init_send(in, &e.head, NULL, 0);
@@ -421,7 +440,8 @@ void run_reap(struct init *in)
 		if (pid == in->run.pid)
 			first_ended(in, status, &use);
 		else if (warm_reaped(in, pid) || session_reaped(in, pid) ||
-			 parked_reaped(in, pid) || end_reaped(in, pid) || checkpoint)
+			 parked_reaped(in, pid) || end_reaped(in, pid) || checkpoint ||
+			 background_reaped(in, pid))
 			continue;
 		else
 			orphan_ended(in, status, &use);
@@ -465,10 +485,12 @@ static void end_gently(struct init *in, uint64_t t)
 
 void run_signal(struct init *in, const struct proto_init_signal *f)
 {
+	if (f->signo < 1 || f->signo > PROTO_SIGNAL_MAX)
+		init_die("signal request");
+	if (background_signal(in, f) || f->run != in->run.id) /* it has ended meanwhile */
+		return;
 	if (f->signo != SIGKILL && f->signo != SIGTERM && f->signo != SIGINT)
 		init_die("signal request");
-	if (f->run != in->run.id) /* it has ended meanwhile */
-		return;
 	if (in->run.state == RUN_WAITING) {
 		end_waiting(in);
 		return;
@@ -486,19 +508,33 @@ void run_signal(struct init *in, const struct proto_init_signal *f)
 	}
 }
 
+static bool may_grow(const struct init *in)
+{
+	return in->run.state == RUN_RUNNING || (!run_is_on(in) && background_any(in));
+}
+
+/* The sandbox holds more than it may: the run that is on ends. If there is none, the background processes do. */
+static void end_for(struct init *in, uint32_t flag)
+{
+	if (in->run.state == RUN_RUNNING) {
+		in->run.flags |= flag;
+		kill_run(in);
+	} else {
+		background_end_all(in, flag);
+	}
+}
+
 static void watch(struct init *in, uint64_t t)
 {
 	if (in->watch_at == 0 || t < in->watch_at)
 		return;
 	uint64_t room = UINT64_MAX;
 
-	if (in->run.state == RUN_RUNNING && in->config.poll_memory)
+	if (may_grow(in) && in->config.poll_memory)
 		room = watch_memory(in);
-	in->watch_at = later(t, watch_every(in, room));
-	if (in->run.state != RUN_RUNNING || !(room == 0 || sockets_watch(in)))
-		return;
-	in->run.flags |= PROTO_ENDED_OOM;
-	kill_run(in);
+	in->watch_at = init_executes(in) ? later(t, watch_every(in, room)) : 0;
+	if (may_grow(in) && (room == 0 || sockets_watch(in)))
+		end_for(in, PROTO_ENDED_OOM);
 }
 
 void run_tick(struct init *in)
@@ -506,7 +542,7 @@ void run_tick(struct init *in)
 	struct init_run *r = &in->run;
 	uint64_t t;
 
-	if (!run_is_on(in) || run_next(in) == 0)
+	if (!init_executes(in) || run_next(in) == 0)
 		return;
 	t = init_now();
 	if (r->term_at != 0 && t >= r->term_at && r->pid > 0) {
@@ -526,16 +562,8 @@ void run_tick(struct init *in)
 
 void run_watch_disk(struct init *in)
 {
-	if (!disk_work(in) || in->run.state != RUN_RUNNING)
-		return;
-	in->run.flags |= PROTO_ENDED_DISK;
-	kill_run(in);
-}
-
-/* The earlier of two times; 0 = never. */
-static uint64_t sooner(uint64_t a, uint64_t b)
-{
-	return a != 0 && (b == 0 || a < b) ? a : b;
+	if (disk_work(in) && may_grow(in))
+		end_for(in, PROTO_ENDED_DISK);
 }
 
 uint64_t run_next(const struct init *in)
@@ -552,12 +580,14 @@ uint64_t run_next(const struct init *in)
 	/* The last process may be a child of a waiting interpreter, so init gets no SIGCHLD for it. */
 	if (in->run.state == RUN_ENDING && kill_keeps_any(in))
 		return later(init_now(), LOOK_AGAIN_NS);
-	if (in->run.state == RUN_NONE)
-		return sooner(sooner(session_next(in), checkpoints_next(in)),
-			      sooner(in->calm_until, warm_next(in)));
+	if (in->run.state == RUN_NONE) {
+		const uint64_t watch = init_sooner(in->watch_at, disk_next(in));
+		return init_sooner(init_sooner(session_next(in), checkpoints_next(in)),
+				   init_sooner(init_sooner(in->calm_until, warm_next(in)), watch));
+	}
 	if (in->run.pid <= 0)
 		return 0;
 	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)
-		next = sooner(next, at[i]);
+		next = init_sooner(next, at[i]);
 	return next;
 }

@@ -82,12 +82,12 @@ void processes_stop(struct init *in)
 {
 	const struct timespec moment = {.tv_nsec = STOP_PAUSE_NS};
 	warm_events(in, POLLIN, 0); /* learn the pid of a clean interpreter that has just come */
-	(void)kill(-1, SIGSTOP);    /* all at once, so that none forks meanwhile */
+	background_stop_others(in);
 	in->session.processes = kill_each(in, ignore, 0);
 	/* One that runs on another processor may still have sent SIGCONT to one that had stopped. */
 	for (int i = 0; in->awake > 0 && i < STOP_TRIES; i++) {
 		(void)nanosleep(&moment, NULL);
-		(void)kill(-1, SIGSTOP);
+		background_stop_others(in);
 		in->session.processes = kill_each(in, ignore, 0);
 	}
 	if (in->awake > 0)

@@ -110,6 +110,9 @@ enum engine_run_kind {
 	ENGINE_RUN_PYTHON,   /* `code` is Python source, run as __main__ */
 	ENGINE_RUN_ARGV,     /* a command: argv[0] is looked up on PATH */
 	ENGINE_RUN_STATEFUL, /* Python in the sandbox's session: variables stay for the next one */
+	/* A command that begins and ends beside runs, PROTO_BACKGROUND_MAX of a sandbox at a time. It ends with all that
+	 * it has started when its first process does. During it no checkpoint is made or restored. */
+	ENGINE_RUN_BACKGROUND,
 };
 
 enum engine_stream {
@@ -440,11 +443,11 @@ int engine_check_keep(const struct engine_sandbox *s, struct err *e) MUST_CHECK;
 int engine_keep(struct engine_sandbox *s, const char *persist_id, engine_done_fn cb, void *user,
 		struct err *e) MUST_CHECK;
 
-/* One run at a time per sandbox; a second is SESSION_BUSY. */
+/* One run at a time per sandbox, a second is SESSION_BUSY; and BACKGROUND ones beside it. */
 int engine_run(struct engine_sandbox *s, const struct engine_run_spec *spec,
 	       struct engine_run **ret, struct err *e) MUST_CHECK;
 /* SIGTERM or SIGINT to the run's process group; SIGKILL ends the whole run. SIGTERM interrupts a stateful run as its time
- * limit does, and ends it as killed. */
+ * limit does, and ends it as killed. A BACKGROUND one takes all signals from 1 to 31. */
 int engine_signal(struct engine_run *r, int signo) MUST_CHECK;
 
 /* PATH is relative to the workspace, with `/` between its parts and no empty, `.` or `..` part. The

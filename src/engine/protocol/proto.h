@@ -94,7 +94,15 @@ struct proto_init_warm {
 /* May a run be forked? COMING: yes, and it must wait for INIT_WARM. */
 enum proto_warm { PROTO_WARM_NO, PROTO_WARM_YES, PROTO_WARM_COMING };
 
-enum proto_run_kind { PROTO_RUN_PYTHON = 1, PROTO_RUN_ARGV, PROTO_RUN_STATEFUL };
+/* BACKGROUND: a command that begins and ends beside runs. Its number is of the same series, and INIT_SIGNAL and
+ * INIT_ENDED are for it as well. */
+enum proto_run_kind {
+	PROTO_RUN_PYTHON = 1,
+	PROTO_RUN_ARGV,
+	PROTO_RUN_STATEFUL,
+	PROTO_RUN_BACKGROUND,
+};
+#define PROTO_BACKGROUND_MAX 32 /* of a sandbox at a time; EAGAIN beyond */
 
 enum {
 	PROTO_PYTHON_DISPLAY = 1,  /* save figures that are open and unsaved at the end */
@@ -132,9 +140,11 @@ struct proto_init_run {
 struct proto_init_signal {
 	struct proto_head head;
 	uint32_t run;
-	int32_t signo; /* SIGTERM, SIGINT or SIGKILL */
+	int32_t
+	    signo; /* SIGTERM, SIGINT or SIGKILL; for a background process 1 to PROTO_SIGNAL_MAX */
 };
 
+#define PROTO_SIGNAL_MAX 31
 enum proto_end {
 	PROTO_END_EXITED = 1, /* value = status */
 	PROTO_END_SIGNALED,   /* value = signal */

@@ -130,6 +130,8 @@ struct engine_sandbox { /* first member of every engine's own sandbox struct */
 
 	/* the run that is on, and what runs used */
 	struct engine_run *run;
+	struct list background; /* struct engine_run: what goes on beside it */
+	uint32_t n_background;
 	struct inside_pipe streams
 	    [2]; /* standard output and error of the session, from its first run to its end */
 	struct inside_counters counters;
@@ -247,12 +249,14 @@ int inside_run_args(const struct engine_sandbox *s, const struct engine_run_spec
 /* Whether nothing in SPEC is read by an interpreter only when it starts. */
 bool inside_run_can_be_warm(const struct engine_run_spec *spec);
 
+/* inside_usage.c: counters of the kernel, through descriptors that the engine opened; 0 if unknown */
+/* How often the kernel has killed something in the sandbox because memory was short. */
+uint64_t inside_oom_kills(const struct engine_sandbox *s);
+uint64_t inside_peak_bytes(const struct engine_sandbox *s); /* of memory, since the run began */
+
 /* inside_run.c */
 int inside_run_ended(struct engine_sandbox *s, const struct proto_init_ended *m) MUST_CHECK;
-/* How often the kernel has killed something in the sandbox because memory was short; 0 if unknown.
- */
-uint64_t inside_oom_kills(const struct engine_sandbox *s);
-/* Ends the run of S, if there is one, without init. E NULL: the run's result says END. */
+/* Ends the runs of S, if there are any, without init. E NULL: the run's result says END. */
 void inside_run_abort(struct engine_sandbox *s, enum engine_end end, const struct err *e);
 /* S is lost, so its run, if there is one, ends as lost. True = later, by inside_tell_loss(): when
  * the engine has said what the sandbox used, or has not said so for a few seconds. */

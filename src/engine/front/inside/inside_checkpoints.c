@@ -70,6 +70,9 @@ static int ask(struct engine_sandbox *s, enum proto_checkpoint_op op, uint32_t p
 	if (s->run || s->checkpoint.cb)
 		return err_set(e, ERR_SESSION_BUSY, EBUSY,
 			       "a run or another checkpoint is in progress in the sandbox");
+	if (s->n_background > 0)
+		return err_set(e, ERR_SESSION_BUSY, EBUSY,
+			       "background processes of the sandbox are on; end them first");
 	m.seq = ++s->next_seq;
 	r = channel_send(s->init, &m.head, NULL, 0);
 	if (r < 0)

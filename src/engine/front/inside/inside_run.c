@@ -5,7 +5,6 @@
 
 #include "base/fdio.h"
 #include "base/kill_points.h"
-#include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "base/walls.h"
@@ -52,47 +51,14 @@ struct engine_run {
 	uint64_t started_ns;
 	uint64_t timeout_ns, grace_ns;
 	bool stateful;
+	bool background; /* one of s->background, and not s->run */
+	struct list node;
 	uint64_t oom_before;
 	uint64_t cpu_before_ns; /* of the sandbox, between its last run and this one */
 	void (*on_done)(struct engine_run *, const struct engine_run_result *, const struct err *,
 			void *);
 	void *user;
 };
-
-/* ---- counters of the kernel, through descriptors that the engine opened ---- */
-
-uint64_t inside_oom_kills(const struct engine_sandbox *s)
-{
-	static const char key[] = "oom_kill ";
-	char text[512];
-	uint64_t value;
-	ssize_t n = s->counters.oom >= 0 ? pread(s->counters.oom, text, sizeof(text) - 1, 0) : -1;
-
-	if (n <= 0)
-		return 0;
-	text[n] = '\0';
-	for (const char *line = text; line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (!text_starts_with(line, key))
-			continue;
-		line += strlen(key);
-		return parse_u64_n(line, strcspn(line, "\n"), 0, UINT64_MAX, &value) == 0 ? value
-											  : 0;
-	}
-	return 0;
-}
-
-static uint64_t read_peak(int fd)
-{
-	char text[32];
-	uint64_t value;
-	ssize_t n = fd >= 0 ? pread(fd, text, sizeof(text) - 1, 0) : -1;
-
-	if (n <= 0)
-		return 0;
-	text[n] = '\0';
-	return parse_u64_n(text, strcspn(text, "\n"), 0, UINT64_MAX, &value) == 0 ? value : 0;
-}
 
 /* ---- end ---- */
 
@@ -158,8 +124,12 @@ static void end_run(struct engine_run *r, struct engine_run_result *res, const s
 
 	if (res)
 		memcpy(res->output_total, r->output.total, sizeof(res->output_total));
-	if (s->run == r)
+	if (r->background) {
+		list_remove(&r->node);
+		s->n_background--;
+	} else if (s->run == r) {
 		s->run = NULL;
+	}
 	r->s = NULL;
 	inside_clean_again(s);
 	inside_idle_note(s);
@@ -268,13 +238,34 @@ static enum engine_end end_of(const struct engine_run *r, const struct proto_ini
 	return m->end == PROTO_END_SIGNALED ? ENGINE_END_SIGNALED : ENGINE_END_EXITED;
 }
 
+static struct engine_run *find_run(struct engine_sandbox *s, uint32_t id)
+{
+	list_for_each(n, &s->background) {
+		struct engine_run *r = list_entry(n, struct engine_run, node);
+		if (r->id == id)
+			return r;
+	}
+	return s->run && s->run->id == id ? s->run : NULL;
+}
+
+/* Of the whole sandbox during R; of R alone if it is a background process. */
+static uint64_t cpu_of(const struct engine_run *r, uint64_t told_ns)
+{
+	struct engine_sandbox *s = r->s;
+	uint64_t cpu_ns = told_ns;
+	const bool counted = r->background ? s->counters.cpu >= 0 : inside_cpu_look(s, &cpu_ns);
+
+	if (!counted)
+		s->told_cpu_ns += cpu_ns;
+	return cpu_ns;
+}
+
 int inside_run_ended(struct engine_sandbox *s, const struct proto_init_ended *m)
 {
-	struct engine_run *r = s->run;
+	struct engine_run *r = find_run(s, m->run);
 	struct err e = ERR_INIT;
 
-	if (!r || r->reading || m->run != r->id || m->end < PROTO_END_EXITED ||
-	    m->end > PROTO_END_FAILED)
+	if (!r || r->reading || m->end < PROTO_END_EXITED || m->end > PROTO_END_FAILED)
 		return -EPROTO;
 	if (m->value < 0 || m->value > (m->end == PROTO_END_SIGNALED ? 64
 					: m->end == PROTO_END_EXITED ? 255
@@ -284,6 +275,11 @@ int inside_run_ended(struct engine_sandbox *s, const struct proto_init_ended *m)
 		if (m->value == EDQUOT)
 			(void)err_set(&e, ERR_NO_SPACE, 0,
 				      "the workspace holds more than it may; remove files first");
+		else if (m->value == EAGAIN && r->background)
+			(void)err_set(
+			    &e, ERR_BUDGET_EXCEEDED, 0,
+			    "%d background processes of the sandbox are on; end one first",
+			    PROTO_BACKGROUND_MAX);
 		else if (m->value == ENOTSUP)
 			(void)err_set(
 			    &e, ERR_ENGINE_UNAVAILABLE, 0,
@@ -296,12 +292,10 @@ int inside_run_ended(struct engine_sandbox *s, const struct proto_init_ended *m)
 		return 0;
 	}
 	KILL_POINT(END_TAKEN);
-	uint64_t cpu_ns = m->cpu_ns;
-	if (!inside_cpu_look(s, &cpu_ns))
-		s->told_cpu_ns += cpu_ns;
+	const uint64_t cpu_ns = cpu_of(r, m->cpu_ns);
 	if (m->flags & PROTO_ENDED_SPENT)
 		inside_clean_spent(s);
-	uint64_t peak = read_peak(s->counters.peak);
+	const uint64_t peak = r->background ? 0 : inside_peak_bytes(s);
 	struct engine_run_result res = {
 	    .end = end_of(r, m),
 	    .exit_code = m->end == PROTO_END_SIGNALED ? 128 + m->value : m->value,
@@ -334,12 +328,9 @@ static uint64_t cpu_of_rest(const struct engine_sandbox *s, uint64_t wall_ns)
 	return s->cpu_ns > s->told_cpu_ns ? s->cpu_ns - s->told_cpu_ns : 0;
 }
 
-void inside_run_abort(struct engine_sandbox *s, enum engine_end end, const struct err *e)
+static void abort_run(struct engine_run *r, enum engine_end end, const struct err *e)
 {
-	struct engine_run *r = s->run;
-
-	if (!r)
-		return;
+	struct engine_sandbox *s = r->s;
 	uint64_t wall_ns = now_ns() - r->started_ns;
 	struct engine_run_result res = {
 	    .end = r->lost ? ENGINE_END_LOST : end,
@@ -352,6 +343,16 @@ void inside_run_abort(struct engine_sandbox *s, enum engine_end end, const struc
 	if (r->reading)
 		res = r->reading->res; /* it had ended before */
 	finish(r, e ? NULL : &res, e);
+}
+
+void inside_run_abort(struct engine_sandbox *s, enum engine_end end, const struct err *e)
+{
+	struct engine_run *r;
+
+	while ((r = list_first(&s->background, struct engine_run, node)))
+		abort_run(r, end, e);
+	if (s->run)
+		abort_run(s->run, end, e);
 }
 
 static int on_backstop(sd_event_source *source, uint64_t at, void *user)
@@ -391,6 +392,8 @@ static int arm_backstop(struct engine_run *r, uint64_t after_ns)
 
 bool inside_run_lose(struct engine_sandbox *s)
 {
+	list_for_each(n, &s->background)
+		list_entry(n, struct engine_run, node)->lost = true;
 	if (!s->run || s->run->reading)
 		return false;
 	s->run->lost = true;
@@ -401,7 +404,8 @@ int engine_signal(struct engine_run *r, int signo)
 {
 	if (!r->s || !r->s->init || r->reading)
 		return -ESRCH;
-	if (signo != SIGTERM && signo != SIGINT && signo != SIGKILL)
+	if (r->background ? signo < 1 || signo > PROTO_SIGNAL_MAX
+			  : signo != SIGTERM && signo != SIGINT && signo != SIGKILL)
 		return -EINVAL;
 	struct proto_init_signal k = {
 	    .head = PROTO_HEAD(INIT_SIGNAL, proto_init_signal), .run = r->id, .signo = signo};
@@ -419,6 +423,11 @@ int engine_signal(struct engine_run *r, int signo)
 
 /* ---- start ---- */
 
+static bool is_command(const struct engine_run_spec *spec)
+{
+	return spec->kind == ENGINE_RUN_ARGV || spec->kind == ENGINE_RUN_BACKGROUND;
+}
+
 static int check_spec(const struct engine_sandbox *s, const struct engine_run_spec *spec,
 		      struct err *e)
 {
@@ -426,12 +435,12 @@ static int check_spec(const struct engine_sandbox *s, const struct engine_run_sp
 
 	if (r < 0)
 		return r;
-	if (s->run || s->checkpoint.cb)
+	if (s->checkpoint.cb || (s->run && spec->kind != ENGINE_RUN_BACKGROUND))
 		return err_set(e, ERR_SESSION_BUSY, EBUSY, "a run is in progress");
 	if (spec->kind == ENGINE_RUN_STATEFUL && !s->warm)
 		return err_set(e, ERR_WARM_OFF, 0,
 			       "stateful runs need warm interpreters, and SANDBOX_WARM is off");
-	if (spec->kind == ENGINE_RUN_ARGV && (!spec->argv || !spec->argv[0]))
+	if (is_command(spec) && (!spec->argv || !spec->argv[0]))
 		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "empty command");
 	for (size_t i = 0; spec->env && spec->env[i]; i++)
 		if (!strchr(spec->env[i], '=') || spec->env[i][0] == '=')
@@ -462,15 +471,14 @@ static int make_fds(struct engine_run *r, const struct engine_run_spec *spec,
 	if (q < 0)
 		return q;
 	fds[(*n)++] = q;
-	if (spec->kind != ENGINE_RUN_ARGV) {
+	if (!is_command(spec)) {
 		q = fd_sealed_memfd("code", spec->code, spec->code_len);
 		if (q < 0)
 			return q;
 		fds[(*n)++] = q;
 		m->fds |= PROTO_RUN_CODE;
 	}
-	if (spec->kind == ENGINE_RUN_ARGV ? spec->report
-					  : spec->kind == ENGINE_RUN_STATEFUL || spec->notebook) {
+	if (is_command(spec) ? spec->report && !r->background : r->stateful || spec->notebook) {
 		r->result = (int)syscall(SYS_memfd_create, "result", MFD_CLOEXEC);
 		q = r->result < 0 ? -errno : fd_dup(r->result);
 		if (q < 0)
@@ -486,7 +494,7 @@ static int make_fds(struct engine_run *r, const struct engine_run_spec *spec,
 		fds[(*n)++] = q;
 		m->fds |= PROTO_RUN_STDIN;
 	}
-	q = spec->kind != ENGINE_RUN_ARGV ? tail_make(&r->output.tail) : -1;
+	q = !is_command(spec) ? tail_make(&r->output.tail) : -1;
 	if (q >= 0) { /* without one the run writes everything to the pipe */
 		fds[(*n)++] = q;
 		m->fds |= PROTO_RUN_TAIL;
@@ -498,6 +506,7 @@ static const uint32_t run_kinds[] = {
     [ENGINE_RUN_PYTHON] = PROTO_RUN_PYTHON,
     [ENGINE_RUN_ARGV] = PROTO_RUN_ARGV,
     [ENGINE_RUN_STATEFUL] = PROTO_RUN_STATEFUL,
+    [ENGINE_RUN_BACKGROUND] = PROTO_RUN_BACKGROUND,
 };
 
 static int start(struct engine_run *r, const struct engine_run_spec *spec)
@@ -514,7 +523,7 @@ static int start(struct engine_run *r, const struct engine_run_spec *spec)
 	    .make_cwd = spec->make_cwd,
 	    .restarts = spec->restarts,
 	};
-	if (spec->kind != ENGINE_RUN_ARGV)
+	if (!is_command(spec))
 		m.python = (spec->display ? (uint32_t)PROTO_PYTHON_DISPLAY : 0U) |
 			   (spec->notebook ? (uint32_t)PROTO_PYTHON_NOTEBOOK : 0U);
 	bool stateful = spec->kind == ENGINE_RUN_STATEFUL;
@@ -527,8 +536,9 @@ static int start(struct engine_run *r, const struct engine_run_spec *spec)
 	if (s->warm && (stateful || inside_run_can_be_warm(spec)))
 		m.warm = inside_clean_for_run(s);
 	r->oom_before = inside_oom_kills(s);
-	(void)inside_cpu_look(s, &r->cpu_before_ns);
-	if (s->counters.peak >= 0)
+	if (!r->background)
+		(void)inside_cpu_look(s, &r->cpu_before_ns);
+	if (s->counters.peak >= 0 && !r->background)
 		(void)!pwrite(s->counters.peak, "0", 1,
 			      0); /* starts counting again where the kernel can */
 	if (spec->timeout_ns > 0 && spec->timeout_ns < UINT64_MAX / 4 &&
@@ -564,6 +574,7 @@ int engine_run(struct engine_sandbox *s, const struct engine_run_spec *spec,
 	    .timeout_ns = spec->timeout_ns,
 	    .grace_ns = spec->grace_ns,
 	    .stateful = spec->kind == ENGINE_RUN_STATEFUL,
+	    .background = spec->kind == ENGINE_RUN_BACKGROUND,
 	    .started_ns = now_ns(),
 	    .on_done = spec->on_done,
 	    .user = spec->user,
@@ -574,7 +585,12 @@ int engine_run(struct engine_sandbox *s, const struct engine_run_spec *spec,
 		run_free(r);
 		return inside_refuse(e, q, ERR_EXECUTION_FAILED, "the run cannot be started");
 	}
-	s->run = r;
+	if (r->background) {
+		list_append(&s->background, &r->node);
+		s->n_background++;
+	} else {
+		s->run = r;
+	}
 	inside_idle_note(s);
 	*ret = r;
 	return 0;

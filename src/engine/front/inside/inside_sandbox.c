@@ -91,6 +91,7 @@ void inside_new(struct engine *g, struct engine_sandbox *s, const struct engine_
 	list_init(&s->usages);
 	list_init(&s->carried);
 	list_init(&s->idle);
+	list_init(&s->background);
 	s->create_cb = cb;
 	s->create_user = user;
 	s->policy = (struct engine_policy){

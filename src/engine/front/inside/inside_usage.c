@@ -3,6 +3,11 @@
  * and inodes of the workspace. One question to each, one answer to the caller. */
 #include "engine/front/inside/inside.h"
 
+#include "base/parse.h"
+#include "base/text.h"
+
+#include <string.h>
+
 int engine_usage(struct engine_sandbox *s, engine_usage_fn cb, void *user, struct err *e)
 {
 	struct proto_init_file m = {.head = PROTO_HEAD(INIT_FILE, proto_init_file),
@@ -87,4 +92,38 @@ void inside_usages_abort(struct engine_sandbox *s, const struct err *e)
 		o->cb(NULL, e, o->user);
 		free(o);
 	}
+}
+
+uint64_t inside_oom_kills(const struct engine_sandbox *s)
+{
+	static const char key[] = "oom_kill ";
+	char text[512];
+	uint64_t value;
+	ssize_t n = s->counters.oom >= 0 ? pread(s->counters.oom, text, sizeof(text) - 1, 0) : -1;
+
+	if (n <= 0)
+		return 0;
+	text[n] = '\0';
+	for (const char *line = text; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (!text_starts_with(line, key))
+			continue;
+		line += strlen(key);
+		return parse_u64_n(line, strcspn(line, "\n"), 0, UINT64_MAX, &value) == 0 ? value
+											  : 0;
+	}
+	return 0;
+}
+
+uint64_t inside_peak_bytes(const struct engine_sandbox *s)
+{
+	const int fd = s->counters.peak;
+	char text[32];
+	uint64_t value;
+	ssize_t n = fd >= 0 ? pread(fd, text, sizeof(text) - 1, 0) : -1;
+
+	if (n <= 0)
+		return 0;
+	text[n] = '\0';
+	return parse_u64_n(text, strcspn(text, "\n"), 0, UINT64_MAX, &value) == 0 ? value : 0;
 }

@@ -87,8 +87,9 @@ static int docker_probe(const struct engine_config *config, sd_event *loop, engi
  * keeper looks before; what it has seen stays true only while nothing runs. */
 static int docker_change(struct engine_sandbox *s, const struct engine_limits *l)
 {
-	return s->run && l->memory_bytes < s->policy.limits.memory_bytes ? -EBUSY
-									 : front_change(s, l);
+	return (s->run || s->n_background > 0) && l->memory_bytes < s->policy.limits.memory_bytes
+		   ? -EBUSY
+		   : front_change(s, l);
 }
 
 /* There is no limit on all sandboxes together, so uploads are not counted. In a container init makes its

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Background processes: programs that begin and end beside runs, several at a time.
+ *
+ * init ──► reaper ──► first process ──► …
+ *
+ * A reaper is a process of ours between init and the program. It adopts the orphans of the program
+ * (PR_SET_CHILD_SUBREAPER, prctl(2)), so whatever setsid(2) and double forks do, a process belongs to a background
+ * process if the reaper is among its ancestors, and to nothing else. The reaper tells init about the first process over
+ * the pipe `reports`, which all reapers share, and ends when no process is left below it.
+ *
+ *   FREE --> RUNNING --> ENDING --> FREE
+ *
+ *   RUNNING  the reaper was forked
+ *   ENDING   the first process has ended, or everything is to end. What is left is sent SIGKILL until the reaper ends
+ *   FREE     nothing of it is left, and INIT_ENDED was sent
+ *
+ * What ends a run must not touch these, so while there are any, nothing is stopped by kill(-1, …): background_stop_others().
+ *
+ * The program has the uid of its reaper and may kill it. Then its orphans come to init. Those that are still in the process
+ * group of the program are killed, the others are ended with the next run or with the session, like all that init does not
+ * know. */
+#include "init.h"
+
+#include "base/fdio.h"
+#include "base/parse.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define REPORT_FD     3
+#define DEPTH_MAX     256 /* of a chain of parents that is followed */
+#define LOOKS         4   /* at a chain that changes meanwhile */
+#define STOP_TRIES    10
+#define STOP_PAUSE_NS 100000  /* between two; a signal reaches another processor in microseconds */
+#define AGAIN_NS      1000000 /* ENDING: until what is left is killed again */
+
+enum report_kind { REPORT_BEGAN = 1, REPORT_ENDED, REPORT_LAST };
+
+struct report { /* from a reaper; less than PIPE_BUF bytes, so it is never torn */
+	uint32_t kind;
+	uint32_t id;
+	pid_t pid;  /* BEGAN */
+	int status; /* ENDED: of the first process, wait(2) */
+	uint64_t cpu_ns, max_rss; /* LAST: of all that it has waited for */
+};
+
+/* ---- the reaper ---- */
+
+static void tell(int fd, const struct report *r)
+{
+	(void)!write(fd, r, sizeof(*r));
+}
+
+static uint64_t cpu_of(const struct rusage *use)
+{
+	const struct timeval *t[] = {&use->ru_utime, &use->ru_stime};
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < 2; i++)
+		sum += (uint64_t)t[i]->tv_sec * 1000000000u + (uint64_t)t[i]->tv_usec * 1000u;
+	return sum;
+}
+
+_Noreturn static void reaper(const struct run_child *c, int reports)
+{
+	struct report r = {.id = c->f->run};
+	struct rusage use;
+	sigset_t all;
+	int status;
+	pid_t pid;
+
+	(void)sigfillset(&all);
+	(void)sigprocmask(SIG_SETMASK, &all, NULL);
+	(void)prctl(PR_SET_NAME, "caisson-reaper", 0, 0, 0);
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0 || setsid() < 0 || (r.pid = fork()) < 0) {
+		(void)!write(c->error, &(int){errno}, sizeof(int));
+		_exit(1);
+	}
+	if (r.pid == 0)
+		run_child(c);
+	if (dup2(reports, REPORT_FD) < 0 ||
+	    syscall(SYS_close_range, REPORT_FD + 1, FDS_LAST, 0) < 0)
+		_exit(1);
+	r.kind = REPORT_BEGAN;
+	tell(REPORT_FD, &r);
+	while ((pid = wait4(-1, &status, 0, &use)) > 0 || errno == EINTR) {
+		r.cpu_ns += cpu_of(&use);
+		r.max_rss = MAX(r.max_rss, (uint64_t)use.ru_maxrss * 1024);
+		if (pid != r.pid)
+			continue;
+		r.kind = REPORT_ENDED;
+		r.status = status;
+		tell(REPORT_FD, &r);
+	}
+	r.kind = REPORT_LAST;
+	tell(REPORT_FD, &r);
+	_exit(0);
+}
+
+/* ---- what belongs to whom ---- */
+
+static bool is_reaper(const struct init *in, pid_t pid)
+{
+	for (size_t i = 0; i < PROTO_BACKGROUND_MAX; i++)
+		if (in->background.at[i].state != BACKGROUND_FREE &&
+		    in->background.at[i].reaper == pid)
+			return true;
+	return false;
+}
+
+/* The reaper above PID, or PID itself if it is one; 0 = there is none. */
+static pid_t reaper_of(const struct init *in, pid_t pid)
+{
+	pid_t at = pid;
+
+	for (int look = 0; look < LOOKS; look++) {
+		struct end_stat st;
+		for (int i = 0; i < DEPTH_MAX; i++) {
+			if (is_reaper(in, at))
+				return at;
+			if (at <= 1)
+				return 0;
+			if (!end_stat(in, at, &st))
+				break; /* it has ended meanwhile, and its children have another parent */
+			at = st.parent;
+		}
+		at = pid;
+	}
+	return 0;
+}
+
+bool background_any(const struct init *in)
+{
+	return in->background.n > 0;
+}
+
+bool background_keeps(const struct init *in, pid_t pid)
+{
+	return in->background.n > 0 && reaper_of(in, pid) > 0;
+}
+
+/* Sends SIGNO to each process below REAPER; of those that a SIGSTOP reaches, to those that execute. Returns how many
+ * got it. REAPER -1: to all that belong to no reaper. */
+static uint32_t signal_tree(const struct init *in, pid_t reaper, int signo)
+{
+	const int fd = openat(in->proc, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	const struct dirent *de;
+	uint32_t n = 0;
+	uint64_t pid;
+
+	if (!d)
+		init_die("proc");
+	while ((de = readdir(d))) {
+		if (parse_u64_n(de->d_name, strlen(de->d_name), 2, INT32_MAX, &pid) < 0)
+			continue;
+		const pid_t above = reaper_of(in, (pid_t)pid);
+		if (reaper < 0 ? above > 0 : above != reaper || (pid_t)pid == reaper)
+			continue;
+		const enum end_look look = end_look_at(in, (pid_t)pid);
+		if (look == END_GONE || (signo == SIGSTOP && look == END_STOPPED))
+			continue;
+		n += kill((pid_t)pid, signo) == 0;
+	}
+	(void)closedir(d);
+	return n;
+}
+
+/* Stops them one by one until none executes any more. False = they were faster. */
+static bool stop_tree(const struct init *in, pid_t reaper)
+{
+	const struct timespec moment = {.tv_nsec = STOP_PAUSE_NS};
+
+	for (int i = 0; i < STOP_TRIES; i++) {
+		if (signal_tree(in, reaper, SIGSTOP) == 0)
+			return true;
+		(void)nanosleep(&moment, NULL);
+	}
+	return false;
+}
+
+static void go_on(const struct init *in)
+{
+	for (size_t i = 0; i < PROTO_BACKGROUND_MAX; i++) {
+		const struct init_background *b = &in->background.at[i];
+		if (b->state == BACKGROUND_FREE)
+			continue;
+		(void)kill(b->reaper, SIGCONT);
+		if (b->state == BACKGROUND_RUNNING)
+			(void)signal_tree(in, b->reaper, SIGCONT);
+	}
+}
+
+void background_stop_others(const struct init *in)
+{
+	if (in->background.n > 0 && stop_tree(in, -1))
+		return;
+	(void)kill(-1, SIGSTOP); /* all at once, so that none forks meanwhile */
+	go_on(in);
+}
+
+/* ---- states ---- */
+
+static void to(struct init_background *b, enum background_state state)
+{
+	static const uint8_t allowed[] = {
+	    [BACKGROUND_FREE] = 1u << BACKGROUND_RUNNING,
+	    [BACKGROUND_RUNNING] = 1u << BACKGROUND_ENDING,
+	    [BACKGROUND_ENDING] = 1u << BACKGROUND_FREE,
+	};
+
+	if (!(allowed[b->state] & (1u << state)))
+		init_die("background state");
+	b->state = state;
+}
+
+static struct init_background *find(struct init *in, uint32_t id)
+{
+	for (size_t i = 0; i < PROTO_BACKGROUND_MAX; i++)
+		if (in->background.at[i].state != BACKGROUND_FREE &&
+		    in->background.at[i].id == id)
+			return &in->background.at[i];
+	return NULL;
+}
+
+static void signal_group(const struct init_background *b, int signo)
+{
+	if (kill(-b->pid, signo) < 0) /* it has no group yet */
+		(void)kill(b->pid, signo);
+}
+
+/* Stopped processes keep their places, so a fork bomb comes to the limit of processes and then to rest. */
+static void kill_rest(struct init *in, struct init_background *b)
+{
+	if (stop_tree(in, b->reaper))
+		b->killed += signal_tree(in, b->reaper, SIGKILL);
+	(void)kill(b->reaper, SIGCONT);
+	b->again_at = init_now() + AGAIN_NS;
+}
+
+static void end(struct init *in, struct init_background *b)
+{
+	if (b->state != BACKGROUND_RUNNING)
+		return;
+	to(b, BACKGROUND_ENDING);
+	kill_rest(in, b);
+}
+
+static void finish(struct init *in, struct init_background *b)
+{
+	int errnum = 0;
+	struct proto_init_ended e = {
+	    .head = PROTO_HEAD(INIT_ENDED, proto_init_ended),
+	    .run = b->id,
+	    .end = WIFSIGNALED(b->status) ? PROTO_END_SIGNALED : PROTO_END_EXITED,
+	    .value = WIFSIGNALED(b->status) ? WTERMSIG(b->status) : WEXITSTATUS(b->status),
+	    .flags = b->flags,
+	    .killed = b->killed,
+	    .duration_ns = b->ended_ns - b->started_ns,
+	    .cpu_ns = b->cpu_ns,
+	    .max_rss = b->max_rss,
+	};
+
+	if (read(b->error, &errnum, sizeof(errnum)) == sizeof(errnum)) {
+		e.end = PROTO_END_FAILED;
+		e.value = errnum;
+	}
+	(void)fd_close(b->error);
+	to(b, BACKGROUND_FREE);
+	in->background.n--;
+	disk_changed(in);
+	init_send(in, &e.head, NULL, 0);
+}
+
+/* ---- from the loop ---- */
+
+void background_events(struct init *in)
+{
+	struct report r;
+
+	while (in->background.n > 0 && read(in->background.reports[0], &r, sizeof(r)) == sizeof(r)) {
+		struct init_background *b = find(in, r.id);
+		if (!b)
+			continue;
+		if (r.kind == REPORT_BEGAN) {
+			b->pid = r.pid;
+			if (b->signo != 0)
+				signal_group(b, b->signo);
+		} else if (r.kind == REPORT_ENDED) {
+			b->has_status = true;
+			b->status = r.status;
+			b->ended_ns = init_now();
+			end(in, b);
+		} else {
+			b->cpu_ns = r.cpu_ns;
+			b->max_rss = r.max_rss;
+		}
+	}
+}
+
+bool background_reaped(struct init *in, pid_t pid)
+{
+	for (size_t i = 0; i < PROTO_BACKGROUND_MAX; i++) {
+		struct init_background *b = &in->background.at[i];
+		if (b->state == BACKGROUND_FREE || b->reaper != pid)
+			continue;
+		background_events(in); /* what it has written before */
+		if (b->state == BACKGROUND_RUNNING)
+			to(b, BACKGROUND_ENDING);
+		if (!b->has_status) { /* somebody has killed the reaper */
+			b->status = SIGKILL;
+			b->ended_ns = init_now();
+			if (b->pid > 0)
+				(void)kill(-b->pid, SIGKILL);
+			in->strangers = in->strangers || in->session.state == SESSION_NONE;
+		}
+		finish(in, b);
+		return true;
+	}
+	return false;
+}
+
+void background_tick(struct init *in)
+{
+	const uint64_t t = in->background.n > 0 ? init_now() : 0;
+
+	for (size_t i = 0; i < PROTO_BACKGROUND_MAX && t > 0; i++) {
+		struct init_background *b = &in->background.at[i];
+		if (b->state == BACKGROUND_ENDING && t >= b->again_at) {
+			kill_rest(in, b);
+		} else if (b->state == BACKGROUND_RUNNING && b->kill_at != 0 && t >= b->kill_at) {
+			end(in, b);
+		} else if (b->state == BACKGROUND_RUNNING && b->term_at != 0 && t >= b->term_at) {
+			b->term_at = 0;
+			b->kill_at = t + MIN(b->grace_ns, UINT64_MAX / 4);
+			b->flags |= PROTO_ENDED_TIMEOUT;
+			if (b->pid > 0)
+				signal_group(b, SIGTERM);
+		}
+	}
+}
+
+uint64_t background_next(const struct init *in)
+{
+	uint64_t next = 0;
+
+	for (size_t i = 0; i < PROTO_BACKGROUND_MAX && in->background.n > 0; i++) {
+		const struct init_background *b = &in->background.at[i];
+		if (b->state == BACKGROUND_ENDING)
+			next = init_sooner(next, b->again_at);
+		else if (b->state == BACKGROUND_RUNNING)
+			next = init_sooner(next, init_sooner(b->term_at, b->kill_at));
+	}
+	return next;
+}
+
+void background_end_all(struct init *in, uint32_t flag)
+{
+	for (size_t i = 0; i < PROTO_BACKGROUND_MAX; i++) {
+		struct init_background *b = &in->background.at[i];
+		if (b->state != BACKGROUND_RUNNING)
+			continue;
+		b->flags |= flag;
+		end(in, b);
+	}
+}
+
+/* ---- from the front ---- */
+
+bool background_signal(struct init *in, const struct proto_init_signal *f)
+{
+	struct init_background *b = find(in, f->run);
+
+	if (!b || b->state != BACKGROUND_RUNNING)
+		return b != NULL;
+	if (f->signo == SIGKILL) {
+		b->flags |= PROTO_ENDED_KILLED;
+		end(in, b);
+	} else if (b->pid > 0) {
+		signal_group(b, f->signo);
+	} else {
+		b->signo = f->signo;
+	}
+	return true;
+}
+
+static int make_reports(struct init *in)
+{
+	int *p = in->background.reports;
+
+	if (p[0] > 0)
+		return 0;
+	return pipe2(p, O_CLOEXEC | O_NONBLOCK) < 0 ? -errno : 0;
+}
+
+static int start(struct init *in, struct init_background *b, struct run_child *c)
+{
+	int error[2];
+	int r = make_reports(in);
+
+	if (r < 0)
+		return r;
+	if (pipe2(error, O_CLOEXEC | O_NONBLOCK) < 0)
+		return -errno;
+	*b = (struct init_background){.id = c->f->run, .error = error[0]};
+	b->started_ns = b->ended_ns = init_now();
+	b->grace_ns = c->f->grace_ns;
+	if (c->f->timeout_ns > 0 && c->f->timeout_ns < UINT64_MAX / 4)
+		b->term_at = b->started_ns + c->f->timeout_ns;
+	c->error = error[1];
+	b->reaper = init_fork(in, in->config.oom_score);
+	if (b->reaper == 0)
+		reaper(c, in->background.reports[1]);
+	r = b->reaper < 0 ? -errno : 0;
+	(void)close(error[1]);
+	if (r < 0) {
+		(void)close(error[0]);
+		return r;
+	}
+	to(b, BACKGROUND_RUNNING);
+	in->background.n++;
+	return 0;
+}
+
+int background_start(struct init *in, struct run_child *c)
+{
+	struct init_background *b = NULL;
+
+	for (size_t i = 0; i < PROTO_BACKGROUND_MAX && !b; i++)
+		if (in->background.at[i].state == BACKGROUND_FREE)
+			b = &in->background.at[i];
+	if (!b)
+		return -EAGAIN;
+	const int r = disk_run_begins(in);
+	return r < 0 ? r : start(in, b, c);
+}
