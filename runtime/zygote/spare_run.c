@@ -431,7 +431,9 @@ static int run_and_rest(PyObject *text, PyObject *space, int result)
 	tail_end();
 	drop_input();
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-	return report(&done);
+	if (report(&done) < 0) /* the program has closed the channel: the end of the process tells how the run ended */
+		_exit((int)done.status);
+	return 0;
 }
 
 /* Takes the descriptors of the run F; RET gets the one for the result, -1 = there is none. 0 or -errno. */

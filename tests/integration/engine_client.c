@@ -29,9 +29,9 @@ void expect_at(bool ok, const char *what, const char *file, int line, const stru
 	(void)printf("not ok 1 - %s:%d: %s\n", file, line, what);
 	if (o)
 		(void)printf("# done %d error %s '%s' end %d exit %d signal %d\n# stdout: "
-			     "%.2000s\n# stderr: %.2000s\n",
+			     "%.2000s\n# stderr: %.2000s\n# value: %.2000s\n",
 			     o->done, err_code_name(o->e.code), o->e.text, (int)o->result.end,
-			     o->result.exit_code, o->result.signal, o->out, o->err);
+			     o->result.exit_code, o->result.signal, o->out, o->err, o->value);
 	(void)fflush(stdout);
 	_exit(1);
 }

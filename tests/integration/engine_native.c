@@ -791,13 +791,16 @@ static void case_state(struct client *c)
 		const char *code;
 		enum engine_end end;
 		int exit_code;
+		bool kept; /* by itself, after an interrupt */
 	} ends[] = {
 	    {"x = 99; import os; os._exit(5)", ENGINE_END_EXITED, 5},
 	    {"x = 99; import os; os._exit(0)", ENGINE_END_EXITED, 0},
 	    {"x = 99; import os; os.abort()", ENGINE_END_SIGNALED, 134},
-	    {"x = 99; import time; time.sleep(60)", ENGINE_END_TIMEOUT, 143},
+	    {"x = 99; import time; time.sleep(60)", ENGINE_END_TIMEOUT, 1, true},
 	    {"x = 99; import os, time\nos.closerange(3, 1000); time.sleep(60)", ENGINE_END_TIMEOUT,
-	     143},
+	     1},
+	    {"x = 99; import signal, time\nsignal.signal(2, signal.SIG_IGN); time.sleep(60)",
+	     ENGINE_END_TIMEOUT, 137},
 	    {"x = 99; a = [bytearray(1 << 20) for i in range(9000)]", ENGINE_END_OOM, 137},
 	};
 	struct engine_limits l = default_limits;
@@ -823,7 +826,9 @@ static void case_state(struct client *c)
 		run_cell(c, s, ends[i].code, 1000, &o);
 		EXPECT_OF(&o, o.have_result && o.result.end == ends[i].end);
 		EXPECT_OF(&o, o.result.exit_code == ends[i].exit_code && !o.result.state_lost);
-		expect_cell(c, s, "x", "42");
+		EXPECT_OF(&o, o.result.state_kept == ends[i].kept);
+		expect_cell(c, s, "x", ends[i].kept ? "99" : "42");
+		expect_cell(c, s, "x = 42", "");
 	}
 	run_python(c, s, "print('x' in globals())", 10000, &o); /* a stateless run beside it */
 	EXPECT_OF(&o, streq(o.out, "False\n"));
@@ -832,7 +837,7 @@ static void case_state(struct client *c)
 		 10000, &o);
 	EXPECT_OF(&o, o.result.end == ENGINE_END_EXITED && o.result.left.rests);
 	expect_cell(c, s, "import subprocess; p = subprocess.Popen(['sleep', '60']); x", "42");
-	expect_cell(c, s, "p.poll()", "None");
+	expect_cell(c, s, "p.poll() is None", "True");
 	/* on purpose: everybody else in the sandbox, so the backup where the kernel lets it; no
 	 * hang, no lie */
 	run_cell(c, s, "x = 99\nimport os\ntry: os.kill(-1, 9)\nexcept OSError: pass\nos._exit(0)",
