@@ -4,6 +4,8 @@
 
 #include "base/text.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,9 +118,9 @@ int cell_write(struct db *db, const struct store_config *config, const struct st
 	       struct err *e)
 {
 	uint64_t seq = 0;
-	int r = db_run(db, Q_CELL_ADD, NULL, e, "tttiittttt", c->run, c->owner, c->sandbox,
+	int r = db_run(db, Q_CELL_ADD, NULL, e, "tttiitttttt", c->run, c->owner, c->sandbox,
 		       (int64_t)c->started_ms, (int64_t)c->bytes, text_of(c->code), text_of(c->out),
-		       text_of(c->err), text_of(c->value), text_of(c->meta));
+		       text_of(c->err), text_of(c->value), text_of(c->meta), c->place);
 
 	r = r < 0 ? r : db_run(db, Q_DRAFT_DROP, NULL, e, "ttt", c->owner, c->sandbox, c->run);
 	r = r < 0 ? r : db_number(db, &seq, db_begin(db, Q_CELL_LAST, e, ""), e);
@@ -168,6 +170,7 @@ static void read_cell(sqlite3_stmt *st, struct store_cell *c)
 	c->value = column_borrow(st, 9);
 	c->meta = column_borrow(st, 10);
 	c->name = column_borrow(st, 11);
+	column_text(st, 12, c->place, sizeof(c->place));
 }
 
 /* Returns how many rows FN saw, or what failed. ST is ended. */
@@ -195,18 +198,33 @@ static int64_t bound(uint64_t before)
 	return before && before < INT64_MAX ? (int64_t)before : INT64_MAX;
 }
 
-int store_cells_after(struct store *s, const char *owner, const char *sandbox, uint64_t after,
+int store_cells_after(struct store *s, const char *owner, const char *sandbox, const char *after,
 		      store_cell_fn fn, void *user, struct err *e)
 {
-	int r = each(s,
-		     db_begin(&s->db, Q_CELL_UP, e, "tti", owner, sandbox,
-			      (int64_t)MIN(after, (uint64_t)INT64_MAX)),
-		     fn, user, e);
+	int r = each(s, db_begin(&s->db, Q_CELL_UP, e, "ttt", owner, sandbox, after), fn, user, e);
 
 	return MIN(r, 0);
 }
 
-int store_cells_before(struct store *s, const char *owner, const char *sandbox, uint64_t before,
+int store_cells_from(struct store *s, const char *owner, const char *sandbox, const char *from,
+		     store_cell_fn fn, void *user, struct err *e)
+{
+	int r =
+	    each(s, db_begin(&s->db, Q_CELL_UP_FROM, e, "ttt", owner, sandbox, from), fn, user, e);
+
+	return MIN(r, 0);
+}
+
+int store_cells_before(struct store *s, const char *owner, const char *sandbox, const char *before,
+		       store_cell_fn fn, void *user, struct err *e)
+{
+	int r =
+	    each(s, db_begin(&s->db, Q_CELL_BACK, e, "ttt", owner, sandbox, before), fn, user, e);
+
+	return MIN(r, 0);
+}
+
+int store_cells_newest(struct store *s, const char *owner, const char *sandbox, uint64_t before,
 		       store_cell_fn fn, void *user, struct err *e)
 {
 	sqlite3_stmt *st =
@@ -215,6 +233,19 @@ int store_cells_before(struct store *s, const char *owner, const char *sandbox, 
 
 	int r = each(s, st, fn, user, e);
 
+	return MIN(r, 0);
+}
+
+int store_cell_place(struct store *s, const char *owner, const char *sandbox, uint64_t seq,
+		     char ret[static STORE_CELL_PLACE_SIZE], struct err *e)
+{
+	int r = db_text(&s->db,
+			db_begin(&s->db, Q_PLACE_OF_SEQ, e, "tti", owner, sandbox,
+				 (int64_t)MIN(seq, (uint64_t)INT64_MAX)),
+			ret, STORE_CELL_PLACE_SIZE, e);
+
+	if (r == 0) /* as the index has it */
+		(void)snprintf(ret, STORE_CELL_PLACE_SIZE, "%016" PRIx64, seq);
 	return MIN(r, 0);
 }
 

@@ -270,6 +270,16 @@ int db_number(struct db *db, uint64_t *ret, sqlite3_stmt *st, struct err *e)
 	return MIN(r, 0);
 }
 
+int db_text(struct db *db, sqlite3_stmt *st, char *ret, size_t size, struct err *e)
+{
+	_cleanup_(db_end) sqlite3_stmt *own = st;
+	int r = own ? db_step(db, own, e) : -e->errnum;
+
+	if (r > 0)
+		column_text(own, 0, ret, size);
+	return r;
+}
+
 /* ---- transactions ---- */
 
 int db_transaction(struct db *db, bool durable, struct err *e)

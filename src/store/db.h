@@ -56,6 +56,8 @@ int db_finish(struct db *db, bool durable, int r, struct err *e) MUST_CHECK;
 int db_change(struct db *db, enum statement id, struct err *e, const char *types, ...) MUST_CHECK;
 /* *RET is the first column of the first row, or 0 if there is no row. */
 int db_number(struct db *db, uint64_t *ret, sqlite3_stmt *st, struct err *e) MUST_CHECK;
+/* RET is the text of the first column of the first row. 1, or 0: there is no row. */
+int db_text(struct db *db, sqlite3_stmt *st, char *ret, size_t size, struct err *e) MUST_CHECK;
 
 /* Read columns. A text that does not fit into SIZE is cut at a character. */
 void column_text(sqlite3_stmt *st, int column, char *ret, size_t size);
@@ -81,6 +83,11 @@ void cell_charge(struct store_cell *c);
 /* Adds the cell, in the place of its draft, and makes room for it. */
 int cell_write(struct db *db, const struct store_config *config, const struct store_cell *c,
 	       struct err *e) MUST_CHECK;
+/* places.c: a text between A and B, which is greater. "" as A: none is smaller. -ENOSPC: it would be too long. */
+int place_between(const char *a, const char *b, char ret[static STORE_CELL_PLACE_SIZE]) MUST_CHECK;
+/* Places C, which is not written yet. */
+int place_beside(struct db *db, const struct store_beside *beside, struct store_cell *c,
+		 struct err *e) MUST_CHECK;
 int draft_write(struct db *db, unsigned region, const struct store_cell *c,
 		struct err *e) MUST_CHECK;
 /* Makes history of the drafts of REGION, whose server is dead. */

@@ -253,3 +253,7 @@ M(12, "CREATE TABLE notebook_names("
 /* A cell that somebody wrote can be changed. */
 M(13, "CREATE TRIGGER cells_changed AFTER UPDATE OF bytes ON cells BEGIN"
       " UPDATE cell_sums SET bytes = bytes + new.bytes - old.bytes WHERE owner = new.owner; END;")
+/* A cell that somebody wrote can stand between older ones: cells are shown in the order of these texts (places.c). A
+ * row without one stands where it was written. */
+M(14, "ALTER TABLE cells ADD COLUMN place TEXT;"
+      "CREATE INDEX cells_place ON cells(owner, sandbox, coalesce(place, printf('%016x', seq)));")

@@ -29,6 +29,7 @@ struct settling {
 	struct store_cell *cell;                         /* owned */
 	const struct store_config *config;
 	enum store_cell_write how;
+	struct store_beside beside; /* `run` "": none */
 	bool found;
 	uint64_t seq; /* of the cell that was written */
 	struct err err;
@@ -124,7 +125,7 @@ static int slice_of_cell(struct db *db, struct settling *w)
 
 static int add_cell(struct db *db, struct settling *w)
 {
-	const struct store_cell *c = w->cell;
+	struct store_cell *c = w->cell;
 	uint64_t known = w->how == STORE_CELL_ADD;
 	int r = known ? 0
 		      : db_number(db, &known,
@@ -132,10 +133,17 @@ static int add_cell(struct db *db, struct settling *w)
 				  &w->err);
 
 	w->found = known > 0;
-	r = r < 0 || !w->found ? r : cell_write(db, w->config, c, &w->err);
-	return r < 0 || !w->found
-		   ? r
-		   : db_number(db, &w->seq, db_begin(db, Q_CELL_LAST, &w->err, ""), &w->err);
+	if (r < 0 || !w->found)
+		return r;
+	r = *w->beside.run ? place_beside(db, &w->beside, c, &w->err) : 0;
+	r = r < 0 ? r : cell_write(db, w->config, c, &w->err);
+	r = r < 0 ? r : db_number(db, &w->seq, db_begin(db, Q_CELL_LAST, &w->err, ""), &w->err);
+	if (r == 0 && !*c->place)
+		r = db_text(db,
+			    db_begin(db, Q_PLACE_OF_SEQ, &w->err, "tti", c->owner, c->sandbox,
+				     (int64_t)w->seq),
+			    c->place, sizeof(c->place), &w->err);
+	return MIN(r, 0);
 }
 
 static int change_cell(struct db *db, struct settling *w)
@@ -206,7 +214,8 @@ int store_cells_remove(struct store *s, const char *owner, const char *sandbox, 
 }
 
 int store_cell_write(struct store *s, struct store_cell *cell, enum store_cell_write how,
-		     store_wrote_fn fn, void *user, struct err *e)
+		     const struct store_beside *beside, store_wrote_fn fn, void *user,
+		     struct err *e)
 {
 	struct settling *w = malloc(sizeof(*w));
 
@@ -218,6 +227,8 @@ int store_cell_write(struct store *s, struct store_cell *cell, enum store_cell_w
 				       .cell = cell,
 				       .config = &s->config,
 				       .how = how};
+		if (beside)
+			w->beside = *beside;
 		if (enqueue(s, w) == 0)
 			return 0;
 	}
@@ -288,7 +299,7 @@ static void tell(struct settling *w, const struct err *e)
 	if (w->removed)
 		w->removed(w->found, e, w->user);
 	else if (w->wrote)
-		w->wrote(w->found ? w->seq : 0, e, w->user);
+		w->wrote(w->found ? w->seq : 0, w->cell->place, e, w->user);
 	else
 		w->fn(e, w->user);
 	settling_free(w);

@@ -119,12 +119,14 @@ Q(AUDIT_LIST, "SELECT " AUDIT_COLUMNS " FROM audit WHERE id < ?1 ORDER BY id DES
 Q(AUDIT_LIST_OWN, "SELECT " AUDIT_COLUMNS " FROM audit WHERE actor = ?3 AND id < ?1"
 		  " ORDER BY id DESC LIMIT ?2")
 
+/* As the index has it. */
+#define PLACE "coalesce(place, printf('%016x', seq))"
 #define CELL_COLUMNS "seq, run, owner, sandbox, started_ms, bytes, code, out, err, value, meta," \
-	" (SELECT name FROM notebook_names n WHERE n.owner = cells.owner AND n.sandbox = cells.sandbox)"
+	" (SELECT name FROM notebook_names n WHERE n.owner = cells.owner AND n.sandbox = cells.sandbox), " PLACE
 Q(NOTEBOOK_NAME, "INSERT INTO notebook_names SELECT ?1, ?2, ?3 WHERE EXISTS(SELECT 1 FROM cells WHERE owner = ?1"
 		 " AND sandbox = ?2) ON CONFLICT(owner, sandbox) DO UPDATE SET name = excluded.name")
-Q(CELL_ADD, "INSERT INTO cells(run, owner, sandbox, started_ms, bytes, code, out, err, value, meta)"
-	    " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")
+Q(CELL_ADD, "INSERT INTO cells(run, owner, sandbox, started_ms, bytes, code, out, err, value, meta, place)"
+	    " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, nullif(?11, ''))")
 Q(DRAFT_PUT, "INSERT INTO cell_drafts(run, owner, sandbox, started_ms, bytes, code, out, err, value, meta, region)"
 	     " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT(owner, sandbox, run) DO UPDATE"
 	     " SET started_ms = ?4, bytes = ?5, code = ?6, out = ?7, err = ?8, value = ?9, meta = ?10")
@@ -151,8 +153,14 @@ Q(CELL_REMOVE, "DELETE FROM cells WHERE seq IN (SELECT seq FROM cells WHERE owne
 Q(CELL_REMOVE_ONE, "DELETE FROM cells WHERE owner = ?1 AND sandbox = ?2 AND run = ?3")
 Q(CELL_GET, "SELECT " CELL_COLUMNS " FROM cells WHERE owner = ?1 AND sandbox = ?2 AND run = ?3"
 	    " ORDER BY seq DESC LIMIT 1")
-Q(CELL_UP, "SELECT " CELL_COLUMNS " FROM cells WHERE owner = ?1 AND sandbox = ?2 AND seq > ?3"
-	   " ORDER BY seq")
+#define PLACED " FROM cells WHERE owner = ?1 AND sandbox = ?2 AND " PLACE
+Q(CELL_UP, "SELECT " CELL_COLUMNS PLACED " > ?3 ORDER BY " PLACE)
+Q(CELL_UP_FROM, "SELECT " CELL_COLUMNS PLACED " >= ?3 ORDER BY " PLACE)
+Q(CELL_BACK, "SELECT " CELL_COLUMNS PLACED " < ?3 ORDER BY " PLACE " DESC")
+Q(PLACE_NEXT, "SELECT " PLACE PLACED " > ?3 ORDER BY " PLACE " LIMIT 1")
+Q(PLACE_LAST, "SELECT " PLACE PLACED " < ?3 ORDER BY " PLACE " DESC LIMIT 1")
+Q(PLACE_OF_RUN, "SELECT " PLACE " FROM cells WHERE owner = ?1 AND sandbox = ?2 AND run = ?3 ORDER BY seq DESC LIMIT 1")
+Q(PLACE_OF_SEQ, "SELECT " PLACE " FROM cells WHERE owner = ?1 AND sandbox = ?2 AND seq = ?3")
 Q(CELL_DOWN, "SELECT " CELL_COLUMNS " FROM cells WHERE owner = ?1 AND sandbox = ?2 AND seq < ?3"
 	     " ORDER BY seq DESC")
 Q(CELL_DOWN_ALL,

@@ -12,8 +12,12 @@ struct store_cell_file {
 	char *data;
 	size_t len;
 };
+/* Where a cell stands in its notebook: its cells are in the order of these texts. "": before all of them. */
+#define STORE_CELL_PLACE_SIZE 128u
+#define STORE_CELL_PLACE_END  "~" /* behind all of them */
 struct store_cell {
-	uint64_t seq; /* growing number, given by the store */
+	uint64_t seq;                      /* growing number, given by the store */
+	char place[STORE_CELL_PLACE_SIZE]; /* given by the store */
 	char run[STORE_WORD_SIZE];
 	char owner[STORE_OWNER_SIZE];
 	char sandbox[STORE_OWNER_SIZE + 1];
@@ -38,12 +42,21 @@ void store_note_name(struct store *s, const char *owner, const char *sandbox, co
 
 /* CELL and its texts are valid during the call; it has no files. False ends the listing. */
 typedef bool (*store_cell_fn)(const struct store_cell *cell, void *user);
-/* The cells of one sandbox of OWNER with a greater number than AFTER, oldest first. */
-int store_cells_after(struct store *s, const char *owner, const char *sandbox, uint64_t after,
+/* The cells of one sandbox of OWNER behind the place AFTER, in their order. */
+int store_cells_after(struct store *s, const char *owner, const char *sandbox, const char *after,
 		      store_cell_fn fn, void *user, struct err *e) MUST_CHECK;
-/* Those with a smaller number than BEFORE (0 = all), newest first. SANDBOX NULL: of all sandboxes. */
-int store_cells_before(struct store *s, const char *owner, const char *sandbox, uint64_t before,
+/* Those at the place FROM and behind it. */
+int store_cells_from(struct store *s, const char *owner, const char *sandbox, const char *from,
+		     store_cell_fn fn, void *user, struct err *e) MUST_CHECK;
+/* Those before the place BEFORE, the last one first. */
+int store_cells_before(struct store *s, const char *owner, const char *sandbox, const char *before,
 		       store_cell_fn fn, void *user, struct err *e) MUST_CHECK;
+/* Those that were written before the cell BEFORE (0 = all), newest first. SANDBOX NULL: of all sandboxes. */
+int store_cells_newest(struct store *s, const char *owner, const char *sandbox, uint64_t before,
+		       store_cell_fn fn, void *user, struct err *e) MUST_CHECK;
+/* The place of the cell SEQ; if it is gone, the one of a cell that was written then. */
+int store_cell_place(struct store *s, const char *owner, const char *sandbox, uint64_t seq,
+		     char ret[static STORE_CELL_PLACE_SIZE], struct err *e) MUST_CHECK;
 /* Calls FN for the cell of that run. 1, or 0 if there is none. */
 int store_cell_get(struct store *s, const char *owner, const char *sandbox, const char *run,
 		   store_cell_fn fn, void *user, struct err *e) MUST_CHECK;
@@ -55,16 +68,22 @@ int store_cells_remove(struct store *s, const char *owner, const char *sandbox, 
 		       store_removed_fn fn, void *user, struct err *e) MUST_CHECK;
 
 /* A cell that somebody wrote; its `meta` says "kind":"markdown". CELL is taken in any case. The helper thread writes it; FN is
- * called as a store_removed_fn, with the number of the cell, or 0: there is no such cell (CHANGE), or neither a stored
- * sandbox of that id nor a cell of it (ADD_IF_KNOWN). */
+ * called as a store_removed_fn, with the number and the place of the cell, or 0: there is no such cell (CHANGE), or neither
+ * a stored sandbox of that id nor a cell of it (ADD_IF_KNOWN). BESIDE: where a new one is put; ERR_NOT_FOUND: its run is not in the
+ * history. NULL: at the end. */
 enum store_cell_write {
 	STORE_CELL_ADD,
 	STORE_CELL_ADD_IF_KNOWN,
 	STORE_CELL_CHANGE, /* of the cell with its `run`, the code alone */
 };
-typedef void (*store_wrote_fn)(uint64_t seq, const struct err *e, void *user);
+struct store_beside {
+	char run[STORE_WORD_SIZE];
+	bool behind; /* the cell of RUN; else before it */
+};
+typedef void (*store_wrote_fn)(uint64_t seq, const char *place, const struct err *e, void *user);
 int store_cell_write(struct store *s, struct store_cell *cell, enum store_cell_write how,
-		     store_wrote_fn fn, void *user, struct err *e) MUST_CHECK;
+		     const struct store_beside *beside, store_wrote_fn fn, void *user,
+		     struct err *e) MUST_CHECK;
 
 struct store_notebook { /* the cells of one sandbox */
 	char sandbox[STORE_OWNER_SIZE + 1];

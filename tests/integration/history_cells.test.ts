@@ -102,6 +102,73 @@ describe('cells in Markdown', () => {
 		assert.equal((await ask('PATCH', at, { text: 'gone' })).status, 404);
 		assert.equal((await cells(id)).length, 2);
 	});
+	it('are put before or behind any other cell, and keep their order everywhere', async () => {
+		const id = await make();
+		const runs: string[] = [];
+		for (let i = 0; i < 3; i++)
+			runs.push((await run(id, `${i}`)).id as string);
+		const put = async (text: string, beside: Json): Promise<string> => {
+			const made = await ask('POST', `/notebooks/${id}/markdown`, { text, ...beside });
+			assert.equal(made.status, 201, JSON.stringify(made.body));
+			return made.body.run as string;
+		};
+		await put('title', { before: runs[0] }); // in the moment after a run: its row may be on its way
+		const under = await put('under 1', { after: runs[1] });
+		await put('over 1', { before: runs[1] });
+		await put('under "under 1"', { after: under });
+		await put('over "under 1"', { before: under });
+		await put('last', { after: runs[2] });
+		await put('end', {});
+		await run(id, '3');
+		const wanted = ['title', '0', 'over 1', '1', 'over "under 1"', 'under 1', 'under "under 1"', '2', 'last', 'end', '3'];
+		const all = await cells(id);
+		assert.deepEqual(all.map((c) => c.code), wanted);
+		const places = all.map((c) => c.place as string);
+		assert.deepEqual(places.toSorted((a, b) => a < b ? -1 : 1), places, 'the place tells the order');
+		// pages in both directions
+		const page = async (query: string): Promise<Json> => (await ask('GET', `/notebooks/${id}?${query}`)).body;
+		const up: string[] = [], back: string[] = [];
+		let seq = 0, more = true;
+		while (more) {
+			const p = await page(`after=${seq}&limit=3`);
+			up.push(...p.cells.map((c: Json) => c.code));
+			({ more } = p);
+			seq = p.cells.at(-1).seq;
+		}
+		assert.deepEqual(up, wanted);
+		for (seq = 0, more = true; more;) {
+			const p = await page(`before=${seq}&limit=3`);
+			back.unshift(...p.cells.map((c: Json) => c.code));
+			({ more } = p);
+			seq = p.cells[0].seq;
+		}
+		assert.deepEqual(back, wanted);
+		// exports, and parts of them
+		const numbers = all.map((c) => c.seq as number);
+		const exported = async (chosen = ''): Promise<string[]> => (await ask('GET', `/notebooks/${id}/export?${chosen && `cells=${chosen}`}`)).body.cells.map((c: Json) => c.source);
+		assert.deepEqual(await exported(), wanted);
+		assert.deepEqual(await exported(`${numbers[0]},${numbers[2]}-${numbers[5]},${numbers[8]}`), ['title', ...wanted.slice(2, 6), 'last']);
+		assert.equal((await ask('GET', `/notebooks/${id}/export?cells=${numbers[3]},${numbers[0]}`)).status, 400, 'they are not in the order of the notebook');
+		const report = (await ask('GET', `/notebooks/${id}/export?format=html`)).body.text as string;
+		assert.deepEqual([...report.matchAll(/<pre class="(?:note|code)">([^<]*)</g)].map((m) => m[1]!.replaceAll('&quot;', '"')), wanted);
+		// a cell that goes leaves the others where they are
+		assert.equal((await ask('DELETE', `/notebooks/${id}/runs/${runs[1]}`)).status, 204);
+		assert.equal((await ask('PATCH', `/notebooks/${id}/runs/${under}`, { text: 'changed' })).status, 204);
+		assert.deepEqual((await cells(id)).map((c) => c.code), wanted.filter((c) => c !== '1').map((c) => c === 'under 1' ? 'changed' : c));
+		assert.equal((await ask('GET', '/history?q=title')).body.cells[0].code, 'title');
+	});
+	it('are not put beside what is not there, or has not ended', async () => {
+		const id = await make(), other = await make();
+		const { id: foreign } = await run(other, '1');
+		const { id: own } = await run(id, '1');
+		for (const [beside, status] of [[{ before: 'none' }, 404], [{ after: foreign }, 404], [{ before: 'x'.repeat(100) }, 404], [{ before: own, after: own }, 400], [{ before: '' }, 400], [{ before: 1 }, 400], [{ before: ['x'] }, 400]] as const)
+			assert.equal((await ask('POST', `/notebooks/${id}/markdown`, { text: 'x', ...beside })).status, status, JSON.stringify(beside));
+		const begun = (await ask('POST', `/sandboxes/${id}/runs`, { code: 'import time; time.sleep(600)' })).body.id as string;
+		const busy = await ask('POST', `/notebooks/${id}/markdown`, { text: 'x', before: begun });
+		assert.deepEqual([busy.status, busy.body.code], [409, 'session_busy']);
+		await ask('DELETE', `/runs/${begun}`);
+		assert.equal((await cells(id)).filter((c) => c.kind === 'markdown').length, 0);
+	});
 	it('of what is there alone; a run is not changed; too much is refused', async () => {
 		const id = await make();
 		const { id: made } = await run(id, '1');

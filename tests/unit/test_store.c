@@ -1137,7 +1137,7 @@ static void assert_cells(struct world *w, const char *owner, const char *expecte
 	char sandbox[64];
 
 	(void)snprintf(sandbox, sizeof(sandbox), "s-%s", owner);
-	assert_int_equal(store_cells_after(w->s, owner, sandbox, 0, note_text, &all, &e), 0);
+	assert_int_equal(store_cells_after(w->s, owner, sandbox, "", note_text, &all, &e), 0);
 	assert_string_equal(all.text, expected);
 }
 
@@ -1252,7 +1252,7 @@ static void test_drafts_and_rows(void **state)
 	assert_int_equal(counts.lost, 0);
 	unlock(db);
 	reopen(w);
-	assert_int_equal(store_cells_after(w->s, "ada", "s-ada", 0, note_cell, &cells, &e), 0);
+	assert_int_equal(store_cells_after(w->s, "ada", "s-ada", "", note_cell, &cells, &e), 0);
 	assert_int_equal(cells, 8);
 }
 
@@ -1291,7 +1291,7 @@ static void test_rows_of_others(void **state)
 	reopen(w);
 	assert_int_equal(n_runs(w, "bob", NULL), 100);
 	assert_int_equal(n_audit(w, "bob"), 1);
-	assert_int_equal(store_cells_after(w->s, "bob", "s-bob", 0, note_cell, &cells, &e), 0);
+	assert_int_equal(store_cells_after(w->s, "bob", "s-bob", "", note_cell, &cells, &e), 0);
 	assert_int_equal(cells, 1);
 }
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Cell } from '../src/api/types.ts';
-import { Live, merge, put, rangesOf, traceback } from '../src/pure/notebook.ts';
+import { Live, merge, put, rangesOf, traceback, write } from '../src/pure/notebook.ts';
 
 const cell = (run: string, seq: number | null, more: Partial<Cell> = {}): Cell =>
 	({ run, seq, sandbox: 's', status: seq === null ? 'running' : 'done', kind: 'code', code: run, ...more });
@@ -39,6 +39,31 @@ test('an older page goes before, without what is there already', () => {
 test('a run that nobody saw goes behind those that events brought before it', () => {
 	assert.equal(order(merge([cell('a', null), cell('b', null)], [cell('a', 1), cell('b', 2), cell('c', 3)])), 'a b c');
 	assert.equal(order(merge([cell('b', null)], [cell('a', 1), cell('b', 2), cell('c', 3)])), 'a b c');
+});
+
+const placed = (run: string, seq: number, place: string): Cell => cell(run, seq, { place, kind: 'markdown' });
+
+test('what somebody wrote stands at its place, not by its number', () => {
+	const now = [cell('a', 1, { place: '0000000000000001' }), cell('b', 2, { place: '0000000000000002' })];
+	assert.equal(order(put(now, placed('m', 9, '0000000000000001i'))), 'a m b');
+	assert.equal(order(put(now, placed('m', 9, '0000000000000000i'))), 'm a b');
+	assert.equal(order(merge([cell('b', 2)], [cell('a', 1), placed('m', 9, '0000000000000001i'), cell('b', 2)])), 'a m b');
+	assert.equal(order(merge([cell('b', 2)], [placed('m', 9, '0000000000000002i'), cell('c', 10)])), 'b m c');
+});
+
+test('it goes beside a cell that an event brought', () => {
+	const now = [cell('a', null, { status: 'done', started_at: '1' }), cell('b', null, { status: 'done', started_at: '2' })];
+	assert.equal(order(write(now, placed('m', 9, '0000000000000001i'), { before: 'b' }, false)), 'a m b');
+	assert.equal(order(write(now, placed('m', 9, '0000000000000001i'), { after: 'b' }, false)), 'a b m');
+	assert.equal(order(write(now, { ...placed('m', 9, '0000000000000009'), started_at: '3' }, {}, false)), 'a b m');
+});
+
+test('what belongs among cells that are not loaded comes with them', () => {
+	const now = [cell('y', 8), cell('z', 9)];
+	assert.equal(order(write(now, placed('m', 10, '0000000000000002i'), { before: 'c' }, true)), 'y z');
+	assert.equal(order(write(now, placed('m', 10, '0000000000000002i'), { before: 'c' }, false)), 'm y z');
+	assert.equal(order(write(now, placed('m', 10, '0000000000000007i'), { before: 'y' }, true)), 'm y z');
+	assert.equal(order(write(now, placed('m', 10, '0000000000000008i'), { before: 'gone' }, true)), 'y m z');
 });
 
 test('a newer page after a break goes behind', () => {

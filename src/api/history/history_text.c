@@ -466,10 +466,10 @@ static int add_cell(struct buf *b, const struct store_cell *cell)
 	int r = json_text_open(b);
 
 	r = r < 0 ? r
-		  : json_text_members(b, "isssss", "seq", (int64_t)cell->seq, "run", cell->run,
-				      "sandbox", cell->sandbox, "owner", cell->owner, "code",
-				      cell->code ? cell->code : "", "started_at",
-				      api_time(cell->started_ms, at));
+		  : json_text_members(b, "issssss", "seq", (int64_t)cell->seq, "place", cell->place,
+				      "run", cell->run, "sandbox", cell->sandbox, "owner",
+				      cell->owner, "code", cell->code ? cell->code : "",
+				      "started_at", api_time(cell->started_ms, at));
 	if (json_walk_begin(&w, meta, strlen(meta)))
 		while (r == 0 && json_walk_next(&w, &key, &value)) {
 			const char *text = *value.data == '{' ? stream_text(cell, &key) : NULL;

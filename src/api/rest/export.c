@@ -16,8 +16,9 @@
 #define NAME_BYTES   (64u << 10)
 #define RANGES_MAX   200u /* of selected cells; each may cost a query */
 
-struct range {
-	uint64_t first, last; /* numbers of cells */
+struct range { /* from one cell to another */
+	uint64_t first_seq, last_seq;
+	char first[STORE_CELL_PLACE_SIZE], last[STORE_CELL_PLACE_SIZE];
 };
 
 struct export
@@ -25,11 +26,13 @@ struct export
 	char owner[STORE_OWNER_SIZE];
 	char id[SANDBOX_ID_MAX + 1];
 	bool html;
-	uint64_t after; /* the number of the last cell */
+	char after[STORE_CELL_PLACE_SIZE]; /* the place of the last cell, */
+	bool skips;                        /* or of the next one */
+	bool begun;
 	uint64_t bytes; /* of the cells so far */
 	size_t n;
 	bool cut;
-	bool some; /* only the cells in RANGES, which ascend */
+	bool some; /* only the cells in RANGES, which are in the order of the notebook */
 	struct range ranges[RANGES_MAX];
 	size_t n_ranges, at;
 };
@@ -106,24 +109,21 @@ struct piece {
 	struct export *of;
 	struct store *reading;
 	struct buf *out;
-	bool full;  /* more follows in the next piece */
-	bool skips; /* the next cell is further on */
+	bool full; /* more follows in the next piece */
 	int failed;
 };
 
-/* Whether the cell SEQ is wanted. If not, and there are others, reading goes on where they begin. */
-static bool is_wanted(struct piece *p, uint64_t seq)
+/* Whether the cell at PLACE is wanted. If not, and there are others, reading goes on where they begin. */
+static bool is_wanted(struct export *x, const char *place)
 {
-	struct export *x = p->of;
-
-	while (x->at < x->n_ranges && x->ranges[x->at].last < seq)
+	while (x->at < x->n_ranges && strcmp(x->ranges[x->at].last, place) < 0)
 		x->at++;
 	if (x->at == x->n_ranges)
 		return false;
-	p->skips = x->ranges[x->at].first > seq;
-	if (p->skips)
-		x->after = x->ranges[x->at].first - 1;
-	return !p->skips;
+	x->skips = strcmp(x->ranges[x->at].first, place) > 0;
+	if (x->skips)
+		memcpy(x->after, x->ranges[x->at].first, sizeof(x->after));
+	return !x->skips;
 }
 
 static bool add_cell(const struct store_cell *cell, void *user)
@@ -131,7 +131,7 @@ static bool add_cell(const struct store_cell *cell, void *user)
 	struct piece *p = user;
 	struct export *x = p->of;
 
-	if (x->some && !is_wanted(p, cell->seq))
+	if (x->some && !is_wanted(x, cell->place))
 		return false;
 	if (pieces_is_full(p->out)) {
 		p->full = true;
@@ -142,7 +142,7 @@ static bool add_cell(const struct store_cell *cell, void *user)
 		return false;
 	}
 	x->bytes += cell->bytes;
-	x->after = cell->seq;
+	memcpy(x->after, cell->place, sizeof(x->after));
 	x->n++;
 	if (x->n == 1)
 		p->failed = begin_file(p->out, x, cell);
@@ -154,16 +154,46 @@ static bool add_cell(const struct store_cell *cell, void *user)
 	return p->failed == 0;
 }
 
+#define RANGES_TEXT                                                                                \
+	"cells must be up to %u numbers (`seq`), or ranges of them, in the order of the "          \
+	"notebook, "                                                                               \
+	"such as 3,7-12"
+
+/* Finds where the cells of the ranges stand. */
+static int find_ranges(struct export *x, struct store *reading, struct err *e)
+{
+	const char *least = "";
+	int r = 0;
+
+	for (size_t i = 0; i < x->n_ranges && r == 0; i++) {
+		struct range *g = &x->ranges[i];
+
+		r = store_cell_place(reading, x->owner, x->id, g->first_seq, g->first, e);
+		r = r < 0 ? r : store_cell_place(reading, x->owner, x->id, g->last_seq, g->last, e);
+		if (r == 0 && (strcmp(g->first, least) <= 0 || strcmp(g->last, g->first) < 0))
+			r = err_set(e, ERR_INVALID_ARGUMENT, 0, RANGES_TEXT, RANGES_MAX);
+		least = g->last;
+	}
+	return r;
+}
+
 static int read_piece(void *user, struct store *reading, struct buf *out, struct err *e)
 {
 	struct export *x = user;
 	struct piece p = {.of = x, .reading = reading, .out = out};
+	int r = x->begun ? 0 : find_ranges(x, reading, e);
 
+	if (r < 0)
+		return r;
+	x->begun = true;
 	do {
-		p.skips = false;
-		if (store_cells_after(reading, x->owner, x->id, x->after, add_cell, &p, e) < 0)
-			p.failed = -EIO;
-	} while (p.skips && p.failed == 0);
+		const bool from = x->skips;
+
+		x->skips = false;
+		r = from ? store_cells_from(reading, x->owner, x->id, x->after, add_cell, &p, e)
+			 : store_cells_after(reading, x->owner, x->id, x->after, add_cell, &p, e);
+		p.failed = r < 0 ? -EIO : p.failed;
+	} while (x->skips && p.failed == 0);
 	if (p.failed < 0 || p.full)
 		return p.failed < 0 ? p.failed : PIECES_READ;
 	if (x->n == 0)
@@ -191,24 +221,21 @@ static const char *begin(void *user, struct http_request *req)
 	return x->html ? "text/html; charset=utf-8" : "application/x-ipynb+json";
 }
 
-/* Reads "3,7-12". -EINVAL: it is something else, or the numbers do not ascend. */
+/* Reads "3,7-12". -EINVAL: it is something else. */
 static int read_ranges(struct export *x, const char *text)
 {
-	uint64_t least = 1;
-
 	x->some = true;
 	for (const char *p = text;; p++) {
 		const size_t len = strcspn(p, ","), dash = strcspn(p, ",-");
 		struct range *r = &x->ranges[x->n_ranges];
 
 		if (x->n_ranges++ == RANGES_MAX ||
-		    parse_u64_n(p, dash, least, INT64_MAX - 1, &r->first) < 0)
+		    parse_u64_n(p, dash, 1, INT64_MAX - 1, &r->first_seq) < 0)
 			return -EINVAL;
-		r->last = r->first;
-		if (dash < len && parse_u64_n(p + dash + 1, len - dash - 1, r->first, INT64_MAX - 1,
-					      &r->last) < 0)
+		r->last_seq = r->first_seq;
+		if (dash < len &&
+		    parse_u64_n(p + dash + 1, len - dash - 1, 1, INT64_MAX - 1, &r->last_seq) < 0)
 			return -EINVAL;
-		least = r->last + 1;
 		p += len;
 		if (!*p)
 			return 0;
@@ -234,10 +261,7 @@ void rest_export(struct rest_call *c)
 	}
 	if (x && some && read_ranges(x, some) < 0) {
 		free(x);
-		rest_refuse(c, ERR_INVALID_ARGUMENT,
-			    "cells must be up to %u numbers (`seq`) or ranges of them that ascend, "
-			    "such as 3,7-12",
-			    RANGES_MAX);
+		rest_refuse(c, ERR_INVALID_ARGUMENT, RANGES_TEXT, RANGES_MAX);
 		return;
 	}
 	struct pieces *p = pieces_new(c, &ops, x);

@@ -49,7 +49,7 @@ static struct store_cell *new_cell(const struct rest_call *c, const char *run, j
 
 /* CELL is taken, NULL: there was no memory. It waits for the disk, also when its client has left, so it counts. */
 static void write_cell(struct rest_call *c, struct store_cell *cell, enum store_cell_write how,
-		       store_wrote_fn fn)
+		       const struct store_beside *beside, store_wrote_fn fn)
 {
 	struct err e = ERR_INIT;
 	int r = cell ? budget_take(c->api->config.budgets, c->who->owner, BUDGET_UPLOAD_MEMORY,
@@ -59,7 +59,7 @@ static void write_cell(struct rest_call *c, struct store_cell *cell, enum store_
 	if (r < 0)
 		store_cell_free(cell);
 	else
-		r = store_cell_write(c->api->config.store, cell, how, fn, c, &e);
+		r = store_cell_write(c->api->config.store, cell, how, beside, fn, c, &e);
 	if (r < 0)
 		rest_fail(c, &e);
 }
@@ -87,7 +87,7 @@ static bool was_written(struct rest_call *c, uint64_t seq, const struct err *e, 
 
 /* ---- a new one ---- */
 
-static void on_added(uint64_t seq, const struct err *e, void *user)
+static void on_added(uint64_t seq, const char *place, const struct err *e, void *user)
 {
 	struct rest_call *c = user;
 	struct feed *feed = cells_feed(c->api->config.cells);
@@ -95,14 +95,16 @@ static void on_added(uint64_t seq, const struct err *e, void *user)
 	if (!was_written(c, seq, e, "There is no such sandbox, and no history of one"))
 		return;
 	json_t *cell = json_loads(c->text, 0, NULL);
-	if (!cell || json_object_set_new(cell, "seq", json_integer((json_int_t)seq)) < 0) {
+	if (!cell || json_object_set_new(cell, "seq", json_integer((json_int_t)seq)) < 0 ||
+	    json_object_set_new(cell, "place", json_string(place)) < 0) {
 		json_decref(cell);
 		feed_tell(feed, c->owner, c->object, "history.added", NULL);
 		rest_refuse(c, ERR_OUT_OF_MEMORY, "The cell is there, but not told");
 		return;
 	}
 	feed_tell(feed, c->owner, c->object, "history.added",
-		  json_pack("{s:s, s:O}", "sandbox", c->object, "cell", cell));
+		  json_pack("{s:s, s:O, s:s*, s:s*}", "sandbox", c->object, "cell", cell, "before",
+			    rest_text(c, "before", NULL), "after", rest_text(c, "after", NULL)));
 	rest_reply(c, 201, cell);
 }
 
@@ -125,12 +127,36 @@ static char *answer_of(const struct store_cell *cell, json_t *meta)
 	return text;
 }
 
+/* Beside which cell it is put; RET: its `run` is "" if that is not asked. False: C has ended. */
+static bool read_beside(struct rest_call *c, struct store_beside *ret)
+{
+	const char *before = rest_text(c, "before", ""), *after = rest_text(c, "after", "");
+
+	*ret = (struct store_beside){.behind = *after};
+	if (*before && *after) {
+		rest_refuse(c, ERR_INVALID_ARGUMENT, "Give before or after, not both");
+		return false;
+	}
+	if (text_copy(ret->run, sizeof(ret->run), *after ? after : before) < 0) {
+		rest_refuse(c, ERR_NOT_FOUND, "There is no such run in the history");
+		return false;
+	}
+	if (*ret->run && cells_is_live(c->api->config.cells, c->owner, ret->run)) {
+		rest_refuse(c, ERR_SESSION_BUSY,
+			    "This run has not ended. Without before and after the text is put at "
+			    "the end");
+		return false;
+	}
+	return true;
+}
+
 void rest_add_markdown(struct rest_call *c)
 {
 	const struct sandbox *s = manager_find(c->api->config.manager, c->owner, c->object);
+	struct store_beside beside;
 	char run[RUN_ID_SIZE] = "md_";
 
-	if (!has_history(c))
+	if (!has_history(c) || !read_beside(c, &beside))
 		return;
 	json_t *meta = meta_of(c, s);
 	c->action = "history.add";
@@ -142,12 +168,12 @@ void rest_add_markdown(struct rest_call *c)
 		store_cell_free(cell);
 		cell = NULL;
 	}
-	write_cell(c, cell, s ? STORE_CELL_ADD : STORE_CELL_ADD_IF_KNOWN, on_added);
+	write_cell(c, cell, s ? STORE_CELL_ADD : STORE_CELL_ADD_IF_KNOWN, &beside, on_added);
 }
 
 /* ---- another text ---- */
 
-static void on_changed(uint64_t seq, const struct err *e, void *user)
+static void on_changed(uint64_t seq, const char *place UNUSED, const struct err *e, void *user)
 {
 	struct rest_call *c = user;
 	struct feed *feed = cells_feed(c->api->config.cells);
@@ -175,5 +201,5 @@ void rest_change_markdown(struct rest_call *c)
 	c->text = strdup(run);
 	struct store_cell *cell = c->text ? new_cell(c, run, NULL) : NULL;
 	(void)snprintf(c->object + len, sizeof(c->object) - len, " %s", run);
-	write_cell(c, cell, STORE_CELL_CHANGE, on_changed);
+	write_cell(c, cell, STORE_CELL_CHANGE, NULL, on_changed);
 }

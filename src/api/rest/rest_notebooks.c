@@ -135,7 +135,9 @@ struct notebook {
 	bool back;    /* the last cells before `until`, instead of the first ones */
 	bool running; /* cells that are not history belong to it */
 	bool more, full;
-	uint64_t after, until; /* both are not in it */
+	uint64_t after_seq,
+	    until_seq; /* of cells that are not in it; 0: it begins, or ends, there */
+	char after[STORE_CELL_PLACE_SIZE], until[STORE_CELL_PLACE_SIZE]; /* their places */
 	size_t left, n;
 	uint64_t bytes;
 	uint64_t moved; /* cells_moved() when the rows were read */
@@ -146,18 +148,18 @@ struct notebook {
 	int failed;
 };
 
-/* Finds where the last `left` cells begin. */
+/* Finds what stands before the last `left` cells. */
 static bool go_back(const struct store_cell *cell, void *user)
 {
 	struct notebook *k = user;
 
 	if (k->n >= k->left || k->bytes > ANSWER_BYTES) {
 		k->more = true;
+		memcpy(k->after, cell->place, sizeof(k->after));
 		return false;
 	}
 	k->n++;
 	k->bytes += cell->bytes;
-	k->after = cell->seq - 1;
 	return true;
 }
 
@@ -167,8 +169,20 @@ static int find_begin(struct notebook *k, struct store *reading, struct err *e)
 
 	k->n = 0;
 	k->bytes = 0;
-	k->until = k->until > 0 ? k->until : UINT64_MAX;
 	return r;
+}
+
+/* Finds the places of the cells that the query names. */
+static int find_bounds(struct notebook *k, struct store *reading, struct err *e)
+{
+	int r = 0;
+
+	memcpy(k->until, STORE_CELL_PLACE_END, sizeof(STORE_CELL_PLACE_END));
+	if (k->until_seq > 0)
+		r = store_cell_place(reading, k->owner, k->id, k->until_seq, k->until, e);
+	if (r == 0 && k->after_seq > 0)
+		r = store_cell_place(reading, k->owner, k->id, k->after_seq, k->after, e);
+	return r < 0 || !k->back ? r : find_begin(k, reading, e);
 }
 
 static bool add_cell(const struct store_cell *cell, void *user)
@@ -176,7 +190,7 @@ static bool add_cell(const struct store_cell *cell, void *user)
 	struct notebook *k = user;
 
 	k->full = pieces_is_full(k->out);
-	if (k->full || cell->seq >= k->until)
+	if (k->full || strcmp(cell->place, k->until) >= 0)
 		return false;
 	if (!k->back && (k->left == 0 || k->bytes > ANSWER_BYTES)) {
 		k->more = true;
@@ -184,7 +198,7 @@ static bool add_cell(const struct store_cell *cell, void *user)
 	}
 	k->left -= k->left > 0;
 	k->bytes += cell->bytes;
-	k->after = cell->seq;
+	memcpy(k->after, cell->place, sizeof(k->after));
 	k->failed = k->n > 0 && k->out->len == 0 ? buf_add_char(k->out, ',') : 0;
 	k->failed = k->failed < 0 ? k->failed : history_text_add(k->out, HISTORY_CELL, NULL, cell);
 	k->n++;
@@ -204,7 +218,7 @@ static int begin_notebook(struct notebook *k, struct store *reading, struct err 
 	r = json_text_open(k->out);
 	r = r < 0 ? r : json_text_members(k->out, "sb", "sandbox", k->id, "live", k->live);
 	r = r < 0 ? r : buf_add_str(k->out, ",\"cells\":[");
-	return r < 0 || !k->back ? r : find_begin(k, reading, e);
+	return r < 0 ? r : find_bounds(k, reading, e);
 }
 
 static int read_cells(void *user, struct store *reading, struct buf *out, struct err *e)
@@ -283,13 +297,13 @@ void rest_get_notebook(struct rest_call *c)
 		    .store = c->api->config.store,
 		    .live = is_live(c, id),
 		    .back = before != NULL,
-		    .after = (uint64_t)rest_query_int(c, "after", 0),
-		    .until = before ? (uint64_t)rest_query_int(c, "before", 0) : UINT64_MAX,
+		    .after_seq = (uint64_t)rest_query_int(c, "after", 0),
+		    .until_seq = (uint64_t)rest_query_int(c, "before", 0),
 		    .left = (size_t)rest_query_int(c, "limit", REST_LIMIT_DEFAULT),
 		    .tries = REREADS_MAX,
 		};
 		/* What still runs comes after all that is history. */
-		k->running = !before || k->until == 0;
+		k->running = k->until_seq == 0;
 		(void)snprintf(k->owner, sizeof(k->owner), "%s", c->owner);
 		(void)snprintf(k->id, sizeof(k->id), "%s", id);
 		k->moved = cells_moved(k->cells, k->owner);
@@ -517,7 +531,7 @@ static bool search_cell(const struct store_cell *cell, void *user)
 
 static int each_found(struct rows *r, struct store *reading, struct err *e)
 {
-	return store_cells_before(reading, r->owner, r->sandbox, r->before, search_cell, r, e);
+	return store_cells_newest(reading, r->owner, r->sandbox, r->before, search_cell, r, e);
 }
 
 void rest_search_history(struct rest_call *c)

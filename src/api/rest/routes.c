@@ -234,6 +234,12 @@ static const struct rest_field events_query[] = {
     END};
 static const struct rest_field markdown_body[] = {
     {"text", REST_TEXT, true, 1, MARKDOWN_MAX, NULL, "in Markdown"}, END};
+static const struct rest_field new_markdown_body[] = {
+    {"text", REST_TEXT, true, 1, MARKDOWN_MAX, NULL, "in Markdown"},
+    {"before", REST_TEXT, false, 1, NAME_MAX_, NULL,
+     "the `run` of a cell: it is put before that one, instead of at the end"},
+    {"after", REST_TEXT, false, 1, NAME_MAX_, NULL, "the same, behind that one"},
+    END};
 static const struct rest_field notebooks_query[] = {
     OWNER,
     LIMIT,
@@ -243,9 +249,9 @@ static const struct rest_field notebooks_query[] = {
     SEQ("before", "`next` of the page before"),
     END};
 static const struct rest_field notebook_query[] = {
-    OWNER, LIMIT, SEQ("after", "only runs with a greater seq"),
-    SEQ("before",
-	"the last runs with a smaller seq, 0 for the very last, instead of the first ones"),
+    OWNER, LIMIT, SEQ("after", "only runs behind the one with this seq"),
+    SEQ("before", "the last runs before the one with this seq, 0 for the very last, instead of the "
+		  "first ones"),
     END};
 static const struct rest_field history_query[] = {
     OWNER,
@@ -260,7 +266,8 @@ static const struct rest_field export_query[] = {
     {"format", REST_WORD, false, 0, 0, "ipynb|html",
      "ipynb (default): a notebook of Jupyter; html: one page for reading"},
     {"cells", REST_TEXT, false, 1, 4000, NULL,
-     "only these runs: up to 200 numbers (`seq`) or ranges of them that ascend, such as 3,7-12"},
+     "only these runs: up to 200 numbers (`seq`) or ranges from one run to another, in the order "
+     "of the notebook, such as 3,7-12"},
     END};
 
 static const struct rest_field preview_query[] = {
@@ -378,8 +385,9 @@ const struct rest_route rest_routes[] = {
      "Removes code and output of a sandbox from the history", rest_remove_notebook,
      REST_CHANGES | REST_STORE | REST_HISTORY | REST_LATER, NULL, owner_query, 204, NULL, "404", 0},
     {HTTP_POST, P("/notebooks/{id}/markdown"), "addMarkdown",
-     "Adds a cell that somebody writes in Markdown to the end of the history", rest_add_markdown,
-     REST_CHANGES | REST_STORE | REST_HISTORY, markdown_body, owner_query, 201, "Cell", "404", 0},
+     "Adds a cell that somebody writes in Markdown to the history", rest_add_markdown,
+     REST_CHANGES | REST_STORE | REST_HISTORY, new_markdown_body, owner_query, 201, "Cell",
+     "404 409", 0},
     {HTTP_GET, P("/notebooks/{id}/export"), "exportNotebook",
      "Downloads the history of a sandbox as a notebook or a page", rest_export,
      REST_STORE | REST_HISTORY | REST_BYTES_OUT | REST_LARGE, NULL, export_query, 200, NULL, "404",

@@ -107,7 +107,7 @@ S(RunRows, LIST("runs", "RunRow"))
 	",\"total\":" INTEGER ",\"cut\":" BOOLEAN "}}"
 S(Cell, "{\"type\":\"object\",\"required\":[\"seq\",\"run\",\"sandbox\",\"owner\",\"status\",\"kind\",\"asked_by\","
 	"\"code\",\"code_cut\",\"started_at\",\"stdout\",\"stderr\",\"value\",\"files\"],\"properties\":{"
-	"\"seq\":{\"type\":[\"integer\",\"null\"]},\"number\":" INTEGER ",\"run\":" STRING ",\"sandbox\":" STRING
+	"\"seq\":{\"type\":[\"integer\",\"null\"]},\"place\":" STRING ",\"number\":" INTEGER ",\"run\":" STRING ",\"sandbox\":" STRING
 	",\"sandbox_name\":" STRING ",\"image\":" STRING ",\"owner\":" STRING
 	",\"status\":{\"enum\":[\"queued\",\"running\",\"done\",\"failed\"]},\"kind\":" STRING
 	",\"asked_by\":{\"type\":\"object\",\"required\":[\"how\",\"name\"],\"properties\":{\"how\":" STRING ",\"name\":" STRING

@@ -167,10 +167,29 @@ export const notebookCases: Case[] = [{
 		await page.reload();
 		await page.getByRole('heading', { name: 'Why' }).waitFor();
 		assert.deepEqual(await page.locator('.notebook article').evaluateAll((all) => all.map((a) => a.getAttribute('aria-label')!.slice(0, 4))), ['Run ', 'Text', 'Run ']);
+		// a text between older cells, on both pages; `other` has them by events alone
+		const order = (one: Page): Promise<string[]> => one.locator('.notebook article').evaluateAll((all) => all.map((a) => a.querySelector('pre, .markdown')!.textContent!.trim()));
+		const beside = async (of: string, side: 'Above' | 'Below', text: string): Promise<void> => {
+			await page.locator('.cell', { hasText: of }).getByRole('button', { name: 'Insert text' }).click();
+			await page.getByRole('dialog').getByRole('radio', { name: side }).check();
+			await write('Insert text', text);
+			for (const one of [page, other])
+				await one.locator('.cell').getByText(text, { exact: true }).waitFor();
+		};
+		await beside('40 + 3', 'Above', 'over 43');
+		await beside('40 + 2', 'Above', 'over 42');
+		await beside('over 43', 'Below', 'under that');
+		const wanted = ['over 42', '40 + 2', 'Why', 'over 43', 'under that', '40 + 3'];
+		for (const one of [page, other])
+			assert.deepEqual(await order(one), wanted);
+		await picture(page, 'notebook-texts-between');
+		await other.reload();
+		await other.locator('.cell').getByText('under that', { exact: true }).waitFor();
+		assert.deepEqual(await order(other), wanted);
 		await page.setViewportSize({ width: 390, height: 800 });
 		assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
 		await picture(page, 'notebook-text-phone');
-		await cell.getByRole('button', { name: 'Delete this cell' }).click();
+		await cell.filter({ hasText: 'Why' }).getByRole('button', { name: 'Delete this cell' }).click();
 		await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
 		for (const one of [page, other])
 			await one.getByRole('heading', { name: 'Why' }).waitFor({ state: 'detached' });

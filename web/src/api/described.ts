@@ -61,6 +61,7 @@ export interface components {
 			number?: number;
 			owner: string;
 			peak_bytes?: number;
+			place?: string;
 			reason?: string;
 			results?: {
 				end: number;

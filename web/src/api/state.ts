@@ -5,7 +5,7 @@ import { batch, computed, signal, type Signal } from '@preact/signals';
 import { api, whenSignedOut } from './client.ts';
 import { close, listen, type EventName } from './stream.ts';
 import type { Cell, PackageEvent, RunOutput, Sandbox, Session } from './types.ts';
-import { Live, merge, put, settled } from '../pure/notebook.ts';
+import { Live, merge, put, settled, write, type Beside } from '../pure/notebook.ts';
 
 export const session = signal<Session | null>(null);
 export const sandboxes = signal<ReadonlyMap<string, Sandbox> | null>(null); // null: not loaded yet
@@ -195,10 +195,10 @@ const handlers: Record<EventName, (data: never) => void> = {
 		if (n)
 			n.packages.value = d;
 	},
-	'history.added': (d: { sandbox: string; cell?: Cell }) => {
+	'history.added': (d: Beside & { sandbox: string; cell?: Cell }) => {
 		const n = notebooks.get(d.sandbox);
 		if (n && d.cell)
-			n.cells.value = put(n.cells.value, d.cell);
+			n.cells.value = write(n.cells.value, d.cell, d, n.more.value);
 	},
 	'history.changed': (d: { sandbox: string; run: string; code: string }) => {
 		const n = notebooks.get(d.sandbox);

@@ -51,14 +51,31 @@ export function put(cells: readonly Cell[], cell: Cell): Cell[] {
 	return next;
 }
 
+/** Where somebody put a cell: before or behind that of a run. */
+export interface Beside { before?: string; after?: string }
+
+/** Adds a cell that somebody wrote. MORE: there are cells before these; one that belongs among them comes with them. */
+export function write(cells: readonly Cell[], cell: Cell, beside: Beside, more: boolean): Cell[] {
+	const at = cells.findIndex((c) => c.run === (beside.before ?? beside.after)); // it may have come by an event, without a number
+	if (at >= 0 && !cells.some((c) => c.run === cell.run))
+		return cells.toSpliced(at + (beside.before ? 0 : 1), 0, cell);
+	const first = cells.find((c) => c.seq !== null);
+	return more && first && placeOf(cell) < placeOf(first) ? cells.slice() : put(cells, cell);
+}
+
 export function settled(cell: Cell): boolean {
 	return cell.status === 'done' || cell.status === 'failed';
 }
 
-/** Whether A belongs behind B. Cells with a number come by number; queued and running ones have none and are last. */
+/** Where a cell of the history stands: in the order of these texts. */
+function placeOf(cell: Cell): string {
+	return cell.place ?? (cell.seq ?? 0).toString(16).padStart(16, '0');
+}
+
+/** Whether A belongs behind B. Cells of the history come by place; queued and running ones have none and are last. */
 function after(a: Cell, b: Cell): boolean {
 	if (a.seq !== null && b.seq !== null)
-		return a.seq > b.seq;
+		return placeOf(a) > placeOf(b);
 	if (a.seq === null && b.seq === null)
 		return false;
 	return a.seq === null && Boolean(b.seq !== null && (a.started_at ?? '~') > (b.started_at ?? ''));
@@ -74,8 +91,8 @@ export function merge(cells: readonly Cell[], page: readonly Cell[]): Cell[] {
 		if (known.has(c.run))
 			next = put(next, c);
 	const fresh = page.filter((c) => !known.has(c.run));
-	const firstSeq = next.find((c) => c.seq !== null)?.seq ?? Infinity; // now: the page gives numbers to cells that events brought
-	const older = fresh.filter((c) => c.seq !== null && c.seq < firstSeq);
+	const first = next.find((c) => c.seq !== null); // now: the page gives numbers to cells that events brought
+	const older = fresh.filter((c) => c.seq !== null && (!first || placeOf(c) < placeOf(first)));
 	next = [...older, ...next];
 	for (const c of fresh)
 		if (!older.includes(c))
@@ -83,7 +100,7 @@ export function merge(cells: readonly Cell[], page: readonly Cell[]): Cell[] {
 	return next;
 }
 
-/** Numbers of cells as the export wants them: neighbours of ALL, which ascends, that are PICKED become one range. */
+/** Numbers of cells as the export wants them: neighbours of ALL, which is in the order of the notebook, that are PICKED become one range. */
 export function rangesOf(all: readonly number[], picked: ReadonlySet<number>): string[] {
 	const found: [number, number][] = [];
 	let open = false;

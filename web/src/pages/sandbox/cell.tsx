@@ -25,15 +25,15 @@ const CODE_LINES = 24; // longer code is folded
 
 export interface CellActions { edit: (code: string) => void; again: (code: string) => void }
 
-export interface CellProps { cell: Cell; n: Notebook; checkpoint?: Checkpoint; act?: CellActions; remove?: (c: Cell) => void; write?: (c: Cell) => void; pick?: { on: boolean; set: (on: boolean) => void } }
+export interface CellProps { cell: Cell; n: Notebook; checkpoint?: Checkpoint; act?: CellActions; remove?: (c: Cell) => void; write?: (c: Cell) => void; beside?: (c: Cell) => void; pick?: { on: boolean; set: (on: boolean) => void } }
 
-export function CellView({ cell, n, checkpoint, act, remove, write, pick }: CellProps) {
+export function CellView({ cell, n, checkpoint, act, remove, write, beside, pick }: CellProps) {
 	if (cell.kind === 'markdown')
-		return <MarkdownCell cell={cell} write={write} remove={remove} pick={pick} />;
+		return <MarkdownCell cell={cell} write={write} beside={beside} remove={remove} pick={pick} />;
 	const label = t.cell(cell.number, cell.asked_by?.name ?? '');
 	return (
 		<article class={`cell ${cell.status}`} tabIndex={-1} aria-label={label} aria-busy={settled(cell) ? undefined : 'true'}>
-			<CellHead cell={cell} act={act} remove={remove} pick={pick} />
+			<CellHead cell={cell} act={act} remove={remove} beside={beside} pick={pick} />
 			<CellCode cell={cell} />
 			{settled(cell) ? <Results cell={cell} /> : <LiveOutput cell={cell} n={n} />}
 			{checkpoint && (
@@ -46,7 +46,7 @@ export function CellView({ cell, n, checkpoint, act, remove, write, pick }: Cell
 	);
 }
 
-function CellHead({ cell, act, remove, pick }: Pick<CellProps, 'cell' | 'act' | 'remove' | 'pick'>) {
+function CellHead({ cell, act, remove, beside, pick }: Pick<CellProps, 'cell' | 'act' | 'remove' | 'beside' | 'pick'>) {
 	const how = cell.asked_by?.how ?? '';
 	return (
 		<header class="cell-head">
@@ -63,6 +63,7 @@ function CellHead({ cell, act, remove, pick }: Pick<CellProps, 'cell' | 'act' | 
 					</>
 				)}
 				{cell.code && <CopyButton value={cell.code} label={t.copyCode} iconOnly />}
+				{beside && settled(cell) && <Button icon="list-plus" label={t.markdownBeside} iconOnly tiny look="plain" onClick={() => beside(cell)} />}
 				{remove && settled(cell) && <Button icon="trash-2" label={t.remove} iconOnly tiny look="plain" onClick={() => remove(cell)} />}
 			</span>
 		</header>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cells that people write: Markdown among the runs.
 
+import { useState } from 'preact/hooks';
 import { api } from '../../api/client.ts';
 import type { Cell } from '../../api/types.ts';
 import { Button, CopyButton, Field } from '../../parts/basics.tsx';
@@ -13,7 +14,7 @@ import type { CellProps } from './cell.tsx';
 const t = text.notebook;
 const TEXT_MAX = 65536; // bytes, of the server; every character has at least one
 
-export function MarkdownCell({ cell, write, remove, pick }: Pick<CellProps, 'cell' | 'write' | 'remove' | 'pick'>) {
+export function MarkdownCell({ cell, write, beside, remove, pick }: Pick<CellProps, 'cell' | 'write' | 'beside' | 'remove' | 'pick'>) {
 	return (
 		<article class="cell done" tabIndex={-1} aria-label={t.markdownOf(cell.asked_by?.name ?? '')}>
 			<header class="cell-head">
@@ -23,6 +24,7 @@ export function MarkdownCell({ cell, write, remove, pick }: Pick<CellProps, 'cel
 				<span class="cell-tools push">
 					{write && <Button icon="pencil" label={t.markdownEdit} iconOnly tiny look="plain" onClick={() => write(cell)} />}
 					<CopyButton value={cell.code ?? ''} label={t.markdownCopy} iconOnly />
+					{beside && <Button icon="list-plus" label={t.markdownBeside} iconOnly tiny look="plain" onClick={() => beside(cell)} />}
 					{remove && <Button icon="trash-2" label={t.remove} iconOnly tiny look="plain" onClick={() => remove(cell)} />}
 				</span>
 			</header>
@@ -31,14 +33,21 @@ export function MarkdownCell({ cell, write, remove, pick }: Pick<CellProps, 'cel
 	);
 }
 
-/** CELL: it is changed; null: a new one. */
-export function MarkdownDialog({ sandbox, cell, onClose }: { sandbox: string; cell: Cell | null; onClose: () => void }) {
+/** CELL: it is changed; null: a new one, above or below BESIDE, or at the end. */
+export function MarkdownDialog({ sandbox, cell, beside, onClose }: { sandbox: string; cell: Cell | null; beside?: Cell; onClose: () => void }) {
+	const [where, setWhere] = useState<'before' | 'after'>('before');
 	const save = (form: FormData): Promise<unknown> => {
 		const body = { text: String(form.get('text')).replaceAll('\r\n', '\n') };
-		return cell ? api.patch(`/notebooks/${sandbox}/runs/${cell.run}`, body) : api.post(`/notebooks/${sandbox}/markdown`, body);
+		return cell ? api.patch(`/notebooks/${sandbox}/runs/${cell.run}`, body) : api.post(`/notebooks/${sandbox}/markdown`, { ...body, ...(beside && { [where]: beside.run }) });
 	};
 	return (
-		<ActionDialog title={cell ? t.markdownEdit : t.markdownAdd} action={text.common.save} wide onClose={onClose} run={save}>
+		<ActionDialog title={cell ? t.markdownEdit : beside ? t.markdownBeside : t.markdownAdd} action={text.common.save} wide onClose={onClose} run={save}>
+			{beside && (
+				<fieldset class="choices">
+					<legend>{t.markdownWhere}</legend>
+					<div class="two">{(['before', 'after'] as const).map((w) => <label key={w}><input type="radio" name="where" value={w} checked={where === w} onChange={() => setWhere(w)} /><span>{t.markdownSides[w](beside.number)}</span></label>)}</div>
+				</fieldset>
+			)}
 			<Field label={t.markdown} hint={t.markdownHint} control={(a) => <textarea {...a} class="input mono" name="text" rows={12} required maxLength={TEXT_MAX} defaultValue={cell?.code ?? ''} autofocus />} />
 		</ActionDialog>
 	);

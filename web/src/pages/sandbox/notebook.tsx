@@ -49,7 +49,7 @@ export function NotebookView({ id, s }: TabProps) {
 		setPicked(next);
 	} } : undefined;
 	const [removing, setRemoving] = useState<Cell | null>(null);
-	const [writing, setWriting] = useState<{ cell: Cell | null } | null>(null);
+	const [writing, setWriting] = useState<{ cell: Cell | null; beside?: Cell } | null>(null);
 	const change = !me.value?.read_only;
 	const again = (code: string): void => void run(code).catch(sayFault);
 	const edit = (code: string): void => {
@@ -70,7 +70,7 @@ export function NotebookView({ id, s }: TabProps) {
 				: (
 					<VirtualList key={id} count={cells.length} keyOf={(i) => cells[i]!.run} estimate={140} follow handle={list} label={t.title} onTop={onTop} onAway={setAway}
 						top={n.more.value ? <div class="notebook-more"><span class="spinner" />{t.older}</div> : undefined}
-						row={(i) => <CellView cell={cells[i]!} n={n} checkpoint={checkpoints.get(cells[i]!.run)} act={can ? { edit, again } : undefined} remove={change ? setRemoving : undefined} write={change ? (cell) => setWriting({ cell }) : undefined} pick={pickOf(cells[i]!)} />} />
+						row={(i) => <CellView cell={cells[i]!} n={n} checkpoint={checkpoints.get(cells[i]!.run)} act={can ? { edit, again } : undefined} remove={change ? setRemoving : undefined} write={change ? (cell) => setWriting({ cell }) : undefined} beside={change ? (beside) => setWriting({ cell: null, beside }) : undefined} pick={pickOf(cells[i]!)} />} />
 				)}
 			{away && <span class="to-end"><Button icon="arrow-down" label={t.toEnd} tiny onClick={() => list.current?.toEnd()} /></span>}
 			{removing && (
@@ -79,7 +79,7 @@ export function NotebookView({ id, s }: TabProps) {
 					n.cells.value = n.cells.value.filter((c) => c.run !== removing.run);
 				}}><p>{t.removeWhat}</p></ActionDialog>
 			)}
-			{writing && <MarkdownDialog sandbox={id} cell={writing.cell} onClose={() => setWriting(null)} />}
+			{writing && <MarkdownDialog sandbox={id} cell={writing.cell} beside={writing.beside} onClose={() => setWriting(null)} />}
 			{can && <Composer id={id} busy={s.busy} editor={editor} cells={cells} run={run} write={() => setWriting({ cell: null })} />}
 		</div>
 	);
