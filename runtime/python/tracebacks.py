@@ -13,6 +13,7 @@ OWN_KEPT = 20  # so many frames of the program in a row are shown; of more, the 
 WORDS_MIN = 8  # letters of an error that a later one repeats
 SAME_MAX = 3  # frames that repeat; the interpreter says how often
 COMPILED = '.pyx', '.pxi', '.pxd'  # source of compiled modules, whose names have no folder
+UNREACHABLE = 101  # ENETUNREACH
 library_folders = ()
 
 
@@ -57,9 +58,10 @@ def repeats(frames):
 
 
 def is_offline(error):
-	"""True if ERROR came of a name that could not be looked up: nobody needs the lines of libraries to understand it."""
+	"""True if ERROR came of a name that could not be looked up, or of a network that is not there: nobody needs the lines
+	of libraries to understand it."""
 	for _ in range(16):
-		if error is None or type(error).__name__ == 'gaierror':
+		if error is None or type(error).__name__ == 'gaierror' or isinstance(error, OSError) and error.errno == UNREACHABLE:
 			return error is not None
 		error = error.__cause__ or error.__context__
 	return False

@@ -41,9 +41,9 @@ int place_beside(struct db *db, const struct store_beside *beside, struct store_
 		 struct err *e)
 {
 	char at[STORE_CELL_PLACE_SIZE], other[STORE_CELL_PLACE_SIZE];
-	int r = db_text(db,
-			db_begin(db, Q_PLACE_OF_RUN, e, "ttt", c->owner, c->sandbox, beside->run),
-			at, sizeof(at), e);
+	int r =
+	    db_text(db, db_begin(db, Q_PLACE_OF_RUN, e, "ttt", c->owner, c->sandbox, beside->run),
+		    at, sizeof(at), e);
 
 	if (r == 0)
 		return err_set(e, ERR_NOT_FOUND, 0, "The cell %s is not in the history",

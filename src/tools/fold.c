@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/fold.h"
+#include "tools/fold_lines.h"
 
 #include "base/rand.h"
 #include "base/text.h"
@@ -12,29 +12,7 @@
 #define WARNING_LINES  12  /* lines of one warning */
 #define WARNINGS_MAX   256 /* different ones that are told apart */
 #define VARIANTS_SHOWN 3   /* of warnings that differ in their numbers alone */
-#define CHAIN_LINES    20  /* lines of an exception's message */
 #define STATES_MIN     4   /* states of a progress bar */
-
-enum note {
-	NOTE_NONE,
-	NOTE_SAME_WARNING,
-	NOTE_LIKE_WARNING, /* the same but for its numbers */
-	NOTE_FRAMES,
-};
-
-struct line {
-	const char *text; /* with its newline, if it has one */
-	size_t len;
-	uint64_t hash;
-	bool gone;
-	enum note note; /* a line in brackets follows */
-	unsigned count; /* for the note */
-};
-
-struct part {
-	struct line *lines;
-	size_t n;
-};
 
 static uint64_t hash_of(const char *data, size_t len)
 {
@@ -62,13 +40,6 @@ static uint64_t hash_of_words(const char *data, size_t len)
 	return h;
 }
 
-static bool begins(const struct line *l, const char *with)
-{
-	const size_t n = strlen(with);
-
-	return l->len >= n && memcmp(l->text, with, n) == 0;
-}
-
 static bool is_same(const struct line *a, const struct line *b)
 {
 	return a->hash == b->hash && a->len == b->len && memcmp(a->text, b->text, a->len) == 0;
@@ -77,7 +48,7 @@ static bool is_same(const struct line *a, const struct line *b)
 /* Two blanks and no more: a line of source below a warning, or a frame of a traceback. */
 static bool is_indented_by_two(const struct line *l)
 {
-	return begins(l, "  ") && l->len > 2 && l->text[2] != ' ' && l->text[2] != '\n';
+	return line_begins(l, "  ") && l->len > 2 && l->text[2] != ' ' && l->text[2] != '\n';
 }
 
 /* ---- the same warning ---- */
@@ -109,7 +80,7 @@ static size_t warning_at(const struct line *l)
 static size_t warning_lines(const struct part *p, size_t i)
 {
 	for (size_t k = 1; k < WARNING_LINES && i + k < p->n; k++) {
-		if (warning_at(&p->lines[i + k]) > 0 || begins(&p->lines[i + k], "Traceback "))
+		if (warning_at(&p->lines[i + k]) > 0 || line_begins(&p->lines[i + k], "Traceback "))
 			break;
 		if (is_indented_by_two(&p->lines[i + k]))
 			return k + 1;
@@ -180,93 +151,6 @@ static void fold_warnings(struct part *p)
 			known[n_known++] = w;
 		}
 		i += n;
-	}
-}
-
-/* ---- tracebacks ---- */
-
-static bool is_frame(const struct line *l)
-{
-	return begins(l, "  File \"");
-}
-
-static bool is_library(const struct line *l)
-{
-	return memmem(l->text, l->len, "-packages/", 10) ||
-	       memmem(l->text, l->len, "/lib/python3", 12) ||
-	       memmem(l->text, l->len, "\"<frozen ", 9);
-}
-
-/* The first line from I on that is not of the frame which begins with line I. */
-static size_t frame_end(const struct part *p, size_t i)
-{
-	do
-		i++;
-	while (i < p->n && begins(&p->lines[i], "  ") && !is_frame(&p->lines[i]));
-	return i;
-}
-
-/* Whether the exception whose message begins with line I led to another one. */
-static bool leads_to_another(const struct part *p, size_t i)
-{
-	for (size_t k = i; k < p->n && k < i + CHAIN_LINES; k++) {
-		if (begins(&p->lines[k], "Traceback "))
-			return false;
-		if (begins(&p->lines[k], "The above exception was the direct cause ") ||
-		    begins(&p->lines[k], "During handling of the above exception, another "))
-			return true;
-	}
-	return false;
-}
-
-/* Hides the lines from FROM to TO, which are COUNT frames. The note stands after the line before them. */
-static void hide_frames(struct part *p, size_t from, size_t to, unsigned count)
-{
-	for (size_t i = from; i < to; i++)
-		p->lines[i].gone = true;
-	p->lines[from - 1].note = NOTE_FRAMES;
-	p->lines[from - 1].count = count;
-}
-
-/* Of frames of libraries in a row the first and the last are shown. */
-static void fold_frames(struct part *p, size_t i, size_t end)
-{
-	while (i < end) {
-		size_t first_end = frame_end(p, i), last = i, next = first_end;
-		unsigned n = 1;
-
-		if (is_library(&p->lines[i]))
-			while (next < end && is_library(&p->lines[next])) {
-				last = next;
-				next = frame_end(p, next);
-				n++;
-			}
-		if (n > 2)
-			hide_frames(p, first_end, last, n - 2);
-		i = next;
-	}
-}
-
-static void fold_tracebacks(struct part *p)
-{
-	for (size_t i = 0; i < p->n; i++) {
-		if (!begins(&p->lines[i], "Traceback (most recent call last):") || i + 1 == p->n ||
-		    !is_frame(&p->lines[i + 1]))
-			continue;
-		bool libraries = true;
-		size_t end = i + 1;
-
-		while (end < p->n && is_frame(&p->lines[end])) {
-			libraries = libraries && is_library(&p->lines[end]);
-			end = frame_end(p, end);
-		}
-		/* It was caught in a library: its message says what it was. */
-		if (libraries && leads_to_another(p, end))
-			for (size_t k = i; k < end; k++)
-				p->lines[k].gone = true;
-		else
-			fold_frames(p, i + 1, end);
-		i = end - 1;
 	}
 }
 

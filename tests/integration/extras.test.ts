@@ -143,10 +143,9 @@ matrix('extras', { profile: 'all', env: { SANDBOX_MEMORY_LIMIT: '512m', SANDBOX_
 		await s().call('sandbox_write_file', { session_id: 'fold', path: 'get.py', content: 'import requests\nrequests.get("http://10.9.8.7:81/x")\n' });
 		for (const [tool, args] of [['sandbox_run_shell', { command: 'python3 get.py' }], ['sandbox_run_python', { code: 'import requests\nrequests.get("http://10.9.8.7:81/x")' }]] as const) {
 			const failed = text(await s().raw(tool, { session_id: 'fold', ...args }));
-			// the traceback itself leaves out what a later error repeats; of a program that is started, its text is all there is
-			assert.match(failed, tool === 'sandbox_run_python' ? /\nstderr:\nTraceback/ : /\nstderr:\nOSError: [^]*NewConnectionError: [^]*MaxRetryError: [^]*Traceback/);
-			assert.match(failed, /^Hint: The sandbox has no network\.[^]*requests\.get[^]*3 more frames [^]*\nrequests\.exceptions\.ConnectionError: .*\n\[session_id/);
-			assert.ok(failed.length < 2000 && failed.split('Traceback').length === 2, failed);
+			// no error that the last one repeats, and no line of a library; of a program that is started, its text is all there is
+			assert.match(failed, /^Hint: The sandbox has no network\..*\nstderr:\nTraceback .*\n  File .*\n.*requests\.get.*\n(?: *[~^]+\n)?  \[\.\.\. 5 more frames .*\nrequests\.exceptions\.ConnectionError: .*\n\[session_id/);
+			assert.ok(failed.length < 1000 && failed.split('Traceback').length === 2, failed);
 		}
 	});
 	it('an answer has about 16,000 characters, and the rest is in a file', async () => {

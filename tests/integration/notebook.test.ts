@@ -86,6 +86,7 @@ const rows: [name: string, code: string, expect: Expect][] = [
 	['plotly as a picture', 'import plotly.graph_objects as go\ngo.Figure().write_image("f.png")', { code: 1, stderr: /^Hint: plotly needs a browser for pictures/ }],
 	['an import that was forgotten', 'bisect.bisect([], 1)', { code: 1, stderr: /Did you forget to import 'bisect'\?\n$/ }],
 	['no network is short', 'import urllib.request\nurllib.request.urlopen("https://example.com")', { code: 1, stderr: /^Traceback .*\n  File "<(?:string|cell \d+)>", line 2, in <module>\n(.*\n){1,2}  \[\.\.\. \d+ more frames in Python; .*\]\nurllib\.error\.URLError: <urlopen error .*>\n$/, hint: /^The sandbox has no network\./ }],
+	['a network that is not there is short', 'import urllib.request\nurllib.request.urlopen("http://10.9.8.7/")', { code: 1, stderr: /^Traceback .*\n  File "<(?:string|cell \d+)>", line 2, in <module>\n(.*\n){1,2}  \[\.\.\. \d+ more frames in Python; .*\]\nurllib\.error\.URLError: <urlopen error .*>\n$/, hint: /^The sandbox has no network\./ }],
 	['no memory', 'import numpy\nnumpy.ones(1 << 45)', { code: 1, stderr: /Unable to allocate/, hint: /^The sandbox ran out of memory \(it has \d+ MiB\)/ }],
 	['a background process', 'import subprocess\np = subprocess.Popen(["sleep", "99"])', { hint: /^A background process of this run was ended with it/, living: /^Threads and processes that are left rest now/ }],
 	['its pool is nobody\'s business', 'import multiprocessing as m\nwith m.Pool(1) as p: print(p.map(abs, [-1]))', { stdout: '[1]\n' }],

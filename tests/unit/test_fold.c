@@ -161,6 +161,40 @@ static void test_chain(void **state UNUSED)
 										    "r: y\n");
 }
 
+/* Without a network the message says all: earlier ones whose words it has are left out, and so are frames of libraries. */
+static void test_offline(void **state UNUSED)
+{
+#define CAUSE "[Errno 101] Network is unreachable"
+	static const char head[] = "Traceback (most recent call last):\n";
+	static const char other[] =
+	    "KeyError: 'pool of connections'\n\nDuring handling of the above "
+	    "exception, another exception occurred:\n\n";
+	static const char own[] = "  File \"/mnt/data/a.py\", line 2, in <module>\n    get()\n";
+	_cleanup_(buf_done) struct buf text = BUF_INIT(ROOM);
+
+	add_times(&text, head, 1);
+	add_times(&text, LIB("a"), 8);
+	add_times(&text, other, 1);
+	add_times(&text, head, 1);
+	add_times(&text, LIB("b"), 8);
+	add_times(&text,
+		  "OSError: " CAUSE "\n\nThe above exception was the direct cause of the following "
+		  "exception:\n\n",
+		  1);
+	add_times(&text, head, 1);
+	add_times(&text, own, 1);
+	add_times(&text, LIB("c"), 5);
+	add_times(&text, "ConnectionError: x (Caused by E('y: " CAUSE "'))\n", 1);
+	add_times(&text, "after\n", 1);
+	becomes(&text, "KeyError: 'pool of connections'\n\nDuring handling of the above "
+		       "exception, another exception occurred:\n\n"
+		       "Traceback (most recent call last):\n"
+		       "  File \"/mnt/data/a.py\", line 2, in <module>\n    get()\n"
+		       "  [... 5 more frames of libraries ...]\n"
+		       "ConnectionError: x (Caused by E('y: " CAUSE "'))\nafter\n");
+#undef CAUSE
+}
+
 /* The only traceback keeps its ends, even if all its frames are of libraries. */
 static void test_libraries_alone(void **state UNUSED)
 {
@@ -380,6 +414,7 @@ int main(void)
 	    cmocka_unit_test(test_no_warning),
 	    cmocka_unit_test(test_chain),
 	    cmocka_unit_test(test_libraries_alone),
+	    cmocka_unit_test(test_offline),
 	    cmocka_unit_test(test_progress_bar),
 	    cmocka_unit_test(test_written_over),
 	    cmocka_unit_test(test_cut),

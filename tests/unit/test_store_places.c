@@ -121,13 +121,12 @@ static void assert_between(const char *a, const char *b, const char *place)
 
 static void test_between(void **state UNUSED)
 {
-	static char places[CELLS + 2][STORE_CELL_PLACE_SIZE];
+	/* the beginning, the first cell, and one whose number ends in zeros */
+	static char places[CELLS + 2][STORE_CELL_PLACE_SIZE] = {"", "0000000000000001",
+								"0000000000000100"};
 	char place[STORE_CELL_PLACE_SIZE];
 	size_t n = 3;
 
-	/* before the first cell, and between neighbours whose numbers end in zeros */
-	strcpy(places[1], "0000000000000001");
-	strcpy(places[2], "0000000000000100");
 	while (n < ARRAY_SIZE(places)) {
 		uint16_t any;
 
@@ -165,11 +164,13 @@ static void test_older_history(void **state)
 	struct world *w = *state;
 
 	open_with(w, 100);
-	change(w, "DROP INDEX cells_place; ALTER TABLE cells DROP COLUMN place;"
-		  "DELETE FROM migrations WHERE version >= 14;"
-		  "INSERT INTO cells(run, owner, sandbox, started_ms, bytes, code, out, err, value, meta)"
-		  " VALUES('one', 'ada', 's', 1, 1, '', '', '', '', '{}'),"
-		  " ('two', 'ada', 's', 2, 1, '', '', '', '', '{}')");
+	change(
+	    w,
+	    "DROP INDEX cells_place; ALTER TABLE cells DROP COLUMN place;"
+	    "DELETE FROM migrations WHERE version >= 14;"
+	    "INSERT INTO cells(run, owner, sandbox, started_ms, bytes, code, out, err, value, meta)"
+	    " VALUES('one', 'ada', 's', 1, 1, '', '', '', '', '{}'),"
+	    " ('two', 'ada', 's', 2, 1, '', '', '', '', '{}')");
 	open_with(w, 100);
 	assert_order(w, "one two ");
 	add(w, "three");

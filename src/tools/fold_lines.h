@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lines of output, of which some are left out. Private to fold*.c. */
+#pragma once
+
+#include "tools/fold.h"
+
+#include <string.h>
+
+enum note {
+	NOTE_NONE,
+	NOTE_SAME_WARNING,
+	NOTE_LIKE_WARNING, /* the same but for its numbers */
+	NOTE_FRAMES,
+};
+
+struct line {
+	const char *text; /* with its newline, if it has one */
+	size_t len;
+	uint64_t hash;
+	bool gone;
+	enum note note; /* a line in brackets follows */
+	unsigned count; /* for the note */
+};
+
+struct part {
+	struct line *lines;
+	size_t n;
+};
+
+static inline bool line_begins(const struct line *l, const char *with)
+{
+	const size_t n = strlen(with);
+
+	return l->len >= n && memcmp(l->text, with, n) == 0;
+}
+
+/* Leaves out of Python's tracebacks what nobody needs to understand them. */
+void fold_tracebacks(struct part *p);
