@@ -249,6 +249,7 @@ def run_file(text, frame):
 	import shlex
 	words = shlex.split(text)
 	before = sys.argv
+	offer_names()  # the file may name them where the cell does not
 	sys.argv = words or ['']
 	try:
 		found = runpy.run_path(words[0], run_name='__main__')

@@ -230,6 +230,20 @@ static int add_forgotten(struct buf *b, const struct run_call *c, const struct r
 	return r;
 }
 
+/* Names that the code of a run has as in a notebook. A file that python3 starts is plain Python. */
+static int add_notebook_name(struct buf *b, const char *text)
+{
+	const bool display = strstr(text, "\nNameError: name 'display' is not defined");
+
+	if (!display && !strstr(text, "\nNameError: name 'get_ipython' is not defined"))
+		return 0;
+	return buf_printf(
+	    b,
+	    "The code of sandbox_run_python has %s, a file that python3 starts does not: "
+	    "use print(), or run the file there with %%run FILE.",
+	    display ? "display()" : "get_ipython()");
+}
+
 /* A program that asks somebody, and was given no answers. */
 static int add_no_input(struct buf *b, const struct run_call *c, const char *text)
 {
@@ -257,6 +271,8 @@ static int add_reason(struct buf *b, const struct run_call *c, const struct run_
 		r = add_missing_library(b, text);
 	if (r == 0 && b->len == 0)
 		r = add_no_window(b, text);
+	if (r == 0 && b->len == 0)
+		r = add_notebook_name(b, text);
 	if (r == 0 && b->len == 0)
 		r = add_no_input(b, c, text);
 	if (r == 0 && b->len == 0)

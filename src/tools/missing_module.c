@@ -29,6 +29,9 @@ static const struct {
      "pyautogui ",
      "It needs a screen, and there is none here: draw with matplotlib or Pillow, which write "
      "files."},
+    {" IPython ",
+     "The code of sandbox_run_python has IPython.display, a file that python3 starts does not: "
+     "use print(), or run the file there with %run FILE."},
     {" google.colab ", "Only Colab has it: leave it out. Files are in /mnt/data, and the person "
 		       "gets a link to them."},
     {" pyodide js micropip ", "Only Python in a browser has it: leave it out."},

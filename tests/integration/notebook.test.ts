@@ -139,6 +139,12 @@ describe('as in a notebook', () => {
 		assert.match(guessed.hint, /^Variables and imports are kept only from one run with stateful true to the next/);
 		assert.match((await run('sandbox_run_python', { session_id: 'last', stateful: true, code: 'x + 1' })).hint, /^No variables of earlier runs are left here: this is the first stateful run/);
 		assert.equal((await run('sandbox_run_python', { session_id: 'last', stateful: true, code: 'x + 1' })).hint, '');
+		// names of notebooks in a file: plain Python has none, %run has them
+		await run('sandbox_write_file', { session_id: first.session_id, path: 'show.py', content: 'import pandas as pd\ndisplay(pd.DataFrame({"a": [41]}))\n' });
+		await run('sandbox_write_file', { session_id: first.session_id, path: 'module.py', content: 'from IPython.display import display\ndisplay({"a": 42})\n' });
+		assert.match((await run('sandbox_run_shell', { session_id: first.session_id, command: 'python3 show.py' })).hint, /^The code of sandbox_run_python has display\(\), a file that python3 starts does not: use print\(\), or run the file there with %run FILE\.$/);
+		assert.match((await run('sandbox_run_shell', { session_id: first.session_id, command: 'python3 module.py' })).hint, /^The module IPython is not installed here\. The code of sandbox_run_python has IPython\.display, .*%run FILE\.$/);
+		assert.match((await run('sandbox_run_python', { session_id: first.session_id, code: '%run show.py\n%run module.py' })).text, /^ {4}a\n0 {2}41\n\{'a': 42\}\n\[session_id: \S+ exit_code: 0/);
 		const late = await run('sandbox_run_python', { session_id: 'last', code: 'print("much")\nopen("nosuch/b", "w")' });
 		assert.match(late.text, /^Hint: the folder nosuch does not exist[^\n]*\nmuch\nstderr:\nTraceback/);
 		const timed = await run('sandbox_run_python', { session_id: 'last', code: 'while True: pass', timeout_s: 1 });
