@@ -53,6 +53,9 @@ UNREADABLE = frozenset('''UnicodeDecodeError ParserError JSONDecodeError EmptyDa
 	LZMAError XMLSyntaxError'''.split())
 UNREADABLE_TEXTS = ('Excel file format cannot be determined', 'Trailing data', 'Expected object or value', 'file is not a database', 'could not convert string',
 	'Not a gzipped file', 'Invalid data stream', 'No magic bytes found', 'Specify an engine', 'is not a valid xls', 'to be a Parquet file')
+# For fpdf2.
+PDF_LETTERS = '/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf'
+PDF_SHAPED = ' For Arabic and Hebrew also pdf.set_text_shaping(True).'
 SEPARATORS = ';', '\t', '|', ','
 LINES_COUNTED = 10
 
@@ -74,6 +77,8 @@ def advice_of(error, tb):
 			return missing_column(error, tb)
 		if 'Kaleido' in str(error)[:200]:
 			return 'plotly needs a browser for pictures, and there is none here: fig.show() saves a page for people. A picture is drawn with matplotlib.'
+		if 'outside the range of characters supported by the font' in str(error)[:200]:
+			return font_of_pdf() + (PDF_SHAPED if any('\u0590' <= c <= '\u08ff' for c in str(error)[:80]) else '')
 		if isinstance(error, UnicodeError) or type(error).__name__ in UNREADABLE or 'NUL' in str(error)[:80] or any(text in str(error)[:400] for text in UNREADABLE_TEXTS):
 			return unreadable_file(error, tb)
 		if isinstance(error, OSError) and error.errno in (13, 30) and isinstance(error.filename, str) \
@@ -82,6 +87,11 @@ def advice_of(error, tb):
 	except Exception:
 		pass
 	return ''
+
+
+def font_of_pdf():
+	name = PDF_LETTERS if os.path.exists(PDF_LETTERS) else 'FILE.ttf'
+	return 'the standard fonts of a PDF have Latin letters only: pdf.add_font("Letters", fname="%s"), then pdf.set_font("Letters").' % name
 
 
 def frames_of(tb):

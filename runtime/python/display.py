@@ -27,7 +27,7 @@ METHODS = ('png', '_repr_png_'), ('svg', '_repr_svg_'), ('html', '_repr_html_'),
 TABLES = 'pandas.core.', 'polars.dataframe.', 'polars.series.'  # the text of these says as much as their HTML
 
 # of this run; sets of figures are weak; `pages` are digests, because figures of plotly cannot be in a set
-drawn = {'files': 0, 'seconds': 0.0, 'saved': None, 'shown': None, 'pages': set(), 'now': None}  # now: saved or shown by this run
+drawn = {'files': 0, 'seconds': 0.0, 'saved': None, 'shown': None, 'pages': set(), 'now': None, 'told': False}  # now: saved or shown by this run
 
 
 class Reached:
@@ -101,6 +101,31 @@ def look_at_cv2(cv2):
 		setattr(cv2, name, nothing)
 
 
+def look_at_reportlab(textobject):
+	"""reportlab draws a text as it is stored, and says nothing: Arabic letters stand apart, Hebrew from left to right."""
+	import functools
+	import os
+	kind = textobject.PDFTextObject
+	original = kind._formatText
+
+	@functools.wraps(original)
+	def format_text(self, text, *args, **kwargs):
+		try:
+			if notebook and not drawn['told'] and type(text) is str and not text.isascii() and 'bidi.algorithm' not in sys.modules \
+					and any('\u0590' <= c <= '\u08ff' for c in text):
+				drawn['told'] = True
+				sys.stderr.write('Note: %s%s.\n' % (PDF_ORDER, PDF_REGISTER if os.path.exists(PDF_REGISTER.split('"')[3]) else ''))
+		except Exception:  # of a stderr that the program has closed
+			pass
+		return original(self, text, *args, **kwargs)
+	kind._formatText = format_text
+
+
+PDF_ORDER = ('reportlab draws Arabic and Hebrew as they are stored: letters apart, from left to right. Use get_display(arabic_reshaper.reshape(line)) for each line '
+         '(import arabic_reshaper; from bidi.algorithm import get_display), and a font with the letters')
+PDF_REGISTER = ': pdfmetrics.registerFont(TTFont("DejaVu", "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"))'
+
+
 def is_page(value):
 	"""True for a figure of plotly."""
 	base = getattr(sys.modules.get('plotly.basedatatypes'), 'BaseFigure', None)
@@ -144,7 +169,8 @@ def page_of(figure):
 	return page.encode('utf-8', 'replace')
 
 
-hooks = {'matplotlib.pyplot': look_at, 'plotly.io': look_at_plotly, 'PIL.ImageShow': look_at_viewers, 'cv2': look_at_cv2}  # what is not imported yet
+hooks = {'matplotlib.pyplot': look_at, 'plotly.io': look_at_plotly, 'PIL.ImageShow': look_at_viewers, 'cv2': look_at_cv2,
+         'reportlab.pdfgen.textobject': look_at_reportlab}  # what is not imported yet
 
 
 class Finder:
@@ -177,7 +203,7 @@ class Finder:
 
 
 def watch():
-	drawn.update(files=0, seconds=0.0)
+	drawn.update(files=0, seconds=0.0, told=False)
 	if drawn['now'] is not None:
 		drawn['now'].clear()
 	try:
