@@ -47,8 +47,8 @@ enum report_kind { REPORT_BEGAN = 1, REPORT_ENDED, REPORT_LAST };
 struct report { /* from a reaper; less than PIPE_BUF bytes, so it is never torn */
 	uint32_t kind;
 	uint32_t id;
-	pid_t pid;  /* BEGAN */
-	int status; /* ENDED: of the first process, wait(2) */
+	pid_t pid;                /* BEGAN */
+	int status;               /* ENDED: of the first process, wait(2) */
 	uint64_t cpu_ns, max_rss; /* LAST: of all that it has waited for */
 };
 
@@ -147,18 +147,25 @@ bool background_keeps(const struct init *in, pid_t pid)
 	return in->background.n > 0 && reaper_of(in, pid) > 0;
 }
 
+static DIR *open_proc(const struct init *in)
+{
+	const int fd = openat(in->proc, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+
+	if (!d)
+		init_die("proc");
+	return d;
+}
+
 /* Sends SIGNO to each process below REAPER; of those that a SIGSTOP reaches, to those that execute. Returns how many
  * got it. REAPER -1: to all that belong to no reaper. */
 static uint32_t signal_tree(const struct init *in, pid_t reaper, int signo)
 {
-	const int fd = openat(in->proc, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	DIR *d = open_proc(in);
 	const struct dirent *de;
 	uint32_t n = 0;
 	uint64_t pid;
 
-	if (!d)
-		init_die("proc");
 	while ((de = readdir(d))) {
 		if (parse_u64_n(de->d_name, strlen(de->d_name), 2, INT32_MAX, &pid) < 0)
 			continue;
@@ -225,8 +232,7 @@ static void to(struct init_background *b, enum background_state state)
 static struct init_background *find(struct init *in, uint32_t id)
 {
 	for (size_t i = 0; i < PROTO_BACKGROUND_MAX; i++)
-		if (in->background.at[i].state != BACKGROUND_FREE &&
-		    in->background.at[i].id == id)
+		if (in->background.at[i].state != BACKGROUND_FREE && in->background.at[i].id == id)
 			return &in->background.at[i];
 	return NULL;
 }
@@ -286,7 +292,8 @@ void background_events(struct init *in)
 {
 	struct report r;
 
-	while (in->background.n > 0 && read(in->background.reports[0], &r, sizeof(r)) == sizeof(r)) {
+	while (in->background.n > 0 &&
+	       read(in->background.reports[0], &r, sizeof(r)) == sizeof(r)) {
 		struct init_background *b = find(in, r.id);
 		if (!b)
 			continue;

@@ -9,6 +9,7 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "sandbox/options_pairs.h"
+#include "sandbox/process.h"
 #include "sandbox/secrets.h"
 
 #include <sodium.h>
@@ -130,6 +131,7 @@ struct sandbox *sandbox_unref(struct sandbox *s)
 	file_marks_done(&s->marks);
 	free(s->uploaded.rows);
 	checkpoints_free(s->checkpoints);
+	processes_forget_all(s);
 	usage_log_free(s->usage);
 	sandbox_close_gate(s);
 	s->base = egress_policy_unref(s->base);
@@ -266,7 +268,7 @@ void sandbox_end_holds(struct sandbox *s)
 bool sandbox_is_idle(const struct sandbox *s)
 {
 	return !s->run && !s->seized && list_is_empty(&s->queue) && list_is_empty(&s->uploads) &&
-	       list_is_empty(&s->writers) && list_is_empty(&s->holds);
+	       list_is_empty(&s->writers) && list_is_empty(&s->holds) && s->n_processes == 0;
 }
 
 uint64_t manager_run_timeout_max_ns(const struct manager *m)

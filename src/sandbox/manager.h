@@ -47,6 +47,9 @@ struct sandbox {
 	struct run *run;   /* the one that is executed, or NULL */
 	struct list queue; /* runs that wait for it, in order */
 	unsigned n_queue;
+	struct list processes;     /* struct process, oldest first (process.h) */
+	unsigned n_processes;      /* that live */
+	unsigned last_process;     /* number of the newest one */
 	struct budget_share share; /* of a session */
 	struct list holds;         /* struct sandbox_hold */
 	bool stored;
@@ -144,7 +147,7 @@ struct engine_sandbox *sandbox_use(struct sandbox *s, struct err *e);
 uint64_t manager_now(const struct manager *m);
 /* Takes S out of the table and ends its processes. The files and record of a stored one stay. */
 int sandbox_drop(struct sandbox *s, sandbox_done_fn cb, void *user, struct err *e) MUST_CHECK;
-/* No run, upload, file writer, hold or checkpoint call. */
+/* No run, upload, file writer, hold, checkpoint call or process. */
 bool sandbox_is_idle(const struct sandbox *s);
 /* The sandbox in the table, in any state, or NULL. */
 struct sandbox *manager_lookup(struct manager *m, const char *owner, const char *id);

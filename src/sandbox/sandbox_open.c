@@ -162,6 +162,7 @@ static struct sandbox *new_sandbox(struct manager *m, const char *owner, const c
 	list_init(&s->uploads);
 	list_init(&s->writers);
 	list_init(&s->holds);
+	list_init(&s->processes);
 	m->refs++;
 	s->manager = m;
 	s->refs = 1;

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define WAIT_MS 60000
-#define MOST    32 /* PROTO_BACKGROUND_MAX */
+#define MOST    32         /* PROTO_BACKGROUND_MAX */
 #define MARK    "31415926" /* in the arguments of processes that are counted */
 
 static struct options {
@@ -31,7 +31,7 @@ static struct options {
 	bool warm;
 } options = {.image = "science"};
 
-static struct outcome o;    /* of the run at hand */
+static struct outcome o;       /* of the run at hand */
 static struct outcome b[MOST]; /* of background processes */
 
 static struct engine_sandbox *need(struct client *c)
@@ -85,7 +85,8 @@ static void until_done(struct client *c, struct outcome *p)
 	EXPECT_OF(p, p->have_result);
 }
 
-static void run_says(struct client *c, struct engine_sandbox *s, const char *command, const char *out)
+static void run_says(struct client *c, struct engine_sandbox *s, const char *command,
+		     const char *out)
 {
 	const char *const argv[] = {"sh", "-c", command, NULL};
 
@@ -139,7 +140,9 @@ static void kill_it(struct client *c, struct engine_run *r, struct outcome *p)
 static void case_beside(struct client *c)
 {
 	struct engine_sandbox *s = need(c);
-	struct engine_run *r = shell(s, "echo on; while [ ! -e stop ]; do sleep .01; done; echo off; echo oh >&2; exit 3", &b[0]);
+	struct engine_run *r = shell(
+	    s, "echo on; while [ ! -e stop ]; do sleep .01; done; echo off; echo oh >&2; exit 3",
+	    &b[0]);
 
 	until_it_says(c, &b[0], "on\n");
 	run_says(c, s, "echo run; sleep " MARK " & setsid sleep " MARK " &", "run\n");
@@ -156,7 +159,10 @@ static void case_beside(struct client *c)
 static void case_signals(struct client *c)
 {
 	struct engine_sandbox *s = need(c);
-	struct engine_run *r = shell(s, "trap 'echo hup' HUP; trap 'echo term; exit 5' TERM; echo on; while :; do sleep .01; done", &b[0]);
+	struct engine_run *r = shell(s,
+				     "trap 'echo hup' HUP; trap 'echo term; exit 5' TERM; echo on; "
+				     "while :; do sleep .01; done",
+				     &b[0]);
 
 	until_it_says(c, &b[0], "on\n");
 	EXPECT(engine_signal(r, 0) < 0 && engine_signal(r, 64) < 0);
@@ -178,8 +184,10 @@ static void case_signals(struct client *c)
 
 static void case_deadline(struct client *c)
 {
-	static const char *const gentle[] = {"sh", "-c", "trap 'echo bye; exit 0' TERM; while :; do sleep .01; done", NULL};
-	static const char *const deaf[] = {"sh", "-c", "trap '' TERM; while :; do sleep .01; done", NULL};
+	static const char *const gentle[] = {
+	    "sh", "-c", "trap 'echo bye; exit 0' TERM; while :; do sleep .01; done", NULL};
+	static const char *const deaf[] = {"sh", "-c", "trap '' TERM; while :; do sleep .01; done",
+					   NULL};
 	struct engine_sandbox *s = need(c);
 
 	(void)begin(s, gentle, 500, -1, &b[0]);
@@ -213,16 +221,15 @@ static void case_input(struct client *c)
 /* Whatever it does to leave its family: all of it ends with its first process, and before that no end of a run takes it. */
 static void case_daemons(struct client *c)
 {
-	static const char daemons[] =
-	    "import os, sys, time\n"
-	    "for i in range(3):\n"
-	    "    if os.fork() == 0:\n"
-	    "        os.setsid()\n"
-	    "        if os.fork(): os._exit(0)\n"
-	    "        if os.fork() == 0: time.sleep(3000)\n"
-	    "        time.sleep(3000)\n"
-	    "print('on')\n"
-	    "while not os.path.exists('stop'): time.sleep(.01)\n";
+	static const char daemons[] = "import os, sys, time\n"
+				      "for i in range(3):\n"
+				      "    if os.fork() == 0:\n"
+				      "        os.setsid()\n"
+				      "        if os.fork(): os._exit(0)\n"
+				      "        if os.fork() == 0: time.sleep(3000)\n"
+				      "        time.sleep(3000)\n"
+				      "print('on')\n"
+				      "while not os.path.exists('stop'): time.sleep(.01)\n";
 	struct engine_sandbox *s = need(c);
 	(void)python_process(s, daemons, &b[0]);
 
@@ -273,7 +280,8 @@ static void case_session(struct client *c)
 		return;
 	}
 	(void)shell(s, "n=0; while :; do n=$((n+1)); echo $n; sleep .01; done", &b[0]);
-	run_cell(c, s, "import subprocess\nx = 1; child = subprocess.Popen(['sleep', '" MARK "'])", 0, &o);
+	run_cell(c, s, "import subprocess\nx = 1; child = subprocess.Popen(['sleep', '" MARK "'])",
+		 0, &o);
 	EXPECT_OF(&o, o.have_result && o.result.state_kept);
 	const size_t before = b[0].out_len;
 	while (b[0].out_len < before + 60)
@@ -296,13 +304,17 @@ static void case_reaper(struct client *c)
 {
 	struct engine_sandbox *s = need(c);
 	struct engine_run *other = shell(s, "echo on; exec sleep " MARK, &b[1]);
-	struct engine_run *r = shell(s, "setsid sleep " MARK " & sleep " MARK " & kill -9 $PPID || echo refused; exec sleep " MARK, &b[0]);
+	struct engine_run *r = shell(s,
+				     "setsid sleep " MARK " & sleep " MARK
+				     " & kill -9 $PPID || echo refused; exec sleep " MARK,
+				     &b[0]);
 
 	until_it_says(c, &b[1], "on\n");
 	while (!b[0].done && !strstr(b[0].out, "refused\n"))
 		EXPECT(sd_event_run(c->loop, 10000) >= 0);
 	if (b[0].done)
-		EXPECT_OF(&b[0], b[0].result.end == ENGINE_END_SIGNALED && b[0].result.signal == SIGKILL);
+		EXPECT_OF(&b[0],
+			  b[0].result.end == ENGINE_END_SIGNALED && b[0].result.signal == SIGKILL);
 	else
 		kill_it(c, r, &b[0]);
 	run_says(c, s, "true", "");

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 
 #define REST_BASE "/api/v1"
+#define WORKSPACE "/mnt/data"
 
 enum rest_flag {
 	REST_PUBLIC = 1 << 0,     /* anybody */
@@ -192,6 +193,16 @@ bool runs_forget_oldest(struct api *a, const char *owner, const struct api_run *
 void runs_done(struct api *a);
 /* OWNER was removed: what is kept for later requests goes. */
 void rest_forget_owner(struct api *a, const char *owner);
+/* rest_processes.c */
+void rest_start_process(struct rest_call *c);
+void rest_list_processes(struct rest_call *c);
+void rest_get_process(struct rest_call *c);
+void rest_signal_process(struct rest_call *c);
+void rest_write_process(struct rest_call *c);
+void rest_remove_process(struct rest_call *c);
+/* Ends the processes whose credential was revoked. */
+void processes_end_callers(struct api *a);
+void processes_done(struct api *a);
 /* rest_notebooks.c: what happens, and what happened */
 void rest_events(struct rest_call *c);
 void rest_list_notebooks(struct rest_call *c);
@@ -228,6 +239,7 @@ void rest_get_file(struct rest_call *c);
 void rest_put_file(struct rest_call *c);
 void rest_delete_file(struct rest_call *c);
 json_t *rest_name(const char *name); /* any bytes as a JSON string */
+json_t *rest_time(uint64_t wall_ns); /* RFC 3339, or null for 0 */
 /* form.c */
 void rest_post_files(struct rest_call *c);
 /* folder.c: sends the folder PATH of c->sandbox as an archive; FORM is "tar" or "zip" */

@@ -37,11 +37,11 @@ static bool need_spec(struct rest_call *c, const char *text)
 
 /* ---- one status ---- */
 
-static json_t *time_json(uint64_t ns)
+json_t *rest_time(uint64_t wall_ns)
 {
 	char text[API_TIME_SIZE];
 
-	return ns > 0 ? json_string(api_time(ns / NS_PER_MS, text)) : json_null();
+	return wall_ns > 0 ? json_string(api_time(wall_ns / NS_PER_MS, text)) : json_null();
 }
 
 static json_t *lossy_json(const char *text)
@@ -61,8 +61,8 @@ static json_t *status_json(const char *spec, const struct package_status *s)
 	return json_pack("{s:s, s:s, s:o, s:o, s:b, s:o, s:o, s:o, s:I}", "packages", spec,
 			 "status", package_word_name(s->word), "message", lossy_json(s->message),
 			 "stderr", lossy_json(s->errors), "complete", s->complete, "installed",
-			 installed, "started_at", time_json(s->start_wall_ns), "ended_at",
-			 time_json(s->end_wall_ns), "elapsed_ms",
+			 installed, "started_at", rest_time(s->start_wall_ns), "ended_at",
+			 rest_time(s->end_wall_ns), "elapsed_ms",
 			 (json_int_t)(s->elapsed_ns / NS_PER_MS));
 }
 

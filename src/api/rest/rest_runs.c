@@ -21,7 +21,6 @@
 #define MANY_NAMES 64u          /* files of a run that the loop writes itself */
 #define MUCH_TEXT  (32u << 10)  /* bytes of output, the same */
 #define RESULT_MAX (512u << 20) /* bytes of a result */
-#define WORKSPACE  "/mnt/data"
 #define TAIL_BYTES TEXT_UTF8_OPEN_MAX
 
 struct follower {
@@ -535,6 +534,7 @@ void api_end_callers(struct api *a)
 		run_cancel(r->run);
 	}
 	branches_end_callers(a);
+	processes_end_callers(a);
 }
 
 void rest_start_run(struct rest_call *c)

@@ -4,6 +4,7 @@
 #include "api/rest/figures.h"
 #include "api/rest/rest.h"
 #include "sandbox/checkpoints.h"
+#include "sandbox/process.h"
 
 #define P(path)    REST_BASE path
 #define NAME_MAX_  200
@@ -110,6 +111,32 @@ static const struct rest_field run_body[] = {
     {"timeout_s", REST_INT, false, 1, SECONDS, NULL, "seconds; missing: the sandbox's own limit",
      .option = SANDBOX_OPTION_TIMEOUT, .limited = true},
     {"wait", REST_BOOL, false, 0, 0, NULL, "answer when the run has ended"},
+    END};
+static const struct rest_field process_body[] = {
+    {"command", REST_TEXT, true, 1, 1 << 20, NULL, "a shell command"},
+    {"name", REST_TEXT, false, 1, PROCESS_NAME_MAX, NULL, "what people call it"},
+    {"cwd", REST_TEXT, false, 1, SANDBOX_PLACE_MAX - 1, NULL,
+     "the folder where it begins, from the workspace on, or absolute in the sandbox"},
+    OPTION(ENV, "env", "variables besides those of the sandbox, as an object", false),
+    {"input", REST_BOOL, false, 0, 0, NULL,
+     "keep its standard input open for later; missing: it is empty"},
+    {"timeout_s", REST_INT, false, 1, SECONDS, NULL, "seconds; missing: no limit of its own"},
+    END};
+static const struct rest_field process_query[] = {
+    OWNER,
+    {"stdout_from", REST_INT, false, 0, INT64_MAX, NULL, "bytes of stdout to leave out"},
+    {"stderr_from", REST_INT, false, 0, INT64_MAX, NULL, "bytes of stderr to leave out"},
+    {"wait_s", REST_INT, false, 0, 60, NULL,
+     "answer when it has ended, at the latest after so many seconds"},
+    {"output", REST_BOOL, false, 0, 0, NULL, "with wait_s: also when there is more output"},
+    END};
+static const struct rest_field signal_body[] = {
+    {"signal", REST_WORD, true, 0, 0, "HUP|INT|QUIT|KILL|TERM|USR1|USR2|CONT|STOP",
+     "to its process group; KILL ends it with all that it has started"},
+    END};
+static const struct rest_field input_body[] = {
+    {"text", REST_TEXT, false, 0, PROCESS_INPUT_MAX, NULL, "taken whole or not at all"},
+    {"close", REST_BOOL, false, 0, 0, NULL, "nothing follows"},
     END};
 static const struct rest_field packages_query[] = {
     OWNER, {"all", REST_BOOL, false, 0, 0, NULL, "also the packages of its image"}, END};
@@ -342,6 +369,25 @@ const struct rest_route rest_routes[] = {
     {HTTP_POST, P("/sandboxes/{id}/forks"), "forkSandbox",
      "Makes a new session with copies of the files", rest_fork, REST_CHANGES | REST_IDEMPOTENT,
      fork_body, owner_query, 201, "Fork", "404 409 410 429 507", 0},
+    {HTTP_GET, P("/sandboxes/{id}/processes"), "listProcesses",
+     "Lists the background processes of a sandbox, oldest first", rest_list_processes, 0, NULL,
+     owner_query, 200, "Processes", "404 409 410 429", 0},
+    {HTTP_POST, P("/sandboxes/{id}/processes"), "startProcess",
+     "Starts a command that goes on beside runs", rest_start_process,
+     REST_CHANGES | REST_IDEMPOTENT, process_body, owner_query, 201, "Process",
+     "404 409 410 429 507", 0},
+    {HTTP_GET, P("/sandboxes/{id}/processes/{process}"), "getProcess",
+     "Tells about a process, with its newest output", rest_get_process, REST_LARGE, NULL,
+     process_query, 200, "Process", "404 409 410 429", 0},
+    {HTTP_DELETE, P("/sandboxes/{id}/processes/{process}"), "removeProcess",
+     "Ends a process and forgets it", rest_remove_process, REST_CHANGES, NULL, owner_query, 204,
+     NULL, "404 409 410", 0},
+    {HTTP_POST, P("/sandboxes/{id}/processes/{process}/signal"), "signalProcess",
+     "Sends a signal to a process", rest_signal_process, REST_CHANGES, signal_body, owner_query,
+     204, NULL, "404 409 410", 0},
+    {HTTP_POST, P("/sandboxes/{id}/processes/{process}/input"), "writeProcess",
+     "Gives a process standard input", rest_write_process, REST_CHANGES, input_body, owner_query,
+     204, NULL, "404 409 410 503", 0},
     {HTTP_GET, P("/sandboxes/{id}/packages"), "listPackages",
      "Lists the packages installed in a sandbox", rest_list_packages, REST_LARGE, NULL,
      packages_query, 200, "Packages", "404 409 410", 0},

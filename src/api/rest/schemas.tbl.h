@@ -50,6 +50,18 @@ S(Branches, LIST("branches", "Branch"))
 S(Fork, "{\"type\":\"object\",\"required\":[\"id\",\"forked_from\",\"files\",\"bytes\"],"
 	"\"properties\":{\"id\":" STRING ",\"forked_from\":" STRING ",\"files\":" INTEGER
 	",\"bytes\":" INTEGER ",\"skipped\":" INTEGER "}}")
+#define STREAM                                                                                     \
+	"{\"type\":\"object\",\"required\":[\"text\",\"from\",\"next\"],\"properties\":{\"text\":" STRING ",\"from\":" INTEGER \
+	",\"next\":" INTEGER "}}"
+S(Process,
+  "{\"type\":\"object\",\"required\":[\"id\",\"command\",\"state\",\"input\",\"started_at\",\"duration_ms\",\"stdout_bytes\","
+  "\"stderr_bytes\"],\"properties\":{\"id\":" STRING ",\"name\":" STRING ",\"command\":" STRING
+  ",\"state\":{\"enum\":[\"running\",\"ended\"]},\"input\":" BOOLEAN ",\"started_at\":" TIME ",\"duration_ms\":" INTEGER
+  ",\"stdout_bytes\":" INTEGER ",\"stderr_bytes\":" INTEGER ",\"exit_code\":" INTEGER ",\"reason\":" STRING
+  ",\"killed\":" INTEGER ",\"cpu_ms\":" INTEGER ",\"peak_bytes\":" INTEGER ",\"error\":" STRING ",\"message\":" STRING
+  ",\"stdout\":" STREAM ",\"stderr\":" STREAM "}}")
+#undef STREAM
+S(Processes, LIST("processes", "Process"))
 S(Package,
   "{\"type\":\"object\",\"required\":[\"name\",\"version\",\"from_image\"],\"properties\":{"
   "\"name\":" STRING ",\"version\":" STRING ",\"from_image\":" BOOLEAN "}}")

@@ -322,6 +322,39 @@ export interface components {
 			title: string;
 			type: string;
 		};
+		Process: {
+			command: string;
+			cpu_ms?: number;
+			duration_ms: number;
+			error?: string;
+			exit_code?: number;
+			id: string;
+			input: boolean;
+			killed?: number;
+			message?: string;
+			name?: string;
+			peak_bytes?: number;
+			reason?: string;
+			/** Format: date-time */
+			started_at: string | null;
+			/** @enum {unknown} */
+			state: "running" | "ended";
+			stderr?: {
+				from: number;
+				next: number;
+				text: string;
+			};
+			stderr_bytes: number;
+			stdout?: {
+				from: number;
+				next: number;
+				text: string;
+			};
+			stdout_bytes: number;
+		};
+		Processes: {
+			processes: components["schemas"]["Process"][];
+		};
 		Result: {
 			data: {
 				[key: string]: string;

@@ -24,6 +24,9 @@
 /* Microseconds between two reads of a stream. A run that makes one system call for each line wakes
  * nobody meanwhile; if a reader waited in epoll, each of these calls would take three times as long. */
 #define LOOK_EVERY_US UINT64_C(4000)
+#define FLOOD_EVERY_US                                                                             \
+	UINT64_C(                                                                                  \
+	    40000) /* the same for a background process whose pipe was full: it has no bound of output */
 #define TAIL_AFTER_US UINT64_C(20000) /* from output in the pipe to a look at the tail */
 #define TAIL_AGAIN_US UINT64_C(2000)  /* to the next look if the run was changing the tail */
 #define DRAIN_MAX     (4u << 20) /* bytes after the end; a pipe holds at most fs.pipe-max-size */
@@ -44,6 +47,7 @@ void inside_output_init(struct inside_output *o, struct engine_run *r, sd_event 
 				    .loop = loop,
 				    .fd = {-1, -1, -1},
 				    .kill_at = spec->output_kill,
+				    .endless = spec->kind == ENGINE_RUN_BACKGROUND,
 				    .on_output = spec->on_output,
 				    .on_record = spec->notebook ? spec->on_record : NULL,
 				    .user = spec->user};
@@ -120,22 +124,22 @@ static int on_pause_over(sd_event_source *source, uint64_t at UNUSED, void *user
 	return 0;
 }
 
-/* Stops looking at the stream for LOOK_EVERY_US. If there is no memory for the timer, the stream stays
+/* Stops looking at the stream for a while; MORE: not all was read. If there is no memory for the timer, the stream stays
  * enabled, which costs speed only. */
-static void pause_stream(struct inside_output *o, enum engine_stream s)
+static void pause_stream(struct inside_output *o, enum engine_stream s, bool more)
 {
+	const uint64_t every_us = more && o->endless ? FLOOD_EVERY_US : LOOK_EVERY_US;
 	int q;
 
 	if (!o->source[s]) /* at its end */
 		return;
 	if (o->pause[s]) {
-		q = sd_event_source_set_time_relative(o->pause[s], LOOK_EVERY_US);
+		q = sd_event_source_set_time_relative(o->pause[s], every_us);
 		if (q >= 0)
 			q = sd_event_source_set_enabled(o->pause[s], SD_EVENT_ONESHOT);
 	} else {
-		q = sd_event_add_time_relative(o->loop, &o->pause[s], CLOCK_MONOTONIC,
-					       LOOK_EVERY_US, NS_PER_MS / NS_PER_US, on_pause_over,
-					       o);
+		q = sd_event_add_time_relative(o->loop, &o->pause[s], CLOCK_MONOTONIC, every_us,
+					       NS_PER_MS / NS_PER_US, on_pause_over, o);
 	}
 	if (q >= 0)
 		(void)sd_event_source_set_enabled(o->source[s], SD_EVENT_OFF);
@@ -186,8 +190,8 @@ static int on_stdout(sd_event_source *source UNUSED, int fd UNUSED, uint32_t rev
 	struct inside_output *o = user;
 
 	loop_work("output", "stdout");
-	(void)read_stream(o, ENGINE_STDOUT, READS_PER_TURN);
-	pause_stream(o, ENGINE_STDOUT);
+	const bool more = read_stream(o, ENGINE_STDOUT, READS_PER_TURN);
+	pause_stream(o, ENGINE_STDOUT, more);
 	return o->tail ? arm_tail(o, TAIL_AFTER_US) : 0;
 }
 
@@ -195,8 +199,8 @@ static int on_stderr(sd_event_source *source UNUSED, int fd UNUSED, uint32_t rev
 		     void *user)
 {
 	loop_work("output", "stderr");
-	(void)read_stream(user, ENGINE_STDERR, READS_PER_TURN);
-	pause_stream(user, ENGINE_STDERR);
+	const bool more = read_stream(user, ENGINE_STDERR, READS_PER_TURN);
+	pause_stream(user, ENGINE_STDERR, more);
 	return 0;
 }
 

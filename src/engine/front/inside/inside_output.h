@@ -21,6 +21,7 @@ struct inside_output {
 	uint64_t late[3];           /* the first of these: what was in a kept pipe before the run */
 	uint64_t max[3];            /* bytes to deliver; 0 = all */
 	uint64_t kill_at;           /* engine_run_spec.output_kill */
+	bool endless;               /* of a background process */
 	bool flooded;               /* the run was killed for its output */
 	struct records records;     /* what stdout marks; without on_record there are no marks */
 	void (*on_output)(struct engine_run *, enum engine_stream, const void *, size_t, void *);

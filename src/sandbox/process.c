@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/process.h"
+
+#include "base/fdio.h"
+#include "base/log.h"
+#include "base/rand.h"
+#include "base/text.h"
+#include "sandbox/manager.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FIRST_SIZE 4096u /* of what keeps a stream; it doubles */
+#define PIPE_BYTES (4 * PROCESS_INPUT_MAX) /* pages of a pipe are not always full */
+
+struct stream {
+	char *data; /* owned: a ring of SIZE bytes, the newest LEN of them are used */
+	size_t size, len, at; /* AT: where the next byte goes */
+	uint64_t total;
+	struct budget_share share;
+};
+
+struct process {
+	struct list node; /* of sandbox.processes */
+	unsigned refs;    /* one of the list, one of the engine while it lives */
+	struct sandbox *sandbox; /* reference while it lives; NULL when it is forgotten */
+	struct engine_run *handle; /* NULL: it has ended */
+	char id[PROCESS_ID_SIZE];
+	char name[PROCESS_NAME_MAX + 1];
+	char *command;
+	struct stream out, err;
+	int input; /* -1 = none, or closed */
+	struct list watches;
+	struct err failure;
+	struct engine_run_result end;
+	uint64_t started_ms, started_ns;
+};
+
+/* ---- output ---- */
+
+static struct stream *stream_of(struct process *p, enum engine_stream s)
+{
+	return s == ENGINE_STDERR ? &p->err : &p->out;
+}
+
+/* Without memory or budget the ring stays as large as it is. */
+static void grow(struct process *p, struct stream *k, size_t wanted)
+{
+	size_t size = MAX(k->size, (size_t)FIRST_SIZE);
+	struct err e = ERR_INIT;
+
+	while (size < wanted && size < PROCESS_OUTPUT_MAX)
+		size *= 2;
+	if (size == k->size || budget_take(p->sandbox->manager->config.budgets, p->sandbox->owner,
+					   BUDGET_KEPT_BYTES, size, &k->share, &e) < 0)
+		return;
+	char *data = malloc(size);
+	if (!data) {
+		if (k->size > 0)
+			budget_note(p->sandbox->manager->config.budgets, p->sandbox->owner,
+				    BUDGET_KEPT_BYTES, k->size, &k->share);
+		else
+			budget_give(&k->share);
+		return;
+	}
+	const size_t begin = k->size > 0 ? (k->at + k->size - k->len) % k->size : 0;
+	const size_t first = MIN(k->len, k->size - begin);
+	if (k->len > 0) {
+		memcpy(data, k->data + begin, first);
+		memcpy(data + first, k->data, k->len - first);
+	}
+	free(k->data);
+	k->data = data;
+	k->size = size;
+	k->at = k->len % size;
+}
+
+static void keep(struct process *p, struct stream *k, const char *data, size_t len)
+{
+	k->total += len;
+	if (k->len + len > k->size)
+		grow(p, k, k->len + len);
+	if (len > k->size) {
+		data += len - k->size;
+		len = k->size;
+	}
+	k->len = MIN(k->len + len, k->size);
+	while (len > 0) {
+		const size_t n = MIN(len, k->size - k->at);
+
+		memcpy(k->data + k->at, data, n);
+		k->at = (k->at + n) % k->size;
+		data += n;
+		len -= n;
+	}
+}
+
+static void stream_done(struct stream *k)
+{
+	free(k->data);
+	k->data = NULL;
+	k->size = k->len = 0;
+	budget_give(&k->share);
+}
+
+int process_output(const struct process *p, enum engine_stream stream, uint64_t from, size_t max,
+		   struct buf *b, uint64_t *ret_from, uint64_t *ret_next)
+{
+	const struct stream *k = stream == ENGINE_STDERR ? &p->err : &p->out;
+	const uint64_t oldest = k->total - k->len;
+	const uint64_t begin = MIN(MAX(from, oldest), k->total);
+	size_t len = (size_t)MIN(k->total - begin, max);
+	_cleanup_free_ char *text = len > 0 ? malloc(len) : NULL;
+
+	*ret_from = *ret_next = begin;
+	if (len == 0)
+		return 0;
+	if (!text)
+		return -ENOMEM;
+	const size_t start = (k->at + k->size - (size_t)(k->total - begin)) % k->size;
+	const size_t first = MIN(len, k->size - start);
+	memcpy(text, k->data + start, first);
+	memcpy(text + first, k->data, len - first);
+	/* The rest of a character is there soon, or with the next call. */
+	if (p->handle || begin + len < k->total)
+		len -= text_utf8_open(text, len);
+	*ret_next = begin + len;
+	return text_add_utf8_lossy(b, text, len);
+}
+
+/* ---- life ---- */
+
+struct process *process_ref(struct process *p)
+{
+	p->refs++;
+	return p;
+}
+
+struct process *process_unref(struct process *p)
+{
+	if (!p || --p->refs > 0)
+		return NULL;
+	stream_done(&p->out);
+	stream_done(&p->err);
+	(void)fd_close(p->input);
+	free(p->command);
+	free(p);
+	return NULL;
+}
+
+static void tell(struct process *p)
+{
+	(void)process_ref(p);
+	list_for_each(l, &p->watches) {
+		struct process_watch *w = list_entry(l, struct process_watch, node);
+
+		w->fn(w);
+	}
+	(void)process_unref(p);
+}
+
+void process_watch(struct process *p, struct process_watch *w)
+{
+	list_append(&p->watches, &w->node);
+}
+
+void process_unwatch(struct process_watch *w)
+{
+	list_remove(&w->node);
+}
+
+static void on_output(struct engine_run *handle UNUSED, enum engine_stream s, const void *data,
+		      size_t len, void *user)
+{
+	struct process *p = user;
+
+	keep(p, stream_of(p, s), data, len);
+	tell(p);
+}
+
+static void on_done(struct engine_run *handle UNUSED, const struct engine_run_result *res,
+		    const struct err *e, void *user)
+{
+	struct process *p = user;
+	struct sandbox *s = p->sandbox;
+	const struct manager_ledger *ledger = &s->manager->ledger;
+
+	p->handle = NULL;
+	p->input = fd_close(p->input);
+	s->n_processes--;
+	if (res)
+		p->end = *res;
+	else
+		p->failure = *e;
+	p->end.duration_ns = now_ns() - p->started_ns;
+	LOG_INFO("process_end", LOG_S("session_id", s->id), LOG_S("process_id", p->id));
+	if (ledger->note_work && res)
+		ledger->note_work(ledger->user, s, "process", p->end.duration_ns, res->cpu_ns);
+	sandbox_forget_inventory(s);
+	sandbox_touch(s);
+	tell(p);
+	(void)process_unref(p);
+	(void)sandbox_unref(s);
+}
+
+static void forget(struct process *p)
+{
+	list_remove(&p->node);
+	(void)process_unref(p);
+}
+
+/* Room for one more; the bound is above that of those that live. */
+static void make_room(struct sandbox *s)
+{
+	unsigned n = 0;
+	struct process *oldest = NULL;
+
+	list_for_each(l, &s->processes) {
+		struct process *p = list_entry(l, struct process, node);
+
+		n++;
+		if (!oldest && !p->handle)
+			oldest = p;
+	}
+	if (n >= PROCESSES_MAX && oldest)
+		forget(oldest);
+}
+
+/* Those of the sandbox, then Q's: the last of two with one name counts. */
+static size_t add_env(const struct sandbox *s, const struct process_request *q, const char **ret)
+{
+	const char *own[SANDBOX_RUN_ENV_MAX];
+	const char *const *env = sandbox_run_env(s, own);
+	size_t n = 0;
+
+	for (size_t i = 0; env && env[i]; i++) {
+		const size_t len = strcspn(env[i], "=") + 1;
+		bool other = false;
+		for (size_t k = 0; q->env && q->env[k]; k++)
+			other = other || strncmp(q->env[k], env[i], len) == 0;
+		if (!other)
+			ret[n++] = env[i];
+	}
+	for (size_t k = 0; q->env && q->env[k] && k < PROCESS_ENV_MAX; k++)
+		ret[n++] = q->env[k];
+	ret[n] = NULL;
+	return n;
+}
+
+static int start(struct process *p, struct engine_sandbox *handle, const struct process_request *q,
+		 struct err *e)
+{
+	const struct sandbox *s = p->sandbox;
+	const char *env[SANDBOX_RUN_ENV_MAX + PROCESS_ENV_MAX + 1];
+	int pipes[2] = {-1, -1};
+
+	if (q->input && pipe2(pipes, O_CLOEXEC) < 0)
+		return err_set(e, ERR_TOO_MANY_FILES, errno, "standard input of a process");
+	_cleanup_fd_ int reader = pipes[0];
+	p->input = pipes[1];
+	if (p->input >= 0)
+		(void)fcntl(p->input, F_SETPIPE_SZ, PIPE_BYTES);
+	if (p->input >= 0 && (fd_set_nonblock(p->input, true) < 0 || fchmod(reader, 0444) < 0))
+		return err_set(e, ERR_SYSTEM, errno, "standard input of a process");
+	const struct engine_run_spec spec = {
+	    .kind = ENGINE_RUN_BACKGROUND,
+	    .argv = q->argv,
+	    .env = add_env(s, q, env) > 0 ? env : NULL,
+	    .cwd = q->cwd ? q->cwd : sandbox_workdir(s),
+	    .make_cwd = !q->cwd && sandbox_workdir(s),
+	    .stdin_fd = reader,
+	    .timeout_ns = q->timeout_ns,
+	    .grace_ns = s->manager->config.grace_ns,
+	    .on_output = on_output,
+	    .on_done = on_done,
+	    .user = p,
+	};
+	return engine_run(handle, &spec, &p->handle, e);
+}
+
+static struct process *make(struct sandbox *s, const struct process_request *q)
+{
+	struct process *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->command = strdup(q->command);
+	if (!p->command) {
+		free(p);
+		return NULL;
+	}
+	p->refs = 1;
+	p->input = -1;
+	p->sandbox = s;
+	list_init(&p->watches);
+	list_init(&p->node);
+	(void)snprintf(p->id, sizeof(p->id), "p%u", ++s->last_process);
+	(void)!text_copy(p->name, sizeof(p->name), q->name ? q->name : "");
+	p->started_ms = now_wall_ns() / NS_PER_MS;
+	p->started_ns = now_ns();
+	return p;
+}
+
+int sandbox_start_process(struct sandbox *s, const struct process_request *q, struct process **ret,
+			  struct err *e)
+{
+	const struct manager_ledger *ledger = &s->manager->ledger;
+	int r = ledger->admit_work ? ledger->admit_work(ledger->user, s, e) : 0;
+
+	if (r < 0)
+		return r;
+	if (s->seized)
+		return sandbox_check_free(s, e);
+	struct engine_sandbox *handle = sandbox_use(s, e);
+	if (!handle)
+		return -ENOENT;
+	make_room(s);
+	struct process *p = make(s, q);
+	if (!p)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a process in session %s", s->id);
+	r = start(p, handle, q, e);
+	if (r < 0) {
+		(void)process_unref(p);
+		return r;
+	}
+	LOG_INFO("process_start", LOG_S("session_id", s->id), LOG_S("process_id", p->id));
+	(void)sandbox_ref(s);
+	p->refs++;
+	list_append(&s->processes, &p->node);
+	s->n_processes++;
+	s->used = s->keeps = true;
+	*ret = p;
+	return 0;
+}
+
+/* ---- calls ---- */
+
+struct process *sandbox_find_process(const struct sandbox *s, const char *id, struct err *e)
+{
+	list_for_each(l, &s->processes) {
+		struct process *p = list_entry(l, struct process, node);
+
+		if (streq(p->id, id))
+			return p;
+	}
+	(void)err_set(e, ERR_NOT_FOUND, 0, "The sandbox has no process %s", id);
+	return NULL;
+}
+
+void sandbox_each_process(const struct sandbox *s, void (*fn)(struct process *p, void *user), void *user)
+{
+	list_for_each(l, &s->processes)
+		fn(list_entry(l, struct process, node), user);
+}
+
+void process_look(const struct process *p, struct process_facts *ret)
+{
+	static const enum run_reason reasons[] = {
+	    [ENGINE_END_EXITED] = RUN_EXITED,   [ENGINE_END_SIGNALED] = RUN_SIGNALED,
+	    [ENGINE_END_TIMEOUT] = RUN_TIMEOUT, [ENGINE_END_OOM] = RUN_OOM,
+	    [ENGINE_END_OUTPUT] = RUN_OUTPUT_LIMIT, [ENGINE_END_DISK] = RUN_DISK_LIMIT,
+	    [ENGINE_END_KILLED] = RUN_CANCELLED, [ENGINE_END_LOST] = RUN_LOST,
+	};
+
+	*ret = (struct process_facts){
+	    .id = p->id,
+	    .name = p->name,
+	    .command = p->command,
+	    .running = p->handle,
+	    .has_input = p->input >= 0,
+	    .failure = p->failure,
+	    .reason = reasons[p->end.end],
+	    .exit_code = p->end.exit_code,
+	    .signal = p->end.signal,
+	    .killed = p->end.killed,
+	    .cpu_ns = p->end.cpu_ns,
+	    .peak_bytes = p->end.peak_bytes,
+	    .started_ms = p->started_ms,
+	    .duration_ns = p->handle ? now_ns() - p->started_ns : p->end.duration_ns,
+	    .total = {p->out.total, p->err.total},
+	};
+}
+
+int process_signal(struct process *p, int signo, struct err *e)
+{
+	const int r = p->handle ? engine_signal(p->handle, signo) : 0;
+
+	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the signal cannot be sent") : 0;
+}
+
+int process_write(struct process *p, const void *data, size_t len, bool close, struct err *e)
+{
+	if (p->input < 0)
+		return err_set(e, ERR_INVALID_ARGUMENT, 0,
+			       p->handle ? "The standard input of process %s is closed, or was never open"
+					 : "Process %s has ended",
+			       p->id);
+	int waiting = 0;
+	if (len > 0 && (ioctl(p->input, FIONREAD, &waiting) < 0 || (size_t)waiting + len > PROCESS_INPUT_MAX))
+		return err_set(e, ERR_SERVER_BUSY, 0,
+			       "Process %s has %d bytes of input to read yet; at most %u can wait",
+			       p->id, waiting, PROCESS_INPUT_MAX);
+	/* SIGPIPE is ignored in the front. */
+	const ssize_t n = len > 0 ? write(p->input, data, len) : 0;
+	if (n < 0 && errno == EAGAIN)
+		return err_set(e, ERR_SERVER_BUSY, 0, "Process %s takes no more input yet", p->id);
+	if (n != (ssize_t)len || close)
+		p->input = fd_close(p->input);
+	return n == (ssize_t)len ? 0
+				 : err_set(e, ERR_INVALID_ARGUMENT, n < 0 ? errno : 0,
+					   "Process %s does not read its standard input any more", p->id);
+}
+
+void process_forget(struct process *p)
+{
+	struct err e = ERR_INIT;
+
+	(void)!process_signal(p, SIGKILL, &e);
+	forget(p);
+}
+
+void processes_forget_all(struct sandbox *s)
+{
+	while (!list_is_empty(&s->processes))
+		forget(list_first(&s->processes, struct process, node));
+}

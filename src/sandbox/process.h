@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Background processes of a sandbox: commands that begin and end beside its runs. Each ends when its first process does, at
+ * its deadline, by a call, or with the processes of the sandbox, and always with all that it has started. A stored sandbox
+ * stays active while one lives; its processes end when the server does.
+ *
+ * What ended is kept until it is forgotten: by a call, when the sandbox has too many, or with the sandbox. The newest output
+ * of each stream is kept in memory (BUDGET_KEPT_BYTES); positions in it are bytes since the beginning. Loop only. */
+#pragma once
+
+#include "base/list.h"
+#include "sandbox/sandbox.h"
+
+#define PROCESSES_MAX       64          /* of a sandbox, with those that have ended; the oldest of these makes room */
+#define PROCESS_ID_SIZE     16          /* "p12" and NUL */
+#define PROCESS_NAME_MAX    64          /* bytes */
+#define PROCESS_ENV_MAX     SANDBOX_ENV_MAX /* variables of one, besides those of the sandbox */
+#define PROCESS_OUTPUT_MAX  (64u << 10) /* bytes that are kept of a stream */
+#define PROCESS_INPUT_MAX   (64u << 10) /* bytes that wait until it reads them */
+
+struct process_request {
+	const char *command;          /* of the shell, for people; copied */
+	const char *name;             /* NULL = it has none; copied */
+	const char *const *argv;
+	const char *cwd;              /* absolute inside; NULL = the sandbox's own folder, else the workspace */
+	const char *const *env;       /* NAME=VALUE, at most PROCESS_ENV_MAX; may be NULL */
+	bool input;                   /* process_write() will be called; else it reads an end */
+	uint64_t timeout_ns;          /* 0 = none */
+};
+
+struct process_facts {
+	const char *id, *name, *command; /* name: "" = none */
+	bool running;
+	bool has_input;
+	/* of one that has ended */
+	struct err failure; /* ERR_NONE, or why it never began */
+	enum run_reason reason;
+	int exit_code, signal;
+	uint32_t killed; /* what it had left */
+	uint64_t cpu_ns, peak_bytes;
+	uint64_t started_ms;  /* since 1970 */
+	uint64_t duration_ns; /* so far */
+	uint64_t total[2];    /* bytes that it has written to stdout and stderr */
+};
+
+struct process;
+
+/* SESSION_BUSY during a checkpoint, BUDGET_EXCEEDED beyond the bounds, INVALID_ARGUMENT; the end of one that cannot be started
+ * says why. The caller does not own *RET: it stays until it is forgotten. */
+int sandbox_start_process(struct sandbox *s, const struct process_request *q, struct process **ret,
+			  struct err *e) MUST_CHECK;
+/* NOT_FOUND */
+struct process *sandbox_find_process(const struct sandbox *s, const char *id, struct err *e);
+void sandbox_each_process(const struct sandbox *s, void (*fn)(struct process *p, void *user), void *user);
+
+void process_look(const struct process *p, struct process_facts *ret);
+/* Appends what is kept of STREAM from FROM on, at most MAX bytes of it, as UTF-8. *RET_FROM is where the text begins, more
+ * than FROM if that is not kept any more; *RET_NEXT is the position behind it. */
+int process_output(const struct process *p, enum engine_stream stream, uint64_t from, size_t max,
+		   struct buf *b, uint64_t *ret_from, uint64_t *ret_next) MUST_CHECK;
+/* SIGNO 1 to 31 to its process group; SIGKILL ends all of it. Nothing happens to one that has ended. */
+int process_signal(struct process *p, int signo, struct err *e) MUST_CHECK;
+/* Gives LEN bytes to its standard input, all or none: SERVER_BUSY while it has not read what came before. CLOSE: nothing
+ * follows. */
+int process_write(struct process *p, const void *data, size_t len, bool close, struct err *e) MUST_CHECK;
+void process_forget(struct process *p); /* kills it if it lives */
+
+/* FN is called after output and at the end, until the watch is removed. */
+struct process_watch {
+	struct list node;
+	void (*fn)(struct process_watch *w);
+};
+void process_watch(struct process *p, struct process_watch *w);
+void process_unwatch(struct process_watch *w);
+struct process *process_ref(struct process *p);
+struct process *process_unref(struct process *p); /* returns NULL */
+
+void processes_forget_all(struct sandbox *s); /* the sandbox is being freed: none lives */

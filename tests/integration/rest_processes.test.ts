@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// REST: background processes. They go on beside runs, can be read, written to and signalled, and end with all that they have started.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { newStateDir } from '../lib/env.ts';
+import { caisson, type Program } from '../lib/process.ts';
+import { serve, type Json } from '../lib/session.ts';
+import { until } from '../lib/wait.ts';
+
+const ADMIN = 'an-administrators-key-of-the-server';
+const SERVER = `python3 -u -m http.server 8123 -b 127.0.0.1`;
+const FETCH = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8123/', timeout=20).status)";
+
+describe('REST: background processes', () => {
+	let program: Program;
+	let base: string;
+	const env = { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_API_KEY: ADMIN, SANDBOX_MAX_CODE_BYTES: '5000', SANDBOX_BUDGETS: 'kept_bytes=1048576/1048576' };
+
+	before(async () => {
+		({ program, base } = await serve({ profile: 'full', env }));
+	});
+	after(async () => {
+		await program.end();
+	});
+
+	async function ask(method: string, at: string, json?: unknown, key = ADMIN): Promise<{ status: number; body: Json; text: string }> {
+		const r = await fetch(`${base}/api/v1${at}`, {
+			method, headers: { 'x-api-key': key, ...(json === undefined ? {} : { 'content-type': 'application/json' }) },
+			body: json === undefined ? undefined : JSON.stringify(json),
+		});
+		const text = await r.text();
+		return { status: r.status, body: text ? JSON.parse(text) : {}, text };
+	}
+	async function make(json: Json = {}, key = ADMIN): Promise<string> {
+		const r = await ask('POST', '/sandboxes', json, key);
+		assert.equal(r.status, 201, r.text);
+		return r.body.id;
+	}
+	async function start(id: string, json: Json, key = ADMIN): Promise<string> {
+		const r = await ask('POST', `/sandboxes/${id}/processes`, json, key);
+		assert.equal(r.status, 201, r.text);
+		assert.equal(r.body.state, 'running', r.text);
+		return `/sandboxes/${id}/processes/${r.body.id}`;
+	}
+	async function look(at: string, query = '', key = ADMIN): Promise<Json> {
+		const r = await ask('GET', `${at}${query}`, undefined, key);
+		assert.equal(r.status, 200, r.text);
+		return r.body;
+	}
+	const end = async (at: string): Promise<Json> => {
+		let p = await look(at, '?wait_s=60');
+		while (p.state === 'running')
+			p = await look(at, '?wait_s=60');
+		return p;
+	};
+	const says = (at: string, text: string): Promise<Json> => until(`${text} of ${at}`, async () => {
+		const p = await look(at);
+		assert.ok(p.state === 'running' || p.stdout.text.includes(text), JSON.stringify(p));
+		return p.stdout.text.includes(text) && p;
+	});
+	async function run(id: string, json: Json): Promise<Json> {
+		const r = await ask('POST', `/sandboxes/${id}/runs`, { ...json, wait: true });
+		assert.equal(r.status, 201, r.text);
+		return r.body;
+	}
+	const refused = (r: { status: number; body: Json; text: string }, status: number, code: string): void => assert.deepEqual([r.status, r.body.code], [status, code], r.text);
+
+	it('a server that is started in one call answers runs and cells of later ones', async () => {
+		const id = await make();
+		const at = await start(id, { command: `${SERVER} 2>&1`, name: 'web' });
+		await says(at, 'Serving HTTP');
+		assert.equal((await run(id, { code: FETCH })).stdout, '200\n');
+		assert.equal((await run(id, { command: `python3 -c "${FETCH}"` })).stdout, '200\n');
+		assert.equal((await run(id, { code: `x = 1; ${FETCH}`, stateful: true })).stdout, '200\n');
+		assert.equal((await run(id, { code: 'x + 1', stateful: true })).value, '2');
+		assert.equal((await run(id, { code: FETCH })).stdout, '200\n');
+		const p = await look(at);
+		assert.deepEqual([p.name, p.state, p.input, (p.stdout.text.match(/ 200 /g) ?? []).length], ['web', 'running', false, 4], JSON.stringify(p));
+		const all = (await ask('GET', `/sandboxes/${id}/processes`)).body.processes;
+		assert.deepEqual(all.map((k: Json) => [k.id, k.name, k.state, k.stdout]), [['p1', 'web', 'running', undefined]]);
+		assert.equal((await ask('DELETE', at)).status, 204);
+		refused(await ask('GET', at), 404, 'not_found');
+		await until('the end of the server', async () => /URLError/.test((await run(id, { code: FETCH })).stderr));
+	});
+
+	it('how one ends: status, signal, deadline, a program that is not there', async () => {
+		const id = await make();
+		const three = await end(await start(id, { command: 'echo out; echo err >&2; exit 3', cwd: '/tmp' }));
+		assert.deepEqual([three.exit_code, three.reason, three.stdout.text, three.stderr.text, three.stdout_bytes], [3, 'exited', 'out\n', 'err\n', 4]);
+		const late = await end(await start(id, { command: "trap 'echo bye; exit 0' TERM; while :; do sleep .02; done", timeout_s: 1 }));
+		assert.deepEqual([late.reason, late.stdout.text], ['timeout', 'bye\n']);
+		const deaf = await start(id, { command: "trap '' TERM; echo on; while :; do sleep .02; done" });
+		await says(deaf, 'on');
+		assert.equal((await ask('POST', `${deaf}/signal`, { signal: 'TERM' })).status, 204);
+		assert.equal((await look(deaf)).state, 'running');
+		refused(await ask('POST', `${deaf}/signal`, { signal: 'NONE' }), 400, 'invalid_argument');
+		assert.equal((await ask('POST', `${deaf}/signal`, { signal: 'KILL' })).status, 204);
+		assert.deepEqual([(await end(deaf)).reason], ['cancelled']);
+		assert.equal((await ask('POST', `${deaf}/signal`, { signal: 'TERM' })).status, 204, 'nothing happens to one that has ended');
+		const usr = await start(id, { command: "trap 'echo usr; exit 7' USR1; echo on; while :; do sleep .02; done" });
+		await says(usr, 'on');
+		await ask('POST', `${usr}/signal`, { signal: 'USR1' });
+		assert.deepEqual([(await end(usr)).exit_code], [7]);
+		const gone = await end(await start(id, { command: 'true', cwd: 'no/such/folder' }));
+		assert.deepEqual([gone.error, gone.exit_code], ['not_found', undefined], JSON.stringify(gone));
+	});
+
+	it('environment, folder and input', async () => {
+		const id = await make({ env: { ONE: '1', TWO: '2' } });
+		const at = await start(id, { command: 'pwd; echo $ONE $TWO $THREE; while read -r line; do echo "<$line>"; done; echo end', cwd: '/tmp', env: { TWO: 'two', THREE: '3' }, input: true });
+		assert.equal((await says(at, '3\n')).stdout.text, '/tmp\n1 two 3\n');
+		assert.equal((await ask('POST', `${at}/input`, { text: 'ä b\n' })).status, 204);
+		await says(at, '<ä b>');
+		assert.equal((await ask('POST', `${at}/input`, { text: 'c\n', close: true })).status, 204);
+		const p = await end(at);
+		assert.deepEqual([p.stdout.text, p.exit_code, p.input], ['/tmp\n1 two 3\n<ä b>\n<c>\nend\n', 0, false]);
+		refused(await ask('POST', `${at}/input`, { text: 'd' }), 400, 'invalid_argument');
+		refused(await ask('POST', `${await start(id, { command: 'sleep 100' })}/input`, { text: 'd' }), 400, 'invalid_argument');
+		const deaf = await start(id, { command: 'sleep 100', input: true });
+		assert.equal((await ask('POST', `${deaf}/input`, { text: 'x'.repeat(65536) })).status, 204);
+		refused(await ask('POST', `${deaf}/input`, { text: 'y' }), 503, 'server_busy');
+		refused(await ask('POST', `/sandboxes/${id}/processes`, { command: 'true', env: { '=': '1' } }), 400, 'invalid_argument');
+	});
+
+	it('output is read from a position on, and what is too old is not there', async () => {
+		const id = await make();
+		const at = await start(id, { command: "python3 -u -c \"for i in range(300000): print('%07d' % i)\nprint('ä' * 10)\"" });
+		const p = await end(at);
+		assert.equal(p.stdout_bytes, 300000 * 8 + 21);
+		assert.ok(p.stdout.from > 2_300_000 && p.stdout.next === p.stdout_bytes, JSON.stringify({ ...p.stdout, text: '' }));
+		assert.ok(p.stdout.text.endsWith(`0299999\n${'ä'.repeat(10)}\n`));
+		const tail = await look(at, `?stdout_from=${p.stdout_bytes - 3}`);
+		assert.deepEqual([tail.stdout.text, tail.stdout.from], ['ä\n', p.stdout_bytes - 3]);
+		assert.equal((await look(at, '?stdout_from=99999999999')).stdout.text, '');
+		// a half of a character stays for the next answer
+		const half = await start(id, { command: "printf 'a\\303'; sleep .5; printf '\\244b'; sleep 100" });
+		const first = await until('the first byte', async () => { const q = await look(half); return q.stdout_bytes >= 2 && q; });
+		assert.ok(first.stdout.text === 'a' ? first.stdout.next === 1 : first.stdout.text === 'aäb', JSON.stringify(first));
+		let all = '', from = 0;
+		while (!all.endsWith('b')) {
+			const q = await look(half, `?wait_s=20&output=true&stdout_from=${from}`);
+			all += q.stdout.text;
+			from = q.stdout.next;
+		}
+		assert.equal(all, 'aäb');
+	});
+
+	it('many at once: 32 live, a user has a budget for what they print, the oldest that have ended are forgotten', async () => {
+		const id = await make({ processes: 128 });
+		const all = await Promise.all([...Array(32).keys()].map((i) => start(id, { command: `echo ${i}; exec sleep 1000` })));
+		await Promise.all(all.map((at, i) => says(at, `${i}\n`)));
+		const more = await ask('POST', `/sandboxes/${id}/processes`, { command: 'true' });
+		assert.equal(more.status, 201);
+		const failed = await end(`/sandboxes/${id}/processes/${more.body.id}`);
+		assert.deepEqual([failed.error], ['budget_exceeded'], JSON.stringify(failed));
+		for (const at of all.slice(1))
+			assert.equal((await ask('POST', `${at}/signal`, { signal: 'KILL' })).status, 204);
+		await Promise.all(all.slice(1).map(end));
+		for (let i = 0; i < 40; i++)
+			await end(await start(id, { command: `head -c 70000 /dev/zero | tr '\\0' x; exit ${i}` }));
+		const rows = (await ask('GET', `/sandboxes/${id}/processes`)).body.processes;
+		assert.equal(rows.length, 64);
+		assert.deepEqual([rows[0].id, rows[0].state, rows[63].exit_code], ['p1', 'running', 39]);
+		const kept = await Promise.all(rows.map((r: Json) => look(`/sandboxes/${id}/processes/${r.id}`)));
+		assert.ok(kept.reduce((n: number, k: Json) => n + k.stdout.text.length, 0) <= 1048576);
+	});
+
+	it('other users have no part in it; a revoked key ends what it has started; a sandbox ends all', async () => {
+		const e = { env: { ...env, SANDBOX_API_KEY: '' } };
+		const key = async (user: string): Promise<string> => {
+			await caisson(['user', 'add', user, '--password', 'none'], e);
+			return /csn_\S+/.exec((await caisson(['key', 'new', user], e)).stdout.toString())![0];
+		};
+		const anna = await key('anna'), bob = await key('bob');
+		const id = await make({}, anna);
+		const at = await start(id, { command: 'echo on; sleep 1000' }, anna);
+		for (const [method, path, json] of [['GET', at], ['DELETE', at], ['POST', `${at}/signal`, { signal: 'KILL' }], ['POST', `${at}/input`, { text: 'x' }], ['GET', `/sandboxes/${id}/processes`], ['POST', `/sandboxes/${id}/processes`, { command: 'id' }]] as const)
+			refused(await ask(method, path, json, bob), 404, 'session_not_found');
+		const user = (await ask('GET', '/users')).body.users.find((u: Json) => u.name === 'anna').id;
+		const row = (await ask('GET', '/keys', undefined, anna)).body.keys[0];
+		assert.equal((await ask('DELETE', `/keys/${row.id}`, undefined, anna)).status, 204);
+		await until('the end of the process', async () => (await look(at, `?owner=${user}`)).state === 'ended');
+		const mine = await make();
+		const last = await start(mine, { command: 'sleep 1000' });
+		const waits = look(last, '?wait_s=60');
+		assert.equal((await ask('DELETE', `/sandboxes/${mine}?force=true`)).status, 204);
+		assert.deepEqual([(await waits).state], ['ended']);
+	});
+
+	it('checkpoints are refused while one lives', async () => {
+		const id = await make();
+		const at = await start(id, { command: 'sleep 1000' });
+		refused(await ask('POST', `/sandboxes/${id}/checkpoints`, { name: 'a' }), 409, 'session_busy');
+		await ask('DELETE', at);
+		await until('a checkpoint', async () => (await ask('POST', `/sandboxes/${id}/checkpoints`, { name: 'a' })).status === 201);
+	});
+});
