@@ -2,6 +2,7 @@
 #include "app/app.h"
 
 #include "app/image_builder.h"
+#include "app/image_fetch.h"
 #include "app/limits.h"
 #include "app/opener.h"
 #include "app/profile.h"
@@ -240,6 +241,41 @@ static int open_workers(struct app *a, struct err *e)
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the pool of threads") : 0;
 }
 
+static void tell_clients(void *user, double progress, const char *text)
+{
+	struct app *a = user;
+
+	if (a->mcp)
+		mcp_server_tell_waiting(a->mcp, progress, text);
+}
+
+static int want_image(void *user, const char *image, sandbox_done_fn cb, void *arg, struct err *e)
+{
+	struct app *a = user;
+
+	return image_fetch_wait(a->image_fetch, image, cb, arg, e);
+}
+
+static int open_image_fetch(struct app *a, struct err *e)
+{
+	char from[PATH_MAX];
+	const struct image_fetch_config config = {.loop = a->loop,
+						  .builder = a->image_builder,
+						  .image = a->image,
+						  .from = from,
+						  .tell = tell_clients,
+						  .user = a};
+
+	if (!a->image_builder || !a->settings.image_source[0])
+		return 0;
+	int r = config_image_reference(&a->settings, a->image, from, sizeof(from), e);
+
+	r = r < 0 ? r : image_fetch_new(&config, &a->image_fetch, e);
+	if (r >= 0 && a->lacks_image)
+		image_fetch_begin(a->image_fetch);
+	return r;
+}
+
 int app_open(struct app *a, struct err *e)
 {
 	const struct settings *s = &a->settings;
@@ -272,6 +308,11 @@ int app_open(struct app *a, struct err *e)
 	r = image_builder_attach(a->image_builder, a->loop);
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the answers of the image builder");
+	r = open_image_fetch(a, e);
+	if (r < 0)
+		return r;
+	if (a->image_fetch)
+		config.want_image = want_image;
 	r = app_open_egress(a, e);
 	config.egress = a->egress;
 	config.network = a->network;
@@ -325,6 +366,8 @@ void app_done(struct app *a)
 	workers_end(); /* jobs are delivered while their owners exist; from now on all happens at once */
 	a->workers = sd_event_source_disable_unref(a->workers);
 	a->packages = packages_free(a->packages);
+	a->image_fetch =
+	    image_fetch_free(a->image_fetch); /* calls that wait for it have their errors */
 	a->manager = manager_free(a->manager);
 	a->egress = egress_free(a->egress);
 	a->network = egress_policy_unref(a->network);

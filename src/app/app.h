@@ -31,6 +31,7 @@ enum app_mode {
 };
 
 struct image_builder;
+struct image_fetch;
 
 struct app {
 	const char *verb;
@@ -44,6 +45,7 @@ struct app {
 	const char *socket_path;         /* borrowed; removed at the end; NULL: none */
 	const char *listen_host;         /* of `serve`, set before app_begin(); borrowed */
 	struct engine *engine;           /* from app_begin() until the manager takes it */
+	bool lacks_image;                /* it was missing at the start */
 	bool has_landlock;       /* Landlock, not only the uid, limits which files we can open */
 	struct store *store;     /* NULL: it cannot be opened and is not needed */
 	struct budgets *budgets; /* from app_settings() to app_done() */
@@ -57,7 +59,9 @@ struct app {
 	void *reloaded_user;
 	const char *const *image_defs; /* of `serve`, set before app_begin(): names; borrowed */
 	size_t n_image_defs;
-	struct image_builder *image_builder; /* NULL: this server builds no images */
+	struct image_builder
+	    *image_builder;              /* NULL: this server neither builds nor downloads images */
+	struct image_fetch *image_fetch; /* NULL: it downloads none */
 	struct ledger *ledger;
 	struct cells *cells; /* what runs do, for people */
 	struct egress *egress;
@@ -81,6 +85,12 @@ int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_
 		 char **argv, struct err *e) MUST_CHECK;
 /* app_begin.c: checks that the image is there, starts the monitor, gives up privileges. */
 int app_begin(struct app *a, struct err *e) MUST_CHECK;
+/* Whether the engine has images in the state folder and the server's is not among them. */
+bool app_lacks_image(const struct app *a);
+/* Names and values of the settings that a command for images gets by its environment, where no other account
+ * can read them. Borrowed from A. */
+#define APP_IMAGE_ENV 6
+void app_image_env(const struct app *a, const char *ret[APP_IMAGE_ENV][2]);
 /* Makes loop and manager. The engine opens when it is first needed, or with manager_start(). */
 int app_open(struct app *a, struct err *e) MUST_CHECK;
 /* app_packages.c: app_prepare_packages() needs the privileges of the start, the others the loop. */

@@ -12,6 +12,7 @@
 #include "base/loop.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "config/paths.h"
 #include "walls/confine.h"
 #include "walls/privileges.h"
 
@@ -25,14 +26,21 @@
 #define ENGINE_SLOTS_MORE 64u
 #define MEMORY_WORKSPACE  (UINT64_C(512) << 20) /* default size of a workspace in memory */
 
-static int check_image(const struct app *a, struct err *e)
+bool app_lacks_image(const struct app *a)
 {
 	char path[PATH_MAX + ENGINE_NAME_MAX + 32];
 
 	if (!streq(a->settings.engine, "native")) /* the daemon has it, or says so */
-		return 0;
+		return false;
 	(void)snprintf(path, sizeof(path), "%s/images/%s/root", a->state_dir, a->image);
-	if (access(path, F_OK) == 0)
+	return access(path, F_OK) < 0;
+}
+
+static int check_image(const struct app *a, struct err *e)
+{
+	char path[PATH_MAX + ENGINE_NAME_MAX + 32];
+
+	if (!app_lacks_image(a))
 		return 0;
 	(void)snprintf(path, sizeof(path), "%s/images", a->state_dir);
 	const int made = fd_make_dirs(path, 0755);
@@ -55,6 +63,8 @@ static int check_image(const struct app *a, struct err *e)
  * with an error, and so does this one. */
 static bool may_lack_image(const struct app *a)
 {
+	if (a->settings.image_source[0] && a->mode != APP_RUN)
+		return true; /* it is downloaded while the server answers */
 	return a->mode == APP_STDIO && profile_of(&a->settings)->tools != TOOLS_IN_CODE;
 }
 
@@ -227,21 +237,47 @@ static int begin_engine(struct app *a, struct err *e)
 	return r;
 }
 
+void app_image_env(const struct app *a, const char *ret[APP_IMAGE_ENV][2])
+{
+	const struct settings *s = &a->settings;
+	const char *const env[APP_IMAGE_ENV][2] = {
+	    {"SANDBOX_STATE_DIR", a->state_dir},         {"SANDBOX_PROFILE", s->profile},
+	    {"SANDBOX_PIP_INDEX_URL", s->pip_index_url}, {"SANDBOX_PIP_CA_FILE", s->pip_ca_file},
+	    {"SANDBOX_PIP_WHEEL_DIR", s->pip_wheel_dir}, {"SANDBOX_IMAGE_SOURCE", s->image_source},
+	};
+
+	memcpy(ret, env, sizeof(env));
+}
+
 /* The image builder gets what the server's settings say of images, and the server's environment. */
 static int begin_image_builder(struct app *a, struct err *e)
 {
 	const struct settings *s = &a->settings;
-	const char *const env[][2] = {
-	    {"SANDBOX_STATE_DIR", a->state_dir},         {"SANDBOX_PROFILE", s->profile},
-	    {"SANDBOX_PIP_INDEX_URL", s->pip_index_url}, {"SANDBOX_PIP_CA_FILE", s->pip_ca_file},
-	    {"SANDBOX_PIP_WHEEL_DIR", s->pip_wheel_dir},
-	};
-	const struct image_builder_config config = {
-	    .names = a->image_defs, .n = a->n_image_defs, .env = env, .n_env = ARRAY_SIZE(env)};
+	const char *env[APP_IMAGE_ENV][2];
 
-	if (!s->image_builds || a->n_image_defs == 0 || !streq(s->engine, "native"))
+	app_image_env(a, env);
+	const bool builds = s->image_builds && a->n_image_defs > 0;
+	const bool pulls =
+	    s->image_source[0] && a->mode != APP_RUN && (a->lacks_image || a->mode == APP_SERVE);
+	const struct image_builder_config config = {.names = a->image_defs,
+						    .n = builds ? a->n_image_defs : 0,
+						    .pulled = pulls ? a->image : NULL,
+						    .env = env,
+						    .n_env = ARRAY_SIZE(env)};
+
+	if ((!builds && !pulls) || !streq(s->engine, "native"))
 		return 0;
 	return image_builder_start(&config, &a->image_builder, e);
+}
+
+/* A wrong setting is said at the start, not when the image is needed. */
+static int check_source(const struct app *a, struct err *e)
+{
+	char reference[PATH_MAX];
+
+	if (!a->settings.image_source[0] || !streq(a->settings.engine, "native"))
+		return 0;
+	return config_image_reference(&a->settings, a->image, reference, sizeof(reference), e);
 }
 
 int app_begin(struct app *a, struct err *e)
@@ -249,6 +285,8 @@ int app_begin(struct app *a, struct err *e)
 	int r = engine_check_name(a->settings.engine, e);
 
 	large_blocks_return();
+	a->lacks_image = app_lacks_image(a);
+	r = r < 0 ? r : check_source(a, e);
 	r = r < 0 || may_lack_image(a) ? r : check_image(a, e);
 	r = r < 0 ? r : begin_engine(a, e);
 	if (r < 0)

@@ -27,6 +27,7 @@
 
 enum build_state {
 	BUILD_BUILDING,
+	BUILD_DOWNLOADING,
 	BUILD_STOPPING,
 	BUILD_DONE,
 	BUILD_FAILED,
@@ -53,19 +54,22 @@ struct image_builder {
 	int output; /* of the build under way; -1: none */
 	sd_event_source *output_source;
 	struct build build;
+	struct image_builder_watch watch;
 };
 
 static bool is_under_way(const struct build *b)
 {
-	return b->name && (b->state == BUILD_BUILDING || b->state == BUILD_STOPPING);
+	return b->name && (b->state == BUILD_BUILDING || b->state == BUILD_DOWNLOADING ||
+			   b->state == BUILD_STOPPING);
 }
 
 /* ---- lines ---- */
 
 /* The bytes come from programs that read the network: control characters become blanks, and what is no
  * UTF-8 the replacement character. */
-static void add_line(struct build *b, const char *text, size_t len)
+static void add_line(struct image_builder *builder, const char *text, size_t len)
 {
+	struct build *b = &builder->build;
 	_cleanup_(buf_done) struct buf clean = BUF_INIT(3 * LINE_MAX_BYTES + 1);
 	char **place = &b->lines[b->n_lines % LINES_MAX];
 
@@ -87,19 +91,23 @@ static void add_line(struct build *b, const char *text, size_t len)
 						  strlen(copy) - strlen(REASON_PREFIX),
 						  sizeof(b->reason) - 1),
 			       copy + strlen(REASON_PREFIX));
+	if (builder->watch.line)
+		builder->watch.line(builder->watch.user, b->name, copy);
 }
 
-static void end_line(struct build *b)
+static void end_line(struct image_builder *builder)
 {
-	add_line(b, b->line, b->line_len);
-	b->line_len = 0;
+	add_line(builder, builder->build.line, builder->build.line_len);
+	builder->build.line_len = 0;
 }
 
-static void feed(struct build *b, const char *data, size_t len)
+static void feed(struct image_builder *builder, const char *data, size_t len)
 {
+	struct build *b = &builder->build;
+
 	for (size_t i = 0; i < len; i++) {
 		if (data[i] == '\n')
-			end_line(b);
+			end_line(builder);
 		else if (b->line_len < sizeof(b->line)) /* the rest of a long line is dropped */
 			b->line[b->line_len++] = data[i];
 	}
@@ -130,7 +138,7 @@ static void read_output(struct image_builder *b)
 		if (n <= 0)
 			close_output(b);
 		else
-			feed(&b->build, piece, (size_t)n);
+			feed(b, piece, (size_t)n);
 	}
 }
 
@@ -152,7 +160,7 @@ static void end_build(struct image_builder *b, enum build_state state, const cha
 	read_output(b);
 	close_output(b);
 	if (build->line_len > 0)
-		end_line(build);
+		end_line(b);
 	build->state = state;
 	build->ended = time(NULL);
 	if (state != BUILD_FAILED)
@@ -164,6 +172,8 @@ static void end_build(struct image_builder *b, enum build_state state, const cha
 				 : state == BUILD_FAILED ? "failed"
 							 : "cancelled"),
 		 LOG_S("reason", build->reason));
+	if (b->watch.ended)
+		b->watch.ended(b->watch.user, build->name, state == BUILD_DONE, build->reason);
 }
 
 static void on_begun(struct image_builder *b, const struct image_news_msg *m, int *fd)
@@ -261,6 +271,7 @@ struct image_builder *image_builder_free(struct image_builder *b)
 {
 	if (!b)
 		return NULL;
+	b->watch = (struct image_builder_watch){0};
 	end_build(b, BUILD_CANCELLED, NULL);
 	b->source = sd_event_source_disable_unref(b->source);
 	b->fd = fd_close(b->fd);
@@ -283,27 +294,50 @@ static int order(struct image_builder *b, enum image_order what, size_t which, s
 		     : 0;
 }
 
+static int begin(struct image_builder *b, enum image_order what, size_t which, const char *name,
+		 struct err *e)
+{
+	if (is_under_way(&b->build))
+		return err_set(
+		    e, ERR_SESSION_BUSY, 0, "image '%s' is being %s; wait for its end or cancel it",
+		    b->build.name, b->build.state == BUILD_DOWNLOADING ? "downloaded" : "built");
+	int r = order(b, what, which, e);
+
+	if (r < 0)
+		return r;
+	forget_lines(&b->build);
+	b->build.name = name;
+	b->build.state = what == IMAGE_ORDER_PULL ? BUILD_DOWNLOADING : BUILD_BUILDING;
+	b->build.began = time(NULL);
+	return 0;
+}
+
 int image_builder_build(struct image_builder *b, const char *name, struct err *e)
 {
 	size_t which = 0;
 
 	while (which < b->config.n && !streq(b->config.names[which], name))
 		which++;
-	if (which == b->config.n)
-		return err_set(e, ERR_NOT_FOUND, 0,
-			       "this server has no definition of image '%.64s'", name);
-	if (is_under_way(&b->build))
-		return err_set(e, ERR_SESSION_BUSY, 0,
-			       "image '%s' is being built; wait for its end or cancel it",
-			       b->build.name);
-	int r = order(b, IMAGE_ORDER_BUILD, which, e);
+	return which < b->config.n
+		   ? begin(b, IMAGE_ORDER_BUILD, which, b->config.names[which], e)
+		   : err_set(e, ERR_NOT_FOUND, 0, "this server has no definition of image '%.64s'",
+			     name);
+}
 
-	if (r < 0)
-		return r;
-	forget_lines(&b->build);
-	b->build.name = b->config.names[which];
-	b->build.began = time(NULL);
-	return 0;
+int image_builder_pull(struct image_builder *b, struct err *e)
+{
+	return b->config.pulled ? begin(b, IMAGE_ORDER_PULL, 0, b->config.pulled, e)
+				: err_set(e, ERR_NOT_FOUND, 0, "this server downloads no image");
+}
+
+const char *image_builder_busy(const struct image_builder *b)
+{
+	return is_under_way(&b->build) ? b->build.name : NULL;
+}
+
+void image_builder_set_watch(struct image_builder *b, const struct image_builder_watch *w)
+{
+	b->watch = *w;
 }
 
 int image_builder_cancel(struct image_builder *b, struct err *e)
@@ -343,7 +377,8 @@ static json_t *lines_json(const struct build *b)
 json_t *image_builder_json(const struct image_builder *b)
 {
 	static const char *const states[] = {
-	    [BUILD_BUILDING] = "building", [BUILD_STOPPING] = "stopping",   [BUILD_DONE] = "done",
+	    [BUILD_BUILDING] = "building", [BUILD_DOWNLOADING] = "downloading",
+	    [BUILD_STOPPING] = "stopping", [BUILD_DONE] = "done",
 	    [BUILD_FAILED] = "failed",     [BUILD_CANCELLED] = "cancelled",
 	};
 	const struct build *build = &b->build;

@@ -4,8 +4,9 @@
  * The image builder is a small process that is forked before that. It keeps the rights, the
  * environment and the working folder of whoever started the server. It is told the place of a name
  * in a list that was complete before it was forked, or to stop; never a name, a path or a package. So
- * a front that was taken over can only have images built that the operator has definitions of. For a
- * build it starts `caisson image build NAME`, one at a time. If the server ends in whatever way, it
+ * a front that was taken over can only have images built that the operator has definitions of, and the
+ * server's image downloaded where it is missing. For a build it starts `caisson image build NAME`, for a
+ * download `caisson image pull`, one at a time. If the server ends in whatever way, it
  * stops the build, which removes what it made, and ends. */
 #pragma once
 
@@ -19,9 +20,10 @@
 struct image_builder_config {
 	const char *const *names; /* of the definitions; borrowed until image_builder_free() */
 	size_t n;
+	const char *pulled; /* the image that may be downloaded; borrowed as well; NULL: none */
 	/* Names and values of settings that a build gets by its environment, where no other account can read
 	 * them; borrowed by the process. */
-	const char *const (*env)[2];
+	const char *(*env)[2];
 	size_t n_env;
 };
 
@@ -37,6 +39,18 @@ struct image_builder *image_builder_free(struct image_builder *b);
 /* Begins to build the image. ERR_NOT_FOUND: there was no such definition at the start.
  * ERR_SESSION_BUSY: another build is under way. */
 int image_builder_build(struct image_builder *b, const char *name, struct err *e) MUST_CHECK;
+/* Begins to download the one image. The same errors. */
+int image_builder_pull(struct image_builder *b, struct err *e) MUST_CHECK;
+/* The image that is being built or downloaded; NULL: none. */
+const char *image_builder_busy(const struct image_builder *b);
+/* Called from the loop for each line of the output, and when it has ended: IS_THERE, or REASON says why not ("" =
+ * it was cancelled). There is one watch. */
+struct image_builder_watch {
+	void (*line)(void *user, const char *image, const char *text);
+	void (*ended)(void *user, const char *image, bool is_there, const char *reason);
+	void *user;
+};
+void image_builder_set_watch(struct image_builder *b, const struct image_builder_watch *w);
 /* Tells the build under way to stop. ERR_NOT_FOUND: there is none. */
 int image_builder_cancel(struct image_builder *b, struct err *e) MUST_CHECK;
 /* The last build (docs/rest.md, schema ImageBuild). New reference; null: there was none; NULL: no
@@ -48,6 +62,7 @@ json_t *image_builder_json(const struct image_builder *b);
 enum image_order {
 	IMAGE_ORDER_BUILD = 1,
 	IMAGE_ORDER_CANCEL,
+	IMAGE_ORDER_PULL,
 };
 
 struct image_order_msg {

@@ -30,10 +30,17 @@ struct process {
 };
 
 /* In the child, between fork and exec. */
-NORETURN static void become_build(const struct image_builder_config *c, size_t which, int out,
-				  pid_t parent)
+NORETURN static void become_build(const struct image_builder_config *c,
+				  const struct image_order_msg *m, int out, pid_t parent)
 {
-	const char *const argv[] = {"caisson", "image", "build", c->names[which], NULL};
+	const bool pulls = m->order == IMAGE_ORDER_PULL;
+	const char *const argv[] = {"caisson",
+				    "image",
+				    pulls ? "pull" : "build",
+				    pulls ? "--if-missing" : c->names[m->which],
+				    pulls ? "--name" : NULL,
+				    c->pulled,
+				    NULL};
 	char *args[ARRAY_SIZE(argv)];
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
@@ -53,7 +60,7 @@ NORETURN static void become_build(const struct image_builder_config *c, size_t w
 	_exit(127);
 }
 
-static int start_build(struct process *p, size_t which, int *ret_output)
+static int start_build(struct process *p, const struct image_order_msg *m, int *ret_output)
 {
 	int out[2];
 	const pid_t self = getpid();
@@ -63,7 +70,7 @@ static int start_build(struct process *p, size_t which, int *ret_output)
 	pid_t pid = fork();
 
 	if (pid == 0)
-		become_build(p->config, which, out[1], self);
+		become_build(p->config, m, out[1], self);
 	int r = pid < 0 ? -errno : 0;
 
 	(void)close(out[1]);
@@ -106,6 +113,13 @@ static void leave(struct process *p)
 	stop_build(p);
 }
 
+static bool is_possible(const struct process *p, const struct image_order_msg *m)
+{
+	return m->order == IMAGE_ORDER_PULL
+		   ? p->config->pulled != NULL
+		   : m->order == IMAGE_ORDER_BUILD && m->which < p->config->n;
+}
+
 static void on_order(struct process *p)
 {
 	struct image_order_msg m;
@@ -118,9 +132,9 @@ static void on_order(struct process *p)
 		leave(p);
 	} else if (m.order == IMAGE_ORDER_CANCEL) {
 		stop_build(p);
-	} else if (m.order == IMAGE_ORDER_BUILD && m.which < p->config->n && p->build == 0) {
+	} else if (p->build == 0 && is_possible(p, &m)) {
 		_cleanup_fd_ int output = -1;
-		int r = start_build(p, m.which, &output);
+		int r = start_build(p, &m, &output);
 
 		tell(p, IMAGE_NEWS_BEGUN, -r, output);
 	}
@@ -156,7 +170,11 @@ static int wait_ms(struct process *p)
 void image_builder_serve(int channel, const struct image_builder_config *c)
 {
 	struct process p = {.config = c, .build_fd = -1};
+	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
+	/* The client of `stdio` waits for the end of these. */
+	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0)
+		_exit(1);
 	(void)prctl(PR_SET_NAME, "caisson-images", 0, 0, 0);
 	if (setsid() < 0 ||
 	    (channel == CHANNEL_FD ? 0 : dup3(channel, CHANNEL_FD, O_CLOEXEC)) < 0 ||

@@ -70,7 +70,10 @@ static const struct subverb subverbs[] = {
      "[--mirror URL] [--if-missing|--if-changed]   (NAME: science)",
      true},
     {"list", 0, 1, do_list, "list [NAME] [--packages] [--json]"},
-    {"pull", 1, 1, do_pull, "pull [HOST/]NAME[:TAG|@DIGEST] [--name NAME] [--plain-http]", true},
+    {"pull", 0, 1, do_pull,
+     "pull [[HOST/]NAME[:TAG|@DIGEST]] [--name NAME] [--plain-http] [--if-missing]   (without a "
+     "reference: SANDBOX_IMAGE from SANDBOX_IMAGE_SOURCE)",
+     true},
     {"import", 2, 2, do_import,
      "import NAME FILE.tar[.gz|.zst|.xz]|FOLDER|docker://[HOST/]IMAGE|docker-daemon:IMAGE "
      "[--tag TAG] [--plain-http]",
@@ -292,12 +295,33 @@ static int check_name(struct image_args *a, const char *name, const struct image
 		       name, name);
 }
 
+/* The image that this server's sandboxes have, or that --name says, from the registry of the settings. */
+static int find_own(struct image_args *a, char image[CONFIG_IMAGE_SIZE], char reference[PATH_MAX],
+		    struct err *e)
+{
+	int r = a->name ? 0 : config_image_name(a->settings, image, e);
+
+	if (r >= 0 && !a->settings->image_source[0])
+		r = err_set(
+		    e, ERR_USAGE, 0,
+		    "usage: caisson image pull REFERENCE; without one, SANDBOX_IMAGE_SOURCE "
+		    "must name a registry");
+	return r < 0 ? r
+		     : config_image_reference(a->settings, a->name ? a->name : image, reference,
+					      PATH_MAX, e);
+}
+
 static int do_pull(struct image_args *a, struct err *e)
 {
+	char own[PATH_MAX], image[CONFIG_IMAGE_SIZE];
 	const char *given = a->operands[0];
 	char source[PATH_MAX];
 	struct image_ref ref;
 
+	if (a->n_operands == 0 && find_own(a, image, own, e) < 0)
+		return -EINVAL;
+	if (a->n_operands == 0)
+		given = own;
 	if ((size_t)snprintf(source, sizeof(source), "%s%s",
 			     text_starts_with(given, REF_REGISTRY_PREFIX) ? ""
 									  : REF_REGISTRY_PREFIX,
@@ -313,6 +337,8 @@ static int do_pull(struct image_args *a, struct err *e)
 	if (!parse_is_image_name(name, strlen(name)))
 		return err_set(e, ERR_INVALID_ARGUMENT, 0,
 			       "'%.64s' is no name for an image; choose one with --name", name);
+	if (a->if_missing && is_there(a, name, NULL))
+		return 0;
 	r = a->name ? 0 : check_name(a, name, &ref, e);
 	return r < 0 ? r : import(a, name, source, e);
 }

@@ -4,6 +4,7 @@
  * `--out DIR` saves the files that it made. run_stage.c copies files in, prompt.c implements `-i`. */
 #include "app/app.h"
 #include "cmd/cmd.h"
+#include "cmd/first_image.h"
 #include "cmd/outdir.h"
 #include "cmd/run_verb.h"
 
@@ -433,6 +434,7 @@ int cmd_run(int argc, char **argv)
 	v.args = (struct run_args){.rest = argv + ours, .n_rest = argc - ours};
 	r = r < 0 ? r : prepare(&v, ours, words, &e);
 	r = r < 0 ? r : run_stage_options(&v.args, &options, &e);
+	r = r < 0 ? r : first_image(&v.app, &e);
 	r = r < 0 ? r : app_begin(&v.app, &e);
 	r = r < 0 ? r : run(&v, &options, &e);
 	if (r < 0)

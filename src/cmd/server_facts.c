@@ -183,7 +183,7 @@ static const char *why_no_builds(const struct server_facts *f)
 		return "the container daemon has the images of this server";
 	if (!s->image_builds)
 		return "SANDBOX_IMAGE_BUILDS is off on this server";
-	return f->app->image_builder
+	return f->n_names > 0 && f->app->image_builder
 		   ? ""
 		   : "this machine has no definitions of images (SANDBOX_IMAGE_DEFS)";
 }
@@ -191,23 +191,22 @@ static const char *why_no_builds(const struct server_facts *f)
 static json_t *list_images(void *user)
 {
 	struct server_facts *f = user;
-	struct image_builder *b = f->app->image_builder;
+	struct image_builder *b = f->app->image_builder; /* it may be there for downloads alone */
+	const char *why_not = why_no_builds(f);
 
 	return json_pack("{s:o, s:o, s:s, s:o}", "images", images_json(f), "definitions",
-			 b ? json_deep_copy(f->definitions) : json_array(), "why_not",
-			 why_no_builds(f), "build", b ? image_builder_json(b) : json_null());
-}
-
-static int need_builder(const struct server_facts *f, struct err *e)
-{
-	return f->app->image_builder ? 0 : err_set(e, ERR_FORBIDDEN, 0, "%s", why_no_builds(f));
+			 why_not[0] ? json_array() : json_deep_copy(f->definitions), "why_not",
+			 why_not, "build", b ? image_builder_json(b) : json_null());
 }
 
 static json_t *build_image(const char *name, void *user, struct err *e)
 {
 	const struct server_facts *f = user;
 
-	if (need_builder(f, e) < 0 || image_builder_build(f->app->image_builder, name, e) < 0)
+	const char *why_not = why_no_builds(f);
+
+	if ((why_not[0] ? err_set(e, ERR_FORBIDDEN, 0, "%s", why_not)
+			: image_builder_build(f->app->image_builder, name, e)) < 0)
 		return NULL;
 	return image_builder_json(f->app->image_builder);
 }
@@ -216,9 +215,12 @@ static json_t *cancel_build(void *user, struct err *e)
 {
 	const struct server_facts *f = user;
 
-	if (need_builder(f, e) < 0 || image_builder_cancel(f->app->image_builder, e) < 0)
+	struct image_builder *b = f->app->image_builder;
+
+	if ((b ? image_builder_cancel(b, e)
+	       : err_set(e, ERR_FORBIDDEN, 0, "%s", why_no_builds(f))) < 0)
 		return NULL;
-	return image_builder_json(f->app->image_builder);
+	return image_builder_json(b);
 }
 
 struct api_images server_facts_images(struct server_facts *f)

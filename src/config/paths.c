@@ -7,8 +7,6 @@
 #include <limits.h>
 #include <string.h>
 
-#define IMAGE_NAME_SIZE 208
-
 int config_state_dir(const struct settings *s, char *ret, size_t size, struct err *e)
 {
 	const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
@@ -66,7 +64,7 @@ int config_image_name(const struct settings *s, char *ret, struct err *e)
 	/* A container engine knows its images by their references. */
 	if (streq(s->engine, "docker")) {
 		if (parse_is_image_ref(s->image, strlen(s->image)) &&
-		    text_copy(ret, IMAGE_NAME_SIZE, s->image) == 0)
+		    text_copy(ret, CONFIG_IMAGE_SIZE, s->image) == 0)
 			return 0;
 		return err_set(e, ERR_SETTING_INVALID, EINVAL,
 			       "SANDBOX_IMAGE: '%s' is not allowed; give the reference of an image "
@@ -79,7 +77,8 @@ int config_image_name(const struct settings *s, char *ret, struct err *e)
 	for (size_t i = 0; i < ARRAY_SIZE(science); i++)
 		if (streq(name, science[i]))
 			(void)snprintf(name, sizeof(name), "science");
-	if (!parse_is_image_name(name, strlen(name)) || text_copy(ret, IMAGE_NAME_SIZE, name) < 0) {
+	if (!parse_is_image_name(name, strlen(name)) ||
+	    text_copy(ret, CONFIG_IMAGE_SIZE, name) < 0) {
 		(void)err_set(e, ERR_SETTING_INVALID, 0,
 			      "SANDBOX_IMAGE: '%s' is not allowed; give the name of an image "
 			      "(see 'caisson image list')",
@@ -87,4 +86,29 @@ int config_image_name(const struct settings *s, char *ret, struct err *e)
 		return -EINVAL;
 	}
 	return 0;
+}
+
+int config_image_reference(const struct settings *s, const char *name, char *ret, size_t size,
+			   struct err *e)
+{
+	const char *source = s->image_source;
+	const char *slash = strrchr(source, '/');
+	/* A ':' before the last '/' is that of a port. */
+	const char *colon = slash ? strchr(slash, ':') : NULL;
+	const int folder = (int)(colon ? (size_t)(colon - source) : strlen(source));
+
+	if (!source[0])
+		return err_set(e, ERR_NOT_FOUND, 0, "SANDBOX_IMAGE_SOURCE names no registry");
+	if (!slash || slash == source || folder == (int)(slash - source) + 1 ||
+	    strchr(source, '@') || (colon && !colon[1]))
+		return err_set(e, ERR_SETTING_INVALID, 0,
+			       "SANDBOX_IMAGE_SOURCE: '%s' is not allowed; give a folder of a "
+			       "registry, such as registry.example/caisson",
+			       source);
+	const int n =
+	    snprintf(ret, size, "%.*s/%s:%s", folder, source, name, colon ? colon + 1 : "latest");
+
+	return (size_t)n < size
+		   ? 0
+		   : err_set(e, ERR_SETTING_INVALID, ENAMETOOLONG, "SANDBOX_IMAGE_SOURCE");
 }

@@ -198,6 +198,14 @@ void mcp_call_progress(struct mcp_call *c, double progress, double total, const 
 	call_notify(c, "notifications/progress", p);
 }
 
+void mcp_server_tell_waiting(struct mcp_server *s, double progress, const char *message)
+{
+	list_for_each(p, &s->peers)
+		list_for_each(c, &list_entry(p, struct mcp_peer, node)->calls)
+			mcp_call_progress(list_entry(c, struct mcp_call, node), progress, -1,
+					  message);
+}
+
 bool mcp_call_logs(const struct mcp_call *c, enum mcp_level level)
 {
 	return c->level >= 0 && (int)level >= c->level && is_listening(c) &&

@@ -317,6 +317,10 @@ void mcp_call_again(struct mcp_call *call);
 bool mcp_call_wants_progress(const struct mcp_call *call);
 void mcp_call_progress(struct mcp_call *call, double progress, double total, const char *message);
 
+/* The same for every call in flight that has sent no progress beyond PROGRESS: something that they all may need is on its
+ * way. */
+void mcp_server_tell_waiting(struct mcp_server *s, double progress, const char *message);
+
 /* Sends a log message, if the client asked for that level. DATA: owned, any JSON. */
 bool mcp_call_logs(const struct mcp_call *call, enum mcp_level level);
 void mcp_call_log(struct mcp_call *call, enum mcp_level level, const char *logger, json_t *data);

@@ -132,6 +132,7 @@ struct sandbox *sandbox_unref(struct sandbox *s)
 	free(s->uploaded.rows);
 	checkpoints_free(s->checkpoints);
 	processes_forget_all(s);
+	free(s->making);
 	usage_log_free(s->usage);
 	sandbox_close_gate(s);
 	s->base = egress_policy_unref(s->base);

@@ -27,6 +27,13 @@ struct waiter {           /* a caller that waits for a creation */
 
 struct checkpoints;
 
+/* What a sandbox is made with, kept while it is made: its image may have to be waited for. */
+struct making {
+	struct engine_create create;
+	char persist_id[SANDBOX_ID_MAX + 1];
+	bool waited; /* once is enough */
+};
+
 struct sandbox {
 	struct manager *manager; /* reference */
 	struct list node;        /* of its bucket */
@@ -44,8 +51,9 @@ struct sandbox {
 	char (*domains)[EGRESS_ENTRY_SIZE]; /* owned; hosts that were allowed since */
 	size_t n_domains;
 	struct list waiters;
-	struct run *run;   /* the one that is executed, or NULL */
-	struct list queue; /* runs that wait for it, in order */
+	struct making *making; /* owned; NULL: it is made, or the manager waits for no image */
+	struct run *run;       /* the one that is executed, or NULL */
+	struct list queue;     /* runs that wait for it, in order */
 	unsigned n_queue;
 	struct list processes;     /* struct process, oldest first (process.h) */
 	unsigned n_processes;      /* that live */

@@ -60,12 +60,11 @@ struct sandbox_record {
 	char name[SANDBOX_NAME_MAX + 1];
 	char image[ENGINE_NAME_MAX];
 	struct sandbox_choice network;
-	char place[SANDBOX_PLACE_MAX]; /* sandbox_place(); "" = none */
-	char
-	    options[SANDBOX_OPTIONS_TEXT_MAX]; /* sandbox_options_text(), without the environment */
-	uint64_t disk_bytes;                   /* limit of its files; 0 = the operator's */
-	uint64_t created_ms;                   /* since 1970 */
-	uint64_t runs;                         /* that it has had; the newest may be missing */
+	char place[SANDBOX_PLACE_MAX];          /* sandbox_place(); "" = none */
+	char options[SANDBOX_OPTIONS_TEXT_MAX]; /* sandbox_options_text(), but its environment */
+	uint64_t disk_bytes;                    /* limit of its files; 0 = the operator's */
+	uint64_t created_ms;                    /* since 1970 */
+	uint64_t runs;                          /* that it has had; the newest may be missing */
 };
 typedef void (*sandbox_done_fn)(const struct err *e, void *user);
 typedef void (*sandbox_record_fn)(const struct sandbox_record *r, void *arg);
@@ -137,6 +136,9 @@ struct manager_config {
 	sd_event *loop; /* borrowed */
 	/* Opens the engine when it is first needed. If it fails, the next need calls it again. */
 	int (*open_engine)(void *user, struct engine **ret, struct err *e);
+	/* Waits for an image that is missing. 0: CB is called once, later; without an error it is there. NULL: none. */
+	int (*want_image)(void *user, const char *image, sandbox_done_fn cb, void *arg,
+			  struct err *e);
 	void *user;
 	char image[ENGINE_NAME_MAX];
 	struct engine_limits limits;
@@ -147,13 +149,11 @@ struct manager_config {
 	uint64_t ttl_ns;
 	uint64_t keep_ns; /* the same for sessions that hold something; less than TTL_NS = TTL_NS */
 	uint64_t sweep_ns;
-	uint64_t output_max; /* bytes kept of each stream of a run */
-	uint64_t
-	    output_stop; /* a stream that passes it ends the run (RUN_OUTPUT_LIMIT); 0 = never */
-	uint64_t
-	    whole_output_max;   /* bytes of a stream that are kept as a file; 0 = no such files */
-	unsigned max_sandboxes; /* sessions */
-	bool give_up_empty;     /* at this number, end an empty session of the caller */
+	uint64_t output_max;  /* bytes kept of each stream of a run */
+	uint64_t output_stop; /* a stream that passes it ends the run (RUN_OUTPUT_LIMIT); 0 = no */
+	uint64_t whole_output_max; /* bytes of a stream that are kept as a file; 0 = none */
+	unsigned max_sandboxes;    /* sessions */
+	bool give_up_empty;        /* at this number, end an empty session of the caller */
 	struct sandbox_maxima maxima;
 	struct budgets *budgets; /* borrowed; NULL: each user may have all of them */
 	struct manager_stored stored;

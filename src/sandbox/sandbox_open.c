@@ -93,17 +93,13 @@ static void call_waiters(struct sandbox *s, const struct err *e)
 	}
 }
 
-static void on_created(struct engine_sandbox *handle, const struct engine_policy *policy,
-		       const struct err *e, void *user)
+/* S is made, or cannot be. */
+static void end_making(struct sandbox *s, struct engine_sandbox *handle,
+		       const struct engine_policy *policy, const struct err *e)
 {
-	struct sandbox *s = user; /* our reference from create_sandbox() */
-	struct err missing = ERR_INIT, removed = ERR_INIT;
+	struct err removed = ERR_INIT;
 
-	if (e && e->code == ERR_IMAGE_MISSING) { /* the engine's text does not have its name */
-		(void)err_set(&missing, ERR_IMAGE_MISSING, 0, "the image '%s' is not there; %s %s",
-			      s->image, engine_get_image(manager_engine(s->manager)), s->image);
-		e = &missing;
-	}
+	free(TAKE_PTR(s->making));
 	if (e) {
 		LOG_OFTEN(LOG_LEVEL_ERROR, "session_create_failed", LOG_S("session_id", s->id),
 			  LOG_S("error", e->text));
@@ -136,6 +132,73 @@ static void on_created(struct engine_sandbox *handle, const struct engine_policy
 		}
 	}
 	(void)sandbox_unref(s);
+}
+
+static void on_created(struct engine_sandbox *handle, const struct engine_policy *policy,
+		       const struct err *e, void *user);
+
+/* The image has come, or has not: the engine is asked once more. USER: the reference of on_created(). */
+static void on_image(const struct err *e, void *user)
+{
+	struct sandbox *s = user;
+	struct manager *m = s->manager;
+	const struct engine_policy none = {0};
+	struct err failed = ERR_INIT;
+	int r = 0;
+
+	if (e)
+		failed = *e;
+	else if ((r = manager_start(m, &failed)) >= 0)
+		r = engine_create(m->engine, &s->making->create, on_created, s, &failed);
+	if (e || r < 0)
+		end_making(s, NULL, &none, &failed);
+}
+
+/* Whether S waits for its image, of which the engine has said that it is missing. */
+static bool waits_for_image(struct sandbox *s)
+{
+	const struct manager *m = s->manager;
+	struct err ignored = ERR_INIT;
+
+	if (!s->making || s->making->waited || m->closing)
+		return false;
+	s->making->waited = true;
+	return m->config.want_image(m->config.user, s->image, on_image, s, &ignored) >= 0;
+}
+
+static void on_created(struct engine_sandbox *handle, const struct engine_policy *policy,
+		       const struct err *e, void *user)
+{
+	struct sandbox *s = user; /* our reference from manager_make() */
+	struct err missing = ERR_INIT;
+
+	if (e && e->code == ERR_IMAGE_MISSING) { /* the engine's text does not have its name */
+		if (waits_for_image(s))
+			return;
+		(void)err_set(&missing, ERR_IMAGE_MISSING, 0, "the image '%s' is not there; %s %s",
+			      s->image, engine_get_image(manager_engine(s->manager)), s->image);
+		e = &missing;
+	}
+	end_making(s, handle, policy, e);
+}
+
+static int keep_making(struct sandbox *s, const struct engine_create *create)
+{
+	struct making *making;
+
+	if (!s->manager->config.want_image)
+		return 0;
+	making = calloc(1, sizeof(*making));
+	if (!making)
+		return -ENOMEM;
+	making->create = *create;
+	if (create->persist_id) {
+		(void)snprintf(making->persist_id, sizeof(making->persist_id), "%s",
+			       create->persist_id);
+		making->create.persist_id = making->persist_id;
+	}
+	s->making = making;
+	return 0;
 }
 
 static struct sandbox *new_sandbox(struct manager *m, const char *owner, const char *id,
@@ -257,7 +320,9 @@ int manager_make(struct manager *m, const char *owner, const char *id,
 	LOG_INFO("session_creating", LOG_S("session_id", s->id));
 	manager_table_add(m, s); /* takes the first reference */
 	KILL_POINT(SANDBOX_RESERVED);
-	r = engine_create(m->engine, &create, on_created, sandbox_ref(s), e);
+	r = keep_making(s, &create);
+	r = r < 0 ? err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a new session")
+		  : engine_create(m->engine, &create, on_created, sandbox_ref(s), e);
 	if (r < 0) {
 		s->state = SANDBOX_CLOSED;
 		free(list_pop_first(&s->waiters, struct waiter, node));

@@ -466,6 +466,46 @@ static void test_image_names(void **state)
 	}
 }
 
+static void test_image_references(void **state)
+{
+	struct settings *s = *state;
+	static const struct {
+		const char *source, *want; /* NULL: it is refused */
+	} rows[] = {
+	    {"registry.example/caisson", "registry.example/caisson/base:latest"},
+	    {"registry.example/caisson:1.2", "registry.example/caisson/base:1.2"},
+	    {"localhost:5000/a/b", "localhost:5000/a/b/base:latest"},
+	    {"localhost:5000/a/b:v1", "localhost:5000/a/b/base:v1"},
+	    {"registry.example", NULL},
+	    {"localhost:5000", NULL},
+	    {"registry.example/", NULL},
+	    {"/caisson", NULL},
+	    {"registry.example/caisson:", NULL},
+	    {"registry.example/:1", NULL},
+	    {"registry.example/caisson@sha256:00", NULL},
+	};
+	char reference[64], small[16];
+	struct err e = ERR_INIT;
+
+	assert_int_equal(config_image_reference(s, "base", reference, sizeof(reference), &e) < 0,
+			 1);
+	assert_int_equal(e.code, ERR_NOT_FOUND);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		e = (struct err)ERR_INIT;
+		assert_int_equal(settings_set(s, SETTING_ID_image_source, rows[i].source,
+					      SETTING_FROM_FLAG, "--image-source", &e),
+				 0);
+		int r = config_image_reference(s, "base", reference, sizeof(reference), &e);
+
+		assert_int_equal(r == 0, rows[i].want != NULL);
+		if (r == 0)
+			assert_string_equal(reference, rows[i].want);
+		else
+			assert_int_equal(e.code, ERR_SETTING_INVALID);
+		assert_true(config_image_reference(s, "base", small, sizeof(small), &e) < 0);
+	}
+}
+
 /* Every row can be found by its key, and no two rows share a name. */
 static void test_rows_are_distinct(void **state UNUSED)
 {
@@ -502,13 +542,21 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	    T(test_defaults),       T(test_environment),
-	    T(test_refusals),       T(test_flags),
-	    T(test_original_forms), T(test_unknown_variables),
-	    T(test_reload),         T(test_file),
-	    T(test_foreign_file),   T(test_foreign_values),
-	    T(test_bad_files),      T(test_file_must_be_safe),
-	    T(test_image_names),    T(test_rows_are_distinct),
+	    T(test_defaults),
+	    T(test_environment),
+	    T(test_refusals),
+	    T(test_flags),
+	    T(test_original_forms),
+	    T(test_unknown_variables),
+	    T(test_reload),
+	    T(test_file),
+	    T(test_foreign_file),
+	    T(test_foreign_values),
+	    T(test_bad_files),
+	    T(test_file_must_be_safe),
+	    T(test_image_names),
+	    T(test_image_references),
+	    T(test_rows_are_distinct),
 	    T(test_page),
 #undef T
 	};

@@ -162,7 +162,7 @@ export interface components {
 			name: string;
 			reason: string;
 			/** @enum {unknown} */
-			state: "building" | "stopping" | "done" | "failed" | "cancelled";
+			state: "building" | "downloading" | "stopping" | "done" | "failed" | "cancelled";
 		};
 		ImageDefinition: {
 			description: string;

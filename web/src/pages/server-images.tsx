@@ -16,7 +16,7 @@ const t = text.images;
 const IDLE_MS = 10_000;
 const BUILDING_MS = 1000;
 
-const underWay = (b: ImageBuild | null | undefined): boolean => b?.state === 'building' || b?.state === 'stopping';
+const underWay = (b: ImageBuild | null | undefined): boolean => b !== null && b !== undefined && ['building', 'downloading', 'stopping'].includes(b.state);
 
 export function Images() {
 	const { value, error, again } = useLoad((signal) => api.get<Answer>('/images', {}, signal), []);

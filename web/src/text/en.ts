@@ -318,7 +318,7 @@ export const text = {
 		packages: 'Packages',
 		python: 'Python',
 		size: 'Size',
-		states: { building: 'building', stopping: 'stopping', done: 'done', failed: 'failed', cancelled: 'cancelled' } as Record<string, string>,
+		states: { building: 'building', downloading: 'downloading', stopping: 'stopping', done: 'done', failed: 'failed', cancelled: 'cancelled' } as Record<string, string>,
 		title: 'Images',
 		whyNot: (why: string) => `No images are built from this page: ${why}. On the command line of the server: caisson image build NAME.`,
 	},

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// A registry on loopback that has the image `base` of the tests, which can run: for what happens where an image is missing and a registry has it.
+
+import { execFileSync } from 'node:child_process';
+import * as fs from 'node:fs';
+import type { ServerResponse } from 'node:http';
+import * as path from 'node:path';
+import { scratch } from './env.ts';
+import { Registry, sha256, type Image } from './oci.ts';
+import { caisson } from './process.ts';
+
+export const FOLDER = 'some/folder';
+
+/** The image of an OCI layout. */
+function readLayout(folder: string): Image {
+	const blobs = new Map<string, Buffer>();
+	const at = path.join(folder, 'blobs/sha256');
+	for (const hex of fs.readdirSync(at))
+		blobs.set(`sha256:${hex}`, fs.readFileSync(path.join(at, hex)));
+	const manifest = blobs.get(JSON.parse(fs.readFileSync(path.join(folder, 'index.json'), 'utf8')).manifests[0].digest)!;
+	const { config, layers } = JSON.parse(manifest.toString());
+	return { blobs, manifest, config: blobs.get(config.digest)!, layers: layers.map((l: { digest: string }) => blobs.get(l.digest)!) };
+}
+
+/** The OCI layout of an image of the tests. */
+export async function exported(name: string, ...more: string[]): Promise<string> {
+	const folder = scratch('layout'), file = path.join(scratch('export'), `${name}.tar`);
+	const r = await caisson(['image', 'export', name, file, '--format', 'oci', ...more]);
+	if (r.code !== 0)
+		throw new Error(r.stderr.toString());
+	execFileSync('tar', ['-C', folder, '-xf', file]);
+	fs.rmSync(file);
+	return folder;
+}
+
+export class Downloads {
+	readonly registry = new Registry();
+	image!: Image;
+	private held: ServerResponse[] = [];
+
+	async open(): Promise<void> {
+		this.image = readLayout(await exported('base'));
+		await this.registry.open();
+		this.registry.add(`${FOLDER}/base`, this.image);
+	}
+	close(): void {
+		this.registry.close();
+	}
+	get source(): string {
+		return `${this.registry.host}/${FOLDER}`;
+	}
+	/** For a product that has no image yet. */
+	env(more: Record<string, string> = {}): Record<string, string> {
+		return { SANDBOX_STATE_DIR: scratch('state'), SANDBOX_IMAGE: 'base', SANDBOX_IMAGE_SOURCE: this.source, ...more };
+	}
+	get layer(): Buffer {
+		return this.image.layers[0]!;
+	}
+	/** From now on half of the layer comes, and the rest when letGo() is called. */
+	hold(): void {
+		const url = `/v2/${FOLDER}/base/blobs/${sha256(this.layer)}`;
+		const half = this.layer.length >> 1;
+		this.registry.lie = (req, res) => {
+			if (req.url !== url || req.headers.range)
+				return false;
+			res.writeHead(200, { 'content-length': this.layer.length });
+			res.write(this.layer.subarray(0, half));
+			this.held.push(res);
+			return true;
+		};
+	}
+	letGo(): void {
+		this.registry.lie = () => false;
+		for (const res of this.held.splice(0))
+			res.end(this.layer.subarray(this.layer.length >> 1));
+	}
+	/** How often the layer was asked for. */
+	get asked(): number {
+		return this.registry.requests.filter((r) => r.url.endsWith(sha256(this.layer))).length;
+	}
+	clear(): void {
+		this.letGo();
+		this.registry.requests.length = 0;
+	}
+}
+
+/** What the store of images has, but for its lock. */
+export function images(env: Record<string, string>): string[] {
+	const store = path.join(env.SANDBOX_STATE_DIR!, 'images');
+	return fs.existsSync(store) ? fs.readdirSync(store).filter((n) => n !== '.lock').sort() : [];
+}
+
+/** Bytes that an interrupted download has kept, or one that goes on has so far. */
+export function keptBytes(env: Record<string, string>): number {
+	const at = path.join(env.SANDBOX_STATE_DIR!, 'images/.fetch/blobs/sha256');
+	return fs.existsSync(at) ? fs.readdirSync(at).reduce((n, f) => n + fs.statSync(path.join(at, f)).size, 0) : 0;
+}
