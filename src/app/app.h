@@ -89,7 +89,7 @@ int app_begin(struct app *a, struct err *e) MUST_CHECK;
 bool app_lacks_image(const struct app *a);
 /* Names and values of the settings that a command for images gets by its environment, where no other account
  * can read them. Borrowed from A. */
-#define APP_IMAGE_ENV 6
+#define APP_IMAGE_ENV 7
 void app_image_env(const struct app *a, const char *ret[APP_IMAGE_ENV][2]);
 /* Makes loop and manager. The engine opens when it is first needed, or with manager_start(). */
 int app_open(struct app *a, struct err *e) MUST_CHECK;

@@ -244,6 +244,7 @@ void app_image_env(const struct app *a, const char *ret[APP_IMAGE_ENV][2])
 	    {"SANDBOX_STATE_DIR", a->state_dir},         {"SANDBOX_PROFILE", s->profile},
 	    {"SANDBOX_PIP_INDEX_URL", s->pip_index_url}, {"SANDBOX_PIP_CA_FILE", s->pip_ca_file},
 	    {"SANDBOX_PIP_WHEEL_DIR", s->pip_wheel_dir}, {"SANDBOX_IMAGE_SOURCE", s->image_source},
+	    {"SANDBOX_IMAGE_KEY", s->image_key},
 	};
 
 	memcpy(ret, env, sizeof(env));

@@ -256,6 +256,22 @@ static int do_build(struct image_args *a, struct err *e)
 	return r;
 }
 
+/* A key that somebody set holds for every registry, one that the program has for its own folder of images. */
+static const char *keys_for(const struct image_args *a, const char *source)
+{
+	const struct settings *s = a->settings;
+	char own[PATH_MAX];
+	struct err ignored = ERR_INIT;
+
+	if (settings_is_explicit(s, SETTING_ID_image_key))
+		return s->image_key;
+	if (config_image_reference(s, "", own, sizeof(own), &ignored) < 0)
+		return "";
+	own[strrchr(own, '/') + 1 - own] = '\0';
+	source += text_starts_with(source, REF_REGISTRY_PREFIX) ? strlen(REF_REGISTRY_PREFIX) : 0;
+	return text_starts_with(source, own) ? s->image_key : "";
+}
+
 static int import(struct image_args *a, const char *name, const char *source, struct err *e)
 {
 	_cleanup_(image_manifest_done) struct image_manifest m = {0};
@@ -263,6 +279,7 @@ static int import(struct image_args *a, const char *name, const char *source, st
 	struct progress_line line;
 	const struct image_watch w = watch_for(&line, cancel);
 	a->import.ca_file = getenv("SSL_CERT_FILE");
+	a->import.keys = keys_for(a, source);
 	int r = image_import(&a->store, name, source, &a->import, &w, &m, e);
 
 	progress_line_end(&line, r >= 0);

@@ -219,10 +219,13 @@ S(BOOL, bridge, "server.bridge", "SANDBOX_BRIDGE", "on", 0, 1, "on or off",
 S(BOOL, image_builds, "server.image_builds", "SANDBOX_IMAGE_BUILDS", "on", 0, 1, "on or off",
   "Administrators may build the images that this machine has definitions of from the page and over REST. A "
   "process that keeps the rights of the account that started `caisson serve` does it; with off there is none.")
-S(STR, image_source, "server.image_source", "SANDBOX_IMAGE_SOURCE", "", 0, 400,
+S(STR, image_source, "server.image_source", "SANDBOX_IMAGE_SOURCE", CAISSON_IMAGE_SOURCE, 0, 400,
   "HOST[:PORT]/FOLDER or HOST[:PORT]/FOLDER:TAG, or nothing",
   "Folder of a registry from which SANDBOX_IMAGE is downloaded where it is missing, such as `registry.example/caisson`: the "
   "image `science` is `registry.example/caisson/science` there, with that tag or `latest`. Empty: nothing is downloaded unasked.")
+S(STR, image_key, "server.image_key", "SANDBOX_IMAGE_KEY", CAISSON_IMAGE_KEY, 0, 400,
+  "public keys of minisign separated by commas, or nothing",
+  "One of these keys must have signed an image that comes from a registry. Empty: signatures are not looked at.")
 S(CHOICE, engine, "server.engine", "SANDBOX_ENGINE", "native", 0, 0, "native|docker|auto",
   "Engine that makes the sandboxes: `native`, or `docker` for containers of Docker or Podman. `auto` is native "
   "where this machine has what that needs (`caisson doctor`), else docker.")

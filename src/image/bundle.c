@@ -295,8 +295,8 @@ static int unpack_layers(const struct layer_source *l, size_t n, int root,
 	return r;
 }
 
-static int unpack_oci(int folder, const char *tag, int root, const struct image_watch *w,
-		      struct bundle_facts *ret, struct err *e)
+static int unpack_oci(int folder, const char *tag, const char *digest, int root,
+		      const struct image_watch *w, struct bundle_facts *ret, struct err *e)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(OCI_JSON_MAX);
 	_cleanup_free_ struct oci_manifest *manifest = calloc(1, sizeof(*manifest));
@@ -309,6 +309,8 @@ static int unpack_oci(int folder, const char *tag, int root, const struct image_
 
 	if (r >= 0)
 		r = oci_parse_index(buf_str(&b), b.len, tag, &blob, e);
+	if (r >= 0 && digest && digest[0] && !streq(digest, blob.digest))
+		r = mismatch(e, digest, blob.digest);
 	for (int depth = 0; r >= 0; depth++) {
 		r = read_blob(folder, &blob, &b, e);
 		if (r < 0 || !oci_is_index(buf_str(&b), b.len))
@@ -373,10 +375,10 @@ static int unpack_docker(int folder, const char *tag, int root, const struct ima
 	return unpack_layers(&l, archive->n_layers, root, w, ret, e);
 }
 
-int bundle_unpack(int folder, enum bundle_kind kind, const char *tag, int root,
+int bundle_unpack(int folder, enum bundle_kind kind, const char *tag, const char *digest, int root,
 		  const struct image_watch *w, struct bundle_facts *ret, struct err *e)
 {
 	ASSERT(kind != BUNDLE_NONE);
-	return kind == BUNDLE_OCI ? unpack_oci(folder, tag, root, w, ret, e)
+	return kind == BUNDLE_OCI ? unpack_oci(folder, tag, digest, root, w, ret, e)
 				  : unpack_docker(folder, tag, root, w, ret, e);
 }

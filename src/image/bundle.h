@@ -18,8 +18,8 @@ struct bundle_facts {
 	struct unpack_stats stats;
 };
 
-/* FOLDER and ROOT are borrowed. TAG: see oci_parse_index(). */
-int bundle_unpack(int folder, enum bundle_kind kind, const char *tag, int root,
+/* FOLDER and ROOT are borrowed. TAG: see oci_parse_index(). DIGEST: what an OCI layout must begin with; NULL or "" = anything. */
+int bundle_unpack(int folder, enum bundle_kind kind, const char *tag, const char *digest, int root,
 		  const struct image_watch *w, struct bundle_facts *ret, struct err *e) MUST_CHECK;
 
 /* Reads a tar file of any compression that images have and unpacks it. DIFF_ID: "sha256:…", which the

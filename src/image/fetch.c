@@ -15,14 +15,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CA_MAX      (4u << 20)
-#define LOGIN_MAX   (1u << 20) /* bytes of a file with logins */
-#define INDEX_DEPTH 3
+#define CA_MAX    (4u << 20)
+#define LOGIN_MAX (1u << 20) /* bytes of a file with logins */
 #define ACCEPT                                                                                     \
 	OCI_TYPE_INDEX ", " OCI_TYPE_MANIFEST ", " DOCKER_TYPE_INDEX ", " DOCKER_TYPE_MANIFEST
 
 struct pull_report {
 	char digest[OCI_DIGEST_LEN + 1];
+	char signature[SIGNATURE_MAX]; /* if there are keys */
+	uint32_t signature_len;
 };
 
 int sink_take(void *sink, const void *data, size_t len)
@@ -287,10 +288,10 @@ static int write_text(int folder, const char *name, const char *text, size_t len
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "cannot keep what was fetched") : 0;
 }
 
-/* The manifest for this machine: of the name, else through indexes. RET_BLOB is the outermost
- * document, TEXT the manifest. */
-static int get_manifest(struct pull *p, struct buf *text, struct oci_blob *ret_top,
-			struct oci_blob *ret, struct err *e)
+/* The manifest for this machine: of the name, else through indexes, which are kept: the layout begins with what the
+ * name stands for, so that its reader need not believe which manifest that is. TEXT is the manifest, the last one of the
+ * chain. */
+static int get_manifest(struct pull *p, struct buf *text, struct err *e)
 {
 	char path[32 + REF_TAG_MAX + OCI_DIGEST_LEN];
 	struct oci_blob next = {0};
@@ -311,32 +312,86 @@ static int get_manifest(struct pull *p, struct buf *text, struct oci_blob *ret_t
 		next.size = s.size;
 		if (r < 0)
 			return r;
-		if (depth == 0)
-			*ret_top = next;
-		if (!oci_is_index(buf_str(text), text->len)) {
-			*ret = next;
+		p->chain[p->n_chain++] = next;
+		if (!oci_is_index(buf_str(text), text->len))
 			return 0;
-		}
 		if (depth >= INDEX_DEPTH)
 			return err_set(e, ERR_IMAGE_INVALID, ELOOP,
 				       "the image's indexes are nested");
-		r = oci_parse_index(buf_str(text), text->len, NULL, &next, e);
+		r = write_text(p->blobs, next.digest + strlen("sha256:"), buf_str(text), text->len,
+			       e);
+		if (r >= 0)
+			r = oci_parse_index(buf_str(text), text->len, NULL, &next, e);
 		if (r < 0)
 			return r;
 		(void)snprintf(path, sizeof(path), "manifests/%s", next.digest);
 	}
 }
 
+/* The last part of the image's name: a mirror keeps that, and its signatures. */
+static const char *signed_name(const struct image_ref *ref)
+{
+	const char *slash = strrchr(ref->name, '/');
+
+	return slash ? slash + 1 : ref->name;
+}
+
+static int check_signature(const struct pull *p, const struct pull_report *report, struct err *e)
+{
+	return p->keys.n == 0
+		   ? 0
+		   : signature_check(&p->keys, report->signature,
+				     MIN((size_t)report->signature_len, (size_t)SIGNATURE_MAX),
+				     signed_name(p->ref), report->digest, e);
+}
+
+/* The signature of what the name stands for: the one layer of a manifest whose tag names the digest. M and TEXT are
+ * overwritten. */
+static int get_signature(struct pull *p, struct buf *text, struct oci_manifest *m,
+			 struct pull_report *ret, struct err *e)
+{
+	struct sink s = {.text = text, .fd = -1};
+	char path[64 + OCI_DIGEST_LEN];
+
+	if (p->keys.n == 0)
+		return 0;
+	p->watch->step(p->watch->user, "checking the signature");
+	(void)snprintf(path, sizeof(path), "manifests/sha256-%s.minisig",
+		       ret->digest + strlen("sha256:"));
+	int r = get_document(p, path, OCI_JSON_MAX, &s, e);
+
+	if (r < 0 && e->code == ERR_NOT_FOUND)
+		return err_set(e, ERR_IMAGE_INVALID, 0,
+			       "%s has no signature for %s@%.19s…, and SANDBOX_IMAGE_KEY wants one",
+			       p->ref->host, signed_name(p->ref), ret->digest);
+	if (r >= 0)
+		r = oci_parse_manifest(buf_str(text), text->len, m, e);
+	if (r >= 0 && (m->n_layers != 1 || m->layers[0].size > SIGNATURE_MAX))
+		r = err_set(e, ERR_IMAGE_INVALID, 0, "the signature of the image is damaged");
+	if (r < 0)
+		return r;
+	(void)snprintf(path, sizeof(path), "blobs/%s", m->layers[0].digest);
+	r = get_document(p, path, m->layers[0].size, &s, e);
+	if (r >= 0)
+		r = sink_check(&s, m->layers[0].digest, m->layers[0].size, e);
+	if (r < 0)
+		return r;
+	memcpy(ret->signature, buf_str(text), text->len);
+	ret->signature_len = (uint32_t)text->len;
+	return check_signature(p, ret, e); /* before the layers come */
+}
+
 /* The files that make a folder with blobs an OCI layout. */
-static int finish_layout(const struct pull *p, const struct oci_blob *manifest,
-			 const struct buf *text, struct err *e)
+static int finish_layout(const struct pull *p, const struct buf *text, struct err *e)
 {
 	static const char layout[] = "{\"imageLayoutVersion\":\"1.0.0\"}";
+	const struct oci_blob *manifest = &p->chain[p->n_chain - 1], *top = &p->chain[0];
 	char index[512];
-	const int n = snprintf(index, sizeof(index),
-			       "{\"schemaVersion\":2,\"manifests\":[{\"mediaType\":\"%s\","
-			       "\"digest\":\"%s\",\"size\":%" PRIu64 "}]}",
-			       OCI_TYPE_MANIFEST, manifest->digest, manifest->size);
+	const int n =
+	    snprintf(index, sizeof(index),
+		     "{\"schemaVersion\":2,\"manifests\":[{\"mediaType\":\"%s\","
+		     "\"digest\":\"%s\",\"size\":%" PRIu64 "}]}",
+		     p->n_chain > 1 ? OCI_TYPE_INDEX : OCI_TYPE_MANIFEST, top->digest, top->size);
 	int r =
 	    write_text(p->blobs, manifest->digest + strlen("sha256:"), buf_str(text), text->len, e);
 
@@ -357,19 +412,19 @@ static int make_blobs(struct pull *p, struct err *e)
 	return p->blobs < 0 ? err_set(e, ERR_SYSTEM, errno, "cannot keep what is fetched") : 0;
 }
 
-static bool is_of(const struct oci_manifest *m, const char *manifest, const char *name)
+static bool is_of(const struct pull *p, const struct oci_manifest *m, const char *name)
 {
-	bool found = streq(name, manifest + strlen("sha256:")) ||
-		     streq(name, m->config.digest + strlen("sha256:"));
+	bool found = streq(name, m->config.digest + strlen("sha256:"));
 
+	for (size_t i = 0; !found && i < p->n_chain; i++)
+		found = streq(name, p->chain[i].digest + strlen("sha256:"));
 	for (size_t i = 0; !found && i < m->n_layers; i++)
 		found = streq(name, m->layers[i].digest + strlen("sha256:"));
 	return found;
 }
 
 /* What an earlier attempt at another image left. */
-static int remove_others(const struct pull *p, const struct oci_manifest *m, const char *manifest,
-			 struct err *e)
+static int remove_others(const struct pull *p, const struct oci_manifest *m, struct err *e)
 {
 	int fd = openat(p->blobs, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_dir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -381,7 +436,7 @@ static int remove_others(const struct pull *p, const struct oci_manifest *m, con
 		return err_set(e, ERR_SYSTEM, saved, "cannot keep what is fetched");
 	}
 	for (struct dirent *de; (de = readdir(dir)) != NULL;)
-		if (de->d_name[0] != '.' && !is_of(m, manifest, de->d_name) &&
+		if (de->d_name[0] != '.' && !is_of(p, m, de->d_name) &&
 		    unlinkat(p->blobs, de->d_name, 0) < 0)
 			return err_set(e, ERR_SYSTEM, errno, "cannot remove what was fetched");
 	return 0;
@@ -393,25 +448,27 @@ static int pull(void *ctx, void *report, struct err *e)
 	struct pull *p = ctx;
 	struct pull_report *ret = report;
 	_cleanup_(buf_done) struct buf text = BUF_INIT(OCI_JSON_MAX);
+	_cleanup_(buf_done) struct buf other = BUF_INIT(OCI_JSON_MAX);
 	_cleanup_free_ struct oci_manifest *m = calloc(1, sizeof(*m));
-	struct oci_blob top, manifest;
 
 	if (!m)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "asking a registry");
 	int r = make_blobs(p, e);
 
 	if (r >= 0)
-		r = get_manifest(p, &text, &top, &manifest, e);
+		r = get_manifest(p, &text, e);
+	if (r >= 0)
+		(void)snprintf(ret->digest, sizeof(ret->digest), "%s", p->chain[0].digest);
+	if (r >= 0)
+		r = get_signature(p, &other, m, ret, e);
 	if (r >= 0)
 		r = oci_parse_manifest(buf_str(&text), text.len, m, e);
 	if (r >= 0)
-		r = remove_others(p, m, manifest.digest, e);
+		r = remove_others(p, m, e);
 	if (r >= 0)
 		r = fetch_blobs(p, m, e);
 	if (r >= 0)
-		r = finish_layout(p, &manifest, &text, e);
-	if (r >= 0)
-		(void)snprintf(ret->digest, sizeof(ret->digest), "%s", top.digest);
+		r = finish_layout(p, &text, e);
 	p->blobs = fd_close(p->blobs);
 	return r;
 }
@@ -464,8 +521,12 @@ int fetch_registry(const struct image_ref *ref, const struct fetch_options *o, i
 	_cleanup_fd_ int ca = -1;
 	const bool plain = o->plain_http || ref_is_loopback(ref->host);
 
-	p = (struct pull){
-	    .ref = ref, .watch = w, .folder = folder, .blobs = -1, .plain = o->plain_http};
+	p = (struct pull){.ref = ref,
+			  .watch = w,
+			  .folder = folder,
+			  .blobs = -1,
+			  .plain = o->plain_http,
+			  .keys = o->keys};
 	(void)snprintf(p.base, sizeof(p.base), "http%s://%s", plain ? "" : "s", ref->host);
 	int r = libcurl_load(e);
 
@@ -487,6 +548,10 @@ int fetch_registry(const struct image_ref *ref, const struct fetch_options *o, i
 	report.digest[OCI_DIGEST_LEN] = '\0';
 	if (!oci_is_digest(report.digest))
 		return err_set(e, ERR_IMAGE_INVALID, EBADMSG, "the image's digest");
+	/* Once more, because the worker may have been taken over by what it read. */
+	r = check_signature(&p, &report, e);
+	if (r < 0)
+		return r;
 	(void)snprintf(ret_digest, OCI_DIGEST_LEN + 1, "%s", report.digest);
 	return 0;
 }

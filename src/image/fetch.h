@@ -9,6 +9,7 @@
 
 #include "image/image.h"
 #include "image/ref.h"
+#include "image/signature.h"
 
 #define FETCH_REDIRECTS_MAX 5
 #define FETCH_SECRET_MAX    4096 /* bytes of a user, a password or a token */
@@ -16,10 +17,12 @@
 struct fetch_options {
 	bool plain_http;     /* http for every registry */
 	const char *ca_file; /* certificates to trust, PEM; NULL = the system's */
+	struct signature_keys keys;
 };
 
 /* Writes an OCI layout into FOLDER, in which blobs of an earlier attempt may be, whole or in part.
- * RET_DIGEST: of the manifest or index that the name stands for. */
+ * RET_DIGEST: of the manifest or index that the name stands for. If there are keys, one of them has signed that digest;
+ * whoever reads the layout must insist that it begins with it (bundle.h). */
 int fetch_registry(const struct image_ref *ref, const struct fetch_options *o, int folder,
 		   const struct image_watch *w, char ret_digest[OCI_DIGEST_LEN + 1],
 		   struct err *e) MUST_CHECK;

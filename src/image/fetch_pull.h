@@ -9,6 +9,7 @@
 #include <sodium.h>
 
 #define FETCH_URL_MAX 4096
+#define INDEX_DEPTH   3 /* indexes within indexes */
 
 struct pull {
 	const struct image_ref *ref;
@@ -24,6 +25,9 @@ struct pull {
 	enum fetch_scheme scheme; /* what the registry asked for */
 	char token[4 * FETCH_SECRET_MAX];
 	unsigned tokens; /* how many there were: they expire */
+	struct signature_keys keys;
+	struct oci_blob chain[INDEX_DEPTH + 1]; /* from what the name stands for to the manifest */
+	size_t n_chain;
 };
 
 /* Where a body goes: a document into memory, a blob into a file; hashed either way. */

@@ -51,6 +51,9 @@ struct image_import_options {
 	const char *tag;     /* which image of an archive; NULL = the only one */
 	const char *ca_file; /* certificates to trust for a registry, PEM; NULL = the system's */
 	bool plain_http;     /* asks a registry that is not on loopback without TLS */
+	const char
+	    *keys; /* signature.h: one of them must have signed the image of a registry; "" or
+			      * NULL = nothing is checked */
 };
 
 /* SOURCE: an image of a registry or of this machine's Docker (ref.h), an OCI layout (folder or tar),

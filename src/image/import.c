@@ -29,7 +29,8 @@
 struct job {
 	const struct image_watch *watch;
 	const char *tag;
-	int draft; /* the draft's folder; all borrowed */
+	const char *digest; /* what the layout of a registry begins with; "" = anything */
+	int draft;          /* the draft's folder; all borrowed */
 	int root;
 	int file;   /* an archive; -1 = FOLDER */
 	int folder; /* a layout, an unpacked archive or a root file system; -1 = FILE */
@@ -74,7 +75,7 @@ static int move_bundle(const struct job *j, struct err *e)
 static int unpack_bundle(const struct job *j, int folder, enum bundle_kind kind,
 			 struct bundle_facts *facts, struct err *e)
 {
-	return bundle_unpack(folder, kind, j->tag, j->root, j->watch, facts, e);
+	return bundle_unpack(folder, kind, j->tag, j->digest, j->root, j->watch, facts, e);
 }
 
 static int unpack_archive(const struct job *j, struct report *ret, struct bundle_facts *facts,
@@ -132,6 +133,9 @@ static int unpack(void *ctx, void *report, struct err *e)
 		r = unpack_archive(j, ret, facts, e);
 	} else {
 		ret->kind = bundle_kind_of(j->folder);
+		/* Nothing but a layout is bound to the digest that was asked for, or signed. */
+		if (j->digest[0] && ret->kind != BUNDLE_OCI)
+			return err_set(e, ERR_IMAGE_INVALID, EBADMSG, "what was fetched");
 		r = ret->kind == BUNDLE_NONE
 			? copy_folder(j, facts, e)
 			: unpack_bundle(j, j->folder, (enum bundle_kind)ret->kind, facts, e);
@@ -230,8 +234,8 @@ static int open_path(struct import *i, const char *path, struct err *e)
 
 static int fetch(struct import *i, struct err *e)
 {
-	const struct fetch_options o = {.plain_http = i->options->plain_http,
-					.ca_file = i->options->ca_file};
+	struct fetch_options o = {.plain_http = i->options->plain_http,
+				  .ca_file = i->options->ca_file};
 	const bool for_nobody = i->ref.kind == REF_REGISTRY && geteuid() == 0;
 
 	i->kept = i->ref.kind == REF_REGISTRY ? open_kept(i->store, for_nobody) : -1;
@@ -239,6 +243,8 @@ static int fetch(struct import *i, struct err *e)
 	    i->kept >= 0 ? fd_dup(i->kept) : make_fetched(&i->draft, for_nobody, e);
 	int r = folder;
 
+	if (r >= 0)
+		r = signature_parse_keys(i->options->keys ? i->options->keys : "", &o.keys, e);
 	if (r >= 0 && i->ref.kind == REF_REGISTRY)
 		r = fetch_registry(&i->ref, &o, folder, i->watch, i->digest, e);
 	else if (r >= 0)
@@ -305,6 +311,7 @@ static int run_job(struct import *i, struct report *ret, struct err *e)
 {
 	struct job j = {.watch = i->watch,
 			.tag = i->ref.kind == REF_PATH ? i->options->tag : NULL,
+			.digest = i->digest,
 			.draft = i->draft.dir,
 			.root = i->draft.root,
 			.file = i->is_folder ? -1 : i->source,

@@ -33,6 +33,26 @@ export async function exported(name: string, ...more: string[]): Promise<string>
 	return folder;
 }
 
+/** Puts the images of a layout into a registry: those that their annotations call tags, and the one that has a name as "latest". */
+export async function push(layout: string, base: string, name: string): Promise<void> {
+	const at = path.join(layout, 'blobs/sha256');
+	const put = async (url: string, body: Buffer, type: string): Promise<void> => {
+		const r = await fetch(url, { method: 'PUT', headers: { 'content-type': type }, body: new Uint8Array(body) });
+		if (r.status !== 201)
+			throw new Error(`${url}: ${r.status} ${await r.text()}`);
+	};
+	for (const hex of fs.readdirSync(at)) {
+		const begun = await fetch(`${base}/v2/${name}/blobs/uploads/`, { method: 'POST' });
+		const to = new URL(begun.headers.get('location')!, base);
+		to.searchParams.set('digest', `sha256:${hex}`);
+		await put(to.href, fs.readFileSync(path.join(at, hex)), 'application/octet-stream');
+	}
+	for (const m of JSON.parse(fs.readFileSync(path.join(layout, 'index.json'), 'utf8')).manifests) {
+		const tag = m.annotations['org.opencontainers.image.ref.name'] as string;
+		await put(`${base}/v2/${name}/manifests/${tag.includes(':') ? 'latest' : tag}`, fs.readFileSync(path.join(at, m.digest.slice(7))), m.mediaType);
+	}
+}
+
 export class Downloads {
 	readonly registry = new Registry();
 	image!: Image;

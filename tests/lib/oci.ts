@@ -163,6 +163,7 @@ export function writeFiles(folder: string, files: Record<string, Buffer>): strin
 export class Registry {
 	readonly requests: { url: string; authorization?: string; range?: string }[] = [];
 	private images = new Map<string, { image: Image; index?: Buffer }>();
+	private tags = new Map<string, Image>();
 	lie: (req: http.IncomingMessage, res: http.ServerResponse) => boolean = () => false;
 	private server = http.createServer((req, res) => this.answer(req, res));
 	host = '';
@@ -178,14 +179,30 @@ export class Registry {
 	add(name: string, i: Image, index?: object): void {
 		this.images.set(name, { image: i, index: index && Buffer.from(JSON.stringify(index)) });
 	}
+	/** One tag of a repository has another image than the others; its blobs are asked for first. */
+	addTag(name: string, tag: string, i: Image): void {
+		this.tags.set(`${name}:${tag}`, i);
+	}
+	removeTags(): void {
+		this.tags.clear();
+	}
+	/** What only tags have. */
+	private tagged(name: string, what: string): Buffer | undefined {
+		return this.tags.get(`${name}:${what}`)?.manifest ?? [...this.tags].filter(([at]) => at.startsWith(`${name}:`)).map(([, i]) => i.blobs.get(what)).find((b) => b !== undefined);
+	}
+	private found(of: { image: Image; index?: Buffer } | null | undefined, what: string): Buffer | undefined {
+		if (!of)
+			return undefined;
+		if (!what.startsWith('sha256:'))
+			return of.index ?? of.image.manifest;
+		return of.image.blobs.get(what) ?? (of.index && sha256(of.index) === what ? of.index : undefined);
+	}
 	private answer(req: http.IncomingMessage, res: http.ServerResponse): void {
 		this.requests.push({ url: req.url!, authorization: req.headers.authorization, range: req.headers.range });
 		if (this.lie(req, res))
 			return;
 		const m = /^\/v2\/(.+)\/(manifests|blobs)\/([^/]+)$/.exec(req.url!);
-		const found = m && this.images.get(m[1]!);
-		const body = found && (m[3]!.startsWith('sha256:') ? found.image.blobs.get(m[3]!) ?? (found.index && sha256(found.index) === m[3] ? found.index : undefined)
-			: found.index ?? found.image.manifest);
+		const body = (m && this.tagged(m[1]!, m[3]!)) ?? (m && !m[3]!.endsWith('.minisig') ? this.found(this.images.get(m[1]!), m[3]!) : undefined);
 		const from = /^bytes=(\d+)-$/.exec(req.headers.range ?? '');
 		if (body && from) {
 			const rest = body.subarray(Number(from[1]));
