@@ -2,7 +2,7 @@
 # A thin front of Meson: `make help` says what there is. Logic lives in tools/ and in the programs.
 B := build
 .DEFAULT_GOAL := build
-.PHONY: build all setup run test test-all coverage demo image bench lint format conformance interop originals jobs engines container container-test deb deb-test release release-test sbom api ui hostile inside kill-points load race sessions soak fuzz-smoke verify install clean help
+.PHONY: build all setup run test test-all coverage demo image bench lint format conformance interop originals jobs engines container container-test deb deb-test release release-images release-test sbom api ui hostile inside kill-points load race sessions soak fuzz-smoke verify install clean help
 
 build: $(B)/build.ninja ## build/caisson
 	@ninja -C $(B) caisson
@@ -77,6 +77,9 @@ sbom: build ## bills of materials and licences of the program into build/sbom (A
 
 release: ## a portable binary, linked with glibc 2.31 or newer alone (ARGS: packaging/release/build --help)
 	@packaging/release/build $(ARGS)
+
+release-images: build ## science and base as OCI layouts for a registry (ARGS: packaging/release/images --help)
+	@packaging/release/images $(ARGS)
 
 release-test: ## the portable binary: what it needs, equal builds, Debian 11, 12 and 13 (ARGS: tests/run release --help)
 	@tests/run release $(ARGS)

@@ -79,7 +79,8 @@ static const struct subverb subverbs[] = {
      "[--tag TAG] [--plain-http]",
      true},
     {"export", 2, 2, do_export,
-     "export NAME FILE.tar[.gz|.zst] [--format tar|docker|oci] [--tag NAME:TAG] [--start FILE]"},
+     "export NAME FILE.tar[.gz|.zst] [--format tar|docker|oci] [--compression gzip|zstd] [--tag "
+     "NAME:TAG] [--start FILE]"},
     {"rm", 1, 1, do_remove, "rm NAME"},
 };
 
@@ -483,6 +484,8 @@ static int parse_args(struct image_args *a, int argc, char **argv, struct err *e
 			a->import.tag = a->export.tag = argv[++i];
 		else if (streq(argv[i], "--format") && i + 1 < argc)
 			a->export.format = argv[++i];
+		else if (streq(argv[i], "--compression") && i + 1 < argc)
+			a->export.compression = argv[++i];
 		else if (streq(argv[i], "--start") && i + 1 < argc)
 			a->export.start = argv[++i];
 		else if (streq(argv[i], "--mirror") && i + 1 < argc)

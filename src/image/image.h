@@ -66,8 +66,9 @@ int image_import(const struct image_store *s, const char *name, const char *sour
 		 const struct image_import_options *o, const struct image_watch *w,
 		 struct image_manifest *ret, struct err *e) MUST_CHECK;
 struct image_export_options {
-	const char *format; /* "tar", "docker", "oci"; NULL = "tar" */
-	const char *tag;    /* NAME:TAG of the container image; NULL = the image's name, latest */
+	const char *format;      /* "tar", "docker", "oci"; NULL = "tar" */
+	const char *compression; /* of the layer of "oci": "gzip", "zstd"; NULL = "gzip" */
+	const char *tag; /* NAME:TAG of the container image; NULL = the image's name, latest */
 	const char
 	    *start; /* file that says how its containers start (start.h); NULL = as sandboxes */
 };

@@ -27,6 +27,7 @@
 #define OCI_TYPE_MANIFEST    "application/vnd.oci.image.manifest.v1+json"
 #define OCI_TYPE_CONFIG      "application/vnd.oci.image.config.v1+json"
 #define OCI_TYPE_LAYER       "application/vnd.oci.image.layer.v1.tar+gzip"
+#define OCI_TYPE_LAYER_ZSTD  "application/vnd.oci.image.layer.v1.tar+zstd"
 #define DOCKER_TYPE_INDEX    "application/vnd.docker.distribution.manifest.list.v2+json"
 #define DOCKER_TYPE_MANIFEST "application/vnd.docker.distribution.manifest.v2+json"
 

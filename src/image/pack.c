@@ -175,6 +175,10 @@ static int check_options(const struct image_export_options *o, const char *file,
 
 	if (!streq(format, "tar") && !streq(format, "docker") && !streq(format, "oci"))
 		return err_set(e, ERR_USAGE, 0, "--format is tar, docker or oci");
+	if (o->compression && !streq(o->compression, "gzip") && !streq(o->compression, "zstd"))
+		return err_set(e, ERR_USAGE, 0, "--compression is gzip or zstd");
+	if (o->compression && !streq(format, "oci"))
+		return err_set(e, ERR_USAGE, 0, "--compression needs --format oci");
 	if (streq(format, "tar"))
 		return o->start ? err_set(e, ERR_USAGE, 0, "--start needs --format docker or oci")
 				: 0;
@@ -212,6 +216,7 @@ static int write_bundle(int fd, int root, const struct image_manifest *m, const 
 					.created = created[0] ? created : "1970-01-01T00:00:00Z",
 					.beside = file,
 					.docker = streq(o->format, "docker"),
+					.zstd = o->compression && streq(o->compression, "zstd"),
 					.preload = preload,
 					.start = start};
 

@@ -119,4 +119,27 @@ describe('container images from images', () => {
 			assert.match(r.stderr.toString(), words);
 			assert.ok(!fs.existsSync(path.join(folder, args[0]!)));
 		});
+
+	it('have a layer of zstd where that is asked for, the same bytes each time, and come back', async () => {
+		const zstd = ['--format', 'oci', '--compression', 'zstd'];
+		const file = await made('zstd.tar', ...zstd);
+		assert.ok(fs.readFileSync(file).equals(fs.readFileSync(await made('again.tar', ...zstd))));
+		const get = open(file);
+		const blob = (digest: string): Buffer => get(`blobs/sha256/${digest.slice(7)}`);
+		const manifest = JSON.parse(blob(JSON.parse(get('index.json').toString()).manifests[0].digest).toString());
+		assert.equal(manifest.layers[0].mediaType, 'application/vnd.oci.image.layer.v1.tar+zstd');
+		const layer = execFileSync('zstd', ['-dc'], { input: blob(manifest.layers[0].digest) });
+		assert.deepEqual(JSON.parse(blob(manifest.config.digest).toString()).rootfs.diff_ids, [sha256(layer)]);
+		const plain = open(await made('plain.tar', '--format', 'oci', '--compression', 'gzip'));
+		const other = JSON.parse(plain(`blobs/sha256/${JSON.parse(plain('index.json').toString()).manifests[0].digest.slice(7)}`).toString());
+		assert.equal(other.layers[0].mediaType, 'application/vnd.oci.image.layer.v1.tar+gzip');
+		assert.equal(other.config.digest, manifest.config.digest, 'it is the same layer otherwise');
+		const back = await caisson(['image', 'import', 'back', file], { env: state });
+		assert.equal(back.code, 0, back.stderr.toString());
+		for (const wrong of [['--format', 'docker', '--compression', 'zstd'], ['--compression', 'zstd'], ['--format', 'oci', '--compression', 'xz']]) {
+			const r = await caisson(['image', 'export', 'x', path.join(folder, 'wrong.tar'), ...wrong], { env: state });
+			assert.match(r.stderr.toString(), /--compression/);
+			assert.equal(r.code, 64);
+		}
+	});
 });

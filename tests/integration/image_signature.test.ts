@@ -8,8 +8,8 @@ import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { startRegistry } from '../lib/daemon.ts';
-import { exported, images, push } from '../lib/downloads.ts';
-import { freePort, scratch, top } from '../lib/env.ts';
+import { images, push } from '../lib/downloads.ts';
+import { binary, freePort, scratch, stateDir, top } from '../lib/env.ts';
 import { asImage, named, Signer, tagOf, type SignOptions } from '../lib/minisign.ts';
 import { architecture, image, Registry, root, sha256, tar } from '../lib/oci.ts';
 import { caisson } from '../lib/process.ts';
@@ -132,12 +132,19 @@ describe('a signed image', { skip: process.env.CAISSON_TEST_ENGINE_ENV ? 'the na
 		assert.equal(registry.requests.length, 0);
 	});
 
-	it('of packaging/release/sign is taken from a real registry and runs', async () => {
-		const key = path.join(scratch('key'), 'key'), layout = await exported('base'), port = await freePort();
+	it('of packaging/release/images is the same each time, is taken from a real registry and runs', async () => {
+		const key = path.join(scratch('key'), 'key'), out = scratch('out'), layout = path.join(out, 'base'), port = await freePort();
 		execFileSync(tool, ['key', key]);
 		assert.equal(fs.statSync(key).mode & 0o777, 0o600);
 		assert.throws(() => execFileSync(tool, ['key', key], { stdio: 'pipe' }), /File exists/);
-		execFileSync(tool, ['image', key, 'base', layout]);
+		const made = (): Record<string, Buffer> => {
+			execFileSync(path.join(top, 'packaging/release/images'), ['--key', key, '--tag', '1.0', '--out', out, '--program', binary, 'base'], { stdio: 'pipe', env: { ...process.env, SANDBOX_STATE_DIR: stateDir() } });
+			return Object.fromEntries((fs.readdirSync(layout, { recursive: true }) as string[]).sort().filter((f) => fs.statSync(path.join(layout, f)).isFile()).map((f) => [f, fs.readFileSync(path.join(layout, f))]));
+		};
+		const once = made(), twice = made();
+		assert.deepEqual(Object.keys(once), Object.keys(twice));
+		for (const f of Object.keys(once))
+			assert.ok(once[f]!.equals(twice[f]!), `${f} is the same each time`);
 		const stop = await startRegistry(scratch('registry'), `127.0.0.1:${port}`);
 		try {
 			const state = { SANDBOX_STATE_DIR: scratch('state'), SANDBOX_IMAGE: 'base', SANDBOX_IMAGE_SOURCE: `127.0.0.1:${port}/some`, SANDBOX_IMAGE_KEY: fs.readFileSync(`${key}.pub`, 'utf8').split('\n')[1]! };
