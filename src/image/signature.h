@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Signatures of images, in the format of minisign: whoever wants to check one by hand needs no program of ours. What is
  * signed is one line, NAME@DIGEST, so that a signed image cannot be passed off as another one. A registry has the
- * signature under the tag sha256-HEX.minisig of the image's repository (docs/decisions/0035-signed-images.md).
+ * signature under the tag sha256-HEX.minisig of the image's repository (docs/decisions/0036-signed-images.md).
  *
  * All functions work on memory and do nothing else. */
 #pragma once
