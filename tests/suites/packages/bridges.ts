@@ -301,8 +301,9 @@ function sdkCases(l: Launcher, base: () => string): [string, () => Promise<void>
 			assert.ok((await sdk.listTools()).tools.length > 10);
 			const run = (code: string, signal?: AbortSignal, onprogress?: () => void) => sdk.callTool({ name: 'sandbox_run_python', arguments: { code } }, { signal, onprogress });
 			assert.match(JSON.stringify((await run('print(1)')).content), /1\\n/);
-			const stop = new AbortController();
+			const stop = new AbortController(), before = await cancelled(base());
 			await assert.rejects(run('import time; print("on", flush=True); time.sleep(500)', stop.signal, () => stop.abort()));
+			await until('the end of the run', async () => await cancelled(base()) === before + 1);
 			assert.match(JSON.stringify((await within('the next run', run('print(2)'), 60_000)).content), /2\\n/);
 		} finally {
 			await sdk.close();

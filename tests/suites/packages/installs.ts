@@ -62,6 +62,24 @@ function fileCases(w: World, tree: string): Case[] {
 			},
 		},
 		{
+			name: 'two architectures make two wheels, and two packages that caisson-mcp names',
+			async run() {
+				const arm = scratch('arm'), out = scratch('both');
+				must(['cp', '-r', `${tree}/.`, arm]);
+				const elf = fs.openSync(path.join(arm, 'bin/caisson'), 'r+');
+				fs.writeSync(elf, Buffer.from([183]), 0, 1, 18); // e_machine: AArch64. Nothing runs it
+				fs.closeSync(elf);
+				for (const kind of ['pypi', 'npm'] as const)
+					packed(kind, ['--tree', tree, '--tree', arm, ...here, '--out', out]);
+				assert.deepEqual(fs.readdirSync(out).sort(), [`caisson-linux-arm64-${w.version}.tgz`, `caisson-linux-x64-${w.version}.tgz`, `caisson-mcp-${w.version}.tgz`,
+					`caisson_mcp-${w.version}-py3-none-any.whl`, `caisson_mcp-${w.version}-py3-none-${tag.replace('x86_64', 'aarch64')}.whl`, `caisson_mcp-${w.version}-py3-none-${tag}.whl`]);
+				const main = JSON.parse(must(['tar', '-xOf', path.join(out, `caisson-mcp-${w.version}.tgz`), 'package/package.json']));
+				assert.deepEqual(main.optionalDependencies, { '@caisson/linux-x64': w.version, '@caisson/linux-arm64': w.version });
+				const own = JSON.parse(must(['tar', '-xOf', path.join(out, `caisson-linux-arm64-${w.version}.tgz`), 'package/package.json']));
+				assert.deepEqual([own.os, own.cpu, own.libc], [['linux'], ['arm64'], ['glibc']]);
+			},
+		},
+		{
 			name: 'a program that needs more than an old glibc is refused for other machines',
 			async run() {
 				const folder = scratch('not-portable');
@@ -140,16 +158,9 @@ function npmCases(w: World): Case[] {
 				assert.equal((await asNewcomer([command, 'run', '-c', 'import sys; sys.exit(7)'], env)).status, 7);
 				const build = (await asNewcomer([command, 'image', 'build', 'nosuch'], env));
 				assert.equal(MISSING_FOLDER.exec(build.stderr)?.[1] ?? build.stderr, `${home}/node_modules/@caisson/linux-x64/share/caisson/images`);
-				for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-					const c = client({ name: 'npm', argv: [command] }, env);
-					await firstRun(c);
-					const below = descendants(c.pid);
-					assert.ok(below.length > 0);
-					c.program.kill(signal);
-					const r = await c.program.exit;
-					assert.ok(r.code !== null || r.signal === signal, JSON.stringify(r));
-					await until('the end of all its processes', () => below.every((p) => !fs.existsSync(`/proc/${p.pid}`)));
-				}
+				const program = `${home}/node_modules/@caisson/linux-x64/bin/caisson`;
+				for (const signal of ['SIGTERM', 'SIGINT', 'SIGKILL'] as const) // of the program itself, too
+					assert.deepEqual(await endOf([command], signal, env), await endOf([program, 'stdio'], signal, env), signal);
 			}, nodeFirst),
 		})),
 		{
@@ -163,6 +174,20 @@ function npmCases(w: World): Case[] {
 			}),
 		},
 	];
+}
+
+/** How the command, as a server, ends after a signal. All its processes must end. */
+async function endOf(argv: [string, ...string[]], signal: NodeJS.Signals, env: Record<string, string>): Promise<unknown> {
+	const c = client({ name: 'a server', argv }, env);
+	await firstRun(c);
+	const below = descendants(c.pid);
+	assert.ok(below.length > 0);
+	// A launcher cannot pass SIGKILL on; then the program below it is meant.
+	const isLauncher = fs.readlinkSync(`/proc/${c.pid}/exe`).endsWith('/node');
+	process.kill(isLauncher && signal === 'SIGKILL' ? below.find((p) => p.ppid === c.pid)!.pid : c.pid, signal);
+	const r = await c.program.exit;
+	await until('the end of all its processes', () => below.every((p) => !fs.existsSync(`/proc/${p.pid}`)));
+	return [r.code, r.signal];
 }
 
 export function installCases(w: World, tree: string): Case[] {
