@@ -52,6 +52,9 @@ function fileCases(w: World, tree: string): Case[] {
 				assert.equal(whole.modes['caisson_mcp/caisson'], '0o100755');
 				assert.equal(whole.modes['caisson_mcp/share/caisson/images/base.conf'], '0o100644');
 				assert.equal(bridge.modes['caisson_mcp/caisson'], undefined);
+				if (w.portable)
+					for (const name of ['sboms/caisson.cdx.json', 'sboms/caisson.spdx.json', 'licenses/THIRD-PARTY', 'licenses/LICENSE'])
+						assert.equal(whole.modes[`caisson_mcp-${w.version}.dist-info/${name}`], '0o100644', name);
 				assert.match(whole.commands, /^caisson = .*\ncaisson-mcp = /m);
 				assert.doesNotMatch(bridge.commands, /^caisson =/m);
 				for (const l of [whole, bridge]) {
