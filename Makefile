@@ -2,7 +2,7 @@
 # A thin front of Meson: `make help` says what there is. Logic lives in tools/ and in the programs.
 B := build
 .DEFAULT_GOAL := build
-.PHONY: build all setup run test test-all coverage demo image bench lint format conformance interop originals jobs engines container container-test deb deb-test release release-images release-test packages packages-test sbom api ui hostile inside kill-points load race sessions soak fuzz-smoke verify install clean help
+.PHONY: build all setup run test test-all coverage demo image bench lint format conformance interop originals jobs engines container container-test deb deb-test release release-images release-test packages wheel npm packages-test sbom api ui hostile inside kill-points load race sessions soak fuzz-smoke verify install clean help
 
 build: $(B)/build.ninja ## build/caisson
 	@ninja -C $(B) caisson
@@ -86,6 +86,8 @@ release-test: ## the portable binary: what it needs, equal builds, Debian 11, 12
 
 packages: ## wheels and npm packages of the portable binary, into build/release (ARGS: packaging/packages --help)
 	@packaging/packages $(ARGS)
+
+wheel npm: packages ## the same
 
 packages-test: build ## the wheels and npm packages: pip, uvx, npx, and both bridges (ARGS: tests/run packages --help)
 	@tests/run packages $(ARGS)
