@@ -431,7 +431,8 @@ static int run_and_rest(PyObject *text, PyObject *space, int result)
 	tail_end();
 	drop_input();
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-	if (report(&done) < 0) /* the program has closed the channel: the end of the process tells how the run ended */
+	if (report(&done) <
+	    0) /* the program has closed the channel: the end of the process tells how the run ended */
 		_exit((int)done.status);
 	return 0;
 }

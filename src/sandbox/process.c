@@ -14,20 +14,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FIRST_SIZE 4096u /* of what keeps a stream; it doubles */
+#define FIRST_SIZE 4096u                   /* of what keeps a stream; it doubles */
 #define PIPE_BYTES (4 * PROCESS_INPUT_MAX) /* pages of a pipe are not always full */
 
 struct stream {
-	char *data; /* owned: a ring of SIZE bytes, the newest LEN of them are used */
+	char *data;           /* owned: a ring of SIZE bytes, the newest LEN of them are used */
 	size_t size, len, at; /* AT: where the next byte goes */
 	uint64_t total;
 	struct budget_share share;
 };
 
 struct process {
-	struct list node; /* of sandbox.processes */
-	unsigned refs;    /* one of the list, one of the engine while it lives */
-	struct sandbox *sandbox; /* reference while it lives; NULL when it is forgotten */
+	struct list node;          /* of sandbox.processes */
+	unsigned refs;             /* one of the list, one of the engine while it lives */
+	struct sandbox *sandbox;   /* reference while it lives; NULL when it is forgotten */
 	struct engine_run *handle; /* NULL: it has ended */
 	char id[PROCESS_ID_SIZE];
 	char name[PROCESS_NAME_MAX + 1];
@@ -351,7 +351,8 @@ struct process *sandbox_find_process(const struct sandbox *s, const char *id, st
 	return NULL;
 }
 
-void sandbox_each_process(const struct sandbox *s, void (*fn)(struct process *p, void *user), void *user)
+void sandbox_each_process(const struct sandbox *s, void (*fn)(struct process *p, void *user),
+			  void *user)
 {
 	list_for_each(l, &s->processes)
 		fn(list_entry(l, struct process, node), user);
@@ -360,10 +361,10 @@ void sandbox_each_process(const struct sandbox *s, void (*fn)(struct process *p,
 void process_look(const struct process *p, struct process_facts *ret)
 {
 	static const enum run_reason reasons[] = {
-	    [ENGINE_END_EXITED] = RUN_EXITED,   [ENGINE_END_SIGNALED] = RUN_SIGNALED,
-	    [ENGINE_END_TIMEOUT] = RUN_TIMEOUT, [ENGINE_END_OOM] = RUN_OOM,
+	    [ENGINE_END_EXITED] = RUN_EXITED,       [ENGINE_END_SIGNALED] = RUN_SIGNALED,
+	    [ENGINE_END_TIMEOUT] = RUN_TIMEOUT,     [ENGINE_END_OOM] = RUN_OOM,
 	    [ENGINE_END_OUTPUT] = RUN_OUTPUT_LIMIT, [ENGINE_END_DISK] = RUN_DISK_LIMIT,
-	    [ENGINE_END_KILLED] = RUN_CANCELLED, [ENGINE_END_LOST] = RUN_LOST,
+	    [ENGINE_END_KILLED] = RUN_CANCELLED,    [ENGINE_END_LOST] = RUN_LOST,
 	};
 
 	*ret = (struct process_facts){
@@ -396,11 +397,13 @@ int process_write(struct process *p, const void *data, size_t len, bool close, s
 {
 	if (p->input < 0)
 		return err_set(e, ERR_INVALID_ARGUMENT, 0,
-			       p->handle ? "The standard input of process %s is closed, or was never open"
-					 : "Process %s has ended",
+			       p->handle
+				   ? "The standard input of process %s is closed, or was never open"
+				   : "Process %s has ended",
 			       p->id);
 	int waiting = 0;
-	if (len > 0 && (ioctl(p->input, FIONREAD, &waiting) < 0 || (size_t)waiting + len > PROCESS_INPUT_MAX))
+	if (len > 0 &&
+	    (ioctl(p->input, FIONREAD, &waiting) < 0 || (size_t)waiting + len > PROCESS_INPUT_MAX))
 		return err_set(e, ERR_SERVER_BUSY, 0,
 			       "Process %s has %d bytes of input to read yet; at most %u can wait",
 			       p->id, waiting, PROCESS_INPUT_MAX);
@@ -410,9 +413,10 @@ int process_write(struct process *p, const void *data, size_t len, bool close, s
 		return err_set(e, ERR_SERVER_BUSY, 0, "Process %s takes no more input yet", p->id);
 	if (n != (ssize_t)len || close)
 		p->input = fd_close(p->input);
-	return n == (ssize_t)len ? 0
-				 : err_set(e, ERR_INVALID_ARGUMENT, n < 0 ? errno : 0,
-					   "Process %s does not read its standard input any more", p->id);
+	return n == (ssize_t)len
+		   ? 0
+		   : err_set(e, ERR_INVALID_ARGUMENT, n < 0 ? errno : 0,
+			     "Process %s does not read its standard input any more", p->id);
 }
 
 void process_forget(struct process *p)

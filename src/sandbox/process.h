@@ -10,21 +10,22 @@
 #include "base/list.h"
 #include "sandbox/sandbox.h"
 
-#define PROCESSES_MAX       64          /* of a sandbox, with those that have ended; the oldest of these makes room */
-#define PROCESS_ID_SIZE     16          /* "p12" and NUL */
-#define PROCESS_NAME_MAX    64          /* bytes */
-#define PROCESS_ENV_MAX     SANDBOX_ENV_MAX /* variables of one, besides those of the sandbox */
-#define PROCESS_OUTPUT_MAX  (64u << 10) /* bytes that are kept of a stream */
-#define PROCESS_INPUT_MAX   (64u << 10) /* bytes that wait until it reads them */
+#define PROCESSES_MAX                                                                              \
+	64 /* of a sandbox, with those that have ended; the oldest of these makes room */
+#define PROCESS_ID_SIZE    16              /* "p12" and NUL */
+#define PROCESS_NAME_MAX   64              /* bytes */
+#define PROCESS_ENV_MAX    SANDBOX_ENV_MAX /* variables of one, besides those of the sandbox */
+#define PROCESS_OUTPUT_MAX (64u << 10)     /* bytes that are kept of a stream */
+#define PROCESS_INPUT_MAX  (64u << 10)     /* bytes that wait until it reads them */
 
 struct process_request {
-	const char *command;          /* of the shell, for people; copied */
-	const char *name;             /* NULL = it has none; copied */
+	const char *command; /* of the shell, for people; copied */
+	const char *name;    /* NULL = it has none; copied */
 	const char *const *argv;
-	const char *cwd;              /* absolute inside; NULL = the sandbox's own folder, else the workspace */
-	const char *const *env;       /* NAME=VALUE, at most PROCESS_ENV_MAX; may be NULL */
-	bool input;                   /* process_write() will be called; else it reads an end */
-	uint64_t timeout_ns;          /* 0 = none */
+	const char *cwd; /* absolute inside; NULL = the sandbox's own folder, else the workspace */
+	const char *const *env; /* NAME=VALUE, at most PROCESS_ENV_MAX; may be NULL */
+	bool input;             /* process_write() will be called; else it reads an end */
+	uint64_t timeout_ns;    /* 0 = none */
 };
 
 struct process_facts {
@@ -50,7 +51,8 @@ int sandbox_start_process(struct sandbox *s, const struct process_request *q, st
 			  struct err *e) MUST_CHECK;
 /* NOT_FOUND */
 struct process *sandbox_find_process(const struct sandbox *s, const char *id, struct err *e);
-void sandbox_each_process(const struct sandbox *s, void (*fn)(struct process *p, void *user), void *user);
+void sandbox_each_process(const struct sandbox *s, void (*fn)(struct process *p, void *user),
+			  void *user);
 
 void process_look(const struct process *p, struct process_facts *ret);
 /* Appends what is kept of STREAM from FROM on, at most MAX bytes of it, as UTF-8. *RET_FROM is where the text begins, more
@@ -61,7 +63,8 @@ int process_output(const struct process *p, enum engine_stream stream, uint64_t 
 int process_signal(struct process *p, int signo, struct err *e) MUST_CHECK;
 /* Gives LEN bytes to its standard input, all or none: SERVER_BUSY while it has not read what came before. CLOSE: nothing
  * follows. */
-int process_write(struct process *p, const void *data, size_t len, bool close, struct err *e) MUST_CHECK;
+int process_write(struct process *p, const void *data, size_t len, bool close,
+		  struct err *e) MUST_CHECK;
 void process_forget(struct process *p); /* kills it if it lives */
 
 /* FN is called after output and at the end, until the watch is removed. */

@@ -65,24 +65,27 @@ static json_t *when_json(uint64_t ms)
 
 static json_t *facts_json(const struct process_facts *f)
 {
-	json_t *o = json_pack("{s:s, s:o, s:s, s:b, s:o, s:I, s:I, s:I}", "id", f->id, "command",
-			      rest_name(f->command), "state", f->running ? "running" : "ended",
-			      "input", f->has_input, "started_at", when_json(f->started_ms),
-			      "duration_ms", (json_int_t)(f->duration_ns / NS_PER_MS), "stdout_bytes",
-			      (json_int_t)f->total[0], "stderr_bytes", (json_int_t)f->total[1]);
+	json_t *o =
+	    json_pack("{s:s, s:o, s:s, s:b, s:o, s:I, s:I, s:I}", "id", f->id, "command",
+		      rest_name(f->command), "state", f->running ? "running" : "ended", "input",
+		      f->has_input, "started_at", when_json(f->started_ms), "duration_ms",
+		      (json_int_t)(f->duration_ns / NS_PER_MS), "stdout_bytes",
+		      (json_int_t)f->total[0], "stderr_bytes", (json_int_t)f->total[1]);
 
 	if (f->name[0])
 		(void)json_object_set_new(o, "name", rest_name(f->name));
 	if (f->running)
 		return o;
 	if (f->failure.code != ERR_NONE)
-		(void)json_object_update_new(o, json_pack("{s:s, s:o}", "error", err_code_name(f->failure.code),
-							  "message", rest_name(f->failure.text)));
+		(void)json_object_update_new(o, json_pack("{s:s, s:o}", "error",
+							  err_code_name(f->failure.code), "message",
+							  rest_name(f->failure.text)));
 	else
 		(void)json_object_update_new(
 		    o, json_pack("{s:i, s:s, s:I, s:I, s:I}", "exit_code", f->exit_code, "reason",
-				 run_reason_name(f->reason), "killed", (json_int_t)f->killed, "cpu_ms",
-				 (json_int_t)(f->cpu_ns / NS_PER_MS), "peak_bytes", (json_int_t)f->peak_bytes));
+				 run_reason_name(f->reason), "killed", (json_int_t)f->killed,
+				 "cpu_ms", (json_int_t)(f->cpu_ns / NS_PER_MS), "peak_bytes",
+				 (json_int_t)f->peak_bytes));
 	return o;
 }
 
@@ -94,8 +97,8 @@ static json_t *output_json(const struct process *p, enum engine_stream s, uint64
 
 	if (process_output(p, s, from, PROCESS_OUTPUT_MAX, &b, &begin, &next) < 0)
 		begin = next = from;
-	return json_pack("{s:o, s:I, s:I}", "text", json_stringn_nocheck(buf_str(&b), b.len), "from",
-			 (json_int_t)begin, "next", (json_int_t)next);
+	return json_pack("{s:o, s:I, s:I}", "text", json_stringn_nocheck(buf_str(&b), b.len),
+			 "from", (json_int_t)begin, "next", (json_int_t)next);
 }
 
 static uint64_t from_of(const struct rest_call *c, const char *name)
@@ -123,7 +126,8 @@ static struct process *need(struct rest_call *c)
 	if (!p)
 		rest_fail(c, &e);
 	else
-		(void)snprintf(c->object, sizeof(c->object), "%s %s", sandbox_id(c->sandbox), c->text);
+		(void)snprintf(c->object, sizeof(c->object), "%s %s", sandbox_id(c->sandbox),
+			       c->text);
 	return p;
 }
 
@@ -156,9 +160,8 @@ static void begin(struct rest_call *c, const struct process_request *q)
 		rest_fail(c, &e);
 		return;
 	}
-	*started = (struct api_process){.process = process_ref(p),
-					.who = caller_ref(c->who),
-					.watch = {.fn = on_change}};
+	*started = (struct api_process){
+	    .process = process_ref(p), .who = caller_ref(c->who), .watch = {.fn = on_change}};
 	list_append(&c->api->processes, &started->node);
 	process_watch(p, &started->watch);
 	process_look(p, &f);
@@ -180,7 +183,8 @@ static void start(struct rest_call *c)
 		return;
 	}
 	if (cwd)
-		(void)snprintf(place, sizeof(place), "%s%s", cwd[0] == '/' ? "" : WORKSPACE "/", cwd);
+		(void)snprintf(place, sizeof(place), "%s%s", cwd[0] == '/' ? "" : WORKSPACE "/",
+			       cwd);
 	const struct process_request q = {
 	    .command = command,
 	    .name = rest_text(c, "name", NULL),
@@ -201,8 +205,8 @@ void rest_start_process(struct rest_call *c)
 
 	c->action = "process.start";
 	if (len > max)
-		rest_refuse(c, ERR_CODE_TOO_LARGE, "The command is %zu bytes, the limit is %ju.", len,
-			    (uintmax_t)max);
+		rest_refuse(c, ERR_CODE_TOO_LARGE, "The command is %zu bytes, the limit is %ju.",
+			    len, (uintmax_t)max);
 	else
 		rest_sandbox(c, start);
 }
@@ -298,7 +302,8 @@ static void look(struct rest_call *c)
 		wait_end(w);
 		return;
 	}
-	int r = budget_take(c->api->config.budgets, c->who->owner, BUDGET_FOLLOWERS, 1, &c->room, &e);
+	int r =
+	    budget_take(c->api->config.budgets, c->who->owner, BUDGET_FOLLOWERS, 1, &c->room, &e);
 	if (r == 0 && sd_event_add_time_relative(c->api->config.loop, &w->timer, CLOCK_MONOTONIC,
 						 wait_s * NS_PER_S / NS_PER_US, 0, on_time, w) < 0)
 		r = err_set(&e, ERR_OUT_OF_MEMORY, ENOMEM, "a wait");
