@@ -429,6 +429,8 @@ void process_forget(struct process *p)
 
 void processes_forget_all(struct sandbox *s)
 {
-	while (!list_is_empty(&s->processes))
-		forget(list_first(&s->processes, struct process, node));
+	struct process *p;
+
+	while ((p = list_first(&s->processes, struct process, node)))
+		forget(p);
 }
