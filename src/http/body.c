@@ -132,12 +132,14 @@ void http_request_read_body(struct http_request *req, http_body_fn on_data, void
 	body->wanted = true;
 	body->on_data = on_data;
 	body->userdata = userdata;
+	/* Also before an empty body, where RFC 9110 does not need it: the client of Java before release 20 never shows an
+	 * answer that no 100 precedes. */
+	if (req->head.expect_continue && c->in.len == 0 &&
+	    out_add(&c->out, go_on, sizeof(go_on) - 1) < 0)
+		conn_break(c);
 	if (body->done) { /* there is no body: the loop reports its end */
 		body->done = false;
 		body->framing = HTTP_BODY_NONE;
-	} else if (req->head.expect_continue && c->in.len == 0 &&
-		   out_add(&c->out, go_on, sizeof(go_on) - 1) < 0) {
-		conn_break(c);
 	}
 	conn_schedule(c);
 }

@@ -100,6 +100,27 @@ describe('forms of HTTP', () => {
 		for (const [extension, trailers] of [[`;${'x'.repeat(20_000)}`, ''], ['', `X: ${'y'.repeat(20_000)}\r\n`], [' a', ''], [';a\u0000', ''], ['', ' X: folded\r\n'], ['', 'X: y\n']] as const)
 			assert.match(await post(extension, trailers), /^HTTP\/1\.1 400 /);
 	});
+	it('a body that is announced gets a 100 before the answer, also an empty one: the client of Java 17 waits for it', async () => {
+		await post(run, await session('2025-06-18'));
+		for (const [i, [length, body]] of [['Content-Length: 0\r\n', ''], ['Transfer-Encoding: chunked\r\n', '0\r\n\r\n'], ['Content-Length: 2\r\n', 'hi']].entries()) {
+			const put = head('PUT', `/api/v1/sandboxes/h/files/expected-${i}.txt`) + `${length}Expect: 100-Continue\r\n\r\n`;
+			const s = net.connect(port, '127.0.0.1', () => s.write(put));
+			let said = '', sent = false;
+			for await (const d of s.setEncoding('utf8')) {
+				said += d as string;
+				if (!sent && said.startsWith('HTTP/1.1 100 Continue\r\n\r\n'))
+					sent = s.write(body!) || true;
+			}
+			assert.match(said, /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 2\d\d /, `${length}${said}`);
+		}
+	});
+	it('an offer of HTTP/2 in plain text is answered in HTTP/1.1', async () => {
+		const text = JSON.stringify(initialize('2025-06-18'));
+		const said = await raw(`POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAAAAMAAAAAAAQBAAAAAAUAAEAAAAYABgAA\r\n`
+			+ `Content-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`);
+		assert.match(said, /^HTTP\/1\.1 200 /);
+		assert.match(said, /"protocolVersion":"2025-06-18"/);
+	});
 	it('absolute targets', async () => {
 		for (const target of [`http://127.0.0.1:${port}/healthz`, `HTTP://localhost:${port}/healthz?x=1`])
 			assert.match(await raw(`${head('GET', target)}\r\n`), /^HTTP\/1\.1 200 [^]*"ok"/);
