@@ -288,7 +288,8 @@ static struct process *make(struct sandbox *s, const struct process_request *q)
 
 	if (!p)
 		return NULL;
-	p->command = strdup(q->command);
+	p->command =
+	    strndup(q->command, text_utf8_cut(q->command, strlen(q->command), PROCESS_COMMAND_MAX));
 	if (!p->command) {
 		free(p);
 		return NULL;

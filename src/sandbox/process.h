@@ -12,11 +12,12 @@
 
 #define PROCESSES_MAX                                                                              \
 	64 /* of a sandbox, with those that have ended; the oldest of these makes room */
-#define PROCESS_ID_SIZE    16              /* "p12" and NUL */
-#define PROCESS_NAME_MAX   64              /* bytes */
-#define PROCESS_ENV_MAX    SANDBOX_ENV_MAX /* variables of one, besides those of the sandbox */
-#define PROCESS_OUTPUT_MAX (64u << 10)     /* bytes that are kept of a stream */
-#define PROCESS_INPUT_MAX  (64u << 10)     /* bytes that wait until it reads them */
+#define PROCESS_ID_SIZE     16              /* "p12" and NUL */
+#define PROCESS_COMMAND_MAX 1024            /* bytes of the command that are kept for people */
+#define PROCESS_NAME_MAX    64              /* bytes */
+#define PROCESS_ENV_MAX     SANDBOX_ENV_MAX /* variables of one, besides those of the sandbox */
+#define PROCESS_OUTPUT_MAX  (64u << 10)     /* bytes that are kept of a stream */
+#define PROCESS_INPUT_MAX   (64u << 10)     /* bytes that wait until it reads them */
 
 struct process_request {
 	const char *command; /* of the shell, for people; copied */

@@ -86,6 +86,8 @@ describe('REST: background processes', () => {
 
 	it('how one ends: status, signal, deadline, a program that is not there', async () => {
 		const id = await make();
+		const long = await end(await start(id, { command: `: ${'ä'.repeat(2000)}; echo long` }));
+		assert.deepEqual([long.command, long.stdout.text], [`: ${'ä'.repeat(511)}`, 'long\n']);
 		const three = await end(await start(id, { command: 'echo out; echo err >&2; exit 3', cwd: '/tmp' }));
 		assert.deepEqual([three.exit_code, three.reason, three.stdout.text, three.stderr.text, three.stdout_bytes], [3, 'exited', 'out\n', 'err\n', 4]);
 		const late = await end(await start(id, { command: "trap 'echo bye; exit 0' TERM; while :; do sleep .02; done", timeout_s: 1 }));
