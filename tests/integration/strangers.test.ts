@@ -54,6 +54,7 @@ const BODIES: Record<string, Json | string> = {
 	completeName: { code: 'pri', cursor: 3 }, signIn: { name: 'bob', password: 'wrong' }, register: { name: 'carol', password: 'short' },
 	changePassword: { password: 'wrong', new_password: 'long-enough-1' },
 	makeCheckpoint: { name: 'point' }, restoreCheckpoint: {}, tryBranches: { branches: [{ code: '1' }] }, forkSandbox: {}, buildImage: { name: 'base' },
+	startProcess: { command: 'touch new.txt' }, signalProcess: { signal: 'KILL' }, writeProcess: { text: 'x' },
 };
 
 /** What a route cannot do without. */
@@ -113,6 +114,7 @@ describe('strangers', () => {
 		stored = JSON.parse((await call(alice, 'create_sandbox', {})).content[0].text).sandbox_id;
 		const r = await rest('alice', 'POST', `/api/v1/sandboxes/${stored}/runs`, { code: 'open("secret.txt","w").write("of alice")', wait: true });
 		run = ((await r.json()) as Json).id;
+		assert.equal((await rest('alice', 'POST', `/api/v1/sandboxes/${stored}/processes`, { command: 'echo of alice; exec cat', input: true })).status, 201);
 		key = ((await (await rest('alice', 'GET', '/api/v1/keys')).json()) as Json).keys[0].id;
 	});
 	after(async () => {
@@ -158,7 +160,7 @@ describe('strangers', () => {
 	it('every route', async () => {
 		const doc = (await (await fetch(`${base}/api/v1/openapi.json`)).json()) as Json;
 		const invitation = (await cli('user', 'invite')).trim();
-		const theirs: Record<string, string> = { id: stored, checkpoint: 'point', run, path: 'secret.txt', name: 'secret.txt', packages: 'six', user: users.alice!, key, invitation };
+		const theirs: Record<string, string> = { id: stored, checkpoint: 'point', process: 'p1', run, path: 'secret.txt', name: 'secret.txt', packages: 'six', user: users.alice!, key, invitation };
 		const nobodys: Record<string, string> = { ...theirs, id: randomUUID(), run: `run_${randomUUID()}`, user: randomUUID(), key: randomUUID(), invitation: `csi_${'a'.repeat(43)}` };
 		// Sessions of his own that had the id have left a history of his own.
 		await rest('bob', 'DELETE', `/api/v1/notebooks/${stored}`);
@@ -196,5 +198,7 @@ describe('strangers', () => {
 			assert.match(mine!, /^40[134] /);
 		}
 		await untouched(stored, 'all routes');
+		const process = (await (await rest('alice', 'GET', `/api/v1/sandboxes/${stored}/processes/p1`)).json()) as Json;
+		assert.deepEqual([process.state, process.stdout.text], ['running', 'of alice\n']);
 	});
 });

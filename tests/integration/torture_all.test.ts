@@ -47,6 +47,12 @@ describe('allocations fail in every tool and route', {
 			if (s.id !== 'torture' && s.id !== known.stored)
 				await request('DELETE', `/sandboxes/${s.id}?force=true`);
 	}
+	/** p1 of a sandbox of its own: no checkpoint can be made beside it. */
+	async function aProcess(): Promise<void> {
+		await tool('sandbox_write_file', { session_id: 'processes', path: 'x', content: 'x' })();
+		if ((await rest('GET', '/sandboxes/processes/processes')).processes.length === 0)
+			await rest('POST', '/sandboxes/processes/processes', { command: 'cat', input: true });
+	}
 	async function endUsers(): Promise<void> {
 		for (const u of (await rest('GET', '/users')).users as Json[])
 			if (u.id !== known.user)
@@ -113,6 +119,12 @@ describe('allocations fail in every tool and route', {
 		restoreCheckpoint: row(() => request('POST', '/sandboxes/torture/checkpoints/point/restore', { files_only: true }), SLOW),
 		tryBranches: row(() => request('POST', '/sandboxes/torture/branches', { branches: [{ code: 'x = 1' }] }), SLOW),
 		forkSandbox: row(() => request('POST', '/sandboxes/torture/forks', { id: 'forked' }), SLOW, tool('sandbox_delete', { session_id: 'forked' })),
+		listProcesses: row(() => request('GET', '/sandboxes/processes/processes'), FEW, aProcess),
+		startProcess: row(() => request('POST', '/sandboxes/processes/processes', { command: 'true', env: { A: '1' }, input: true }), SLOW, aProcess),
+		getProcess: row(() => request('GET', '/sandboxes/processes/processes/p1'), FEW, aProcess),
+		signalProcess: row(() => request('POST', '/sandboxes/processes/processes/p1/signal', { signal: 'CONT' }), FEW, aProcess),
+		writeProcess: row(() => request('POST', '/sandboxes/processes/processes/p1/input', { text: 'x' }), FEW, aProcess),
+		removeProcess: { ...row(() => request('DELETE', '/sandboxes/processes/processes/none'), FEW, aProcess), may: 404 },
 		listPackages: row(() => request('GET', '/sandboxes/torture/packages')),
 		installPackages: installation(() => request('POST', '/sandboxes/torture/packages', { packages: 'alpha', wait: true }), tool('sandbox_uninstall_packages', { ...t, packages: 'alpha' })),
 		checkPackages: row(() => request('GET', '/sandboxes/torture/packages/nothing')),

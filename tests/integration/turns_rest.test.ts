@@ -82,7 +82,7 @@ describe('turns of the loop, by route of REST', () => {
 		/* As many names as a listing has, each as long as it may be. */
 		const odd = await run(big, 'for i in range(9900): open(f"{i:05d}" + "\\x01\\"\\x7f" * 80, "w").close()\nopen("a.csv", "w").write("a,b\\n1,2\\n")');
 		assert.equal(odd.reason, 'exited');
-		Object.assign(ids, { id: big, run: odd.id, user, path: 'a.csv', name: 'pip', packages: 'pip', checkpoint: 'none', key: randomUUID(), invitation: randomUUID() });
+		Object.assign(ids, { id: big, run: odd.id, user, path: 'a.csv', name: 'pip', packages: 'pip', checkpoint: 'none', process: 'p1', key: randomUUID(), invitation: randomUUID() });
 	});
 	after(() => server.program.end());
 
@@ -100,12 +100,14 @@ describe('turns of the loop, by route of REST', () => {
 		listPackages: ['all=true'],
 		listFiles: ['path='],
 		getUsage: ['series=true'],
+		getProcess: ['wait_s=20'],
 		getFigures: ['minutes=1440'],
 		previewTable: ['path=a.csv&limit=1000'],
 	};
 	const bodies: Record<string, Json> = {
 		createSandbox: {},
 		makeCheckpoint: { name: 'one' },
+		startProcess: { command: `python3 -c 'print("\\x01" * 65535)'` },
 		tryBranches: { branches: [{ code: 'print("\\x01" * 100000)' }, { code: 'print("\\x01" * 100000)' }] },
 		startRun: { code: 'for i in range(9000): open(f"{i:05d}" + "\\x01\\"\\x7f" * 80, "w").write("x")\nprint("\\x01" * 100000)', wait: true },
 		completeName: { code: 'pri', cursor: 3 },
