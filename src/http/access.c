@@ -4,12 +4,15 @@
 
 #include "base/text.h"
 #include "http/client_address.h"
+#include "http/forwarded.h"
 #include "http/host_header.h"
 #include "http/socket_address.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+
+#define FORWARDED_VALUE_SIZE 300u /* of a host name and a port */
 
 const char *http_request_path(const struct http_request *req)
 {
@@ -189,11 +192,33 @@ static bool is_by_proxy(const struct http_request *req)
 	       http_proxies_have(req->conn->server->cfg.proxies, &peer);
 }
 
+/* What the proxy says about its client, in its own header or in Forwarded. NULL: nothing. */
+static const char *said_by_proxy(const struct http_request *req, const char *header,
+				 const char *parameter, char buf[FORWARDED_VALUE_SIZE])
+{
+	const char *own = http_request_header(req, header);
+
+	if (own)
+		return own;
+	return http_forwarded_value(req, parameter, buf, FORWARDED_VALUE_SIZE) ? buf : NULL;
+}
+
+/* Several proxies make a list; the first one is what the client used. */
+static size_t first_len(const char *list)
+{
+	return list ? strcspn(list, ", \t") : 0;
+}
+
+static bool is_https(const char *proto)
+{
+	return first_len(proto) == 5 && strncasecmp(proto, "https", 5) == 0;
+}
+
 bool http_request_is_forwarded_https(const struct http_request *req)
 {
-	const char *proto = http_request_header(req, "x-forwarded-proto");
+	char buf[FORWARDED_VALUE_SIZE];
 
-	return proto && strcasecmp(proto, "https") == 0 && is_by_proxy(req);
+	return is_https(said_by_proxy(req, "x-forwarded-proto", "proto", buf)) && is_by_proxy(req);
 }
 
 void http_prefix_of(const char *path, char ret[HTTP_PREFIX_MAX + 1])
@@ -222,19 +247,18 @@ void http_request_prefix(const struct http_request *req, char ret[HTTP_PREFIX_MA
 	http_prefix_of(said, ret);
 }
 
-/* Several proxies make a list; the first one is what the client used. */
 static bool read_host(const char *value, const struct http_config *cfg, const char *local,
 		      struct http_host *ret)
 {
-	size_t len = value ? strcspn(value, ", \t") : 0;
+	const size_t len = first_len(value);
 
 	return len > 0 && http_host_parse(value, len, ret) == 0 &&
 	       http_host_is_ours(ret, local, cfg->hosts);
 }
 
-/* The host that the client used. A name that is not ours is no better here than in Host: many proxies pass on whatever
- * X-Forwarded-Host their client invented. */
-static bool client_host(const struct http_request *req, struct http_host *ret)
+/* The host that the client used; SAID: what the proxy says of it, or NULL. A name that is not ours is no better here than
+ * in Host: many proxies pass on whatever X-Forwarded-Host or Forwarded their client invented. */
+static bool client_host(const struct http_request *req, const char *said, struct http_host *ret)
 {
 	const struct http_config *cfg = &req->conn->server->cfg;
 	union http_address address;
@@ -245,7 +269,7 @@ static bool client_host(const struct http_request *req, struct http_host *ret)
 		http_address_text(&address, local);
 		port = http_address_port(&address);
 	}
-	if (read_host(http_request_header(req, "x-forwarded-host"), cfg, local, ret))
+	if (read_host(said, cfg, local, ret))
 		return true;
 	/* Our own address in Host is the one that the proxy used. */
 	return read_host(http_request_header(req, "host"), cfg, local, ret) &&
@@ -255,27 +279,27 @@ static bool client_host(const struct http_request *req, struct http_host *ret)
 bool http_request_base(const struct http_request *req, char ret[HTTP_BASE_SIZE])
 {
 	const char *origin = req->conn->server->cfg.public_origin;
-	const char *proto = http_request_header(req, "x-forwarded-proto");
+	char proto_buf[FORWARDED_VALUE_SIZE], host_buf[FORWARDED_VALUE_SIZE];
+	const char *proto = said_by_proxy(req, "x-forwarded-proto", "proto", proto_buf);
+	const char *name = said_by_proxy(req, "x-forwarded-host", "host", host_buf);
 	const bool has_prefix = http_request_header(req, "x-forwarded-prefix") != NULL;
 	char prefix[HTTP_PREFIX_MAX + 1], port[16] = "";
 	struct http_host host;
 	int n;
 
-	if (!(proto || has_prefix || http_request_header(req, "x-forwarded-host")) ||
-	    !is_by_proxy(req))
+	if (!(proto || has_prefix || name) || !is_by_proxy(req))
 		return false;
 	http_request_prefix(req, prefix);
 	if (origin && *origin) {
 		n = snprintf(ret, HTTP_BASE_SIZE, "%s%s", origin, prefix);
 		return has_prefix && n < HTTP_BASE_SIZE;
 	}
-	if (!client_host(req, &host))
+	if (!client_host(req, name, &host))
 		return false;
 	if (host.port)
 		(void)snprintf(port, sizeof(port), ":%u", host.port);
-	n = snprintf(ret, HTTP_BASE_SIZE, "%s://%.*s%s%s",
-		     proto && strncasecmp(proto, "https", 5) == 0 ? "https" : "http", (int)host.len,
-		     host.name, port, prefix);
+	n = snprintf(ret, HTTP_BASE_SIZE, "%s://%.*s%s%s", is_https(proto) ? "https" : "http",
+		     (int)host.len, host.name, port, prefix);
 	return n < HTTP_BASE_SIZE;
 }
 

@@ -225,14 +225,14 @@ enum http_method http_request_method(const struct http_request *req);
 /* Comes it from a page of this very server, as the browser says (Sec-Fetch-Site, else Origin)? False for programs,
  * which say neither. */
 bool http_request_is_same_origin(const struct http_request *req);
-/* Says a trusted proxy that its client uses https? */
+/* Says a trusted proxy that its client uses https, in X-Forwarded-Proto or Forwarded? */
 bool http_request_is_forwarded_https(const struct http_request *req);
 /* The path below which clients find this server: what a trusted proxy says in X-Forwarded-Prefix, else that of the
  * configuration. "" or a path that begins with '/' and does not end with one. */
 #define HTTP_PREFIX_MAX 200
 void http_request_prefix(const struct http_request *req, char ret[HTTP_PREFIX_MAX + 1]);
 /* Where the client behind a trusted proxy finds this server: "https://box.example.org/tools". The origin of the
- * configuration counts, else what the proxy says in X-Forwarded-Proto and X-Forwarded-Host (or Host); the path is
+ * configuration counts, else what the proxy says in X-Forwarded-Proto and X-Forwarded-Host, or in Forwarded (else Host); the path is
  * http_request_prefix(). False: the proxy says nothing of it, or there is none. */
 #define HTTP_BASE_SIZE 512
 bool http_request_base(const struct http_request *req, char ret[HTTP_BASE_SIZE]);

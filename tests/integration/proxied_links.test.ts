@@ -93,9 +93,25 @@ describe('links behind a proxy', () => {
 			[{ 'x-forwarded-host': 'elsewhere.example.org', 'x-forwarded-proto': 'https' }, null],
 			[{ 'x-forwarded-host': `${own}"<x>` }, null],
 			[{ 'x-forwarded-prefix': '/a' }, null], // nobody knows the host
+			[{ 'forwarded': 'for="[2001:db8::1]:4711";proto=https;host=box.example.org' }, 'https://box.example.org'],
+			[{ 'forwarded': 'for=192.0.2.1; Host="box.example.org:8443"; Proto="HTTPS", for=127.0.0.1;host=inner;proto=http', 'x-forwarded-prefix': '/a' }, 'https://box.example.org:8443/a'],
+			[{ 'forwarded': 'for=192.0.2.1;ext="a;host=elsewhere, \\"", for=192.0.2.2;host=box.example.org' }, 'http://box.example.org'],
+			[{ 'forwarded': 'host="[::1]:99";proto=https' }, 'https://\\[::1\\]:99'],
+			[{ 'forwarded': 'host=box.example.org;proto=https', 'x-forwarded-host': 'box.example.org:7', 'x-forwarded-proto': 'http' }, 'http://box.example.org:7'],
+			[{ 'forwarded': 'host=elsewhere.example.org;proto=https' }, null],
+			[{ 'forwarded': 'for=192.0.2.1' }, null],
+			[{ 'forwarded': 'host="box.example.org' }, null],
+			[{ 'forwarded': `host="${'a'.repeat(400)}"` }, null],
 			[{}, null],
 		] as const)
 			assert.match(await linkOf(base, headers), want === null ? /^http:\/\/localhost:\d+$/ : new RegExp(`^${want}$`), JSON.stringify(headers));
+	});
+	it('the address that REST tells the page is the same', async () => {
+		const told = async (headers: Record<string, string>): Promise<string> => (await (await fetch(`${base}/api/v1/session`, { headers })).json() as Json).base;
+		assert.equal(await told({}), base);
+		assert.equal(await told({ 'x-forwarded-host': 'box.example.org', 'x-forwarded-proto': 'https, http', 'x-forwarded-prefix': '/a' }), 'https://box.example.org/a');
+		assert.equal(await told({ forwarded: 'for=192.0.2.1;host=box.example.org;proto=https' }), 'https://box.example.org');
+		assert.equal(await told({ forwarded: 'for=192.0.2.1;host=elsewhere.example.org;proto=https' }), base);
 	});
 	it('stay as configured where no proxy is trusted; a public URL keeps its origin', async () => {
 		const headers = { 'x-forwarded-host': 'box.example.org', 'x-forwarded-proto': 'https', 'x-forwarded-prefix': '/b' };

@@ -7,6 +7,7 @@
 #include "base/text.h"
 
 #include <sodium.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- what a browser is told ---- */
@@ -18,27 +19,32 @@ static const char *registration_of(const struct api *a)
 	return a->config.open_registration ? "open" : "invitation";
 }
 
-static json_t *session_json(struct api *a, const struct caller *who)
+/* REQ: NULL if its client has left. */
+static json_t *session_json(struct api *a, const struct http_request *req, const struct caller *who)
 {
 	static const char *const keeps[] = {
 	    [CELLS_KEEP_NOTHING] = "off", [CELLS_KEEP_CODE] = "code", [CELLS_KEEP_ALL] = "on"};
 	const struct api_config *config = &a->config;
 	json_t *me = who ? rest_me_json(a, who) : NULL;
 	json_t *how = me ? json_object_get(me, "how") : NULL;
+	char base[HTTP_BASE_SIZE];
 
-	return json_pack(
-	    "{s:b, s:b, s:O?, s:[s,s], s:s, s:b, s:s, s:s, s:s, s:s, s:i, s:o?}", "required",
-	    auth_is_required(config->auth), "signed_in", who && who->signin[0], "how", how,
-	    "methods", "password", "key", "registration", registration_of(a), "loopback",
-	    config->loopback, "version", config->version, "profile",
-	    config->profile ? config->profile : "", "base", config->base ? config->base : "",
-	    "history", keeps[cells_kept(config->cells)], "password_min",
-	    config->store ? (int)store_password_min(config->store) : 0, "me", me);
+	if (!req || !http_request_base(req, base))
+		(void)snprintf(base, sizeof(base), "%s", config->base ? config->base : "");
+
+	return json_pack("{s:b, s:b, s:O?, s:[s,s], s:s, s:b, s:s, s:s, s:s, s:s, s:i, s:o?}",
+			 "required", auth_is_required(config->auth), "signed_in",
+			 who && who->signin[0], "how", how, "methods", "password", "key",
+			 "registration", registration_of(a), "loopback", config->loopback,
+			 "version", config->version, "profile",
+			 config->profile ? config->profile : "", "base", base, "history",
+			 keeps[cells_kept(config->cells)], "password_min",
+			 config->store ? (int)store_password_min(config->store) : 0, "me", me);
 }
 
 void rest_get_session(struct rest_call *c)
 {
-	rest_reply(c, 200, session_json(c->api, c->who));
+	rest_reply(c, 200, session_json(c->api, c->req, c->who));
 }
 
 /* ---- sign in ---- */
@@ -62,7 +68,7 @@ static void finish(struct rest_call *c, int status, const char *id, const char *
 		auth_set_device(auth, c->req, name);
 	caller_unref(c->who);
 	c->who = caller_ref(auth_caller(c->req));
-	rest_reply(c, status, session_json(c->api, c->who));
+	rest_reply(c, status, session_json(c->api, c->req, c->who));
 }
 
 static void on_login(const struct store_user *u, const struct err *e, void *user)
@@ -143,7 +149,7 @@ static void renewal_end(struct renewal *n, const struct err *e)
 	else if (browser)
 		finish(c, 200, n->id, n->name, NULL); /* its sign-in has ended with the old one */
 	else
-		rest_reply(c, 200, session_json(c->api, c->who));
+		rest_reply(c, 200, session_json(c->api, c->req, c->who));
 	sodium_memzero(n, sizeof(*n));
 	free(n);
 }
