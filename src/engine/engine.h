@@ -179,7 +179,8 @@ struct engine_run_result {
 	 * the run, wall time * core limit. */
 	uint64_t cpu_ns;
 	/* The same between the sandbox's last run (at first: when it was made) and this one. A quota
-	 * counts it, too. */
+	 * counts it, too. BACKGROUND: cpu_ns is that of the process alone, 0 if the sandbox ended with it; this is what the
+	 * sandbox has used and no other result has told. */
 	uint64_t cpu_before_ns;
 	uint64_t peak_bytes; /* 0 = unknown */
 	uint32_t killed;     /* processes that the run left behind and that init killed */

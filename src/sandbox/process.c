@@ -27,7 +27,7 @@ struct stream {
 struct process {
 	struct list node;          /* of sandbox.processes */
 	unsigned refs;             /* one of the list, one of the engine while it lives */
-	struct sandbox *sandbox;   /* reference while it lives; NULL when it is forgotten */
+	struct sandbox *sandbox;   /* reference while it lives */
 	struct engine_run *handle; /* NULL: it has ended */
 	char id[PROCESS_ID_SIZE];
 	char name[PROCESS_NAME_MAX + 1];
@@ -199,7 +199,8 @@ static void on_done(struct engine_run *handle UNUSED, const struct engine_run_re
 	p->end.duration_ns = now_ns() - p->started_ns;
 	LOG_INFO("process_end", LOG_S("session_id", s->id), LOG_S("process_id", p->id));
 	if (ledger->note_work && res)
-		ledger->note_work(ledger->user, s, "process", p->end.duration_ns, res->cpu_ns);
+		ledger->note_work(ledger->user, s, "process", p->end.duration_ns,
+				  res->cpu_before_ns);
 	sandbox_forget_inventory(s);
 	sandbox_touch(s);
 	tell(p);

@@ -166,6 +166,7 @@ describe('REST: background processes', () => {
 		assert.deepEqual([rows[0].id, rows[0].state, rows[63].exit_code], ['p1', 'running', 39]);
 		const kept = await Promise.all(rows.map((r: Json) => look(`/sandboxes/${id}/processes/${r.id}`)));
 		assert.ok(kept.reduce((n: number, k: Json) => n + k.stdout.text.length, 0) <= 1048576);
+		assert.equal((await ask('DELETE', `/sandboxes/${id}?force=true`)).status, 204, 'gives the budget back');
 	});
 
 	it('other users have no part in it; a revoked key ends what it has started; a sandbox ends all', async () => {
@@ -188,6 +189,23 @@ describe('REST: background processes', () => {
 		const waits = look(last, '?wait_s=60');
 		assert.equal((await ask('DELETE', `/sandboxes/${mine}?force=true`)).status, 204);
 		assert.deepEqual([(await waits).state], ['ended']);
+	});
+
+	it('processor time is counted once, and an idle process has none', async () => {
+		const id = await make();
+		const used = async (): Promise<number> => ((await ask('GET', `/runs?sandbox=${id}`)).body.runs as Json[]).reduce((n, r) => n + r.cpu_us, 0) / 1000;
+		await run(id, { code: 'print(1)' });
+		const p = await end(await start(id, { command: "python3 -c 'import time\nwhile time.process_time() < 2: pass'" }));
+		assert.ok(p.cpu_ms >= 2000, JSON.stringify(p));
+		await run(id, { code: 'print(1)' });
+		const sum = await until('the rows', async () => { const n = await used(); return n >= 2000 && n; });
+		assert.ok(sum < 3900, `${sum} ms of ${p.cpu_ms}`);
+		await start(id, { command: 'sleep 1000' });
+		const idle = await start(id, { command: 'sleep 3; echo on; sleep 1000' });
+		await says(idle, 'on');
+		assert.equal((await ask('DELETE', `/sandboxes/${id}?force=true`)).status, 204);
+		await until('the rows of both', async () => ((await ask('GET', `/runs?sandbox=${id}`)).body.runs as Json[]).filter((r) => r.kind === 'process').length === 3);
+		assert.ok(await used() < sum + 1500, `${await used()} ms, before ${sum}`);
 	});
 
 	it('checkpoints are refused while one lives', async () => {

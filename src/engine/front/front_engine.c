@@ -347,7 +347,7 @@ void front_destroy(struct engine_sandbox *s)
 {
 	struct proto_mon_slot m = {.head = PROTO_HEAD(MON_DESTROY, proto_mon_slot),
 				   .flags = (s->pooled ? PROTO_SLOT_UNUSED : 0) |
-					    (s->run ? PROTO_SLOT_COUNT : 0)};
+					    (s->run || s->n_background > 0 ? PROTO_SLOT_COUNT : 0)};
 
 	(void)!ask(s, &m); /* a channel that ended says so itself */
 }

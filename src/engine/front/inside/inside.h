@@ -173,6 +173,10 @@ void inside_new(struct engine *g, struct engine_sandbox *s, const struct engine_
 void inside_started(struct engine_sandbox *s, int channel, const struct inside_counters *counters);
 /* The CPU time of S since the last look (inside_cpu.c). False: there is no counter. */
 bool inside_cpu_look(struct engine_sandbox *s, uint64_t *ret_ns);
+/* Of a sandbox that is gone: what nobody has been told yet, which is told with this; 0 = nothing, or unknown. */
+uint64_t inside_cpu_take_rest(struct engine_sandbox *s);
+/* engine_run_result.cpu_ns of a run that ends with its sandbox, WALL_NS after it began. */
+uint64_t inside_cpu_of_rest(const struct engine_sandbox *s, uint64_t wall_ns);
 /* It could not be made, and nothing of it is there. Tells its asker why and frees S. */
 void inside_refused(struct engine_sandbox *s, const struct err *e);
 /* What a step of the set-up (enum proto_step) failed with, as a typed error. */

@@ -39,6 +39,21 @@ bool inside_cpu_look(struct engine_sandbox *s, uint64_t *ret_ns)
 	return true;
 }
 
+uint64_t inside_cpu_take_rest(struct engine_sandbox *s)
+{
+	const uint64_t ns = s->cpu_ns > s->told_cpu_ns ? s->cpu_ns - s->told_cpu_ns : 0;
+
+	s->told_cpu_ns += ns;
+	return ns;
+}
+
+uint64_t inside_cpu_of_rest(const struct engine_sandbox *s, uint64_t wall_ns)
+{
+	if (s->cpu_ns == 0)
+		return wall_ns / 1000 * s->policy.limits.cpu_milli;
+	return s->cpu_ns > s->told_cpu_ns ? s->cpu_ns - s->told_cpu_ns : 0;
+}
+
 uint64_t engine_cpu_ns(const struct engine_sandbox *s)
 {
 	uint64_t now;

@@ -248,15 +248,21 @@ static struct engine_run *find_run(struct engine_sandbox *s, uint32_t id)
 	return s->run && s->run->id == id ? s->run : NULL;
 }
 
-/* Of the whole sandbox during R; of R alone if it is a background process. */
-static uint64_t cpu_of(const struct engine_run *r, uint64_t told_ns)
+/* Of the whole sandbox during R; of R alone if it is a background process. Then cpu_before_ns is what nobody has counted yet,
+ * unless a run is on, which counts it. */
+static uint64_t cpu_of(struct engine_run *r, uint64_t told_ns)
 {
 	struct engine_sandbox *s = r->s;
 	uint64_t cpu_ns = told_ns;
-	const bool counted = r->background ? s->counters.cpu >= 0 : inside_cpu_look(s, &cpu_ns);
 
-	if (!counted)
-		s->told_cpu_ns += cpu_ns;
+	if (s->counters.cpu < 0)
+		s->told_cpu_ns += told_ns;
+	if (r->background && s->counters.cpu < 0)
+		r->cpu_before_ns = told_ns;
+	else if (r->background && !s->run)
+		(void)inside_cpu_look(s, &r->cpu_before_ns);
+	else if (!r->background)
+		(void)inside_cpu_look(s, &cpu_ns);
 	return cpu_ns;
 }
 
@@ -320,25 +326,20 @@ int inside_run_ended(struct engine_sandbox *s, const struct proto_init_ended *m)
 	return 0;
 }
 
-/* engine_run_result.cpu_ns of a run that ends with its sandbox. */
-static uint64_t cpu_of_rest(const struct engine_sandbox *s, uint64_t wall_ns)
-{
-	if (s->cpu_ns == 0)
-		return wall_ns / 1000 * s->policy.limits.cpu_milli;
-	return s->cpu_ns > s->told_cpu_ns ? s->cpu_ns - s->told_cpu_ns : 0;
-}
-
 static void abort_run(struct engine_run *r, enum engine_end end, const struct err *e)
 {
 	struct engine_sandbox *s = r->s;
 	uint64_t wall_ns = now_ns() - r->started_ns;
+	const uint64_t rest_ns = !r->background ? inside_cpu_of_rest(s, wall_ns)
+				 : s->run       ? 0
+						: inside_cpu_take_rest(s);
 	struct engine_run_result res = {
 	    .end = r->lost ? ENGINE_END_LOST : end,
 	    .exit_code = 128 + SIGKILL,
 	    .signal = SIGKILL,
 	    .duration_ns = wall_ns,
-	    .cpu_ns = cpu_of_rest(s, wall_ns),
-	    .cpu_before_ns = r->cpu_before_ns,
+	    .cpu_ns = r->background ? 0 : rest_ns,
+	    .cpu_before_ns = r->background ? rest_ns : r->cpu_before_ns,
 	};
 	if (r->reading)
 		res = r->reading->res; /* it had ended before */
