@@ -6,8 +6,8 @@ A zygote imported its modules before those places existed. If one of them has a 
 a plain interpreter would find that one first, the run cannot go on in the fork. It then starts a bare
 interpreter in the same process. Known differences: docs/runtime-frames.md."""
 # Modules that every interpreter imports before it looks at a run's places. Must be read before anything is
-# imported here.
-plain = frozenset(name.partition('.')[0] for name in sys.modules)
+# imported here; this text itself was unpacked with two of the others (embed.py).
+plain = frozenset(name.partition('.')[0] for name in sys.modules) - {'zlib', 'binascii'}
 
 import _signal
 import importlib.machinery
