@@ -100,10 +100,9 @@ if [ -f "$root/$pdf/pdfmetrics.py" ]; then
 	cat >>"$root/$pdf/pdfmetrics.py" <<-'END'
 
 		# Added by this image: see wide.py.
-		import sys
 		from reportlab.pdfbase import wide
 		wide.use(sys.modules[__name__])
-		del sys, wide
+		del wide
 	END
 	chmod 644 "$root/$pdf/wide.py"
 	# mmdebstrap gives files that are newer than the archive the archive's date: byte code made before would then be stale.

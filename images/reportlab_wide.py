@@ -27,7 +27,8 @@ def _open(path, **options):
     from reportlab.pdfbase.ttfonts import TTFError, TTFont
     if path not in _shared:
         try:
-            _shared[path] = TTFont('caisson-' + path.rsplit('/', 1)[1], path, **options)
+            font = _shared[path] = TTFont('caisson-' + path.rsplit('/', 1)[1], path, **options)
+            font.face.name += b'-Wide'  # the program may use the same file: see use()
         except (OSError, TTFError):
             _shared[path] = None
     return _shared[path]
@@ -119,8 +120,17 @@ class WideFont:
 
 
 def use(pdfmetrics):
-    """Lets PDFMETRICS make wide fonts where it would make standard ones."""
+    """Lets PDFMETRICS make wide fonts where it would make standard ones, and take one file under two names."""
     plain = pdfmetrics.findFontAndRegister
+    register = pdfmetrics.registerFont
+    names = {}  # of faces, and the font that each belongs to
+
+    def register_font(font):
+        """A document calls its objects by the names of faces, and takes no name twice."""
+        face = getattr(font, 'face', None)
+        if isinstance(getattr(face, 'name', None), bytes) and names.setdefault(face.name, font.fontName) != font.fontName:
+            face.name += b'-' + font.fontName.encode('ascii', 'replace').replace(b' ', b'')
+        return register(font)
 
     def find(name):
         font = plain(name)
@@ -130,3 +140,4 @@ def use(pdfmetrics):
         return font
 
     pdfmetrics.findFontAndRegister = find
+    pdfmetrics.registerFont = register_font

@@ -127,6 +127,27 @@ def check_report(folder):
         text = pdf.pages[0].extract_text()
     if text.count(LABELS) != 3:
         problems.append(f"reportlab: the PDF has other letters than were drawn: {text!r}")
+    check_fonts_of_report(path)
+
+
+def check_fonts_of_report(path):
+    """A program registers the file that the standard fonts use, too, and uses it under two names; a name that it has not registered is told."""
+    from reportlab.pdfbase import pdfmetrics
+    from reportlab.pdfbase.ttfonts import TTFont
+    from reportlab.pdfgen import canvas
+    for name in "DejaVuSans", "Letters":
+        pdfmetrics.registerFont(TTFont(name, "DejaVuSans.ttf"))
+    page = canvas.Canvas(path)
+    for i, name in enumerate(("Helvetica", "DejaVuSans", "Letters")):
+        page.setFont(name, 12)
+        page.drawString(72, 720 - 30 * i, "Größe Жук")
+    page.save()
+    try:
+        page.setFont("NoSuchFont", 12)
+    except NameError as e:
+        problems.append(f"reportlab: {e!r} of a font that is not registered")
+    except Exception:
+        pass
 
 
 def check_frames(folder):
