@@ -22,12 +22,12 @@ void mcp_call_again(struct mcp_call *c)
 	c->enter(c);
 }
 
-/* Absent arguments, and null, which some clients send instead, become {}. */
+/* Absent arguments become {}. */
 static bool take_arguments(struct mcp_call *c)
 {
 	json_t *args = json_object_get(c->params, "arguments");
 
-	if (args && !json_is_null(args) && !json_is_object(args))
+	if (args && !json_means_none(args) && !json_is_object(args))
 		return false;
 	c->arguments = json_is_object(args) ? json_incref(args) : json_object();
 	return c->arguments != NULL;

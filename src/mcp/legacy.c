@@ -36,6 +36,8 @@ void run_initialize(struct mcp_call *c)
 		call_fail(c, MCP_ERR_PARAMS, NULL, "protocolVersion must be a string");
 		return;
 	}
+	if (json_means_none(caps))
+		caps = NULL;
 	if (caps && !json_is_object(caps)) {
 		call_fail(c, MCP_ERR_PARAMS, NULL, "capabilities must be an object");
 		return;

@@ -67,8 +67,8 @@ static int place_parse(const struct mcp_call *c, const struct item_table *t, boo
 	uint64_t offset = 0;
 
 	*ret = (struct place){0};
-	if (!given)
-		return 0;
+	if (!given || json_is_null(given) || (cursor && *cursor == '\0'))
+		return 0; /* the first page: some clients write an absent cursor so */
 	if (!cursor)
 		return -EINVAL;
 	if (cursor[0] == 's' && has_source) {

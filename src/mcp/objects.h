@@ -299,6 +299,12 @@ struct mcp_call {
 
 /* MESSAGE is borrowed; the call takes its own reference. NULL when memory is short. */
 struct mcp_call *call_new(struct mcp_peer *peer, json_t *message, enum mcp_era era);
+/* Is V, which may be NULL, how some clients write an object that they leave out: null, or the [] that PHP makes of an
+ * empty object? */
+static inline bool json_means_none(const json_t *v)
+{
+	return json_is_null(v) || (json_is_array(v) && json_array_size(v) == 0);
+}
 /* The string parameter KEY, without NUL bytes and at most MAX bytes, or NULL. */
 const char *call_param(const struct mcp_call *call, const char *key, size_t max);
 /* Answers with a result whose JSON text exists already; TEXT is borrowed. */

@@ -117,10 +117,12 @@ static enum message_kind look_at(struct incoming *in)
 	if (strlen(in->method) != json_string_length(method) ||
 	    json_string_length(method) > NAME_MAX_BYTES)
 		return invalid(in, "method is not a name");
-	if (json_is_null(params)) /* some clients send null for "none" */
+	if (json_means_none(params)) {
 		json_object_del(in->root, "params");
-	else if (params && !json_is_object(params))
+		params = NULL;
+	} else if (params && !json_is_object(params)) {
 		return invalid(in, "params must be an object");
+	}
 	in->claims = json_object_get(json_object_get(params, "_meta"), META_VERSION) != NULL;
 	return id ? KIND_REQUEST : KIND_NOTIFICATION;
 }

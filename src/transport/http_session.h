@@ -82,7 +82,7 @@ struct grave {
 
 struct transport_http {
 	struct transport_http_config cfg;
-	struct http_route rows[8];
+	struct http_route rows[12];
 	sd_event_source *tick;
 	sd_event_source *defer;
 	unsigned ticks;

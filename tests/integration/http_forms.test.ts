@@ -46,6 +46,19 @@ describe('forms of HTTP', () => {
 		for (const version of [5, null, [], undefined])
 			assert.equal(((await (await post(initialize(version))).json()) as Json).error.code, -32602);
 	});
+	it('what is left out as PHP and others write it: [], null and an empty cursor; /mcp with a slash behind it', async () => {
+		const begin = await post({ jsonrpc: '2.0', id: 1, method: 'initialize', params: { protocolVersion: '2025-06-18', capabilities: [], clientInfo: { name: 't', version: '1' } } });
+		const session = { 'mcp-session-id': begin.headers.get('mcp-session-id')!, 'mcp-protocol-version': '2025-06-18' };
+		const ask = async (method: string, params: unknown, path = '/mcp'): Promise<Json> =>
+			await (await fetch(`${base}${path}`, { method: 'POST', body: JSON.stringify({ jsonrpc: '2.0', id: 2, method, params }),
+				headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream', ...session } })).json() as Json;
+		for (const params of [[], null, { cursor: null }, { cursor: '' }])
+			assert.ok((await ask('tools/list', params)).result?.tools?.length, JSON.stringify(params));
+		assert.equal((await ask('tools/list', { cursor: 'x' })).error.code, -32602);
+		for (const args of [[], null])
+			assert.ok((await ask('tools/call', { name: 'sandbox_list', arguments: args }, '/mcp/')).result?.structuredContent, JSON.stringify(args));
+		assert.equal((await ask('tools/call', { name: 'sandbox_list', arguments: [1] })).error.code, -32602);
+	});
 	it('an empty version behind initialize counts as none, an unknown one does not', async () => {
 		const s = await session('2025-06-18');
 		const ping = { jsonrpc: '2.0', id: 3, method: 'ping' };
