@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Cell } from '../src/api/types.ts';
-import { Live, merge, put, rangesOf, traceback, write } from '../src/pure/notebook.ts';
+import { Live, merge, put, rangesOf, sessionAfter, traceback, write } from '../src/pure/notebook.ts';
+import { text } from '../src/text/en.ts';
 
 const cell = (run: string, seq: number | null, more: Partial<Cell> = {}): Cell =>
 	({ run, seq, sandbox: 's', status: seq === null ? 'running' : 'done', kind: 'code', code: run, ...more });
@@ -117,4 +118,17 @@ test('selected cells become ranges of neighbours', () => {
 	assert.deepEqual(rangesOf(all, new Set([12, 3, 5, 13])), ['3-5', '12-13']);
 	assert.deepEqual(rangesOf(all, new Set([9, 4])), ['9']);
 	assert.deepEqual(rangesOf(all, new Set()), []);
+});
+
+test('a cell says what became of its session as the server tells it, whatever ended the run', () => {
+	const says = (more: Partial<Cell>): string => sessionAfter(cell('a', 1, { kind: 'stateful', ...more }), text.notebook);
+	assert.equal(says({ state: 'kept' }), '');
+	assert.equal(says({ kind: 'code', reason: 'timeout' }), '');
+	for (const reason of ['timeout', 'cancelled'])
+		assert.match(says({ state: 'kept', reason }), /^What it did before that is kept\.$/);
+	for (const reason of ['signaled', 'timeout', 'oom'])
+		assert.match(says({ state: 'unchanged', reason, gone: ['connections', 'f'] }), /^The variables are what they were before .* Gone: connections, f\.$/);
+	assert.match(says({ state: 'carried', reason: 'signaled' }), /^A new interpreter has the variables/);
+	assert.match(says({ state: 'lost', reason: 'exited' }), /^The variables are gone/);
+	assert.equal(says({ state: 'kept', gone: ['last run'] }), 'Gone: last run.');
 });

@@ -67,6 +67,13 @@ export function settled(cell: Cell): boolean {
 	return cell.status === 'done' || cell.status === 'failed';
 }
 
+/** What became of the session of a cell and what is gone, in WORDS. The server says it: the reason of an end does not. A run that
+ * ended by itself and kept everything needs no words. */
+export function sessionAfter(cell: Cell, words: { session: Record<string, string>; gone: (what: string) => string }): string {
+	const ended = cell.state !== 'kept' || cell.reason === 'timeout' || cell.reason === 'cancelled';
+	return [ended && words.session[cell.state ?? ''], cell.gone?.length && words.gone(cell.gone.join(', '))].filter(Boolean).join(' ');
+}
+
 /** Where a cell of the history stands: in the order of these texts. */
 function placeOf(cell: Cell): string {
 	return cell.place ?? (cell.seq ?? 0).toString(16).padStart(16, '0');

@@ -13,7 +13,7 @@ import { sayFault } from '../../parts/overlay.tsx';
 import { Output } from '../../parts/output.tsx';
 import { bytes, duration, when } from '../../pure/format.ts';
 import { inOrder } from '../../pure/results.ts';
-import { settled, traceback, type Traceback } from '../../pure/notebook.ts';
+import { sessionAfter, settled, traceback, type Traceback } from '../../pure/notebook.ts';
 import { text } from '../../text/en.ts';
 import { goOnFrom } from './checkpoints.tsx';
 import { MarkdownCell } from './markdown-cell.tsx';
@@ -161,8 +161,7 @@ function Results({ cell }: { cell: Cell }) {
 function Remedy({ cell }: { cell: Cell }) {
 	const s = sandboxes.value?.get(cell.sandbox);
 	const words = cell.reason === 'oom' ? t.oom(s ? bytes(s.limits.memory_mb * 1048576) : null) : cell.reason === 'timeout' ? t.timeout(s?.limits.timeout_s === undefined ? null : duration(s.limits.timeout_s * 1000)) : null;
-	const ended = cell.state !== 'kept' || cell.reason === 'timeout' || cell.reason === 'cancelled';
-	const session = [ended && t.session[cell.state ?? ''], cell.gone?.length && t.gone(cell.gone.join(', '))].filter(Boolean).join(' ');
+	const session = sessionAfter(cell, t);
 	if (!words)
 		return session ? <p class="small quiet">{session}</p> : null;
 	return <p class="small">{words} {session}{s && !me.value?.read_only && <> <a href={href('sandboxes', cell.sandbox, 'limits')}>{text.limits.change}</a></>}</p>;
