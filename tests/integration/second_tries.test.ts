@@ -149,6 +149,30 @@ describe('the gate', () => {
 		assert.equal(failures('9 passed, 0 failed, 0 skipped', 1), '1');
 		assert.equal(failures('9 passed, 2 failed, 0 skipped', 1), '2');
 	});
+	it('ends well with flaky cases that are forgiven, and names each in its closing lines', () => {
+		const folder = scratch('closing'), table = path.join(folder, 'flaky.tsv');
+		const ends = (flaky: number): Ended => {
+			fs.writeFileSync(table, '');
+			const cases = Object.fromEntries(Array.from({ length: flaky }, (_, i) => [`case ${i}`, ['no']]));
+			const said = suite({ good: [], ...cases }, { CAISSON_TEST_FLAKY: table, CAISSON_TEST_STEP: 'jobs', CAISSON_TEST_SLOTS: '9' });
+			fs.writeFileSync(path.join(folder, 'jobs.log'), `${said.lines.join('\n')}\n`);
+			const r = spawnSync('bash', ['-c', `
+				for name in count steps closing; do eval "$(sed -n "/^$name() {/,/^}/p" "$1/.ci/run")"; done
+				logs=$2 CAISSON_TEST_FLAKY=$2/flaky.tsv END=1 SLOTS=5 seed=seed passed=0 failed=0 skipped=0 flaky=0
+				table=()
+				count jobs "$3" 1 ''
+				closing`, 'closing', top, folder, String(said.status)], { encoding: 'utf8' });
+			assert.equal(r.stderr, '');
+			return { lines: r.stdout.trim().split('\n'), status: r.status };
+		};
+		const { lines, status } = ends(1);
+		assert.deepEqual([lines.at(-1), status], ['1 passed, 0 failed, 0 skipped, 1 flaky', 0]);
+		assert.ok(lines.includes('flaky   jobs\tcase 0\tError: no'), lines.join('\n'));
+		assert.deepEqual(((e) => [e.lines.at(-1), e.status])(ends(5)), ['1 passed, 0 failed, 0 skipped, 5 flaky', 0]);
+		const many = ends(6);
+		assert.ok(many.lines.includes('FAILED  6 cases were flaky; 5 are forgiven'), many.lines.join('\n'));
+		assert.equal(many.status, 1);
+	});
 	it('refuses a step that is not there, and names those that are', () => {
 		const gate = path.join(top, '.ci/run'), text = fs.readFileSync(gate, 'utf8');
 		// It finds no program, so that a gate that goes on ends before it changes anything.
