@@ -3,6 +3,7 @@
  * the traceback in the answer. */
 #include "base/rand.h"
 #include "base/text.h"
+#include "tools/error_hints.h"
 #include "tools/extras.h"
 #include "tools/missing_command.h"
 #include "tools/missing_module.h"
@@ -14,6 +15,9 @@
 #define LIMIT_MAX   200u /* bytes */
 #define LIBRARY_MAX 64u  /* bytes of a library's name that a hint repeats */
 #define MIB         (UINT64_C(1) << 20)
+
+/* What runtime/python/magics.py writes after a command. */
+#define FAILED_COMMAND "Note: the command ended with exit status "
 
 uint64_t extras_timeout_of(const struct run_call *c)
 {
@@ -252,6 +256,26 @@ static int add_no_input(struct buf *b, const struct run_call *c, const char *tex
 	return buf_add_str(b, "Nobody answers input() here: give all its lines as stdin.");
 }
 
+static int add_library_error(struct buf *b, const char *text)
+{
+	const char *hint = error_hint_of(text);
+
+	return hint ? buf_add_str(b, hint) : 0;
+}
+
+/* pdb writes to stdout, and ends the program when nobody answers it. */
+static int add_no_debugger(struct buf *b, const struct run_call *c, const struct run_result *result)
+{
+	char text[SIGNS_TAIL + 1];
+
+	signs_tail(&result->out, text);
+	if (c->request.input_len > 0 || !strstr(text, "(Pdb) "))
+		return 0;
+	return buf_add_str(b,
+			   "Nobody answers the debugger here: leave breakpoint() and pdb out, and "
+			   "print the variables.");
+}
+
 /* What the last lines of stderr are about. They come from the sandbox, so a hint never repeats more of
  * them than the name of a module. */
 static int add_reason(struct buf *b, const struct run_call *c, const struct run_result *result)
@@ -261,10 +285,15 @@ static int add_reason(struct buf *b, const struct run_call *c, const struct run_
 	if (result->reason != RUN_EXITED)
 		return 0;
 	signs_tail(&result->err, text);
-	if (result->exit_code ==
-	    0) /* `!conda install x`, os.system(): the run goes on after a command that is missing */
-		return missing_command_add(b, text);
-	int r = missing_module_add(b, text, c->tools->config.packages);
+	int r = 0;
+	if (result->exit_code == 0) { /* `!conda install x`, os.system(): the run goes on after a
+					 command that is missing, or failed */
+		r = missing_command_add(b, text);
+		return r == 0 && b->len == 0 && strstr(text, FAILED_COMMAND)
+			   ? add_no_network(b, c, text)
+			   : r;
+	}
+	r = missing_module_add(b, text, c->tools->config.packages);
 	if (r == 0 && b->len == 0)
 		r = missing_command_add(b, text);
 	if (r == 0 && b->len == 0)
@@ -275,6 +304,10 @@ static int add_reason(struct buf *b, const struct run_call *c, const struct run_
 		r = add_notebook_name(b, text);
 	if (r == 0 && b->len == 0)
 		r = add_no_input(b, c, text);
+	if (r == 0 && b->len == 0)
+		r = add_no_debugger(b, c, result);
+	if (r == 0 && b->len == 0)
+		r = add_library_error(b, text);
 	if (r == 0 && b->len == 0)
 		r = add_limit(b, c, text);
 	if (r == 0 && b->len == 0)

@@ -48,6 +48,9 @@ static const struct {
     {" 7z 7za unrar rar ", "unzip, tar, zipfile and tarfile of Python", "7zip", NULL},
     {" ping nc netcat telnet ssh scp dig nslookup ip ifconfig traceroute docker ", NULL, NULL,
      NULL},
+    {" nvidia-smi nvcc rocm-smi ", "the processor; there is no GPU here", NULL, NULL},
+    {" cls dir copy del findstr powershell pwsh cmd ", "the commands of Linux", NULL, NULL},
+    {" kaggle gsutil aws az gcloud ", "sandbox_add_file, or what the person uploads", NULL, NULL},
     {" psql mysql mongo redis-cli ", "sqlite3, duckdb", NULL, NULL},
     {" black ruff mypy flake8 pylint isort ", "sandbox_install_packages has it", NULL, NULL},
 };

@@ -34,6 +34,24 @@ static const struct {
      "use print(), or run the file there with %run FILE."},
     {" google.colab ", "Only Colab has it: leave it out. Files are in /mnt/data, and the person "
 		       "gets a link to them."},
+    {" kaggle_secrets kaggle_datasets kaggle_evaluation ",
+     "Only Kaggle has it: leave it out. Files are in /mnt/data."},
+    {" playwright selenium pyppeteer undetected_chromedriver webdriver_manager ",
+     "It needs a browser, and there is none here: read pages with requests, where there is a "
+     "network, and bs4; draw with matplotlib."},
+    {" weasyprint pdfkit imgkit ",
+     "It needs libraries or programs that are not here: make PDFs with reportlab."},
+    {" graphviz pydot pygraphviz ",
+     "It needs the program dot, which is not here: draw with networkx and matplotlib "
+     "(nx.spring_layout, nx.kamada_kawai_layout)."},
+    {" tabula ", "It needs Java, which is not here: pdfplumber reads tables."},
+    {" pyspark ", "It needs Java, which is not here: use duckdb, polars or pandas."},
+    {" rpy2 ", "It needs R, which is not here: use statsmodels, scipy or pandas."},
+    {" xlwings docx2pdf comtypes ",
+     "It needs Microsoft Office, which is not here: use openpyxl, python-docx, reportlab."},
+    {" pyttsx3 ", "It needs a program that speaks, and there is none here."},
+    {" pkg_resources ", "It is a part of old versions of setuptools: use importlib.metadata and "
+			"importlib.resources."},
     {" pyodide js micropip ", "Only Python in a browser has it: leave it out."},
     {" imp ", "Python 3.12 removed it: use importlib."},
     {" winreg msvcrt winsound _winapi win32com win32api pythoncom ",
@@ -132,7 +150,7 @@ int missing_module_add(struct buf *b, const char *text, bool packages)
 	static const char before[] = "ModuleNotFoundError: No module named '";
 	const char *name = strstr(text, before);
 
-	if (!name)
+	if (!name || strstr(text, "ZoneInfoNotFoundError")) /* zoneinfo looks for tzdata, too */
 		return 0;
 	name += strlen(before);
 	const size_t len = strcspn(name, "'\n");

@@ -24,6 +24,7 @@ static const struct {
     {SIGN_NO_FILE, "No such file or directory"},
     {SIGN_NO_NAME, "NameError: name '"},
     {SIGN_NO_INPUT, "EOFError: EOF when reading a line"},
+    {SIGN_NO_INPUT, "GetPassWarning"},
     {SIGN_NO_SPACE, "No space left on device"},
     {SIGN_NO_SPACE, "no space is left"},
     {SIGN_NO_SPACE, "SANDBOX_WORKSPACE_LIMIT"},
