@@ -9,15 +9,16 @@ import sys
 WORKSPACE = '/mnt/data'
 NAMES_SHOWN, NAMES_LOOKED = 12, 2000
 HEAD_BYTES, DATA_LOOKED = 512, 1 << 20
-FRAMES_LOOKED = 40
+FRAMES_LOOKED, LINE_CHARS, BOM = 40, 200, '\ufeff'
 MODULES_LOOKED, COLUMNS_SHOWN, COLUMN_BYTES = 5000, 20, 40
 
+UTF_16 = ((None, 'encoding="utf-16" (a table: pandas.read_csv(path, encoding="utf-16", sep=None, engine="python"))'),)
 # The first bytes of a file, where they stand, what it is, and what reads it: modules in the order of preference.
 KINDS = (
 	(b'PAR1', 0, 'a Parquet file', (('pandas', 'pandas.read_parquet()'), ('pyarrow', 'pyarrow.parquet.read_table()'))),
 	(b'ARROW1', 0, 'an Arrow (Feather) file', (('pandas', 'pandas.read_feather()'),)),
 	(b'%PDF', 0, 'a PDF', (('pdfplumber', 'pdfplumber.open()'), ('pypdf', 'pypdf.PdfReader()'), ('pdfminer', 'pdfminer.high_level.extract_text()'), (None, 'the command pdftotext'))),
-	(b'\x1f\x8b', 0, 'gzip data', (('gzip', 'gzip.open(path, "rt"), or compression="gzip" in pandas'),)),
+	(b'\x1f\x8b', 0, 'gzip data', (('gzip', 'gzip.open(path, "rt" or "rb"), or compression="gzip" in pandas'),)),
 	(b'BZh', 0, 'bzip2 data', (('bz2', 'bz2.open(path, "rt")'),)),
 	(b'\xfd7zXZ', 0, 'xz data', (('lzma', 'lzma.open(path, "rt")'),)),
 	(b'\x28\xb5\x2f\xfd', 0, 'zstd data', (('zstandard', 'zstandard.open(path, "rt")'), ('compression.zstd', 'compression.zstd.open(path, "rt")'))),
@@ -35,8 +36,8 @@ KINDS = (
 	(b'\x80\x04\x95', 0, 'a pickle', (('pickle', 'pickle.load() on the file opened with "rb"'),)),
 	(b'\x80\x05\x95', 0, 'a pickle', (('pickle', 'pickle.load() on the file opened with "rb"'),)),
 	(b'ustar', 257, 'a tar archive', (('tarfile', 'tarfile.open()'),)),
-	(b'\xff\xfe', 0, 'text in UTF-16', ((None, 'encoding="utf-16"'),)),
-	(b'\xfe\xff', 0, 'text in UTF-16', ((None, 'encoding="utf-16"'),)),
+	(b'\xff\xfe', 0, 'text in UTF-16', UTF_16),
+	(b'\xfe\xff', 0, 'text in UTF-16', UTF_16),
 )
 # What the folders in a ZIP archive say that it is.
 IN_ZIP = (
@@ -52,7 +53,12 @@ UNREADABLE = frozenset('''UnicodeDecodeError ParserError JSONDecodeError EmptyDa
 	BadGzipFile UnpicklingError UnidentifiedImageError ComputeError NoDataError ReadError PdfReadError PdfStreamError PDFSyntaxError PackageNotFoundError
 	LZMAError XMLSyntaxError'''.split())
 UNREADABLE_TEXTS = ('Excel file format cannot be determined', 'Trailing data', 'Expected object or value', 'file is not a database', 'could not convert string',
-	'Not a gzipped file', 'Invalid data stream', 'No magic bytes found', 'Specify an engine', 'is not a valid xls', 'to be a Parquet file')
+	'Not a gzipped file', 'Invalid data stream', 'No magic bytes found', 'Specify an engine', 'is not a valid xls', 'not utf-8 encoded', 'to be a Parquet file')
+# Modules of packages with names like those of installed ones, so nobody mistyped them.
+NO_SLIPS = frozenset('crypt icalendar markdown2 pydot rarfile scapy simpy sunpy typer ujson xarray'.split())
+GONE = frozenset('append ix iteritems as_matrix'.split())  # methods of old versions of pandas, no columns
+FONT_FILES = '.ttf', '.ttc', '.otf', '.afm', '.pfb'
+ELSEWHERE = ('/content', '/kaggle', '/home/user', '/home/jovyan', '/workspace', '/sandbox', '/Users/', '/data', '/input', '/output', '/uploads', '/files')
 # For fpdf2.
 PDF_LETTERS = '/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf'
 PDF_SHAPED = ' For Arabic and Hebrew also pdf.set_text_shaping(True).'
@@ -73,7 +79,10 @@ def advice_of(error, tb):
 			return 'polars reads Excel with engine="openpyxl" here.'
 		if isinstance(error, ModuleNotFoundError):
 			return mistyped_module(error)
-		if isinstance(error, KeyError) or type(error).__name__ == 'ColumnNotFoundError' or isinstance(error, AttributeError) and is_table(getattr(error, 'obj', None)):
+		said = number_with_signs(error) or of_table_file(error, tb)
+		if said:
+			return said
+		if isinstance(error, KeyError) or type(error).__name__ == 'ColumnNotFoundError' or isinstance(error, AttributeError) and is_table(getattr(error, 'obj', None)) and error.name not in GONE:
 			return missing_column(error, tb)
 		if 'Kaleido' in str(error)[:200]:
 			return 'plotly needs a browser for pictures, and there is none here: fig.show() saves a page for people. A picture is drawn with matplotlib.'
@@ -127,8 +136,12 @@ def missing_file(error, tb):
 		return ''
 	if any(f.f_code.co_name == '_execute_child' for f in frames_of(tb)):
 		return 'the program %s is not in this sandbox.' % wanted if '/' not in wanted else ''
+	if wanted.lower().endswith(FONT_FILES):
+		return 'this font is not here, and charts and PDFs need none: matplotlib and reportlab write every script as they are. `fc-list` lists the fonts.'
 	names = workspace_names()
 	said = nearest(wanted, names)
+	if not said and wanted.startswith(ELSEWHERE):
+		said = 'files are in %s here, which is the working folder: leave the folder of the name out. ' % WORKSPACE
 	folder = os.path.dirname(wanted)
 	if not said and folder and not os.path.isdir(folder):
 		own = os.path.abspath(folder).startswith((WORKSPACE, '/tmp/', os.path.expanduser('~')))
@@ -172,7 +185,7 @@ def module_names():
 def mistyped_module(error):
 	"""The server recognises these words, and then does not just advise to install a package of the mistyped name."""
 	wanted = error.name or ''
-	if not 5 <= len(wanted) <= 64 or not wanted.isidentifier():
+	if not 5 <= len(wanted) <= 64 or not wanted.isidentifier() or wanted in NO_SLIPS:
 		return ''
 	near = sorted(name for name in module_names() if name[0] != '_' and one_slip(wanted.lower(), name.lower()))
 	return 'the module %s may be meant, which is installed.' % near[0] if near else ''
@@ -193,16 +206,16 @@ def is_table(value):
 
 def lone_key(frame, wanted):
 	"""The one name in a row of csv.DictReader that has WANTED in it: the separator was wrong. In a session, which has
-	variables of earlier cells, too, only those of the failing line are looked at."""
+	variables of earlier cells, too, only those of the failing line are looked at. Or the first of more names, if a byte order mark is before it."""
 	import linecache
 	import re
 	line = set(re.findall(r'\w+', linecache.getline(frame.f_code.co_filename, frame.f_lineno)))
 	for value in [frame.f_locals[name] for name in list(frame.f_locals) if not line or name in line][:NAMES_LOOKED]:
 		if isinstance(value, list) and value:
 			value = value[0]
-		if isinstance(value, dict) and len(value) == 1:
-			for name in value:
-				if isinstance(name, str) and wanted in name and wanted != name:
+		if isinstance(value, dict):
+			for name in list(value)[:1]:
+				if isinstance(name, str) and wanted in name and wanted != name and (len(value) == 1 or name[:1] == BOM):
 					return name
 	return ''
 
@@ -216,10 +229,13 @@ def missing_column(error, tb):
 			return ''
 		for name in 'self', 'obj', 'frame', 'df', 'left', 'right':
 			value = frame.f_locals.get(name)
+			value = value.__dict__.get('obj') if 'GroupBy' in type(value).__name__ else value
 			if ('/pandas/' in frame.f_code.co_filename or '/polars/' in frame.f_code.co_filename) and is_table(value):
 				table = value
 	if table is None:
 		name = lone_key(frames[-1], error.args[0]) if frames and isinstance(error, KeyError) and error.args and isinstance(error.args[0], str) else ''
+		if name[:1] == BOM:
+			return 'the first name is %r, with a byte order mark: open the file with encoding="utf-8-sig".' % name[:COLUMN_BYTES]
 		return 'the rows have one column, %s: %s' % (repr(name)[:COLUMN_BYTES], wrong_separator(name) + '.') if wrong_separator(name) else ''
 	names = [repr(name)[:COLUMN_BYTES] for name in list(table.columns[:COLUMNS_SHOWN])]
 	more = len(table.columns) - len(names)
@@ -227,6 +243,9 @@ def missing_column(error, tb):
 		return 'this table has no columns.'
 	said = 'the columns of this table are %s%s' % (', '.join(names), ' and %d more' % more if more > 0 else '')
 	wrong = wrong_separator(str(table.columns[0])) if len(table.columns) == 1 else ''
+	words = str(getattr(error, 'name', '') or (error.args[0] if error.args else ''))
+	if not wrong and any(str(name) != str(name).strip() and str(name).strip().lower() in words.lower() for name in table.columns[:NAMES_LOOKED]):
+		wrong = 'df.columns = df.columns.str.strip() takes the blanks from the names'
 	return '%s: %s.' % (said, wrong) if wrong else said + '.'
 
 
@@ -238,8 +257,68 @@ def wrong_separator(name):
 	counts = {one: name.count(one) for one in SEPARATORS}
 	best = max(counts, key=counts.get)
 	if not counts[best]:
-		return ''
+		import re
+		return 'blanks are between the columns, so read the file with sep=r"\\s+"' if re.search(r'\S\s{2,}\S', name.strip()) else ''
 	return 'the separator is %r, so read the file with sep=%r (csv: delimiter=%r)%s' % (best, best, best, ', and decimal="," if it has decimal commas' if best == ';' else '')
+
+
+def number_with_signs(error):
+	"""A text that a library took for a number."""
+	import re
+	found = re.search(r'(?:could not convert string to float|invalid literal for int\(\) with base 10|Unable to parse string|Could not convert string)[: ]+([\'"])(.{1,60}?)\1', str(error)[:400], re.I)
+	if not found or isinstance(error, UnicodeError):
+		return ''
+	text = found.group(2).strip()
+	if re.fullmatch(r'-?\d{1,3}(?:,\d{3})+(?:\.\d+)?', text):
+		return 'the numbers have commas between thousands: pandas.read_csv(path, thousands=","), or of a column column.str.replace(",", "").astype(float).'
+	if re.match(r'-?(?:\d{1,3}(?:\.\d{3})+|\d+),\d', text):
+		return 'the numbers have decimal commas: pandas.read_csv(path, decimal=",", thousands=".") with the sep of the file, or of a column column.str.replace(".", "").str.replace(",", ".").astype(float).'
+	if re.search(r'\d', text) and re.search(r'[$\u20ac\xa3\xa5\u20b9%]|^[A-Z]{3}\b|\b[A-Z]{3}$', text):
+		return 'the numbers have signs: pandas.to_numeric(column.str.replace(r"[^\\d.-]", "", regex=True), errors="coerce") takes the digits alone.'
+	if '/pandas/' not in ''.join(frame.f_code.co_filename for frame in frames_of(error.__traceback__)):
+		return ''
+	return 'a column with text is among those to calculate with: select columns of numbers, give numeric_only=True, or use pandas.to_numeric(column, errors="coerce").'
+
+
+def of_table_file(error, tb):
+	"""What a reader of tables says about a file, with what the file has."""
+	import re
+	text = str(error)[:400]
+	if text.startswith(('Usecols do not match', 'Missing column provided')) or re.fullmatch(r'Index .* invalid', text):
+		for path in open_files(tb):
+			return 'the first line of %s is %s.' % (path, ascii_line(path))
+	if text.startswith(('Worksheet named', "'Worksheet ", '"Worksheet ')):
+		for frame in reversed(frames_of(tb)):
+			for value in list(frame.f_locals.values()):
+				names = getattr(value, 'sheetnames', None) or getattr(getattr(value, 'book', None), 'sheetnames', None)
+				if isinstance(names, list):
+					return 'the sheets are %s.' % ', '.join(repr(name) for name in names[:NAMES_SHOWN])
+	found = re.search(r'(?:Package not found at|Cannot open resource) ([\'"])(.+?)\1', text)
+	if found and not found.group(2).lower().endswith(FONT_FILES) and not is_library(found.group(2)):
+		names = workspace_names()
+		return '%s is no document of Word or PowerPoint.' % found.group(2) if os.path.exists(found.group(2)) else \
+			nearest(found.group(2), names) + (listed(names) if names else 'There are no files in %s.' % WORKSPACE)
+	found = re.search(r'Expected (\d+) fields in line (\d+), saw (\d+)', text)
+	if found:
+		return of_ragged_lines(*map(int, found.groups()), tb)
+	return ''
+
+
+def ascii_line(path):
+	return repr(beginning(path).split(b'\n')[0].decode('utf-8', 'replace').strip()[:LINE_CHARS])
+
+
+def of_ragged_lines(columns, line, saw, tb):
+	first = ''
+	for path in open_files(tb):
+		first = beginning(path).split(b'\n')[0].decode('utf-8', 'replace')
+		break
+	wrong = wrong_separator(first)
+	if wrong and "sep=','" not in wrong:
+		return wrong + '.'
+	if columns < saw and columns == 1:
+		return 'the table begins in line %d: read the file with skiprows=%d.' % (line, line - 1)
+	return 'line %d has %d fields, and the lines before it %d: on_bad_lines="skip" leaves such lines out.' % (line, saw, columns)
 
 
 # A file that is not text ------------------------------------------------------------------------------
@@ -316,6 +395,8 @@ def text_kind(data, whole):
 	import json
 	text = data.decode('utf-8-sig', 'replace').lstrip()
 	start = text[:2000].lower()
+	if 'schemas-microsoft-com:office:spreadsheet' in start:
+		return 'a workbook in the XML of Excel 2003', 'rows = [[cell.text for cell in row.iter("{*}Data")] for row in lxml.etree.parse(path).iter("{*}Row")]'
 	if start.startswith(('<!doctype html', '<html')) or '<table' in start or '<body' in start:
 		return 'an HTML page', 'pandas.read_html(), if it has tables' if '<table' in text.lower() else ''
 	if start.startswith('<?xml') or start[:1] == '<':
@@ -375,7 +456,7 @@ def in_charset(what, data):
 
 
 def unreadable_file(error, tb):
-	undecoded = isinstance(error, UnicodeDecodeError)
+	undecoded = isinstance(error, UnicodeDecodeError) or any(words in str(error)[:400].lower() for words in ('invalid utf-8', 'not utf-8'))
 	for path in open_files(tb):
 		data = beginning(path)
 		if not data:
@@ -393,7 +474,7 @@ def unreadable_file(error, tb):
 		kind = text_kind(error.doc[:DATA_LOOKED].encode('utf-8', 'replace'), len(error.doc) <= DATA_LOOKED) if error.doc.strip() else ('empty', '')
 		return 'the text is %s%s.' % (kind[0], ': read it with ' + kind[1] if kind[1] else '') if kind and not is_expected(error, kind) else ''
 	data = getattr(error, 'object', b'')
-	if not undecoded or not isinstance(data, bytes):
+	if not undecoded or not isinstance(data, bytes) or not data:
 		return ''
 	kind = kind_of('', data[:DATA_LOOKED])
 	if kind:

@@ -155,7 +155,11 @@ def cell(text, rehearsal=False):
 		remember_input(text)
 		if globals().get('marks'):  # of autoreload.py
 			reload_changed()
-	tree, plain = parse(text, name, future)
+	tree, plain, read = parse(text, name, future)
+	if read is not text:
+		lines = [line + '\n' for line in read.splitlines()]
+		linecache.cache[name] = len(read), None, lines, name
+		text = read
 	if not rehearsal:
 		keep_definitions(tree, lines if plain is text else [line + '\n' for line in plain.split('\n')])
 	inspect = sys.modules.get('inspect')

@@ -19,6 +19,7 @@ PIXELS_MAX = 16000000
 SIDE_MAX = 12000
 FILE_MAX = 8 << 20  # bytes of a picture
 PAGE_MAX = 32 << 20  # bytes of a page; 5 MiB of it are plotly's script
+WHY_CHARS = 300
 MEMORY_MORE = 1 << 30  # bytes of address space that drawing may add
 
 # what a notebook asks a value for, best first, and the suffix of the file that shows the answer
@@ -27,7 +28,7 @@ METHODS = ('png', '_repr_png_'), ('svg', '_repr_svg_'), ('html', '_repr_html_'),
 TABLES = 'pandas.core.', 'polars.dataframe.', 'polars.series.'  # the text of these says as much as their HTML
 
 # of this run; sets of figures are weak; `pages` are digests, because figures of plotly cannot be in a set
-drawn = {'files': 0, 'seconds': 0.0, 'saved': None, 'shown': None, 'pages': set(), 'now': None, 'told': False}  # now: saved or shown by this run
+drawn = {'files': 0, 'seconds': 0.0, 'saved': None, 'shown': None, 'pages': set(), 'now': None, 'told': False, 'formulas': False}  # now: saved or shown by this run
 
 
 class Reached:
@@ -121,6 +122,53 @@ def look_at_reportlab(textobject):
 	kind._formatText = format_text
 
 
+def look_at_backends(module):
+	"""matplotlib takes the names of the backends of notebooks only where they are installed. IPython's light stand-in has them."""
+	for name in 'inline', 'widget', 'ipympl':
+		module.backend_registry._name_to_module.setdefault(name, 'module://matplotlib_inline.backend_inline')
+		module.backend_registry._backend_to_gui_framework.setdefault(name, None)
+
+
+def look_at_tqdm(module):
+	"""The thread that watches slow bars would stay in a session, and be told as one that the program has left."""
+	module.tqdm.monitor_interval = 0
+
+
+def look_at_openpyxl(module):
+	"""openpyxl writes formulas without their values: whoever reads the values then gets None, and pandas NaN."""
+	import functools
+	original = module.ExcelReader.read
+
+	@functools.wraps(original)
+	def read(self):
+		try:
+			if notebook and self.data_only and not drawn['formulas'] and without_values(self.archive):
+				drawn['formulas'] = True
+				sys.stderr.write('Note: formulas of this workbook have no values, because no spreadsheet program has opened it since: they are read as empty cells. Calculate in Python.\n')
+		except Exception:
+			pass
+		return original(self)
+	module.ExcelReader.read = read
+
+
+def look_at_pip(module):
+	"""pip as a function would leave out what stands before the command pip here."""
+	def main(args=None):
+		import subprocess
+		return subprocess.call([sys.executable, '-m', 'pip'] + list(args or ()))
+	module.main = main
+
+
+def without_values(archive):
+	import re
+	for name in [name for name in archive.namelist() if name.startswith('xl/worksheets/sheet')][:SHEETS_LOOKED]:
+		with archive.open(name) as f:
+			if re.search(rb'</f>(?:<v ?/>|<v></v>)?</c>', f.read(SHEET_BYTES)):
+				return True
+	return False
+
+
+SHEETS_LOOKED, SHEET_BYTES = 5, 256 << 10
 PDF_ORDER = ('reportlab draws Arabic and Hebrew as they are stored: letters apart, from left to right. Use get_display(arabic_reshaper.reshape(line)) for each line '
          '(import arabic_reshaper; from bidi.algorithm import get_display), and a font with the letters')
 PDF_REGISTER = ': pdfmetrics.registerFont(TTFont("DejaVu", "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"))'
@@ -169,7 +217,7 @@ def page_of(figure):
 	return page.encode('utf-8', 'replace')
 
 
-hooks = {'matplotlib.pyplot': look_at, 'plotly.io': look_at_plotly, 'PIL.ImageShow': look_at_viewers, 'cv2': look_at_cv2,
+hooks = {'matplotlib.pyplot': look_at, 'matplotlib.backends.registry': look_at_backends, 'tqdm.std': look_at_tqdm, 'pip': look_at_pip, 'pip._internal': look_at_pip, 'openpyxl.reader.excel': look_at_openpyxl, 'plotly.io': look_at_plotly, 'PIL.ImageShow': look_at_viewers, 'cv2': look_at_cv2,
          'reportlab.pdfgen.textobject': look_at_reportlab}  # what is not imported yet
 
 
@@ -203,7 +251,7 @@ class Finder:
 
 
 def watch():
-	drawn.update(files=0, seconds=0.0, told=False)
+	drawn.update(files=0, seconds=0.0, told=False, formulas=False)
 	if drawn['now'] is not None:
 		drawn['now'].clear()
 	try:
@@ -317,8 +365,13 @@ def end_child(os, signal, pid):
 
 
 def note(objects, said):
-	"""Reads the child's report: a line INDEX DIGEST for each file that it has made."""
-	for line in said.decode('ascii', 'replace').splitlines():
+	"""Reads the child's report: a line INDEX DIGEST for each file that it has made, or INDEX ! and why there is none."""
+	for line in said.decode('utf-8', 'replace').splitlines():
+		if ' ! ' in line:
+			drawn['shown'][objects[int(line.split()[0])][0]] = None  # the end of the run would try once more
+			if notebook and sys.stderr is not None:
+				sys.stderr.write('Note: a figure could not be drawn: %s\n' % line.partition(' ! ')[2])
+			continue
 		index, digest = (int(word) for word in line.split())
 		what, name = objects[index]
 		drawn['files'] += 1
@@ -340,8 +393,10 @@ def draw(os, objects, report):
 		for index, (what, name) in enumerate(objects):
 			try:
 				draw_one(os, index, what, name, report)
-			except Exception:
-				pass
+			except Exception as e:
+				if name == 'figure':
+					why = ' '.join(('%s: %s' % (type(e).__name__, e)).split())
+					os.write(report, ('%d ! %s\n' % (index, why[:WHY_CHARS])).encode('utf-8', 'replace'))
 	finally:
 		os._exit(0)
 

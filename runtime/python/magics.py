@@ -205,7 +205,7 @@ def evaluate(source, frame):
 	"""Runs SOURCE in the program's variables; returns the value of its last expression."""
 	value = None
 	name = frame.f_code.co_filename
-	tree, plain = parse(source, name)
+	tree, plain, source = parse(source, name)
 	for i, code in enumerate(codes_of(tree, source, name)):
 		value = eval(code, frame.f_globals)
 		if code.co_flags & COROUTINE:
@@ -270,6 +270,20 @@ LINE_MAGICS = {
 }
 
 
+class Captured:
+	"""What %%capture NAME gives."""
+	outputs = ()
+
+	def __str__(self):
+		return self.stdout
+
+	__repr__ = __call__ = __str__
+
+	def show(self):
+		sys.stdout.write(self.stdout)
+		sys.stderr.write(self.stderr)
+
+
 def run_cell_magic(name, rest, body):
 	frame = sys._getframe(1)
 	if name in ('time', 'python', 'python3', 'pypy', 'prun', 'snakeviz'):
@@ -279,8 +293,12 @@ def run_cell_magic(name, rest, body):
 	if name == 'capture':
 		import contextlib
 		import io
-		with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-			return evaluate(body, frame)
+		kept = Captured()
+		with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+			evaluate(body, frame)
+		kept.stdout, kept.stderr = out.getvalue(), err.getvalue()
+		frame.f_globals.update((word, kept) for word in rest.split()[:1] if word.isidentifier())
+		return None
 	if name in ('bash', 'sh', 'script', '!', 'sx', 'system', 'cmd'):
 		return shell(body.lstrip('\n'))
 	if name in ('writefile', 'file'):

@@ -15,6 +15,7 @@ COROUTINE = 0x80  # flag of code objects that have an `await` at the top level
 COLD_RESULT_FD, HIGH_RESULT_FD = 6, 104  # where a cold run gets the file for the result, and where it keeps it
 SIMPLE = frozenset((int, str, float, bool, complex, bytes, list, tuple, dict, set, frozenset, range, type))
 SHOWN_AS = 'mimebundle', 'html', 'markdown', 'svg', 'png', 'jpeg', 'latex', 'json', 'javascript'
+LIGHT_NAMES = 'IPython', 'ipywidgets', 'matplotlib_inline', 'nest_asyncio', 'ace_tools', 'caas_jupyter_tools'
 TABLE_MODULES = 'pandas.core.', 'polars.dataframe.', 'polars.series.'
 
 has_history = False  # this is a session, with In and Out
@@ -32,24 +33,32 @@ def notebook_later():
 
 
 def parse(text, name, future=0):
-	"""Returns the syntax tree of TEXT, and the text without notebook syntax. Notebook syntax is never valid Python,
-	so it is looked for only after a SyntaxError."""
+	"""Returns the syntax tree of TEXT, the text without notebook syntax, and TEXT, or what it is after a repair. Notebook
+	syntax is never valid Python, so it is looked for only after a SyntaxError."""
 	flags = _ast.PyCF_ONLY_AST | future
 	if notebook and ('display' in text or 'get_ipython' in text):  # a change of builtins would cost every run
 		notebook_later()
 		offer_names()
 	try:
-		return compile(text, name, 'exec', flags, dont_inherit=True), text
+		return compile(text, name, 'exec', flags, dont_inherit=True), text, text
 	except SyntaxError:
 		if not notebook:
 			raise
 		notebook_later()
 		changed = translate(text)
 		if changed is None:
-			raise
+			text = repaired(text)
+			if text is None:
+				raise
+			changed = translate(text)
 	try:
-		return compile(changed, name, 'exec', flags, dont_inherit=True), without_magics(text)
+		if changed is None:
+			return compile(text, name, 'exec', flags, dont_inherit=True), text, text
+		return compile(changed, name, 'exec', flags, dont_inherit=True), without_magics(text), text
 	except SyntaxError as e:
+		better = repaired(text)
+		if better is not None:
+			return parse(better, name, future)
 		lines = text.splitlines()
 		if e.lineno and e.lineno <= len(lines) and e.text != lines[e.lineno - 1] + '\n':
 			e.text = lines[e.lineno - 1]
@@ -96,8 +105,9 @@ def codes_of(tree, text, name, future=0):
 
 def notebook_codes(text):
 	"""The codes of a stateless run."""
-	tree, plain = parse(text, NAME)
-	if plain is not text:
+	sent = text
+	tree, plain, text = parse(text, NAME)
+	if plain is not sent:
 		keep_file(plain.encode('utf-8', 'replace'))
 	return codes_of(tree, text, NAME)
 
@@ -146,7 +156,7 @@ class LightFinder:
 
 	@staticmethod
 	def find_spec(name, path=None, target=None):
-		if not name.startswith(('IPython', 'ipywidgets')):
+		if not name.startswith(LIGHT_NAMES):
 			return None
 		notebook_later()
 		return light_spec(name)

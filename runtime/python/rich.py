@@ -329,11 +329,35 @@ class Shell:
 	def getoutput(self, command, **kwargs):
 		return shell_lines(command)
 
+	def run_cell(self, code, **kwargs):
+		self.ex(code)
+
+	def push(self, variables, interactive=True):
+		self.user_ns.update(variables)
+
+	def nothing(self, *args, **kwargs):
+		pass
+
+	enable_gui = enable_matplotlib = enable_pylab = set_next_input = register_magic_function = register_magics = set_custom_exc = nothing
+
 	def ev(self, expression):
 		return eval(expression, self.user_ns)
 
 	def ex(self, code):
 		exec(code, self.user_ns)
+
+
+class ShellKind(type):
+	def __setattr__(cls, name, value):
+		type.__setattr__(cls, name, value)
+		if name == 'ast_node_interactivity' and value != 'last_expr':
+			tell('only the value of the last expression is shown here: print() the others.')
+
+
+class InteractiveShell(Shell, metaclass=ShellKind):
+	@classmethod
+	def instance(cls, *args, **kwargs):
+		return get_ipython()
 
 
 the_shell = []
@@ -443,6 +467,16 @@ def display_classes(space):
 		def __repr__(self):
 			return self.path
 
+	def other(name):
+		"""What only a page of a notebook plays or lays out; data may be large, so nothing of it is kept."""
+		if not name[:1].isupper():
+			raise AttributeError(name)
+		return type(name, (DisplayObject,), {'__module__': 'IPython.core.display', '__init__': lambda self, *args, **kwargs: self.__dict__.update(data=None)})
+
+	def display_html(*objs, raw=False, **kwargs):
+		for one in objs:
+			display({'text/html': one} if raw else one, raw=raw)
+
 	Math = type('Math', (DisplayObject,), {
 		'_mime': 'text/latex', '__module__': 'IPython.core.display',
 		'_repr_mimebundle_': lambda self, include=None, exclude=None: {'text/latex': '$\\displaystyle %s$' % str(self.data).strip('$')}})
@@ -455,11 +489,27 @@ def display_classes(space):
 		IFrame=IFrame, FileLink=FileLink, FileLinks=FileLink, display=display, update_display=update_display,
 		clear_output=clear_output, publish_display_data=publish_display_data, DisplayHandle=DisplayHandle,
 		set_matplotlib_formats=lambda *a, **k: None, set_matplotlib_close=lambda *a, **k: None,
-		display_html=lambda *a, **k: display(*a), display_markdown=lambda *a, **k: display(*a), display_png=lambda *a, **k: display(*a))
+		__getattr__=other, display_html=display_html, display_markdown=lambda *a, **k: display(*a), display_png=lambda *a, **k: display(*a))
 
 
 LIGHT = {'IPython': True, 'IPython.display': False, 'IPython.core': True, 'IPython.core.display': False,
-         'IPython.core.display_functions': False, 'IPython.core.getipython': False, 'ipywidgets': True, 'ipywidgets.widgets': False}
+         'IPython.core.display_functions': False, 'IPython.core.getipython': False, 'IPython.core.interactiveshell': False, 'ipywidgets': True,
+         'ipywidgets.widgets': False, 'matplotlib_inline': True, 'matplotlib_inline.backend_inline': False, 'nest_asyncio': False,
+         'ace_tools': False, 'caas_jupyter_tools': False}
+
+
+def display_dataframe_to_user(name='', dataframe=None, *args, **kwargs):
+	"""As a module of another sandbox has it, for programs that were written there."""
+	if name:
+		print(name)
+	display(dataframe)
+
+
+def light_backend(space):
+	"""matplotlib's backend of notebooks: here it draws as Agg does."""
+	import importlib
+	space.update((k, v) for k, v in importlib.import_module('matplotlib.backends.backend_agg').__dict__.items() if k[:2] != '__')
+	space.update(set_matplotlib_formats=lambda *a, **k: None, set_matplotlib_close=lambda *a, **k: None)
 
 
 class LightLoader:
@@ -472,6 +522,10 @@ class LightLoader:
 		space = module.__dict__
 		if module.__name__.startswith('ipywidgets'):
 			return light_widgets(space)
+		if not module.__name__.startswith('IPython'):
+			space.update(apply=lambda loop=None: None, display_dataframe_to_user=display_dataframe_to_user)
+			return light_backend(space) if 'backend' in module.__name__ else None
+		space['InteractiveShell'] = InteractiveShell
 		if 'display' in module.__name__:
 			display_classes(space) if module.__name__ == 'IPython.display' else \
 				space.update({k: v for k, v in sys.modules['IPython.display'].__dict__.items() if k[:1] != '_'})

@@ -18,9 +18,12 @@ const run = async (s: Session, session_id: string, code: string, more: Json = {}
 		assert.ok(b.mimeType !== 'image/png' || Buffer.from(b.data, 'base64').subarray(0, 8).equals(png));
 	return { ...said, names: said.artifacts.map((a: Json) => a.filename).sort(), pictures: blocks.length };
 };
-const quiet = (r: Shown): void => assert.deepEqual([r.exit_code, r.stdout, r.stderr, r.reason], [0, '', '', 'exited']);
+const quiet = (r: Shown, said?: RegExp): void => {
+	assert.deepEqual([r.exit_code, r.stdout, r.reason], [0, '', 'exited']);
+	assert.match(r.stderr, said ?? /^$/);
+};
 
-const cases: [name: string, code: string, names: string[]][] = [
+const cases: [name: string, code: string, names: string[], stderr?: RegExp][] = [
 	['an open figure is saved', plot, ['figure-1.png']],
 	['plt.show() shows', plot + 'plt.show()', ['figure-1.png']],
 	['what was shown stays shown when it is closed', plot + 'plt.show()\nplt.close()', ['figure-1.png']],
@@ -42,7 +45,7 @@ const cases: [name: string, code: string, names: string[]][] = [
 	['another folder', 'import os\nos.chdir("/tmp")\n' + plot, ['figure-1.png']],
 	['(slow) drawing that never ends costs the picture', 'import matplotlib.figure as m\nclass F(m.Figure):\n    def draw(self, *a):\n        while True: pass\n' +
 		'import matplotlib.pyplot as plt\nplt.figure(FigureClass=F).add_subplot()', []],
-	['drawing that fails costs the picture', 'import matplotlib.pyplot as plt\nplt.title("$\\\\nothing_such{$")', []],
+	['drawing that fails costs the picture, and is told', 'import matplotlib.pyplot as plt\nplt.title("$\\\\nothing_such{$")', [], /^Note: a figure could not be drawn: ValueError: [^\n]+\n$/],
 	['drawing that ends the process', 'import matplotlib.figure as m, os\nclass F(m.Figure):\n    def draw(self, *a): os._exit(3)\n' +
 		'import matplotlib.pyplot as plt\nplt.figure(FigureClass=F).add_subplot()', []],
 	['the child is nobody\'s business', 'import signal\nsignal.signal(signal.SIGCHLD, lambda *a: print("child"))\n' + plot + 'plt.show()\nassert signal.getsignal(signal.SIGCHLD) is not None', ['figure-1.png']],
@@ -54,10 +57,10 @@ const cases: [name: string, code: string, names: string[]][] = [
 for (const warm of ['on', 'off'])
 	matrixOnce(`${warm === 'off' ? '(slow) ' : ''}display, warm ${warm}`, { SANDBOX_WARM: warm, SANDBOX_MAX_SESSIONS: '60' }, (s) => {
 		// a cold run imports pyplot first: seconds each, so the first ones stand for all
-		for (const [i, [name, code, names]] of cases.slice(0, warm === 'on' ? undefined : 7).entries())
+		for (const [i, [name, code, names, said]] of cases.slice(0, warm === 'on' ? undefined : 7).entries())
 			it(name, async () => {
 				const r = await run(s(), `c${i}`, code);
-				quiet(r);
+				quiet(r, said);
 				assert.deepEqual(r.names, names);
 			});
 		it('(slow) pictures come with the answer', async () => assert.equal((await run(s(), 'pictures', plot)).pictures, 1));

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Unit tests of what runs do as in a notebook: runtime/python/{notebook,magics,tracebacks,advice,rich}.py, loaded into this
+"""Unit tests of what runs do as in a notebook: runtime/python/{notebook,magics,repairs,tracebacks,advice,rich}.py, loaded into this
 interpreter. tests/integration/notebook.test.ts looks at the same through the whole program."""
+import ast
 import asyncio
 import io
 import os
@@ -13,7 +14,7 @@ import traceback
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../../runtime/python')
 ours = {'__name__': 'caisson', 'page_text': lambda value: None}
-for part in 'boot', 'notebook', 'magics', 'tracebacks', 'charset', 'advice', 'rich':
+for part in 'boot', 'notebook', 'magics', 'repairs', 'tracebacks', 'charset', 'advice', 'rich':
 	with open('%s/%s.py' % (SOURCES, part)) as f:
 		exec(compile(f.read(), part, 'exec'), ours)
 ours['notebook'] = True
@@ -41,6 +42,56 @@ TRANSLATED = (
 	('%%time\nx', '_caisson_cell(%r, %r, %r)\n' % ('time', '', '\nx')),
 	('\n%%bash -e\na\nb', '_caisson_cell(%r, %r, %r)\n' % ('bash', '-e', '\n\na\nb')),
 )
+
+
+# code that is no Python, and what it becomes; None = it stays
+REPAIRED = (
+	('```python\nx = 1\n```', '\nx = 1\n'),
+	('Here it is:\n~~~\nx\n~~~\nIt prints x.', '\n\nx\n\n'),
+	('x = 1\n```', 'x = 1'),
+	('```\n!ls\nawait x\n```', '\n!ls\nawait x\n'),
+	("a = \'\'\'\n```\nb\n```\n\'\'\'\nc = = 3", None),
+	('```\nx = = 1\n```', None),
+	('>>> if x:\n...     y\n...\nno output (\n>>> z', 'if x:\n    y\n\n\nz'),
+	('In [1]: x = (1,\n   ...:      2)\nOut[1]: 3', 'x = (1,\n     2)\n'),
+	('import a\\nprint("b\\\\n")', 'import a\nprint("b\\n")'),
+	('x = "\u201chere\u201d"\ny = \u201cit\u2019s\u201d\xa0+ \u2018a\u2019', 'x = "\u201chere\u201d"\ny = "it\u2019s" + \'a\''),
+	('f\uff081\uff0c2\uff09 \u2013 x \u2265 3', 'f(1,2) - x >= 3'),
+	('\ufeffx', 'x'),
+	('  if x:\n    y', 'if x:\n  y'),
+	('if x &gt; 1 &amp;&amp; y: z', None),
+	('if x &gt; 1: y = "&amp;"', 'if x > 1: y = "&"'),
+	('```\nx = \u201ca\u201d\n```', '\nx = "a"\n'),
+	('x \u20ac 1', None),
+)
+
+
+def test_repaired():
+	kept = sys.stderr
+	sys.stderr = io.StringIO()
+	try:
+		for code, wanted in REPAIRED:
+			got = ours['repaired'](code)
+			assert got == wanted, (code, got, wanted)
+		assert sys.stderr.getvalue().count('Note: the code had fences of Markdown (```) and typographic characters, and ran without.') == 1, sys.stderr.getvalue()
+	finally:
+		sys.stderr = kept
+
+
+def test_names():
+	"""All texts share one dictionary, so a name belongs to one of them. boot.py has two that display.py replaces."""
+	owners = {}
+	for part in sorted(os.listdir(SOURCES)):
+		if part.endswith('.py') and part not in ('bare.py', 'limits.py', 'installer.py'):
+			with open(os.path.join(SOURCES, part)) as f:
+				body = ast.parse(f.read()).body
+			for node in body:
+				targets = getattr(node, 'targets', [getattr(node, 'target', None)])
+				names = {n.id for target in targets if target for n in ast.walk(target) if isinstance(n, ast.Name)}
+				for name in names | ({node.name} if hasattr(node, 'name') else set()):
+					owners.setdefault(name, set()).add(part)
+	twice = {name: parts for name, parts in owners.items() if len(parts) > 1}
+	assert twice == {'watch': {'boot.py', 'display.py'}, 'finish': {'boot.py', 'display.py'}}, twice
 
 
 def test_translate():
@@ -82,7 +133,7 @@ def test_translate_anything():
 
 def values(code):
 	"""Whether the last statement's value is shown, and what it is."""
-	tree, plain = ours['parse'](code, '<string>')
+	tree, plain, _ = ours['parse'](code, '<string>')
 	codes, space = ours['codes_of'](tree, code, '<string>'), {}
 	eval(codes[0], space)
 	return eval(codes[1], space) if len(codes) == 2 else 'none'
@@ -156,8 +207,8 @@ def test_chain():
 def test_advice():
 	with tempfile.TemporaryDirectory() as folder:
 		ours['WORKSPACE'] = folder
-		missing = FileNotFoundError(2, 'No such file', '/data/Salse.csv')
-		assert ours['advice_for'](missing, None) == 'the folder /data does not exist. There are no files in %s.' % folder
+		missing = FileNotFoundError(2, 'No such file', '/srv/none/Salse.csv')
+		assert ours['advice_for'](missing, None) == 'the folder /srv/none does not exist. There are no files in %s.' % folder
 		assert ours['advice_for'](FileNotFoundError(2, 'No such file', folder + '/out/a'), None).startswith('the folder %s/out does not exist: os.makedirs() makes one. ' % folder)
 		os.mkdir(folder + '/in')
 		for name in 'sales.csv', 'in/other.txt', '.hidden':
@@ -194,7 +245,7 @@ def shown(code):
 	ours['begin_rich'](fd)
 	sys.stdout = sys.__stdout__ = out
 	try:
-		tree, _ = ours['parse'](code, '<string>')
+		tree, _, _ = ours['parse'](code, '<string>')
 		space = {'__name__': '__main__'}
 		for i, part in enumerate(ours['codes_of'](tree, code, '<string>')):
 			value = eval(part, space)
