@@ -116,6 +116,9 @@ def make_carrier(space):
 
 	marker = Globals()  # stands for the globals of the session
 	dispatcher = functools.singledispatch(len).__code__  # of every function that it makes
+	# In the body of a class, where annotations of its methods are looked up. From Python 3.15 on these two say that they
+	# belong to `object`, which has none.
+	made_by_type = '__dict__', '__weakref__'
 
 	def register_all(function, registered):  # the reader calls it
 		for kind, implementation in registered:
@@ -152,9 +155,12 @@ def make_carrier(space):
 				return marshal.loads, (marshal.dumps(thing),)
 			if kind is types.CellType:
 				try:
-					return types.CellType, (), (None, {'cell_contents': thing.cell_contents})
+					value = thing.cell_contents
 				except ValueError:  # empty
 					return types.CellType, ()
+				if type(value) is dict and types.GetSetDescriptorType in (type(value.get(name)) for name in made_by_type):
+					value = {name: one for name, one in value.items() if name not in made_by_type}
+				return types.CellType, (), (None, {'cell_contents': value})
 			if thing is types.FunctionType or thing is types.CellType:
 				return getattr, (types, 'FunctionType' if thing is types.FunctionType else 'CellType')
 			if thing is functools._CacheInfo:  # its module has it by another name
