@@ -50,7 +50,8 @@ int http_host_parse(const char *s, size_t len, struct http_host *ret)
 	}
 	if (n == 0 || n > 255)
 		return -EINVAL;
-	host.len = n;
+	/* "localhost." is the same name, said to be complete (RFC 1034 3.1). */
+	host.len = n > 1 && s[n - 1] == '.' ? n - 1 : n;
 	if (n < len && (s[n] != ':' || parse_port(s + n + 1, len - n - 1, &host.port) < 0))
 		return -EINVAL;
 	*ret = host;

@@ -299,7 +299,7 @@ void http_respond_text(struct http_request *req, int status, const char *type, c
  * {"type","title","status","detail","code","hint"} ("hint" if the code has one) and the members in
  * MORE: JSON text such as `"files":[]`, or NULL. DETAIL is any text; bytes that are not UTF-8 are
  * replaced. 401 has WWW-Authenticate, 429 has Retry-After. Everything that the
- * server refuses by itself (400, 404, 405, 408, 413, 416, 417, 431, 501, 503, 505) has this form,
+ * server refuses by itself (400, 404, 405, 408, 413, 415, 416, 417, 431, 501, 503, 505) has this form,
  * whatever the path. */
 void http_respond_problem(struct http_request *req, enum err_code code, const char *detail,
 			  const char *more);

@@ -21,6 +21,7 @@ static const struct refusal {
     {405, ERR_METHOD_NOT_ALLOWED, "this path takes other methods; the header Allow names them"},
     {408, ERR_REQUEST_TIMEOUT, "the request did not arrive in time"},
     {413, ERR_BODY_TOO_LARGE, "the body is larger than this path takes"},
+    {415, ERR_CONTENT_ENCODING, "send the body as it is, without Content-Encoding"},
     {416, ERR_RANGE_NOT_SATISFIABLE, "the file ends before the range; Content-Range has its size"},
     {417, ERR_EXPECTATION_FAILED, "100-continue is all that can be expected"},
     {429, ERR_BUDGET_EXCEEDED,

@@ -217,6 +217,13 @@ static int on_expect(const char *value, struct http_head *head)
 	return 0;
 }
 
+/* Of bodies: RFC 9110 8.4. Read as it is, one that is compressed would be no JSON, or a file that nobody sent. */
+static int on_content_encoding(const char *value, struct http_head *head)
+{
+	(void)head;
+	return strcasecmp(value, "identity") == 0 ? 0 : 415;
+}
+
 static int on_connection(const char *value, struct http_head *head)
 {
 	static const char seps[] = ", \t";
@@ -242,6 +249,7 @@ static const struct steering {
 } steering[] = {
     {"authorization", true, NULL},
     {"connection", false, on_connection},
+    {"content-encoding", false, on_content_encoding},
     {"content-length", true, on_content_length},
     {"content-type", true, NULL},
     {"expect", true, on_expect},

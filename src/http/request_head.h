@@ -50,7 +50,7 @@ struct http_head {
 };
 
 /* BUF is a head of LEN bytes that http_head_scan() has found. It is cut into strings in place.
- * Returns 0 or the status to refuse with: 400, 417, 431, 501, 505. */
+ * Returns 0 or the status to refuse with: 400, 415, 417, 431, 501, 505. */
 int http_head_parse(char *buf, size_t len, struct http_head *ret) MUST_CHECK;
 
 /* The value of the first header NAME (any case), or NULL. That of Host is the host of the target if the target has

@@ -459,6 +459,7 @@ for i in range(300): open(f"d/e/{i}", "w").write(str(i))
 			['no head', 'GET /api/v1/me\r\n\r\n', 400, 'bad_request'],
 			['a broken query', 'GET /api/v1/me?%zz HTTP/1.1\r\nHost: localhost\r\n\r\n', 400, 'bad_request'],
 			['a broken body', `POST /api/v1/sandboxes HTTP/1.1\r\nHost: localhost\r\n${json}Transfer-Encoding: chunked\r\n\r\nzz\r\n`, 400, 'bad_request'],
+			['a compressed body', `POST /api/v1/sandboxes HTTP/1.1\r\nHost: localhost\r\n${json}Content-Encoding: gzip\r\nContent-Length: 1\r\n\r\n{`, 415, 'content_encoding'],
 			['an expectation', 'GET /api/v1/me HTTP/1.1\r\nHost: localhost\r\nExpect: wonders\r\n\r\n', 417, 'expectation_failed'],
 			['an unknown method', 'BREW /api/v1/me HTTP/1.1\r\nHost: localhost\r\n\r\n', 501, 'not_implemented'],
 			['HTTP/2.0', 'GET /api/v1/me HTTP/2.0\r\nHost: localhost\r\n\r\n', 505, 'http_version'],

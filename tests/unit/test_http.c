@@ -393,6 +393,7 @@ static void test_refusals_are_noted(void **state)
 		struct noted want;
 	} rows[] = {
 	    {"GET /hello HTTP/1.1\r\n" HOST "\r\n", {200, true}},
+	    {"GET /hello HTTP/1.1\r\nHost: localhost.\r\n\r\n", {200, true}},
 	    {"GET /nothing HTTP/1.1\r\n" HOST "\r\n", {404, true}},
 	    {"GET /hello HTTP/1.1\r\nHost: evil.example\r\n\r\n", {403, true}},
 	    {"GET /hello\n", {400, false}},

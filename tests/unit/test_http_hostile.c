@@ -78,6 +78,7 @@ static const struct {
     ROW(400, "GET /hello HTTP/1.1\r\nHost: 127.0.0.1:99999\r\n\r\n"),
     ROW(400, "GET /hello HTTP/1.1\r\nHost: 127.0.0.1/\r\n\r\n"),
     ROW(403, "GET /hello HTTP/1.1\r\nHost: evil.example\r\n\r\n"),
+    ROW(403, "GET /hello HTTP/1.1\r\nHost: localhost..\r\n\r\n"),
     ROW(403, "GET /hello HTTP/1.1\r\nHost: localhost.evil.example\r\n\r\n"),
     ROW(403, "GET /hello HTTP/1.1\r\nHost: 10.1.2.3\r\n\r\n"),
     /* Origin */
@@ -211,6 +212,9 @@ static const struct {
     ROW(413,
 	"POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\nfffffffffffffff\r\na"),
     ROW(413, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 1001\r\n\r\n"),
+    ROW(415, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 1\r\nContent-Encoding: gzip\r\n\r\na"),
+    ROW(415, "POST /echo HTTP/1.1\r\n" HOST
+	     "Content-Length: 1\r\nContent-Encoding: identity\r\nContent-Encoding: br\r\n\r\na"),
     ROW(417, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 1\r\nExpect: the-worst\r\n\r\na"),
     /* keys */
     ROW(401, "GET /secret HTTP/1.1\r\n" HOST "\r\n"),
