@@ -65,6 +65,12 @@ void suggest_offer(struct suggest *s, const char *name)
 	(void)!text_copy(s->name, sizeof(s->name), name);
 }
 
+void suggest_take(struct suggest *s, const char *text)
+{
+	s->edits = 0;
+	(void)!text_copy(s->name, sizeof(s->name), text);
+}
+
 const char *suggest_text(struct suggest *s)
 {
 	if (s->name[0])

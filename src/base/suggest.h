@@ -18,5 +18,7 @@ struct suggest {
 struct suggest suggest_for(const char *word);
 /* NAME is copied. Upper and lower case count as the same. */
 void suggest_offer(struct suggest *s, const char *name);
+/* TEXT is what was meant, however far it is; the last one counts. */
+void suggest_take(struct suggest *s, const char *text);
 /* For the end of an error text. Borrowed from S. */
 const char *suggest_text(struct suggest *s);

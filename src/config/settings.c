@@ -329,6 +329,36 @@ static bool is_known_variable(const char *name)
 	return false;
 }
 
+/* What other servers call a setting of ours; the nearest name by its letters would be a wrong one, or none. */
+static const struct {
+	const char *theirs;
+	enum setting_id ours;
+} other_names[] = {
+    {"address", SETTING_ID_listen},
+    {"bind", SETTING_ID_listen},
+    {"host", SETTING_ID_listen},
+    {"port", SETTING_ID_listen},
+};
+
+/* BARE: without dashes and prefix. */
+static void take_other_name(struct suggest *near, const char *bare, bool flag)
+{
+	char text[SUGGEST_NAME_MAX], name[SETTING_FLAG_SIZE];
+
+	for (size_t i = 0; i < ARRAY_SIZE(other_names); i++) {
+		const struct setting_row *row = &setting_rows[other_names[i].ours];
+
+		if (strcasecmp(bare, other_names[i].theirs) != 0)
+			continue;
+		settings_flag(other_names[i].ours, name);
+		const int n = snprintf(text, sizeof(text), "%s%s%s", flag ? name : row->env,
+				       flag ? " " : "=", row->allowed);
+
+		if (n > 0 && (size_t)n < sizeof(text))
+			suggest_take(near, text);
+	}
+}
+
 int settings_check_env(struct settings *s, char *const *environment, bool refuse, struct err *e)
 {
 	for (char *const *p = environment; p && *p; p++) {
@@ -346,6 +376,7 @@ int settings_check_env(struct settings *s, char *const *environment, bool refuse
 		near.edits = suggest_for(name + strlen(ENV_PREFIX)).edits;
 		for (enum setting_id id = 0; id < SETTING_ID_MAX_; id++)
 			suggest_offer(&near, setting_rows[id].env);
+		take_other_name(&near, name + strlen(ENV_PREFIX), false);
 		if (refuse)
 			return err_set(e, ERR_SETTING_INVALID, 0,
 				       "there is no setting %s%s (unset it if it is meant for "
@@ -419,6 +450,7 @@ void settings_suggest_flag(struct suggest *near)
 		settings_flag(id, flag);
 		suggest_offer(near, flag);
 	}
+	take_other_name(near, near->word + strspn(near->word, "-"), true);
 }
 
 void settings_flag(enum setting_id id, char ret[SETTING_FLAG_SIZE])

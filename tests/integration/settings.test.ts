@@ -89,6 +89,7 @@ describe('settings', () => {
 			assert.equal(r.code, 78, args.join(' '));
 			assert.match(r.stderr.toString(), /SANDBOX_MEMROY_LIMIT; did you mean 'SANDBOX_MEMORY_LIMIT'\?/);
 		}
+		assert.match((await caisson(['config'], { env: { SANDBOX_PORT: '80' } })).stderr.toString(), /SANDBOX_PORT; did you mean 'SANDBOX_LISTEN=HOST:PORT'\?/);
 		for (const profile of ['code', 'classic', 'both']) {
 			const r = await caisson(['config', '--profile', profile], { env });
 			assert.equal(r.code, 0);
@@ -204,7 +205,8 @@ describe('the command line', () => {
 	}
 	it('a mistyped word is answered with the one that was meant', async () => {
 		for (const [args, meant] of [[['imgae'], 'image'], [['image', 'biuld'], 'build'], [['user', 'ad'], 'add'], [['run', '--memroy-limit', '1g'], '--memory-limit'],
-			[['image', 'build', '--miror', 'x'], '--mirror'], [['serve', '--lisen=127.0.0.1:1'], '--listen'], [['user', 'add', 'x', '--rloe', 'admin'], '--role']] as const) {
+			[['image', 'build', '--miror', 'x'], '--mirror'], [['serve', '--lisen=127.0.0.1:1'], '--listen'], [['user', 'add', 'x', '--rloe', 'admin'], '--role'],
+			[['serve', '--port', '80'], '--listen HOST:PORT'], [['serve', '--host=0.0.0.0'], '--listen HOST:PORT']] as const) {
 			const r = await caisson([...args], { input: '' });
 			assert.equal(r.code, 64);
 			assert.match(r.stderr.toString(), new RegExp(`did you mean '${meant}'`), args.join(' '));
