@@ -107,7 +107,9 @@ def settle():
 	forget_lines()
 	warnings._filters_mutated() if hasattr(warnings, '_filters_mutated') else None
 	for module in list(sys.modules.values()):
-		getattr(module, '__dict__', {}).pop('__warningregistry__', None)
+		names = getattr(module, '__dict__', None)
+		if type(names) is dict:  # sys.modules has classes, too: typing.io until Python 3.12
+			names.pop('__warningregistry__', None)
 	for path in list(sys.path_importer_cache):
 		if not path.startswith('/usr/'):
 			del sys.path_importer_cache[path]
