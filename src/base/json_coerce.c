@@ -59,7 +59,13 @@ json_t *json_coerce_list(const json_t *v)
 
 json_t *json_coerce_object(const json_t *v)
 {
-	return of_type(v, is_object);
+	json_t *value = of_type(v, is_object);
+	json_t *list = value ? NULL : of_type(v, is_list);
+
+	if (list && json_array_size(list) == 0)
+		value = json_object();
+	json_decref(list);
+	return value;
 }
 
 json_t *json_coerce_integer(const json_t *v)

@@ -12,4 +12,5 @@ json_t *json_coerce_number(const json_t *v);  /* also 0.5 and "0.5" */
 json_t *
 json_coerce_boolean(const json_t *v);      /* true, "true", "yes", "on", "1" and their opposites */
 json_t *json_coerce_list(const json_t *v); /* a list, or its JSON text */
-json_t *json_coerce_object(const json_t *v); /* an object, or its JSON text */
+json_t *
+json_coerce_object(const json_t *v); /* an object, its JSON text, or the [] that PHP makes of {} */

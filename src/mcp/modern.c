@@ -38,7 +38,7 @@ static bool check_envelope(struct mcp_call *c, const char **ret_version)
 		call_fail(c, MCP_ERR_PARAMS, NULL, "_meta must have %s: a string", META_VERSION);
 		return false;
 	}
-	if (!json_is_object(caps)) {
+	if (!json_is_object(caps) && !json_means_none(caps)) {
 		call_fail(c, MCP_ERR_PARAMS, NULL, "_meta must have %s: an object",
 			  META_CLIENT_CAPS);
 		return false;

@@ -58,6 +58,13 @@ describe('forms of HTTP', () => {
 		for (const args of [[], null])
 			assert.ok((await ask('tools/call', { name: 'sandbox_list', arguments: args }, '/mcp/')).result?.structuredContent, JSON.stringify(args));
 		assert.equal((await ask('tools/call', { name: 'sandbox_list', arguments: [1] })).error.code, -32602);
+		for (const [labels, good] of [[[], true], ['{}', true], [[1], false]] as const)
+			assert.equal((await ask('tools/call', { name: 'sandbox_create', arguments: { session_id: 'labels', labels } })).result.isError ?? false, !good, JSON.stringify(labels));
+		const modern = async (capabilities: unknown): Promise<Json> => await (await fetch(`${base}/mcp`, { method: 'POST',
+			body: JSON.stringify({ jsonrpc: '2.0', id: 3, method: 'tools/list', params: { _meta: { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', 'io.modelcontextprotocol/clientCapabilities': capabilities } } }),
+			headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream', 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/list' } })).json() as Json;
+		assert.ok((await modern([])).result?.tools?.length);
+		assert.equal((await modern([1])).error.code, -32602);
 	});
 	it('an empty version behind initialize counts as none, an unknown one does not', async () => {
 		const s = await session('2025-06-18');
