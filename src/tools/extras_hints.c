@@ -477,6 +477,9 @@ int extras_add_hint(struct buf *b, const struct run_call *c, const struct run_re
 			       "%sThreads and processes that are left rest now, and go on in the "
 			       "session's next run.",
 			       b->len > 0 ? " " : "");
+	if (r == 0 && c->blanked)
+		r = buf_printf(b, "%sThe command had %s, and ran without.", b->len > 0 ? " " : "",
+			       c->blanked);
 	if (r == 0)
 		r = add_page(b, result);
 	if (r == 0 && c->made && c->last && !c->id[0])

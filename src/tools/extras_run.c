@@ -298,6 +298,40 @@ void extras_run_python(struct mcp_call *call, json_t *arguments, void *user)
 	run_call_start(c);
 }
 
+/* Blanks a fence of Markdown around TEXT, or the prompts before its lines, and says what it was; NULL: there is none.
+ * As commands both always fail. */
+static const char *blank_shell_marks(char *text)
+{
+	static const char *const languages[] = {"", "bash", "sh", "shell", "console", "zsh"};
+	static const char blanks[] = " \t\r\n";
+	char *first = text + strspn(text, blanks), *end = first + strcspn(first, "\n");
+	char *last = strrchr(end, '`');
+	size_t prompts = 0, lines = 0;
+
+	if (strncmp(first, "```", 3) == 0 && last && last - end >= 3 &&
+	    memcmp(last - 2, "```", 3) == 0 && strchr(blanks, last[-3]) &&
+	    last[1 + strspn(last + 1, blanks)] == '\0')
+		for (size_t i = 0; i < ARRAY_SIZE(languages); i++) {
+			const size_t n = strlen(languages[i]);
+
+			if (strncmp(first + 3, languages[i], n) != 0 ||
+			    first + 3 + n + strspn(first + 3 + n, " \t\r") != end)
+				continue;
+			memset(first, ' ', (size_t)(end - first));
+			memset(last - 2, ' ', 3);
+			return "fences of Markdown (```)";
+		}
+	for (char *line = first; *line; line += strcspn(line, "\n"), line += strspn(line, blanks)) {
+		lines++;
+		prompts += line[0] == '$' && line[1] == ' ';
+	}
+	if (prompts == 0 || prompts < lines)
+		return NULL;
+	for (char *line = first; *line; line += strcspn(line, "\n"), line += strspn(line, blanks))
+		line[0] = ' ';
+	return "prompts ($)";
+}
+
 void extras_run_shell(struct mcp_call *call, json_t *arguments, void *user)
 {
 	/* Models write bash, but small images have only sh. */
@@ -309,6 +343,7 @@ void extras_run_shell(struct mcp_call *call, json_t *arguments, void *user)
 				     MIN(t->config.max_code_bytes, (uint64_t)SHELL_MAX));
 	if (!c)
 		return;
+	c->blanked = blank_shell_marks(c->text);
 	const char *const argv[] = {"sh", "-c", shell, c->text, NULL};
 	c->request.kind = ENGINE_RUN_ARGV;
 	memcpy(c->argv, argv, sizeof(argv));

@@ -16,7 +16,8 @@ struct run_call {
 	struct run_request request;  /* code and argv must stay valid until the run has started */
 	char *text;                  /* owned: code or command */
 	size_t text_len;
-	char *input;     /* owned: text of its standard input, or NULL */
+	char *input;         /* owned: text of its standard input, or NULL */
+	const char *blanked; /* what was blanked in the text of a command, or NULL */
 	bool background; /* the text starts something in the background, as far as one can see */
 	const char *argv[RUN_CALL_ARGV_MAX]; /* room for request.argv */
 	char **words;                        /* more room for request.argv; owned, one allocation */

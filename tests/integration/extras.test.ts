@@ -196,6 +196,13 @@ matrix('extras', { profile: 'all', env: { SANDBOX_MEMORY_LIMIT: '512m', SANDBOX_
 	it('a shell command: streams, status, its own time', async () => {
 		const r = await s().call('sandbox_run_shell', { command: 'echo out; echo err >&2; exit 3', session_id: 'sh' });
 		assert.deepEqual([r.exit_code, r.stdout, r.stderr, r.reason], [3, 'out\n', 'err\n', 'exited']);
+		for (const [command, stdout, hint] of [['```bash\necho a; echo b\n```\n', 'a\nb\n', /had fences of Markdown/], ['\n```\necho `echo c`\n```', 'c\n', /fences/], ['$ echo a\n$ echo b', 'a\nb\n', /had prompts/],
+			["cat <<'E'\n```\n$ x\n```\nE", '```\n$ x\n```\n', /^$/]] as const) {
+			const marked = await s().call('sandbox_run_shell', { command, session_id: 'sh' });
+			assert.deepEqual([marked.exit_code, marked.stdout], [0, stdout], JSON.stringify(marked));
+			assert.match(marked.hint ?? '', hint);
+		}
+		assert.equal((await s().call('sandbox_run_shell', { command: '$ echo a\na', session_id: 'sh' })).exit_code, 127);
 		const slow = await s().call('sandbox_run_shell', { command: 'sleep 300 & sleep 300', session_id: 'sh', timeout_s: 1 });
 		assert.deepEqual([slow.exit_code, slow.reason], [-1, 'timeout']);
 		assert.match(slow.stderr, /timed out after 1s/);
