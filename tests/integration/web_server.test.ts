@@ -56,8 +56,10 @@ describe('the server about itself', () => {
 		assert.ok(body.doctor.every((r: Json) => ['ok', 'note', 'weak', 'missing'].includes(r.state) && r.title && r.text));
 	});
 	it('(slow) keeps figures, and refuses times that it does not keep', async () => {
-		for (const bad of ['0', '1441', '-1', 'x', '1e3'])
+		for (const bad of ['0', '1441', '-1', 'x', '1.5', '1e4'])
 			assert.equal((await get(`/figures?minutes=${bad}`, admin)).status, 400, bad);
+		for (const good of ['1', '1440', '60.0', '1e3']) // an integer is what has the value of one, however it is written
+			assert.equal((await get(`/figures?minutes=${good}`, admin)).status, 200, good);
 		const first = (await get('/figures', admin)).body;
 		assert.equal(first.step_s, 10);
 		const { body } = await until('a first sample', async () => {
