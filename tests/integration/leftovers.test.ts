@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What lib/runner.ts says at the end of a run: processes of its own tests are left, and those of somebody else are nothing to it.
+// What lib/runner.ts says at the end of a run: processes of its own tests are left, and those of somebody else are nothing to it. And what a census says.
 
 import assert from 'node:assert/strict';
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { describe, it } from 'node:test';
 import { binary, imagesDir, scratch } from '../lib/env.ts';
 import { leftovers, prefixOf } from '../lib/leftovers.ts';
-import { alive, descendants, type Program } from '../lib/process.ts';
+import { alive, Census, descendants, type Program } from '../lib/process.ts';
 import { serve } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
 
@@ -39,6 +41,33 @@ describe('processes that a run of the tests has left', () => {
 		} finally {
 			await own.end();
 			await foreign.end();
+		}
+	});
+});
+
+describe('a census', () => {
+	it('takes no new pid namespace for one that has ended', { skip: process.getuid!() !== 0 && 'a pid namespace needs root' }, async () => {
+		const children: ChildProcess[] = [];
+		const begin = async (): Promise<ChildProcess> => {
+			const child = spawn('unshare', ['--pid', '--fork', '--kill-child', 'sleep', '500'], { stdio: 'ignore' });
+			children.push(child);
+			await until('the first process of the namespace', () => descendants(child.pid!).some((p) => p.name === 'sleep'));
+			return child;
+		};
+		try {
+			const first = await begin(), census = new Census();
+			assert.deepEqual(census.take(first.pid!).map((p) => p.name), ['unshare', 'sleep']);
+			first.kill('SIGKILL');
+			await once(first, 'exit');
+			await until('its end', () => census.survivors().length === 0);
+			// The kernel gives the lowest free number to a new namespace: with so many, that of the first one as well, if it is free.
+			for (let i = 0; i < 80; i++) {
+				await begin();
+				assert.deepEqual(census.survivors(), []);
+			}
+		} finally {
+			for (const child of children)
+				child.kill('SIGKILL');
 		}
 	});
 });

@@ -168,7 +168,8 @@ export function membersOf(pidNamespaces: Iterable<string>): Ident[] {
 /** A census of everything that a front has below it, taken while it lives, to be checked after its death. */
 export class Census {
 	private readonly people = new Map<string, Ident>();
-	private readonly spaces = new Set<string>();
+	/** A descriptor for each pid namespace. While it is open the kernel gives the number of the namespace to no other, which may be a stranger's sandbox. */
+	private readonly spaces = new Map<string, number>();
 
 	/** Adds all that live below `pid` now, and `pid` itself. */
 	take(pid: number): Ident[] {
@@ -176,15 +177,35 @@ export class Census {
 		const found = [self(pid), ...descendants(pid)];
 		for (const p of found) {
 			this.people.set(`${p.pid}/${p.started}`, p);
-			const ns = namespaceOf(p.pid, 'pid');
-			if (ns && ns !== own)
-				this.spaces.add(ns);
+			this.hold(p.pid, own);
 		}
 		return found;
 	}
+	private hold(pid: number, own: string | undefined): void {
+		const seen = namespaceOf(pid, 'pid');
+		if (!seen || seen === own || this.spaces.has(seen))
+			return;
+		let fd: number;
+		try {
+			fd = fs.openSync(`/proc/${pid}/ns/pid`, 'r');
+		} catch {
+			return; // it has ended meanwhile
+		}
+		const ns = `pid:[${fs.fstatSync(fd).ino}]`;
+		if (ns === own || this.spaces.has(ns))
+			fs.closeSync(fd);
+		else
+			this.spaces.set(ns, fd);
+	}
 	/** Who still lives, but for these pids. */
 	survivors(...except: number[]): Ident[] {
-		return [...[...this.people.values()].filter(alive), ...membersOf(this.spaces)].filter((p) => !except.includes(p.pid));
+		return [...[...this.people.values()].filter(alive), ...membersOf(this.spaces.keys())].filter((p) => !except.includes(p.pid));
+	}
+	/** Once all are gone. */
+	private forget(): void {
+		for (const fd of this.spaces.values())
+			fs.closeSync(fd);
+		this.spaces.clear();
 	}
 	get size(): number {
 		return this.people.size;
@@ -194,6 +215,8 @@ export class Census {
 		await until('no process of the dead instance', () => (left = this.survivors(...except)).length === 0, deadlineMs).catch((e: Error) => {
 			throw new Error(`${e.message}; left: ${left.map((p) => `${p.pid} ${p.name} ${p.state}`).join(', ')}`);
 		});
+		if (except.length === 0)
+			this.forget();
 	}
 }
 
