@@ -22,6 +22,7 @@ import { Sample } from './sample.ts';
 import { mayRunAgain, NO_TIME, timeIsUp } from './time.ts';
 import { runUnits, unitAgain } from './units.ts';
 import { runVm } from './vm.ts';
+import { until } from './wait.ts';
 
 const usage = `usage: tests/run [options]          unit and integration tests
        tests/run SUITE [options]    a suite of tests/suites (tests/run SUITE --help)
@@ -265,7 +266,7 @@ async function runModes(tallies: Tally[]): Promise<void> {
 		for (const failure of failures)
 			await runAgain(failure);
 	if (used.size > 0) {
-		const last: Tally = { title: 'afterwards', rows: afterwards(used) };
+		const last: Tally = { title: 'afterwards', rows: await afterwards(used) };
 		tallies.push(last);
 		show(last.title, last.rows);
 		for (const r of last.rows.filter((f) => f.outcome === 'failed'))
@@ -282,9 +283,12 @@ async function runModes(tallies: Tally[]): Promise<void> {
 const mark = process.pid.toString(36);
 const pidsBefore = new Set(fs.readdirSync('/proc'));
 
-/** After the last test no process of the tests may live, and the folders of this machine are as before. */
-function afterwards(binaries: Set<string>): Row[] {
-	const left = leftovers(mark, binaries, pidsBefore), made = madeOnMachine();
+/** After the last test no process of the tests may live, and the folders of this machine are as before. A monitor whose server was killed with
+ * its file ends its sandboxes first, which it may take as long for as until() waits. */
+async function afterwards(binaries: Set<string>): Promise<Row[]> {
+	let left: string[] = [];
+	await until('the end of all processes', () => (left = leftovers(mark, binaries, pidsBefore)).length === 0).catch(() => undefined);
+	const made = madeOnMachine();
 	return [
 		{ name: 'no process of the tests is left', outcome: left.length ? 'failed' : 'passed', ms: 0, why: left.join('\n') },
 		{ name: 'no test wrote to the state folder, the home or the cache of this machine', outcome: notHidden ? 'skipped' : made.length ? 'failed' : 'passed', ms: 0, why: notHidden || made.join('\n') },
