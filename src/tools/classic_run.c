@@ -136,8 +136,10 @@ static json_t *make_execute(void *user)
 		json_decref(object);
 		object = NULL;
 	}
-	if (json_object_set_new(object, "files", files) < 0 ||
-	    json_object_set_new(object, "file_links", links) < 0) {
+	/* Each call takes its reference, even when it fails, so none may be skipped. */
+	const int set_files = json_object_set_new(object, "files", files);
+	const int set_links = json_object_set_new(object, "file_links", links);
+	if (set_files < 0 || set_links < 0) {
 		json_decref(object);
 		object = NULL;
 	}
