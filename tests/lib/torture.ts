@@ -12,6 +12,8 @@ import { until } from './wait.ts';
 
 export const library = path.join(path.dirname(binary), 'tests/suites/torture/enomem.so');
 const roundsMax = 1500;
+/** Of a request with more allocations than this each second one fails, or each third: an export has one for each cell that came before. */
+const roundsFull = 1000;
 /** CAISSON_TEST_FULL=1: each allocation of each request; else at most so many of them, evenly chosen. */
 const full = process.env.CAISSON_TEST_FULL === '1';
 
@@ -170,7 +172,7 @@ export class Torture {
 		const all = await this.control.count(request);
 		await clean();
 		assert.ok(all > 0, 'nothing was allocated');
-		const step = full ? 1 : Math.max(1, Math.floor(all / rounds));
+		const step = full ? Math.ceil(all / roundsFull) : Math.max(1, Math.floor(all / rounds));
 		let tried = 0;
 		for (let n = 1; n <= roundsMax && (step === 1 || n <= all); n += step) {
 			if (await this.one(n, request, clean, may))
@@ -185,16 +187,23 @@ export class Torture {
 		return [tried, Math.max(all, tried)];
 	}
 
-	/** What leaks, leaks in each pass; what a cache took, it takes once. MAY is a status that is right, beside the usual ones. */
-	async torture(request: Ask, o: { clean?: () => Promise<unknown>; spare?: number; rounds?: number; may?: number } = {}): Promise<string> {
-		const { clean = async () => {}, spare = 8, rounds = roundsMax } = o;
+	/** What leaks, leaks in each pass; what a cache took, it takes once. MAY is a status that is right, beside the usual ones.
+	 * KEEPS is how many answers to such requests the server keeps before each new one takes the place of the oldest; EACH is how many blocks
+	 * one request may leave until the server ends. */
+	async torture(request: Ask, o: { clean?: () => Promise<unknown>; spare?: number; rounds?: number; may?: number; keeps?: number; each?: number } = {}): Promise<string> {
+		const { clean = async () => {}, rounds = roundsMax } = o;
+		const least = o.spare !== undefined && !(full && o.keeps) ? o.spare : 8;
+		if (full)
+			for (let i = 0; i < (o.keeps ?? 0); i++)
+				await request();
 		const both = async (): Promise<unknown> => (await request(), await clean());
 		const looks = rounds === roundsMax || full ? 20 : 5;
 		await this.blocksAtRest(both, looks);
 		const descriptors = openDescriptors(this.program.pid);
-		let blocks = await this.blocksAtRest(both, looks), more = 0, n = 0, all = 0;
+		let blocks = await this.blocksAtRest(both, looks), more = 0, n = 0, all = 0, spare = least;
 		for (let passes = 0; passes < 3; passes++) {
 			[n, all] = await this.pass(request, clean, rounds, o.may);
+			spare = least + (o.each ?? 0) * n;
 			const now = await this.blocksAtRest(both, looks, blocks + spare);
 			more = now - blocks;
 			blocks = now;
