@@ -11,7 +11,8 @@
  *   PRETEND(name, why)                        reports success and does nothing
  *
  * WHEN(condition, …) holds when all its conditions hold. PRETEND_WHEN(condition, …) may stand in its
- * place: when it holds, the call reports success and does nothing. The first one that holds decides.
+ * place: when it holds, the call reports success and does nothing. So may REFUSE_WHEN(errno,
+ * condition, …): then it fails with ERRNO. The first one that holds decides.
  * Arguments count from 0. Conditions:
  *
  *   IN(arg, value, …)             the argument is one of the values
@@ -67,7 +68,7 @@ struct filter_cond {
 };
 
 struct filter_clause { /* all conditions must hold */
-	int verdict;   /* WHEN: 0; PRETEND_WHEN: FILTER_PRETEND */
+	int verdict;   /* WHEN: 0; PRETEND_WHEN: FILTER_PRETEND; REFUSE_WHEN: its errno */
 	const struct filter_cond *conds;
 	size_t n;
 };

@@ -95,8 +95,9 @@
 		.verdict = (verdict_), .conds = (const struct filter_cond[]){__VA_ARGS__},         \
 		.n = COUNT_OF(struct filter_cond, __VA_ARGS__)                                     \
 	}
-#define WHEN(...)         CLAUSE(0, __VA_ARGS__)
-#define PRETEND_WHEN(...) CLAUSE(FILTER_PRETEND, __VA_ARGS__)
+#define WHEN(...)               CLAUSE(0, __VA_ARGS__)
+#define PRETEND_WHEN(...)       CLAUSE(FILTER_PRETEND, __VA_ARGS__)
+#define REFUSE_WHEN(error, ...) CLAUSE(error, __VA_ARGS__)
 
 #define ROW(name_, why_, verdict_)                                                                 \
 	.name = #name_, .why = (why_), .nr = __NR_##name_, .verdict = (verdict_)

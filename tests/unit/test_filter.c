@@ -257,7 +257,7 @@ static void test_random_words(void **state)
 static void test_digests(void **state)
 {
 #if defined(__x86_64__)
-	static const uint64_t want[] = {0xf2b3c6c21a9ba570, 0x141a509dab3d44a3, 0x791a326ede9fa6f4};
+	static const uint64_t want[] = {0xe4bbaa7286da32f7, 0x141a509dab3d44a3, 0x791a326ede9fa6f4};
 	bool same = true;
 
 	if (oracle_row(&filter_front, __NR_ptrace)) {
@@ -322,7 +322,7 @@ static void test_expectations(void **state)
 	    {__NR_socket, {AF_INET, SOCK_DGRAM, 1}, EPERM},
 	    {__NR_socket, {AF_INET, SOCK_STREAM, 132}, EPERM},
 	    {__NR_socket, {AF_INET, SOCK_STREAM, 262}, EPERM},
-	    {__NR_socket, {AF_NETLINK, SOCK_RAW, 0}, EPERM},
+	    {__NR_socket, {AF_NETLINK, SOCK_RAW, 0}, EOPNOTSUPP},
 	    {__NR_socket, {38 /* AF_ALG */, SOCK_SEQPACKET, 0}, EPERM},
 	    {__NR_socket, {40 /* AF_VSOCK */, SOCK_STREAM, 0}, EPERM},
 	    {__NR_socket, {44 /* AF_XDP */, SOCK_RAW, 0}, EPERM},

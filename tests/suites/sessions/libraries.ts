@@ -85,6 +85,9 @@ def go():
     c = zmq.Context(); a = c.socket(zmq.PAIR); a.bind('inproc://x'); b = c.socket(zmq.PAIR); b.connect('inproc://x')
     b.send(b'1'); v = a.recv(); a.close(); b.close(); c.term()
     return v`, use: 'go()' },
+	'pyzmq over TCP': { packages: 'pyzmq', begin: `import zmq
+ctx = zmq.Context(); a = ctx.socket(zmq.REP); b = ctx.socket(zmq.REQ)
+b.connect('tcp://127.0.0.1:%d' % a.bind_to_random_port('tcp://127.0.0.1')); a.RCVTIMEO = b.RCVTIMEO = 3000`, use: "b.send(b'1'); a.send(a.recv()); b.recv()", after: 'carried', gone: ['ctx', 'a', 'b'], dead: /NameError/ },
 	'uvloop': { packages: 'uvloop', begin: 'import uvloop\nasync def f(): return 5', use: 'uvloop.run(f())' },
 	'trio': { packages: 'trio', begin: 'import trio\nasync def m(): return await trio.to_thread.run_sync(lambda: 7)', use: 'trio.run(m)' },
 	'gevent': { packages: 'gevent', begin: 'import gevent\ndef go(): return [g.get() for g in [gevent.spawn(lambda: 1) for i in range(3)]]', use: 'go()' },
@@ -109,6 +112,8 @@ def go():
 	'processes': { begin: 'from concurrent.futures import *\np = ProcessPoolExecutor(2)', use: 'p.submit(pow, 2, 5).result(9)' },
 	'processes that start anew': { begin: "from concurrent.futures import *\nimport multiprocessing as mp\ndef f(x): return x * 2\np = ProcessPoolExecutor(2, mp_context=mp.get_context('spawn'))", use: 'p.submit(f, 4).result(20)' },
 	'multiprocessing.Pool': { begin: 'import multiprocessing as mp\np = mp.Pool(2)', use: 'p.map(abs, [-1, 2])' },
+	'a Jupyter kernel': { packages: 'jupyter_client ipykernel', begin: `from jupyter_client.manager import start_new_kernel
+km, kc = start_new_kernel(startup_timeout=30)`, use: "kc.execute_interactive('x = 1', timeout=9)['content']['status']", after: 'carried', gone: ['km', 'kc'], dead: /NameError/ },
 	'a manager': { begin: 'import multiprocessing as mp\nm = mp.Manager(); d = m.dict()', use: 'd.update(a=1); dict(d)', dead: /Error/ },
 	'a worker with queues': { begin: `import multiprocessing as mp
 q, r = mp.Queue(), mp.Queue()

@@ -252,7 +252,7 @@ else:
 		code: `
 import socket, fcntl, struct
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-refused("netlink", lambda: socket.socket(16, socket.SOCK_RAW, 12), errno.EPERM)
+refused("netlink", lambda: socket.socket(16, socket.SOCK_RAW, 12), errno.EOPNOTSUPP)
 refused("SIOCSIFFLAGS", lambda: fcntl.ioctl(s, 0x8914, struct.pack("16sh22x", b"lo", 0)))
 refused("SIOCBRADDBR", lambda: fcntl.ioctl(s, 0x89a0, b"br0"))
 refused("iptables replace", lambda: s.setsockopt(0, 64, b"x" * 96), errno.EPERM)
@@ -530,7 +530,7 @@ import socket
 for family in (16, 17, 38, 40, 44):
     refused(f"pair of {family}", lambda: socket.socketpair(family, socket.SOCK_RAW), errno.EPERM, errno.EOPNOTSUPP, errno.EAFNOSUPPORT, errno.EINVAL)
     for flags in (0o2000000, 0o4000, 0o2004000):
-        refused(f"family {family} with {flags:o}", lambda: socket.socket(family, socket.SOCK_SEQPACKET | flags), errno.EPERM)
+        refused(f"family {family} with {flags:o}", lambda: socket.socket(family, socket.SOCK_SEQPACKET | flags), errno.EOPNOTSUPP if family == 16 else errno.EPERM)
 SOCKET = 41 if _x86 else 198
 for family in (38, 40, 17):
     refused(f"upper half {family}", lambda: call(SOCKET, family | 1 << 32, 5, 0), errno.EPERM)`,
