@@ -110,11 +110,21 @@ FILES = {
 	'/proc/loadavg': lambda: '0.00 0.00 0.00 1/%d 0\n' % len(numbers()),
 	'/proc/vmstat': lambda: 'pswpin 0\npswpout 0\n',
 	'/proc/filesystems': lambda: 'nodev\ttmpfs\n' + ''.join('\t%s\n' % name for name in ('ext4', 'xfs', 'btrfs')),
-	'/proc/net/dev': lambda: 'Inter-| Receive | Transmit\n face |\n',
+	'/proc/net/dev': lambda: 'Inter-| Receive | Transmit\n face |\n    lo:' + ' 0' * 16 + '\n',  # no numbers are counted here
 }
 
 
 # psutil -----------------------------------------------------------------------------------------------
+
+
+def or_else(function, instead):
+	"""FUNCTION, and INSTEAD where the filter refuses what it asks the kernel: netlink, or the call of ethtool."""
+	def answer(*args):
+		try:
+			return function(*args)
+		except OSError:
+			return instead(*args)
+	return answer
 
 
 def patch(module):
@@ -129,6 +139,8 @@ def patch(module):
 	module.cpu_count_logical = processors
 	module.cpu_count_cores = processors
 	module.disk_io_counters = lambda perdisk=False: {}
+	module.net_if_addrs = or_else(module.net_if_addrs, lambda: [('lo', 2, '127.0.0.1', '255.0.0.0', None, None)])  # 2: AF_INET
+	module.cext.net_if_duplex_speed = or_else(module.cext.net_if_duplex_speed, lambda name: (module.cext.DUPLEX_UNKNOWN, 0))
 
 
 def found(name, path):

@@ -18,14 +18,15 @@ print(psutil.swap_memory().total, len(psutil.cpu_percent(percpu=True)), psutil.c
 p = psutil.Process()
 import time
 print(abs(time.time() - p.create_time()) < 600, p.memory_info().rss > 1 << 20, [x.pid for x in psutil.process_iter()] == [p.pid])
-print('/tmp' in [x.mountpoint for x in psutil.disk_partitions(all=True)], isinstance(psutil.disk_partitions(), list), psutil.net_io_counters(), psutil.disk_io_counters())`;
+print('/tmp' in [x.mountpoint for x in psutil.disk_partitions(all=True)], isinstance(psutil.disk_partitions(), list), psutil.net_io_counters().bytes_recv, psutil.disk_io_counters())
+print([(name, [x.address for x in all]) for name, all in psutil.net_if_addrs().items()], psutil.net_if_stats()['lo'].isup)`;
 
 describe('figures of the machine', () => {
 	const env = { SANDBOX_MEMORY_LIMIT: '300m', SANDBOX_CPU_LIMIT: '0.7', SANDBOX_ALLOW_WEAKER: 'memory,cpu' };
 	for (const [way, more, settings] of [['warm', {}, {}], ['in a session', { stateful: true }, {}], ['cold', {}, { SANDBOX_WARM: 'off' }]] as [string, Json, Record<string, string>][])
 		it(`(slow) Python, ${way}`, () => using('stdio', { profile: 'full', env: { ...env, ...settings } }, async (s) => {
 			const r = facts(await s.raw('sandbox_run_python', { code: python, session_id: 'm', ...more }));
-			assert.equal(r.stdout, '300 True True True\n1 1 1 1 1\n0 1 True\nTrue True True\nTrue True None None\n', JSON.stringify(r));
+			assert.equal(r.stdout, '300 True True True\n1 1 1 1 1\n0 1 True\nTrue True True\nTrue True 0 None\n[(\'lo\', [\'127.0.0.1\'])] True\n', JSON.stringify(r));
 		}));
 
 	it('commands', () => using('stdio', { profile: 'full', env }, async (s) => {
