@@ -14,6 +14,9 @@
 #include <sys/socket.h>
 
 #define WAKE_WAIT_NS UINT64_C(8000000000) /* a backup gives itself three seconds to write */
+/* The reader imports the libraries of the session again, and the first import of a large one takes longer than
+ * 8 s on a busy machine. */
+#define REVIVE_WAIT_NS UINT64_C(20000000000)
 
 static void wake_backup(struct init *in)
 {
@@ -46,6 +49,7 @@ static void revive(struct init *in)
 		return;
 	}
 	s->waking = WAKING_REVIVES;
+	s->until = init_now() + REVIVE_WAIT_NS;
 	s->pid = pid;
 	KILL_POINT(REVIVE_SENT);
 }

@@ -27,7 +27,7 @@
 #define RESULT_LARGE (4u << 20) /* bytes of a result's file that are not given back on the loop */
 #define BACKSTOP_NS  (3 * NS_PER_S)
 #define WAKE_NS                                                                                    \
-	(10 * NS_PER_S) /* in which init gives a session whose process has died another one */
+	(30 * NS_PER_S) /* in which init gives a session whose process has died another one */
 
 /* A large value on its way: init has said how the run ended, and nobody else knows yet. */
 struct value_read {
