@@ -294,7 +294,11 @@ def write_all(fd):
 	skip = []
 	while True:
 		report, end = os.pipe()
-		pid = os.fork()
+		hush(True)
+		try:
+			pid = os.fork()
+		finally:
+			hush(False)
 		if pid == 0:
 			status = 1
 			try:

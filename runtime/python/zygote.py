@@ -9,6 +9,7 @@ docs/runtime-frames.md."""
 import io
 import itertools
 import os
+from _thread import get_ident
 
 CONTROL_FD, EXTENSION_FD, FILTER_FD = 3, 4, 5
 FONTS = '/opt/caisson/mpl'
@@ -31,7 +32,7 @@ def install(c, control, program):
 	global Stream, register
 	Stream, register = c.stream_type(io.TextIOWrapper), c.register
 	c.setup(control, program, refresh, take_over, ahead, enter, load, flush, leave, show_error, cell, result, rest,
-	        lambda: finish(values), wait, needs_carrying, carry, revive)
+	        lambda: finish(values), wait, needs_carrying, carry, revive, hush)
 
 
 def keep_no_bytecode():
@@ -358,6 +359,37 @@ def mend_streams():
 		except Exception:  # detached
 			pass
 		stream(fd, mode, name, first if hasattr(first, 'encoding') else sys.stderr, True)
+
+
+class Hushed:
+	"""sys.stderr without what one thread writes."""
+
+	def __init__(self, stream, thread):
+		self.stream, self.thread = stream, thread
+
+	def write(self, text):
+		return len(text) if get_ident() == self.thread else self.stream.write(text)
+
+	def __getattr__(self, name):
+		return getattr(self.stream, name)
+
+
+hushed = None
+
+
+def hush(on):
+	"""Before and after the handlers of a fork that the code did not ask for: libraries warn of forks there, and the
+	client would take that for a warning of its code. Other threads go on meanwhile, and write what they like."""
+	global hushed
+	if on:
+		shown = getattr(sys, 'stderr', None)
+		if shown is not None:
+			hushed = sys.stderr = Hushed(shown, get_ident())
+	elif hushed is not None:
+		hushed.thread = None  # somebody may have kept it
+		if sys.stderr is hushed:
+			sys.stderr = hushed.stream
+		hushed = None
 
 
 sent = b''  # the environment of the session's last statement, as it was sent

@@ -15,7 +15,7 @@ struct zygote zygote = {.control = -1};
 
 PyDoc_STRVAR(setup_doc, "setup(control, filter, refresh, take_over, ahead, enter, load, flush, "
 			"leave, show, cell, result, rest, finish, wait, needs_carrying, "
-			"carry, revive) - before serve()");
+			"carry, revive, hush) - before serve()");
 
 static PyObject *setup(PyObject *self, PyObject *args)
 {
@@ -23,11 +23,12 @@ static PyObject *setup(PyObject *self, PyObject *args)
 	Py_ssize_t len;
 
 	(void)self;
-	if (!PyArg_ParseTuple(args, "iy#OOOOOOOOOOOOOOOO", &zygote.control, &filter, &len,
+	if (!PyArg_ParseTuple(args, "iy#OOOOOOOOOOOOOOOOO", &zygote.control, &filter, &len,
 			      &zygote.refresh, &zygote.take_over, &zygote.ahead, &zygote.enter,
 			      &zygote.load, &zygote.flush, &zygote.leave, &zygote.show,
 			      &zygote.cell, &zygote.result, &zygote.rest, &zygote.finish,
-			      &zygote.wait, &zygote.needs_carrying, &zygote.carry, &zygote.revive))
+			      &zygote.wait, &zygote.needs_carrying, &zygote.carry, &zygote.revive,
+			      &zygote.hush))
 		return NULL;
 	if (len < 0 || (size_t)len % sizeof(struct sock_filter) ||
 	    (size_t)len / sizeof(struct sock_filter) > UINT16_MAX) {
@@ -55,6 +56,7 @@ static PyObject *setup(PyObject *self, PyObject *args)
 	Py_INCREF(zygote.needs_carrying);
 	Py_INCREF(zygote.carry);
 	Py_INCREF(zygote.revive);
+	Py_INCREF(zygote.hush);
 	Py_RETURN_NONE;
 }
 

@@ -66,6 +66,7 @@ struct zygote {
 	PyObject *needs_carrying;
 	PyObject *carry;
 	PyObject *revive;
+	PyObject *hush;
 	int channel;        /* to init, in a clean interpreter, session process or backup */
 	int session;        /* this process is a session process or its backup */
 	struct frame frame; /* one buffer is enough: one thread, one frame at a time */

@@ -408,6 +408,15 @@ static __attribute__((noinline)) int fork_spare(struct frame *f)
 	return middle < 0 ? -errno : reap(middle);
 }
 
+static void hush(int on)
+{
+	PyObject *r = PyObject_CallFunction(zygote.hush, "i", on);
+
+	if (!r)
+		PyErr_Clear(); /* the code has put something of its own in the place of sys.stderr */
+	Py_XDECREF(r);
+}
+
 static int handle_fork(struct frame *f)
 {
 	const struct rt_fork *k = &f->u.fork;
@@ -424,10 +433,14 @@ static int handle_fork(struct frame *f)
 	const bool rests = k->rests && zygote.session;
 	if (k->self)
 		spare_main(f);
-	if (zygote.session)
+	if (zygote.session) {
 		pools_pause();
+		hush(1);
+	}
 	if (whole)
 		PyOS_BeforeFork();
+	if (zygote.session)
+		hush(0);
 	zygote.fork_open = 1;
 	/* otherwise the backup would become a child of this process, and not of init */
 	int reaper = 0;
