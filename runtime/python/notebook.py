@@ -190,7 +190,12 @@ def wait(coroutine):
 	"""Runs the coroutine of an `await` at the top level."""
 	import asyncio
 	loop = session_loop()
-	task = loop.create_task(coroutine)
+	if sys.version_info < (3, 11):
+		context, task = {}, loop.create_task(coroutine)
+	else:
+		import contextvars
+		context = contextvars.copy_context()
+		task = loop.create_task(coroutine, context=context)
 	try:
 		return loop.run_until_complete(task)
 	except KeyboardInterrupt:  # otherwise it would go on in a later cell
@@ -199,6 +204,10 @@ def wait(coroutine):
 		where = task.done() and task.cancelled() and cancelled_at(task)
 		if not where:
 			raise
+	finally:
+		for variable, value in context.items():  # as in a cell that does not await
+			if variable.get(variable) is not value:
+				variable.set(value)
 	raise KeyboardInterrupt().with_traceback(where) from None
 
 
