@@ -483,8 +483,10 @@ int run_cell(struct frame *f)
 	f->n_fds = 0;
 	KILL_POINT(RUN_ENTERED);
 	run_handlers(); /* of signals that came while the session was stopped */
-	if (enter_run_of(f, zygote.channel, result, &text, &space) < 0)
-		return -ECANCELED;
+	if (enter_run_of(f, zygote.channel, result, &text, &space) < 0) {
+		PyErr_Print(); /* earlier cells have broken what a cell needs */
+		_exit(1);
+	}
 	return run_and_rest(text, space, result);
 }
 
