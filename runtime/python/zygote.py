@@ -451,6 +451,8 @@ def enter(source, session, env, cwd, channel, result, display, as_notebook):
 	if not session:
 		environment(env)
 		sent = env
+		if channel >= 0:  # gRPC's own handlers of a fork start threads in the backup, which end it
+			os.environ.setdefault('GRPC_ENABLE_FORK_SUPPORT', '0')
 		count_processors()
 		if cwd:
 			os.chdir(cwd)

@@ -80,6 +80,12 @@ def go():
     port = s.add_insecure_port('127.0.0.1:0'); s.start()
     c = grpc.insecure_channel(f'127.0.0.1:{port}'); v = c.unary_unary('/a/b')(b'hi', timeout=5); c.close(); s.stop(0).wait()
     return v`, use: 'go()' },
+	'grpcio: a server on the loop': { packages: 'grpcio', begin: `import grpc
+class H(grpc.GenericRpcHandler):
+    def service(self, d): return grpc.unary_unary_rpc_method_handler(self.f)
+    async def f(self, r, c): return r
+s = grpc.aio.server(); s.add_generic_rpc_handlers((H(),)); port = s.add_insecure_port('127.0.0.1:0'); await s.start()
+c = grpc.aio.insecure_channel(f'127.0.0.1:{port}')`, use: "await c.unary_unary('/a/b')(b'hi', timeout=5)", after: 'carried', gone: ['s', 'c'], dead: /NameError/ },
 	'pyzmq': { packages: 'pyzmq', begin: `import zmq
 def go():
     c = zmq.Context(); a = c.socket(zmq.PAIR); a.bind('inproc://x'); b = c.socket(zmq.PAIR); b.connect('inproc://x')
