@@ -10,7 +10,7 @@ HELPERS = (  # module, name, and the attributes with descriptors
 	('joblib.externals.loky.backend.resource_tracker', '_resource_tracker', ('_fd',)),
 )
 
-forgotten = []
+forgotten = []  # without a reference, its destructors would speak to what is gone
 
 
 def forget_helpers():
@@ -63,6 +63,28 @@ def renew_pool(pool):
 		pools.Pool.__init__(pool, pool._processes, pool._initializer, pool._initargs, pool._maxtasksperchild, pool._ctx)
 
 
+def close_database(connection):
+	"""A connection to a file is dead, but SQLite counts its locks as those of this process. So no other connection could
+	write, or would see that a transaction of the dead process has to be rolled back. A database in memory goes on. Why
+	this leaves the journal of that transaction alone: backup_files.c."""
+	import gc
+	from sqlite3 import Connection, Cursor, ProgrammingError
+	try:
+		cursor = Connection.cursor(connection)
+		cursor.row_factory = None
+		files = [os.fsdecode(name) for _, name, file in cursor.execute('PRAGMA database_list') if file]
+		if 'main' not in files:
+			for name in files:
+				cursor.execute('DETACH "%s"' % name.replace('"', '""'))
+			return
+		for own in [found for found in gc.get_referrers(connection) if isinstance(found, Cursor)]:
+			Cursor.close(own)  # SQLite closes a file after the last statement
+	except ProgrammingError:  # it belongs to a thread that has ended, and does not tell its files
+		pass
+	Connection.__init__(connection, ':memory:')  # closes the file, whatever thread has opened it
+	Connection.close(connection)
+
+
 def bury(child):
 	"""The kernel does not tell any more how a child ended that was not ours; Popen would take that for 0."""
 	if child.returncode is None and getattr(child, 'pid', None) is not None:
@@ -73,23 +95,31 @@ RENEWED = (
 	('concurrent.futures.thread', 'ThreadPoolExecutor', renew_thread_pool),
 	('concurrent.futures.process', 'ProcessPoolExecutor', renew_process_pool),
 	('multiprocessing.pool', 'Pool', renew_pool),
+	('sqlite3', 'Connection', close_database),
 	('subprocess', 'Popen', bury),
 	('multiprocessing.popen_fork', 'Popen', bury),
 )
 
 
+def is_one_of(found, kinds):
+	try:
+		return isinstance(found, kinds)
+	except Exception:  # a class of the program
+		return False
+
+
 def renew_objects():
 	import gc
-	kinds = [(getattr(sys.modules[module], name), renew) for module, name, renew in RENEWED if module in sys.modules]
-	if not kinds:
-		return
-	for found in gc.get_objects():  # not those of the image: they are frozen
-		for kind, renew in kinds:
+	renews = {getattr(sys.modules[module], name): renew for module, name, renew in RENEWED if module in sys.modules}
+	kinds = tuple(renews)
+	# Not those of the image: they are frozen. Not in one loop: the list of all keeps what close_database() has to free.
+	for found in [found for found in gc.get_objects() if is_one_of(found, kinds)]:
+		for kind in kinds:
 			try:
 				if isinstance(found, kind):
-					renew(found)
+					renews[kind](found)
 			except Exception:
-				pass  # a class of the program, or one that is not complete yet
+				pass  # a class of the program, or an object that is not complete yet
 
 
 def renew_loop():

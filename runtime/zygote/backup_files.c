@@ -10,7 +10,11 @@
  *                            is the end of the file, and a write fails with EPIPE.
  *
  * Databases become dead ends, too. SQLite and DuckDB lock the file for their connection, and the lock is not
- * inherited: a connection that goes on without it could destroy the file. */
+ * inherited: a connection that goes on without it could destroy the file.
+ *
+ * The rollback journal of SQLite is opened with O_PATH. A connection that is closed in the middle of a transaction rolls
+ * it back and then removes the journal by its name, which by now may be the journal of the dead process. If the journal
+ * cannot be read, SQLite leaves everything as it is. A dead end would look like a journal that is empty. */
 #include "extension.h"
 
 #include "old_libc.h"
@@ -18,6 +22,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -35,16 +40,38 @@ static bool is_database(int fd)
 		memcmp(head + 8, "DUCK", 4) == 0);
 }
 
+/* What PATH is named after: FILE-journal or FILE-wal. A journal that is written has no magic number yet. */
+static bool belongs_to_database(const char *path)
+{
+	static const char *const ends[] = {"-journal", "-wal"};
+	char file[PATH_MAX];
+	const ssize_t len = readlink(path, file, sizeof(file) - 1);
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		const ssize_t base = len - (ssize_t)strlen(ends[i]);
+		if (base <= 0 || memcmp(file + base, ends[i], strlen(ends[i])) != 0)
+			continue;
+		file[base] = '\0';
+		const int fd = open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+		const bool found = fd >= 0 && is_database(fd);
+		if (fd >= 0)
+			(void)close(fd);
+		return found;
+	}
+	return false;
+}
+
 /* A descriptor of its own for the file behind FD, or -1. */
 static int open_anew(int fd)
 {
 	char path[32];
-	const int flags = fcntl(fd, F_GETFL);
 	const off_t at = lseek(fd, 0, SEEK_CUR);
 
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	const int flags = belongs_to_database(path) ? O_PATH : fcntl(fd, F_GETFL);
 	int own = flags < 0 ? -1 : open(path, (flags & KEPT_FLAGS) | O_CLOEXEC);
-	if (own >= 0 && (is_database(own) || (at > 0 && lseek(own, at, SEEK_SET) != at))) {
+	if (own >= 0 && !(flags & O_PATH) &&
+	    (is_database(own) || (at > 0 && lseek(own, at, SEEK_SET) != at))) {
 		(void)close(own);
 		own = -1;
 	}

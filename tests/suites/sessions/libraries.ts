@@ -37,7 +37,7 @@ export const libraries: Record<string, Library> = {
 	'joblib: multiprocessing': { begin: 'from joblib import Parallel, delayed as d', use: "sum(Parallel(2, backend='multiprocessing')(d(pow)(i, 2) for i in range(4)))" },
 	'polars': { begin: "import polars as pl\ndf = pl.DataFrame({'k': [i % 7 for i in range(100000)]})", use: "df.lazy().group_by('k').agg(pl.len()).collect().height", after: 'carried' },
 	'duckdb': { begin: "import duckdb\nc = duckdb.connect(); c.execute('SET threads=4'); c.execute('create table t as select i from range(300000) r(i)');", use: "c.execute('select max(i) from t').fetchone()", after: 'carried', gone: ['c'], dead: /NameError/ },
-	'sqlite': { begin: "import sqlite3\nc = sqlite3.connect('a.db'); c.execute('create table if not exists t(x)'); c.execute('insert into t values(1)'); c.commit()", use: "c.execute('select count(*) > 0 from t').fetchone()", dead: /OperationalError|DatabaseError|NameError/ },
+	'sqlite': { begin: "import sqlite3\nc = sqlite3.connect('a.db'); c.execute('create table if not exists t(x)'); c.execute('insert into t values(1)'); c.commit()", use: "c.execute('select count(*) > 0 from t').fetchone()", dead: /ProgrammingError: Cannot operate on a closed database/ },
 	'statsmodels': { begin: 'import statsmodels.api as sm, numpy as np\nX = np.random.rand(100, 3); y = X.sum(1)', use: 'sm.OLS(y, X).fit().params.shape' },
 	'matplotlib': { begin: "import matplotlib.pyplot as plt\nf, ax = plt.subplots(); ax.plot([1, 2]); plt.close()", use: "f.savefig('p.png'); len(ax.lines)" },
 	'lightgbm': { packages: 'lightgbm', begin: boost('lightgbm', 'LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=4)'), use: fitted },
