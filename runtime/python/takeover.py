@@ -7,16 +7,21 @@ arguments; what was given to them and not done is lost."""
 HELPERS = (  # module, name, and the attributes with descriptors
 	('multiprocessing.forkserver', '_forkserver', ('_forkserver_alive_fd',)),
 	('multiprocessing.resource_tracker', '_resource_tracker', ('_fd',)),
-	('joblib.externals.loky.backend.resource_tracker', '_resource_tracker', ('_fd',)),
+	('loky.backend.resource_tracker', '_resource_tracker', ('_fd',)),
 )
+LOKY = 'loky.reusable_executor', 'loky.process_executor'  # joblib has a copy of it
 
-forgotten = []  # without a reference, its destructors would speak to what is gone
+forgotten = []  # without a reference, its destructors would speak to workers that are gone
+
+
+def copies(name):
+	"""The module NAME, and its copies in other packages."""
+	return [module for full, module in list(sys.modules.items()) if full == name or full.endswith('.' + name)]
 
 
 def forget_helpers():
 	"""Forgets the servers that multiprocessing and loky started for themselves: they have ended."""
-	for module, name, fds in HELPERS:
-		helper = getattr(sys.modules.get(module), name, None)
+	for helper, fds in [(getattr(module, name, None), fds) for full, name, fds in HELPERS for module in copies(full)]:
 		if helper is None:
 			continue
 		try:
@@ -26,10 +31,31 @@ def forget_helpers():
 			helper.__init__()
 		except Exception:
 			pass  # the program changed something here
-	loky = sys.modules.get('joblib.externals.loky.reusable_executor')
-	if loky is not None:
-		forgotten.append(loky._executor)  # without it, its destructor would speak to workers that are gone
-		loky._executor = None
+	for loky in copies(LOKY[0]):
+		for place, name in (loky, '_executor'), (getattr(loky, '_executor_storage', None), 'executor'):  # until 3.5, since then
+			if getattr(place, name, None) is not None:
+				forgotten.append(getattr(place, name))
+				setattr(place, name, None)
+
+
+def broken(what):
+	from concurrent.futures import BrokenExecutor
+	return BrokenExecutor('%s ended when the process of this session crashed' % what)
+
+
+def fail_future(future):
+	"""Its worker has ended: result() would wait for ever. Callbacks are not called, because they may wait; those of
+	asyncio do not, and a task may wait for them."""
+	import threading
+	from concurrent.futures import _base
+	if future._state not in (_base.PENDING, _base.RUNNING):
+		return
+	future._condition = threading.Condition()  # the worker may have held it
+	future._state, future._exception = _base.FINISHED, broken('The worker of this call')
+	for callback in future._done_callbacks:
+		if getattr(callback, '__module__', None) == 'asyncio.futures':
+			callback(future)
+	future._done_callbacks = []
 
 
 def renew_thread_pool(pool):
@@ -54,6 +80,14 @@ def renew_process_pool(pool):
 
 def renew_pool(pool):
 	from multiprocessing import pool as pools
+	import threading
+	for job in list(pool._cache.values()):
+		if hasattr(job, '_event'):
+			job._success, job._value, job._event = False, broken('The worker of this call'), threading.Event()
+			job._event.set()
+		else:  # of imap()
+			job._cond, job._length = threading.Condition(), job._index
+			job._items.append((False, broken('The workers of this iterator')))
 	if pool._state != pools.RUN:
 		return
 	pool._terminate.cancel()
@@ -61,6 +95,37 @@ def renew_pool(pool):
 		pools.ThreadPool.__init__(pool, pool._processes, pool._initializer, pool._initargs)
 	else:
 		pools.Pool.__init__(pool, pool._processes, pool._initializer, pool._initargs, pool._maxtasksperchild, pool._ctx)
+
+
+def renew_loky(pool):
+	if pool._flags.shutdown or pool._executor_manager_thread is None:
+		return
+	forgotten.append(dict(pool.__dict__))
+	base = next(kind for kind in type(pool).__mro__ if kind.__module__.endswith(LOKY[1]))
+	initializer = pool._initializer, pool._initargs
+	base.__init__(pool, pool._max_workers, pool._call_queue._reducers, pool._result_queue._reducers, pool._timeout, pool._context, env=pool._env)
+	pool._initializer, pool._initargs = initializer
+
+
+def end_loop_of_thread(found):
+	"""The thread that executed this loop has ended: a call into it would wait for ever, and raises an exception if the
+	loop is closed."""
+	if found is loop or found._thread_id is None or found.is_closed():
+		return
+	from asyncio import tasks
+	for task in tasks.all_tasks(found):
+		task._log_destroy_pending = False
+	found._thread_id = None
+	found.close()
+
+
+def renew_condition(condition):
+	"""Threads that waited have ended, and notify() would wake one of them in place of one that waits now. One that has
+	ended may have held the lock. What the main thread holds it can only hold knowingly: an RLock."""
+	condition._waiters.clear()
+	owned = getattr(condition._lock, '_is_owned', None)
+	if not (owned and owned()):
+		condition._lock._at_fork_reinit()
 
 
 def close_database(connection):
@@ -95,6 +160,9 @@ RENEWED = (
 	('concurrent.futures.thread', 'ThreadPoolExecutor', renew_thread_pool),
 	('concurrent.futures.process', 'ProcessPoolExecutor', renew_process_pool),
 	('multiprocessing.pool', 'Pool', renew_pool),
+	('concurrent.futures._base', 'Future', fail_future),
+	('asyncio.base_events', 'BaseEventLoop', end_loop_of_thread),
+	('threading', 'Condition', renew_condition),
 	('sqlite3', 'Connection', close_database),
 	('subprocess', 'Popen', bury),
 	('multiprocessing.popen_fork', 'Popen', bury),
@@ -111,6 +179,7 @@ def is_one_of(found, kinds):
 def renew_objects():
 	import gc
 	renews = {getattr(sys.modules[module], name): renew for module, name, renew in RENEWED if module in sys.modules}
+	renews.update((loky.ProcessPoolExecutor, renew_loky) for loky in copies(LOKY[1]))
 	kinds = tuple(renews)
 	# Not those of the image: they are frozen. Not in one loop: the list of all keeps what close_database() has to free.
 	for found in [found for found in gc.get_objects() if is_one_of(found, kinds)]:

@@ -118,8 +118,33 @@ def go():
 	'processes': { begin: 'from concurrent.futures import *\np = ProcessPoolExecutor(2)', use: 'p.submit(pow, 2, 5).result(9)' },
 	'processes that start anew': { begin: "from concurrent.futures import *\nimport multiprocessing as mp\ndef f(x): return x * 2\np = ProcessPoolExecutor(2, mp_context=mp.get_context('spawn'))", use: 'p.submit(f, 4).result(20)' },
 	'multiprocessing.Pool': { begin: 'import multiprocessing as mp\np = mp.Pool(2)', use: 'p.map(abs, [-1, 2])' },
+	'loky': { packages: 'loky', begin: 'from loky import get_reusable_executor\ne = get_reusable_executor(2)', use: 'e.submit(pow, 2, 3).result(15), get_reusable_executor(2).submit(pow, 2, 4).result(15)' },
+	'anyio: a portal': { packages: 'anyio', begin: `import anyio.from_thread
+made = anyio.from_thread.start_blocking_portal(); portal = made.__enter__()
+async def f(): return 5`, use: 'portal.call(f)', dead: /RunFinishedError|RuntimeError/ },
+	'distributed': { packages: 'distributed', begin: `from distributed import Client
+c = Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None)`, use: 'c.submit(pow, 2, 10, pure=False).result(timeout=9)', dead: /IOLoop is closed/ },
 	'a Jupyter kernel': { packages: 'jupyter_client ipykernel', begin: `from jupyter_client.manager import start_new_kernel
 km, kc = start_new_kernel(startup_timeout=30)`, use: "kc.execute_interactive('x = 1', timeout=9)['content']['status']", after: 'carried', gone: ['km', 'kc'], dead: /NameError/ },
+	'websockets in a thread': { packages: 'websockets', begin: `from websockets.sync.server import serve
+from websockets.sync.client import connect
+import threading
+def echo(ws):
+    for m in ws: ws.send(m * 2)
+srv = serve(echo, '127.0.0.1', 0); threading.Thread(target=srv.serve_forever, daemon=True).start()
+c = connect('ws://127.0.0.1:%d' % srv.socket.getsockname()[1])`, use: "c.send('x'); c.recv(timeout=3)", dead: /ConnectionClosed/ },
+	'tornado in a thread': { packages: 'tornado', begin: `import asyncio, socket, threading, tornado.web
+from tornado.httpclient import AsyncHTTPClient
+from tornado.httpserver import HTTPServer
+class H(tornado.web.RequestHandler):
+    def get(self): self.write('hi')
+s = socket.create_server(('127.0.0.1', 0)); s.setblocking(False)
+async def main():
+    HTTPServer(tornado.web.Application([('/', H)])).add_socket(s); await asyncio.Event().wait()
+threading.Thread(target=asyncio.run, args=(main(),), daemon=True).start()
+url = 'http://127.0.0.1:%d/' % s.getsockname()[1]`, use: '(await AsyncHTTPClient().fetch(url, request_timeout=3)).body', dead: /Error/ },
+	'pexpect': { packages: 'pexpect', begin: "import pexpect\nch = pexpect.spawn('cat', echo=False)", use: "ch.sendline('x'); ch.expect('x', timeout=3)", dead: /ExceptionPexpect|EOF/ },
+	'gymnasium in processes': { packages: 'gymnasium', begin: "import gymnasium as gym\ne = gym.vector.AsyncVectorEnv([lambda: gym.make('CartPole-v1')] * 2); e.reset();", use: 'e.step([0, 1]); e.reset()[0].shape', dead: /BrokenPipeError/ },
 	'a manager': { begin: 'import multiprocessing as mp\nm = mp.Manager(); d = m.dict()', use: 'd.update(a=1); dict(d)', dead: /Error/ },
 	'a worker with queues': { begin: `import multiprocessing as mp
 q, r = mp.Queue(), mp.Queue()
