@@ -9,8 +9,8 @@
  *   everything else          a dead end: a socket whose other end is closed. So the number stays taken, a read
  *                            is the end of the file, and a write fails with EPIPE.
  *
- * Databases become dead ends, too. SQLite and DuckDB lock the file for their connection, and the lock is not
- * inherited: a connection that goes on without it could destroy the file.
+ * Databases become dead ends, too. SQLite, DuckDB and LMDB lock the file for their connection, and the lock is
+ * not inherited: a connection that goes on without it could destroy the file.
  *
  * The rollback journal of SQLite is opened with O_PATH. A connection that is closed in the middle of a transaction rolls
  * it back and then removes the journal by its name, which by now may be the journal of the dead process. If the journal
@@ -31,13 +31,18 @@
 
 #define KEPT_FLAGS (O_ACCMODE | O_APPEND | O_NONBLOCK | O_PATH)
 
+#define LMDB_MAGIC                                                                                 \
+	UINT32_C(                                                                                  \
+	    0xbeefc0de) /* in the byte order of the machine, after the head of the first page */
+
 static bool is_database(int fd)
 {
-	char head[16];
+	const uint32_t lmdb = LMDB_MAGIC;
+	char head[20];
 
 	return pread(fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
-	       (memcmp(head, "SQLite format 3", sizeof(head)) == 0 ||
-		memcmp(head + 8, "DUCK", 4) == 0);
+	       (memcmp(head, "SQLite format 3", 16) == 0 || memcmp(head + 8, "DUCK", 4) == 0 ||
+		memcmp(head + 16, &lmdb, sizeof(lmdb)) == 0);
 }
 
 /* What PATH is named after: FILE-journal or FILE-wal. A journal that is written has no magic number yet. */

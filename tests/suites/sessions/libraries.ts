@@ -86,6 +86,7 @@ class H(grpc.GenericRpcHandler):
     async def f(self, r, c): return r
 s = grpc.aio.server(); s.add_generic_rpc_handlers((H(),)); port = s.add_insecure_port('127.0.0.1:0'); await s.start()
 c = grpc.aio.insecure_channel(f'127.0.0.1:{port}')`, use: "await c.unary_unary('/a/b')(b'hi', timeout=5)", after: 'carried', gone: ['s', 'c'], dead: /NameError/ },
+	'lmdb': { packages: 'lmdb', begin: "import lmdb\ntry: e.close()\nexcept NameError: pass\ne = lmdb.open('l', map_size=1 << 24); t = e.begin(write=True); t.put(b'a', b'1')\n", use: "t.commit(); t = e.begin(write=True); t.put(b'a', b'2')", dead: /lmdb.*Error/ },
 	'pyzmq': { packages: 'pyzmq', begin: `import zmq
 def go():
     c = zmq.Context(); a = c.socket(zmq.PAIR); a.bind('inproc://x'); b = c.socket(zmq.PAIR); b.connect('inproc://x')
