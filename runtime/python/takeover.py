@@ -150,6 +150,12 @@ def close_database(connection):
 	Connection.close(connection)
 
 
+def close_async_database(connection):
+	"""aiosqlite has a thread for each connection: a call would wait for it for ever. So the connection says that it is
+	closed, and a pool of SQLAlchemy makes another one."""
+	connection._running, connection._connection = False, None
+
+
 def bury(child):
 	"""The kernel does not tell any more how a child ended that was not ours; Popen would take that for 0."""
 	if child.returncode is None and getattr(child, 'pid', None) is not None:
@@ -164,6 +170,7 @@ RENEWED = (
 	('asyncio.base_events', 'BaseEventLoop', end_loop_of_thread),
 	('threading', 'Condition', renew_condition),
 	('sqlite3', 'Connection', close_database),
+	('aiosqlite.core', 'Connection', close_async_database),
 	('subprocess', 'Popen', bury),
 	('multiprocessing.popen_fork', 'Popen', bury),
 )

@@ -71,6 +71,15 @@ c = httpx.Client()`, use: "c.get(f'http://127.0.0.1:{srv.server_port}/', timeout
 e = sa.create_engine('sqlite:///x.db')
 with e.begin() as c: c.execute(sa.text('create table if not exists t(x)')); c.execute(sa.text('insert into t values(1)'))
 del c`, use: "e.connect().execute(sa.text('select count(*) > 0 from t')).scalar()" },
+	'aiosqlite': { packages: 'aiosqlite', begin: "import aiosqlite\ndb = await aiosqlite.connect('a.db'); await db.execute('create table if not exists t(x)'); await db.execute('insert into t values(1)');", use: "(await (await db.execute('select count(*) > 0 from t')).fetchone())[0]", dead: /ValueError: (no active connection|Connection closed)/ },
+	'sqlalchemy with aiosqlite': { packages: 'sqlalchemy aiosqlite greenlet', begin: `from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy import text
+e = create_async_engine('sqlite+aiosqlite:///b.db')
+async def go():
+    async with e.begin() as c: return (await c.execute(text('select 5'))).scalar()
+async def again():
+    try: return await go()
+    except Exception: return await go()`, use: 'await again()' },
 	'grpcio': { packages: 'grpcio', begin: `import grpc
 from concurrent import futures
 class H(grpc.GenericRpcHandler):
