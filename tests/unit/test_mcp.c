@@ -225,7 +225,7 @@ static void test_modern_answers(void **state)
 	    /* the envelope */
 	    {REQ("tools/list", "\"_meta\":{" V "}"), ERROR(-32602)},
 	    {REQ("tools/list",
-		 "\"_meta\":{" V ",\"io.modelcontextprotocol/clientCapabilities\":[]}"),
+		 "\"_meta\":{" V ",\"io.modelcontextprotocol/clientCapabilities\":[1]}"),
 	     ERROR(-32602)},
 	    {REQ("tools/list",
 		 "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":3," CAPS "}"),
