@@ -30,10 +30,13 @@ ALLOW(openat, "files")
 ALLOW(openat2, "resolve-beneath opens of careful programs")
 ALLOW(dup, "files")
 ALLOW(dup3, "files")
-ALLOW_IF(fcntl, EPERM, "flags, locks, seals, pipe sizes; no leases",
+/* The pages of a pipe count for the user who made it, whoever enlarges it, and the front makes those of standard output. At
+ * fs.pipe-user-pages-soft all further pipes of the front would have two pages, pipe(7). */
+ALLOW_IF(fcntl, EPERM, "flags, locks, seals, pipes of at most 64 KiB; no leases",
+	 WHEN(IN(1, F_SETPIPE_SZ), MASKED(2, ~0xffff, 0)), WHEN(IN(1, F_SETPIPE_SZ), IN(2, 0x10000)),
 	 WHEN(IN(1, F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK, F_SETLKW, F_SETOWN, F_GETOWN,
 	      F_SETSIG, F_GETSIG, F_SETOWN_EX, F_GETOWN_EX, F_DUPFD_CLOEXEC, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW,
-	      F_SETPIPE_SZ, F_GETPIPE_SZ, F_ADD_SEALS, F_GET_SEALS, F_NOTIFY, F_DUPFD_QUERY)))
+	      F_GETPIPE_SZ, F_ADD_SEALS, F_GET_SEALS, F_NOTIFY, F_DUPFD_QUERY)))
 /* FICLONE is allowed because pathlib has no fallback for EPERM, only for "cannot be cloned". It opens no new
  * kernel code: copy_file_range(2), which is allowed, reaches the same functions. */
 ALLOW_IF(ioctl, EPERM, "terminals, FIONREAD, interface names, file clones; no TIOCSTI, TIOCLINUX, TIOCSETD",

@@ -26,7 +26,7 @@
 #define LOOK_EVERY_US UINT64_C(4000)
 #define FLOOD_EVERY_US                                                                             \
 	UINT64_C(                                                                                  \
-	    40000) /* the same for a background process whose pipe was full: it has no bound of output */
+	    10000) /* the same for a background process whose pipe was full: it has no bound of output */
 #define TAIL_AFTER_US UINT64_C(20000) /* from output in the pipe to a look at the tail */
 #define TAIL_AGAIN_US UINT64_C(2000)  /* to the next look if the run was changing the tail */
 #define DRAIN_MAX     (4u << 20) /* bytes after the end; a pipe holds at most fs.pipe-max-size */
@@ -249,7 +249,9 @@ int inside_output_pipe(struct inside_output *o, enum engine_stream s, struct ins
 	o->fd[s] = p.read;
 	o->kept = kept;
 	if (q == 0) {
-		(void)fcntl(writer, F_SETPIPE_SZ, PIPE_BYTES); /* best effort: pipe(7) has limits */
+		if (!o->endless) /* there may be hundreds of background processes */
+			(void)fcntl(writer, F_SETPIPE_SZ,
+				    PIPE_BYTES); /* best effort: pipe(7) has limits */
 		if (kept && ioctl(p.read, FIONREAD, &waiting) == 0)
 			o->late[s] = (uint64_t)waiting;
 		q = sd_event_add_io(o->loop, &o->source[s], p.read, EPOLLIN,

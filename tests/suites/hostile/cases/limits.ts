@@ -388,6 +388,16 @@ except OSError as e:
 		after: (r) => assert.doesNotMatch(r.stdout, /BROKEN/),
 	},
 	{
+		id: '2gs', without: { walls: ['filter'] }, attack: 'enlarge the pipes of standard output, whose pages count for the server', must: 'EPERM above 64 KiB', held: 4,
+		code: `
+import fcntl
+for fd in (1, 2):
+    refused(f"1 MiB for {fd}", lambda: fcntl.fcntl(fd, 1031, 1 << 20), errno.EPERM)
+    refused(f"64 KiB and one page for {fd}", lambda: fcntl.fcntl(fd, 1031, 0x11000), errno.EPERM)
+r, w = os.pipe()
+holds("64 KiB and less are given", [fcntl.fcntl(w, 1031, n) for n in (4096, 65536)] == [4096, 65536])`,
+	},
+	{
 		id: '2h', without: { walls: ['memory'] }, attack: 'shared memory without a file', must: 'charged to the sandbox', ends: 'any', held: 0,
 		code: `
 import mmap
