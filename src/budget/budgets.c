@@ -146,12 +146,11 @@ static int refuse(struct budgets *b, const struct budget_account *a, enum budget
 	return -EDQUOT;
 }
 
-/* May PRINCIPAL, who has USED, have N more? Numbers of clients never come near 2^62, so the sums cannot overflow. */
-static bool fits(const struct budgets *b, const char *principal, uint64_t used,
-		 enum budget_kind kind, uint64_t n)
+/* May PRINCIPAL have OWN, when all users together then have ALL? */
+static bool fits_in(const struct budgets *b, const char *principal, enum budget_kind kind,
+		    uint64_t own, uint64_t all)
 {
 	uint64_t total = b->bounds[kind].total, reserve = reserve_of(total);
-	uint64_t all = b->used[kind] + n, own = used + n;
 	uint64_t shared = total - reserve - total / PARTS;
 	bool fair = all <= shared && own <= (shared + 1) / 2;
 	bool small = all <= total - reserve && own <= MAX(total / SMALL_SHARE, UINT64_C(1));
@@ -161,6 +160,13 @@ static bool fits(const struct budgets *b, const char *principal, uint64_t used,
 	/* One administrator leaves the reserve to the others, and its part to those who have little. */
 	return all <= total && (own <= shared || total < PARTS || is_everybody(principal)) &&
 	       is_privileged(b, principal);
+}
+
+/* May PRINCIPAL, who has USED, have N more? Numbers of clients never come near 2^62, so the sums cannot overflow. */
+static bool fits(const struct budgets *b, const char *principal, uint64_t used,
+		 enum budget_kind kind, uint64_t n)
+{
+	return fits_in(b, principal, kind, used + n, b->used[kind] + n);
 }
 
 static int check(struct budgets *b, const struct budget_account *a, enum budget_kind kind,
@@ -260,6 +266,17 @@ bool budget_is_full(const struct budgets *b, const char *principal, enum budget_
 bool budget_fits(const struct budgets *b, const char *principal, enum budget_kind kind, uint64_t n)
 {
 	return !b || fits(b, principal, budget_used_by(b, principal, kind), kind, n);
+}
+
+bool budget_fits_instead(const struct budgets *b, const char *principal, enum budget_kind kind,
+			 uint64_t n)
+{
+	if (!b)
+		return true;
+	const uint64_t used = budget_used_by(b, principal, kind);
+	const uint64_t others = b->used[kind] - used;
+
+	return fits_in(b, principal, kind, used + n, used + n + others - MIN(others, n));
 }
 
 /* ---- life ---- */

@@ -79,6 +79,9 @@ void budget_note(struct budgets *b, const char *principal, enum budget_kind kind
 void budget_give(struct budget_share *share);
 /* Would budget_take() give PRINCIPAL N more? Nobody is counted as refused. B NULL: yes. */
 bool budget_fits(const struct budgets *b, const char *principal, enum budget_kind kind, uint64_t n);
+/* The same if others gave back as much. */
+bool budget_fits_instead(const struct budgets *b, const char *principal, enum budget_kind kind,
+			 uint64_t n);
 /* Has PRINCIPAL as much as it may have, or more? */
 bool budget_is_full(const struct budgets *b, const char *principal, enum budget_kind kind);
 

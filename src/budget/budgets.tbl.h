@@ -38,8 +38,13 @@ B(TASK_RESULTS, "task_results", "bytes", 12 * MIB, 32 * MIB, 0,
   "results of background tasks; at the bound the oldest of the user make room")
 B(SANDBOXES, "sandboxes", "sandboxes", 100000, 0, 0,
   "sandboxes that are not stored; the total is SANDBOX_MAX_SESSIONS")
+B(ACTIVE_STORED, "active_stored", "active stored sandboxes", 100000, 0, 0,
+  "stored sandboxes that are active; the total is SANDBOX_STORED_MAX_ACTIVE; at the bound the user's that was idle "
+  "longest is deactivated")
+B(PROCESSES, "processes", "background processes", 96, 256, 0, "background processes that have not ended")
 B(QUEUED_RUNS, "queued_runs", "runs", 64, 1024, 0, "runs that wait for a busy sandbox")
-B(RUN_INPUT, "run_input", "bytes", 32 * MIB, 96 * MIB, 0, "text for standard input, of runs that wait or are at work")
+B(RUN_INPUT, "run_input", "bytes", 32 * MIB, 96 * MIB, 0,
+  "text for standard input: of runs that wait or are at work, and what background processes have not read yet")
 B(FOLLOWERS, "followers", "streams", 64, 1024, 0, "clients that follow a run (GET …/events)")
 B(INSTALLATIONS, "installations", "jobs", 32, 512, 0,
   "installations, removals and lists of packages that wait or work")

@@ -362,7 +362,7 @@ S(INT, stored_idle_s, "sandbox.idle_timeout_s", "SANDBOX_STORED_IDLE_TIMEOUT_S",
   "stay, and the next use starts it again.")
 S(INT, stored_active, "sandbox.max_active", "SANDBOX_STORED_MAX_ACTIVE", "20", 1, 10000,
   "a whole number from 1 to 10000",
-  "How many stored sandboxes may run at the same time. When another one starts, the one that was unused longest "
+  "How many stored sandboxes may run at the same time (budget `active_stored`). When another one starts, the one that was unused longest "
   "is stopped. With root each takes its whole SANDBOX_STORED_WORKSPACE_LIMIT on the disk of the host meanwhile, as long "
   "as there is room.")
 S(BOOL, strict_ids, "sandbox.strict_ids", "SANDBOX_STRICT_IDS", "off", 0, 1, "on or off",

@@ -11,9 +11,10 @@
 #include <string.h>
 
 struct keeping {
-	struct sandbox_hold hold; /* first: on_ended() */
-	struct sandbox *sandbox;  /* reference */
-	bool ended;               /* the sandbox has: it is not held any more */
+	struct sandbox_hold hold;  /* first: on_ended() */
+	struct sandbox *sandbox;   /* reference */
+	bool ended;                /* the sandbox has: it is not held any more */
+	struct budget_share share; /* becomes that of the sandbox */
 	struct sandbox_record record;
 	sandbox_done_fn cb;
 	void *user;
@@ -32,7 +33,8 @@ static void on_ended(struct sandbox_hold *h)
 	((struct keeping *)h)->ended = true;
 }
 
-static void become_stored(struct sandbox *s, const struct sandbox_record *r)
+static void become_stored(struct sandbox *s, const struct sandbox_record *r,
+			  struct budget_share *share)
 {
 	struct manager *m = s->manager;
 	const struct sandbox_records *records = m->config.stored.records;
@@ -40,6 +42,8 @@ static void become_stored(struct sandbox *s, const struct sandbox_record *r)
 	s->stored = s->was_session = true;
 	m->n_stored++;
 	budget_give(&s->share);
+	s->share = *share;
+	*share = (struct budget_share){0};
 	memcpy(s->name, r->name, sizeof(s->name));
 	/* what has changed since its record was made */
 	for (uint64_t n = r->runs; n < s->runs && records->note_run; n++)
@@ -65,9 +69,10 @@ static void on_kept(const struct err *e, void *user)
 		e = &gone;
 	}
 	if (!e)
-		become_stored(s, &k->record);
+		become_stored(s, &k->record, &k->share);
 	else if (e->code != ERR_CANCELLED)
 		stored_unmake(s->manager, s->id, k->record.key, true);
+	budget_give(&k->share);
 	k->cb(e, k->user);
 	(void)sandbox_unref(s);
 	free(k);
@@ -130,8 +135,7 @@ static int check(struct sandbox *s, struct err *e)
 			       "Only a sandbox whose id was made by the server can be kept where "
 			       "it is. Fork it without an id: the fork has such an id, and can be "
 			       "kept.");
-	const int r = engine_check_keep(s->handle, e);
-	return r < 0 ? r : stored_make_room(s->manager, e);
+	return engine_check_keep(s->handle, e);
 }
 
 int sandbox_keep(struct sandbox *s, const char *name, sandbox_done_fn cb, void *user, struct err *e)
@@ -149,8 +153,10 @@ int sandbox_keep(struct sandbox *s, const char *name, sandbox_done_fn cb, void *
 	k->hold.ended = on_ended;
 	k->cb = cb;
 	k->user = user;
-	r = add_record(s, name, &k->record, e);
+	r = stored_take_place(s->manager, s->owner, &k->share, e);
+	r = r < 0 ? r : add_record(s, name, &k->record, e);
 	if (r < 0) {
+		budget_give(&k->share);
 		free(k);
 		return r;
 	}

@@ -471,9 +471,12 @@ int manager_new(const struct manager_config *config, struct manager **ret, struc
 	/* Of every request, also that of the pool: a sandbox that was made ahead of need may get more later, too. */
 	m->config.limits.pids_most = m->config.stored.limits.pids_most =
 	    (uint32_t)manager_option_max(m, SANDBOX_OPTION_PROCESSES);
-	if (config->budgets)
+	if (config->budgets) {
 		budgets_set(config->budgets, BUDGET_SANDBOXES,
 			    &(struct budget_bounds){.total = config->max_sandboxes});
+		budgets_set(config->budgets, BUDGET_ACTIVE_STORED,
+			    &(struct budget_bounds){.total = config->stored.max_active});
+	}
 	m->refs = 1;
 	for (size_t i = 0; i < MANAGER_BUCKETS; i++)
 		list_init(&m->buckets[i]);

@@ -58,7 +58,7 @@ struct sandbox {
 	struct list processes;     /* struct process, oldest first (process.h) */
 	unsigned n_processes;      /* that live */
 	unsigned last_process;     /* number of the newest one */
-	struct budget_share share; /* of a session */
+	struct budget_share share; /* BUDGET_SANDBOXES, of a stored one BUDGET_ACTIVE_STORED */
 	struct list holds;         /* struct sandbox_hold */
 	bool stored;
 	char name[SANDBOX_NAME_MAX + 1];
@@ -187,8 +187,10 @@ int manager_make(struct manager *m, const char *owner, const char *id,
 		 struct err *e) MUST_CHECK;
 
 /* stored_sandboxes.c */
-/* Makes room for one more active sandbox: deactivates the one that was idle longest if necessary. */
-int stored_make_room(struct manager *m, struct err *e) MUST_CHECK;
+/* A place for one more active sandbox of OWNER (BUDGET_ACTIVE_STORED). If necessary the one that was idle longest is
+ * deactivated: at the user's bound one of the user's, otherwise anybody's. MAX_SESSIONS, BUDGET_EXCEEDED: all are at work. */
+int stored_take_place(struct manager *m, const char *owner, struct budget_share *ret,
+		      struct err *e) MUST_CHECK;
 /* 1 = there is a record, and CB is called later; 0 = there is none; or -errno. */
 int stored_open(struct manager *m, const char *owner, const char *id, sandbox_fn cb, void *user,
 		struct err *e) MUST_CHECK;

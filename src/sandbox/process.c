@@ -3,6 +3,7 @@
 
 #include "base/fdio.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "sandbox/manager.h"
@@ -10,12 +11,14 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FIRST_SIZE 4096u                   /* of what keeps a stream; it doubles */
-#define PIPE_BYTES (4 * PROCESS_INPUT_MAX) /* pages of a pipe are not always full */
+#define FIRST_SIZE 4096u /* of what keeps a stream; it doubles */
+/* One page: the kernel bounds the pages of all pipes of the front, pipe(7). The rest of the input waits here. */
+#define PIPE_BYTES 4096
 
 struct stream {
 	char *data;           /* owned: a ring of SIZE bytes, the newest LEN of them are used */
@@ -33,7 +36,12 @@ struct process {
 	char name[PROCESS_NAME_MAX + 1];
 	char *command;
 	struct stream out, err;
-	int input; /* -1 = none, or closed */
+	int input;         /* -1 = none, or closed */
+	bool last;         /* nothing follows what is in UNREAD */
+	struct buf unread; /* input for which the pipe has no room */
+	struct budget_share unread_share;
+	sd_event_source *room; /* tells when it has; NULL: nothing is unread */
+	struct budget_share share;
 	struct list watches;
 	struct err failure;
 	struct engine_run_result end;
@@ -132,6 +140,71 @@ int process_output(const struct process *p, enum engine_stream stream, uint64_t 
 	return text_add_utf8_lossy(b, text, len);
 }
 
+/* ---- input ---- */
+
+static void all_read(struct process *p)
+{
+	p->room = sd_event_source_disable_unref(p->room);
+	buf_done(&p->unread);
+	budget_give(&p->unread_share);
+}
+
+static void close_input(struct process *p)
+{
+	all_read(p);
+	p->input = fd_close(p->input);
+}
+
+/* Writes as much as there is room for. -EPIPE: it does not read any more. */
+static int flush(struct process *p)
+{
+	while (p->unread.len > 0) {
+		/* SIGPIPE is ignored in the front. */
+		const ssize_t n = write(p->input, p->unread.data, p->unread.len);
+
+		if (n < 0 && errno == EAGAIN)
+			return 0;
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		buf_consume(&p->unread, n < 0 ? 0 : (size_t)n);
+	}
+	all_read(p);
+	if (p->last)
+		close_input(p);
+	return 0;
+}
+
+static int on_room(sd_event_source *source UNUSED, int fd UNUSED, uint32_t revents UNUSED,
+		   void *user)
+{
+	struct process *p = user;
+
+	loop_work("process", "input");
+	if (flush(p) < 0)
+		close_input(p);
+	return 0;
+}
+
+/* Takes DATA, all of it or nothing. */
+static int add_input(struct process *p, const void *data, size_t len, struct err *e)
+{
+	struct manager *m = p->sandbox->manager;
+	int r = budget_take(m->config.budgets, p->sandbox->owner, BUDGET_RUN_INPUT,
+			    p->unread.len + len, &p->unread_share, e);
+
+	if (r < 0)
+		return r;
+	if (!p->room)
+		r = sd_event_add_io(m->config.loop, &p->room, p->input, EPOLLOUT, on_room, p);
+	r = r < 0 ? r : buf_add(&p->unread, data, len);
+	if (r < 0) {
+		if (p->unread.len == 0)
+			all_read(p);
+		return err_set(e, ERR_OUT_OF_MEMORY, -r, "input of process %s", p->id);
+	}
+	return 0;
+}
+
 /* ---- life ---- */
 
 struct process *process_ref(struct process *p)
@@ -146,7 +219,7 @@ struct process *process_unref(struct process *p)
 		return NULL;
 	stream_done(&p->out);
 	stream_done(&p->err);
-	(void)fd_close(p->input);
+	close_input(p);
 	free(p->command);
 	free(p);
 	return NULL;
@@ -190,7 +263,8 @@ static void on_done(struct engine_run *handle UNUSED, const struct engine_run_re
 	const struct manager_ledger *ledger = &s->manager->ledger;
 
 	p->handle = NULL;
-	p->input = fd_close(p->input);
+	close_input(p);
+	budget_give(&p->share);
 	s->n_processes--;
 	if (res)
 		p->end = *res;
@@ -297,6 +371,7 @@ static struct process *make(struct sandbox *s, const struct process_request *q)
 	}
 	p->refs = 1;
 	p->input = -1;
+	buf_init(&p->unread, PROCESS_INPUT_MAX);
 	p->sandbox = s;
 	list_init(&p->watches);
 	list_init(&p->node);
@@ -324,8 +399,10 @@ int sandbox_start_process(struct sandbox *s, const struct process_request *q, st
 	struct process *p = make(s, q);
 	if (!p)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a process in session %s", s->id);
-	r = start(p, handle, q, e);
+	r = budget_take(s->manager->config.budgets, s->owner, BUDGET_PROCESSES, 1, &p->share, e);
+	r = r < 0 ? r : start(p, handle, q, e);
 	if (r < 0) {
+		budget_give(&p->share);
 		(void)process_unref(p);
 		return r;
 	}
@@ -374,7 +451,7 @@ void process_look(const struct process *p, struct process_facts *ret)
 	    .name = p->name,
 	    .command = p->command,
 	    .running = p->handle,
-	    .has_input = p->input >= 0,
+	    .has_input = p->input >= 0 && !p->last,
 	    .failure = p->failure,
 	    .reason = reasons[p->end.end],
 	    .exit_code = p->end.exit_code,
@@ -397,28 +474,31 @@ int process_signal(struct process *p, int signo, struct err *e)
 
 int process_write(struct process *p, const void *data, size_t len, bool close, struct err *e)
 {
-	if (p->input < 0)
+	int waiting = 0;
+
+	if (p->input < 0 || p->last)
 		return err_set(e, ERR_INVALID_ARGUMENT, 0,
 			       p->handle
 				   ? "The standard input of process %s is closed, or was never open"
 				   : "Process %s has ended",
 			       p->id);
-	int waiting = 0;
-	if (len > 0 &&
-	    (ioctl(p->input, FIONREAD, &waiting) < 0 || (size_t)waiting + len > PROCESS_INPUT_MAX))
+	if (ioctl(p->input, FIONREAD, &waiting) < 0)
+		waiting = PIPE_BYTES;
+	if (len > 0 && (size_t)waiting + p->unread.len + len > PROCESS_INPUT_MAX)
 		return err_set(e, ERR_SERVER_BUSY, 0,
-			       "Process %s has %d bytes of input to read yet; at most %u can wait",
-			       p->id, waiting, PROCESS_INPUT_MAX);
-	/* SIGPIPE is ignored in the front. */
-	const ssize_t n = len > 0 ? write(p->input, data, len) : 0;
-	if (n < 0 && errno == EAGAIN)
-		return err_set(e, ERR_SERVER_BUSY, 0, "Process %s takes no more input yet", p->id);
-	if (n != (ssize_t)len || close)
-		p->input = fd_close(p->input);
-	return n == (ssize_t)len
-		   ? 0
-		   : err_set(e, ERR_INVALID_ARGUMENT, n < 0 ? errno : 0,
-			     "Process %s does not read its standard input any more", p->id);
+			       "Process %s has %zu bytes of input to read yet; at most %u can wait",
+			       p->id, (size_t)waiting + p->unread.len, PROCESS_INPUT_MAX);
+	int r = len > 0 ? add_input(p, data, len, e) : 0;
+	if (r < 0)
+		return r;
+	p->last = close;
+	r = flush(p);
+	if (r < 0) {
+		close_input(p);
+		return err_set(e, ERR_INVALID_ARGUMENT, -r,
+			       "Process %s does not read its standard input any more", p->id);
+	}
+	return 0;
 }
 
 void process_forget(struct process *p)

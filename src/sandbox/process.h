@@ -62,7 +62,8 @@ int process_output(const struct process *p, enum engine_stream stream, uint64_t 
 		   struct buf *b, uint64_t *ret_from, uint64_t *ret_next) MUST_CHECK;
 /* SIGNO 1 to 31 to its process group; SIGKILL ends all of it. Nothing happens to one that has ended. */
 int process_signal(struct process *p, int signo, struct err *e) MUST_CHECK;
-/* Gives LEN bytes to its standard input, all or none: SERVER_BUSY while it has not read what came before. CLOSE: nothing
+/* Gives LEN bytes to its standard input, all or none: SERVER_BUSY while it has not read what came before, BUDGET_EXCEEDED
+ * (BUDGET_RUN_INPUT) if too much of the user waits, INVALID_ARGUMENT if it reads no more. CLOSE: nothing
  * follows. */
 int process_write(struct process *p, const void *data, size_t len, bool close,
 		  struct err *e) MUST_CHECK;

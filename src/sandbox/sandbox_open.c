@@ -254,10 +254,8 @@ static struct engine_create stored_request(const struct manager *m, const struct
 	return c;
 }
 
-static int check_room(struct manager *m, const char *owner, bool stored, struct err *e)
+static int check_room(struct manager *m, const char *owner, struct err *e)
 {
-	if (stored)
-		return stored_make_room(m, e);
 	if (m->n - m->n_stored >= m->config.max_sandboxes && session_give_up(m, owner) < 0 &&
 	    session_give_up_kept(m) < 0) {
 		LOG_OFTEN(LOG_LEVEL_WARNING, "max_sessions_reached",
@@ -270,9 +268,11 @@ static int check_room(struct manager *m, const char *owner, bool stored, struct 
 	return 0;
 }
 
-/* A share of the budget for a new session. A user who is at the bound gives up an empty one of the own. */
+/* A share of the budget. A user who is at the bound gives up an empty session, or an idle stored sandbox, of the own. */
 static int take_share(struct manager *m, struct sandbox *s, struct err *e)
 {
+	if (s->stored)
+		return stored_take_place(m, s->owner, &s->share, e);
 	int r = budget_take(m->config.budgets, s->owner, BUDGET_SANDBOXES, 1, &s->share, e);
 
 	if (r == -EDQUOT && session_give_up(m, s->owner) == 0)
@@ -297,14 +297,14 @@ int manager_make(struct manager *m, const char *owner, const char *id,
 	int r = manager_check_owner(m, owner, e);
 
 	r = r < 0 ? r : manager_start(m, e);
-	r = r < 0 ? r : check_room(m, owner, record != NULL, e);
+	r = r < 0 || record ? r : check_room(m, owner, e);
 	if (r < 0)
 		return r;
 	struct sandbox *s = new_sandbox(m, owner, id, record);
 	r = s ? sandbox_set_choice(s, record ? &record->network : network, e) : -ENOMEM;
 	if (r == 0 && options)
 		r = set_options(s, options, e);
-	if (s && r == 0 && !record)
+	if (s && r == 0)
 		r = take_share(m, s, e);
 	if (r < 0 || add_waiter(s, cb, user) < 0) {
 		if (s)

@@ -159,27 +159,45 @@ void stored_settle(struct manager *m, sandbox_done_fn cb, void *user)
 
 /* ---- activation ---- */
 
-int stored_make_room(struct manager *m, struct err *e)
+/* Deactivates the stored sandbox of OWNER that was idle longest; NULL: of anybody. ENOENT: none is idle. */
+static int give_up_idle(struct manager *m, const char *owner, struct err *e)
 {
 	struct sandbox *oldest = NULL;
 
-	if (m->n_stored < m->config.stored.max_active)
-		return 0;
 	for (size_t i = 0; i < MANAGER_BUCKETS; i++)
 		list_for_each(l, &m->buckets[i]) {
 			struct sandbox *s = list_entry(l, struct sandbox, node);
 
-			if (s->stored && s->state != SANDBOX_CREATING && sandbox_is_idle(s) &&
+			if (s->stored && (!owner || streq(s->owner, owner)) &&
+			    s->state != SANDBOX_CREATING && sandbox_is_idle(s) &&
 			    (!oldest || s->used_ns < oldest->used_ns))
 				oldest = s;
 		}
 	if (!oldest)
-		return err_set(e, ERR_MAX_SESSIONS, 0,
-			       "All %u sandboxes that may be active at a time are at work. Wait "
-			       "until one of them has finished.",
-			       m->config.stored.max_active);
+		return -ENOENT;
 	LOG_INFO("sandbox_makes_room", LOG_S("session_id", oldest->id));
 	return sandbox_drop(oldest, NULL, NULL, e);
+}
+
+int stored_take_place(struct manager *m, const char *owner, struct budget_share *ret, struct err *e)
+{
+	struct budgets *b = m->config.budgets;
+	const bool full = m->n_stored >= m->config.stored.max_active;
+
+	if (full || !budget_fits(b, owner, BUDGET_ACTIVE_STORED, 1)) {
+		/* Nobody loses a sandbox to a user who is at the own bound. */
+		const bool any = budget_fits_instead(b, owner, BUDGET_ACTIVE_STORED, 1);
+		const int r = give_up_idle(m, any ? NULL : owner, e);
+
+		if (r == -ENOENT && any)
+			return err_set(e, ERR_MAX_SESSIONS, 0,
+				       "All %u sandboxes that may be active at a time are at work. "
+				       "Wait until one of them has finished.",
+				       m->config.stored.max_active);
+		if (r < 0 && r != -ENOENT)
+			return r;
+	}
+	return budget_take(b, owner, BUDGET_ACTIVE_STORED, 1, ret, e);
 }
 
 int stored_open(struct manager *m, const char *owner, const char *id, sandbox_fn cb, void *user,

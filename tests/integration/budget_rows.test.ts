@@ -217,6 +217,23 @@ const rows: Record<string, Row> = {
 			return got(answer, () => answer.status === 201 ? s.ask(who.key, 'DELETE', `/api/v1/sandboxes/${answer.body.id}`) : undefined);
 		},
 	},
+	active_stored: { // what works makes no room; a user may have three stored sandboxes
+		each: 2, total: 0, many: 3, env: { SANDBOX_STORED_MAX_ACTIVE: '16' }, beyond: 'refuses',
+		one: async (s, who) => {
+			const made = await s.ask(who.key, 'POST', '/api/v1/sandboxes', { kind: 'stored' });
+			const close = (): unknown => made.status === 201 ? s.ask(who.key, 'DELETE', `/api/v1/sandboxes/${made.body.id}?force=true`) : undefined;
+			return got(made.status === 201 ? await s.ask(who.key, 'POST', `/api/v1/sandboxes/${made.body.id}/processes`, { command: 'sleep 600' }) : made, close as Got['close']);
+		},
+	},
+	processes: {
+		each: EACH, total: TOTAL, beyond: 'refuses',
+		prepare: async (s, who) => ({ boxes: [await s.box(who)] }),
+		one: async (s, who, p) => {
+			const at = `/api/v1/sandboxes/${p.boxes[0]}/processes`;
+			const answer = await s.ask(who.key, 'POST', at, { command: 'sleep 600' });
+			return got(answer, () => answer.status === 201 ? s.ask(who.key, 'DELETE', `${at}/${answer.body.id}`) : undefined);
+		},
+	},
 	queued_runs: {
 		each: EACH, total: TOTAL, beyond: 'refuses',
 		prepare: async (s, who) => ({ boxes: [(await s.busy(who)).id] }),

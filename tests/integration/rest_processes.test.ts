@@ -2,6 +2,7 @@
 // REST: background processes. They go on beside runs, can be read, written to and signalled, and end with all that they have started.
 
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { newStateDir } from '../lib/env.ts';
 import { caisson, type Program } from '../lib/process.ts';
@@ -119,6 +120,13 @@ describe('REST: background processes', () => {
 		assert.deepEqual([p.stdout.text, p.exit_code, p.input], ['/tmp\n1 two 3\n<ä b>\n<c>\nend\n', 0, false]);
 		refused(await ask('POST', `${at}/input`, { text: 'd' }), 400, 'invalid_argument');
 		refused(await ask('POST', `${await start(id, { command: 'sleep 100' })}/input`, { text: 'd' }), 400, 'invalid_argument');
+		// what the pipe has no room for waits, and comes in order; then the end
+		const slow = await start(id, { command: "read -r go; sha256sum", input: true });
+		const text = Array.from({ length: 6000 }, (_, i) => String(i).padStart(9, '0')).join('\n');
+		assert.equal((await ask('POST', `${slow}/input`, { text })).status, 204);
+		assert.equal((await ask('POST', `${slow}/input`, { text: '\nend', close: true })).status, 204);
+		refused(await ask('POST', `${slow}/input`, { text: 'd' }), 400, 'invalid_argument');
+		assert.equal((await end(slow)).stdout.text.slice(0, 64), createHash('sha256').update(`${text}\nend`.slice(10)).digest('hex'));
 		const deaf = await start(id, { command: 'sleep 100', input: true });
 		assert.equal((await ask('POST', `${deaf}/input`, { text: 'x'.repeat(65536) })).status, 204);
 		refused(await ask('POST', `${deaf}/input`, { text: 'y' }), 503, 'server_busy');
@@ -167,6 +175,17 @@ describe('REST: background processes', () => {
 		const kept = await Promise.all(rows.map((r: Json) => look(`/sandboxes/${id}/processes/${r.id}`)));
 		assert.ok(kept.reduce((n: number, k: Json) => n + k.stdout.text.length, 0) <= 1048576);
 		assert.equal((await ask('DELETE', `/sandboxes/${id}?force=true`)).status, 204, 'gives the budget back');
+	});
+
+	it('(slow) the pipes of 90 leave those of runs as large as they are', async () => { // pipe(7): all pipes of the server share 16,384 pages
+		const ids = await Promise.all([0, 1, 2].map(() => make({ processes: 128 })));
+		const size = async (id: string): Promise<string> => (await run(id, { code: 'import fcntl; print(fcntl.fcntl(1, 1032))' })).stdout;
+		const other = await make();
+		const before = await size(other);
+		await Promise.all(ids.flatMap((id) => Array.from({ length: 30 }, () => start(id, { command: 'exec sleep 1000', input: true }))));
+		assert.equal(await size(other), before);
+		for (const id of ids)
+			assert.equal((await ask('DELETE', `/sandboxes/${id}?force=true`)).status, 204);
 	});
 
 	it('other users have no part in it; a revoked key ends what it has started; a sandbox ends all', async () => {

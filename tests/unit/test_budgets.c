@@ -103,6 +103,24 @@ static void test_fair(void **state UNUSED)
 	give_all(b, s, n);
 }
 
+/* What somebody else gives back helps those who are below their own bound. */
+static void test_instead(void **state UNUSED)
+{
+	struct budgets *b = make(1000000, 20, 0);
+	struct budget_share s[60];
+	size_t n = take_all(b, "bob", s, 20);
+
+	assert_int_equal(n, 8);
+	assert_false(budget_fits_instead(b, "bob", KIND, 1));
+	n += take_all(b, "eve", s + n, 7);
+	n += take_all(b, "ann", s + n, 1);
+	assert_int_equal(n, 16);
+	assert_false(budget_fits(b, "ann", KIND, 1));
+	assert_true(budget_fits_instead(b, "ann", KIND, 1));
+	assert_true(budget_fits_instead(NULL, "eve", KIND, 1));
+	give_all(b, s, n);
+}
+
 /* One administrator leaves something to users who have little, and to the other administrators. */
 static void test_admin(void **state UNUSED)
 {
@@ -284,10 +302,11 @@ static void test_page(void **state UNUSED)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_each),  cmocka_unit_test(test_fair),
-	    cmocka_unit_test(test_admin), cmocka_unit_test(test_small),
-	    cmocka_unit_test(test_local), cmocka_unit_test(test_shares),
-	    cmocka_unit_test(test_text),  cmocka_unit_test(test_page),
+	    cmocka_unit_test(test_each),    cmocka_unit_test(test_fair),
+	    cmocka_unit_test(test_admin),   cmocka_unit_test(test_small),
+	    cmocka_unit_test(test_local),   cmocka_unit_test(test_shares),
+	    cmocka_unit_test(test_text),    cmocka_unit_test(test_page),
+	    cmocka_unit_test(test_instead),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
