@@ -3,6 +3,7 @@
 #pragma once
 
 #include "api/api.h"
+#include "api/json_body.h"
 #include "api/json_reply.h"
 #include "base/list.h"
 

@@ -8,7 +8,6 @@
 #include <time.h>
 
 #define FORM_PIECE_MAX 4096 /* bytes of one encoded name=value */
-#define DEPTH_MAX      32
 
 static void respond(struct http_request *req, int status, const char *type, json_t *body)
 {
@@ -57,57 +56,6 @@ void api_detail(struct http_request *req, int status, const char *text)
 	if (status == 401)
 		(void)http_add_header(req, "WWW-Authenticate", "Bearer");
 	api_json(req, status, json_pack("{s:o}", "detail", lossy(text)));
-}
-
-/* jansson itself permits a depth of 2,048, and each level needs C stack. */
-static bool is_shallow(const char *text, size_t len)
-{
-	int depth = 0;
-	bool quoted = false;
-
-	for (size_t i = 0; i < len; i++) {
-		if (quoted && text[i] == '\\')
-			i++;
-		else if (text[i] == '"')
-			quoted = !quoted;
-		else if (!quoted && (text[i] == '{' || text[i] == '['))
-			depth++;
-		else if (!quoted && (text[i] == '}' || text[i] == ']'))
-			depth--;
-		if (depth > DEPTH_MAX)
-			return false;
-	}
-	return true;
-}
-
-json_t *api_body(struct http_request *req, struct err *e)
-{
-	static const unsigned char mark[] = {0xEF, 0xBB, 0xBF}; /* RFC 8259, section 8.1 */
-	size_t len;
-	const char *text = http_request_body(req, &len);
-
-	if (len == 0)
-		return json_object();
-	if (!http_request_content_type_is(req, "application/json")) {
-		(void)err_set(e, ERR_INVALID_ARGUMENT, 0, "the body must be application/json");
-		return NULL;
-	}
-	if (len >= sizeof(mark) && memcmp(text, mark, sizeof(mark)) == 0) {
-		text += sizeof(mark);
-		len -= sizeof(mark);
-	}
-	json_t *root = NULL;
-	const int r =
-	    is_shallow(text, len) ? jsonio_read(text, len, JSON_REJECT_DUPLICATES, &root, NULL) : 0;
-	if (json_is_object(root))
-		return root;
-	json_decref(root);
-	if (r == -ENOMEM) {
-		(void)err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the body");
-		return NULL;
-	}
-	(void)err_set(e, ERR_INVALID_ARGUMENT, 0, "the body must be a JSON object");
-	return NULL;
 }
 
 /* Also decodes '+' as a blank, which percent-decoding does not. */

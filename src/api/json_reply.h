@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to src/api: reads and writes JSON, and writes the two forms of errors. */
+/* Private to src/api: writes JSON, and the two forms of errors. */
 #pragma once
 
 #include "base/err.h"
 #include "http/http.h"
 
 #include <jansson.h>
-
-#define API_BODY_MAX (256u << 10) /* bytes of a JSON body, unless the route's row says more */
 
 /* Answers with BODY, which it takes. A BODY of NULL (no memory) gives 503. */
 void api_json(struct http_request *req, int status, json_t *body);
@@ -17,9 +15,6 @@ void api_problem(struct http_request *req, const struct err *e, const json_t *mo
 /* Answers in the second family's form: {"detail": TEXT}. */
 void api_detail(struct http_request *req, int status, const char *text);
 
-/* Returns the body as a JSON object (owned). NULL with E set: not JSON, too deep, or not an object.
- * An empty body gives {}. */
-json_t *api_body(struct http_request *req, struct err *e);
 /* Decodes one value of an application/x-www-form-urlencoded body. Returns -ENOENT if it is missing,
  * -EINVAL if it cannot be decoded or does not fit. */
 int api_form_value(struct http_request *req, const char *name, char *ret, size_t size) MUST_CHECK;

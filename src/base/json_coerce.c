@@ -16,8 +16,14 @@ static json_t *value_of(const json_t *v)
 
 	if (!json_is_string(v))
 		return json_incref((json_t *)(uintptr_t)v);
-	return jsonio_read(json_string_value(v), json_string_length(v),
-			   JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &read, NULL) < 0
+	const char *text = json_string_value(v);
+	const size_t len = json_string_length(v);
+	const size_t n = len <= JSON_COERCE_TEXT_MAX
+			     ? jsonio_count(text, len, JSON_COERCE_VALUES_MAX, JSONIO_DEPTH_MAX)
+			     : 0;
+	if (n == 0 || n > JSON_COERCE_VALUES_MAX)
+		return NULL;
+	return jsonio_read(text, len, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &read, NULL) < 0
 		   ? NULL
 		   : read;
 }

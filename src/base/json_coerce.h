@@ -7,6 +7,10 @@
 #include <jansson.h>
 #include <stdint.h>
 
+/* A longer text, or one with more values, stands for nothing: reading it would hold the loop for milliseconds. */
+#define JSON_COERCE_TEXT_MAX   (128u << 10)
+#define JSON_COERCE_VALUES_MAX 4096u
+
 json_t *json_coerce_integer(const json_t *v); /* 30, 30.0, 3e1, "30" */
 json_t *json_coerce_number(const json_t *v);  /* also 0.5 and "0.5" */
 json_t *

@@ -124,6 +124,33 @@ int jsonio_read_on_thread(const char *text, size_t len, size_t flags, json_t **r
 	return r;
 }
 
+size_t jsonio_count(const char *text, size_t len, size_t max, size_t depth_max)
+{
+	size_t n = 1, depth = 0;
+	bool quoted = false;
+
+	for (size_t i = 0; i < len && n <= max; i++) {
+		const char c = text[i];
+
+		if (quoted && c == '\\') {
+			i++;
+		} else if (c == '"') {
+			quoted = !quoted;
+		} else if (quoted) {
+			continue;
+		} else if (c == '{' || c == '[') {
+			n++;
+			if (++depth > depth_max)
+				return 0;
+		} else if (c == '}' || c == ']') {
+			depth -= depth > 0;
+		} else if (c == ',') {
+			n++;
+		}
+	}
+	return n;
+}
+
 /* ---- writing ----
  *
  * The compact form and the indented one are written here: jansson needs a call of snprintf(3) for each control

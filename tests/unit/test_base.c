@@ -481,6 +481,10 @@ static void test_jsonio(void **state UNUSED)
 	assert_int_equal(jsonio_add(&small, root, JSON_COMPACT), -ENOBUFS);
 	json_decref(root);
 	assert_null(jsonio_text(NULL, 0, &(size_t){0}));
+	assert_int_equal(jsonio_count("[1,[],\"a,[{\\\",\"]", 16, 100, 2), 5);
+	assert_int_equal(jsonio_count("[1,[],\"a,[{\\\",\"]", 16, 2, 2), 3);
+	assert_int_equal(jsonio_count("[[[]]]", 6, 100, 2), 0);
+	assert_int_equal(jsonio_count("[]]]]{\"", 7, 100, 1), 3);
 }
 
 /* What is written in compact or in indented form is what jansson writes, byte by byte. */

@@ -354,8 +354,8 @@ static void get_health(struct http_request *req, void *user UNUSED)
 
 static const struct http_route routes[] = {
     {HTTP_GET, "/health", get_health, HTTP_ROUTE_AUTH | HTTP_ROUTE_QUERY_KEY | HTTP_ROUTE_PAGES, 0},
-    {HTTP_POST, "/api/register", post_register, HTTP_ROUTE_PAGES, 0},
-    {HTTP_POST, "/api/token", classic_post_token, HTTP_ROUTE_PAGES, 0},
+    {HTTP_POST, "/api/register", post_register, HTTP_ROUTE_PAGES, API_STRANGER_BODY_MAX},
+    {HTTP_POST, "/api/token", classic_post_token, HTTP_ROUTE_PAGES, API_STRANGER_BODY_MAX},
     {HTTP_GET, "/api/users/me", get_me, HTTP_ROUTE_PAGES, 0},
     {HTTP_GET, "/api/users/me/api-key", get_key, HTTP_ROUTE_PAGES, 0},
     {HTTP_POST, "/api/users/me/api-key/regenerate", post_regenerate, HTTP_ROUTE_PAGES, 0},

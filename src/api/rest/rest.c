@@ -1,38 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What REST does before and after each handler: checks of rights and bodies, idempotency, the audit
- * log. */
+/* What REST does before and after each handler: checks of rights and bodies, the audit log. */
 #include "api/rest/rest.h"
 
-#include "base/rand.h"
+#include "api/rest/idempotency.h"
 #include "base/text.h"
 
-#include <sodium.h>
 #include <stdarg.h>
 #include <string.h>
 
-#define IDEM_NS      (24 * 3600 * NS_PER_S)
-#define IDEM_KEY_MAX 255
-#define HASH_BYTES   32
-#define LARGE_ROOM   (1u << 20) /* of an answer with REST_LARGE */
+#define LARGE_ROOM (1u << 20) /* of an answer with REST_LARGE */
 
 struct bound {
 	struct api *api;
 	const struct rest_route *route;
-};
-
-/* A request with an Idempotency-Key. */
-struct idem {
-	struct list node;         /* in rest.idems */
-	uint8_t key[HASH_BYTES];  /* hash of caller, owner, route and Idempotency-Key */
-	uint8_t body[HASH_BYTES]; /* hash of the request's body */
-	uint64_t since_ns;
-	struct budget_share place, bytes;
-	char owner[STORE_OWNER_SIZE];
-	bool running;
-	int status;
-	struct shared_bytes *answer; /* reference: JSON text */
-	bool forgotten;              /* its answer was dropped to save memory */
-	bool problem;
 };
 
 struct rest {
@@ -45,10 +25,7 @@ struct rest {
 
 static void call_free(struct rest_call *c)
 {
-	if (c->idem && c->idem->running)
-		c->idem->since_ns = 0; /* there is no answer to repeat */
-	if (c->idem)
-		c->idem->running = false;
+	idem_end(c->idem);
 	(void)sandbox_unref(c->sandbox);
 	caller_unref(c->who);
 	json_decref(c->body);
@@ -65,55 +42,10 @@ static void audit(struct rest_call *c, const char *result)
 		api_audit(c->api, c->req, c->who, c->action, c->object, result);
 }
 
-static void idem_forget(struct idem *i)
-{
-	i->answer = shared_bytes_unref(i->answer);
-	i->forgotten = true;
-	budget_give(&i->bytes);
-}
-
-/* Takes room for the answer of I, which will have LEN bytes. If there is none, ended runs of the same user are
- * forgotten, then older answers, the oldest first, and at last this one: false. */
-static bool idem_take_room(struct api *a, struct idem *i, size_t len)
-{
-	struct err e = ERR_INIT;
-
-	while (budget_take(a->config.budgets, i->owner, BUDGET_KEPT_BYTES, len, &i->bytes, &e) <
-	       0) {
-		struct idem *oldest = i;
-
-		if (runs_forget_oldest(a, i->owner, NULL))
-			continue;
-
-		list_for_each(l, &a->rest->idems) { /* newest first */
-			struct idem *other = list_entry(l, struct idem, node);
-
-			if (other->answer && streq(other->owner, i->owner))
-				oldest = other;
-		}
-		idem_forget(oldest);
-		if (oldest == i)
-			return false;
-	}
-	return true;
-}
-
-static void keep_answer(struct rest_call *c, int status, bool problem)
-{
-	if (!c->idem)
-		return;
-	if (c->answer && idem_take_room(c->api, c->idem, c->answer->len))
-		c->idem->answer = shared_bytes_ref(c->answer);
-	c->idem->status = status;
-	c->idem->problem = problem;
-	/* Not kept: a server that was full may have room at the next try. */
-	c->idem->running = status >= 500 || status == 429;
-}
-
 static void reply(struct rest_call *c, int status)
 {
 	audit(c, "ok");
-	keep_answer(c, status, false);
+	idem_keep_answer(c, &c->api->rest->idems, status);
 	if (c->req && c->answer)
 		http_respond_bytes(c->req, status, "application/json", c->answer);
 	else if (c->req)
@@ -200,150 +132,15 @@ struct http_request *rest_give(struct rest_call *c)
 	return req;
 }
 
-/* ---- idempotency ---- */
-
-static void hash_parts(const char *const *parts, size_t n, uint8_t ret[HASH_BYTES])
-{
-	crypto_generichash_state state;
-
-	(void)crypto_generichash_init(&state, NULL, 0, HASH_BYTES);
-	for (size_t i = 0; i < n; i++) {
-		const char *part = parts[i] ? parts[i] : "";
-
-		(void)crypto_generichash_update(&state, (const uint8_t *)part, strlen(part) + 1);
-	}
-	(void)crypto_generichash_final(&state, ret, HASH_BYTES);
-}
-
-static void idem_free(struct idem *i)
-{
-	budget_give(&i->place);
-	budget_give(&i->bytes);
-	list_remove(&i->node);
-	(void)shared_bytes_unref(i->answer);
-	free(i);
-}
-
 void rest_forget_owner(struct api *a, const char *owner)
 {
 	while (runs_forget_oldest(a, owner, NULL))
 		;
-	list_for_each(l, &a->rest->idems) {
-		struct idem *i = list_entry(l, struct idem, node);
-
-		if (!i->running && streq(i->owner, owner))
-			idem_free(i);
-	}
+	idem_forget_owner(&a->rest->idems, owner);
 	if (a->config.cells)
 		feed_forget(cells_feed(a->config.cells), owner);
 	if (a->config.removed)
 		a->config.removed(owner, a->config.user);
-}
-
-/* Drops requests that are too old, or that have no answer to repeat; those that are still running stay. */
-static void idem_sweep(struct rest *r)
-{
-	uint64_t now = now_ns();
-
-	list_for_each(l, &r->idems) {
-		struct idem *i = list_entry(l, struct idem, node);
-
-		if (!i->running && (i->since_ns + IDEM_NS <= now || i->since_ns == 0))
-			idem_free(i);
-	}
-}
-
-/* Takes a place for I. At the bound the oldest request of the same user makes room. */
-static int idem_take_place(struct api *a, struct idem *i, struct err *e)
-{
-	int r;
-
-	while ((r = budget_take(a->config.budgets, i->owner, BUDGET_IDEMPOTENCY_KEYS, 1, &i->place,
-				e)) < 0) {
-		struct idem *oldest = NULL;
-
-		list_for_each(l, &a->rest->idems) { /* newest first */
-			struct idem *other = list_entry(l, struct idem, node);
-
-			if (!other->running && streq(other->owner, i->owner))
-				oldest = other;
-		}
-		if (!oldest)
-			return r;
-		idem_free(oldest);
-	}
-	return 0;
-}
-
-static void replay(struct rest_call *c, const struct idem *i)
-{
-	(void)http_add_header(c->req, "Idempotent-Replayed", "true");
-	const char *type = i->problem ? HTTP_PROBLEM_TYPE : "application/json";
-
-	if (i->answer)
-		http_respond_bytes(c->req, i->status, type, i->answer);
-	else
-		http_respond_text(c->req, i->status, type, "");
-	call_free(c);
-}
-
-/* Returns true if C goes on, false if it has been answered. */
-static bool idem_begin(struct rest_call *c)
-{
-	struct rest *r = c->api->rest;
-	const char *given = http_request_header(c->req, "idempotency-key");
-	uint8_t key[HASH_BYTES], body[HASH_BYTES];
-
-	if (!given || !(c->route->flags & REST_IDEMPOTENT))
-		return true;
-	if (!*given || strlen(given) > IDEM_KEY_MAX) {
-		rest_refuse(c, ERR_INVALID_ARGUMENT, "Idempotency-Key has 1 to 255 bytes");
-		return false;
-	}
-	const char *parts[] = {c->who->owner, c->owner, c->route->id, http_request_path(c->req),
-			       given};
-	hash_parts(parts, ARRAY_SIZE(parts), key);
-	parts[0] = http_request_body(c->req, NULL);
-	hash_parts(parts, 1, body);
-	idem_sweep(r);
-	list_for_each(l, &r->idems) {
-		const struct idem *i = list_entry(l, struct idem, node);
-
-		if (memcmp(i->key, key, sizeof(key)) != 0)
-			continue;
-		if (memcmp(i->body, body, sizeof(body)) != 0)
-			rest_refuse(c, ERR_ALREADY_EXISTS,
-				    "this Idempotency-Key was used for another body");
-		else if (i->running)
-			rest_refuse(c, ERR_SESSION_BUSY,
-				    "the first request with this key still runs");
-		else if (i->forgotten)
-			rest_refuse(c, ERR_ALREADY_EXISTS,
-				    "this was done; its answer is not kept any more");
-		else
-			replay(c, i);
-		return false;
-	}
-	struct idem *i = calloc(1, sizeof(*i));
-	if (!i) {
-		rest_refuse(c, ERR_OUT_OF_MEMORY, "no memory");
-		return false;
-	}
-	list_init(&i->node);
-	memcpy(i->owner, c->who->owner, sizeof(i->owner));
-	struct err e = ERR_INIT;
-	if (idem_take_place(c->api, i, &e) < 0) {
-		idem_free(i);
-		rest_fail(c, &e);
-		return false;
-	}
-	memcpy(i->key, key, sizeof(key));
-	memcpy(i->body, body, sizeof(body));
-	i->since_ns = now_ns();
-	i->running = true;
-	list_prepend(&r->idems, &i->node);
-	c->idem = i;
-	return true;
 }
 
 /* ---- dispatch ---- */
@@ -373,18 +170,13 @@ static bool check_rights(struct rest_call *c)
 	return false;
 }
 
-static bool check_input(struct rest_call *c)
+static bool check_query(struct rest_call *c)
 {
 	const struct rest_route *route = c->route;
 	const char *owner = http_request_query(c->req, "owner");
 	struct err e = ERR_INIT;
-	int r = route->query ? fields_check_query(route->query, c->req, &e) : 0;
 
-	if (r == 0 && route->body) {
-		c->body = api_body(c->req, &e);
-		r = c->body ? fields_check(route->body, c->body, &e) : -EINVAL;
-	}
-	if (r < 0) {
+	if (route->query && fields_check_query(route->query, c->req, &e) < 0) {
 		rest_fail(c, &e);
 		return false;
 	}
@@ -438,6 +230,31 @@ static void call(struct rest_call *c)
 		start(c);
 }
 
+/* The body has been read. */
+static void go_on(struct rest_call *c)
+{
+	if (!c->who)
+		c->route->fn(c);
+	else if (idem_begin(c, &c->api->rest->idems))
+		call(c);
+}
+
+static void on_body(json_t *body, const struct err *e, void *user)
+{
+	struct rest_call *c = user;
+	struct err own = e ? *e : ERR_INIT;
+
+	c->body = body;
+	if (!c->req)
+		call_free(c);
+	else if (!body || fields_check(c->route->body, body, &own) < 0)
+		rest_fail(c, &own);
+	else if (c->who && auth_has_ended(c->who))
+		rest_refuse(c, ERR_UNAUTHORIZED, "the credential ended meanwhile");
+	else
+		go_on(c);
+}
+
 static void dispatch(struct http_request *req, void *user)
 {
 	const struct bound *b = user;
@@ -457,14 +274,13 @@ static void dispatch(struct http_request *req, void *user)
 	c->route = b->route;
 	c->req = req;
 	http_request_on_gone(req, rest_on_gone, c);
-	if (!who) {
-		if (check_input(c))
-			b->route->fn(c);
+	c->who = who ? caller_ref(who) : NULL;
+	if ((who && !check_rights(c)) || !check_query(c))
 		return;
-	}
-	c->who = caller_ref(who);
-	if (check_rights(c) && check_input(c) && idem_begin(c))
-		call(c);
+	if (c->route->body)
+		api_read_body(req, b->api->config.budgets, c->who ? c->who->owner : "", on_body, c);
+	else
+		go_on(c);
 }
 
 /* ---- for handlers ---- */
@@ -527,6 +343,8 @@ static uint64_t body_max(const struct api *a, const struct rest_route *route)
 		return UINT64_MAX; /* these count their bytes themselves, to name the limit of uploads */
 	if (!route->body)
 		return 0;
+	if (route->flags & REST_PUBLIC)
+		return API_STRANGER_BODY_MAX;
 	/* Code and standard input, with every byte escaped. */
 	return API_BODY_MAX + a->config.max_code_bytes * 6 * 2;
 }
@@ -580,8 +398,7 @@ void rest_done(struct api *a)
 
 	if (!rest)
 		return;
-	list_for_each(l, &rest->idems)
-		idem_free(list_entry(l, struct idem, node));
+	idem_done(&rest->idems);
 	free(rest->bounds);
 	free(rest->rows);
 	free(rest);
