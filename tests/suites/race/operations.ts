@@ -42,6 +42,7 @@ export class World {
 	readonly downloads: string[] = [];
 	readonly runs: string[] = [];
 	readonly tasks: string[] = [];
+	readonly processes: { at: string; user: number }[] = [];
 	private readonly turns: Promise<unknown>[] = [];
 	readonly stored: { id: string; user: number }[] = [];
 	constructor(base: string, admin: string, front: number, env: Record<string, string>) {
@@ -126,7 +127,7 @@ function form(n: number): string {
 }
 
 const codes = [
-	'open("made.txt", "w").write("x" * 1000)',
+	'open("made.txt", "w").write("x" * 1000); open("made.csv", "w").write("a,b\\n1,2\\n")',
 	'import time; time.sleep(0.3)',
 	'print("x" * 300_000)',
 	'import glob, os\nfor f in glob.glob("form/*"): os.remove(f)',
@@ -137,6 +138,13 @@ const codes = [
 	'open("large", "wb").write(bytes(4_000_000))',
 	'import os; os.makedirs("deep/a/b", exist_ok=True)\nfor i in range(40): open(f"deep/a/b/{i}", "w").write("x" * 50_000)',
 ];
+const processes: Json[] = [
+	{ command: 'sleep 1000', input: true },
+	{ command: 'cat', input: true },
+	{ command: 'while :; do echo x; done', timeout_s: 3 },
+	{ command: 'sleep 0.2; exit 3' },
+	{ command: 'setsid sleep 1000 & sleep 1', timeout_s: 2 },
+];
 const packages = ['gamma', 'delta', 'gamma delta', 'missing'];
 
 type Fn = (w: World, o: Op) => Promise<Reply | undefined>;
@@ -144,6 +152,11 @@ const rest = (method: string, at: (o: Op) => string, body?: (o: Op) => Json): Fn
 	w.send(o, method, `/api/v1${at(o)}`, w.keys[o.user], body ? JSON.stringify(body(o)) : undefined, body ? json : {});
 const of = (rest: string) => (o: Op): string => `/sandboxes/${name(o)}${rest}`;
 const code = (o: Op): string => codes[o.n % codes.length]!;
+/** One of the background processes of anybody, asked by its owner. */
+const ofProcess = (method: string, what: string, body?: (o: Op) => Json): Fn => (w, o) => {
+	const p = w.processes[o.n % 10];
+	return rest(method, () => `${p?.at ?? '/sandboxes/none/processes/p1'}${what}`, body)(w, { ...o, user: p?.user ?? o.user });
+};
 /** One answer in three is read late. */
 const slowly = (o: Op): Op => (o.n % 3 === 0 ? { ...o, slow: o.n % 500 } : o);
 
@@ -207,8 +220,8 @@ export const operations: Record<string, [weight: number, fn: Fn]> = {
 	packages: [3, rest('GET', of('/packages?all=true'))],
 	uninstall: [1, rest('DELETE', (o) => `/sandboxes/${name(o)}/packages/${packages[o.n % 2]}`)],
 	lookUp: [1, rest('GET', of('/index/gamma'))],
-	preview: [1, rest('GET', of('/preview?path=made.txt'))],
-	complete: [1, rest('POST', of('/complete'), () => ({ code: 'import o', position: 8 }))],
+	preview: [1, rest('GET', of('/preview?path=made.csv'))],
+	complete: [1, rest('POST', of('/complete'), () => ({ code: 'import o', cursor: 8 }))],
 	usage: [2, rest('GET', of('/usage'))],
 	change: [1, rest('PATCH', of(''), (o) => ({ labels: { n: String(o.n) }, timeout_s: 20 }))],
 	sandboxes: [1, rest('GET', () => '/sandboxes')],
@@ -275,6 +288,47 @@ export const operations: Record<string, [weight: number, fn: Fn]> = {
 		? rest('POST', () => `/sandboxes/${id}/runs`, () => ({ code: code(o), wait: true }))(w, own)
 		: w.send(own, 'PUT', `/api/v1/sandboxes/${id}/files/put${o.n % 2}?overwrite=true`, w.keys[own.user], Buffer.alloc(o.n % 200_000, 's')))],
 	unstore: [3, (w, o) => stored(w, o, (id, own) => rest('DELETE', () => `/sandboxes/${id}?force=true`)(w, own))],
+	// A session with an id of the server's becomes a stored sandbox, while others may use or delete it.
+	keep: [2, async (w, o) => {
+		const id = /"id":"([^"]+)"/.exec((await rest('POST', () => '/sandboxes', () => ({}))(w, { ...o, abort: undefined }))?.body ?? '')?.[1];
+		if (!id)
+			return undefined;
+		const replaced = w.stored[o.n % 6];
+		w.stored[o.n % 6] = { id, user: o.user };
+		if (replaced)
+			void rest('DELETE', () => `/sandboxes/${replaced.id}?force=true`)(w, { ...o, abort: undefined, user: replaced.user });
+		const code = rest('POST', () => `/sandboxes/${id}/runs`, () => ({ code: 'open("kept", "w").write("x" * 100_000)', stateful: true }));
+		return (await Promise.all([code(w, o), rest('POST', () => `/sandboxes/${id}/keep`, () => ({}))(w, o)]))[1];
+	}],
+	keepAgain: [2, (w, o) => stored(w, o, (id, own) => rest('POST', () => `/sandboxes/${id}/keep`, () => ({}))(w, own))],
+	// Background processes, of sessions and of stored sandboxes.
+	startProcess: [4, async (w, o) => {
+		const start = async (id: string, own: Op): Promise<Reply | undefined> => {
+			const r = await rest('POST', () => `/sandboxes/${id}/processes`, () => processes[(o.n >> 2) % processes.length]!)(w, own);
+			const p = /"id":"(p\d+)"/.exec(r?.body ?? '')?.[1];
+			if (p)
+				w.processes[o.n % 10] = { at: `/sandboxes/${id}/processes/${p}`, user: own.user };
+			return r;
+		};
+		return o.n % 4 ? start(name(o), o) : stored(w, o, start);
+	}],
+	waitProcess: [3, (w, o) => ofProcess('GET', `?wait_s=${o.n % 3}`)(w, slowly(o))],
+	writeProcess: [4, ofProcess('POST', '/input', (o) => ({ text: 'x'.repeat(o.n % 60_000), close: o.n % 5 === 0 }))],
+	signalProcess: [2, ofProcess('POST', '/signal', (o) => ({ signal: ['TERM', 'KILL', 'STOP', 'CONT'][o.n % 4] }))],
+	removeProcess: [2, ofProcess('DELETE', '')],
+	processes: [1, rest('GET', of('/processes'))],
+	// Bodies that a thread reads.
+	longBody: [3, rest('POST', of('/runs'), (o) => ({ code: 'print(len(input()))', stdin: '"\\'.repeat(10_000 + o.n % 20_000), wait: o.n % 2 === 0 }))],
+	move: [2, rest('PATCH', (o) => of(`/files/put${o.n % 3}`)(o), (o) => ({ to: `put${(o.n >> 2) % 3}` }))],
+	makeFolder: [1, rest('POST', of('/folders'), (o) => ({ path: `deep/f${o.n % 9}` }))],
+	addMarkdown: [1, rest('POST', (o) => `/notebooks/${name(o)}/markdown`, (o) => ({ text: `# ${o.n}` }))],
+	changeCell: [2, async (w, o) => {
+		const book = await rest('GET', () => `/notebooks/${name(o)}`)(w, { ...o, abort: undefined });
+		const runs = [...(book?.body ?? '').matchAll(/"run":"([^"]+)"/g)].map((m) => m[1]);
+		const at = `/notebooks/${name(o)}/runs/${runs[o.n % Math.max(1, runs.length)] ?? 'none'}`;
+		return o.n % 2 ? rest('DELETE', () => at)(w, o) : rest('PATCH', () => at, () => ({ text: 'changed' }))(w, o);
+	}],
+	limits: [1, rest('PATCH', of(''), (o) => ({ memory_mb: 256 + o.n % 256, processes: 32 + o.n % 32 }))],
 	// The old transport: a stream, and its first message.
 	sse: [1, async (w, o) => {
 		const key = w.keys[o.user];
@@ -293,7 +347,7 @@ export const operations: Record<string, [weight: number, fn: Fn]> = {
 		return rest('GET', () => `/notebooks/${name(o)}/runs/${run}${o.n % 2 ? '' : '/files/figure-1.png'}`)(w, o);
 	}],
 	forget: [1, rest('DELETE', (o) => `/notebooks/${name(o)}`)],
-	signIn: [1, (w, o) => w.send(o, 'POST', '/api/v1/session', undefined, JSON.stringify({ name: 'user0', password: 'wrong' }), json)],
+	signIn: [1, (w, o) => w.send(o, 'POST', '/api/v1/session', undefined, JSON.stringify({ username: 'user0', password: 'wrong' }), json)],
 	close: [3, rest('DELETE', of(''))],
 	force: [6, rest('DELETE', of('?force=true'))],
 	// SIGKILL of the first process of some sandbox, as if the kernel had ended it.
