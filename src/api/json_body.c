@@ -25,9 +25,8 @@ static json_t *read_text(read_fn read, const char *text, size_t len, struct err 
 		len -= sizeof(mark);
 	}
 	const size_t n = jsonio_count(text, len, API_BODY_VALUES_MAX, API_BODY_DEPTH_MAX);
-	const int r = n > 0 && n <= API_BODY_VALUES_MAX
-			  ? read(text, len, JSON_REJECT_DUPLICATES, &root)
-			  : 0;
+	const int r =
+	    n > 0 && n <= API_BODY_VALUES_MAX ? read(text, len, JSON_REJECT_DUPLICATES, &root) : 0;
 	if (json_is_object(root))
 		return root;
 	json_decref(root);

@@ -2,6 +2,7 @@
 /* The methods that call a handler: tools/call, resources/read, prompts/get, completion/complete. */
 #include "mcp/objects.h"
 
+#include "base/json_coerce.h"
 #include "base/loop.h"
 #include "mcp/content.h"
 
@@ -22,14 +23,12 @@ void mcp_call_again(struct mcp_call *c)
 	c->enter(c);
 }
 
-/* Absent arguments become {}. */
+/* Absent arguments become {}. Some models and gateways write the object as its JSON text. */
 static bool take_arguments(struct mcp_call *c)
 {
-	json_t *args = json_object_get(c->params, "arguments");
+	const json_t *args = json_object_get(c->params, "arguments");
 
-	if (args && !json_means_none(args) && !json_is_object(args))
-		return false;
-	c->arguments = json_is_object(args) ? json_incref(args) : json_object();
+	c->arguments = !args || json_means_none(args) ? json_object() : json_coerce_object(args);
 	return c->arguments != NULL;
 }
 

@@ -57,7 +57,12 @@ describe('forms of HTTP', () => {
 		assert.equal((await ask('tools/list', { cursor: 'x' })).error.code, -32602);
 		for (const args of [[], null])
 			assert.ok((await ask('tools/call', { name: 'sandbox_list', arguments: args }, '/mcp/')).result?.structuredContent, JSON.stringify(args));
-		assert.equal((await ask('tools/call', { name: 'sandbox_list', arguments: [1] })).error.code, -32602);
+		// the object as its JSON text
+		const ran = await ask('tools/call', { name: 'sandbox_run_python', arguments: JSON.stringify({ code: 'print("as \\"text\\"")' }) });
+		assert.match(ran.result.content[0].text, /as "text"/);
+		assert.ok((await ask('tools/call', { name: 'sandbox_list', arguments: '{}' })).result?.structuredContent);
+		for (const args of [[1], '{', '[1]', '1', 'x', 1, true])
+			assert.equal((await ask('tools/call', { name: 'sandbox_list', arguments: args })).error?.code, -32602, JSON.stringify(args));
 		for (const [labels, good] of [[[], true], ['{}', true], [[1], false]] as const)
 			assert.equal((await ask('tools/call', { name: 'sandbox_create', arguments: { session_id: 'labels', labels } })).result.isError ?? false, !good, JSON.stringify(labels));
 		const modern = async (capabilities: unknown): Promise<Json> => await (await fetch(`${base}/mcp`, { method: 'POST',
