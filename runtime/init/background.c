@@ -8,10 +8,14 @@
  * process if the reaper is among its ancestors, and to nothing else. The reaper tells init about the first process over
  * the pipe `reports`, which all reapers share, and ends when no process is left below it.
  *
+ * Where the kernel has no subreapers there is no reaper. init is the parent of the first process, and the processes have a
+ * mark (background_owner.c). init reaps the orphans itself, and adds up their CPU time.
+ *
  *   FREE --> RUNNING --> ENDING --> FREE
  *
- *   RUNNING  the reaper was forked
- *   ENDING   the first process has ended, or everything is to end. What is left is sent SIGKILL until the reaper ends
+ *   RUNNING  the reaper, or the first process with a mark, was forked
+ *   ENDING   the first process has ended, or everything is to end. What is left is sent SIGKILL until the reaper ends,
+ *            or until no process has the mark
  *   FREE     nothing of it is left, and INIT_ENDED was sent
  *
  * What ends a run must not touch these, so while there are any, nothing is stopped by kill(-1, …): background_stop_others().
@@ -36,8 +40,7 @@
 #include <unistd.h>
 
 #define REPORT_FD     3
-#define DEPTH_MAX     256 /* of a chain of parents that is followed */
-#define LOOKS         4   /* at a chain that changes meanwhile */
+#define FOUND_MAX     4096 /* processes that one walk signals; the next walk has the rest */
 #define STOP_TRIES    10
 #define STOP_PAUSE_NS 100000  /* between two; a signal reaches another processor in microseconds */
 #define AGAIN_NS      1000000 /* ENDING: until what is left is killed again */
@@ -105,47 +108,21 @@ _Noreturn static void reaper(const struct run_child *c, int reports)
 	_exit(0);
 }
 
-/* ---- what belongs to whom ---- */
+/* ---- the first process where there are no reapers ---- */
 
-static bool is_reaper(const struct init *in, pid_t pid)
+_Noreturn static void marked(struct run_child *c)
 {
-	for (size_t i = 0; i < PROTO_BACKGROUND_MAX; i++)
-		if (in->background.at[i].state != BACKGROUND_FREE &&
-		    in->background.at[i].reaper == pid)
-			return true;
-	return false;
-}
+	const uint64_t mark = background_mark(c->f->run);
+	const struct rlimit l = {.rlim_cur = mark, .rlim_max = mark};
 
-/* The reaper above PID, or PID itself if it is one; 0 = there is none. */
-static pid_t reaper_of(const struct init *in, pid_t pid)
-{
-	pid_t at = pid;
-
-	for (int look = 0; look < LOOKS; look++) {
-		struct end_stat st;
-		for (int i = 0; i < DEPTH_MAX; i++) {
-			if (is_reaper(in, at))
-				return at;
-			if (at <= 1)
-				return 0;
-			if (!end_stat(in, at, &st))
-				break; /* it has ended meanwhile, and its children have another parent */
-			at = st.parent;
-		}
-		at = pid;
+	if (setrlimit(RLIMIT_RSS, &l) < 0) {
+		(void)!write(c->error, &(int){errno}, sizeof(int));
+		_exit(1);
 	}
-	return 0;
+	run_child(c);
 }
 
-bool background_any(const struct init *in)
-{
-	return in->background.n > 0;
-}
-
-bool background_keeps(const struct init *in, pid_t pid)
-{
-	return in->background.n > 0 && reaper_of(in, pid) > 0;
-}
+/* ---- all that belong to one ---- */
 
 static DIR *open_proc(const struct init *in)
 {
@@ -157,37 +134,58 @@ static DIR *open_proc(const struct init *in)
 	return d;
 }
 
-/* Sends SIGNO to each process below REAPER; of those that a SIGSTOP reaches, to those that execute. Returns how many
- * got it. REAPER -1: to all that belong to no reaper. */
-static uint32_t signal_tree(const struct init *in, pid_t reaper, int signo)
+/* Sends SIGNO to each process of OF, without its reaper; of those that a SIGSTOP reaches, to those that execute. Returns
+ * how many got it. OF NULL: to all that belong to no background process. The ancestors of a process may tell whose it is, so
+ * many are found before the first one is killed. */
+static uint32_t signal_tree(const struct init *in, const struct init_background *of, int signo)
 {
 	DIR *d = open_proc(in);
 	const struct dirent *de;
+	pid_t found[FOUND_MAX];
+	size_t n_found = 0;
 	uint32_t n = 0;
 	uint64_t pid;
 
-	while ((de = readdir(d))) {
-		if (parse_u64_n(de->d_name, strlen(de->d_name), 2, INT32_MAX, &pid) < 0)
-			continue;
-		const pid_t above = reaper_of(in, (pid_t)pid);
-		if (reaper < 0 ? above > 0 : above != reaper || (pid_t)pid == reaper)
+	while (n_found < FOUND_MAX && (de = readdir(d))) {
+		if (parse_u64_n(de->d_name, strlen(de->d_name), 2, INT32_MAX, &pid) < 0 ||
+		    background_owner(in, (pid_t)pid) != of || (of && (pid_t)pid == of->reaper))
 			continue;
 		const enum end_look look = end_look_at(in, (pid_t)pid);
 		if (look == END_GONE || (signo == SIGSTOP && look == END_STOPPED))
 			continue;
-		n += kill((pid_t)pid, signo) == 0;
+		found[n_found++] = (pid_t)pid;
 	}
 	(void)closedir(d);
+	for (size_t i = 0; i < n_found; i++)
+		n += kill(found[i], signo) == 0;
 	return n;
 }
 
+/* Whether no process of B is left, where they have marks. The CPU time of those that init reaps still counts. */
+static bool is_over(const struct init *in, const struct init_background *b)
+{
+	DIR *d = open_proc(in);
+	const struct dirent *de;
+	struct end_stat st;
+	uint64_t pid;
+	bool over = b->has_status;
+
+	while (over && (de = readdir(d)))
+		if (parse_u64_n(de->d_name, strlen(de->d_name), 2, INT32_MAX, &pid) == 0 &&
+		    background_owner(in, (pid_t)pid) == b)
+			over = end_look_at(in, (pid_t)pid) == END_GONE &&
+			       !(end_stat(in, (pid_t)pid, &st) && st.parent == 1);
+	(void)closedir(d);
+	return over;
+}
+
 /* Stops them one by one until none executes any more. False = they were faster. */
-static bool stop_tree(const struct init *in, pid_t reaper)
+static bool stop_tree(const struct init *in, const struct init_background *of)
 {
 	const struct timespec moment = {.tv_nsec = STOP_PAUSE_NS};
 
 	for (int i = 0; i < STOP_TRIES; i++) {
-		if (signal_tree(in, reaper, SIGSTOP) == 0)
+		if (signal_tree(in, of, SIGSTOP) == 0)
 			return true;
 		(void)nanosleep(&moment, NULL);
 	}
@@ -200,15 +198,16 @@ static void go_on(const struct init *in)
 		const struct init_background *b = &in->background.at[i];
 		if (b->state == BACKGROUND_FREE)
 			continue;
-		(void)kill(b->reaper, SIGCONT);
+		if (b->reaper > 0)
+			(void)kill(b->reaper, SIGCONT);
 		if (b->state == BACKGROUND_RUNNING)
-			(void)signal_tree(in, b->reaper, SIGCONT);
+			(void)signal_tree(in, b, SIGCONT);
 	}
 }
 
 void background_stop_others(const struct init *in)
 {
-	if (in->background.n > 0 && stop_tree(in, -1))
+	if (in->background.n > 0 && stop_tree(in, NULL))
 		return;
 	(void)kill(-1, SIGSTOP); /* all at once, so that none forks meanwhile */
 	go_on(in);
@@ -246,9 +245,10 @@ static void signal_group(const struct init_background *b, int signo)
 /* Stopped processes keep their places, so a fork bomb comes to the limit of processes and then to rest. */
 static void kill_rest(struct init *in, struct init_background *b)
 {
-	if (stop_tree(in, b->reaper))
-		b->killed += signal_tree(in, b->reaper, SIGKILL);
-	(void)kill(b->reaper, SIGCONT);
+	if (stop_tree(in, b))
+		b->killed += signal_tree(in, b, SIGKILL);
+	if (b->reaper > 0)
+		(void)kill(b->reaper, SIGCONT);
 	b->again_at = init_now() + AGAIN_NS;
 }
 
@@ -313,8 +313,32 @@ void background_events(struct init *in)
 	}
 }
 
-bool background_reaped(struct init *in, pid_t pid)
+static bool marked_reaped(struct init *in, pid_t pid, int status, const struct rusage *use)
 {
+	const struct init_background *whose = in->background.ended;
+
+	for (size_t i = 0; i < PROTO_BACKGROUND_MAX && whose; i++) {
+		struct init_background *b = &in->background.at[i];
+		if (b != whose || b->state == BACKGROUND_FREE)
+			continue;
+		b->cpu_ns += cpu_of(use);
+		b->max_rss = MAX(b->max_rss, (uint64_t)use->ru_maxrss * 1024);
+		if (pid != b->pid)
+			return true;
+		b->pid = 0;
+		b->has_status = true;
+		b->status = status;
+		b->ended_ns = init_now();
+		end(in, b);
+		return true;
+	}
+	return false;
+}
+
+bool background_reaped(struct init *in, pid_t pid, int status, const struct rusage *use)
+{
+	if (background_looks(in))
+		return marked_reaped(in, pid, status, use);
 	for (size_t i = 0; i < PROTO_BACKGROUND_MAX; i++) {
 		struct init_background *b = &in->background.at[i];
 		if (b->state == BACKGROUND_FREE || b->reaper != pid)
@@ -341,7 +365,11 @@ void background_tick(struct init *in)
 
 	for (size_t i = 0; i < PROTO_BACKGROUND_MAX && t > 0; i++) {
 		struct init_background *b = &in->background.at[i];
-		if (b->state == BACKGROUND_ENDING && t >= b->again_at) {
+		if (b->state == BACKGROUND_ENDING && b->reaper == 0 && is_over(in, b)) {
+			/* A process that gave up its mark may be left. */
+			in->strangers = in->strangers || in->session.state == SESSION_NONE;
+			finish(in, b);
+		} else if (b->state == BACKGROUND_ENDING && t >= b->again_at) {
 			kill_rest(in, b);
 		} else if (b->state == BACKGROUND_RUNNING && b->kill_at != 0 && t >= b->kill_at) {
 			end(in, b);
@@ -410,8 +438,9 @@ static int make_reports(struct init *in)
 
 static int start(struct init *in, struct init_background *b, struct run_child *c)
 {
+	const bool marks = background_marks(in);
 	int error[2];
-	int r = make_reports(in);
+	int r = marks ? 0 : make_reports(in);
 
 	if (r < 0)
 		return r;
@@ -423,15 +452,18 @@ static int start(struct init *in, struct init_background *b, struct run_child *c
 	if (c->f->timeout_ns > 0 && c->f->timeout_ns < UINT64_MAX / 4)
 		b->term_at = b->started_ns + c->f->timeout_ns;
 	c->error = error[1];
-	b->reaper = init_fork(in, in->config.oom_score);
-	if (b->reaper == 0)
+	const pid_t pid = init_fork(in, in->config.oom_score);
+	if (pid == 0 && marks)
+		marked(c);
+	if (pid == 0)
 		reaper(c, in->background.reports[1]);
-	r = b->reaper < 0 ? -errno : 0;
+	r = pid < 0 ? -errno : 0;
 	(void)close(error[1]);
 	if (r < 0) {
 		(void)close(error[0]);
 		return r;
 	}
+	*(marks ? &b->pid : &b->reaper) = pid;
 	to(b, BACKGROUND_RUNNING);
 	in->background.n++;
 	return 0;

@@ -239,7 +239,9 @@ _Noreturn static void loop(struct init *in)
 		p[5].fd = in->session.backup_channel;
 		p[6].fd = session_channel(in);
 		p[7].fd = in->checkpoints.fork_channel;
-		p[8].fd = background_any(in) ? in->background.reports[0] : -1;
+		p[8].fd = background_any(in) && in->background.reports[0] > 0
+			      ? in->background.reports[0]
+			      : -1;
 		const struct timespec *wait = timeout_of(in, &left) ? &left : NULL;
 		if (ppoll(p, sizeof(p) / sizeof(p[0]), wait, NULL) < 0 && errno != EINTR)
 			init_die("poll");

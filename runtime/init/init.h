@@ -114,9 +114,10 @@ struct init_run {
 enum background_state { BACKGROUND_FREE, BACKGROUND_RUNNING, BACKGROUND_ENDING };
 struct init_background {
 	enum background_state state;
-	uint32_t id; /* the front's number for it, as that of a run */
-	pid_t reaper;
-	pid_t pid; /* first process, also its process group and session; 0 = not known yet */
+	uint32_t id;  /* the front's number for it, as that of a run */
+	pid_t reaper; /* 0 = its processes have a mark */
+	pid_t
+	    pid; /* first process, also its process group and session; 0 = not known yet, or reaped */
 	int signo; /* is due when it is known; 0 = none */
 	int error; /* as in struct init_run */
 	bool has_status;
@@ -128,10 +129,13 @@ struct init_background {
 	uint64_t again_at;                   /* ENDING */
 	uint64_t cpu_ns, max_rss;
 };
+enum background_by { BACKGROUND_BY_UNKNOWN, BACKGROUND_BY_REAPERS, BACKGROUND_BY_MARKS };
 struct init_backgrounds {
 	struct init_background at[PROTO_BACKGROUND_MAX];
-	uint32_t n;     /* that are not FREE */
-	int reports[2]; /* pipe from the reapers; 0 = not made yet */
+	enum background_by by;               /* how their processes are told: background_owner.c */
+	const struct init_background *ended; /* MARKS: owner of the process that is reaped next */
+	uint32_t n;                          /* that are not FREE */
+	int reports[2];                      /* pipe from the reapers; 0 = not made yet */
 };
 
 struct init_leaving { /* a stopped process that never executes again */
@@ -417,13 +421,23 @@ int background_start(struct init *in,
 bool background_signal(struct init *in, const struct proto_init_signal *f);
 void background_end_all(struct init *in, uint32_t flag); /* PROTO_ENDED_*: why */
 void background_events(struct init *in);                 /* the pipe from the reapers can be read */
-bool background_reaped(struct init *in, pid_t pid);      /* whether PID was a reaper */
+/* Whether PID was a reaper, or a process with a mark; then USE counts for its background process. */
+struct rusage;
+bool background_reaped(struct init *in, pid_t pid, int status, const struct rusage *use);
 void background_tick(struct init *in);
 uint64_t background_next(const struct init *in); /* when that is due; 0 = never */
-bool background_any(const struct init *in);
-bool background_keeps(const struct init *in, pid_t pid); /* PID is a reaper, or below one */
 /* Stops every process that is none of these, as far as they can be told apart; else all for a moment. */
 void background_stop_others(const struct init *in);
+
+/* background_owner.c */
+bool background_any(const struct init *in);
+bool background_keeps(const struct init *in, pid_t pid); /* PID belongs to one, or is a reaper */
+const struct init_background *background_owner(const struct init *in, pid_t pid); /* NULL = none */
+bool background_marks(struct init *in); /* true = by marks, false = by reapers */
+uint64_t background_mark(uint32_t id);  /* of the one with this number */
+/* Whether background_look() is due for each process before it is reaped: then its mark is gone. */
+bool background_looks(const struct init *in);
+void background_look(struct init *in, pid_t pid);
 
 /* venv_env.c. ENV holds LEN bytes of NAME=VALUE\0 and has room for ROOM more; VENV_ROOM are enough.
  * If the sandbox has a virtual environment in /app/.venv, its bin is put first on PATH, VIRTUAL_ENV

@@ -403,22 +403,23 @@ static void orphan_ended(struct init *in, int status, const struct rusage *use)
 		r->killed++;
 }
 
-/* Like wait4(2) for the next child that has ended. look_bare() needs the first process in /proc, so it
- * is called before that process is reaped. */
+/* Like wait4(2) for the next child that has ended. look_bare() needs the first process in /proc, and background_look() the
+ * mark of a process, so they are called before it is reaped. */
 static pid_t reap_next(struct init *in, int *status, struct rusage *use)
 {
 	pid_t whom = wall_stands(WALL_REAP) ? -1 : in->run.pid;
 	siginfo_t what = {0};
 
-	if (in->run.forked && in->run.pid > 0) {
+	if ((in->run.forked && in->run.pid > 0) || background_looks(in)) {
 		if (waitid(whom < 0 ? P_ALL : P_PID, (id_t)whom, &what,
 			   WEXITED | WNOHANG | WNOWAIT) < 0)
 			return -1;
 		if (what.si_pid == 0)
 			return 0;
 		whom = what.si_pid;
-		if (whom == in->run.pid)
+		if (in->run.forked && whom == in->run.pid)
 			look_bare(in);
+		background_look(in, whom);
 	}
 	return wait4(whom, status, WNOHANG, use);
 }
@@ -441,7 +442,7 @@ void run_reap(struct init *in)
 			first_ended(in, status, &use);
 		else if (warm_reaped(in, pid) || session_reaped(in, pid) ||
 			 parked_reaped(in, pid) || end_reaped(in, pid) || checkpoint ||
-			 background_reaped(in, pid))
+			 background_reaped(in, pid, status, &use))
 			continue;
 		else
 			orphan_ended(in, status, &use);
