@@ -55,16 +55,45 @@ static struct stream *stream_of(struct process *p, enum engine_stream s)
 	return s == ENGINE_STDERR ? &p->err : &p->out;
 }
 
+static void stream_done(struct stream *k)
+{
+	free(k->data);
+	k->data = NULL;
+	k->size = k->len = 0;
+	budget_give(&k->share);
+}
+
+/* The output of the oldest process of the sandbox that has ended is forgotten. False: there is none. */
+static bool give_up_output(struct sandbox *s)
+{
+	list_for_each(l, &s->processes) {
+		struct process *p = list_entry(l, struct process, node);
+
+		if (p->handle || p->out.size + p->err.size == 0)
+			continue;
+		stream_done(&p->out);
+		stream_done(&p->err);
+		return true;
+	}
+	return false;
+}
+
 /* Without memory or budget the ring stays as large as it is. */
 static void grow(struct process *p, struct stream *k, size_t wanted)
 {
 	size_t size = MAX(k->size, (size_t)FIRST_SIZE);
 	struct err e = ERR_INIT;
+	int r;
 
 	while (size < wanted && size < PROCESS_OUTPUT_MAX)
 		size *= 2;
-	if (size == k->size || budget_take(p->sandbox->manager->config.budgets, p->sandbox->owner,
-					   BUDGET_KEPT_BYTES, size, &k->share, &e) < 0)
+	if (size == k->size)
+		return;
+	do
+		r = budget_take(p->sandbox->manager->config.budgets, p->sandbox->owner,
+				BUDGET_KEPT_BYTES, size, &k->share, &e);
+	while (r == -EDQUOT && give_up_output(p->sandbox));
+	if (r < 0)
 		return;
 	char *data = malloc(size);
 	if (!data) {
@@ -105,14 +134,6 @@ static void keep(struct process *p, struct stream *k, const char *data, size_t l
 		data += n;
 		len -= n;
 	}
-}
-
-static void stream_done(struct stream *k)
-{
-	free(k->data);
-	k->data = NULL;
-	k->size = k->len = 0;
-	budget_give(&k->share);
 }
 
 int process_output(const struct process *p, enum engine_stream stream, uint64_t from, size_t max,
@@ -395,6 +416,12 @@ int sandbox_start_process(struct sandbox *s, const struct process_request *q, st
 	struct engine_sandbox *handle = sandbox_use(s, e);
 	if (!handle)
 		return -ENOENT;
+	if (s->policy.limits.pids > 0 && s->n_processes >= s->policy.limits.pids)
+		return err_set(e, ERR_QUOTA_EXCEEDED, 0,
+			       "The sandbox has %u background processes, and its limit is %u "
+			       "processes and threads. End some, or choose a higher limit "
+			       "(processes).",
+			       s->n_processes, s->policy.limits.pids);
 	make_room(s);
 	struct process *p = make(s, q);
 	if (!p)

@@ -4,7 +4,8 @@
  * stays active while one lives; its processes end when the server does.
  *
  * What ended is kept until it is forgotten: by a call, when the sandbox has too many, or with the sandbox. The newest output
- * of each stream is kept in memory (BUDGET_KEPT_BYTES); positions in it are bytes since the beginning. Loop only. */
+ * of each stream is kept in memory (BUDGET_KEPT_BYTES); positions in it are bytes since the beginning. At the bound the output
+ * of what has ended makes room for that of what lives. Loop only. */
 #pragma once
 
 #include "base/list.h"
@@ -46,7 +47,7 @@ struct process_facts {
 
 struct process;
 
-/* SESSION_BUSY during a checkpoint, BUDGET_EXCEEDED beyond the bounds, INVALID_ARGUMENT; the end of one that cannot be started
+/* SESSION_BUSY during a checkpoint, BUDGET_EXCEEDED beyond the bounds, QUOTA_EXCEEDED at the limit of processes, INVALID_ARGUMENT; the end of one that cannot be started
  * says why. The caller does not own *RET: it stays until it is forgotten. */
 int sandbox_start_process(struct sandbox *s, const struct process_request *q, struct process **ret,
 			  struct err *e) MUST_CHECK;

@@ -196,12 +196,25 @@ print(*[n for n in 'abcde' if not free(n)])` })).stdout;
 		await Promise.all(all.slice(1).map(end));
 		for (let i = 0; i < 40; i++)
 			await end(await start(id, { command: `head -c 70000 /dev/zero | tr '\\0' x; exit ${i}` }));
-		const rows = (await ask('GET', `/sandboxes/${id}/processes`)).body.processes;
-		assert.equal(rows.length, 64);
-		assert.deepEqual([rows[0].id, rows[0].state, rows[63].exit_code], ['p1', 'running', 39]);
+		const last = await look(await start(id, { command: `head -c 70000 /dev/zero | tr '\\0' y; exec sleep 1000` }), '?wait_s=1');
+		await until('the output of the last one', async () => (await look(`/sandboxes/${id}/processes/${last.id}`)).stdout.text.length === 65536);
+		const rows = (await ask('GET', `/sandboxes/${id}/processes`)).body.processes.slice(0, -1);
+		assert.equal(rows.length, 63);
+		assert.deepEqual([rows[0].id, rows[0].state, rows[62].exit_code], ['p1', 'running', 39]);
 		const kept = await Promise.all(rows.map((r: Json) => look(`/sandboxes/${id}/processes/${r.id}`)));
 		assert.ok(kept.reduce((n: number, k: Json) => n + k.stdout.text.length, 0) <= 1048576);
 		assert.equal((await ask('DELETE', `/sandboxes/${id}?force=true`)).status, 204, 'gives the budget back');
+	});
+
+	it('a background process counts for the limit of processes', async () => {
+		const id = await make({ processes: 4 });
+		for (let i = 0; i < 4; i++)
+			await start(id, { command: 'exec sleep 1000' });
+		const more = await ask('POST', `/sandboxes/${id}/processes`, { command: 'true' });
+		refused(more, 429, 'quota_exceeded');
+		assert.match(more.body.detail, /4 background processes, and its limit is 4/);
+		assert.equal((await ask('DELETE', `/sandboxes/${id}/processes/p1`)).status, 204);
+		await until('the place of p1', async () => (await ask('POST', `/sandboxes/${id}/processes`, { command: 'true' })).status === 201);
 	});
 
 	it('(slow) the pipes of 90 leave those of runs as large as they are', async () => { // pipe(7): all pipes of the server share 16,384 pages
