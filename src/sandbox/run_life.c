@@ -255,7 +255,9 @@ static int check_free(const struct sandbox *s, const struct run_request *q, stru
 		return 0;
 	if (!q->queued && s->seized && !s->run)
 		return sandbox_check_free(s, e);
-	if (!q->queued)
+	/* A run that was cancelled may take seconds to end. Its caller has done what it could. */
+	const bool ends = s->run && s->run->interrupted && list_is_empty(&s->queue) && !s->seized;
+	if (!q->queued && !ends)
 		return err_set(
 		    e, ERR_SESSION_BUSY, 0,
 		    "Session %s is already executing code. Wait or use a different session.",

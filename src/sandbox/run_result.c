@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "sandbox/run_life.h"
+#include "sandbox/run_session.h"
 
 #include <string.h>
 
@@ -147,6 +148,7 @@ void run_report(struct run *r)
 	};
 	r->result.host_full =
 	    sandbox_is_rationed(r->sandbox) && run_result_disk_was_full(&r->result);
+	run_session_tell(r);
 	log_end(r, &r->result);
 	run_end(r, &r->result, NULL);
 }

@@ -10,6 +10,11 @@ const char *run_session_state(const struct run_result *r);
 /* What its session has not any more, as a JSON list in the empty B: "last run" (what that did to the variables was gone
  * before R began), what the end of R took: kinds (below), then names of variables. Nothing if that is nothing. */
 int run_gone_text(struct buf *b, const struct run_result *r) MUST_CHECK;
+/* For on_done: the caller has gone, so nobody reads the result of R. The next answer of its session tells what the end of
+ * R did to the variables. */
+void run_unheard(const struct run *r);
+/* Adds to the result of R what runs that nobody heard of did to the variables. */
+void run_session_tell(struct run *r);
 /* The names of ENGINE_KIND_* in KINDS, static texts. Returns their number. */
 #define SESSION_KINDS_MAX 3
 size_t session_kinds(uint32_t kinds, const char *ret[SESSION_KINDS_MAX]);

@@ -19,6 +19,7 @@
 #include "budget/budgets.h"
 #include "egress/egress.h"
 #include "engine/engine.h"
+#include "sandbox/run_undone.h"
 #include "sandbox/sandbox_options.h"
 
 #include <stdbool.h>
@@ -484,8 +485,7 @@ struct run_result {
 	enum run_reason reason;
 	int exit_code; /* as a shell counts, -1 after a timeout, 137 after an out-of-memory kill */
 	int signal;
-	struct run_output out;
-	struct run_output err;
+	struct run_output out, err;
 	/* stateful: text of the last expression's value; with request.report: what was reported */
 	struct run_output value;
 	const struct shown_list *shown; /* what it showed besides text (shown.h) */
@@ -500,12 +500,12 @@ struct run_result {
 	const struct artifact *folders; /* new or changed folders, by name */
 	size_t n_folders;
 	bool has_folders; /* there are folders in the workspace, new or not */
-	bool warm;
-	bool host_full; /* it failed because the disk of the host has no space for its workspace */
-	bool stateful;
-	bool state_lost;         /* the session's variables are gone */
-	bool state_kept;         /* the next run sees its changes to the variables */
-	struct engine_left left; /* stateful */
+	bool warm, stateful;
+	bool host_full;  /* it failed because the disk of the host has no space for its workspace */
+	bool state_lost; /* the session's variables are gone */
+	bool state_kept; /* the next run sees its changes to the variables */
+	struct engine_left left;  /* stateful */
+	struct run_undone undone; /* stateful: before this run, and told to nobody yet */
 	uint32_t killed; /* processes that the run left behind and that were killed at its end */
 	uint32_t cell;   /* stateful: what tracebacks of the session call its code; 0 = unknown */
 	uint64_t duration_ms;

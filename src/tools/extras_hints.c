@@ -117,6 +117,11 @@ static int add_end(struct buf *b, const struct run_call *c, const struct run_res
 		return add_memory(b, c);
 	if (result->reason == RUN_OUTPUT_LIMIT)
 		return buf_add_str(b, "Print less, or write to a file.");
+	if (result->reason == RUN_CANCELLED && result->stateful)
+		return buf_add_str(
+		    b, result->state_kept
+			   ? "The run was cancelled; what it did before that is kept."
+			   : "The run was cancelled and ended; the variables are as before it.");
 	return result->reason == RUN_SIGNALED ? add_signal(b, result->signal) : 0;
 }
 
@@ -224,13 +229,12 @@ static int add_forgotten(struct buf *b, const struct run_call *c, const struct r
 			       "%sVariables and imports are kept only from one run with stateful "
 			       "true to the next; this run had none: define them in its code.",
 			       b->len > 0 ? " " : "");
-	/* A stored sandbox was put away, or the server was started again: files are there, variables are not. */
+	/* A stored sandbox was put away, the server was started again, or a crash left no copy: files are there, variables
+	 * are not. */
 	if (r == 0 && variable && c->request.kind == ENGINE_RUN_STATEFUL && !c->made &&
 	    result->cell == 1)
-		r = buf_printf(b,
-			       "No variables of earlier runs are left here: this is the first "
-			       "stateful run since the sandbox was opened%s. Its files are there.",
-			       c->request.restarts ? " or restarted" : "");
+		r = buf_printf(b, "No variables of earlier runs are left here: this is the first "
+				  "stateful run of a new interpreter. The files are there.");
 	return r;
 }
 
@@ -351,16 +355,14 @@ static size_t count_names(const char *names)
 }
 
 /* A library of the session cannot go on in a copy of its process. */
-static int add_carried(struct buf *b, const struct run_result *result)
+static int add_carried(struct buf *b, const struct engine_left *l, const char *has,
+		       const char *when)
 {
-	const struct engine_left *l = &result->left;
-
-	if (!l->carried || result->state_lost)
-		return 0;
 	int r = buf_printf(
-	    b,
-	    "%sA new interpreter has %ju variables of the session, as they were before this run.",
-	    b->len > 0 ? " " : "", (uintmax_t)l->names_kept);
+	    b, "%sA new interpreter %s %ju variable%s of the session, as they were before %s.",
+	    b->len > 0 ? " " : "", has, (uintmax_t)l->names_kept, l->names_kept == 1 ? "" : "s",
+	    when);
+
 	if (r < 0 || l->names_gone == 0)
 		return r;
 	return l->names[0] ? buf_printf(b, " Gone: %s%s.", l->names,
@@ -371,14 +373,36 @@ static int add_carried(struct buf *b, const struct run_result *result)
 /* What the session has lost although its variables are as before. */
 static int add_gone(struct buf *b, const struct run_result *result)
 {
+	if (result->state_lost)
+		return 0;
 	if (result->left.carried)
-		return add_carried(b, result);
-	if (result->left.gone == 0 || result->state_lost)
+		return add_carried(b, &result->left, "has", "this run");
+	if (result->left.gone == 0)
 		return 0;
 	int r =
 	    buf_printf(b, "%sThe variables are as before this run; the ", b->len > 0 ? " " : "");
 	r = r < 0 ? r : extras_add_kinds(b, result->left.gone);
 	return r < 0 ? r : buf_add_str(b, " of earlier runs are gone.");
+}
+
+/* Who cancels a call reads no answer to it, so the next answer says what that has cost. */
+static int add_undone(struct buf *b, const struct run_result *result)
+{
+	const struct run_undone *u = &result->undone;
+
+	if (!u->back || result->state_lost)
+		return 0;
+	int r = buf_printf(b,
+			   "%sThe cancelled run before this one was ended, and what it did to the "
+			   "variables was undone.",
+			   b->len > 0 ? " " : "");
+	if (r == 0 && u->left.carried)
+		return add_carried(b, &u->left, "had", "it");
+	if (r < 0 || u->left.gone == 0)
+		return r;
+	r = buf_add_str(b, " The ");
+	r = r < 0 ? r : extras_add_kinds(b, u->left.gone);
+	return r < 0 ? r : buf_add_str(b, " of earlier runs were gone, too.");
 }
 
 static int add_behind(struct buf *b, const struct run_result *result)
@@ -396,13 +420,16 @@ static int add_late(struct buf *b, const struct run_result *result)
 	static const char *const names[] = {"stdout", "stderr"};
 	int r = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(names) && r == 0; i++)
-		if (result->left.late[i] > 0)
+	for (size_t i = 0; i < ARRAY_SIZE(names) && r == 0; i++) {
+		const uint64_t n = result->left.late[i];
+		if (n > 0)
 			r = buf_printf(
 			    b,
-			    "%sThe first %ju bytes of %s are late: threads or processes of "
-			    "the session wrote them after its last run.",
-			    b->len > 0 ? " " : "", (uintmax_t)result->left.late[i], names[i]);
+			    "%sThe first %ju byte%s of %s %s late: threads or processes of "
+			    "the session wrote %s after its last run.",
+			    b->len > 0 ? " " : "", (uintmax_t)n, n == 1 ? "" : "s", names[i],
+			    n == 1 ? "is" : "are", n == 1 ? "it" : "them");
+	}
 	return r;
 }
 
@@ -466,6 +493,8 @@ int extras_add_hint(struct buf *b, const struct run_call *c, const struct run_re
 		r = add_reason(b, c, result);
 	if (r == 0)
 		r = add_killed(b, c, result);
+	if (r == 0)
+		r = add_undone(b, result);
 	if (r == 0)
 		r = add_gone(b, result);
 	if (r == 0)

@@ -2,6 +2,7 @@
 #include "tools/run_call.h"
 
 #include "base/loop.h"
+#include "sandbox/run_session.h"
 #include "tools/last_bytes.h"
 
 #include "base/rand.h"
@@ -42,6 +43,8 @@ static void on_done(struct run *r, const struct run_result *result, const struct
 	struct run_call *c = user;
 
 	c->run = r;
+	if (mcp_call_is_cancelled(c->call))
+		run_unheard(r);
 	end(c, result, e);
 }
 
