@@ -151,7 +151,8 @@ static uint32_t signal_tree(const struct init *in, const struct init_background 
 		    background_owner(in, (pid_t)pid) != of || (of && (pid_t)pid == of->reaper))
 			continue;
 		const enum end_look look = end_look_at(in, (pid_t)pid);
-		if (look == END_GONE || (signo == SIGSTOP && look == END_STOPPED))
+		if (look == END_GONE ||
+		    (signo == SIGSTOP && look != END_ALIVE && look != END_ENTERING))
 			continue;
 		found[n_found++] = (pid_t)pid;
 	}

@@ -294,6 +294,7 @@ struct init {
 	    calm_until; /* init frees and forks nothing before this time; 0 = no calm (run_end.c) */
 	uint64_t told_at; /* when the front was told of the last end; 0 = never */
 	uint32_t awake;   /* of those that kill_each() saw last: neither stopped nor about to be */
+	uint32_t dying;   /* of those, too: they were sent SIGKILL */
 	bool strangers;   /* kill_strangers() is due */
 	bool hasty;       /* the client sends statements back to back: fork the next one at once */
 	struct init_warm warm;
@@ -350,7 +351,8 @@ bool end_reaped(struct init *in, pid_t pid); /* PID has ended; was it on the lis
 /* Whether PID, alive or not yet reaped, has called execve(2) since it was forked. */
 bool end_has_executed(const struct init *in, pid_t pid);
 enum end_look {
-	END_GONE, /* or a zombie */
+	END_GONE,  /* or a zombie */
+	END_DYING, /* it was sent SIGKILL and executes nothing any more */
 	END_STOPPED,
 	END_ENTERING, /* of the zygote: on its way into the sandbox, and init does not know it yet */
 	END_ALIVE,

@@ -130,16 +130,16 @@ static const char *stat_of(const struct init *in, pid_t pid, char text[STAT_MAX]
 	return end && end[1] == ' ' ? end + 2 : NULL;
 }
 
-/* Whether SIGSTOP waits for the process whose status STATE is: proc(5), ShdPnd, 16 hexadecimal digits. */
-static bool stops_soon(const char *state)
+/* Whether SIGNO waits for the process whose status STATE is: proc(5), ShdPnd, 16 hexadecimal digits. */
+static bool gets_soon(const char *state, int signo)
 {
 	static const char key[] = "\nShdPnd:\t";
 	const char *pending = strstr(state, key);
 
 	if (!pending || strcspn(pending + sizeof(key) - 1, "\n") != 16)
 		return false;
-	const char digit = pending[sizeof(key) - 1 + 15 - (SIGSTOP - 1) / 4];
-	return (digit <= '9' ? digit - '0' : digit - 'a' + 10) & 1 << (SIGSTOP - 1) % 4;
+	const char digit = pending[sizeof(key) - 1 + 15 - (unsigned)(signo - 1) / 4];
+	return (digit <= '9' ? digit - '0' : digit - 'a' + 10) & 1 << (signo - 1) % 4;
 }
 
 /* An intermediate process of a fork stays a zombie while the session process, its parent, is stopped. A process of the
@@ -163,9 +163,11 @@ enum end_look end_look_at(const struct init *in, pid_t pid)
 	const char *bounding = strstr(state, "\nCapBnd:\t");
 	if (!in->contained && bounding && bounding[9 + strspn(bounding + 9, "0")] != '\n')
 		return END_ENTERING;
+	if (gets_soon(state, SIGKILL))
+		return END_DYING;
 	/* On a busy machine a process may wait long for a processor before it stops. D: a vfork(2) that waits for its
 	 * child. */
-	return stops_soon(state) || strchr("TtD", state[8]) ? END_STOPPED : END_ALIVE;
+	return gets_soon(state, SIGSTOP) || strchr("TtD", state[8]) ? END_STOPPED : END_ALIVE;
 }
 
 /* The number in field N of proc(5) after the state, whose N is 0. */

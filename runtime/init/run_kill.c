@@ -35,7 +35,7 @@ uint32_t kill_each(struct init *in, void (*fn)(struct init *, pid_t, int), int s
 	uint32_t found = 0;
 	uint64_t pid;
 
-	in->awake = 0;
+	in->awake = in->dying = 0;
 
 	if (!d)
 		init_die("proc");
@@ -46,9 +46,10 @@ uint32_t kill_each(struct init *in, void (*fn)(struct init *, pid_t, int), int s
 		const enum end_look look = end_look_at(in, (pid_t)pid);
 		if (look == END_ENTERING)
 			(void)kill((pid_t)pid, SIGCONT); /* all were stopped */
-		if (look != END_ALIVE && look != END_STOPPED)
+		if (look != END_ALIVE && look != END_STOPPED && look != END_DYING)
 			continue;
 		in->awake += look == END_ALIVE;
+		in->dying += look == END_DYING;
 		found++;
 		fn(in, (pid_t)pid, signo);
 	}

@@ -78,17 +78,25 @@ void processes_end_awake(struct init *in)
 	(void)kill_each(in, end_awake, SIGKILL);
 }
 
+/* What was killed, such as the backup of a session that began anew, may have much memory to free. */
+static uint32_t count(struct init *in)
+{
+	const uint32_t found = kill_each(in, ignore, 0);
+
+	return found - in->dying;
+}
+
 void processes_stop(struct init *in)
 {
 	const struct timespec moment = {.tv_nsec = STOP_PAUSE_NS};
 	warm_events(in, POLLIN, 0); /* learn the pid of a clean interpreter that has just come */
 	background_stop_others(in);
-	in->session.processes = kill_each(in, ignore, 0);
+	in->session.processes = count(in);
 	/* One that runs on another processor may still have sent SIGCONT to one that had stopped. */
 	for (int i = 0; in->awake > 0 && i < STOP_TRIES; i++) {
 		(void)nanosleep(&moment, NULL);
 		background_stop_others(in);
-		in->session.processes = kill_each(in, ignore, 0);
+		in->session.processes = count(in);
 	}
 	if (in->awake > 0)
 		processes_end_awake(in);
