@@ -128,6 +128,12 @@ def renew_condition(condition):
 		condition._lock._at_fork_reinit()
 
 
+def renew_barrier(barrier):
+	"""Threads that waited at it, or were about to leave, have ended. Without this the next one to come would wait for those
+	to leave, for ever, or would be let through in their place. Its Condition is renewed by itself."""
+	barrier._count, barrier._state = 0, barrier._state if barrier.broken else 0
+
+
 def close_database(connection):
 	"""A connection to a file is dead, but SQLite counts its locks as those of this process. So no other connection could
 	write, or would see that a transaction of the dead process has to be rolled back. A database in memory goes on. Why
@@ -169,6 +175,7 @@ RENEWED = (
 	('concurrent.futures._base', 'Future', fail_future),
 	('asyncio.base_events', 'BaseEventLoop', end_loop_of_thread),
 	('threading', 'Condition', renew_condition),
+	('threading', 'Barrier', renew_barrier),
 	('sqlite3', 'Connection', close_database),
 	('aiosqlite.core', 'Connection', close_async_database),
 	('subprocess', 'Popen', bury),
