@@ -148,6 +148,7 @@ def ready(started):
 	import socket
 	import struct
 	import time
+	os.dup2(0, 2)  # until now it was the file in which the monitor finds why we cannot start
 	with socket.socket(fileno=os.dup(CONTROL_FD)) as s:
 		s.send(struct.pack('=IiIIIIQQ', 1, 0, 3, len(sys.modules), len(os.listdir('/proc/self/task')),
 		                   int((time.monotonic() - started) * 1000), *memory()))

@@ -187,6 +187,7 @@ static const struct proto_head *head_of(unsigned kind)
 	    PROTO_HEAD(MON_LIMITED, proto_mon_limited),
 	    PROTO_HEAD(MON_UNSUPPORTED, proto_mon_unsupported),
 	    PROTO_HEAD(MON_SPACE, proto_mon_space),
+	    PROTO_HEAD(MON_ZYGOTE, proto_mon_zygote),
 	    PROTO_HEAD(MON_KEPT, proto_mon_kept)};
 
 	return kind & FROM_MONITOR ? &from_monitor[kind % RAW % ARRAY_SIZE(from_monitor)]

@@ -240,7 +240,8 @@ static void take_answer(const union proto_frame *f, int *fds, size_t n)
 {
 	uint32_t slot = f->slot.slot;
 
-	if (f->head.type == PROTO_MON_SPACE) /* what the monitor says by itself */
+	if (f->head.type == PROTO_MON_SPACE ||
+	    f->head.type == PROTO_MON_ZYGOTE) /* what the monitor says by itself */
 		return;
 	a.answers++;
 	if (f->head.type == PROTO_MON_CREATED && slot < SLOTS && n > 0) {

@@ -354,7 +354,7 @@ static ssize_t next(int fd, union proto_frame *f, size_t *n)
 
 	do
 		r = fd_recv(fd, f, sizeof(*f), fds, n, 0);
-	while (r > 0 && f->head.type == PROTO_MON_SPACE);
+	while (r > 0 && (f->head.type == PROTO_MON_SPACE || f->head.type == PROTO_MON_ZYGOTE));
 	return r;
 }
 
@@ -384,7 +384,7 @@ static bool has_ended(int fd)
 			return false;
 		if (fd_recv(fd, &f, sizeof(f), fds, &n, MSG_DONTWAIT) <= 0)
 			return true;
-	} while (f.head.type == PROTO_MON_SPACE);
+	} while (f.head.type == PROTO_MON_SPACE || f.head.type == PROTO_MON_ZYGOTE);
 	return false;
 }
 

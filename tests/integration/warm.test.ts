@@ -2,11 +2,14 @@
 // The life of warm interpreters: killed, renewed, dropped, given back. No request fails by it, and none tells by anything but speed.
 
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import * as fs from 'node:fs';
+import * as path from 'node:path';
 import { describe, it } from 'node:test';
 import { initsOf, othersOf, zygotesOf } from '../lib/family.ts';
 import { alive, openDescriptors, type Ident } from '../lib/process.ts';
 import { facts, open, using, type Session } from '../lib/session.ts';
-import { mode } from '../lib/env.ts';
+import { imagesDir, mode, newStateDir, productUid } from '../lib/env.ts';
 import { until, within } from '../lib/wait.ts';
 
 const cold = process.env.CAISSON_TEST_COLD === '1' && 'warm starts are off in this mode';
@@ -194,6 +197,28 @@ describe('the life of warm interpreters', { concurrency: 2, skip: cold }, () => 
 					return !zygotesOf(s.pid).some((z) => z.pid === first.pid);
 				}, waitMs);
 			}));
+
+	it('(slow) the log says once why the zygote of an image cannot be started, and runs are cold', { skip: cold }, async () => {
+		const state = newStateDir();
+		const images = path.join(state, 'images');
+		fs.unlinkSync(images);
+		fs.mkdirSync(images);
+		fs.cpSync(path.join(imagesDir, 'base'), path.join(images, 'base'), { recursive: true, verbatimSymlinks: true });
+		const lib = path.join(images, 'base/root/usr/lib');
+		const python = fs.readdirSync(lib).find((n) => /^python3\.\d+$/.test(n))!;
+		fs.writeFileSync(path.join(lib, python, 'broken_module.py'), "import os, sys\nsys.stderr.write('x' * 1000 + '\\nthe device is not there\\n')\nsys.stderr.flush(); os._exit(3)\n");
+		fs.writeFileSync(path.join(images, 'base/preload'), 'broken_module\n');
+		execFileSync('chown', ['-R', String(productUid), images]);
+		await using('stdio', { env: { SANDBOX_STATE_DIR: state, SANDBOX_IMAGE: 'base', SANDBOX_POOL: '0' } }, async (s) => {
+			const found = (): string[] => fs.readFileSync(s.log, 'utf8').split('\n').filter((l) => l.includes('zygote_failed'));
+			for (let i = 0; i < 3 || found().length === 0; i++) {
+				assert.equal((await s.ok('print(6 * 7)', `broken${i}`)).stdout, '42\n');
+				await s.close(`broken${i}`);
+			}
+			assert.equal(found().length, 1, found().join('\n'));
+			assert.match(found()[0]!, /image="?base"?.*x\S*the device is not there"?$/);
+		});
+	});
 
 	it('(slow) an idle sandbox takes four descriptors at most of any one process', { skip: mode === 'user' && 'the descriptors of another user are not ours to count' }, async () => {
 		const s = await open('stdio', { env: noPool });

@@ -41,6 +41,7 @@ M(MON_CHARGED, F, M, proto_mon_charged, 0, MONITOR(charged), "how much of the me
 M(MON_UNSUPPORTED, M, F, proto_mon_unsupported, 0, FRONT(unsupported), "answer to a request that this maker does not serve")
 M(MON_RATION, M, F, proto_mon_ration, 0, FRONT(ration), "how much of its disk a sandbox gets from the host")
 M(MON_SPACE, M, F, proto_mon_space, 0, FRONT(space), "how much space the disk of the host has, and how much of it is promised")
+M(MON_ZYGOTE, M, F, proto_mon_zygote, 0, FRONT(zygote), "the zygote of an image could not be started, and what it said; once until one was")
 M(MON_KEEP, F, M, proto_mon_keep, 0, MONITOR(keep), "the workspace of a session that lives becomes a stored one")
 M(MON_KEPT, M, F, proto_mon_kept, 0, FRONT(kept), "answer to MON_KEEP")
 M(INIT_KEEP, F, I, proto_init_note, 0, OTHER, "the workspace may be stored from now on: what is uploaded is flushed")

@@ -327,6 +327,7 @@ union proto_frame {
 	struct proto_mon_limited limited;
 	struct proto_mon_unsupported unsupported;
 	struct proto_mon_space space;
+	struct proto_mon_zygote zygote;
 	struct proto_mon_ration ration;
 	struct proto_init_config config;
 	struct proto_init_ready ready;

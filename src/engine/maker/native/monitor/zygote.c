@@ -4,6 +4,7 @@
 #include "base/fdio.h"
 #include "base/kill_points.h"
 #include "base/rand.h"
+#include "base/text.h"
 #include "engine/maker/native/monitor/monitor.h"
 #include "frames.h"
 
@@ -11,6 +12,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #define IN_FLIGHT_MAX                                                                              \
@@ -112,8 +114,40 @@ static void end(struct zygote *z)
 		(void)kill(z->pid, SIGKILL);
 	if (z->state != ZYGOTE_NONE)
 		z->channel = fd_close(z->channel);
+	if (z->state == ZYGOTE_STARTING)
+		z->said = fd_close(z->said);
 	z->state = ZYGOTE_NONE;
 	z->in_flight = 0;
+}
+
+/* The end of what Z has written: a traceback ends with its reason. */
+static void read_last_words(const struct zygote *z, char said[PROTO_SAID_MAX])
+{
+	struct stat st;
+	const bool any = z->state == ZYGOTE_STARTING && z->said >= 0 && fstat(z->said, &st) == 0;
+	const off_t at = any ? MAX(st.st_size - (PROTO_SAID_MAX - 1), (off_t)0) : 0;
+	ssize_t n = any ? pread(z->said, said, PROTO_SAID_MAX - 1, at) : 0;
+
+	while (n > 0 && said[n - 1] == '\n')
+		n--;
+	if (n > 0)
+		said[n] = '\0';
+	else
+		(void)!text_copy(said, PROTO_SAID_MAX, "nothing");
+}
+
+/* Once: it is tried again and again, and all its sandboxes are cold meanwhile. */
+static void tell_front(struct monitor *m, struct zygotes *n, const struct zygote *z)
+{
+	struct proto_mon_zygote f = {.head = PROTO_HEAD(MON_ZYGOTE, proto_mon_zygote)};
+
+	if (n->told || z->state == ZYGOTE_READY)
+		return;
+	n->told = true;
+	(void)!text_copy(f.image, sizeof(f.image),
+			 CONTAINER_OF(n, struct template, zygotes)->image);
+	read_last_words(z, f.said);
+	monitor_send(m, &f.head, NULL, 0);
 }
 
 /* Z has ended or must end. The processes that it has forked live on. */
@@ -121,6 +155,7 @@ static void lost(struct monitor *m, struct zygotes *n, struct zygote *z)
 {
 	uint32_t shift = MIN(n->failures, RETRY_SHIFT);
 
+	tell_front(m, n, z);
 	end(z);
 	n->failures++;
 	n->retry_at = now_ns() + (RETRY_NS << shift);
@@ -195,9 +230,11 @@ static bool take_frame(struct zygotes *n, struct zygote *z)
 		fd_close_many(fds, n_fds);
 	if (len == sizeof(f.ready) && z->state == ZYGOTE_STARTING && f.h.kind == RT_ZYGOTE_READY &&
 	    f.ready.version == RT_VERSION && f.ready.threads == 1) {
+		z->said = fd_close(z->said);
 		z->state = ZYGOTE_READY;
 		z->born_at = now_ns();
 		n->failures = 0;
+		n->told = false;
 		return true;
 	}
 	if (len != sizeof(f.h) || z->state != ZYGOTE_READY || f.h.kind != RT_CLEAN_DONE ||

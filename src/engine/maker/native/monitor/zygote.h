@@ -34,6 +34,7 @@ struct zygote {
 	uint32_t in_flight; /* requests without an answer */
 	uint32_t forks;     /* interpreters that were requested of it */
 	uint64_t born_at;
+	int said; /* STARTING: a memory file, its standard error; or -1 */
 };
 
 /* The zygotes of one template, and the sandboxes that wait for one. */
@@ -42,6 +43,7 @@ struct zygotes {
 	struct zygote successor; /* STARTING or READY beside `current` */
 	pid_t retired;           /* killed, not reaped yet; 0 = none */
 	uint32_t failures;       /* in a row */
+	bool told;               /* the front knows that none can be started */
 	uint64_t retry_at;
 	uint32_t first,
 	    last; /* queue of sandboxes that wait: slot + 1, linked by sandbox.warm_next */

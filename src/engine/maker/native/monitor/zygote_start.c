@@ -15,7 +15,9 @@
 #include <grp.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -30,6 +32,7 @@
 struct start {
 	const struct template *t;
 	int channel, extension, filter;
+	int said; /* where it writes why it cannot start; or -1 */
 	char preload[RT_PRELOAD_MAX + sizeof("CAISSON_PRELOAD=")];
 };
 
@@ -101,7 +104,7 @@ static int enter_image(void)
 	return r;
 }
 
-static int place_fds(const struct start *s)
+static int place_fds(struct start *s)
 {
 	const int from[] = {s->channel, s->extension, s->filter};
 	int high[ARRAY_SIZE(from)];
@@ -114,8 +117,10 @@ static int place_fds(const struct start *s)
 		if (high[i] < 0)
 			return -errno;
 	}
-	if (dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
+	const int said = s->said >= 0 ? fcntl(s->said, F_DUPFD_CLOEXEC, FDS_HIGH) : null;
+	if (said < 0 || dup2(said, 2) < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0)
 		return -errno;
+	s->said = 2;
 	for (size_t i = 0; i < ARRAY_SIZE(from); i++)
 		if (dup2(high[i], FDS_FROM + (int)i) < 0)
 			return -errno;
@@ -133,8 +138,23 @@ NORETURN static void become_zygote(struct start *s)
 	memcpy(env, environment, sizeof(environment));
 	env[ARRAY_SIZE(environment)] = s->preload;
 	env[ARRAY_SIZE(environment) + 1] = NULL;
-	if (enter_z(s) == 0 && enter_image() == 0 && place_fds(s) == 0)
+	const char *step = "its namespaces cannot be entered";
+	int r = enter_z(s);
+	if (r == 0) {
+		step = "its root cannot be made";
+		r = enter_image();
+	}
+	if (r == 0) {
+		step = "its descriptors cannot be placed";
+		r = place_fds(s);
+	}
+	if (r == 0) {
+		step = PYTHON " cannot be executed";
 		(void)execve(PYTHON, argv, env);
+		r = -errno;
+	}
+	if (s->said >= 0)
+		(void)dprintf(s->said, "%s: %s", step, strerror(-r));
 	_exit(127); /* the monitor sees the end of the channel, and the sandboxes stay cold */
 }
 
@@ -147,8 +167,12 @@ int zygote_start(struct monitor *m, const struct template *t, struct zygote *z)
 		return -errno;
 	_cleanup_fd_ int ours = pair[0];
 	_cleanup_fd_ int theirs = pair[1];
-	s = (struct start){
-	    .t = t, .channel = theirs, .extension = m->extension, .filter = m->filter};
+	_cleanup_fd_ int said = memfd_create("zygote", MFD_CLOEXEC);
+	s = (struct start){.t = t,
+			   .channel = theirs,
+			   .extension = m->extension,
+			   .filter = m->filter,
+			   .said = said};
 	read_preload(m, t, &s);
 	pid_t pid = sys_clone(0, SIGCHLD, -1);
 	if (pid < 0)
@@ -156,6 +180,7 @@ int zygote_start(struct monitor *m, const struct template *t, struct zygote *z)
 	if (pid == 0)
 		become_zygote(&s);
 	KILL_POINT(ZYGOTE_FORKED);
-	*z = (struct zygote){.state = ZYGOTE_STARTING, .pid = pid, .channel = TAKE_FD(ours)};
+	*z = (struct zygote){
+	    .state = ZYGOTE_STARTING, .pid = pid, .channel = TAKE_FD(ours), .said = TAKE_FD(said)};
 	return 0;
 }
