@@ -35,11 +35,30 @@
 	UINT32_C(                                                                                  \
 	    0xbeefc0de) /* in the byte order of the machine, after the head of the first page */
 
+/* What SQLite locks of a file (os.h of its sources: PENDING_BYTE, RESERVED_BYTE, SHARED_FIRST, SHARED_SIZE). A pager does so
+ * before its first page is written, so a new file may be empty, or begin with nothing. */
+#define SQLITE_LOCKS     0x40000000
+#define SQLITE_LOCKS_LEN (2 + 510)
+
+/* The locks of the session process are those of another process here. */
+static bool is_locked_by_sqlite(int fd)
+{
+	struct flock lock = {.l_type = F_WRLCK,
+			     .l_whence = SEEK_SET,
+			     .l_start = SQLITE_LOCKS,
+			     .l_len = SQLITE_LOCKS_LEN};
+
+	return fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK &&
+	       lock.l_start >= SQLITE_LOCKS && lock.l_start < SQLITE_LOCKS + SQLITE_LOCKS_LEN;
+}
+
 static bool is_database(int fd)
 {
 	const uint32_t lmdb = LMDB_MAGIC;
 	char head[20];
 
+	if (is_locked_by_sqlite(fd))
+		return true;
 	return pread(fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
 	       (memcmp(head, "SQLite format 3", 16) == 0 || memcmp(head + 8, "DUCK", 4) == 0 ||
 		memcmp(head + 16, &lmdb, sizeof(lmdb)) == 0);
