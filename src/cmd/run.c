@@ -358,6 +358,11 @@ static int open_input(struct run_verb *v, struct err *e)
 
 static int run(struct run_verb *v, struct sandbox_options *options, struct err *e)
 {
+	/* The engine would say so at the first line, with an advice for clients of a server. */
+	if (v->args.interactive && !v->app.settings.warm)
+		return err_set(e, ERR_SETTING_INVALID, 0,
+			       "-i keeps the variables in a warm interpreter, and SANDBOX_WARM is "
+			       "off: leave that setting out, or give the code as a file");
 	adapt_settings(v);
 	v->saved = end_loop;
 	v->staged = on_staged;

@@ -339,7 +339,8 @@ REFUSE(settimeofday, EPERM, "the host's clock")
 /* Netlink answers EOPNOTSUPP, as Linux without it (WSL 1) does. libzmq asks getifaddrs(3) where a program binds a TCP
  * address: for EINVAL and EOPNOTSUPP it goes on without names of interfaces, for any other error it aborts the process.
  * Others do not care which error it is: getaddrinfo(3) goes on as if there was IPv4 and IPv6; getifaddrs(3),
- * if_nameindex(3), psutil, libuv and iproute2 report it. EAFNOSUPPORT would please libaudit alone, whose callers need root. */
+ * if_nameindex(3), psutil, libuv and ip(8) of iproute2 6.1 report it. libaudit takes EINVAL, EPROTONOSUPPORT and
+ * EAFNOSUPPORT for a kernel without audit (audit_open() in its lib/netlink.c), but only root may use it. */
 ALLOW_IF(socket, EPERM, "UNIX, INET, INET6; streams and datagrams; TCP and UDP",
 	 REFUSE_WHEN(EOPNOTSUPP, IN(0, AF_NETLINK)),
 	 WHEN(IN(0, AF_INET, AF_INET6), MASKED(1, ~SOCK_FLAG_BITS, SOCK_STREAM), IN(2, 0, IPPROTO_TCP)),

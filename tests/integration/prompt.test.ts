@@ -68,6 +68,12 @@ describe('caisson run -i, from a pipe', () => {
 			p.kill('SIGTERM');
 		}
 	});
+	it('without warm interpreters there is no prompt, and the advice is for this command', async () => {
+		const r = await caisson(['run', '-i'], { input: 'x = 1\n', env: { ...env, SANDBOX_WARM: 'off' } });
+		assert.equal(r.code, 78);
+		assert.match(r.stderr.toString(), /-i keeps the variables in a warm interpreter, and SANDBOX_WARM is off: leave that setting out, or give the code as a file/);
+		assert.doesNotMatch(r.stderr.toString(), /stateful/);
+	});
 	for (const [args, says] of [[['-i', '-'], /standard input is the prompt's/], [['-i', 'a', 'b'], /no -c and no arguments/], [[], /no file \(see 'caisson run --help'\)/]] as const)
 		it(`refuses ${JSON.stringify(args)}`, async () => {
 			const r = await caisson(['run', ...args], { env });
