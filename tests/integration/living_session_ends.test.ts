@@ -80,6 +80,15 @@ matrix('ends of a living session', { profile: 'full', env: { SANDBOX_EXEC_TIMEOU
 		assert.equal((await cell(bare, '1')).state, 'kept');
 	});
 
+	it('(slow) a session that takes long to come back after a cancelled run is waited for', async () => {
+		const id = `undone${++n}`; // longer than the front waits for other runs
+		await cell(id, 'import ctypes, time\nctypes.CDLL(None).pthread_create(ctypes.byref(ctypes.c_ulong()), None, ctypes.CDLL(None).pause, None)\nclass D:\n    def __reduce__(self): return time.sleep, (8,)\nx, d = 1, D()');
+		await cancelled(id, deaf());
+		const r = await cell(id, 'x, d');
+		assert.equal(r.result, '(1, None)', JSON.stringify(r));
+		assert.match(r.hint, /undone\. A new interpreter had /);
+	});
+
 	it('a cancelled run that reacts is kept, and a new interpreter is told of nothing', async () => {
 		const id = `undone${++n}`;
 		await cell(id, 'x = 1');
