@@ -371,7 +371,7 @@ static void on_restored(const struct engine_checkpoint *what, const struct err *
 	sandbox_forget_inventory(s);
 	s->marks_whole = false;
 	sandbox_measure_uploads(s);
-	if (what && what->state_kept)
+	if (!e && what->state_kept)
 		s->undone = (struct run_undone){0};
 	if (!e)
 		LOG_INFO("checkpoint_restored", LOG_S("session_id", s->id),
