@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -308,7 +309,10 @@ int zygote_start(struct monitor *m UNUSED, const struct template *t, struct zygo
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		abort();
 	process_of(pid)->channel = pair[1];
-	*z = (struct zygote){.state = ZYGOTE_STARTING, .pid = pid, .channel = pair[0]};
+	*z = (struct zygote){.state = ZYGOTE_STARTING,
+			     .pid = pid,
+			     .channel = pair[0],
+			     .said = memfd_create("zygote", MFD_CLOEXEC)};
 	return 0;
 }
 
