@@ -183,7 +183,7 @@ static void call_end(struct checkpoint_call *c, const struct engine_checkpoint *
 
 	if (c->yield)
 		sandbox_yield(s);
-	if (e) {
+	if (e || !what) {
 		c->cb(NULL, e, c->user);
 	} else {
 		struct checkpoint out = describe(s, c->name, what, created_ns);
