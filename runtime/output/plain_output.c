@@ -42,6 +42,17 @@ static int is_unbuffered(PyObject *stream)
 	return yes;
 }
 
+/* What is written here is UTF-8. PYTHONIOENCODING may have chosen something else. */
+static int is_utf8(PyObject *stream)
+{
+	PyObject *name = PyObject_GetAttrString(stream, "encoding");
+	int yes =
+	    name && PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "utf-8") == 0;
+
+	Py_XDECREF(name);
+	return yes;
+}
+
 /* TYPE(open(FD, 'wb', 0, closefd=False), OLD.encoding, OLD.errors, '\n', False, True), a new
  * reference. */
 static PyObject *make_stream(PyObject *type, PyObject *io, int fd, PyObject *old, const char *name)
@@ -77,7 +88,7 @@ static int replace_stream(PyObject *type, PyObject *io, int fd)
 	} names[] = {[STDOUT_FILENO] = {"stdout", "__stdout__", "<stdout>"},
 		     [STDERR_FILENO] = {"stderr", "__stderr__", "<stderr>"}};
 	PyObject *old = PySys_GetObject(names[fd].name); /* borrowed */
-	PyObject *text = old && old != Py_None && is_unbuffered(old) && !isatty(fd)
+	PyObject *text = old && old != Py_None && is_unbuffered(old) && is_utf8(old) && !isatty(fd)
 			     ? make_stream(type, io, fd, old, names[fd].shown)
 			     : NULL;
 	int r = 0;
@@ -93,9 +104,12 @@ static int replace_stream(PyObject *type, PyObject *io, int fd)
 	return r;
 }
 
-/* Whatever fails, the interpreter keeps what it has: this is only for speed. */
+/* Whatever fails, the interpreter keeps what it has: this is only for speed. So does each sub-interpreter, as what
+ * written_through.c knows of the streams is there once in a process. */
 static int on_exec(PyObject *module)
 {
+	if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0)
+		return 0;
 	PyObject *io = PyImport_ImportModule("io");
 	PyObject *base = io ? PyObject_GetAttrString(io, "TextIOWrapper") : NULL;
 	PyObject *type = base ? through_type(base) : NULL;

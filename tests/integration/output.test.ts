@@ -42,6 +42,10 @@ describe('output is not lost', () => {
 				assert.deepEqual([end, r.stdout], [end, stdout]);
 				assert.notEqual(r.exit_code, 0, end);
 			}
+			const others = await ran(s, wrap('import sys, _interpreters as m\nprint("a")\nfor n in "bc":\n    i = m.create("legacy"); m.exec(i, f"print(\'{n}\')"); m.destroy(i)\nprint("d"); sys.stdout.flush(); sys.stdout.write("e\\n")'), more);
+			assert.deepEqual([others.stdout, others.stderr], ['a\nb\nc\nd\ne\n', '']);
+			const encoded = await ran(s, wrap('import os, subprocess; print(subprocess.run(["python3", "-c", "print(chr(233))"], env={**os.environ, "PYTHONIOENCODING": "latin-1"}, capture_output=True).stdout)'), more);
+			assert.deepEqual([encoded.stdout, encoded.stderr], ["b'\\xe9\\n'\n", '']);
 			const late = await ran(s, wrap('print("a")\nprint("b", end=" ")\nwhile True: pass'), { ...more, timeout_s: 1 });
 			assert.deepEqual([late.stdout, late.reason], ['a\nb ', 'timeout']);
 		}));

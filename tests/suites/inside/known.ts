@@ -100,18 +100,39 @@ export const known: Known[] = [
 		when: (w) => w.warm,
 	},
 	{
-		why: 'runs write no compiled files below the workspace, so that a module that was edited within the same second is read anew',
+		why: 'runs write no compiled files beside modules in the workspace and in /tmp, so that a module that was edited within the same second is read anew',
 		tests: [
 			...['NoSourceEpoch', 'WithSourceEpoch'].map((t) => `test.test_compileall.HardlinkDedupTests${t}.test_import`),
 			...['test_cached_mode_issue_2051', 'test_cached_readonly', 'test_creation_mode', 'test_pyc_always_writable'].map((t) => `test.test_import.FilePermissionTests.${t}`),
 			...['test_file_to_source', 'test_timestamp_overflow'].map((t) => `test.test_import.ImportTests.${t}`),
+			...['explicit_relative_import', 'main_relative_import', ...['module', 'module_alter_sys', 'module_in_namespace_package', 'namespace_package', 'namespace_package_in_namespace_package', 'package', 'package_alter_sys', 'package_in_namespace_package'].map((t) => `run_${t}`)].map((t) => `test.test_runpy.RunModuleTestCase.test_${t}`),
 			...['test___cached___legacy_pyc', 'test_import_pyc_path', 'test_missing_source', 'test_missing_source_legacy', 'test_unwritable_directory'].map((t) => `test.test_import.PycacheTests.${t}`),
 		],
 	},
 	{
 		why: 'the environment of runs says how many processors the sandbox has and that text is UTF-8, where the test assumes that nothing does',
 		mayPass: true, // the first one on a machine with one processor
-		tests: ['test.test_cmd_line.CmdLineTest.test_cpu_count_default', 'test.test_cmd_line.CmdLineTest.test_displayhook_unencodable'],
+		tests: ['test.test_cmd_line.CmdLineTest.test_cpu_count_default', 'test.test_cmd_line.CmdLineTest.test_displayhook_unencodable', 'test.test_os.CPUCountTests.test_process_cpu_count_affinity'],
+	},
+	{
+		why: 'workers of multiprocessing are forked unless the program chooses otherwise, because what cells have defined is there then',
+		tests: ['fork', 'forkserver', 'spawn'].map((t) => `test.test_multiprocessing_${t}.test_misc.TestStartMethod.test_get_all_start_methods`),
+	},
+	{
+		why: 'a process can only change its own priority, and names itself with 0',
+		mayPass: true, // where the test has no room above
+		tests: ['test.test_os.ProgramPriorityTests.test_set_get_priority'],
+	},
+	{
+		why: 'a warm interpreter has imported it before it knows how many processors the sandbox has',
+		mayPass: true, // where the machine has as many
+		tests: ['test_invalid_workers', 'test_set_get_workers', 'test_set_workers_invalid'].map((t) => `scipy.fft.tests.test_multithreading::${t}`),
+		when: (w) => w.warm,
+	},
+	{
+		why: 'types that a warm interpreter has imported are immortal, and the garbage collector does not look at them',
+		tests: ['test.test_socket.GeneralModuleTests.test_socket_type', 'test.test_zoneinfo.test_zoneinfo.ExtensionBuiltTest.test_gc_tracked'],
+		when: (w) => w.warm,
 	},
 	{
 		why: 'Arrow reads with one thread where there is one processor, and then names rows in errors',
@@ -176,6 +197,10 @@ export const skips: Skip[] = [
 	{
 		why: 'what programs print leaves them at once',
 		reasons: [/stdio buffering is disabled/],
+	},
+	{
+		why: 'packages of the image have a .pth file',
+		reasons: [/^found \d+ \.pth files in: /],
 	},
 	{
 		why: 'sockets are TCP, UDP and local ones: no SCTP',
