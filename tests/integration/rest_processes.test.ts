@@ -146,6 +146,8 @@ print(*[n for n in 'abcde' if not free(n)])` })).stdout;
 		const p = await end(at);
 		assert.deepEqual([p.stdout.text, p.exit_code, p.input], ['/tmp\n1 two 3\n<ä b>\n<c>\nend\n', 0, false]);
 		refused(await ask('POST', `${at}/input`, { text: 'd' }), 400, 'invalid_argument');
+		for (const what of ['input', 'signal'])
+			refused(await ask('POST', `/sandboxes/${id}/processes/p99/${what}`, { input: { text: 'x'.repeat(20_000) }, signal: { signal: 'TERM' } }[what]), 404, 'not_found');
 		refused(await ask('POST', `${await start(id, { command: 'sleep 100' })}/input`, { text: 'd' }), 400, 'invalid_argument');
 		// what the pipe has no room for waits, and comes in order; then the end
 		const slow = await start(id, { command: "read -r go; sha256sum", input: true });

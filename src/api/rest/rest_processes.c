@@ -117,7 +117,7 @@ static json_t *whole_json(const struct process *p, uint64_t out, uint64_t err)
 	return o;
 }
 
-/* The process {process} of c->sandbox; NULL after it has answered. */
+/* The process {process} of c->sandbox; NULL after it has answered, and C is gone. */
 static struct process *need(struct rest_call *c)
 {
 	struct err e = ERR_INIT;
@@ -352,11 +352,11 @@ void rest_signal_process(struct rest_call *c)
 static void give_input(struct rest_call *c)
 {
 	struct process *p = need(c);
-	const char *text = rest_text(c, "text", "");
 	struct err e = ERR_INIT;
 
 	if (!p)
 		return;
+	const char *text = rest_text(c, "text", "");
 	if (process_write(p, text, strlen(text), rest_bool(c, "close"), &e) < 0)
 		rest_fail(c, &e);
 	else
