@@ -496,7 +496,8 @@ int process_signal(struct process *p, int signo, struct err *e)
 {
 	const int r = p->handle ? engine_signal(p->handle, signo) : 0;
 
-	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the signal cannot be sent") : 0;
+	/* ESRCH: it has ended, and its end is on the way. */
+	return r < 0 && r != -ESRCH ? err_set(e, ERR_SYSTEM, -r, "the signal cannot be sent") : 0;
 }
 
 int process_write(struct process *p, const void *data, size_t len, bool close, struct err *e)

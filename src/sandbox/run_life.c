@@ -362,12 +362,14 @@ void run_signal(struct run *r, int signo)
 
 void run_cancel(struct run *r)
 {
-	r->cancelled = true;
+	const bool again = r->interrupted;
+
+	r->cancelled = r->interrupted = true;
+	/* R may be gone after each of these. */
 	if (r->phase == RUN_WAITING)
 		cancel_waiting(r);
-	else if (r->request.kind == ENGINE_RUN_STATEFUL && !r->interrupted)
+	else if (r->request.kind == ENGINE_RUN_STATEFUL && !again)
 		run_signal(r, SIGTERM);
 	else
 		run_signal(r, SIGKILL);
-	r->interrupted = true;
 }
