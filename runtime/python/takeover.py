@@ -15,8 +15,9 @@ forgotten = []  # without a reference, its destructors would speak to workers th
 
 
 def copies(name):
-	"""The module NAME, and its copies in other packages."""
-	return [module for full, module in list(sys.modules.items()) if full == name or full.endswith('.' + name)]
+	"""The module NAME, and its copies in other packages. multiprocess (of pathos) is a copy of multiprocessing."""
+	names = name, name.replace('multiprocessing', 'multiprocess')
+	return [module for full, module in list(sys.modules.items()) if full in names or (full.endswith('.' + name) and '.' in name)]
 
 
 def forget_helpers():
@@ -79,8 +80,8 @@ def renew_process_pool(pool):
 
 
 def renew_pool(pool):
-	from multiprocessing import pool as pools
 	import threading
+	pools = next(sys.modules[kind.__module__] for kind in type(pool).__mro__ if kind.__name__ == 'Pool')
 	for job in list(pool._cache.values()):
 		if hasattr(job, '_event'):
 			job._success, job._value, job._event = False, broken('The worker of this call'), threading.Event()
@@ -128,29 +129,65 @@ def renew_condition(condition):
 		condition._lock._at_fork_reinit()
 
 
+def is_alone():
+	"""Whether nothing in this process can wake its only thread: no other thread, no handler of a signal."""
+	import signal
+	silent = signal.default_int_handler, signal.SIG_DFL, signal.SIG_IGN, None
+	return len(os.listdir('/proc/self/task')) == 1 and all(signal.getsignal(number) in silent for number in signal.valid_signals())
+
+
+def refuse_endless_waits():
+	"""What a thread was to answer, such as join() of a queue, would wait for it until the time limit of the run."""
+	threading = sys.modules.get('threading')
+	if threading is None or hasattr(threading.Condition.wait, '__wrapped__'):
+		return
+	wait = threading.Condition.wait
+
+	def wait_if_others(self, timeout=None):
+		if timeout is None and is_alone():
+			raise RuntimeError('this would wait for ever: no other thread is there. Those that the session had before its '
+			                   'process ended are gone; start them again.')
+		return wait(self, timeout)
+	wait_if_others.__wrapped__ = wait
+	threading.Condition.wait = wait_if_others
+
+
 def renew_barrier(barrier):
 	"""Threads that waited at it, or were about to leave, have ended. Without this the next one to come would wait for those
 	to leave, for ever, or would be let through in their place. Its Condition is renewed by itself."""
 	barrier._count, barrier._state = 0, barrier._state if barrier.broken else 0
 
 
+def open_files():
+	"""The device and inode of each file that is open here."""
+	found = set()
+	for number in os.listdir('/proc/self/fd'):
+		try:
+			found.add(os.fstat(int(number))[1:3])
+		except OSError:  # the one that listed them
+			pass
+	return found
+
+
 def close_database(connection):
 	"""A connection to a file is dead, but SQLite counts its locks as those of this process. So no other connection could
-	write, or would see that a transaction of the dead process has to be rolled back. A database in memory goes on. Why
-	this leaves the journal of that transaction alone: backup_files.c."""
+	write, or would see that a transaction of the dead process has to be rolled back. A database in memory goes on, and
+	one that was empty: its file was opened anew. Why this leaves the journal of that transaction alone: backup_files.c."""
 	import gc
 	from sqlite3 import Connection, Cursor, ProgrammingError
 	try:
 		cursor = Connection.cursor(connection)
 		cursor.row_factory = None
-		files = [os.fsdecode(name) for _, name, file in cursor.execute('PRAGMA database_list') if file]
+		files = {os.fsdecode(name): os.fsdecode(file) for _, name, file in cursor.execute('PRAGMA database_list') if file}
 		if 'main' not in files:
 			for name in files:
 				cursor.execute('DETACH "%s"' % name.replace('"', '""'))
 			return
+		if open_files().issuperset(os.stat(file)[1:3] for file in files.values()):
+			return
 		for own in [found for found in gc.get_referrers(connection) if isinstance(found, Cursor)]:
 			Cursor.close(own)  # SQLite closes a file after the last statement
-	except ProgrammingError:  # it belongs to a thread that has ended, and does not tell its files
+	except (ProgrammingError, OSError):  # it belongs to a thread that has ended and does not tell its files, or a file is removed
 		pass
 	Connection.__init__(connection, ':memory:')  # closes the file, whatever thread has opened it
 	Connection.close(connection)
@@ -192,7 +229,7 @@ def is_one_of(found, kinds):
 
 def renew_objects():
 	import gc
-	renews = {getattr(sys.modules[module], name): renew for module, name, renew in RENEWED if module in sys.modules}
+	renews = {getattr(module, name): renew for full, name, renew in RENEWED for module in copies(full) if hasattr(module, name)}
 	renews.update((loky.ProcessPoolExecutor, renew_loky) for loky in copies(LOKY[1]))
 	kinds = tuple(renews)
 	# Not those of the image: they are frozen. Not in one loop: the list of all keeps what close_database() has to free.
@@ -224,7 +261,7 @@ def take_over():
 	"""In a backup that goes on as it is. Returns what told() returns."""
 	if 'threading' in sys.modules:
 		sys.modules['threading'].main_thread()._set_native_id()
-	for step in forget_helpers, renew_loop, renew_objects:
+	for step in forget_helpers, renew_loop, renew_objects, refuse_endless_waits:
 		try:
 			step()
 		except Exception:

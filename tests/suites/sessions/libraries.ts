@@ -165,4 +165,14 @@ p = mp.Process(target=w, args=(q, r), daemon=True); p.start()`, use: 'q.put(4); 
 	'asyncio: a thread': { begin: 'import asyncio', use: 'await asyncio.wait_for(asyncio.to_thread(lambda: 21), 9)' },
 	'asyncio: a child': { begin: "import asyncio\np = await asyncio.create_subprocess_exec('cat', stdin=-1, stdout=-1)", use: "p.stdin.write(b'x\\n'); await p.stdin.drain(); await asyncio.wait_for(p.stdout.readline(), 3)", dead: /Error/ },
 	'a child that one talks to': { begin: "import subprocess\np = subprocess.Popen(['cat'], stdin=-1, stdout=-1, text=True, bufsize=1)", use: "p.stdin.write('x\\n'); p.stdout.readline()", dead: /BrokenPipeError|ValueError/ },
+	'pathos': { packages: 'pathos', begin: 'from pathos.multiprocessing import ProcessingPool as P\np = P(2)', use: 'p.map(lambda x: x * 2, [1, 2])' },
+	'fastapi': { packages: 'fastapi uvicorn httpx', begin: `import fastapi, httpx, socket, threading, time, uvicorn
+app = fastapi.FastAPI()
+@app.get('/')
+def root(): return {'a': 1}
+s = socket.create_server(('127.0.0.1', 0)); url = 'http://127.0.0.1:%d/' % s.getsockname()[1]; srv = uvicorn.Server(uvicorn.Config(app, log_level='warning'))
+threading.Thread(target=srv.run, kwargs={'sockets': [s]}, daemon=True).start()
+while not srv.started: time.sleep(.05)`, use: 'httpx.get(url, timeout=3).json()', dead: /Error|Timeout/ },
+	'opencv': { packages: 'opencv-python-headless', begin: 'import cv2, numpy as np\ncv2.setNumThreads(4); a = np.ones((2000, 2000), np.uint8)', use: 'cv2.GaussianBlur(a, (9, 9), 2).shape', after: 'carried' },
+	'chromadb': { packages: 'chromadb', begin: "import chromadb\nc = chromadb.PersistentClient('chroma'); k = c.get_or_create_collection('some'); k.upsert(ids=['a'], embeddings=[[1.0, 2.0]])", use: 'k.count()', after: 'carried', gone: ['c', 'k'], dead: /NameError/ },
 };
