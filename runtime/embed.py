@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""embed.py OUT.h bare.py boot.py display.py notebook.py LATER.py ... -- MORE.py ... -- FILE.py ... - writes the command-line texts
+"""embed.py OUT.h bare.py boot.py display.py hooks.py notebook.py LATER.py ... -- MORE.py ... -- FILE.py ... - writes the command-line texts
 of cold runs and of a zygote, and files of the skeleton, as C strings. LATER are the texts that a run with RT_NOTEBOOK
 executes when it needs them.
 
@@ -54,9 +54,9 @@ def main(out, bare, *sources):
 		with open(path, encoding='ascii') as f:
 			return strip(f.read())
 	cut, end = (i for i, word in enumerate(sources) if word == '--')
-	boot, display, notebook, *later = [stripped(path) for path in sources[:cut]]
+	boot, display, hooks, notebook, *later = [stripped(path) for path in sources[:cut]]
 	more = [stripped(bare)] + [stripped(path) for path in sources[cut + 1:end]]
-	parts = boot, display, notebook, '\n'.join(later)
+	parts = boot, display + hooks, notebook, '\n'.join(later)
 	space = {}
 	exec(more[0], space)
 	with open(out, 'w', encoding='ascii') as f:
