@@ -28,7 +28,7 @@ METHODS = ('png', '_repr_png_'), ('svg', '_repr_svg_'), ('html', '_repr_html_'),
 TABLES = 'pandas.core.', 'polars.dataframe.', 'polars.series.'  # the text of these says as much as their HTML
 
 # of this run; sets of figures are weak; `pages` are digests, because figures of plotly cannot be in a set
-drawn = {'files': 0, 'seconds': 0.0, 'saved': None, 'shown': None, 'pages': set(), 'now': None, 'told': False, 'formulas': False}  # now: saved or shown by this run
+drawn = {'files': 0, 'seconds': 0.0, 'saved': None, 'shown': None, 'pages': set(), 'now': None, 'told': False, 'formulas': False, 'dollars': ''}  # now: saved or shown by this run
 
 
 class Reached:
@@ -91,7 +91,7 @@ def page_of(figure):
 
 
 def watch():
-	drawn.update(files=0, seconds=0.0, told=False, formulas=False)
+	drawn.update(files=0, seconds=0.0, told=False, formulas=False, dollars='')
 	if drawn['now'] is not None:
 		drawn['now'].clear()
 	try:
@@ -205,12 +205,17 @@ def end_child(os, signal, pid):
 
 
 def note(objects, said):
-	"""Reads the child's report: a line INDEX DIGEST for each file that it has made, or INDEX ! and why there is none."""
+	"""Reads the child's report: a line INDEX DIGEST for each file that it has made, INDEX ! and why there is none, or
+	INDEX $ and a text that was drawn as mathematics."""
 	for line in said.decode('utf-8', 'replace').splitlines():
-		if ' ! ' in line:
-			drawn['shown'][objects[int(line.split()[0])][0]] = None  # the end of the run would try once more
+		first, sign, why = line.split(' ', 2) if line.count(' ') > 1 else (line, '', '')
+		if sign == '!':
+			drawn['shown'][objects[int(first)][0]] = None  # the end of the run would try once more
 			if notebook and sys.stderr is not None:
-				sys.stderr.write('Note: a figure could not be drawn: %s\n' % line.partition(' ! ')[2])
+				sys.stderr.write('Note: a figure could not be drawn: %s%s\n' % (why, DOLLARS if 'Parse' in why else ''))
+			continue
+		if sign == '$':
+			tell_dollars(why)
 			continue
 		index, digest = (int(word) for word in line.split())
 		what, name = objects[index]
@@ -235,10 +240,15 @@ def draw(os, objects, report):
 				draw_one(os, index, what, name, report)
 			except Exception as e:
 				if name == 'figure':
-					why = ' '.join(('%s: %s' % (type(e).__name__, e)).split())
-					os.write(report, ('%d ! %s\n' % (index, why[:WHY_CHARS])).encode('utf-8', 'replace'))
+					tell_parent(os, report, index, '!', '%s: %s' % (type(e).__name__, e))
+		if drawn['dollars']:
+			tell_parent(os, report, 0, '$', drawn['dollars'])
 	finally:
 		os._exit(0)
+
+
+def tell_parent(os, report, index, sign, text):
+	os.write(report, ('%d %s %s\n' % (index, sign, ' '.join(text.split())[:WHY_CHARS])).encode('utf-8', 'replace'))
 
 
 def restrict(os):

@@ -9,6 +9,9 @@ PDF_ORDER = ('reportlab draws Arabic and Hebrew as they are stored: letters apar
          '(import arabic_reshaper; from bidi.algorithm import get_display), and a font with the letters')
 PDF_REGISTER = ': pdfmetrics.registerFont(TTFont("DejaVu", "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"))'
 
+DOLLARS = ' matplotlib reads what stands between two $ as mathematics: write \\$ for a dollar sign.'
+DOLLARS_CHARS = 80  # of a text that is repeated
+
 
 def look_at(pyplot):
 	"""Sets the hooks; called when pyplot has been imported."""
@@ -85,6 +88,38 @@ def look_at_reportlab(textobject):
 	kind._formatText = format_text
 
 
+def look_at_mathtext(module):
+	"""Prices in a title, as in `$5 to $7`, are drawn as mathematics: in italics, without blanks and without the dollar signs."""
+	import functools
+	original = module.MathTextParser.parse
+
+	@functools.wraps(original)
+	def parse(self, s, *args, **kwargs):
+		found = original(self, s, *args, **kwargs)
+		if notebook and not drawn['dollars'] and is_prose(s):
+			tell_dollars(s)
+		return found
+	module.MathTextParser.parse = parse
+
+
+def is_prose(text):
+	"""True if a part of TEXT that stands between two dollar signs is more likely words or a price than mathematics."""
+	import re
+	parts = re.split(r'(?<!\\)\$', text)
+	words, price, mathematics = r'\s.*[A-Za-z]{2}|[A-Za-z]{2}.*\s|^\)', r'\s|^\d', r'[\\^_{}=]'
+	return any(not re.search(mathematics, part) and (re.search(words, part) or re.search(price, part) and after[:1].isdigit())
+		for part, after in zip(parts[1::2], parts[2::2]))
+
+
+def tell_dollars(text):
+	"""In the child that draws there is no stderr: its parent says it."""
+	if drawn['dollars']:
+		return
+	drawn['dollars'] = text
+	if sys.stderr is not None:
+		sys.stderr.write('Note: the text %r has been drawn as a formula:%s\n' % (' '.join(text.split())[:DOLLARS_CHARS], DOLLARS))
+
+
 def look_at_backends(module):
 	"""matplotlib takes the names of the backends of notebooks only where they are installed. IPython's light stand-in has them."""
 	for name in 'inline', 'widget', 'ipympl':
@@ -131,7 +166,7 @@ def without_values(archive):
 	return False
 
 
-hooks = {'matplotlib.pyplot': look_at, 'matplotlib.backends.registry': look_at_backends, 'tqdm.std': look_at_tqdm, 'pip': look_at_pip, 'pip._internal': look_at_pip, 'openpyxl.reader.excel': look_at_openpyxl, 'plotly.io': look_at_plotly, 'PIL.ImageShow': look_at_viewers, 'cv2': look_at_cv2,
+hooks = {'matplotlib.pyplot': look_at, 'matplotlib.mathtext': look_at_mathtext, 'matplotlib.backends.registry': look_at_backends, 'tqdm.std': look_at_tqdm, 'pip': look_at_pip, 'pip._internal': look_at_pip, 'openpyxl.reader.excel': look_at_openpyxl, 'plotly.io': look_at_plotly, 'PIL.ImageShow': look_at_viewers, 'cv2': look_at_cv2,
          'reportlab.pdfgen.textobject': look_at_reportlab}  # what is not imported yet
 
 
