@@ -11,6 +11,7 @@ PDF_REGISTER = ': pdfmetrics.registerFont(TTFont("DejaVu", "/usr/share/fonts/tru
 
 DOLLARS = ' matplotlib reads what stands between two $ as mathematics: write \\$ for a dollar sign.'
 DOLLARS_CHARS = 80  # of a text that is repeated
+FONTS_HERE = '/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf', '/usr/share/fonts/truetype/wqy/*.ttc', '/usr/share/fonts/truetype/noto/*.ttf', '/usr/share/fonts/opentype/unifont/*.otf'
 
 
 def look_at(pyplot):
@@ -47,6 +48,86 @@ def look_at_viewers(show):
 		picture(lambda: [(image, 'picture')])
 		return True
 	show.show = show_image
+
+
+def look_at_fonts(module):
+	"""The font that Pillow uses if none is given has the letters of English alone, and boxes for all others. A text with
+	others takes the first font of the image that has all its letters, or the one that has most of them: Pillow draws a text
+	in one font."""
+	import functools
+	original = module.load_default
+
+	class FreeTypeFont(module.FreeTypeFont):
+		def of(self, text):
+			if not isinstance(text, str) or text.isascii():
+				return super()
+			path = best_font(self.font_bytes, frozenset(text))
+			if not path:
+				return super()
+			others = self.__dict__.setdefault('others', {})
+			if path not in others:
+				others[path] = module.FreeTypeFont(path, self.size)  # with Raqm, which Arabic and Hindi need
+			return others[path]
+
+		def getlength(self, text, *args, **kwargs):
+			return self.of(text).getlength(text, *args, **kwargs)
+
+		def getbbox(self, text, *args, **kwargs):
+			return self.of(text).getbbox(text, *args, **kwargs)
+
+		def getmask2(self, text, *args, **kwargs):
+			return self.of(text).getmask2(text, *args, **kwargs)
+
+		def font_variant(self, font=None, *args, **kwargs):
+			found = super().font_variant(font, *args, **kwargs)
+			if font is None:
+				found.__class__ = FreeTypeFont
+			return found
+
+		def __reduce__(self):
+			return module.load_default, (self.size,)
+
+	FreeTypeFont.__module__, FreeTypeFont.__qualname__ = module.__name__, 'FreeTypeFont'
+
+	@functools.wraps(original)
+	def load_default(*args, **kwargs):
+		font = original(*args, **kwargs)
+		if type(font) is module.FreeTypeFont and hasattr(font, 'font_bytes'):
+			font.__class__ = FreeTypeFont
+		return font
+	module.load_default = load_default
+
+
+fonts_known = {}  # functions that give the glyph of a letter, by the path of the font; '' is Pillow's own font
+fonts_best = {}  # of sets of letters
+
+
+def best_font(own, letters):
+	"""The path of the font for LETTERS; '' is OWN, which wins if no other has more of them."""
+	if letters not in fonts_best:
+		try:
+			fonts_best[letters] = find_font(own, [ord(c) for c in letters if c.isprintable() and c != ' '])
+		except Exception:  # no matplotlib, which reads fonts
+			fonts_best[letters] = ''
+	return fonts_best[letters]
+
+
+def find_font(own, letters):
+	import glob
+	import io
+	from matplotlib.ft2font import FT2Font
+	best, most = '', -1
+	for path in [''] + [path for pattern in FONTS_HERE for path in sorted(glob.glob(pattern))]:
+		if path not in fonts_known:
+			fonts_known[path] = FT2Font(path or io.BytesIO(own)).get_char_index
+		n = sum(1 for letter in letters if fonts_known[path](letter))
+		if n > most:
+			best, most = path, n
+		if n == len(letters):
+			return best
+	if notebook and sys.stderr is not None:
+		sys.stderr.write('Note: no font here has all letters of a text that Pillow draws, so it has boxes. Draw each script by itself; `fc-list` lists the fonts for ImageFont.truetype().\n')
+	return best
 
 
 def look_at_cv2(cv2):
@@ -166,7 +247,7 @@ def without_values(archive):
 	return False
 
 
-hooks = {'matplotlib.pyplot': look_at, 'matplotlib.mathtext': look_at_mathtext, 'matplotlib.backends.registry': look_at_backends, 'tqdm.std': look_at_tqdm, 'pip': look_at_pip, 'pip._internal': look_at_pip, 'openpyxl.reader.excel': look_at_openpyxl, 'plotly.io': look_at_plotly, 'PIL.ImageShow': look_at_viewers, 'cv2': look_at_cv2,
+hooks = {'matplotlib.pyplot': look_at, 'matplotlib.mathtext': look_at_mathtext, 'matplotlib.backends.registry': look_at_backends, 'tqdm.std': look_at_tqdm, 'pip': look_at_pip, 'pip._internal': look_at_pip, 'openpyxl.reader.excel': look_at_openpyxl, 'plotly.io': look_at_plotly, 'PIL.ImageShow': look_at_viewers, 'PIL.ImageFont': look_at_fonts, 'cv2': look_at_cv2,
          'reportlab.pdfgen.textobject': look_at_reportlab}  # what is not imported yet
 
 
