@@ -5,7 +5,7 @@ of cold runs and of a zygote, and files of the skeleton, as C strings. LATER are
 executes when it needs them.
 
 Comments, docstrings and blank lines are removed, so that the kernel copies and the interpreter compiles
-little. What only a zygote has is compressed: with it, its text would be longer than an argument may be. A text puts one name into __main__ and removes it before submitted code starts."""
+little. The text of a zygote is compressed: it has all the others, and would be longer than an argument may be. A text puts one name into __main__ and removes it before submitted code starts."""
 import ast
 import binascii
 import os
@@ -13,8 +13,9 @@ import re
 import sys
 import zlib
 
-ZYGOTE = '''_caisson = {'__name__': 'caisson', 'PARTS': %r}
-exec(''.join(_caisson['PARTS']) + __import__('zlib').decompress(__import__('binascii').a2b_base64(%r)).decode(), _caisson)
+ZYGOTE = '''_caisson = {'__name__': 'caisson'}
+exec(__import__('zlib').decompress(__import__('binascii').a2b_base64(%r)).decode(), _caisson)
+exec(''.join(_caisson['PARTS']) + _caisson.pop('MORE'), _caisson)
 globals().pop('_caisson')['start']()
 '''
 
@@ -63,9 +64,11 @@ def main(out, bare, *sources):
 		f.write('/* Made by runtime/embed.py. */\n#pragma once\n\n')
 		for name, display, notebook in ('boot', False, False), ('display', True, False), \
 				('notebook', False, True), ('notebook_display', True, True):
-			f.write(constant('runtime_%s_text' % name, space['bare_text'](parts, display, notebook)))
-		zygote = ZYGOTE % (parts, binascii.b2a_base64(zlib.compress('\n'.join(more).encode('ascii'), 9), newline=False).decode())
-		assert len(zygote) < ARG_MAX, 'the kernel takes no longer argument'
+			text = space['bare_text'](parts, display, notebook)
+			assert len(text) < ARG_MAX, 'the kernel takes no longer argument'
+			f.write(constant('runtime_%s_text' % name, text))
+		packed = zlib.compress(('PARTS, MORE = %r, %r' % (parts, '\n'.join(more))).encode('ascii'), 9)
+		zygote = ZYGOTE % binascii.b2a_base64(packed, newline=False).decode()
 		f.write(constant('runtime_zygote_text', zygote))
 		for path in sources[end + 1:]:
 			f.write(constant('runtime_%s_text' % os.path.basename(path)[:-3], stripped(path)))
