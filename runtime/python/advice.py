@@ -68,8 +68,12 @@ TITLE_LOOKED = 40  # lines or rows in which the header is looked for
 
 
 def advice_for(error, tb):
-	# Names of files may have line ends, with which they could look like a line of the server.
-	return ''.join(c if c.isprintable() else c.encode('unicode_escape').decode() for c in advice_of(error, tb))
+	return printable(advice_of(error, tb))
+
+
+def printable(text):
+	"""Names of files may have line ends, with which they could look like a line of the server."""
+	return ''.join(c if c.isprintable() else c.encode('unicode_escape').decode() for c in text)
 
 
 def advice_of(error, tb):

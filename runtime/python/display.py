@@ -28,7 +28,7 @@ METHODS = ('png', '_repr_png_'), ('svg', '_repr_svg_'), ('html', '_repr_html_'),
 TABLES = 'pandas.core.', 'polars.dataframe.', 'polars.series.'  # the text of these says as much as their HTML
 
 # of this run; sets of figures are weak; `pages` are digests, because figures of plotly cannot be in a set
-drawn = {'files': 0, 'seconds': 0.0, 'saved': None, 'shown': None, 'pages': set(), 'now': None, 'told': False, 'formulas': False, 'dollars': ''}  # now: saved or shown by this run
+drawn = {'files': 0, 'seconds': 0.0, 'saved': None, 'shown': None, 'pages': set(), 'now': None, 'told': False, 'formulas': False, 'dollars': '', 'place': False}  # now: saved or shown by this run
 
 
 class Reached:
@@ -91,7 +91,7 @@ def page_of(figure):
 
 
 def watch():
-	drawn.update(files=0, seconds=0.0, told=False, formulas=False, dollars='')
+	drawn.update(files=0, seconds=0.0, told=False, formulas=False, dollars='', place=False)
 	if drawn['now'] is not None:
 		drawn['now'].clear()
 	try:

@@ -230,6 +230,52 @@ def look_at_openpyxl(module):
 	module.ExcelReader.read = read
 
 
+def told_of_place(function):
+	"""FUNCTION finds nothing in a folder that is not there, and raises no error."""
+	import functools
+
+	@functools.wraps(function)
+	def look(*args, **kwargs):
+		if args and notebook and not drawn['place']:
+			tell_place(args[0])
+		return function(*args, **kwargs)
+	return look
+
+
+def look_at_glob(module):
+	module.glob, module.iglob = told_of_place(module.glob), told_of_place(module.iglob)
+
+
+def look_at_os(module):
+	module.walk = told_of_place(module.walk)
+
+
+def look_at_pathlib(module):
+	for name in 'glob', 'rglob', 'walk':
+		if hasattr(module.Path, name):
+			setattr(module.Path, name, told_of_place(getattr(module.Path, name)))
+
+
+def tell_place(path):
+	"""Programs that were written for Colab or Kaggle look for their files there."""
+	import os
+	import re
+	try:
+		path = os.fspath(path)
+		if not isinstance(path, str) or path[:1] != '/' or path.startswith((FOLDER, '/tmp/', '/usr/')):
+			return
+		notebook_later()
+		fixed = re.match(r'[^*?[]*', path)[0]
+		folder = fixed if fixed == path else os.path.dirname(fixed)
+		if path.startswith(ELSEWHERE) and not os.path.exists(folder):
+			drawn['place'] = True
+			names = workspace_names()
+			sys.stderr.write('Note: %s\n' % printable('there is no folder %s here. Files are in %s, which is the working folder. %s'
+				% (folder, WORKSPACE, listed(names) if names else 'It is empty.')))
+	except Exception:
+		pass
+
+
 def look_at_pip(module):
 	"""pip as a function would leave out what stands before the command pip here."""
 	def main(args=None):
@@ -247,7 +293,7 @@ def without_values(archive):
 	return False
 
 
-hooks = {'matplotlib.pyplot': look_at, 'matplotlib.mathtext': look_at_mathtext, 'matplotlib.backends.registry': look_at_backends, 'tqdm.std': look_at_tqdm, 'pip': look_at_pip, 'pip._internal': look_at_pip, 'openpyxl.reader.excel': look_at_openpyxl, 'plotly.io': look_at_plotly, 'PIL.ImageShow': look_at_viewers, 'PIL.ImageFont': look_at_fonts, 'cv2': look_at_cv2,
+hooks = {'matplotlib.pyplot': look_at, 'matplotlib.mathtext': look_at_mathtext, 'matplotlib.backends.registry': look_at_backends, 'tqdm.std': look_at_tqdm, 'pip': look_at_pip, 'pip._internal': look_at_pip, 'openpyxl.reader.excel': look_at_openpyxl, 'plotly.io': look_at_plotly, 'PIL.ImageShow': look_at_viewers, 'PIL.ImageFont': look_at_fonts, 'glob': look_at_glob, 'pathlib': look_at_pathlib, 'os': look_at_os, 'cv2': look_at_cv2,
          'reportlab.pdfgen.textobject': look_at_reportlab}  # what is not imported yet
 
 
