@@ -108,7 +108,7 @@ def notebook_codes(text):
 	sent = text
 	tree, plain, text = parse(text, NAME)
 	if plain is not sent:
-		keep_file(plain.encode('utf-8', 'replace'))
+		keep_file(plain.encode('utf-8', 'replace'), '__file__' in plain)
 	return codes_of(tree, text, NAME)
 
 

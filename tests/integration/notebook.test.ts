@@ -55,6 +55,8 @@ const rows: [name: string, code: string, expect: Expect][] = [
 		['pathlib', 'from pathlib import Path\nprint(list(Path("/content/drive").glob("*.csv")), list(Path("/content").rglob("*")))', '/content/drive']] as const).map(([what, code, folder]): [string, string, Expect] =>
 		[`a folder of another system, by ${what}`, code, { stdout: '[] []\n', stderr: new RegExp(`^Note: there is no folder ${folder} here\\. Files are in /mnt/data, which is the working folder\\. /mnt/data has: [^\\n]*sales\\.csv[^\\n]*\\.\\n$`) }]),
 	['folders of this system', 'import glob, os\nfrom pathlib import Path\nlen(glob.glob("/mnt/data/sales.*")), glob.glob("nosuch/*"), list(Path("/tmp/nosuch").glob("*")), list(os.walk("/nosuch"))', { result: '(1, [], [], [])' }],
+	['files beside the program', 'import os\nfrom pathlib import Path\nHERE = Path(__file__).parent\n(HERE / "beside.csv").write_text("x")\ndef here(): return os.path.dirname(os.path.abspath(__file__))\nopen("beside.csv").read(), open(HERE / "sales.csv").read(), here(), "def here" in open(__file__).read()', { result: "('x', '', '/mnt/data', True)" }],
+	['the program itself is gone afterwards', 'import os\n[name for name in os.listdir() if "caisson" in name]', { result: '[]' }],
 	['a program that is not there', 'import subprocess\nsubprocess.run(["nosuchprogram"])', { code: 1, stderr: /^Hint: the program nosuchprogram is not in this sandbox\.\nTraceback/ }],
 	['a place that is read-only', 'open("/out.csv", "w")', { code: 1, stderr: /^Hint: files are written in \/mnt\/data / }],
 	['Excel as text', 'import pandas as pd\npd.DataFrame({"a": [1]}).to_excel("t.xlsx")\npd.read_csv("t.xlsx")', { code: 1, stderr: /^Hint: t\.xlsx is an Excel workbook: read it with pandas\.read_excel\(\)\.\nTraceback[^]*line 3[^]*\[\.\.\. \d+ more frames in pandas; the whole traceback is in \/tmp\/\.caisson\/traceback\.txt \.\.\.\]/ }],
@@ -188,6 +190,18 @@ describe('as in a notebook', () => {
 		assert.match(late.text, /^Hint: the folder nosuch does not exist[^\n]*\nmuch\nstderr:\nTraceback/);
 		const timed = await run('sandbox_run_python', { session_id: 'last', code: 'while True: pass', timeout_s: 1 });
 		assert.match(timed.hint, /^The run was ended after its 1 s\. Do less in one run, or give a larger timeout_s \(at most 600\)\.$/);
+	}));
+
+	it('a function of an earlier cell finds what is beside the program, and so do workers', () => using('stdio', { profile: 'full' }, async (s) => {
+		const run = (code: string, e: Expect): Promise<void> => check(s, code, code, e, { stateful: true });
+		await s.call('sandbox_write_file', { session_id: 'notebook', path: 'in/data.csv', content: 'a' });
+		await run('import os\ndef here(): return os.path.dirname(os.path.abspath(__file__))', {});
+		await run('open(os.path.join(here(), "in", "data.csv")).read(), here()', { result: "('a', '/mnt/data')" });
+		await run('import multiprocessing as m\nwith m.get_context("spawn").Pool(1) as p: print(p.apply(here))', { stdout: '/mnt/data\n' });
+		await run('here()\nraise SystemExit', {});
+		await run('sorted(os.listdir(here()))', { result: "['.caisson-main.py', 'in']" });
+		await run('1 / 0 if here() else 0', { code: 1, stderr: /ZeroDivisionError/ });
+		assert.deepEqual((await s.call('sandbox_run_shell', { session_id: 'notebook', command: 'ls -A' })).stdout, 'in\n');
 	}));
 
 	it('(slow) a stored sandbox that was opened again says that its variables are gone', async () => {
