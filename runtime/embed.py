@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""embed.py OUT.h bare.py boot.py display.py notebook.py LATER.py ... -- MORE.py ... -- FILE.py ... - writes the command-line texts
+"""embed.py OUT.h bare.py boot.py display.py hooks.py notebook.py LATER.py ... -- MORE.py ... -- FILE.py ... - writes the command-line texts
 of cold runs and of a zygote, and files of the skeleton, as C strings. LATER are the texts that a run with RT_NOTEBOOK
 executes when it needs them.
 
 Comments, docstrings and blank lines are removed, so that the kernel copies and the interpreter compiles
-little. What only a zygote has is compressed: with it, its text would be longer than an argument may be. A text puts one name into __main__ and removes it before submitted code starts."""
+little. The text of a zygote is compressed: it has all the others, and would be longer than an argument may be. A text puts one name into __main__ and removes it before submitted code starts."""
 import ast
 import binascii
 import os
@@ -13,8 +13,9 @@ import re
 import sys
 import zlib
 
-ZYGOTE = '''_caisson = {'__name__': 'caisson', 'PARTS': %r}
-exec(''.join(_caisson['PARTS']) + __import__('zlib').decompress(__import__('binascii').a2b_base64(%r)).decode(), _caisson)
+ZYGOTE = '''_caisson = {'__name__': 'caisson'}
+exec(__import__('zlib').decompress(__import__('binascii').a2b_base64(%r)).decode(), _caisson)
+exec(''.join(_caisson['PARTS']) + _caisson.pop('MORE'), _caisson)
 globals().pop('_caisson')['start']()
 '''
 
@@ -54,18 +55,20 @@ def main(out, bare, *sources):
 		with open(path, encoding='ascii') as f:
 			return strip(f.read())
 	cut, end = (i for i, word in enumerate(sources) if word == '--')
-	boot, display, notebook, *later = [stripped(path) for path in sources[:cut]]
+	boot, display, hooks, notebook, *later = [stripped(path) for path in sources[:cut]]
 	more = [stripped(bare)] + [stripped(path) for path in sources[cut + 1:end]]
-	parts = boot, display, notebook, '\n'.join(later)
+	parts = boot, display + hooks, notebook, '\n'.join(later)
 	space = {}
 	exec(more[0], space)
 	with open(out, 'w', encoding='ascii') as f:
 		f.write('/* Made by runtime/embed.py. */\n#pragma once\n\n')
 		for name, display, notebook in ('boot', False, False), ('display', True, False), \
 				('notebook', False, True), ('notebook_display', True, True):
-			f.write(constant('runtime_%s_text' % name, space['bare_text'](parts, display, notebook)))
-		zygote = ZYGOTE % (parts, binascii.b2a_base64(zlib.compress('\n'.join(more).encode('ascii'), 9), newline=False).decode())
-		assert len(zygote) < ARG_MAX, 'the kernel takes no longer argument'
+			text = space['bare_text'](parts, display, notebook)
+			assert len(text) < ARG_MAX, 'the kernel takes no longer argument'
+			f.write(constant('runtime_%s_text' % name, text))
+		packed = zlib.compress(('PARTS, MORE = %r, %r' % (parts, '\n'.join(more))).encode('ascii'), 9)
+		zygote = ZYGOTE % binascii.b2a_base64(packed, newline=False).decode()
 		f.write(constant('runtime_zygote_text', zygote))
 		for path in sources[end + 1:]:
 			f.write(constant('runtime_%s_text' % os.path.basename(path)[:-3], stripped(path)))

@@ -64,11 +64,16 @@ PDF_LETTERS = '/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf'
 PDF_SHAPED = ' For Arabic and Hebrew also pdf.set_text_shaping(True).'
 SEPARATORS = ';', '\t', '|', ','
 LINES_COUNTED = 10
+TITLE_LOOKED = 40  # lines or rows in which the header is looked for
 
 
 def advice_for(error, tb):
-	# Names of files may have line ends, with which they could look like a line of the server.
-	return ''.join(c if c.isprintable() else c.encode('unicode_escape').decode() for c in advice_of(error, tb))
+	return printable(advice_of(error, tb))
+
+
+def printable(text):
+	"""Names of files may have line ends, with which they could look like a line of the server."""
+	return ''.join(c if c.isprintable() else c.encode('unicode_escape').decode() for c in text)
 
 
 def advice_of(error, tb):
@@ -242,7 +247,8 @@ def missing_column(error, tb):
 	if not names:
 		return 'this table has no columns.'
 	said = 'the columns of this table are %s%s' % (', '.join(names), ' and %d more' % more if more > 0 else '')
-	wrong = wrong_separator(str(table.columns[0])) if len(table.columns) == 1 else ''
+	wrong = above_read_table(table, error.args[0] if isinstance(error, KeyError) and error.args else getattr(error, 'name', '')) or \
+		(wrong_separator(str(table.columns[0])) if len(table.columns) == 1 else '')
 	words = str(getattr(error, 'name', '') or (error.args[0] if error.args else ''))
 	if not wrong and any(str(name) != str(name).strip() and str(name).strip().lower() in words.lower() for name in table.columns[:NAMES_LOOKED]):
 		wrong = 'df.columns = df.columns.str.strip() takes the blanks from the names'
@@ -308,16 +314,61 @@ def ascii_line(path):
 	return repr(beginning(path).split(b'\n')[0].decode('utf-8', 'replace').strip()[:LINE_CHARS])
 
 
+def titled(lines):
+	"""(number of the line in which the table begins, its separator) if other lines stand above it, as in a report with a title; else None.
+	Lines of the table have one number of columns, and its first one has no empty name."""
+	import csv
+	for sep in SEPARATORS:
+		rows = list(csv.reader(lines[:TITLE_LOOKED], delimiter=sep))
+		widths = [len(row) for row in rows]
+		width = max(widths[len(widths) // 2:] or [0], key=widths.count)
+		if width < 2 or len(rows) != len(lines[:TITLE_LOOKED]):  # a cell with line ends
+			continue
+		for i, row in enumerate(rows[:-1]):
+			if len(row) == width and all(cell.strip() for cell in row) and widths[i + 1] == width:
+				return (i + 1, sep) if i else None
+	return None
+
+
+def above_table(path):
+	"""What to do about lines above the table of a file; '' if there are none."""
+	lines = beginning(path).decode('utf-8', 'replace').splitlines()
+	found = titled(lines)
+	return 'the header seems to be in line %d of %s: read the file with skiprows=%d%s.' % (found[0], path, found[0] - 1, '' if found[1] == ',' else ', sep=%r' % found[1]) if found else ''
+
+
+def above_read_table(table, wanted):
+	"""The same for a table that was read: a row of it has the name WANTED, and its own header looks like a title. There are fewer
+	names than columns then, so columns have none or have become the index."""
+	if not type(table).__module__.startswith('pandas.') or not isinstance(wanted, str) or not wanted:
+		return ''
+	head, index = table.iloc[:TITLE_LOOKED], table.index
+	is_column = index.name is None and len(index) > 0 and isinstance(index[0], (str, tuple))
+	if not (is_column or len(table.columns) == 1 or any(str(name).startswith('Unnamed: ') for name in table.columns[:NAMES_LOOKED])):
+		return ''
+	head = head.reset_index() if is_column else head
+	for i, row in enumerate(head.itertuples(index=False)):
+		cells = [cell.strip() for cell in row if isinstance(cell, str)]
+		for sep in (None,) + SEPARATORS if len(cells) == 1 else (None,):
+			names = cells if sep is None else [name.strip() for name in cells[0].split(sep)]
+			if len(names) > 1 and wanted.strip() in names:
+				return 'the header seems to be in row %d of it, below a title: read the file with header=%d%s' % (i, i + 1, '' if sep is None else ', sep=%r' % sep)
+	return ''
+
+
 def of_ragged_lines(columns, line, saw, tb):
 	first = ''
 	for path in open_files(tb):
+		said = above_table(path)
+		if said:
+			return said
 		first = beginning(path).split(b'\n')[0].decode('utf-8', 'replace')
 		break
 	wrong = wrong_separator(first)
 	if wrong and "sep=','" not in wrong:
 		return wrong + '.'
 	if columns < saw and columns == 1:
-		return 'the table begins in line %d: read the file with skiprows=%d.' % (line, line - 1)
+		return 'the header seems to be in line %d: read the file with skiprows=%d.' % (line, line - 1)
 	return 'line %d has %d fields, and the lines before it %d: on_bad_lines="skip" leaves such lines out.' % (line, saw, columns)
 
 

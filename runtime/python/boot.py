@@ -17,6 +17,8 @@ SOURCE_FD = 3
 NAME = '<string>'
 CODE_FOLDER = '/tmp/.caisson'
 CODE_FILE = CODE_FOLDER + '/main.py'  # the value of __file__: the submitted code, for worker processes and for inspect
+BESIDE = '.caisson-main.py'  # its name beside the files of the program, in a notebook's run that asks for __file__
+beside = None  # the process that has made that file, and its path
 source = ''
 watch = finish = None  # functions of display.py, if the run saves figures
 displaying = False  # the run saves figures
@@ -55,32 +57,64 @@ def load(text):
 	return code
 
 
-def keep_file(text):
-	"""Writes TEXT to CODE_FILE, which becomes __main__.__file__. Spawned workers import that file; inspect and
-	programs read it. If /tmp has no room, there is no such file and no __file__."""
-	space = sys.modules['__main__'].__dict__
+def write_code(path, text):
 	try:
 		import posix
 		flags = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW | posix.O_CLOEXEC
 		try:  # a new file each time: ext4 begins to write a truncated one to the disk when it is closed
-			posix.unlink(CODE_FILE)
+			posix.unlink(path)
 		except OSError:
 			pass
 		try:
-			fd = posix.open(CODE_FILE, flags, 0o600)
+			fd = posix.open(path, flags, 0o600)
 		except FileNotFoundError:
-			posix.mkdir(CODE_FOLDER, 0o700)
-			fd = posix.open(CODE_FILE, flags, 0o600)
+			posix.mkdir(path.rpartition('/')[0], 0o700)
+			fd = posix.open(path, flags, 0o600)
 		try:
-			done = posix.write(fd, text) == len(text)
+			return posix.write(fd, text) == len(text)
 		finally:
 			posix.close(fd)
 	except OSError:
-		done = False
-	if done:
+		return False
+
+
+def keep_file(text, asked=False):
+	"""Writes TEXT to CODE_FILE, which becomes __main__.__file__. Spawned workers import that file; inspect and
+	programs read it. If /tmp has no room, there is no such file and no __file__.
+
+	ASKED: the code has the word __file__. Programs look for their data beside it, and save results there, so the
+	file is in the working folder until the run ends."""
+	space = sys.modules['__main__'].__dict__
+	if write_code(CODE_FILE, text):
 		space['__file__'] = CODE_FILE
 	elif space.get('__file__') == CODE_FILE:
 		del space['__file__']
+	if not asked:
+		return
+	global beside
+	import atexit
+	import posix
+	folder = posix.getcwd()
+	path = (folder if folder.startswith('/mnt/data') else '/mnt/data') + '/' + BESIDE
+	if write_code(path, text):
+		if beside is None:
+			atexit.register(forget_file)
+		beside = posix.getpid(), path
+		space['__file__'] = path
+
+
+def forget_file():
+	"""A run has ended, or this is a fork of one."""
+	import posix
+	if beside is None or beside[0] != posix.getpid():
+		return
+	space = sys.modules['__main__'].__dict__
+	if space.get('__file__') == beside[1]:
+		space['__file__'] = CODE_FILE
+	try:
+		posix.unlink(beside[1])
+	except OSError:
+		pass
 
 
 def prefer_fork(context):
@@ -244,5 +278,5 @@ def begin():
 		watch()
 	watch_workers()
 	if not take_arguments():
-		keep_file(text)
+		keep_file(text, notebook and b'__file__' in text)
 	return load(text), sys.modules['__main__'].__dict__

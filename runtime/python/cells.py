@@ -26,11 +26,12 @@ def is_definition(node):
 		and all(isinstance(target, ast.Name) for target in node.targets)
 
 
-def keep_definitions(tree, lines):
+def keep_definitions(tree, lines, text):
 	"""Writes only the statements that define something to CODE_FILE, so a worker that imports it does not run
 	every cell again."""
 	import ast
 	before = len(definitions)
+	asked = notebook and '__file__' in text
 	for node in tree.body:
 		if not is_definition(node):
 			continue
@@ -44,8 +45,9 @@ def keep_definitions(tree, lines):
 		definitions.insert(0, text) if getattr(node, 'module', None) == '__future__' else definitions.append(text)
 	while sum(map(len, definitions)) > DEFINITIONS_MAX:
 		del definitions[len(definitions) // 2]
-	if len(definitions) != before or '__file__' not in sys.modules['__main__'].__dict__:
-		keep_file((''.join(definitions) + TAKE_VARIABLES).encode('utf-8', 'replace'))
+	asked = asked or notebook and any('__file__' in one for one in definitions)
+	if asked or len(definitions) != before or '__file__' not in sys.modules['__main__'].__dict__:
+		keep_file((''.join(definitions) + TAKE_VARIABLES).encode('utf-8', 'replace'), asked)
 
 
 VARIABLES_FILE = CODE_FOLDER + '/variables'
@@ -161,7 +163,7 @@ def cell(text, rehearsal=False):
 		linecache.cache[name] = len(read), None, lines, name
 		text = read
 	if not rehearsal:
-		keep_definitions(tree, lines if plain is text else [line + '\n' for line in plain.split('\n')])
+		keep_definitions(tree, lines if plain is text else [line + '\n' for line in plain.split('\n')], text)
 	inspect = sys.modules.get('inspect')
 	if inspect and not hasattr(inspect.getfile, 'ours'):
 		inspect.getfile = find_cell(inspect.getfile)
@@ -192,6 +194,7 @@ def rest(good):
 	if displaying and good:
 		finish(values, True)
 	values.clear()
+	forget_file()
 	if globals().get('marks'):
 		mark_modules()
 	if not good:

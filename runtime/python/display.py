@@ -28,7 +28,7 @@ METHODS = ('png', '_repr_png_'), ('svg', '_repr_svg_'), ('html', '_repr_html_'),
 TABLES = 'pandas.core.', 'polars.dataframe.', 'polars.series.'  # the text of these says as much as their HTML
 
 # of this run; sets of figures are weak; `pages` are digests, because figures of plotly cannot be in a set
-drawn = {'files': 0, 'seconds': 0.0, 'saved': None, 'shown': None, 'pages': set(), 'now': None, 'told': False, 'formulas': False}  # now: saved or shown by this run
+drawn = {'files': 0, 'seconds': 0.0, 'saved': None, 'shown': None, 'pages': set(), 'now': None, 'told': False, 'formulas': False, 'dollars': '', 'place': False}  # now: saved or shown by this run
 
 
 class Reached:
@@ -45,133 +45,6 @@ class Reached:
 			except Exception:
 				pass
 		return self.method.__get__(canvas, kind)
-
-
-def look_at(pyplot):
-	"""Sets the hooks; called when pyplot has been imported."""
-	import functools
-	import weakref
-	bases = sys.modules['matplotlib.backend_bases']
-	drawn['saved'], drawn['shown'], drawn['now'] = weakref.WeakSet(), weakref.WeakKeyDictionary(), weakref.WeakSet()
-	original = pyplot.show
-
-	@functools.wraps(original)
-	def show(*args, **kwargs):
-		value = original(*args, **kwargs)
-		picture(lambda: [(figure, 'figure') for figure in figures(False)])
-		return value
-
-	bases.FigureCanvasBase.print_figure = Reached(bases.FigureCanvasBase.print_figure)
-	pyplot.show = show
-
-
-def look_at_plotly(io):
-	"""plotly.io has been imported. What its own show() does needs a browser."""
-	def show(fig, renderer=None, validate=True, **kwargs):
-		if isinstance(fig, dict):
-			from plotly.graph_objects import Figure
-			fig = Figure(fig)
-		picture(lambda: [(fig, 'page')])
-	io.show = show
-
-
-def look_at_viewers(show):
-	"""PIL.ImageShow has been imported: Image.show() starts a program of a desktop, which is not here."""
-	def show_image(image, title=None, **options):
-		picture(lambda: [(image, 'picture')])
-		return True
-	show.show = show_image
-
-
-def look_at_cv2(cv2):
-	"""OpenCV without windows raises an error for each function that has to do with one. Loops ask waitKey() for the q or the Escape that ends
-	them."""
-	keys = [27, ord('q')]
-
-	def imshow(winname, mat):
-		picture(lambda: [(mat, 'picture')])
-
-	def wait(*args):
-		keys.reverse()
-		return keys[0]
-
-	def nothing(*args, **kwargs):
-		pass
-	cv2.imshow, cv2.waitKey, cv2.waitKeyEx, cv2.pollKey = imshow, wait, wait, wait
-	for name in 'namedWindow', 'destroyWindow', 'destroyAllWindows', 'moveWindow', 'resizeWindow', 'setWindowTitle', 'setWindowProperty', 'startWindowThread':
-		setattr(cv2, name, nothing)
-
-
-def look_at_reportlab(textobject):
-	"""reportlab draws a text as it is stored, and says nothing: Arabic letters stand apart, Hebrew from left to right."""
-	import functools
-	import os
-	kind = textobject.PDFTextObject
-	original = kind._formatText
-
-	@functools.wraps(original)
-	def format_text(self, text, *args, **kwargs):
-		try:
-			if notebook and not drawn['told'] and type(text) is str and not text.isascii() and 'bidi.algorithm' not in sys.modules \
-					and any('\u0590' <= c <= '\u08ff' for c in text):
-				drawn['told'] = True
-				sys.stderr.write('Note: %s%s.\n' % (PDF_ORDER, PDF_REGISTER if os.path.exists(PDF_REGISTER.split('"')[3]) else ''))
-		except Exception:  # of a stderr that the program has closed
-			pass
-		return original(self, text, *args, **kwargs)
-	kind._formatText = format_text
-
-
-def look_at_backends(module):
-	"""matplotlib takes the names of the backends of notebooks only where they are installed. IPython's light stand-in has them."""
-	for name in 'inline', 'widget', 'ipympl':
-		module.backend_registry._name_to_module.setdefault(name, 'module://matplotlib_inline.backend_inline')
-		module.backend_registry._backend_to_gui_framework.setdefault(name, None)
-
-
-def look_at_tqdm(module):
-	"""The thread that watches slow bars would stay in a session, and be told as one that the program has left."""
-	module.tqdm.monitor_interval = 0
-
-
-def look_at_openpyxl(module):
-	"""openpyxl writes formulas without their values: whoever reads the values then gets None, and pandas NaN."""
-	import functools
-	original = module.ExcelReader.read
-
-	@functools.wraps(original)
-	def read(self):
-		try:
-			if notebook and self.data_only and not drawn['formulas'] and without_values(self.archive):
-				drawn['formulas'] = True
-				sys.stderr.write('Note: formulas of this workbook have no values, because no spreadsheet program has opened it since: they are read as empty cells. Calculate in Python.\n')
-		except Exception:
-			pass
-		return original(self)
-	module.ExcelReader.read = read
-
-
-def look_at_pip(module):
-	"""pip as a function would leave out what stands before the command pip here."""
-	def main(args=None):
-		import subprocess
-		return subprocess.call([sys.executable, '-m', 'pip'] + list(args or ()))
-	module.main = main
-
-
-def without_values(archive):
-	import re
-	for name in [name for name in archive.namelist() if name.startswith('xl/worksheets/sheet')][:SHEETS_LOOKED]:
-		with archive.open(name) as f:
-			if re.search(rb'</f>(?:<v ?/>|<v></v>)?</c>', f.read(SHEET_BYTES)):
-				return True
-	return False
-
-
-SHEETS_LOOKED, SHEET_BYTES = 5, 256 << 10
-PDF_ORDER = ('reportlab draws Arabic and Hebrew as they are stored: letters apart, from left to right. Use get_display(arabic_reshaper.reshape(line)) for each line '
-         '(import arabic_reshaper; from bidi.algorithm import get_display), and a font with the letters')
-PDF_REGISTER = ': pdfmetrics.registerFont(TTFont("DejaVu", "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"))'
 
 
 def is_page(value):
@@ -217,41 +90,8 @@ def page_of(figure):
 	return page.encode('utf-8', 'replace')
 
 
-hooks = {'matplotlib.pyplot': look_at, 'matplotlib.backends.registry': look_at_backends, 'tqdm.std': look_at_tqdm, 'pip': look_at_pip, 'pip._internal': look_at_pip, 'openpyxl.reader.excel': look_at_openpyxl, 'plotly.io': look_at_plotly, 'PIL.ImageShow': look_at_viewers, 'cv2': look_at_cv2,
-         'reportlab.pdfgen.textobject': look_at_reportlab}  # what is not imported yet
-
-
-class Finder:
-	"""Stands first in sys.meta_path until all modules of hooks are imported. Finds them as the other finders do, and
-	sets the hooks then."""
-
-	@staticmethod
-	def find_spec(name, path=None, target=None):
-		look = hooks.pop(name, None)
-		if look is None:
-			return None
-		if not hooks and Finder in sys.meta_path:
-			sys.meta_path.remove(Finder)
-		from importlib.util import find_spec
-		spec = find_spec(name)
-		if spec is None or not hasattr(spec.loader, 'exec_module'):
-			return spec
-		loader = spec.loader
-		run = loader.exec_module
-
-		def exec_module(module):
-			del loader.exec_module
-			run(module)
-			try:
-				look(module)
-			except Exception:
-				pass
-		loader.exec_module = exec_module
-		return spec
-
-
 def watch():
-	drawn.update(files=0, seconds=0.0, told=False, formulas=False)
+	drawn.update(files=0, seconds=0.0, told=False, formulas=False, dollars='', place=False)
 	if drawn['now'] is not None:
 		drawn['now'].clear()
 	try:
@@ -365,12 +205,17 @@ def end_child(os, signal, pid):
 
 
 def note(objects, said):
-	"""Reads the child's report: a line INDEX DIGEST for each file that it has made, or INDEX ! and why there is none."""
+	"""Reads the child's report: a line INDEX DIGEST for each file that it has made, INDEX ! and why there is none, or
+	INDEX $ and a text that was drawn as mathematics."""
 	for line in said.decode('utf-8', 'replace').splitlines():
-		if ' ! ' in line:
-			drawn['shown'][objects[int(line.split()[0])][0]] = None  # the end of the run would try once more
+		first, sign, why = line.split(' ', 2) if line.count(' ') > 1 else (line, '', '')
+		if sign == '!':
+			drawn['shown'][objects[int(first)][0]] = None  # the end of the run would try once more
 			if notebook and sys.stderr is not None:
-				sys.stderr.write('Note: a figure could not be drawn: %s\n' % line.partition(' ! ')[2])
+				sys.stderr.write('Note: a figure could not be drawn: %s%s\n' % (why, DOLLARS if 'Parse' in why else ''))
+			continue
+		if sign == '$':
+			tell_dollars(why)
 			continue
 		index, digest = (int(word) for word in line.split())
 		what, name = objects[index]
@@ -395,10 +240,15 @@ def draw(os, objects, report):
 				draw_one(os, index, what, name, report)
 			except Exception as e:
 				if name == 'figure':
-					why = ' '.join(('%s: %s' % (type(e).__name__, e)).split())
-					os.write(report, ('%d ! %s\n' % (index, why[:WHY_CHARS])).encode('utf-8', 'replace'))
+					tell_parent(os, report, index, '!', '%s: %s' % (type(e).__name__, e))
+		if drawn['dollars']:
+			tell_parent(os, report, 0, '$', drawn['dollars'])
 	finally:
 		os._exit(0)
+
+
+def tell_parent(os, report, index, sign, text):
+	os.write(report, ('%d %s %s\n' % (index, sign, ' '.join(text.split())[:WHY_CHARS])).encode('utf-8', 'replace'))
 
 
 def restrict(os):

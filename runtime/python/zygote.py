@@ -473,7 +473,7 @@ def enter(source, session, env, cwd, channel, result, display, as_notebook):
 	with open(source, 'rb') as f:
 		text = f.read()
 	if channel < 0:
-		keep_file(text)
+		keep_file(text, notebook and b'__file__' in text)
 	return text, sys.modules['__main__'].__dict__
 
 

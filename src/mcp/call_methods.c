@@ -6,6 +6,8 @@
 #include "base/loop.h"
 #include "mcp/content.h"
 
+#include <errno.h>
+
 #define COMPLETION_VALUE_MAX (64U << 10) /* bytes of the value to complete */
 
 /* ---- tools ---- */
@@ -23,13 +25,24 @@ void mcp_call_again(struct mcp_call *c)
 	c->enter(c);
 }
 
-/* Absent arguments become {}. Some models and gateways write the object as its JSON text. */
+/* Absent arguments become {}. Some models and gateways write the object as its JSON text. False: the call has
+ * failed. */
 static bool take_arguments(struct mcp_call *c)
 {
 	const json_t *args = json_object_get(c->params, "arguments");
+	int r = 0;
 
-	c->arguments = !args || json_means_none(args) ? json_object() : json_coerce_object(args);
-	return c->arguments != NULL;
+	if (!args || json_means_none(args))
+		c->arguments = json_object();
+	else
+		r = json_coerce_object(args, &c->arguments);
+	if (c->arguments)
+		return true;
+	if (r == -EINVAL)
+		call_fail(c, MCP_ERR_PARAMS, NULL, "arguments must be an object");
+	else
+		mcp_call_finish_error(c, MCP_ERR_INTERNAL, "Out of memory", NULL);
+	return false;
 }
 
 /* Refuses the call if the client lacks a capability that the tool needs. Legacy clients have no
@@ -124,10 +137,8 @@ void run_tools_call(struct mcp_call *c)
 						  tool->key));
 		return;
 	}
-	if (!take_arguments(c)) {
-		call_fail(c, MCP_ERR_PARAMS, NULL, "arguments must be an object");
+	if (!take_arguments(c))
 		return;
-	}
 	c->item = item_ref(tool);
 	c->enter = enter_tool;
 	if (check_needs(c, tool) && check_arguments(c, tool) && ask_resume(c))
@@ -220,10 +231,8 @@ void run_prompts_get(struct mcp_call *c)
 		call_fail(c, MCP_ERR_PARAMS, NULL, "Unknown prompt: %s", name);
 		return;
 	}
-	if (!take_arguments(c)) {
-		call_fail(c, MCP_ERR_PARAMS, NULL, "arguments must be an object");
+	if (!take_arguments(c))
 		return;
-	}
 	c->item = item_ref(prompt);
 	c->enter = enter_prompt;
 	if (check_prompt_arguments(c, prompt) && ask_resume(c))

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "tools/table.h"
 
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 #include <strings.h>
@@ -299,14 +300,21 @@ static void add_ignored(struct buf *ignored, const struct tool_arg *args, const 
 static json_t *coerce_members(const struct tool_arg *args, const json_t *given, const char *prefix,
 			      struct buf *ignored);
 
-static json_t *coerce_objects(const struct tool_arg *arg, const json_t *v, struct buf *ignored)
+static int coerce_objects(const struct tool_arg *arg, const json_t *v, struct buf *ignored,
+			  json_t **ret)
 {
-	json_auto_t *given = json_coerce_list(v);
-	json_t *list = json_array();
+	json_auto_t *given = NULL;
+	const int r = json_coerce_list(v, &given);
+	json_t *list;
 	char prefix[64];
 	json_t *item;
 	size_t i;
 
+	if (r < 0)
+		return r;
+	list = json_array();
+	if (!list)
+		return -ENOMEM;
 	json_array_foreach(given, i, item) {
 		(void)snprintf(prefix, sizeof(prefix), "%s[%zu].", arg->name, i);
 		if (json_array_append_new(list,
@@ -315,43 +323,42 @@ static json_t *coerce_objects(const struct tool_arg *arg, const json_t *v, struc
 					      : json_incref(item)) == 0)
 			continue;
 		json_decref(list);
-		return NULL;
+		return -ENOMEM;
 	}
-	if (given)
-		return list;
-	json_decref(list);
-	return NULL;
+	*ret = list;
+	return 0;
 }
 
-/* The value of ARG that V stands for, as a new reference; V itself if it stands for none. */
+/* The value of ARG that V stands for, as a new reference; V itself if it stands for none. NULL: no memory. */
 static json_t *coerce_value(const struct tool_arg *arg, const json_t *v, struct buf *ignored)
 {
 	json_t *value = NULL;
+	int r = -EINVAL;
 
 	switch (arg->type) {
 	case ARG_INT:
-		value = json_coerce_integer(v);
+		r = json_coerce_integer(v, &value);
 		break;
 	case ARG_NUMBER:
-		value = json_coerce_number(v);
+		r = json_coerce_number(v, &value);
 		break;
 	case ARG_PAIRS:
-		value = json_coerce_object(v);
+		r = json_coerce_object(v, &value);
 		break;
 	case ARG_STRINGS:
-		value = json_coerce_list(v);
+		r = json_coerce_list(v, &value);
 		break;
 	case ARG_OBJECTS:
-		value = coerce_objects(arg, v, ignored);
+		r = coerce_objects(arg, v, ignored, &value);
 		break;
 	case ARG_STRING:
-		value = arg->flags & ARG_WORDS ? json_coerce_list(v) : NULL;
+		r = arg->flags & ARG_WORDS ? json_coerce_list(v, &value) : -EINVAL;
 		break;
 	case ARG_BOOL: /* args_bool() reads words */
 	case ARG_ARTIFACTS:
 		break;
 	}
-	return value ? value : json_incref((json_t *)(uintptr_t)v);
+	return r == 0 || r == -ENOMEM ? value : json_incref((json_t *)(uintptr_t)v);
 }
 
 static json_t *coerce_members(const struct tool_arg *args, const json_t *given, const char *prefix,

@@ -58,6 +58,7 @@ ROW("'numpy.ndarray' object has no attribute 'imshow'", "", "plt.subplots() with
 ROW("'numpy.ndarray' object has no attribute 'set_title'", "", "plt.subplots() with several rows and columns gives an array of axes: axes[row, column] or axes.flat[number] is one.")
 ROW("too many indices for array: array is 1-dimensional", "ax", "plt.subplots() with one row or one column gives axes[number]; with squeeze=False it is always axes[row, column].")
 ROW("ParseFatalException", "", "matplotlib's mathtext has no environments and few commands of LaTeX: write the text plainly, and \\$ for a dollar sign.")
+ROW("ParseSyntaxException", "matplotlib", "matplotlib reads text between two $ as mathematics: write \\$ for a dollar sign.")
 ROW("ParseException", "matplotlib", "matplotlib reads text between two $ as mathematics: write \\$ for a dollar sign.")
 ROW("is not a valid value for backend", "", "Leave matplotlib.use() out: figures are drawn into files here, and plt.show() shows them.")
 ROW("latex could not be found", "", "LaTeX is not in this image: leave text.usetex out. mathtext of matplotlib draws formulas between two $.")

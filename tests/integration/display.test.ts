@@ -32,6 +32,18 @@ const cases: [name: string, code: string, names: string[], stderr?: RegExp][] = 
 	['one that is shown and then the value is saved once', 'import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 3, 2])\nplt.show()\nfig', ['figure-1.png']],
 	['one that is saved and then the value is saved once', 'import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 3, 2])\nfig.savefig("mine.png")\nfig', ['mine.png']],
 	['Pillow: show()', 'from PIL import Image\nImage.new("CMYK", (9, 9)).show()', ['figure-1.png']],
+	['Pillow: letters of every language without a font', `from PIL import Image, ImageDraw, ImageFont
+import pickle
+def look(text, **more):
+    picture = Image.new("L", (60, 60))
+    ImageDraw.Draw(picture).text((5, 5), text, fill=255, **more)
+    return picture.tobytes()
+font = ImageFont.load_default(24)
+plain = ImageFont.FreeTypeFont(__import__("io").BytesIO(font.font_bytes), 24, layout_engine=font.layout_engine)
+for more in {}, {"font": ImageFont.load_default()}, {"font": font}, {"font_size": 24}, {"font": font.font_variant(size=30)}, {"font": pickle.loads(pickle.dumps(font))}:
+    assert len({look(c, **more) for c in "öäüñЖЩΩλ中文日本한글עשกข"}) == 18, more
+assert look("Hello", font=font) == look("Hello", font=plain) and font.getlength("中文") > font.getlength("一") and font.getbbox("ö") != font.getbbox("Ö")`, []],
+	['Pillow: letters that no font has together', 'from PIL import Image, ImageDraw\nfor i in range(2): ImageDraw.Draw(Image.new("L", (60, 60))).text((5, 5), "हिन्दी and 中文")', [], /^Note: no font here has all letters of a text that Pillow draws, so it has boxes\.[^\n]*\n$/],
 	['OpenCV: windows', 'import cv2, numpy as np\ncv2.namedWindow("w")\ncv2.imshow("w", np.ones((9, 9)))\nwhile cv2.waitKey(1) & 0xFF != ord("q"): pass\nwhile cv2.waitKey(1) != 27: pass\ncv2.destroyAllWindows()', ['figure-1.png']],
 	['one that has changed since is shown again', plot + 'plt.show()\nplt.plot([3, 1])\nplt.show()', ['figure-1.png', 'figure-2.png']],
 	['a saved one is saved once', plot + 'plt.savefig("mine.png")\nplt.show()', ['mine.png']],
@@ -49,7 +61,7 @@ const cases: [name: string, code: string, names: string[], stderr?: RegExp][] = 
 	['drawing that ends the process', 'import matplotlib.figure as m, os\nclass F(m.Figure):\n    def draw(self, *a): os._exit(3)\n' +
 		'import matplotlib.pyplot as plt\nplt.figure(FigureClass=F).add_subplot()', []],
 	['the child is nobody\'s business', 'import signal\nsignal.signal(signal.SIGCHLD, lambda *a: print("child"))\n' + plot + 'plt.show()\nassert signal.getsignal(signal.SIGCHLD) is not None', ['figure-1.png']],
-	['plotly: show()', 'import plotly.graph_objects as go\nf = go.Figure(go.Bar(y=[1, 2]))\nf.show()\nf.show()\nassert open("figure-1.html").read().count("Plotly.newPlot")', ['figure-1.html']],
+	['plotly: show()', 'import plotly.graph_objects as go\nf = go.Figure(go.Bar(y=[1, 2]))\nf.show()\nf.show()\nassert open("figure-1.html").read().count("Plotly.newPlot")\nf', ['figure-1.html']],
 	['plotly: a dictionary, and a last expression that was shown', 'import plotly.io as pio, plotly.graph_objects as go\npio.show({"data": [{"type": "bar", "y": [3]}]})\ngo.Figure(go.Bar(y=[4]))', ['figure-1.html', 'result-1.html']],
 	['with threads', 'import threading, time\nthreading.Thread(target=time.sleep, args=(30,), daemon=True).start()\n' + plot, ['figure-1.png']],
 ];

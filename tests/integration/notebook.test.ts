@@ -51,6 +51,12 @@ const rows: [name: string, code: string, expect: Expect][] = [
 	['sys.exit', 'import sys\nsys.exit("bye")', { code: 1, stderr: 'bye\n' }],
 	['an excepthook of its own', 'import sys\nh, sys.excepthook = sys.excepthook, lambda *a: print("mine", sys.__dict__.update(excepthook=h))\n1 / 0', { code: 1, stdout: 'mine None\n' }],
 	['a file that is not there', 'open("sales.csv", "w").close()\nopen("/data/Sales.csv")', { code: 1, stderr: /^Hint: \/mnt\/data\/sales\.csv may be meant\. \/mnt\/data has: (made\.txt, )?sales\.csv\.\nTraceback/ }],
+	...([['glob', 'import glob\nprint(glob.glob("/content/*.csv"), glob.glob("/content/*"))', '/content'], ['glob through folders', 'import glob\nprint(glob.glob("/kaggle/input/**/*.csv", recursive=True), [])', '/kaggle/input'], ['os.walk()', 'import os\nprint(list(os.walk("/kaggle/input")), [])', '/kaggle/input'],
+		['pathlib', 'from pathlib import Path\nprint(list(Path("/content/drive").glob("*.csv")), list(Path("/content").rglob("*")))', '/content/drive']] as const).map(([what, code, folder]): [string, string, Expect] =>
+		[`a folder of another system, by ${what}`, code, { stdout: '[] []\n', stderr: new RegExp(`^Note: there is no folder ${folder} here\\. Files are in /mnt/data, which is the working folder\\. /mnt/data has: [^\\n]*sales\\.csv[^\\n]*\\.\\n$`) }]),
+	['folders of this system', 'import glob, os\nfrom pathlib import Path\nlen(glob.glob("/mnt/data/sales.*")), glob.glob("nosuch/*"), list(Path("/tmp/nosuch").glob("*")), list(os.walk("/nosuch"))', { result: '(1, [], [], [])' }],
+	['files beside the program', 'import os\nfrom pathlib import Path\nHERE = Path(__file__).parent\n(HERE / "beside.csv").write_text("x")\ndef here(): return os.path.dirname(os.path.abspath(__file__))\nopen("beside.csv").read(), open(HERE / "sales.csv").read(), here(), "def here" in open(__file__).read()', { result: "('x', '', '/mnt/data', True)" }],
+	['the program itself is gone afterwards', 'import os\n[name for name in os.listdir() if "caisson" in name]', { result: '[]' }],
 	['a program that is not there', 'import subprocess\nsubprocess.run(["nosuchprogram"])', { code: 1, stderr: /^Hint: the program nosuchprogram is not in this sandbox\.\nTraceback/ }],
 	['a place that is read-only', 'open("/out.csv", "w")', { code: 1, stderr: /^Hint: files are written in \/mnt\/data / }],
 	['Excel as text', 'import pandas as pd\npd.DataFrame({"a": [1]}).to_excel("t.xlsx")\npd.read_csv("t.xlsx")', { code: 1, stderr: /^Hint: t\.xlsx is an Excel workbook: read it with pandas\.read_excel\(\)\.\nTraceback[^]*line 3[^]*\[\.\.\. \d+ more frames in pandas; the whole traceback is in \/tmp\/\.caisson\/traceback\.txt \.\.\.\]/ }],
@@ -98,11 +104,19 @@ const rows: [name: string, code: string, expect: Expect][] = [
 	['modules of other sandboxes', 'import nest_asyncio, asyncio, ace_tools as tools, pandas as pd\nnest_asyncio.apply()\nasync def f(): return 3\ntools.display_dataframe_to_user(name="Sales", dataframe=pd.DataFrame({"a": [1]}))\nasyncio.run(f())', { stdout: 'Sales\n   a\n0  1\n', result: '3' }],
 	['the backend of notebooks', 'import matplotlib\nmatplotlib.use("module://matplotlib_inline.backend_inline")\nget_ipython()\nimport matplotlib.pyplot as plt\nfrom matplotlib_inline.backend_inline import set_matplotlib_formats\nset_matplotlib_formats("retina")\nplt.ion()\nplt.ioff()\nplt.figure()\nplt.close()\nmatplotlib.use("agg")', {}],
 	['a figure that cannot be drawn', 'import matplotlib.pyplot as plt\nplt.plot([1])\nplt.title(r"$\\nosuch{x}$")\nplt.show()', { stderr: /^Note: a figure could not be drawn: ValueError: [^\n]*Unknown symbol: \\nosuch[^\n]*\n$/ }],
+	...([['prices that are drawn', '$5 to $7', 'plt.show()', 'the text \'\\$5 to \\$7\' has been drawn as a formula:'], ['prices in a picture that is saved', 'Revenue ($) and profit ($)', 'plt.savefig("prices.png")', 'the text \'Revenue[^\\n]* has been drawn as a formula:'],
+		['prices that cannot be drawn', '$ 5% to $7', 'plt.show()', 'a figure could not be drawn: ValueError: [^\\n]*Parse\\w*Exception: [^\\n]*']] as const).map(([what, title, show, note]): [string, string, Expect] =>
+		[what, `import matplotlib.pyplot as plt\nplt.plot([1])\nplt.title("${title}")\nplt.ylabel("$x$, $a b$, $10^3$5, \\\\$4 to \\\\$5")\n${show}`, { stderr: new RegExp(`^Note: ${note} matplotlib reads what stands between two \\$ as mathematics: write \\\\\\$ for a dollar sign\\.\n$`) }]),
+	['mathematics is no price', 'import matplotlib.pyplot as plt\nplt.plot([1])\nplt.title(r"$x$, $a b$, $10^3$5, \\$4 to \\$5, $R^2$ of $\\alpha$ and $\\mathrm{a b}$2")\nplt.show()', {}],
+	['prices that cannot be laid out', 'import matplotlib.pyplot as plt\nplt.plot([1])\nplt.title("$ 5% to $7")\ntry: plt.tight_layout()\nfinally: plt.close("all")', { code: 1, stderr: /^Traceback/, hint: /^matplotlib reads text between two \$ as mathematics: write \\\$ for a dollar sign\.$/ }],
 	['formulas without values', 'import openpyxl\nw = openpyxl.Workbook()\nw.active["A1"] = "=1+1"\nw.save("formula.xlsx")\nprint(openpyxl.load_workbook("formula.xlsx", data_only=True).active["A1"].value, openpyxl.load_workbook("formula.xlsx").active["A1"].value)', { stdout: 'None =1+1\n', stderr: /^Note: formulas of this workbook have no values[^\n]*\n$/ }],
 	['pip as a function', 'import pip\npip.main(["install", "numpy"])', { result: '0', stdout: /^Requirement already satisfied: numpy in / }],
 	['no network for a command', '!curl -sS https://example.com\n1', { result: '1', stderr: /^curl: .*\nNote: the command ended with exit status \d+\.\n$/, hint: /^The sandbox has no network\./ }],
 	...([['decimal commas', 'df["a"].mean()', 'a\\n"1.234,5"\\n"6,7"\\n', 'the numbers have decimal commas: [^\\n]*decimal=",", thousands="\\."'], ['commas between thousands', 'df["a"].astype(int)', 'a\\n"1,234"\\n', 'the numbers have commas between thousands: '], ['signs of currencies', 'df["a"].astype(float)', 'a\\n$5.10\\n', 'the numbers have signs: '],
-		['a title above the table', '', 'Report\\nof May\\na,b,c\\n1,2,3\\n', 'the table begins in line 3: read the file with skiprows=2\\.'], ['a separator, and more of it in the data', '', 'a;b\\n1;2\\n1,5;2,5\\n', "the separator is ';'"], ['a long line', '', 'a,b\\n1,2\\n1,2,3\\n', 'line 3 has 3 fields, [^\\n]*on_bad_lines="skip"'], ['blanks between the columns', 'df["b"]', 'a   b\\n1   2\\n', '[^\\n]*sep=r"\\\\s\\+"'],
+		['a title above the table', '', 'Report\\nof May\\na,b,c\\n1,2,3\\n', 'the header seems to be in line 3 of n\\.csv: read the file with skiprows=2\\.'],
+		...([['a title with a comma', 'Report, May 2024\\nby, us, all\\n\\na,b,c,d\\n1,2,3,4\\n5,6,7,8\\n', '', 'the header seems to be in line 4 of n\\.csv: read the file with skiprows=3\\.'], ['a title and semicolons', 'Report\\nby;us\\n\\na;b;c\\n1;2,5;3\\n4;5,5,5;6\\n', '', "the header seems to be in line 4 of n\\.csv: read the file with skiprows=3, sep=';'\\."],
+			['a title that became the column', 'Report 2024\\n\\na,b,c\\n1,2,3\\n', 'df["b"]', "the columns of this table are 'Report 2024': the header seems to be in row 0 of it, below a title: read the file with header=1\\."], ['a title with empty cells', 'Report 2024,,\\n,,\\na,b,c\\n1,2,3\\n', 'df.groupby("b").sum()', '[^\\n]*: the header seems to be in row 1 of it, below a title: read the file with header=2\\.'],
+			['a title above another separator', 'Report 2024\\nby us\\n\\na;b;c\\n1;2;3\\n', 'df.b', "[^\\n]*: the header seems to be in row 1 of it, below a title: read the file with header=2, sep=';'\\."], ['a title in a workbook', 'a\\n1\\n', 'pd.DataFrame([["Report", None], [None, None], ["a", "b"], [1, 2]]).to_excel("n.xlsx", index=False, header=False)\\npd.read_excel("n.xlsx")["b"]', '[^\\n]*: the header seems to be in row 1 of it, below a title: read the file with header=2\\.']] as const).map(([what, text, use, hint]) => [what, use, text, hint] as const), ['a separator, and more of it in the data', '', 'a;b\\n1;2\\n1,5;2,5\\n', "the separator is ';'"], ['a long line', '', 'a,b\\n1,2\\n1,2,3\\n', 'line 3 has 3 fields, [^\\n]*on_bad_lines="skip"'], ['blanks between the columns', 'df["b"]', 'a   b\\n1   2\\n', '[^\\n]*sep=r"\\\\s\\+"'],
 		['blanks in names', 'df["b"]', 'a, b\\n1,2\\n', "the columns of this table are 'a', ' b': df\\.columns = df\\.columns\\.str\\.strip\\(\\)"], ['a column of groups', 'df.groupby("a")["x"]', 'a,b\\n1,2\\n', "the columns of this table are 'a', 'b'\\."], ['columns of a file', 'pd.read_csv("n.csv", usecols=["x"])', 'a,b\\n1,2\\n', "the first line of n\\.csv is 'a,b'\\."],
 		['a sheet', 'df.to_excel("n.xlsx", sheet_name="One")\npd.read_excel("n.xlsx", sheet_name="Two")', 'a\\n1\\n', "the sheets are 'One'\\."], ['a sheet, in openpyxl', 'import openpyxl\nopenpyxl.load_workbook("n.xlsx")["Two"]', 'a\\n1\\n', "the sheets are 'One'\\."], ['a byte order mark', 'import csv\nrow = next(csv.DictReader(open("n.csv")))\nrow["a"]', '\\ufeffa,b\\n1,2\\n', '[^\\n]*encoding="utf-8-sig"'],
 		['a folder of another system', 'open("/content/other.txt")', 'a\\n1\\n', 'files are in /mnt/data here'], ['a font', 'open("/System/Library/Fonts/x.ttc")', 'a\\n1\\n', 'this font is not here'], ['XML of Excel', 'open("old.xls", "w").write(\'<?xml version="1.0"?><Workbook xmlns="urn:schemas-microsoft-com:office:spreadsheet"><Table></Table></Workbook>\')\npd.read_excel("old.xls")', 'a\\n1\\n', 'old\\.xls is a workbook in the XML of Excel 2003'],
@@ -178,6 +192,18 @@ describe('as in a notebook', () => {
 		assert.match(timed.hint, /^The run was ended after its 1 s\. Do less in one run, or give a larger timeout_s \(at most 600\)\.$/);
 	}));
 
+	it('a function of an earlier cell finds what is beside the program, and so do workers', () => using('stdio', { profile: 'full' }, async (s) => {
+		const run = (code: string, e: Expect): Promise<void> => check(s, code, code, e, { stateful: true });
+		await s.call('sandbox_write_file', { session_id: 'notebook', path: 'in/data.csv', content: 'a' });
+		await run('import os\ndef here(): return os.path.dirname(os.path.abspath(__file__))', {});
+		await run('open(os.path.join(here(), "in", "data.csv")).read(), here()', { result: "('a', '/mnt/data')" });
+		await run('import multiprocessing as m\nwith m.get_context("spawn").Pool(1) as p: print(p.apply(here))', { stdout: '/mnt/data\n' });
+		await run('here()\nraise SystemExit', {});
+		await run('sorted(os.listdir(here()))', { result: "['.caisson-main.py', 'in']" });
+		await run('1 / 0 if here() else 0', { code: 1, stderr: /ZeroDivisionError/ });
+		assert.deepEqual((await s.call('sandbox_run_shell', { session_id: 'notebook', command: 'ls -A' })).stdout, 'in\n');
+	}));
+
 	it('(slow) a stored sandbox that was opened again says that its variables are gone', async () => {
 		const env = { SANDBOX_STATE_DIR: newStateDir() };
 		const at = { session_id: '', stateful: true };
@@ -187,7 +213,7 @@ describe('as in a notebook', () => {
 			assert.equal(facts(await s.raw('sandbox_run_python', { ...at, code: 'y' })).hint ?? '', '', 'its variables are there');
 		});
 		await using('stdio', { profile: 'full', env }, async (s) => {
-			assert.match(String(facts(await s.raw('sandbox_run_python', { ...at, code: 'x' })).hint), /^No variables of earlier runs are left here: .* Its files are there\.$/);
+			assert.match(String(facts(await s.raw('sandbox_run_python', { ...at, code: 'x' })).hint), /^No variables of earlier runs are left here: [^\n]* The files are there\.$/);
 			assert.equal((await s.call('sandbox_run_python', { ...at, code: 'import os\nprint(os.listdir("."))' })).stdout, "['f']\n");
 		});
 	});

@@ -154,7 +154,7 @@ export class Torture {
 	}
 
 	/** The N-th allocation of what `request` sends fails; false = there are not so many. */
-	private async one(n: number, request: Ask, clean: () => Promise<unknown>, may?: number): Promise<boolean> {
+	private async one(n: number, request: Ask, clean: () => Promise<unknown>, may?: number, never?: RegExp): Promise<boolean> {
 		const fired = this.control.fired;
 		this.control.arm(n);
 		const r = await request();
@@ -162,12 +162,14 @@ export class Torture {
 		assert.equal(this.program.child.exitCode ?? this.program.child.signalCode, null, `allocation ${n}: the server ended: ${this.program.stderr}`);
 		if (r)
 			typed(r, may);
+		if (r && never)
+			assert.doesNotMatch(r.body, never, `allocation ${n}`);
 		await clean();
 		return this.control.fired !== fired;
 	}
 
 	/** Each of them, or ROUNDS of them. How many failed. */
-	private async pass(request: Ask, clean: () => Promise<unknown>, rounds: number, may?: number): Promise<[number, number]> {
+	private async pass(request: Ask, clean: () => Promise<unknown>, rounds: number, may?: number, never?: RegExp): Promise<[number, number]> {
 		await this.begin();
 		const all = await this.control.count(request);
 		await clean();
@@ -175,7 +177,7 @@ export class Torture {
 		const step = full ? Math.ceil(all / roundsFull) : Math.max(1, Math.floor(all / rounds));
 		let tried = 0;
 		for (let n = 1; n <= roundsMax && (step === 1 || n <= all); n += step) {
-			if (await this.one(n, request, clean, may))
+			if (await this.one(n, request, clean, may, never))
 				tried++;
 			else if (step === 1)
 				break;
@@ -187,10 +189,11 @@ export class Torture {
 		return [tried, Math.max(all, tried)];
 	}
 
-	/** What leaks, leaks in each pass; what a cache took, it takes once. MAY is a status that is right, beside the usual ones.
+	/** What leaks, leaks in each pass; what a cache took, it takes once. MAY is a status that is right, beside the usual ones; NEVER is what no answer
+	 * may say.
 	 * KEEPS is how many answers to such requests the server keeps before each new one takes the place of the oldest; EACH is how many blocks
 	 * one request may leave until the server ends. */
-	async torture(request: Ask, o: { clean?: () => Promise<unknown>; spare?: number; rounds?: number; may?: number; keeps?: number; each?: number } = {}): Promise<string> {
+	async torture(request: Ask, o: { clean?: () => Promise<unknown>; spare?: number; rounds?: number; may?: number; never?: RegExp; keeps?: number; each?: number } = {}): Promise<string> {
 		const { clean = async () => {}, rounds = roundsMax } = o;
 		const least = o.spare !== undefined && !(full && o.keeps) ? o.spare : 8;
 		if (full)
@@ -202,7 +205,7 @@ export class Torture {
 		const descriptors = openDescriptors(this.program.pid);
 		let blocks = await this.blocksAtRest(both, looks), more = 0, n = 0, all = 0, spare = least;
 		for (let passes = 0; passes < 3; passes++) {
-			[n, all] = await this.pass(request, clean, rounds, o.may);
+			[n, all] = await this.pass(request, clean, rounds, o.may, o.never);
 			spare = least + (o.each ?? 0) * n;
 			const now = await this.blocksAtRest(both, looks, blocks + spare);
 			more = now - blocks;

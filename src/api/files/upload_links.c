@@ -315,8 +315,8 @@ static void on_end(uint64_t written, const struct err *e, void *user)
 	}
 	LOG_INFO("uploaded_by_link", LOG_S("session_id", u->link->session),
 		 LOG_S("filename", u->path), LOG_U("size_bytes", written));
-	(void)snprintf(text, sizeof(text), "Uploaded /mnt/data/%s (%ju bytes) to session %s.",
-		       u->path, (uintmax_t)written, u->link->session);
+	(void)snprintf(text, sizeof(text), "Uploaded /mnt/data/%s (%ju byte%s) to session %s.",
+		       u->path, (uintmax_t)written, text_s(written), u->link->session);
 	link_free(u->link);
 	u->link = NULL;
 	if (u->req) {
@@ -343,8 +343,9 @@ static int commit(struct upload *u)
 static int add_bytes(struct upload *u, const void *data, size_t len, struct err *e)
 {
 	if (len > u->links->config.max_bytes - u->file)
-		return err_set(e, ERR_UPLOAD_TOO_LARGE, 0, "The file has more than %ju bytes.",
-			       (uintmax_t)u->links->config.max_bytes);
+		return err_set(e, ERR_UPLOAD_TOO_LARGE, 0, "The file has more than %ju byte%s.",
+			       (uintmax_t)u->links->config.max_bytes,
+			       text_s(u->links->config.max_bytes));
 	u->file += len;
 	return file_writer_add(u->writer, data, len, e);
 }
@@ -513,8 +514,9 @@ static int check(struct upload *u, struct err *e)
 	const uint64_t max = u->links->config.max_bytes + (u->form ? FORM_OVERHEAD : 0);
 
 	if (len != UINT64_MAX && len > max)
-		return err_set(e, ERR_UPLOAD_TOO_LARGE, 0, "The file has more than %ju bytes.",
-			       (uintmax_t)u->links->config.max_bytes);
+		return err_set(e, ERR_UPLOAD_TOO_LARGE, 0, "The file has more than %ju byte%s.",
+			       (uintmax_t)u->links->config.max_bytes,
+			       text_s(u->links->config.max_bytes));
 	if (u->form)
 		return multipart_init(&u->parser, http_request_header(u->req, "content-type"),
 				      &form_ops, u, e);

@@ -6,6 +6,7 @@
 #include "base/parse.h"
 #include "base/text.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* Returns the length of the next word of F, 0 at the end; AT is the position. */
@@ -39,55 +40,46 @@ static bool is_good_text(const struct rest_field *f, const json_t *v)
 	       (int64_t)len <= f->max;
 }
 
-static bool are_good_objects(const struct rest_field *f, json_t *v)
-{
-	struct err ignored = ERR_INIT;
-	json_t *item;
-	size_t i;
-
-	if (!json_is_array(v) || (int64_t)json_array_size(v) < f->min ||
-	    (int64_t)json_array_size(v) > f->max)
-		return false;
-	json_array_foreach(v, i, item)
-		if (!json_is_object(item) || fields_check(f->fields, item, &ignored) < 0)
-			return false;
-	return true;
-}
-
-/* The value of an option that V stands for; NULL: none. */
-static json_t *coerce_option(enum sandbox_option option, const json_t *v)
+static int coerce_option(enum sandbox_option option, const json_t *v, json_t **ret)
 {
 	switch (sandbox_option_rows[option].type) {
 	case SANDBOX_OPTION_TYPE_INT:
-		return json_coerce_integer(v);
+		return json_coerce_integer(v, ret);
 	case SANDBOX_OPTION_TYPE_NUMBER:
-		return json_coerce_number(v);
+		return json_coerce_number(v, ret);
 	case SANDBOX_OPTION_TYPE_PAIRS:
-		return json_coerce_object(v);
+		return json_coerce_object(v, ret);
 	case SANDBOX_OPTION_TYPE_TEXT:
 		break;
 	}
-	return NULL;
+	return -EINVAL;
 }
 
-/* The value of F that V stands for, as a new reference; NULL: none, or no memory. */
-static json_t *coerce(const struct rest_field *f, const json_t *v)
+/* The value of F that V stands for. -EINVAL: V is of the right type already, or of a wrong one. -ENOMEM. */
+static int coerce(const struct rest_field *f, const json_t *v, json_t **ret)
 {
 	switch (f->type) {
 	case REST_INT:
-		return json_coerce_integer(v);
+		return json_coerce_integer(v, ret);
 	case REST_BOOL:
-		return json_coerce_boolean(v);
+		return json_coerce_boolean(v, ret);
 	case REST_TEXTS:
 	case REST_OBJECTS:
-		return json_coerce_list(v);
+		return json_coerce_list(v, ret);
 	case REST_OPTION:
-		return coerce_option(f->option, v);
+		return coerce_option(f->option, v, ret);
 	case REST_TEXT:
 	case REST_WORD:
 		break;
 	}
-	return NULL;
+	return -EINVAL;
+}
+
+/* A list as long as F permits. */
+static bool is_good_list(const struct rest_field *f, const json_t *v)
+{
+	return json_is_array(v) && (int64_t)json_array_size(v) >= f->min &&
+	       (int64_t)json_array_size(v) <= f->max;
 }
 
 static bool is_good(const struct rest_field *f, json_t *v)
@@ -106,16 +98,15 @@ static bool is_good(const struct rest_field *f, json_t *v)
 	case REST_WORD:
 		return json_is_string(v) && is_word(f, json_string_value(v));
 	case REST_TEXTS:
-		if (!json_is_array(v) || (int64_t)json_array_size(v) < f->min ||
-		    (int64_t)json_array_size(v) > f->max)
+		if (!is_good_list(f, v))
 			return false;
 		json_array_foreach(v, i, item)
 			if (!json_is_string(item) ||
 			    strlen(json_string_value(item)) != json_string_length(item))
 				return false;
 		return true;
-	case REST_OBJECTS:
-		return are_good_objects(f, v);
+	case REST_OBJECTS: /* check_objects() looks into them */
+		return is_good_list(f, v);
 	case REST_OPTION: /* sandbox_options_read() checks the rest, with better words */
 		return !json_is_null(v);
 	}
@@ -134,6 +125,11 @@ static int refuse_missing(const struct rest_field *f, struct err *e)
 	return err_set_member(e, f->name);
 }
 
+static int refuse_memory(struct err *e)
+{
+	return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "reading the request");
+}
+
 static bool is_known(const struct rest_field *fields, const char *name)
 {
 	for (const struct rest_field *f = fields; f->name; f++)
@@ -145,20 +141,52 @@ static bool is_known(const struct rest_field *fields, const char *name)
 /* Names the first member of BODY that no field has. */
 static int refuse_unknown(const struct rest_field *fields, const json_t *body, struct err *e)
 {
-	json_t *copy = json_copy((json_t *)(uintptr_t)body); /* iterating takes no const */
+	json_t *members = (json_t *)(uintptr_t)body; /* iterating takes no const */
 	const char *name;
 	json_t *v;
 
-	(void)err_set(e, ERR_INVALID_ARGUMENT, 0, "the body has a member that is not known");
-	json_object_foreach(copy, name, v)
+	json_object_foreach(members, name, v)
 		if (!is_known(fields, name)) {
 			(void)err_set(e, ERR_INVALID_ARGUMENT, 0,
 				      "the body has the member '%.60s', which is not known", name);
 			(void)err_set_member(e, name);
 			break;
 		}
-	json_decref(copy);
 	return -EINVAL;
+}
+
+static int check_objects(const struct rest_field *f, const json_t *list, struct err *e)
+{
+	json_t *item;
+	size_t i;
+
+	json_array_foreach(list, i, item) {
+		struct err own = ERR_INIT;
+
+		if (json_is_object(item) && fields_check(f->fields, item, &own) == 0)
+			continue;
+		return own.code == ERR_OUT_OF_MEMORY ? refuse_memory(e) : refuse(f, e);
+	}
+	return 0;
+}
+
+/* Checks the member *V of BODY, and replaces it by what it stands for. */
+static int check_member(const struct rest_field *f, json_t *body, json_t *v, struct err *e)
+{
+	json_t *meant;
+	const int r = coerce(f, v, &meant);
+
+	if (r == -ENOMEM)
+		return refuse_memory(e);
+	if (r == 0) {
+		/* BODY has the only reference then. */
+		if (json_object_set_new(body, f->name, meant) < 0)
+			return refuse_memory(e);
+		v = meant;
+	}
+	if (!is_good(f, v))
+		return refuse(f, e);
+	return f->type == REST_OBJECTS ? check_objects(f, v, e) : 0;
 }
 
 int fields_check(const struct rest_field *fields, json_t *body, struct err *e)
@@ -167,38 +195,40 @@ int fields_check(const struct rest_field *fields, json_t *body, struct err *e)
 
 	for (const struct rest_field *f = fields; f->name; f++) {
 		json_t *v = json_object_get(body, f->name);
-		json_t *meant = v ? coerce(f, v) : NULL;
+		int r = 0;
 
-		if (meant && json_object_set_new(body, f->name, meant) == 0)
-			v = meant;
-		if (!v && f->required)
-			return refuse_missing(f, e);
-		if (v && !is_good(f, v))
-			return refuse(f, e);
+		if (v)
+			r = check_member(f, body, v, e);
+		else if (f->required)
+			r = refuse_missing(f, e);
+		if (r < 0)
+			return r;
 		known += v != NULL;
 	}
 	return known == json_object_size(body) ? 0 : refuse_unknown(fields, body, e);
 }
 
-/* A whole number in any form that JSON has for it. */
-static bool query_int(const char *text, int64_t *ret)
+/* A whole number in any form that JSON has for it; -EINVAL, -ENOMEM. */
+static int query_int(const char *text, int64_t *ret)
 {
 	if (parse_i64(text, INT64_MIN, INT64_MAX, ret) == 0)
-		return true;
+		return 0;
+	if (!text_is_utf8(text, strlen(text)))
+		return -EINVAL;
 	json_auto_t *given = json_string(text);
-	json_auto_t *number = json_coerce_integer(given);
+	json_auto_t *number = NULL;
+	const int r = given ? json_coerce_integer(given, &number) : -ENOMEM;
 
-	*ret = json_integer_value(number);
-	return number != NULL;
+	if (r == 0)
+		*ret = json_integer_value(number);
+	return r;
 }
 
+/* F has another type than REST_INT. */
 static bool is_good_query(const struct rest_field *f, const char *text)
 {
-	int64_t n;
 	bool ignored;
 
-	if (f->type == REST_INT)
-		return query_int(text, &n) && n >= f->min && n <= f->max;
 	if (f->type == REST_BOOL)
 		return parse_bool(text, &ignored) == 0;
 	if (f->type == REST_WORD)
@@ -214,8 +244,19 @@ int fields_check_query(const struct rest_field *fields, struct http_request *req
 
 		if (!text && f->required)
 			return refuse_missing(f, e);
-		if (text && !is_good_query(f, text))
+		if (!text)
+			continue;
+		if (f->type == REST_INT) {
+			int64_t n;
+			const int r = query_int(text, &n);
+
+			if (r == -ENOMEM)
+				return refuse_memory(e);
+			if (r < 0 || n < f->min || n > f->max)
+				return refuse(f, e);
+		} else if (!is_good_query(f, text)) {
 			return refuse(f, e);
+		}
 	}
 	return 0;
 }
@@ -360,7 +401,7 @@ int64_t rest_query_int(const struct rest_call *c, const char *name, int64_t othe
 	const char *text = http_request_query(c->req, name);
 	int64_t n;
 
-	return text && query_int(text, &n) ? n : otherwise;
+	return text && query_int(text, &n) == 0 ? n : otherwise;
 }
 
 bool rest_query_bool(const struct rest_call *c, const char *name)

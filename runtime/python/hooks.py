@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What libraries do differently in a run that saves figures: the part of display.py that knows them. A row of `hooks` names
+a module, and the function that gets it when it has been imported, so a run pays only for what it imports.
+
+No function here may raise: Finder and watch() then leave the library as it is."""
+
+SHEETS_LOOKED, SHEET_BYTES = 5, 256 << 10
+PDF_ORDER = ('reportlab draws Arabic and Hebrew as they are stored: letters apart, from left to right. Use get_display(arabic_reshaper.reshape(line)) for each line '
+         '(import arabic_reshaper; from bidi.algorithm import get_display), and a font with the letters')
+PDF_REGISTER = ': pdfmetrics.registerFont(TTFont("DejaVu", "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"))'
+
+DOLLARS = ' matplotlib reads what stands between two $ as mathematics: write \\$ for a dollar sign.'
+DOLLARS_CHARS = 80  # of a text that is repeated
+FONTS_HERE = '/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf', '/usr/share/fonts/truetype/wqy/*.ttc', '/usr/share/fonts/truetype/noto/*.ttf', '/usr/share/fonts/opentype/unifont/*.otf'
+
+
+def look_at(pyplot):
+	"""Sets the hooks; called when pyplot has been imported."""
+	import functools
+	import weakref
+	bases = sys.modules['matplotlib.backend_bases']
+	drawn['saved'], drawn['shown'], drawn['now'] = weakref.WeakSet(), weakref.WeakKeyDictionary(), weakref.WeakSet()
+	original = pyplot.show
+
+	@functools.wraps(original)
+	def show(*args, **kwargs):
+		value = original(*args, **kwargs)
+		picture(lambda: [(figure, 'figure') for figure in figures(False)])
+		return value
+
+	bases.FigureCanvasBase.print_figure = Reached(bases.FigureCanvasBase.print_figure)
+	pyplot.show = show
+
+
+def look_at_plotly(io):
+	"""plotly.io has been imported. What its own show() does needs a browser."""
+	def show(fig, renderer=None, validate=True, **kwargs):
+		if isinstance(fig, dict):
+			from plotly.graph_objects import Figure
+			fig = Figure(fig)
+		picture(lambda: [(fig, 'page')])
+	io.show = show
+
+
+def look_at_viewers(show):
+	"""PIL.ImageShow has been imported: Image.show() starts a program of a desktop, which is not here."""
+	def show_image(image, title=None, **options):
+		picture(lambda: [(image, 'picture')])
+		return True
+	show.show = show_image
+
+
+def look_at_fonts(module):
+	"""The font that Pillow uses if none is given has the letters of English alone, and boxes for all others. A text with
+	others takes the first font of the image that has all its letters, or the one that has most of them: Pillow draws a text
+	in one font."""
+	import functools
+	original = module.load_default
+
+	class FreeTypeFont(module.FreeTypeFont):
+		def of(self, text):
+			if not isinstance(text, str) or text.isascii():
+				return super()
+			path = best_font(self.font_bytes, frozenset(text))
+			if not path:
+				return super()
+			others = self.__dict__.setdefault('others', {})
+			if path not in others:
+				others[path] = module.FreeTypeFont(path, self.size)  # with Raqm, which Arabic and Hindi need
+			return others[path]
+
+		def getlength(self, text, *args, **kwargs):
+			return self.of(text).getlength(text, *args, **kwargs)
+
+		def getbbox(self, text, *args, **kwargs):
+			return self.of(text).getbbox(text, *args, **kwargs)
+
+		def getmask2(self, text, *args, **kwargs):
+			return self.of(text).getmask2(text, *args, **kwargs)
+
+		def font_variant(self, font=None, *args, **kwargs):
+			found = super().font_variant(font, *args, **kwargs)
+			if font is None:
+				found.__class__ = FreeTypeFont
+			return found
+
+		def __reduce__(self):
+			return module.load_default, (self.size,)
+
+	FreeTypeFont.__module__, FreeTypeFont.__qualname__ = module.__name__, 'FreeTypeFont'
+
+	@functools.wraps(original)
+	def load_default(*args, **kwargs):
+		font = original(*args, **kwargs)
+		if type(font) is module.FreeTypeFont and hasattr(font, 'font_bytes'):
+			font.__class__ = FreeTypeFont
+		return font
+	module.load_default = load_default
+
+
+fonts_known = {}  # functions that give the glyph of a letter, by the path of the font; '' is Pillow's own font
+fonts_best = {}  # of sets of letters
+
+
+def best_font(own, letters):
+	"""The path of the font for LETTERS; '' is OWN, which wins if no other has more of them."""
+	if letters not in fonts_best:
+		try:
+			fonts_best[letters] = find_font(own, [ord(c) for c in letters if c.isprintable() and c != ' '])
+		except Exception:  # no matplotlib, which reads fonts
+			fonts_best[letters] = ''
+	return fonts_best[letters]
+
+
+def find_font(own, letters):
+	import glob
+	import io
+	from matplotlib.ft2font import FT2Font
+	best, most = '', -1
+	for path in [''] + [path for pattern in FONTS_HERE for path in sorted(glob.glob(pattern))]:
+		if path not in fonts_known:
+			fonts_known[path] = FT2Font(path or io.BytesIO(own)).get_char_index
+		n = sum(1 for letter in letters if fonts_known[path](letter))
+		if n > most:
+			best, most = path, n
+		if n == len(letters):
+			return best
+	if notebook and sys.stderr is not None:
+		sys.stderr.write('Note: no font here has all letters of a text that Pillow draws, so it has boxes. Draw each script by itself; `fc-list` lists the fonts for ImageFont.truetype().\n')
+	return best
+
+
+def look_at_cv2(cv2):
+	"""OpenCV without windows raises an error for each function that has to do with one. Loops ask waitKey() for the q or the Escape that ends
+	them."""
+	keys = [27, ord('q')]
+
+	def imshow(winname, mat):
+		picture(lambda: [(mat, 'picture')])
+
+	def wait(*args):
+		keys.reverse()
+		return keys[0]
+
+	def nothing(*args, **kwargs):
+		pass
+	cv2.imshow, cv2.waitKey, cv2.waitKeyEx, cv2.pollKey = imshow, wait, wait, wait
+	for name in 'namedWindow', 'destroyWindow', 'destroyAllWindows', 'moveWindow', 'resizeWindow', 'setWindowTitle', 'setWindowProperty', 'startWindowThread':
+		setattr(cv2, name, nothing)
+
+
+def look_at_reportlab(textobject):
+	"""reportlab draws a text as it is stored, and says nothing: Arabic letters stand apart, Hebrew from left to right."""
+	import functools
+	import os
+	kind = textobject.PDFTextObject
+	original = kind._formatText
+
+	@functools.wraps(original)
+	def format_text(self, text, *args, **kwargs):
+		try:
+			if notebook and not drawn['told'] and type(text) is str and not text.isascii() and 'bidi.algorithm' not in sys.modules \
+					and any('\u0590' <= c <= '\u08ff' for c in text):
+				drawn['told'] = True
+				sys.stderr.write('Note: %s%s.\n' % (PDF_ORDER, PDF_REGISTER if os.path.exists(PDF_REGISTER.split('"')[3]) else ''))
+		except Exception:  # of a stderr that the program has closed
+			pass
+		return original(self, text, *args, **kwargs)
+	kind._formatText = format_text
+
+
+def look_at_mathtext(module):
+	"""Prices in a title, as in `$5 to $7`, are drawn as mathematics: in italics, without blanks and without the dollar signs."""
+	import functools
+	original = module.MathTextParser.parse
+
+	@functools.wraps(original)
+	def parse(self, s, *args, **kwargs):
+		found = original(self, s, *args, **kwargs)
+		if notebook and not drawn['dollars'] and is_prose(s):
+			tell_dollars(s)
+		return found
+	module.MathTextParser.parse = parse
+
+
+def is_prose(text):
+	"""True if a part of TEXT that stands between two dollar signs is more likely words or a price than mathematics."""
+	import re
+	parts = re.split(r'(?<!\\)\$', text)
+	words, price, mathematics = r'\s.*[A-Za-z]{2}|[A-Za-z]{2}.*\s|^\)', r'\s|^\d', r'[\\^_{}=]'
+	return any(not re.search(mathematics, part) and (re.search(words, part) or re.search(price, part) and after[:1].isdigit())
+		for part, after in zip(parts[1::2], parts[2::2]))
+
+
+def tell_dollars(text):
+	"""In the child that draws there is no stderr: its parent says it."""
+	if drawn['dollars']:
+		return
+	drawn['dollars'] = text
+	if sys.stderr is not None:
+		sys.stderr.write('Note: the text %r has been drawn as a formula:%s\n' % (' '.join(text.split())[:DOLLARS_CHARS], DOLLARS))
+
+
+def look_at_backends(module):
+	"""matplotlib takes the names of the backends of notebooks only where they are installed. IPython's light stand-in has them."""
+	for name in 'inline', 'widget', 'ipympl':
+		module.backend_registry._name_to_module.setdefault(name, 'module://matplotlib_inline.backend_inline')
+		module.backend_registry._backend_to_gui_framework.setdefault(name, None)
+
+
+def look_at_tqdm(module):
+	"""The thread that watches slow bars would stay in a session, and be told as one that the program has left."""
+	module.tqdm.monitor_interval = 0
+
+
+def look_at_openpyxl(module):
+	"""openpyxl writes formulas without their values: whoever reads the values then gets None, and pandas NaN."""
+	import functools
+	original = module.ExcelReader.read
+
+	@functools.wraps(original)
+	def read(self):
+		try:
+			if notebook and self.data_only and not drawn['formulas'] and without_values(self.archive):
+				drawn['formulas'] = True
+				sys.stderr.write('Note: formulas of this workbook have no values, because no spreadsheet program has opened it since: they are read as empty cells. Calculate in Python.\n')
+		except Exception:
+			pass
+		return original(self)
+	module.ExcelReader.read = read
+
+
+def told_of_place(function):
+	"""FUNCTION finds nothing in a folder that is not there, and raises no error."""
+	import functools
+
+	@functools.wraps(function)
+	def look(*args, **kwargs):
+		if args and notebook and not drawn['place']:
+			tell_place(args[0])
+		return function(*args, **kwargs)
+	return look
+
+
+def look_at_glob(module):
+	module.glob, module.iglob = told_of_place(module.glob), told_of_place(module.iglob)
+
+
+def look_at_os(module):
+	module.walk = told_of_place(module.walk)
+
+
+def look_at_pathlib(module):
+	for name in 'glob', 'rglob', 'walk':
+		if hasattr(module.Path, name):
+			setattr(module.Path, name, told_of_place(getattr(module.Path, name)))
+
+
+def tell_place(path):
+	"""Programs that were written for Colab or Kaggle look for their files there."""
+	import os
+	import re
+	try:
+		path = os.fspath(path)
+		if not isinstance(path, str) or path[:1] != '/' or path.startswith((FOLDER, '/tmp/', '/usr/')):
+			return
+		notebook_later()
+		fixed = re.match(r'[^*?[]*', path)[0]
+		folder = fixed if fixed == path else os.path.dirname(fixed)
+		if path.startswith(ELSEWHERE) and not os.path.exists(folder):
+			drawn['place'] = True
+			names = workspace_names()
+			sys.stderr.write('Note: %s\n' % printable('there is no folder %s here. Files are in %s, which is the working folder. %s'
+				% (folder, WORKSPACE, listed(names) if names else 'It is empty.')))
+	except Exception:
+		pass
+
+
+def look_at_pip(module):
+	"""pip as a function would leave out what stands before the command pip here."""
+	def main(args=None):
+		import subprocess
+		return subprocess.call([sys.executable, '-m', 'pip'] + list(args or ()))
+	module.main = main
+
+
+def without_values(archive):
+	import re
+	for name in [name for name in archive.namelist() if name.startswith('xl/worksheets/sheet')][:SHEETS_LOOKED]:
+		with archive.open(name) as f:
+			if re.search(rb'</f>(?:<v ?/>|<v></v>)?</c>', f.read(SHEET_BYTES)):
+				return True
+	return False
+
+
+hooks = {'matplotlib.pyplot': look_at, 'matplotlib.mathtext': look_at_mathtext, 'matplotlib.backends.registry': look_at_backends, 'tqdm.std': look_at_tqdm, 'pip': look_at_pip, 'pip._internal': look_at_pip, 'openpyxl.reader.excel': look_at_openpyxl, 'plotly.io': look_at_plotly, 'PIL.ImageShow': look_at_viewers, 'PIL.ImageFont': look_at_fonts, 'glob': look_at_glob, 'pathlib': look_at_pathlib, 'os': look_at_os, 'cv2': look_at_cv2,
+         'reportlab.pdfgen.textobject': look_at_reportlab}  # what is not imported yet
+
+
+class Finder:
+	"""Stands first in sys.meta_path until all modules of hooks are imported. Finds them as the other finders do, and
+	sets the hooks then."""
+
+	@staticmethod
+	def find_spec(name, path=None, target=None):
+		look = hooks.pop(name, None)
+		if look is None:
+			return None
+		if not hooks and Finder in sys.meta_path:
+			sys.meta_path.remove(Finder)
+		from importlib.util import find_spec
+		spec = find_spec(name)
+		if spec is None or not hasattr(spec.loader, 'exec_module'):
+			return spec
+		loader = spec.loader
+		run = loader.exec_module
+
+		def exec_module(module):
+			del loader.exec_module
+			run(module)
+			try:
+				look(module)
+			except Exception:
+				pass
+		loader.exec_module = exec_module
+		return spec
