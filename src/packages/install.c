@@ -65,11 +65,16 @@ static void end(struct job *j, enum package_word word, const char *message, cons
 	bool check = j->kind == JOB_CHECK;
 	void *user = j->user;
 	json_t *kept = json_incref((json_t *)(uintptr_t)installed);
+	/* Some callers pass a name from the plan of J. */
+	_cleanup_free_ char *own_message = strdup(message);
+	_cleanup_free_ char *own_errors = errors ? strdup(errors) : NULL;
 	struct err e = ERR_INIT;
 
 	if (list_cb || entry_cb)
 		set_error(j, message, &e);
 	job_free(j);
+	message = own_message ? own_message : "no memory";
+	errors = own_errors;
 	if (record)
 		record_end(record, word, message, errors, kept);
 	else if (list_cb)

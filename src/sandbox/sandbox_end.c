@@ -60,11 +60,13 @@ int sandbox_drop(struct sandbox *s, sandbox_done_fn cb, void *user, struct err *
 	s->state = SANDBOX_CLOSED;
 	manager_table_remove(s);
 	KILL_POINT(CLOSE_MARKED);
+	(void)sandbox_ref(s); /* without memory the engine calls back at once */
 	engine_destroy(handle, on_destroyed, c);
-	file_writers_end(c->sandbox);
-	sandbox_end_holds(c->sandbox);
-	sandbox_tell(c->sandbox, SANDBOX_ENDED, NULL);
-	sandbox_changed(c->sandbox, NULL);
+	file_writers_end(s);
+	sandbox_end_holds(s);
+	sandbox_tell(s, SANDBOX_ENDED, NULL);
+	sandbox_changed(s, NULL);
+	(void)sandbox_unref(s);
 	return 0;
 }
 

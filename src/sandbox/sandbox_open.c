@@ -321,8 +321,9 @@ int manager_make(struct manager *m, const char *owner, const char *id,
 	manager_table_add(m, s); /* takes the first reference */
 	KILL_POINT(SANDBOX_RESERVED);
 	r = keep_making(s, &create);
+	(void)sandbox_ref(s); /* of on_created() */
 	r = r < 0 ? err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a new session")
-		  : engine_create(m->engine, &create, on_created, sandbox_ref(s), e);
+		  : engine_create(m->engine, &create, on_created, s, e);
 	if (r < 0) {
 		s->state = SANDBOX_CLOSED;
 		free(list_pop_first(&s->waiters, struct waiter, node));

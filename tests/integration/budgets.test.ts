@@ -466,3 +466,28 @@ describe('greedy users', () => {
 		await s.program.end();
 	});
 });
+
+describe('kept bytes', () => {
+	it('a queued run is forgotten while it is cancelled, for the answer to who waits for it', async () => {
+		const s = new Server({ SANDBOX_BUDGETS: 'kept_bytes=100/1000' });
+		await s.start();
+		try {
+			const who = await s.user();
+			const box = (await s.ask(who.key, 'POST', '/api/v1/sandboxes', { kind: 'stored' })).body.id as string;
+			assert.equal((await s.ask(who.key, 'POST', `/api/v1/sandboxes/${box}/runs`, { code: 'import time; time.sleep(600)' })).status, 201);
+			const waits = s.ask(who.key, 'POST', `/api/v1/sandboxes/${box}/runs`, { code: '1', wait: true }, { 'idempotency-key': 'kept' });
+			let queued = '';
+			await until('the second run to be queued', async () => {
+				const cells = (await s.ask(who.key, 'GET', `/api/v1/notebooks/${box}`)).body.cells as Json[];
+				queued = cells.find((c) => c.status === 'queued')?.run ?? '';
+				return queued !== '';
+			});
+			const cancelled = await s.ask(who.key, 'DELETE', `/api/v1/runs/${queued}`);
+			assert.deepEqual([cancelled.status, cancelled.body.id, cancelled.body.reason], [202, queued, 'cancelled']);
+			const answer = await waits;
+			assert.deepEqual([answer.status, answer.body.id, answer.body.reason], [201, queued, 'cancelled']);
+		} finally {
+			await s.program.end();
+		}
+	});
+});

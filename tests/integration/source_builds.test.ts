@@ -116,6 +116,16 @@ def write():
 linger(write)
 time.sleep(0.5)`;
 
+/** Removes the wheel of another package that pip has fetched for the same installation. */
+const erase = (name: string): string => `
+import glob
+for file in glob.glob('/mnt/data/wheels/${name}-*.whl') if stage == 'wheel' else []:
+    os.remove(file)
+    try:
+        ask('erased')
+    except OSError: # the index has nothing of that name
+        pass`;
+
 describe('packages that are built from source', () => {
 	let s: Session;
 	const install = async (packages: string, session_id: string): Promise<Json> => facts(await s.raw('sandbox_install_packages', { packages, session_id }));
@@ -130,6 +140,7 @@ describe('packages that are built from source', () => {
 		index.add('honest', source('honest', 'pass', ['good']));
 		index.add('liar', source('liar', forge, ['good']));
 		index.add('swapper', source('swapper', swap('good'), ['good']));
+		index.add('eraser', source('eraser', erase('good'), ['good']));
 		index.add('tooled', source('tooled', 'import tool\ntool.work', [], ['tool>=1']));
 		index.add('tool', { file: wheelName('tool', '1.0'), body: wheel('tool', '1.0', 'work = 1\n') });
 		index.add('clinger', source('clinger', 'linger(lambda: time.sleep(1), 600)'));
@@ -163,6 +174,13 @@ describe('packages that are built from source', () => {
 		else
 			assert.equal(r.error, 'package_failed', JSON.stringify(r));
 		assert.doesNotMatch(await python('import good; print(good.who)', 'swapper'), /forged/);
+	});
+	it('(slow) a wheel of the index that it removes is missed by its name', async () => {
+		const r = await install('eraser', 'eraser');
+		assert.ok(index.asked.some((a) => a.includes('said-erased')), 'twin: it was there');
+		assert.equal(r.error, 'package_failed', JSON.stringify(r));
+		assert.match(JSON.stringify(r), /no wheel was built: good/);
+		assert.equal(await python('print(1)', 'eraser'), '1\n');
 	});
 	it('a process that stays does not hold the installation up', async () => {
 		const began = Date.now();

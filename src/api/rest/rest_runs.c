@@ -60,6 +60,7 @@ struct api_run {
 	struct buf log;              /* events, as they were sent */
 	bool log_full;
 	bool revoked; /* it is being cancelled because its credential was revoked */
+	bool in_use;  /* a request that cancels it reads it afterwards, so it is not forgotten */
 	struct {
 		char bytes[TAIL_BYTES];
 		size_t len;
@@ -90,8 +91,8 @@ bool runs_forget_oldest(struct api *a, const char *owner, const struct api_run *
 	list_for_each(l, &a->runs) { /* newest first */
 		struct api_run *r = list_entry(l, struct api_run, node);
 
-		if (r != but && !r->run && r->result && list_is_empty(&r->followers) &&
-		    streq(r->owner, owner))
+		if (r != but && !r->in_use && !r->run && r->result &&
+		    list_is_empty(&r->followers) && streq(r->owner, owner))
 			oldest = r;
 	}
 	if (!oldest)
@@ -590,7 +591,10 @@ void rest_cancel_run(struct rest_call *c)
 		return;
 	c->action = "run.cancel";
 	(void)snprintf(c->object, sizeof(c->object), "%s", r->id);
+	/* A queued run ends inside this call. Where a request waits for it, its answer may need room (idempotency.c). */
+	r->in_use = true;
 	if (r->run)
-		end(r->run); /* a queued run ends inside this call */
+		end(r->run);
+	r->in_use = false;
 	reply_run(c, 202, r);
 }

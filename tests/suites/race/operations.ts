@@ -21,6 +21,7 @@ export interface Op {
 	n: number;
 	abort?: number;
 	slow?: number; // the answer is not read for so many ms
+	heard?: (text: string) => void; // gets what has come of the answer, each time; no log has it
 }
 
 export interface Reply {
@@ -49,7 +50,7 @@ export class World {
 		[this.base, this.admin, this.front, this.env] = [base, admin, front, env];
 	}
 
-	send(o: Pick<Op, 'abort' | 'slow'>, method: string, target: string, key: string | undefined, body?: string | Buffer, headers: Record<string, string> = {}): Promise<Reply> {
+	send(o: Pick<Op, 'abort' | 'slow' | 'heard'>, method: string, target: string, key: string | undefined, body?: string | Buffer, headers: Record<string, string> = {}): Promise<Reply> {
 		const url = new URL(target, this.base);
 		return new Promise((resolve) => {
 			let status = 0, text = '', got: http.IncomingHttpHeaders = {};
@@ -63,7 +64,10 @@ export class World {
 					res.pause();
 					setTimeout(() => res.destroyed || res.resume(), o.slow);
 				}
-				res.setEncoding('utf8').on('data', (d: string) => (text = (text + d).slice(-100_000))).on('end', () => {
+				res.setEncoding('utf8').on('data', (d: string) => {
+					text = (text + d).slice(-100_000);
+					o.heard?.(text);
+				}).on('end', () => {
 					status = res.statusCode!;
 					end();
 				}).on('error', end).on('close', end);
@@ -180,12 +184,21 @@ export const operations: Record<string, [weight: number, fn: Fn]> = {
 	idempotent: [2, (w, o) => w.send(o, 'POST', `/api/v1/sandboxes/${name(o)}/runs`, w.keys[o.user], JSON.stringify({ code: 'print(1)', wait: true }), { ...json, 'idempotency-key': `k${o.n % 5}` })],
 	readRun: [2, (w, o) => rest('GET', () => `/runs/${w.runs[o.n % 20] ?? 'none'}`)(w, o)],
 	followRun: [2, (w, o) => rest('GET', () => `/runs/${w.runs[o.n % 20] ?? 'none'}/events`)(w, { ...o, abort: o.abort ?? 300 })],
-	cancelRun: [2, (w, o) => rest('DELETE', () => `/runs/${w.runs[o.n % 20] ?? 'none'}`)(w, o)],
+	cancelRun: [2, (w, o) => rest('DELETE', () => `/runs/${w.runs[o.n % 20] ?? 'none'}${(o.n >> 5) % 3 ? '' : '?interrupt=true'}`)(w, o)],
+	// A run that others asked for: one that runs, or waits in a stored sandbox.
+	cancelCell: [2, async (w, o) => {
+		const [id, user] = o.n % 2 ? [name(o), o.user] : [w.stored[(o.n >> 1) % 6]?.id ?? 'none', w.stored[(o.n >> 1) % 6]?.user ?? o.user];
+		const book = await rest('GET', () => `/notebooks/${id}`)(w, { ...o, user, abort: undefined });
+		const run = /"run":"(run_[^"]+)"[^]*?"status":"(?:queued|running)"/.exec(book?.body ?? '')?.[1] ?? 'none';
+		return rest('DELETE', () => `/runs/${run}${o.n % 3 ? '' : '?interrupt=true'}`)(w, { ...o, user });
+	}],
+	command: [2, rest('POST', of('/runs'), (o) => (o.n % 3 ? { command: 'cd / && sleep 0.1; ls', cwd: 'deep', wait: o.n % 2 === 0 } : { code: 'x = 1', restart: true, wait: o.n % 2 === 0 }))],
 	events: [2, (w, o) => rest('GET', () => '/events')(w, { ...o, abort: 100 + o.n % 2000 })],
 	form: [10, (w, o) => w.send(o, 'POST', `/api/v1/sandboxes/${name(o)}/files?overwrite=true`, w.keys[o.user], form(1 + o.n % 99), { 'content-type': 'multipart/form-data; boundary=b0' })],
 	put: [6, (w, o) => w.send(o, 'PUT', `/api/v1/sandboxes/${name(o)}/files/put${o.n % 3}?overwrite=true`, w.keys[o.user], Buffer.alloc(o.n % 300_000, 'x'))],
 	get: [4, (w, o) => rest('GET', () => `/sandboxes/${name(o)}/files/${o.n % 4 ? `put${o.n % 3}` : 'large'}`)(w, slowly(o))],
 	download: [3, (w, o) => w.send(slowly(o), 'GET', w.downloads[o.n % 20] ?? '/files/none/none', undefined)],
+	range: [1, (w, o) => w.send(slowly(o), o.n % 4 ? 'GET' : 'HEAD', `/api/v1/sandboxes/${name(o)}/files/${o.n % 5 ? `put${o.n % 3}` : 'large'}`, w.keys[o.user], undefined, { range: `bytes=${o.n % 5000}-` })],
 	archive: [3, (w, o) => rest('GET', () => `/sandboxes/${name(o)}/files/${['form', 'deep'][o.n % 2]}?archive=${['tar', 'zip'][(o.n >> 1) % 2]}`)(w, slowly(o))],
 	archiveAll: [2, (w, o) => rest('GET', of(`/files?archive=${['tar', 'zip'][o.n % 2]}`))(w, slowly(o))],
 	list: [3, rest('GET', of('/files'))],
@@ -214,20 +227,45 @@ export const operations: Record<string, [weight: number, fn: Fn]> = {
 		return r;
 	}],
 	exportSandbox: [2, (w, o) => rest('GET', of('/export'))(w, slowly(o))],
-	exportNotebook: [2, rest('GET', (o) => `/notebooks/${name(o)}/export`)],
+	exportNotebook: [2, rest('GET', (o) => `/notebooks/${name(o)}/export${o.n % 2 ? '' : '?format=html'}`)],
 	notebook: [2, rest('GET', (o) => `/notebooks/${name(o)}`)],
 	install: [3, rest('POST', of('/packages'), (o) => ({ packages: packages[o.n % 4], wait: o.n % 3 > 0 }))],
 	packages: [3, rest('GET', of('/packages?all=true'))],
 	uninstall: [1, rest('DELETE', (o) => `/sandboxes/${name(o)}/packages/${packages[o.n % 2]}`)],
+	checkPackages: [2, rest('GET', (o) => `/sandboxes/${name(o)}/packages/${packages[o.n % 2]}?wait=${o.n % 3 > 0}`)],
 	lookUp: [1, rest('GET', of('/index/gamma'))],
 	preview: [1, rest('GET', of('/preview?path=made.csv'))],
 	complete: [1, rest('POST', of('/complete'), () => ({ code: 'import o', cursor: 8 }))],
-	usage: [2, rest('GET', of('/usage'))],
+	usage: [2, rest('GET', (o) => of(`/usage${o.n % 2 ? '' : '?series=true'}`)(o))],
 	change: [1, rest('PATCH', of(''), (o) => ({ labels: { n: String(o.n) }, timeout_s: 20 }))],
 	sandboxes: [1, rest('GET', () => '/sandboxes')],
 	history: [1, rest('GET', () => '/history?q=print')],
 	readFile: [2, (w, o) => w.mcp(o, 'sandbox_read_file', { session_id: name(o), path: `put${o.n % 3}` })],
 	tab: [1, (w, o) => w.send({ abort: 50 + o.n % 1000 }, 'GET', '/mcp', w.keys[o.user], undefined, { accept: 'text/event-stream', 'mcp-session-id': w.sessions.get(w.keys[o.user]!) ?? 'none' })],
+	// The events of a call whose client has left, and comes back for the rest.
+	resume: [2, async (w, o) => {
+		const message = JSON.parse(call('sandbox_run_python', { code: code(o), session_id: name(o) })) as Json;
+		const r = await w.rpc({ ...o, abort: 20 + o.n % 400 }, JSON.stringify({ ...message, params: { ...message.params, _meta: { progressToken: 1 } } }));
+		const last = [...r.body.matchAll(/^id: (\S+)$/gm)].at(-1)?.[1];
+		return last ? w.send({ abort: 1000 }, 'GET', '/mcp', w.keys[o.user], undefined, { accept: 'text/event-stream', 'mcp-session-id': w.sessions.get(w.keys[o.user]!) ?? 'none', 'last-event-id': last }) : r;
+	}],
+	// A session of the revision that has batches: several calls in one message, and its end while they are at work.
+	batch: [1, async (w, o) => {
+		const key = w.keys[o.user]!, accept = { ...json, accept: 'application/json, text/event-stream' };
+		const first = rpc('initialize', { protocolVersion: '2025-03-26', capabilities: {}, clientInfo: { name: 'batch', version: '1' } });
+		const session = (await w.send({}, 'POST', '/mcp', key, first, accept)).headers['mcp-session-id'] as string | undefined;
+		if (!session)
+			return undefined;
+		w.begun.push({ session, user: o.user });
+		const calls = [call('sandbox_run_python', { code: code(o), session_id: name(o) }), call('sandbox_list_files', { session_id: name(o) }), rpc('resources/list'), rpc('ping'), call('sandbox_delete', { session_id: `${name(o)}x` })];
+		const done = w.send(o, 'POST', '/mcp', key, `[${calls.join(',')}]`, { ...accept, 'mcp-session-id': session });
+		await new Promise((resolve) => setTimeout(resolve, o.n % 400));
+		await w.send({}, 'DELETE', '/mcp', key, undefined, { 'mcp-session-id': session });
+		return done;
+	}],
+	// Subscriptions of the revision without sessions.
+	listen: [2, (w, o) => w.modern({ ...o, abort: 50 + o.n % 1000 }, 'subscriptions/listen', { notifications: { toolsListChanged: true, resourcesListChanged: true,
+		resourceSubscriptions: ['made.txt', 'put1', 'w.txt'].map((file) => `sandbox://${name(o)}/${file}`), taskIds: w.tasks.filter(Boolean) } }, '')],
 	endSession: [1, async (w, o) => {
 		const session = w.sessions.get(w.keys[o.user]!);
 		w.sessions.delete(w.keys[o.user]!);
@@ -242,6 +280,7 @@ export const operations: Record<string, [weight: number, fn: Fn]> = {
 		return r;
 	}],
 	taskGet: [2, (w, o) => w.modern(o, 'tasks/get', { taskId: w.tasks[o.n % 10] ?? 'none' }, w.tasks[o.n % 10] ?? 'none')],
+	taskUpdate: [1, (w, o) => w.modern(o, 'tasks/update', { taskId: w.tasks[o.n % 10] ?? 'none', inputResponses: { a: { action: 'accept', content: {} } } }, w.tasks[o.n % 10] ?? 'none')],
 	taskCancel: [2, (w, o) => w.modern(o, 'tasks/cancel', { taskId: w.tasks[o.n % 10] ?? 'none' }, w.tasks[o.n % 10] ?? 'none')],
 	// A call, and its cancellation from another connection.
 	cancelled: [2, async (w, o) => {
@@ -270,6 +309,30 @@ export const operations: Record<string, [weight: number, fn: Fn]> = {
 			['sandbox_upload_file', { session_id, filename: 'u.txt', content_base64: Buffer.alloc(o.n % 70_000, 'u').toString('base64'), overwrite: true }],
 		] as [string, Json][])[(o.n >> 4) % 14]!;
 		return w.mcp(o, tool, args);
+	}],
+	// Those that end sandboxes, copy them, or are rarer.
+	tool2: [4, (w, o) => {
+		const session_id = name(o), sandbox_id = session_id, next = sandboxName(o.user, (o.id + 1) % IDS);
+		const all: [string, Json][] = [
+			['sandbox_delete', { session_id }],
+			['sandbox_close_session', { session_id }],
+			['sandbox_list', {}],
+			['sandbox_list_artifacts', { session_id }],
+			['sandbox_create', { session_id: next, copy_of: session_id }],
+			['sandbox_create', { session_id, labels: { n: String(o.n) } }],
+			['sandbox_fork', { session_id, new_session_id: next }],
+			['sandbox_checkpoint', { session_id, name: `c${o.n % 3}`, delete: true }],
+			['sandbox_install_packages', { session_id, packages: 'gamma', remove: true }],
+			['sandbox_uninstall_packages', { session_id, packages: 'delta' }],
+			['sandbox_read_file', { session_id, path: 'put1', base64: true }],
+			['sandbox_read_file', { session_id, path: 'figure-1.png' }],
+			['sandbox_run_python', { code: 'print("x" * 300_000)', session_id, stateful: true, restart: o.n % 2 === 0 }],
+			['list_sandboxes', {}],
+			['install_package_in_sandbox', { sandbox_id, package_name: packages[o.n % 4] }],
+			['check_package_installation_status', { sandbox_id, package_name: packages[o.n % 4] }],
+			['delete_sandbox', { sandbox_id: w.stored[o.n % 6]?.id ?? 'none' }],
+		];
+		return w.mcp(o, ...all[(o.n >> 4) % all.length]!);
 	}],
 	resource: [3, (w, o) => {
 		const uri = `sandbox://${name(o)}/${['made.txt', 'put1', 'w.txt'][o.n % 3]}`;
@@ -329,24 +392,60 @@ export const operations: Record<string, [weight: number, fn: Fn]> = {
 		return o.n % 2 ? rest('DELETE', () => at)(w, o) : rest('PATCH', () => at, () => ({ text: 'changed' }))(w, o);
 	}],
 	limits: [1, rest('PATCH', of(''), (o) => ({ memory_mb: 256 + o.n % 256, processes: 32 + o.n % 32 }))],
-	// The old transport: a stream, and its first message.
-	sse: [1, async (w, o) => {
-		const key = w.keys[o.user];
-		const stream = w.send({ abort: 100 + o.n % 400 }, 'GET', '/sse', key, undefined, { accept: 'text/event-stream' });
-		await w.send(o, 'POST', '/messages?session_id=none', key, initialize(), json);
+	// The old transport: a stream, and messages to the address that it begins with.
+	sse: [2, async (w, o) => {
+		const key = w.keys[o.user], posts: Promise<Reply>[] = [];
+		const heard = (text: string): void => {
+			const at = /^data: (\/messages\S+)\r$/m.exec(text)?.[1];
+			if (at && posts.length === 0)
+				for (const message of [initialize(), call('sandbox_run_python', { code: code(o), session_id: name(o) }), rpc('resources/list')])
+					posts.push(w.send({ abort: o.abort }, 'POST', at, key, message, json));
+		};
+		const stream = await w.send({ abort: 100 + o.n % 800, heard }, 'GET', '/sse', key, undefined, { accept: 'text/event-stream' });
+		for (const r of await Promise.all(posts))
+			if (r.status >= 500)
+				return r;
 		return stream;
 	}],
 	look: [4, (w, o) => {
 		const key = o.n % 7 < 3 ? w.admin : w.keys[o.user];
 		return w.send(slowly(o), 'GET', `/api/v1/${['runs', 'notebooks', 'keys', 'audit', 'users', 'figures', 'images', 'server', 'policy', 'me', 'invitations', `sandboxes/${name(o)}`, `sandboxes/${name(o)}/checkpoints`, 'sandboxes?usage=true', 'openapi.json'][o.n % 15]}`, key);
 	}],
-	// A run of the history, and a file that it made.
+	// A run of the history, a file that it made, and what it showed.
 	cell: [3, async (w, o) => {
 		const book = await rest('GET', () => `/notebooks/${name(o)}`)(w, { ...o, abort: undefined });
 		const run = /"run":"(run_[^"]+)"/.exec(book?.body ?? '')?.[1] ?? 'none';
-		return rest('GET', () => `/notebooks/${name(o)}/runs/${run}${o.n % 2 ? '' : '/files/figure-1.png'}`)(w, o);
+		return rest('GET', () => `/notebooks/${name(o)}/runs/${run}${['', '/files/figure-1.png', '/results'][o.n % 3]}`)(w, o);
 	}],
 	forget: [1, rest('DELETE', (o) => `/notebooks/${name(o)}`)],
+	// A user of an administrator's, who is changed and goes again.
+	user: [1, async (w, o) => {
+		const made = await w.send({}, 'POST', '/api/v1/users', w.admin, JSON.stringify({ name: `made${o.at}x${o.n}`, ...(o.n % 3 ? {} : { password: 'a long password' }) }), json);
+		const id = /"id":"([^"]+)"/.exec(made.body)?.[1];
+		if (!id)
+			return made;
+		const changed = await w.send(o, 'PATCH', `/api/v1/users/${id}`, w.admin, JSON.stringify({ max_sandboxes: 3, active: o.n % 2 === 0, ...(o.n % 3 ? { password: 'another password' } : {}) }), json);
+		const gone = await w.send({}, 'DELETE', `/api/v1/users/${id}`, w.admin);
+		return changed.status >= 500 ? changed : gone;
+	}],
+	// An account by invitation, in a browser: a new password, the end of its sign-ins, and its removal.
+	account: [1, async (w, o) => {
+		const invited = await w.send({}, 'POST', '/api/v1/invitations', w.admin, '{}', json);
+		const invitation = /csi_[^"]+/.exec(invited.body)?.[0];
+		const password = 'a long password';
+		const joined = await w.send({}, 'POST', '/api/v1/register', undefined, JSON.stringify({ username: `joined${o.at}x${o.n}`, password, invitation }), json);
+		const id = /"id":"([^"]+)"/.exec(joined.body)?.[1];
+		if (!id)
+			return joined;
+		const cookie = (r: Reply): string => (r.headers['set-cookie'] ?? []).map((c) => c.split(';')[0]).join('; ');
+		const as = { ...json, cookie: cookie(joined), 'x-caisson-page': '1', 'sec-fetch-site': 'same-origin' };
+		const renewed = await w.send(o, 'POST', '/api/v1/me/password', undefined, JSON.stringify({ password, new_password: 'another password' }), as);
+		const left = await w.send(o, 'DELETE', `/api/v1/session?all=${o.n % 2 === 0}`, undefined, undefined, { ...as, cookie: cookie(renewed) || as.cookie });
+		const gone = await w.send({}, 'DELETE', `/api/v1/users/${id}`, w.admin);
+		return [renewed, left].find((r) => r.status >= 500) ?? gone;
+	}],
+	classicMe: [1, (w, o) => w.send(o, 'GET', `/api/users/me${['', '/sandboxes', '/api-key'][o.n % 3]}`, w.keys[o.user])],
+	token: [1, (w, o) => w.send(o, 'POST', '/api/token', undefined, 'username=user1&password=wrong', { 'content-type': 'application/x-www-form-urlencoded' })],
 	signIn: [1, (w, o) => w.send(o, 'POST', '/api/v1/session', undefined, JSON.stringify({ username: 'user0', password: 'wrong' }), json)],
 	close: [3, rest('DELETE', of(''))],
 	force: [6, rest('DELETE', of('?force=true'))],

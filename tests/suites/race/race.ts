@@ -38,6 +38,7 @@ export async function race(o: RaceOptions): Promise<boolean> {
 		SANDBOX_STATE_DIR: newStateDir(), SANDBOX_REQUIRE_AUTH: 'on', SANDBOX_OPEN_REGISTRATION: 'off', SANDBOX_POOL: '1', SANDBOX_POOL_MAX: '1', SANDBOX_MAX_SESSIONS: '24',
 		// One that ended on its own is kept for its next user until the next cleanup.
 		SANDBOX_CLEANUP_INTERVAL_M: '1', SANDBOX_TASK_AFTER_S: '1',
+		SANDBOX_BUDGETS: 'kept_bytes=100000/1000000', // what is kept makes room for what comes
 		SANDBOX_PIP_INDEX_URL: index.url, SANDBOX_BRIDGE: 'off', SANDBOX_SOCKET: 'off', SANDBOX_LOG_FILE: '',
 	};
 	const again = o.replay ? opsOf(o.replay) : undefined; // before the log of this run, which may have the same name
