@@ -193,6 +193,9 @@ def uptime(words):
 		time.strftime('%H:%M:%S'), seconds // 3600, seconds // 60 % 60))
 
 
+COMMAND_MAX = 500
+
+
 def ps(words):
 	style = ''.join(words).lstrip('-')
 	if not words or len(words) > 1 or style.rstrip('w') not in ('aux', 'ef', 'eF', 'ax', 'au', 'u', 'f'):
@@ -207,7 +210,9 @@ def ps(words):
 		if not both:
 			continue
 		f, name = both
-		command = read('/proc/%d/cmdline' % pid).replace(b'\0', b' ').strip().decode('utf-8', 'replace') or '[%s]' % name
+		command = read('/proc/%d/cmdline' % pid).replace(b'\0', b' ').replace(b'\n', b' ').strip().decode('utf-8', 'replace') or '[%s]' % name
+		if len(command) > COMMAND_MAX:  # such as python3 -c TEXT, as a cold run is started
+			command = command[:COMMAND_MAX] + '...'
 		busy = (int(f[11]) + int(f[12])) / TICKS
 		lived = max(0.01, now - int(f[19]) / TICKS)
 		began = time.strftime('%H:%M', time.localtime(time.time() - lived))

@@ -13,6 +13,20 @@
 
 struct zygote zygote = {.control = -1};
 
+/* Programs that list processes would print the text of the zygote, 60 KiB, in each line of a run. The kernel takes a
+ * command line whose last byte is not 0 for a title that ends at the first 0 (get_mm_cmdline() of Linux), as setproctitle(3)
+ * makes it. Python has copies of all arguments. */
+static void shorten_command_line(void)
+{
+	char *start = program_invocation_name;
+	char *flag = start + strlen(start) + 1;
+
+	if (strcmp(start, "python3") != 0 || strcmp(flag, "-c") != 0)
+		return; /* not the arguments that the zygote was given */
+	char *text = flag + sizeof("-c");
+	text[strlen(text)] = ' ';
+}
+
 PyDoc_STRVAR(setup_doc, "setup(control, filter, refresh, take_over, ahead, enter, load, flush, "
 			"leave, show, cell, result, rest, finish, wait, needs_carrying, "
 			"carry, revive, hush) - before serve()");
@@ -40,6 +54,7 @@ static PyObject *setup(PyObject *self, PyObject *args)
 	if (!zygote.filter)
 		return PyErr_NoMemory();
 	memcpy(zygote.filter, filter, (size_t)len);
+	shorten_command_line();
 	Py_INCREF(zygote.refresh);
 	Py_INCREF(zygote.take_over);
 	Py_INCREF(zygote.ahead);

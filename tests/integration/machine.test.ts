@@ -48,6 +48,15 @@ describe('figures of the machine', () => {
 		assert.equal(await run('OMP_NUM_THREADS=2 nproc'), '2\n', 'a program may choose otherwise');
 	}));
 
+	it('the processes of a run are named by lines of a usual length', () => using('stdio', { profile: 'full' }, async (s) => {
+		const code = `import subprocess
+long = [len(line) for line in subprocess.check_output(['ps', 'aux'], text=True).splitlines()]
+print(len(long) > 2, max(long) < 700)`;
+		for (const stateful of [false, true])
+			assert.equal(facts(await s.raw('sandbox_run_python', { session_id: 'm', code, stateful })).stdout, 'True True\n');
+		assert.equal(facts(await s.raw('sandbox_run_python', { session_id: 'm', code: "open('/proc/self/cmdline', 'rb').read()", stateful: true })).result, "b'python3\\x00'");
+	}));
+
 	it('without a CPU limit the processors are those that there are', () => using('stdio', { profile: 'full', env: { SANDBOX_CPU_LIMIT: '0' } }, async (s) => {
 		const r = facts(await s.raw('sandbox_run_python', { code: 'import os\nlen(os.sched_getaffinity(0)) == os.cpu_count(), "OMP_NUM_THREADS" in os.environ', session_id: 'm' }));
 		assert.equal(r.result, os.availableParallelism() > 0 ? '(True, False)' : '');
