@@ -130,7 +130,7 @@ def result(value, fd):
 	text = (displaying and page_text(value) or repr(value)).encode('utf-8', 'backslashreplace')
 	if len(text) > RESULT_MAX:
 		half = RESULT_MAX // 2
-		text = text[:half] + b'\n... %d bytes left out ...\n' % (len(text) - RESULT_MAX) + text[-half:]
+		text = text[:half] + b'\n... %d byte%s left out ...\n' % (len(text) - RESULT_MAX, b'' if len(text) == RESULT_MAX + 1 else b's') + text[-half:]
 	import os
 	at = 0
 	while at < len(text):

@@ -48,5 +48,10 @@ int text_add_percent(struct buf *b, const char *s, size_t len, bool keep_slash) 
 int text_percent_decode(const char *s, size_t len, char *ret, size_t *ret_len) MUST_CHECK;
 /* Copies S whole into DST of SIZE bytes; -ERANGE (and an empty DST) when it does not fit. */
 int text_copy(char *dst, size_t size, const char *s) MUST_CHECK;
+/* The end of a noun behind the number N: "" for one, else "s". */
+static inline const char *text_s(uintmax_t n)
+{
+	return n == 1 ? "" : "s";
+}
 bool text_starts_with(const char *s, const char *prefix);
 bool text_ends_with(const char *s, const char *suffix);

@@ -333,8 +333,8 @@ S(CHOICE, save_figures, "session.save_figures", "SANDBOX_SAVE_FIGURES", "auto", 
   "with `caisson run --out`: the contracts of the other profiles have no such files.")
 S(INT, result_chars, "limits.result_chars", "SANDBOX_RESULT_CHARS", "16000", 1000, 1000000,
   "a whole number from 1000 to 1000000",
-  "Longest text in one answer of the tools that only the profile `full` has, in characters of plain text. Four are about one "
-  "token of a model; of numbers and signs, which take more tokens, fewer characters go in.")
+  "Longest text in one answer of the tools that only the profile `full` has, in bytes of UTF-8. Four bytes of plain English are about one "
+  "token of a model; of numbers and signs, which take more tokens, fewer bytes go in.")
 
 S(INT, task_after_s, "session.task_after_s", "SANDBOX_TASK_AFTER_S", "30", 0, 604800,
   "whole seconds from 0 (never) to 604800",

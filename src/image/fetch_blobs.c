@@ -264,7 +264,7 @@ int fetch_blobs(struct pull *p, const struct oci_manifest *m, struct err *e)
 	for (size_t i = 0; i < m->n_layers; i++)
 		add(&c, &m->layers[i]);
 	(void)snprintf(step, sizeof(step), "fetching %zu layer%s", m->n_layers,
-		       m->n_layers == 1 ? "" : "s");
+		       text_s(m->n_layers));
 	p->watch->step(p->watch->user, step);
 	int r = check_room(&c, e);
 

@@ -213,11 +213,12 @@ static size_t traceback_len(const char *data, size_t len)
 static int add_file(struct buf *b, const struct run_output *o)
 {
 	if (o->file && !o->file_lacks)
-		return buf_printf(b, "; all %ju bytes are in /mnt/data/%s",
-				  (uintmax_t)o->file_bytes, o->file);
+		return buf_printf(b, "; all %ju byte%s are in /mnt/data/%s",
+				  (uintmax_t)o->file_bytes, text_s(o->file_bytes), o->file);
 	if (o->file)
-		return buf_printf(b, "; the first %ju bytes are in /mnt/data/%s (%s)",
-				  (uintmax_t)o->file_bytes, o->file, o->file_lacks);
+		return buf_printf(b, "; the first %ju byte%s are in /mnt/data/%s (%s)",
+				  (uintmax_t)o->file_bytes, text_s(o->file_bytes), o->file,
+				  o->file_lacks);
 	return o->file_lacks ? buf_printf(b, "; they could not be stored: %s", o->file_lacks) : 0;
 }
 
@@ -240,7 +241,9 @@ int run_output_add(struct buf *b, const struct run_output *o, size_t max, const 
 	size_t at = whole_tail(o->data, o->len, tail);
 	uint64_t left_out = o->total - head - (o->len - at);
 	int r = text_add_utf8_lossy(b, o->data, head);
-	r = r < 0 ? r : buf_printf(b, "\n[... %ju bytes left out", (uintmax_t)left_out);
+	r = r < 0 ? r
+		  : buf_printf(b, "\n[... %ju byte%s left out", (uintmax_t)left_out,
+			       text_s(left_out));
 	r = r < 0 ? r : add_file(b, o);
 	r = r < 0 ? r : buf_printf(b, "%s%s ...]\n", where ? "; " : "", where ? where : "");
 	return r < 0 ? r : text_add_utf8_lossy(b, o->data + at, o->len - at);

@@ -232,7 +232,9 @@ int extras_add_cut(struct buf *b, const char *text, size_t len, size_t max, cons
 	while (tail < len && ((unsigned char)text[tail] & 0xC0) == 0x80)
 		tail++;
 	int r = buf_add(b, text, head);
-	r = r < 0 ? r : buf_printf(b, "\n[... %zu bytes left out; %s ...]\n", tail - head, where);
+	r = r < 0 ? r
+		  : buf_printf(b, "\n[... %zu byte%s left out; %s ...]\n", tail - head,
+			       text_s(tail - head), where);
 	return r < 0 ? r : buf_add(b, text + tail, len - tail);
 }
 

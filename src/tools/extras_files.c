@@ -217,7 +217,8 @@ static bool fits(struct file_call *c, uint64_t max)
 	if (len <= max)
 		return true;
 	extras_fail(c->call, "upload_too_large", "Write it in parts, with code.",
-		    "The content is %ju bytes, the limit is %ju", (uintmax_t)len, (uintmax_t)max);
+		    "The content is %ju byte%s, the limit is %ju", (uintmax_t)len, text_s(len),
+		    (uintmax_t)max);
 	file_call_free(c);
 	return false;
 }

@@ -360,8 +360,7 @@ static int add_carried(struct buf *b, const struct engine_left *l, const char *h
 {
 	int r = buf_printf(
 	    b, "%sA new interpreter %s %ju variable%s of the session, as they were before %s.",
-	    b->len > 0 ? " " : "", has, (uintmax_t)l->names_kept, l->names_kept == 1 ? "" : "s",
-	    when);
+	    b->len > 0 ? " " : "", has, (uintmax_t)l->names_kept, text_s(l->names_kept), when);
 
 	if (r < 0 || l->names_gone == 0)
 		return r;
@@ -427,7 +426,7 @@ static int add_late(struct buf *b, const struct run_result *result)
 			    b,
 			    "%sThe first %ju byte%s of %s %s late: threads or processes of "
 			    "the session wrote %s after its last run.",
-			    b->len > 0 ? " " : "", (uintmax_t)n, n == 1 ? "" : "s", names[i],
+			    b->len > 0 ? " " : "", (uintmax_t)n, text_s(n), names[i],
 			    n == 1 ? "is" : "are", n == 1 ? "it" : "them");
 	}
 	return r;

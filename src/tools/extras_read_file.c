@@ -36,7 +36,7 @@ struct read_call {
 	json_t *blocks; /* owned: pictures so far */
 	/* For a thread, which reads the file. */
 	int fd;
-	size_t chars;           /* of the lines of a text */
+	size_t most_text;       /* bytes of the lines of a text */
 	int error;              /* 0 or -errno */
 	bool foreign;           /* a text that is not UTF-8 */
 	bool asked;             /* the sandbox was asked to decode it */
@@ -181,7 +181,7 @@ static int add_lines(struct read_call *c, struct buf *out, const struct buf *tex
 			       (intmax_t)range.last, (intmax_t)range.total);
 	if (r == 0 && size > read)
 		r = buf_printf(out, " (counted in the first %u MiB)", read >> 20);
-	r = r < 0 ? r : buf_printf(out, ", %ju bytes\n", (uintmax_t)size);
+	r = r < 0 ? r : buf_printf(out, ", %ju byte%s\n", (uintmax_t)size, text_s(size));
 	if (r == 0 && *c->decoded.charset)
 		r = buf_printf(
 		    out,
@@ -192,13 +192,14 @@ static int add_lines(struct read_call *c, struct buf *out, const struct buf *tex
 		r = buf_add_str(out, "The file is not UTF-8, and its encoding is not known. Bytes "
 				     "that could not be decoded are shown as \xEF\xBF\xBD.\n");
 	return r < 0 ? r
-		     : extras_add_cut(out, range.start, (size_t)(range.end - range.start), c->chars,
+		     : extras_add_cut(out, range.start, (size_t)(range.end - range.start),
+				      c->most_text,
 				      "ask for fewer lines with start_line and end_line");
 }
 
 static int write_lines(struct read_call *c, const struct buf *text)
 {
-	_cleanup_(buf_done) struct buf out = BUF_INIT(c->chars + ENGINE_PATH_MAX + 1024);
+	_cleanup_(buf_done) struct buf out = BUF_INIT(c->most_text + ENGINE_PATH_MAX + 1024);
 	int r = add_lines(c, &out, text, c->size);
 
 	buf_init(&c->text, out.max * 3);
@@ -288,8 +289,8 @@ static bool fits_base64(struct read_call *c)
 		return true;
 	extras_fail(c->base.call, "artifact_too_large",
 		    "Give its link to the person, or read parts of it with code.",
-		    "/mnt/data/%s has %ju bytes, too many for one answer", c->path,
-		    (uintmax_t)c->size);
+		    "/mnt/data/%s has %ju byte%s, too many for one answer", c->path,
+		    (uintmax_t)c->size, text_s(c->size));
 	read_call_free(c);
 	return false;
 }
@@ -540,7 +541,7 @@ void extras_read_file(struct mcp_call *call, json_t *arguments, void *user)
 	if (!c)
 		return;
 	c->fd = -1;
-	c->chars = c->base.tools->config.result_chars;
+	c->most_text = c->base.tools->config.result_chars;
 	c->first = first;
 	c->last = last;
 	c->as_text = has_first || has_last;

@@ -148,7 +148,7 @@ int extras_add_size(struct buf *b, uint64_t bytes)
 	size_t i = 0;
 
 	if (bytes < 1000)
-		return buf_printf(b, "%ju bytes", (uintmax_t)bytes);
+		return buf_printf(b, "%ju byte%s", (uintmax_t)bytes, text_s(bytes));
 	for (; size >= 1000 && i < ARRAY_SIZE(units) - 1; i++)
 		size /= 1000;
 	return buf_printf(b, size < 10 ? "%.1f %s" : "%.0f %s", size, units[i]);

@@ -305,12 +305,11 @@ static int add_note(struct buf *b, const struct line *l)
 		return 0;
 	int r = l->text[l->len - 1] == '\n' ? 0 : buf_add_char(b, '\n');
 	if (r == 0 && l->note != NOTE_FRAMES)
-		r = buf_printf(b, "[this warning %u more time%s%s]\n", l->count,
-			       l->count == 1 ? "" : "s",
+		r = buf_printf(b, "[this warning %u more time%s%s]\n", l->count, text_s(l->count),
 			       l->note == NOTE_LIKE_WARNING ? ", with other numbers" : "");
 	else if (r == 0)
 		r = buf_printf(b, "  [... %u more frame%s of libraries ...]\n", l->count,
-			       l->count == 1 ? "" : "s");
+			       text_s(l->count));
 	return r;
 }
 

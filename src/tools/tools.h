@@ -52,7 +52,7 @@ struct tools_config {
 	uint64_t max_code_bytes;
 	uint64_t exec_timeout_s;  /* the time that the text of a timeout names */
 	bool has_landlock;        /* the server runs under Landlock; for sandbox_info */
-	size_t result_chars;      /* characters of text in one answer of the extras */
+	size_t result_chars;      /* bytes of text in one answer of the extras */
 	bool save_figures;        /* save open figures after every tool's runs */
 	bool save_figures_extras; /* save open figures after the extras' runs */
 	uint64_t task_after_s; /* a run of the extras becomes a task after this time, if the client

@@ -54,6 +54,17 @@ matrix('extras', { profile: 'all', env: { SANDBOX_MEMORY_LIMIT: '512m', SANDBOX_
 		}
 		assert.ok(ticks() - start < 120 * slowness, `${ticks() - start} hundredths of a second for 8 calls`);
 	});
+	it('texts are cut between letters, at the limit in bytes, and one byte is no plural', async () => {
+		const read = async (text: string): Promise<string> => {
+			await s().call('sandbox_write_file', { session_id: 'bytes', path: 'f.txt', content: text });
+			return (await s().raw('sandbox_read_file', { session_id: 'bytes', path: 'f.txt' })).content[0]!.text;
+		};
+		assert.equal(await read('x'), '/mnt/data/f.txt: lines 1-1 of 1, 1 byte\nx');
+		assert.match((await s().raw('sandbox_run_python', { session_id: 'bytes', code: 'open("one", "w").write("x")' })).content[0]!.text, /\/one \(1 byte, /);
+		assert.match(await read('x'.repeat(16001)), /\nx{8000}\n\[\.\.\. 1 byte left out; [^\n]*\]\nx{8000}$/);
+		const letter = Buffer.byteLength('中'), each = Math.floor(8000 / letter);
+		assert.match(await read('中'.repeat(20000)), new RegExp(`\\n中{${each}}\\n\\[\\.\\.\\. ${(20000 - 2 * each) * letter} bytes left out; [^\\n]*\\]\\n中{${each}}$`));
+	});
 	it('of long output the beginning and the end are kept, with the true count between them', async () => {
 		const r = await s().call('sandbox_run_python', { code: 'print("first")\nfor i in range(60000): print(i)\nprint("the answer is 42")', session_id: 'long' });
 		const [, left] = r.stdout.match(/\n\[\.\.\. (\d+) bytes left out; .*\.\.\.\]\n/)!;

@@ -80,7 +80,7 @@ static const struct {
     {"short", 100, 100, "short"},
     {"", 100, 100, ""},
     {"0123456789", 10, 10, "0123456789"},
-    {"0123456789A", 10, 10, "01234\n[... 1 bytes left out; W ...]\n6789A"},
+    {"0123456789A", 10, 10, "01234\n[... 1 byte left out; W ...]\n6789A"},
     /* the answer's own limit; the count is of all that is missing */
     {"0123456789", 10, 4, "01\n[... 6 bytes left out; W ...]\n89"},
     {"0123456789ABCDEF", 10, 4, "01\n[... 12 bytes left out; W ...]\nEF"},

@@ -315,8 +315,8 @@ static void on_end(uint64_t written, const struct err *e, void *user)
 	}
 	LOG_INFO("uploaded_by_link", LOG_S("session_id", u->link->session),
 		 LOG_S("filename", u->path), LOG_U("size_bytes", written));
-	(void)snprintf(text, sizeof(text), "Uploaded /mnt/data/%s (%ju bytes) to session %s.",
-		       u->path, (uintmax_t)written, u->link->session);
+	(void)snprintf(text, sizeof(text), "Uploaded /mnt/data/%s (%ju byte%s) to session %s.",
+		       u->path, (uintmax_t)written, text_s(written), u->link->session);
 	link_free(u->link);
 	u->link = NULL;
 	if (u->req) {

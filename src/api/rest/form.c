@@ -179,7 +179,8 @@ static int on_data(const void *data, size_t len, void *user, struct err *e)
 
 	if (len > max - f->files)
 		return err_set(e, ERR_UPLOAD_TOO_LARGE, 0,
-			       "the files have more than %ju bytes together", (uintmax_t)max);
+			       "the files have more than %ju byte%s together", (uintmax_t)max,
+			       text_s(max));
 	f->files += len;
 	return file_writer_add(f->file[f->n - 1].writer, data, len, e);
 }

@@ -200,8 +200,8 @@ static uint64_t upload_max(const struct rest_call *c)
 
 static const struct err *too_large(const struct rest_call *c, struct err *e)
 {
-	(void)err_set(e, ERR_UPLOAD_TOO_LARGE, 0, "the file has more than %ju bytes",
-		      (uintmax_t)upload_max(c));
+	(void)err_set(e, ERR_UPLOAD_TOO_LARGE, 0, "the file has more than %ju byte%s",
+		      (uintmax_t)upload_max(c), text_s(upload_max(c)));
 	return e;
 }
 
