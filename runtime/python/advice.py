@@ -387,7 +387,7 @@ def open_files(tb):
 				continue
 			path = os.fspath(path)
 			if isinstance(path, str) and path not in found and '\0' not in path and os.path.isfile(path) \
-					and not path.startswith(('/usr/', '/proc/', '/tmp/.caisson/')):
+					and not path.startswith(('/usr/', '/proc/', '/tmp/.caisson/')) and not path.endswith(BESIDE):
 				found.append(path)
 	return found or named_files(tb)
 
