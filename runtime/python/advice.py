@@ -277,6 +277,8 @@ def number_with_signs(error):
 	text = found.group(2).strip()
 	if re.fullmatch(r'-?\d{1,3}(?:,\d{3})+(?:\.\d+)?', text):
 		return 'the numbers have commas between thousands: pandas.read_csv(path, thousands=","), or of a column column.str.replace(",", "").astype(float).'
+	if re.search(r'(?:^|[^\d.])(?:\d{1,3}(?:\.\d{3})+|\d+),\d{1,2}(?!\d)', text) and not re.fullmatch(r'[-+\d.,]+', text):
+		return 'the numbers have decimal commas and signs: column.str.replace(r"[^\\d,-]", "", regex=True).str.replace(",", ".").astype(float).'
 	if re.match(r'-?(?:\d{1,3}(?:\.\d{3})+|\d+),\d', text):
 		return 'the numbers have decimal commas: pandas.read_csv(path, decimal=",", thousands=".") with the sep of the file, or of a column column.str.replace(".", "").str.replace(",", ".").astype(float).'
 	if re.search(r'\d', text) and re.search(r'[$\u20ac\xa3\xa5\u20b9%]|^[A-Z]{3}\b|\b[A-Z]{3}$', text):
@@ -387,7 +389,7 @@ def open_files(tb):
 				continue
 			path = os.fspath(path)
 			if isinstance(path, str) and path not in found and '\0' not in path and os.path.isfile(path) \
-					and not path.startswith(('/usr/', '/proc/', '/tmp/.caisson/')):
+					and not path.startswith(('/usr/', '/proc/', '/tmp/.caisson/')) and not path.endswith(BESIDE):
 				found.append(path)
 	return found or named_files(tb)
 

@@ -5,6 +5,7 @@ a module, and the function that gets it when it has been imported, so a run pays
 No function here may raise: Finder and watch() then leave the library as it is."""
 
 SHEETS_LOOKED, SHEET_BYTES = 5, 256 << 10
+HTML_LOOKED = 1 << 20  # bytes of a page
 PDF_ORDER = ('reportlab draws Arabic and Hebrew as they are stored: letters apart, from left to right. Use get_display(arabic_reshaper.reshape(line)) for each line '
          '(import arabic_reshaper; from bidi.algorithm import get_display), and a font with the letters')
 PDF_REGISTER = ': pdfmetrics.registerFont(TTFont("DejaVu", "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"))'
@@ -276,6 +277,27 @@ def tell_place(path):
 		pass
 
 
+def look_at_html(module):
+	"""libxml2 takes a page that does not say its encoding for Latin-1, also if it is UTF-8: names with accents then match no others."""
+	import functools
+	original = module._parse
+
+	@functools.wraps(original)
+	def parse(*args, **kwargs):
+		try:
+			page = kwargs.get('io')
+			if notebook and kwargs.get('encoding') is None and isinstance(page, (str, bytes)) and len(page) < 4096:
+				with open(page, 'rb') as f:
+					data = f.read(HTML_LOOKED)
+				notebook_later()
+				if not data.isascii() and b'charset' not in data[:4096].lower() and b'encoding=' not in data[:200] and is_utf8(data, len(data) == HTML_LOOKED):
+					sys.stderr.write('Note: this page does not say that it is UTF-8, and is read as Latin-1: give pandas.read_html() encoding="utf-8".\n')
+		except Exception:  # an address, or a text
+			pass
+		return original(*args, **kwargs)
+	module._parse = parse
+
+
 def look_at_pip(module):
 	"""pip as a function would leave out what stands before the command pip here."""
 	def main(args=None):
@@ -293,7 +315,7 @@ def without_values(archive):
 	return False
 
 
-hooks = {'matplotlib.pyplot': look_at, 'matplotlib.mathtext': look_at_mathtext, 'matplotlib.backends.registry': look_at_backends, 'tqdm.std': look_at_tqdm, 'pip': look_at_pip, 'pip._internal': look_at_pip, 'openpyxl.reader.excel': look_at_openpyxl, 'plotly.io': look_at_plotly, 'PIL.ImageShow': look_at_viewers, 'PIL.ImageFont': look_at_fonts, 'glob': look_at_glob, 'pathlib': look_at_pathlib, 'os': look_at_os, 'cv2': look_at_cv2,
+hooks = {'matplotlib.pyplot': look_at, 'matplotlib.mathtext': look_at_mathtext, 'matplotlib.backends.registry': look_at_backends, 'tqdm.std': look_at_tqdm, 'pip': look_at_pip, 'pip._internal': look_at_pip, 'openpyxl.reader.excel': look_at_openpyxl, 'plotly.io': look_at_plotly, 'PIL.ImageShow': look_at_viewers, 'PIL.ImageFont': look_at_fonts, 'pandas.io.html': look_at_html, 'glob': look_at_glob, 'pathlib': look_at_pathlib, 'os': look_at_os, 'cv2': look_at_cv2,
          'reportlab.pdfgen.textobject': look_at_reportlab}  # what is not imported yet
 
 
