@@ -125,10 +125,10 @@ int extras_add_kinds(struct buf *b, uint32_t kinds) MUST_CHECK;
 /* {name, state, files, bytes, age_s, skipped} of a checkpoint. */
 struct checkpoint;
 json_t *extras_json_checkpoint(const struct checkpoint *c);
-/* extras_hints.c: whether the text of a run starts something in the background. If so, a process that
+/* extras_hints.c: whether the text of a run (SHELL: a command, else Python) starts something in the background. If so, a process that
  * was left is what the caller will look for in the next run. Others, such as helpers of
  * multiprocessing, nobody misses. */
-bool extras_starts_background(const char *text);
+bool extras_starts_background(const char *text, bool shell);
 /* Appends what to do about a run that ended badly; nothing for one that went well. */
 int extras_add_hint(struct buf *b, const struct run_call *c,
 		    const struct run_result *result) MUST_CHECK;

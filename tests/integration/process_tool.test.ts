@@ -188,6 +188,20 @@ matrix('sandbox_process', { profile: 'full', env: { SANDBOX_MAX_CODE_BYTES: '500
 		assert.deepEqual((await does('list', { session_id })).processes.map((k: Json) => k.process_id), ['p1'], 'nothing was started');
 	});
 
+	inside('a run whose background process ends with it names the tool, one that keeps or has none does not', async (session_id) => {
+		const HINT = /^A background process of this run was ended with it: sandbox_process with action start keeps one running beside later runs\.$/;
+		const hint = async (tool: string, args: Json): Promise<string> => (await s().call(tool, { session_id, ...args })).hint ?? '';
+		const popen = 'import subprocess\np = subprocess.Popen(["sleep", "99"])';
+		for (const command of ['nohup sleep 99 &', 'sleep 99 & echo on', 'setsid -f sleep 99', '(sleep 99 &) ; true', 'sleep 99 >/dev/null 2>&1 &\ndisown'])
+			assert.match(await hint('sandbox_run_shell', { command }), HINT, command);
+		for (const code of [popen, 'import os\nos.system("sleep 99 &")', '!sleep 99 &'])
+			assert.match(await hint('sandbox_run_python', { code }), HINT, code);
+		for (const command of ['sleep 0 & wait', 'true && true', 'echo a 2>&1', 'echo "a&b"'])
+			assert.equal(await hint('sandbox_run_shell', { command }), '', command);
+		assert.doesNotMatch(await hint('sandbox_run_python', { code: popen, stateful: true }), /sandbox_process/);
+		assert.equal(await hint('sandbox_run_python', { code: 'print(6 & 3)' }), '');
+	});
+
 	inside('the limit of processes is that of the sandbox', async () => {
 		const { session_id } = await s().call('sandbox_create', { processes: 4 });
 		for (let i = 0; i < 4; i++) await does('start', { session_id, command: 'exec sleep 1000', wait_s: 0 });
