@@ -58,8 +58,7 @@ static bool is_over(const struct process *p, const struct process_wait_request *
 	struct process_facts f;
 
 	process_look(p, &f);
-	return !f.running ||
-	       (q->output && (f.total[0] > q->from[0] || f.total[1] > q->from[1]));
+	return !f.running || (q->output && (f.total[0] > q->from[0] || f.total[1] > q->from[1]));
 }
 
 static void on_news(struct process_watch *watch)

@@ -129,8 +129,7 @@ static int start(struct process_call *c, const json_t *arguments, struct err *e)
 	return r;
 }
 
-static int look(struct process_call *c UNUSED, const json_t *arguments UNUSED,
-		struct err *e UNUSED)
+static int look(struct process_call *c UNUSED, const json_t *arguments UNUSED, struct err *e UNUSED)
 {
 	return 0;
 }
@@ -143,8 +142,8 @@ static int give_input(struct process_call *c, const json_t *arguments, struct er
 		return err_set(e, ERR_INVALID_ARGUMENT, 0, "input needs text");
 	if (ref.len > PROCESS_INPUT_MAX)
 		return err_set(e, ERR_INVALID_ARGUMENT, 0,
-			       "text is %zu bytes, and a process takes at most %u at once",
-			       ref.len, PROCESS_INPUT_MAX);
+			       "text is %zu bytes, and a process takes at most %u at once", ref.len,
+			       PROCESS_INPUT_MAX);
 	_cleanup_free_ char *text = tools_text_take(&ref);
 	if (!text)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "input of a process");
@@ -182,8 +181,7 @@ static int send_signal(struct process_call *c, const json_t *arguments, struct e
 	return process_signal(c->process, number, e);
 }
 
-static int remove_it(struct process_call *c, const json_t *arguments UNUSED,
-		     struct err *e UNUSED)
+static int remove_it(struct process_call *c, const json_t *arguments UNUSED, struct err *e UNUSED)
 {
 	process_forget(c->process);
 	(void)snprintf(c->text, sizeof(c->text), "it is removed");
@@ -191,7 +189,7 @@ static int remove_it(struct process_call *c, const json_t *arguments UNUSED,
 }
 
 #define INPUT_HINT                                                                                 \
-	"Only a process that lives, was started with input true and whose input is open takes "   \
+	"Only a process that lives, was started with input true and whose input is open takes "    \
 	"any; action output tells its state."
 static const struct process_action actions[] = {
     {"start", "process.start", 1, true, false, start, "Correct the argument, and start it again."},
@@ -200,7 +198,8 @@ static const struct process_action actions[] = {
     {"wait", NULL, 30, false, false, look, NULL},
     {"input", "process.input", 1, false, true, give_input, INPUT_HINT},
     {"close_input", "process.input", 1, false, false, close_input, INPUT_HINT},
-    {"signal", "process.signal", 1, false, false, send_signal, "Give one of them. Without signal it is TERM."},
+    {"signal", "process.signal", 1, false, false, send_signal,
+     "Give one of them. Without signal it is TERM."},
     {"remove", "process.remove", 1, false, false, remove_it, NULL},
 };
 
@@ -262,8 +261,7 @@ static bool take_since(struct process_call *c, const json_t *arguments)
 	if (!json_is_string(json_object_get(arguments, "since")))
 		return true;
 	c->follows = true;
-	if (colon &&
-	    parse_u64_n(text, (size_t)(colon - text), 0, INT64_MAX, &c->since[0]) == 0 &&
+	if (colon && parse_u64_n(text, (size_t)(colon - text), 0, INT64_MAX, &c->since[0]) == 0 &&
 	    parse_u64_n(colon + 1, strlen(colon + 1), 0, INT64_MAX, &c->since[1]) == 0)
 		return true;
 	refuse(c->base.call, "Give the next of an earlier answer, such as \"12:0\".",

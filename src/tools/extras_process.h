@@ -12,10 +12,10 @@ struct process_call;
 /* What a call can do. ACT returns 0 with c->process, or an error. */
 struct process_action {
 	const char *name;
-	const char *audit;  /* NULL: it changes nothing */
-	unsigned wait_s;    /* how long it waits if the caller does not say */
-	bool makes;         /* the session need not be there */
-	bool waits_output;  /* output ends its wait, not only the end of the process */
+	const char *audit; /* NULL: it changes nothing */
+	unsigned wait_s;   /* how long it waits if the caller does not say */
+	bool makes;        /* the session need not be there */
+	bool waits_output; /* output ends its wait, not only the end of the process */
 	int (*act)(struct process_call *c, const json_t *arguments, struct err *e);
 	const char *hint; /* what to do if ACT says INVALID_ARGUMENT */
 };
@@ -28,8 +28,8 @@ struct process_call {
 	char *command;               /* owned */
 	struct sandbox_options env;
 	char text[PROCESS_CALL_WORDS]; /* what was done, for the first line; "" = nothing to say */
-	bool made;             /* the call made its session */
-	bool follows;          /* `since` was given */
+	bool made;                     /* the call made its session */
+	bool follows;                  /* `since` was given */
 	uint64_t since[2];
 	uint64_t wait_ns;
 	struct process *process; /* reference, or NULL */

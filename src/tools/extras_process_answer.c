@@ -159,8 +159,7 @@ static json_t *object_of(const struct process_call *c, const struct process_fact
 	const uint64_t out_len = f->total[0] - MIN(c->since[0], f->total[0]);
 	const uint64_t err_len = f->total[1] - MIN(c->since[1], f->total[1]);
 	const size_t err_room = (size_t)MAX(MIN(err_len, room / 3), room - MIN(out_len, room));
-	const struct part out =
-	    part_of(c, ENGINE_STDOUT, room - (size_t)MIN(err_len, err_room));
+	const struct part out = part_of(c, ENGINE_STDOUT, room - (size_t)MIN(err_len, err_room));
 	const struct part err = part_of(c, ENGINE_STDERR, err_room);
 	char next[NEXT_SIZE];
 	json_t *object = facts_json(f);
@@ -211,8 +210,9 @@ static int add_text(struct buf *b, const struct process_call *c, const struct pr
 	r = r < 0 ? r : add_state(b, f);
 	r = r < 0 ? r : buf_add_str(b, ".\n");
 	r = r < 0 ? r : add_stream(b, object, "stdout", "", count_of(object, "stdout_lost_bytes"));
-	r = r < 0 ? r : add_stream(b, object, "stderr", "stderr:\n",
-					count_of(object, "stderr_lost_bytes"));
+	r = r < 0 ? r
+		  : add_stream(b, object, "stderr", "stderr:\n",
+			       count_of(object, "stderr_lost_bytes"));
 	if (r == 0 && c->follows && count_of(object, "later_bytes") > 0)
 		r = buf_printf(b, "[%" JSON_INTEGER_FORMAT " bytes more, with since]\n",
 			       count_of(object, "later_bytes"));
@@ -270,11 +270,10 @@ void process_call_list(struct process_call *c)
 	sandbox_each_process(c->base.sandbox, add_row, &l);
 	if (l.r == 0 && text.len == 0)
 		l.r = buf_add_str(&text, "There are no background processes.\n");
-	l.r = l.r < 0 ? l.r
-		      : buf_printf(&text, "[session_id: %s]\n", sandbox_id(c->base.sandbox));
-	extras_finish_text(c->base.call, l.r < 0 ? NULL : &text,
-			   json_pack("{s:s, s:o}", "session_id", sandbox_id(c->base.sandbox),
-				     "processes", l.rows),
-			   NULL);
+	l.r = l.r < 0 ? l.r : buf_printf(&text, "[session_id: %s]\n", sandbox_id(c->base.sandbox));
+	extras_finish_text(
+	    c->base.call, l.r < 0 ? NULL : &text,
+	    json_pack("{s:s, s:o}", "session_id", sandbox_id(c->base.sandbox), "processes", l.rows),
+	    NULL);
 	process_call_free(c);
 }

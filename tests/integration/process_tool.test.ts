@@ -273,6 +273,34 @@ describe('sandbox_process and the rest of a server', () => {
 		await second.close().catch(() => undefined);
 	});
 
+	it('the command line starts, lists and ends the same ones', async () => {
+		const c = await client('mcp', env.SANDBOX_API_KEY);
+		const { session_id } = await call(c, { action: 'start', command: 'exec sleep 1000', session_id: 'shell' });
+		const at = ['--listen', base.slice('http://'.length)];
+		const run = async (args: string[], code = 0): Promise<string> => {
+			const r = await caisson(args, { env: { SANDBOX_API_KEY: env.SANDBOX_API_KEY } });
+			assert.equal(r.code, code, r.stderr.toString());
+			return (code === 0 ? r.stdout : r.stderr).toString();
+		};
+		const words = ['a b', "it's", '$HOME', '"', '*', '--json', ''];
+		assert.equal(await run(['exec', ...at, '-d', '--name', 'words', session_id, '--', 'printf', '<%s>', ...words]), 'p2\n');
+		assert.equal((await call(c, { action: 'wait', session_id, process_id: 'p2' })).stdout, words.map((w) => `<${w}>`).join(''));
+		assert.match(await run(['ps', ...at, session_id]), /^ID +STATE +AGE +NAME +COMMAND\np1 +running +\d+s +exec sleep 1000\np2 +exit 0 +0s +words +'printf' '<%s>' 'a b' /);
+		assert.deepEqual(JSON.parse(await run(['ps', ...at, session_id, '--json'])).processes.map((p: Json) => p.id), ['p1', 'p2']);
+		assert.ok(JSON.parse(await run(['ps', ...at, '--json'])).sandboxes.some((b: Json) => b.id === session_id));
+		assert.equal(JSON.parse(await run(['exec', ...at, '-d', '--json', session_id, '--', 'sleep', '1000'])).id, 'p3');
+		assert.equal(await run(['kill', ...at, session_id, 'p1']), '');
+		assert.equal(await run(['kill', ...at, '-s', 'SIGKILL', session_id, 'p3']), '');
+		assert.equal((await call(c, { action: 'wait', session_id, process_id: 'p1' })).reason, 'signaled');
+		assert.equal((await call(c, { action: 'wait', session_id, process_id: 'p3' })).reason, 'cancelled');
+		assert.match(await run(['kill', ...at, session_id, 'p9'], 66), /has no process p9/);
+		assert.match(await run(['kill', ...at, '-s', 'SEGV', session_id, 'p1'], 64), /signal/);
+		assert.match(await run(['ps', ...at, 'nowhere'], 66), /nowhere/);
+		for (const args of [['kill', session_id], ['kill', '../x', 'p1'], ['kill', session_id, 'p1/x'], ['ps', 'a/b'], ['exec', '-d', session_id], ['exec', session_id, '--', 'true'], ['exec', '-d', '--', 'true'], ['exec', '-d', 'a b', '--', 'true']])
+			assert.match(await run([...args.slice(0, 1), ...at, ...args.slice(1)], 64), /^caisson (kill|ps|exec): /, args.join(' '));
+		await c.close();
+	});
+
 	it('the exact profiles have no such tool', async () => {
 		for (const profile of ['code', 'classic'])
 			await using('stdio', { profile }, async (s) => {
