@@ -18,7 +18,6 @@ int api_new(const struct api_config *config, struct api **ret, struct err *e)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the API");
 	list_init(&a->runs);
 	list_init(&a->branches);
-	list_init(&a->processes);
 	a->config = *config;
 	list_init(&a->logins);
 	a->login_limits = login_limits_new();
@@ -44,7 +43,6 @@ struct api *api_free(struct api *a)
 	a->figures = figures_free(a->figures);
 	rest_done(a);
 	runs_done(a);
-	processes_done(a);
 	free(a->openapi);
 	describe_pages_done(a);
 	classic_logins_done(a);

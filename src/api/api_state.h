@@ -26,9 +26,8 @@ struct api {
 	struct login_limits *login_limits;
 	struct list logins; /* logins that wait for their turn */
 	unsigned n_logins;
-	struct list branches;  /* struct api_branch, owned */
-	struct list processes; /* struct api_process, owned; those that live */
-	struct list runs;      /* struct api_run, owned; newest first */
+	struct list branches; /* struct api_branch, owned */
+	struct list runs;     /* struct api_run, owned; newest first */
 	struct figures *figures;
 	uint64_t began_ns;
 	unsigned archives; /* archives that are being sent */

@@ -96,6 +96,9 @@ int app_open(struct app *a, struct err *e) MUST_CHECK;
 /* app_packages.c: app_prepare_packages() needs the privileges of the start, the others the loop. */
 int app_prepare_packages(struct app *a, struct err *e) MUST_CHECK;
 int app_open_egress(struct app *a, struct err *e) MUST_CHECK;
+/* For the tools: adds a row to the audit log. USER is the struct app. */
+void app_tool_audit(const char *principal, const char *action, const char *object,
+		    const char *result, void *user);
 /* For the tools: records the answer of a person, in the log and the audit log. */
 void app_domain_answered(const struct sandbox *s, const char *domain, bool allowed, void *user);
 int app_open_packages(struct app *a, struct err *e) MUST_CHECK;

@@ -99,6 +99,8 @@ int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
 	    .budgets = a->budgets,
 	    .domain_answered = app_domain_answered,
 	    .domain_user = a,
+	    .audit = app_tool_audit,
+	    .audit_user = a,
 	    .domain_again = (unsigned)s->network_ask_again,
 	    .max_upload_bytes = (uint64_t)s->max_upload_bytes,
 	    .max_read_bytes = (uint64_t)s->max_artifact_read_bytes,

@@ -75,6 +75,15 @@ static void on_egress(const struct egress_event *event, void *user)
 		 LOG_U("received", event->received));
 }
 
+void app_tool_audit(const char *principal, const char *action, const char *object,
+		    const char *result, void *user)
+{
+	const struct app *a = user;
+
+	if (a->store)
+		store_audit(a->store, principal, action, object, result, NULL, NULL);
+}
+
 void app_domain_answered(const struct sandbox *s, const char *domain, bool allowed, void *user)
 {
 	const struct app *a = user;

@@ -16,6 +16,8 @@ int cmd_stdio(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
+int cmd_exec(int argc, char **argv);
+int cmd_kill(int argc, char **argv);
 int cmd_backup(int argc, char **argv);
 int cmd_restore(int argc, char **argv);
 int cmd_image(int argc, char **argv);

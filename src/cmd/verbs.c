@@ -35,6 +35,19 @@ static const struct verb_option run_options[] = {
 
 static const struct verb_option ps_options[] = {
     {"--health", NULL, "only ask whether the server can make sandboxes: status 0 if so, else 1"},
+    {"--json", NULL, "print JSON"},
+    {0},
+};
+
+static const struct verb_option exec_options[] = {
+    {"-d", NULL, "in the background, beside runs"},
+    {"--name", "NAME", "what people call it"},
+    {"--json", NULL, "print JSON"},
+    {0},
+};
+
+static const struct verb_option kill_options[] = {
+    {"-s", "SIGNAL", "HUP, INT, QUIT, KILL, TERM, USR1, USR2, CONT or STOP; without it TERM"},
     {0},
 };
 
@@ -61,7 +74,12 @@ const struct verb verbs[] = {
      "[OPTION...] FILE [ARGUMENT...]\n[OPTION...] -c CODE [ARGUMENT...]\n"
      "[OPTION...] -- COMMAND [ARGUMENT...]\n[OPTION...] -i [FILE]",
      NULL, run_options},
-    {"ps", cmd_ps, "list the sandboxes of a running server", "[--health]", NULL, ps_options},
+    {"ps", cmd_ps, "list the sandboxes of a running server, or the background processes of one",
+     "[--health | --json] [SANDBOX]", NULL, ps_options},
+    {"exec", cmd_exec, "start a background process in a sandbox of a running server",
+     "-d [--name NAME] [--json] SANDBOX -- COMMAND [ARGUMENT...]", NULL, exec_options},
+    {"kill", cmd_kill, "send a signal to a background process", "[-s SIGNAL] SANDBOX PROCESS", NULL,
+     kill_options},
     {"image", cmd_image, "build, list, pull, import, export and remove images", NULL,
      cmd_image_command},
     {"user", cmd_user, "add, list and remove users, set passwords, roles and limits", NULL,

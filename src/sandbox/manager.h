@@ -4,6 +4,7 @@
 
 #include "base/list.h"
 #include "sandbox/checkpoints.h"
+#include "sandbox/process.h"
 #include "sandbox/sandbox_work.h"
 #include "sandbox/workspace_inventory.h"
 
@@ -123,6 +124,7 @@ struct manager {
 	sd_event_source *measure_timer; /* uploaded_memory.c; NULL while nothing is counted */
 	bool closing;
 	struct manager_ledger ledger;
+	struct process_credentials credentials;
 	struct manager_witness witness;
 	sandbox_watch_fn watcher;
 	void *watcher_user;

@@ -19,6 +19,7 @@
 #define FIRST_SIZE 4096u /* of what keeps a stream; it doubles */
 /* One page: the kernel bounds the pages of all pipes of the front, pipe(7). The rest of the input waits here. */
 #define PIPE_BYTES 4096
+#define WORKSPACE  "/mnt/data"
 
 struct stream {
 	char *data;           /* owned: a ring of SIZE bytes, the newest LEN of them are used */
@@ -46,6 +47,7 @@ struct process {
 	struct err failure;
 	struct engine_run_result end;
 	uint64_t started_ms, started_ns;
+	void *credential; /* reference while it lives, or NULL */
 };
 
 /* ---- output ---- */
@@ -246,13 +248,27 @@ struct process *process_unref(struct process *p)
 	return NULL;
 }
 
+struct manager *process_manager(const struct process *p)
+{
+	return p->sandbox->manager;
+}
+
 static void tell(struct process *p)
 {
-	(void)process_ref(p);
-	list_for_each(l, &p->watches) {
-		struct process_watch *w = list_entry(l, struct process_watch, node);
+	struct process_watch *w;
+	struct list told;
 
+	(void)process_ref(p);
+	/* Answering one client may end the wait of another one, so no place in the list is remembered. */
+	list_init(&told);
+	while ((w = list_first(&p->watches, struct process_watch, node))) {
+		list_remove(&w->node);
+		list_append(&told, &w->node);
 		w->fn(w);
+	}
+	while ((w = list_first(&told, struct process_watch, node))) {
+		list_remove(&w->node);
+		list_append(&p->watches, &w->node);
 	}
 	(void)process_unref(p);
 }
@@ -284,6 +300,8 @@ static void on_done(struct engine_run *handle UNUSED, const struct engine_run_re
 	const struct manager_ledger *ledger = &s->manager->ledger;
 
 	p->handle = NULL;
+	if (p->credential)
+		s->manager->credentials.unref(TAKE_PTR(p->credential));
 	close_input(p);
 	budget_give(&p->share);
 	s->n_processes--;
@@ -352,8 +370,15 @@ static int start(struct process *p, struct engine_sandbox *handle, const struct 
 {
 	const struct sandbox *s = p->sandbox;
 	const char *env[SANDBOX_RUN_ENV_MAX + PROCESS_ENV_MAX + 1];
+	char place[SANDBOX_PLACE_MAX + sizeof(WORKSPACE)];
 	int pipes[2] = {-1, -1};
 
+	if (q->cwd && strlen(q->cwd) >= SANDBOX_PLACE_MAX)
+		return err_set(e, ERR_INVALID_ARGUMENT, 0, "cwd is longer than %u bytes",
+			       SANDBOX_PLACE_MAX - 1u);
+	if (q->cwd)
+		(void)snprintf(place, sizeof(place), "%s%s", q->cwd[0] == '/' ? "" : WORKSPACE "/",
+			       q->cwd);
 	if (q->input && pipe2(pipes, O_CLOEXEC) < 0)
 		return err_set(e, ERR_TOO_MANY_FILES, errno, "standard input of a process");
 	_cleanup_fd_ int reader = pipes[0];
@@ -366,7 +391,7 @@ static int start(struct process *p, struct engine_sandbox *handle, const struct 
 	    .kind = ENGINE_RUN_BACKGROUND,
 	    .argv = q->argv,
 	    .env = add_env(s, q, env) > 0 ? env : NULL,
-	    .cwd = q->cwd ? q->cwd : sandbox_workdir(s),
+	    .cwd = q->cwd ? place : sandbox_workdir(s),
 	    .make_cwd = !q->cwd && sandbox_workdir(s),
 	    .stdin_fd = reader,
 	    .timeout_ns = q->timeout_ns,
@@ -436,6 +461,8 @@ int sandbox_start_process(struct sandbox *s, const struct process_request *q, st
 	LOG_INFO("process_start", LOG_S("session_id", s->id), LOG_S("process_id", p->id));
 	(void)sandbox_ref(s);
 	p->refs++;
+	if (q->credential && s->manager->credentials.ref)
+		p->credential = s->manager->credentials.ref(q->credential);
 	list_append(&s->processes, &p->node);
 	s->n_processes++;
 	s->used = s->keeps = true;
@@ -535,6 +562,15 @@ void process_forget(struct process *p)
 
 	(void)!process_signal(p, SIGKILL, &e);
 	forget(p);
+}
+
+void process_end_revoked(struct process *p, void *user)
+{
+	bool (*const *revoked)(const void *) = user;
+	struct err e = ERR_INIT;
+
+	if (p->credential && (*revoked)(p->credential))
+		(void)!process_signal(p, SIGKILL, &e);
 }
 
 void processes_forget_all(struct sandbox *s)

@@ -19,15 +19,22 @@
 #define PROCESS_ENV_MAX     SANDBOX_ENV_MAX /* variables of one, besides those of the sandbox */
 #define PROCESS_OUTPUT_MAX  (64u << 10)     /* bytes that are kept of a stream */
 #define PROCESS_INPUT_MAX   (64u << 10)     /* bytes that wait until it reads them */
+#define PROCESS_WAIT_MAX_S  60              /* seconds of one wait of a client */
+#define PROCESS_SIGNALS     "HUP|INT|QUIT|KILL|TERM|USR1|USR2|CONT|STOP" /* what clients may send */
 
 struct process_request {
 	const char *command; /* of the shell, for people; copied */
 	const char *name;    /* NULL = it has none; copied */
 	const char *const *argv;
-	const char *cwd; /* absolute inside; NULL = the sandbox's own folder, else the workspace */
+	/* From the workspace on, or absolute inside; NULL = the sandbox's own folder, else the
+	 * workspace. */
+	const char *cwd;
 	const char *const *env; /* NAME=VALUE, at most PROCESS_ENV_MAX; may be NULL */
 	bool input;             /* process_write() will be called; else it reads an end */
 	uint64_t timeout_ns;    /* 0 = none */
+	/* What the client showed; manager_end_processes() asks about it. Kept by
+	 * manager_keep_credentials(). NULL = none. */
+	const void *credential;
 };
 
 struct process_facts {
@@ -78,6 +85,38 @@ struct process_watch {
 void process_watch(struct process *p, struct process_watch *w);
 void process_unwatch(struct process_watch *w);
 struct process *process_ref(struct process *p);
-struct process *process_unref(struct process *p); /* returns NULL */
+struct process *process_unref(struct process *p);         /* returns NULL */
+struct manager *process_manager(const struct process *p); /* of one that lives */
+
+/* process_wait.c */
+/* The number of one of PROCESS_SIGNALS; 0: it is none. */
+int process_signal_number(const char *name);
+/* A client waits for the end of a process, or for output. */
+struct process_wait;
+struct process_wait_request {
+	const char *owner;   /* of the client: a wait takes one of its BUDGET_FOLLOWERS */
+	uint64_t timeout_ns; /* 0: it does not wait */
+	bool output;         /* output beyond FROM ends the wait, too */
+	uint64_t from[2];    /* positions in stdout and stderr */
+	/* Called once, after process_wait() has returned, and the wait is gone. P lives until FN
+	 * returns. */
+	void (*fn)(struct process *p, void *user);
+	void *user;
+};
+/* *RET NULL: there is nothing to wait for, and FN is not called. */
+int process_wait(struct process *p, const struct process_wait_request *q, struct process_wait **ret,
+		 struct err *e) MUST_CHECK;
+void process_wait_cancel(struct process_wait *w); /* FN is not called; NULL is fine */
+
+/* How a process keeps the credential with which it was started. */
+struct process_credentials {
+	void *(*ref)(const void *credential);
+	void (*unref)(void *credential);
+};
+void manager_keep_credentials(struct manager *m, const struct process_credentials *c); /* copied */
+/* Kills the processes that were started with a credential for which REVOKED is true. */
+void manager_end_processes(struct manager *m, bool (*revoked)(const void *credential));
 
 void processes_forget_all(struct sandbox *s); /* the sandbox is being freed: none lives */
+/* For manager_end_processes(): USER is the address of its REVOKED. */
+void process_end_revoked(struct process *p, void *user);

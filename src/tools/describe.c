@@ -50,27 +50,30 @@ static json_t *words_list(const struct tool_arg *arg)
 }
 
 /* The names of bounds depend on the type. */
-static void put_bounds(json_t **schema, const struct tool_arg *arg)
+static void put_bounds(json_t **schema, const struct tool_arg *arg, enum tool_style style)
 {
 	bool is_int = arg->type == ARG_INT;
 
 	if (arg->min == 0 && arg->max == 0)
 		return;
+	const bool counts = style == TOOL_STYLE_FULL && arg->min <= 1;
 	if (arg->type == ARG_NUMBER) {
 		put(schema, "minimum", json_real((double)arg->min / 1000));
 		put(schema, "maximum", json_real((double)arg->max / 1000));
 		return;
 	}
-	put(schema, is_int ? "minimum" : "minItems", json_integer(arg->min));
+	/* What is counted from 1 on, or may be none, says so by its meaning. */
+	if (!counts)
+		put(schema, is_int ? "minimum" : "minItems", json_integer(arg->min));
 	if (arg->max > 0)
 		put(schema, is_int ? "maximum" : "maxItems", json_integer(arg->max));
 }
 
-static json_t *list_schema(const struct tool_arg *arg, json_t *items)
+static json_t *list_schema(const struct tool_arg *arg, json_t *items, enum tool_style style)
 {
 	json_t *schema = json_pack("{s:s, s:o}", "type", "array", "items", items);
 
-	put_bounds(&schema, arg);
+	put_bounds(&schema, arg, style);
 	return schema;
 }
 
@@ -89,21 +92,21 @@ static json_t *type_schema(const struct tool_arg *arg, enum tool_style style)
 		return json_pack("{s:s}", "type", "boolean");
 	case ARG_INT:
 		schema = json_pack("{s:s}", "type", "integer");
-		put_bounds(&schema, arg);
+		put_bounds(&schema, arg, style);
 		return schema;
 	case ARG_NUMBER:
 		schema = json_pack("{s:s}", "type", "number");
-		put_bounds(&schema, arg);
+		put_bounds(&schema, arg, style);
 		return schema;
 	case ARG_PAIRS:
 		return json_pack("{s:s, s:{s:s}}", "type", "object", "additionalProperties", "type",
 				 "string");
 	case ARG_STRINGS:
-		return list_schema(arg, json_pack("{s:s}", "type", "string"));
+		return list_schema(arg, json_pack("{s:s}", "type", "string"), style);
 	case ARG_OBJECTS:
-		return list_schema(arg, members_schema(arg->fields, style));
+		return list_schema(arg, members_schema(arg->fields, style), style);
 	case ARG_ARTIFACTS:
-		return list_schema(arg, json_pack("{s:s}", "$ref", "#/$defs/ArtifactInfo"));
+		return list_schema(arg, json_pack("{s:s}", "$ref", "#/$defs/ArtifactInfo"), style);
 	}
 	return NULL;
 }
@@ -137,7 +140,8 @@ static json_t *arg_schema(const struct tool_arg *arg, enum tool_style style)
 	json_t *schema = type_schema(arg, style);
 
 	if (style == TOOL_STYLE_FULL) {
-		if (arg->otherwise)
+		/* A flag that is left out is false, as everybody expects. */
+		if (arg->otherwise && !streq(arg->otherwise, "false"))
 			put(&schema, "default", default_of(arg));
 		put(&schema, "description", json_string(arg->doc));
 		return schema;
@@ -158,6 +162,8 @@ static json_t *members_schema(const struct tool_arg *members, enum tool_style st
 	json_t *properties = json_object(), *required = json_array();
 
 	for (const struct tool_arg *m = members; m && m->name; m++) {
+		if (m->flags & ARG_UNLISTED)
+			continue;
 		put(&properties, m->name, arg_schema(m, style));
 		if ((m->flags & ARG_REQUIRED) &&
 		    json_array_append_new(required, json_string(m->name)) < 0) {
@@ -171,8 +177,6 @@ static json_t *members_schema(const struct tool_arg *members, enum tool_style st
 		json_decref(required);
 	else
 		put(&schema, "required", required);
-	if (style == TOOL_STYLE_FULL)
-		put(&schema, "additionalProperties", json_false());
 	return schema;
 }
 

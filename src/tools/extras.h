@@ -78,6 +78,18 @@ bool extras_can_ask(const struct mcp_call *call);
 enum extras_word extras_ask(struct mcp_call *call, const char *key, const char *message,
 			    const char *title);
 
+/* extras_run.c: the words that run a shell command. RET borrows COMMAND. */
+#define EXTRAS_SHELL_ARGV 5       /* with the NULL at the end */
+#define EXTRAS_SHELL_MAX  120000u /* bytes of a command: the kernel allows 128 KiB in one argument */
+void extras_shell_argv(const char *command, const char *ret[EXTRAS_SHELL_ARGV]);
+/* extras_create.c: values of the object NAME are short enough to be in the arguments. */
+int extras_check_pairs(const struct mcp_call *call, const json_t *arguments, const char *name,
+		       struct err *e) MUST_CHECK;
+/* extras_process.c */
+#define EXTRAS_PROCESS_ACTIONS "start|list|output|wait|input|close_input|signal|remove"
+/* Widespread clients give up after 60 s without an answer. */
+#define EXTRAS_PROCESS_WAIT_MAX_S 50
+void extras_process(struct mcp_call *call, json_t *arguments, void *user);
 void extras_run_python(struct mcp_call *call, json_t *arguments, void *user);
 void extras_run_shell(struct mcp_call *call, json_t *arguments, void *user);
 void extras_read_file(struct mcp_call *call, json_t *arguments, void *user);
@@ -113,10 +125,10 @@ int extras_add_kinds(struct buf *b, uint32_t kinds) MUST_CHECK;
 /* {name, state, files, bytes, age_s, skipped} of a checkpoint. */
 struct checkpoint;
 json_t *extras_json_checkpoint(const struct checkpoint *c);
-/* extras_hints.c: whether the text of a run starts something in the background. If so, a process that
+/* extras_hints.c: whether the text of a run (SHELL: a command, else Python) starts something in the background. If so, a process that
  * was left is what the caller will look for in the next run. Others, such as helpers of
  * multiprocessing, nobody misses. */
-bool extras_starts_background(const char *text);
+bool extras_starts_background(const char *text, bool shell);
 /* Appends what to do about a run that ended badly; nothing for one that went well. */
 int extras_add_hint(struct buf *b, const struct run_call *c,
 		    const struct run_result *result) MUST_CHECK;

@@ -19,7 +19,7 @@ struct choices {
 /* ---- the arguments ---- */
 
 /* Long strings of a message are not in its JSON; no name or value here may be as long. */
-static int check_pairs(const struct mcp_call *call, const json_t *arguments, const char *name,
+int extras_check_pairs(const struct mcp_call *call, const json_t *arguments, const char *name,
 		       struct err *e)
 {
 	json_t *pairs = json_object_get(arguments, name), *value;
@@ -42,8 +42,8 @@ static int check_texts(const struct mcp_call *call, const json_t *arguments, str
 		    !mcp_text_arg(call, arguments, texts[i]))
 			return err_set(e, ERR_INVALID_ARGUMENT, 0,
 				       "%s is too long, or has a NUL byte", texts[i]);
-	int r = check_pairs(call, arguments, "labels", e);
-	return r < 0 ? r : check_pairs(call, arguments, "env", e);
+	int r = extras_check_pairs(call, arguments, "labels", e);
+	return r < 0 ? r : extras_check_pairs(call, arguments, "env", e);
 }
 
 /* The network that ARGUMENTS choose; "" if they choose none. */

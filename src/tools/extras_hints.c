@@ -319,7 +319,7 @@ static int add_reason(struct buf *b, const struct run_call *c, const struct run_
 	return r == 0 && b->len == 0 ? add_forgotten(b, c, result, text) : r;
 }
 
-bool extras_starts_background(const char *text)
+bool extras_starts_background(const char *text, bool shell)
 {
 	static const char *const words[] = {
 	    "Popen", "nohup", "setsid", "create_subprocess", "start_new_session", "os.fork"};
@@ -328,7 +328,9 @@ bool extras_starts_background(const char *text)
 		return true;
 	for (const char *at = strchr(text, '&'); at; at = strchr(at + 1, '&')) {
 		const char *next = at + 1 + strspn(at + 1, " \t");
-		if (at > text && !strchr("&><|", at[-1]) && strchr("\n;)#", *next))
+		const bool ends =
+		    shell ? !strchr("&>", at[1]) || !at[1] : strchr("\n;)#\"'", *next) != NULL;
+		if (at > text && !strchr("&><|", at[-1]) && ends)
 			return true;
 	}
 	return false;
@@ -340,8 +342,8 @@ static int add_killed(struct buf *b, const struct run_call *c, const struct run_
 		return 0;
 	return buf_printf(
 	    b,
-	    "%sA background process of this run was ended with it. What a stateful run "
-	    "of Python starts (subprocess.Popen) stays for later runs of the session.",
+	    "%sA background process of this run was ended with it: sandbox_process with "
+	    "action start keeps one running beside later runs.",
 	    b->len > 0 ? " " : "");
 }
 

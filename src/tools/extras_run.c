@@ -16,7 +16,6 @@
 #define RUN_TEXT_MAX (32u << 20) /* bytes of an answer's text */
 #define WORDS_MAX                                                                                  \
 	16384u /* bytes of an answer besides text, object and pictures: hints, links to pictures */
-#define SHELL_MAX 120000u /* bytes of a command: the kernel allows 128 KiB in one argument */
 
 #define LOOKED_AT_MAX 2000 /* new files among which pictures are looked for */
 #define OTHERS_MAX    20   /* pictures that are named and not shown */
@@ -267,7 +266,7 @@ static struct run_call *prepare(struct tools *t, struct mcp_call *call, const js
 		return NULL;
 	if (c) {
 		c->request.timeout_ns = timeout;
-		c->background = extras_starts_background(c->text);
+		c->background = extras_starts_background(c->text, streq(key, "command"));
 		/* Whether it is left out is known when it is there: see fold_room(). */
 		c->request.whole_over = t->config.result_chars / FOLD_WEIGHT_MAX;
 		c->finish = finish;
@@ -332,22 +331,28 @@ static const char *blank_shell_marks(char *text)
 	return "prompts ($)";
 }
 
-void extras_run_shell(struct mcp_call *call, json_t *arguments, void *user)
+void extras_shell_argv(const char *command, const char *ret[EXTRAS_SHELL_ARGV])
 {
 	/* Models write bash, but small images have only sh. */
 	static const char shell[] = "if command -v bash >/dev/null 2>&1; then exec bash -c \"$0\"; "
 				    "else exec sh -c \"$0\"; fi";
+	const char *const argv[EXTRAS_SHELL_ARGV] = {"sh", "-c", shell, command, NULL};
+
+	memcpy(ret, argv, sizeof(argv));
+}
+
+void extras_run_shell(struct mcp_call *call, json_t *arguments, void *user)
+{
 	struct tools *t = user;
 
 	struct run_call *c = prepare(t, call, arguments, "command",
-				     MIN(t->config.max_code_bytes, (uint64_t)SHELL_MAX));
+				     MIN(t->config.max_code_bytes, (uint64_t)EXTRAS_SHELL_MAX));
 	if (!c)
 		return;
 	c->blanked = blank_shell_marks(c->text);
-	const char *const argv[] = {"sh", "-c", shell, c->text, NULL};
 	c->request.kind = ENGINE_RUN_ARGV;
-	memcpy(c->argv, argv, sizeof(argv));
+	extras_shell_argv(c->text, c->argv);
 	c->request.argv = c->argv;
-	c->request.asked = ARRAY_SIZE(argv) - 2;
+	c->request.asked = EXTRAS_SHELL_ARGV - 2;
 	run_call_start(c);
 }

@@ -12,12 +12,13 @@
 #define SESSION_OPTIONAL                                                                           \
 	{                                                                                          \
 		"session_id", ARG_STRING, ARG_NULL,                                                \
-		    "Session or stored sandbox; an unknown name makes it. Left out: a new one. "   \
-		    "\"last\": your last."                                                         \
+		    "Session or sandbox; an unknown name makes it. Left out: a new one. "          \
+		    "\"last\": "                                                                   \
+		    "your last."                                                                   \
 	}
 #define SESSION                                                                                    \
 	{                                                                                          \
-		"session_id", ARG_STRING, ARG_REQUIRED, "Session or stored sandbox, or \"last\"."  \
+		"session_id", ARG_STRING, ARG_REQUIRED, "Session or sandbox, or \"last\"."         \
 	}
 #define PATH(doc)                                                                                  \
 	{                                                                                          \
@@ -26,7 +27,7 @@
 #define TIMEOUT                                                                                    \
 	{                                                                                          \
 		"timeout_s", ARG_INT, ARG_NULL,                                                    \
-		    "Seconds until the run ends; sandbox_info tells the most.",                    \
+		    "Most seconds of the run; sandbox_info has the limit.",                        \
 		    .min = 1, .max = TOOLS_TIMEOUT_MAX_S                                           \
 	}
 #define INPUT(doc)                                                                                 \
@@ -152,6 +153,26 @@ static const struct tool_arg branch_args[] = {SESSION,
 					       .max = BRANCHES_MAX, .fields = branch_fields},
 					      TIMEOUT,
 					      END};
+static const struct tool_arg process_args[] = {
+    {"action", ARG_STRING, ARG_REQUIRED, "wait: for its end. remove: end and forget it.",
+     .words = EXTRAS_PROCESS_ACTIONS},
+    {"session_id", ARG_STRING, ARG_NULL, "As of a run; start can make one."},
+    {"process_id", ARG_STRING, ARG_NULL, "Of start's answer; not for start and list."},
+    {"command", ARG_STRING, ARG_NULL, "For start: a shell command."},
+    /* For programs. In the text of a command a model has cd and VAR=value. */
+    {"name", ARG_STRING, ARG_NULL | ARG_UNLISTED, "What people call it."},
+    {"cwd", ARG_STRING, ARG_NULL | ARG_UNLISTED,
+     "The folder where it begins, from /mnt/data on, or absolute."},
+    {"env", ARG_PAIRS, ARG_NULL | ARG_SECRET | ARG_UNLISTED,
+     "Variables besides those of the sandbox."},
+    {"input", ARG_BOOL, ARG_NULL, "Start with an open stdin.", .otherwise = "false"},
+    {"timeout_s", ARG_INT, ARG_NULL, "Its deadline.", .min = 1, .max = TOOLS_TIMEOUT_MAX_S},
+    {"text", ARG_STRING, ARG_NULL, "The input."},
+    {"signal", ARG_STRING, ARG_NULL, "TERM, INT, KILL ...", .otherwise = "TERM"},
+    {"since", ARG_STRING, ARG_NULL, "next of an earlier answer: only later output."},
+    {"wait_s", ARG_INT, ARG_NULL, "Most seconds until the answer.", .min = 0,
+     .max = EXTRAS_PROCESS_WAIT_MAX_S},
+    END};
 static const struct tool_arg domain_args[] = {
     SESSION,
     {"domain", ARG_STRING, ARG_REQUIRED, "A host such as api.example.org, or host:port."},
@@ -206,9 +227,8 @@ const struct tool_row full_rows[] = {
 	.profiles = LEAN,
 	.style = TOOL_STYLE_FULL,
 	.summary = "Make a sandbox with choices of your own: one that stays (persistent), other "
-		   "limits, a network, a copy of another one's files. For a plain session it is "
-		   "not needed: the first run, write or installation makes one.",
-	.returns = "Returns session_id and what was chosen.",
+		   "limits, a network, a copy of another one's files. A plain session needs no "
+		   "such call: the first run or write makes one.",
 	.args = create_args,
 	.call = extras_create,
     },
@@ -263,8 +283,8 @@ const struct tool_row full_rows[] = {
 	.profiles = LEAN,
 	.style = TOOL_STYLE_FULL,
 	.hints = TOOL_READS | TOOL_IDEMPOTENT,
-	.summary = "Look at a file: lines of a text; pictures (PNG, JPEG, GIF, WebP, TIFF, BMP, "
-		   "SVG) and pages of a PDF as pictures. Of other files it tells type and link: "
+	.summary = "Look at a file: lines of a text; pictures (PNG, JPEG, WebP, TIFF, SVG ...) "
+		   "and pages of a PDF as pictures. Of other files it tells type and link: "
 		   "read those with code.",
 	.args = read_args,
 	.shown = true,
@@ -278,7 +298,6 @@ const struct tool_row full_rows[] = {
 	.hints = TOOL_DESTROYS | TOOL_IDEMPOTENT,
 	.summary = "Write a whole file whose content you have. To change a part of a file use "
 		   "sandbox_edit_file.",
-	.returns = "Returns session_id, path, size_bytes and download_url.",
 	.args = write_args,
 	.call = extras_write_file,
     },
@@ -302,7 +321,6 @@ const struct tool_row full_rows[] = {
 	.summary =
 	    "Bring in a file that you do not have as text: from an address, from the server's "
 	    "machine, or, with neither, by an upload link for the person to open.",
-	.returns = "Returns session_id and upload_url, or path and size_bytes.",
 	.args = add_args,
 	.call = extras_add_file,
     },
@@ -315,7 +333,6 @@ const struct tool_row full_rows[] = {
 	.needs = TOOL_NEEDS_PACKAGES,
 	.summary = "Install or remove Python packages, from the package index of this server; "
 		   "works without network in the sandbox, where pip does not.",
-	.returns = "Returns session_id, status and installed (name==version of what is new).",
 	.args = install_args,
 	.call = extras_install,
     },
@@ -354,6 +371,17 @@ const struct tool_row full_rows[] = {
 	.call = extras_branch,
     },
     {
+	.name = "sandbox_process",
+	.title = "Background Process",
+	.profiles = LEAN,
+	.style = TOOL_STYLE_FULL,
+	.hints = TOOL_DESTROYS,
+	.summary = "Start a command that goes on beside runs (a server that they reach on "
+		   "127.0.0.1, a watcher, a long download), read it, write to it, end it.",
+	.args = process_args,
+	.call = extras_process,
+    },
+    {
 	.name = "sandbox_allow_domain",
 	.title = "Allow Domain",
 	.profiles = LEAN,
@@ -362,7 +390,6 @@ const struct tool_row full_rows[] = {
 	.needs = TOOL_NEEDS_ASKING,
 	.summary = "Ask the person whether a sandbox may reach one more host by HTTP and HTTPS "
 		   "until it ends.",
-	.returns = "Fails with declined, asked_too_often or cannot_ask.",
 	.args = domain_args,
 	.call = extras_allow_domain,
     },

@@ -121,8 +121,17 @@ static json_t *with_maxima(json_t *schema, const struct manager *m)
 		/* A null that means "left out" makes it one of two schemas. */
 		const json_t *either = json_object_get(member, "anyOf");
 		member = either ? json_array_get(either, 0) : member;
-		if (x == SANDBOX_OPTION_LEVEL && member)
-			(void)json_object_set_new(member, "enum", manager_level_names(m));
+		if (x == SANDBOX_OPTION_LEVEL && member) {
+			json_t *names = manager_level_names(m);
+
+			/* One level is no choice. */
+			if (json_array_size(names) > 1)
+				(void)json_object_set(member, "enum", names);
+			else
+				(void)json_object_del(members, row->member);
+			json_decref(names);
+			continue;
+		}
 		if (json_object_get(member, "maximum"))
 			(void)json_object_set_new(member, "maximum",
 						  row->type == SANDBOX_OPTION_TYPE_NUMBER

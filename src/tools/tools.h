@@ -98,6 +98,11 @@ struct tools_config {
 	void (*domain_answered)(const struct sandbox *s, const char *domain, bool allowed,
 				void *user);
 	void *domain_user;
+	/* Adds a row to the audit log: PRINCIPAL did ACTION to OBJECT, with RESULT "ok" or the code of
+	 * an error. May be NULL. */
+	void (*audit)(const char *principal, const char *action, const char *object,
+		      const char *result, void *user);
+	void *audit_user;
 	unsigned domain_again; /* how often a host may be asked for again within an hour */
 };
 

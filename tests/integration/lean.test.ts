@@ -8,7 +8,7 @@ import { describe, it } from 'node:test';
 import { facts, matrix, using, type Json, type Session, type ToolResult } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
 
-/** By tiktoken's o200k_base this list has 0.231 tokens for each character. */
+/** By the tokenizer o200k_base this list has 0.2334 tokens for each character. */
 const TOKENS_OF_A_CHARACTER = 0.235;
 
 const text = (r: ToolResult): string => r.content[0]!.text as string;
@@ -43,11 +43,12 @@ const tasks: [task: string, tool: string, words: RegExp, why: string][] = [
 	['It says that polars is missing.', 'install_packages', /where pip does not/, 'pip has no network'],
 	['Before you drop those rows, keep a way back.', 'checkpoint', /before a step that may go wrong/, 'a copy of the files has no variables'],
 	['That was wrong, go back.', 'restore', /back to a checkpoint/, 'only a checkpoint has variables'],
+	['Keep a web server running and test it.', 'process', /goes on beside runs/, 'what a run starts ends with it'],
 	['Compare three models and take the best.', 'branch', /several continuations/, 'runs one after the other would see each other'],
 ];
 
 describe('the list of tools of profile full', () => {
-	for (const [name, env, most] of [['as it is', {}, 15], ['with a person who may allow hosts', { SANDBOX_NETWORK_ASK: 'on' }, 16]] as const)
+	for (const [name, env, most] of [['as it is', {}, 16], ['with a person who may allow hosts', { SANDBOX_NETWORK_ASK: 'on' }, 17]] as const)
 		it(`is small: ${name}`, (t) => using('stdio', { profile: 'full', env }, async (s) => {
 			const { tools } = await s.client.listTools();
 			assert.equal(tools.length, most);

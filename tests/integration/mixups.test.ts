@@ -115,7 +115,7 @@ describe('what is another\'s', () => {
 		...['tasks/get', 'tasks/cancel', 'tasks/result'].map((m): [string, Json, string] => [m, { taskId }, taskId]),
 		['completion/complete', { ref: { type: 'ref/resource', uri: 'sandbox://{id}/{+path}' }, argument: { name: 'path', value: '' }, context: { arguments: { id } } }],
 		['completion/complete', { ref: { type: 'ref/resource', uri: 'sandbox://{id}/{+path}' }, argument: { name: 'id', value: id.slice(0, 4) } }],
-		...[['sandbox_restore', { name: 'herkp' }], ['sandbox_branch', { branches: [{ code: 'print(open("secret.txt").read())' }] }], ['sandbox_fork', {}], ['sandbox_checkpoint', { name: 'herkp', delete: true }], ['sandbox_info', {}], ['sandbox_delete', {}]].map(([name, args]): [string, Json, string] =>
+		...[['sandbox_restore', { name: 'herkp' }], ['sandbox_branch', { branches: [{ code: 'print(open("secret.txt").read())' }] }], ['sandbox_fork', {}], ['sandbox_checkpoint', { name: 'herkp', delete: true }], ['sandbox_info', {}], ...['list', 'output', 'wait', 'input', 'signal', 'remove'].map((action): [string, Json] => ['sandbox_process', { action, process_id: 'p1' }]), ['sandbox_delete', {}]].map(([name, args]): [string, Json, string] =>
 			['tools/call', { name, arguments: { session_id: id, ...(args as Json) } }, name as string]),
 	];
 	/** Bob asks for everything by hers and by nobody's ids: the same answers, and nothing of hers in them. */

@@ -39,6 +39,7 @@ const TOOLS: Record<string, Json | null> = {
 	sandbox_checkpoint: { name: 'point' },
 	sandbox_restore: { name: 'point' },
 	sandbox_branch: { branches: [{ code: '1' }] },
+	sandbox_process: { action: 'start', command: 'cat secret.txt' },
 	sandbox_fork: {},
 	sandbox_install_packages: { packages: '../six' },
 	sandbox_list_packages: {},

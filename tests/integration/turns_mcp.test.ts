@@ -103,6 +103,7 @@ const calls: Record<string, { args: (p: Place) => Json[]; may?: true; last?: tru
 	sandbox_checkpoint: { args: () => [{ session_id: 'odd', name: 'one' }] },
 	sandbox_restore: { args: () => [{ session_id: 'odd', name: 'one', files_only: true }] },
 	sandbox_branch: { args: () => [{ session_id: 'odd', branches: [{ code: noise }, { code: noise }] }] },
+	sandbox_process: { args: () => [{ session_id: 'odd', action: 'start', command: `head -c 200000 /dev/zero; echo ${odd}`, env: Object.fromEntries(Array.from({ length: 30 }, (_, i) => [`V${i}`, 'v'.repeat(1000)])) }, { session_id: 'odd', action: 'list' }] },
 	sandbox_view_image: { args: () => [{ session_id: 'odd', path: 'p.png' }] },
 	sandbox_fork: { args: (p) => [{ session_id: 'odd', new_session_id: `copy${++p.serial}` }] },
 	sandbox_list_packages: { args: () => [{ session_id: 'odd', all: true }] },

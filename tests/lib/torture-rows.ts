@@ -58,6 +58,10 @@ export const allocationsFail = (part: Part): unknown => describe('allocations fa
 		if ((await rest('GET', '/sandboxes/processes/processes')).processes.length === 0)
 			await rest('POST', '/sandboxes/processes/processes', { command: 'cat', input: true });
 	}
+	async function endProcesses(): Promise<void> {
+		for (const p of (await rest('GET', '/sandboxes/torture/processes')).processes as Json[])
+			await request('DELETE', `/sandboxes/torture/processes/${p.id}`);
+	}
 	async function endUsers(): Promise<void> {
 		for (const u of (await rest('GET', '/users')).users as Json[])
 			if (u.id !== known.user)
@@ -92,6 +96,7 @@ export const allocationsFail = (part: Part): unknown => describe('allocations fa
 		sandbox_checkpoint: row(tool('sandbox_checkpoint', { ...t, name: 'again' }), FEW, tool('sandbox_checkpoint', { ...t, name: 'again', delete: true })),
 		sandbox_restore: row(restore),
 		sandbox_branch: row(tool('sandbox_branch', { ...t, branches: [{ code: 'x = 1' }, { code: 'x = 2' }] }), SLOW),
+		sandbox_process: row(tool('sandbox_process', { ...t, action: 'start', command: 'echo 1' }), SLOW, endProcesses), // what has ended is kept
 		sandbox_fork: row(tool('sandbox_fork', { ...t, new_session_id: 'forked' }), SLOW, tool('sandbox_delete', { session_id: 'forked' })),
 		sandbox_create: row(tool('sandbox_create', { name: 'made', env: { A: '1' } }), SLOW, endOthers),
 		sandbox_list: row(tool('sandbox_list')),

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/auth/ledger.h"
 
+#include "api/auth/auth.h"
+
 #include "base/rand.h"
 #include "base/text.h"
+#include "sandbox/process.h"
 
 #include <signal.h>
 #include <sodium.h>
@@ -240,6 +243,11 @@ static void note_work(void *user, const struct sandbox *s, const char *kind, uin
 
 /* ---- life ---- */
 
+static void *credential_ref(const void *credential)
+{
+	return caller_ref(credential);
+}
+
 int ledger_new(const struct ledger_config *config, struct ledger **ret, struct err *e)
 {
 	struct ledger *l = calloc(1, sizeof(*l));
@@ -255,6 +263,8 @@ int ledger_new(const struct ledger_config *config, struct ledger **ret, struct e
 				       .note_work = note_work,
 				       .user = l};
 	manager_keep_ledger(config->manager, &hooks);
+	manager_keep_credentials(config->manager,
+				 &(struct process_credentials){credential_ref, caller_unref});
 	*ret = l;
 	return 0;
 }

@@ -200,9 +200,8 @@ void rest_get_process(struct rest_call *c);
 void rest_signal_process(struct rest_call *c);
 void rest_write_process(struct rest_call *c);
 void rest_remove_process(struct rest_call *c);
-/* Ends the processes whose credential was revoked. */
+/* Ends the processes whose credential was revoked, also those that a tool has started. */
 void processes_end_callers(struct api *a);
-void processes_done(struct api *a);
 /* rest_notebooks.c: what happens, and what happened */
 void rest_events(struct rest_call *c);
 void rest_list_notebooks(struct rest_call *c);

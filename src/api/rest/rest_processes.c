@@ -6,54 +6,18 @@
 #include "base/text.h"
 #include "sandbox/process.h"
 
-#include <signal.h>
 #include <string.h>
 
 #define WAIT_DEFAULT_S 0
 
-/* ---- who started it ---- */
-
-struct api_process {
-	struct list node; /* in api.processes */
-	struct process *process;
-	struct caller *who;
-	struct process_watch watch;
-};
-
-static void started_free(struct api_process *p)
+static bool is_revoked(const void *credential)
 {
-	list_remove(&p->node);
-	process_unwatch(&p->watch);
-	caller_unref(p->who);
-	(void)process_unref(p->process);
-	free(p);
-}
-
-static void on_change(struct process_watch *w)
-{
-	struct api_process *p = CONTAINER_OF(w, struct api_process, watch);
-	struct process_facts f;
-
-	process_look(p->process, &f);
-	if (!f.running)
-		started_free(p);
+	return ((const struct caller *)credential)->ended == CALLER_REVOKED;
 }
 
 void processes_end_callers(struct api *a)
 {
-	list_for_each(l, &a->processes) {
-		struct api_process *p = list_entry(l, struct api_process, node);
-		struct err e = ERR_INIT;
-
-		if (p->who->ended == CALLER_REVOKED)
-			(void)!process_signal(p->process, SIGKILL, &e);
-	}
-}
-
-void processes_done(struct api *a)
-{
-	list_for_each(l, &a->processes)
-		started_free(list_entry(l, struct api_process, node));
+	manager_end_processes(a->config.manager, is_revoked);
 }
 
 /* ---- answers ---- */
@@ -146,24 +110,14 @@ static void with_id(struct rest_call *c, const char *action, rest_fn next)
 
 static void begin(struct rest_call *c, const struct process_request *q)
 {
-	struct api_process *started = calloc(1, sizeof(*started));
 	struct process_facts f;
 	struct err e = ERR_INIT;
 	struct process *p;
 
-	if (!started) {
-		rest_refuse(c, ERR_OUT_OF_MEMORY, "no memory");
-		return;
-	}
 	if (sandbox_start_process(c->sandbox, q, &p, &e) < 0) {
-		free(started);
 		rest_fail(c, &e);
 		return;
 	}
-	*started = (struct api_process){
-	    .process = process_ref(p), .who = caller_ref(c->who), .watch = {.fn = on_change}};
-	list_append(&c->api->processes, &started->node);
-	process_watch(p, &started->watch);
 	process_look(p, &f);
 	(void)snprintf(c->object, sizeof(c->object), "%s %s", sandbox_id(c->sandbox), f.id);
 	rest_reply(c, 201, facts_json(&f));
@@ -171,10 +125,9 @@ static void begin(struct rest_call *c, const struct process_request *q)
 
 static void start(struct rest_call *c)
 {
-	const char *command = rest_text(c, "command", ""), *cwd = rest_text(c, "cwd", NULL);
+	const char *command = rest_text(c, "command", "");
 	const char *const argv[] = {"sh", "-c", command, NULL};
 	json_auto_t *given = json_pack("{s:O*}", "env", json_object_get(c->body, "env"));
-	char place[SANDBOX_PLACE_MAX + sizeof(WORKSPACE)];
 	struct sandbox_options options;
 	struct err e = ERR_INIT;
 
@@ -182,17 +135,15 @@ static void start(struct rest_call *c)
 		rest_fail(c, &e);
 		return;
 	}
-	if (cwd)
-		(void)snprintf(place, sizeof(place), "%s%s", cwd[0] == '/' ? "" : WORKSPACE "/",
-			       cwd);
 	const struct process_request q = {
 	    .command = command,
 	    .name = rest_text(c, "name", NULL),
 	    .argv = argv,
-	    .cwd = cwd ? place : NULL,
+	    .cwd = rest_text(c, "cwd", NULL),
 	    .env = (const char *const *)options.env.list,
 	    .input = rest_bool(c, "input"),
 	    .timeout_ns = (uint64_t)rest_int(c, "timeout_s", 0) * NS_PER_S,
+	    .credential = c->who,
 	};
 	begin(c, &q);
 	sandbox_options_done(&options);
@@ -237,83 +188,49 @@ void rest_list_processes(struct rest_call *c)
 /* A call that waits for output or the end. */
 struct wait {
 	struct rest_call *call;
-	struct process *process;
-	struct process_watch watch;
-	sd_event_source *timer;
 	uint64_t out, err;
-	bool output; /* it waits for output, too */
 };
 
-static void wait_end(struct wait *w)
+static void wait_end(struct process *p, void *user)
 {
+	struct wait *w = user;
 	struct rest_call *c = w->call;
-	json_t *body = whole_json(w->process, w->out, w->err);
+	json_t *body = whole_json(p, w->out, w->err);
 
-	process_unwatch(&w->watch);
-	(void)sd_event_source_disable_unref(w->timer);
-	(void)process_unref(w->process);
 	free(w);
 	rest_reply(c, 200, body);
-}
-
-static bool has_news(const struct wait *w)
-{
-	struct process_facts f;
-
-	process_look(w->process, &f);
-	return !f.running || (w->output && (f.total[0] > w->out || f.total[1] > w->err));
-}
-
-static void on_news(struct process_watch *watch)
-{
-	struct wait *w = CONTAINER_OF(watch, struct wait, watch);
-
-	if (has_news(w))
-		wait_end(w);
-}
-
-static int on_time(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
-{
-	wait_end(user);
-	return 0;
 }
 
 static void look(struct rest_call *c)
 {
 	struct process *p = need(c);
+	struct process_wait *waits;
 	struct err e = ERR_INIT;
 
 	if (!p)
 		return;
-	const uint64_t wait_s = c->req ? (uint64_t)rest_query_int(c, "wait_s", WAIT_DEFAULT_S) : 0;
 	struct wait *w = calloc(1, sizeof(*w));
 	if (!w) {
 		rest_refuse(c, ERR_OUT_OF_MEMORY, "no memory");
 		return;
 	}
-	*w = (struct wait){.call = c,
-			   .process = process_ref(p),
-			   .watch = {.fn = on_news},
-			   .out = from_of(c, "stdout_from"),
-			   .err = from_of(c, "stderr_from"),
-			   .output = c->req && rest_query_bool(c, "output")};
-	list_init(&w->watch.node);
-	if (wait_s == 0 || has_news(w)) {
-		wait_end(w);
-		return;
-	}
-	int r =
-	    budget_take(c->api->config.budgets, c->who->owner, BUDGET_FOLLOWERS, 1, &c->room, &e);
-	if (r == 0 && sd_event_add_time_relative(c->api->config.loop, &w->timer, CLOCK_MONOTONIC,
-						 wait_s * NS_PER_S / NS_PER_US, 0, on_time, w) < 0)
-		r = err_set(&e, ERR_OUT_OF_MEMORY, ENOMEM, "a wait");
-	if (r < 0) {
-		(void)process_unref(w->process);
+	*w = (struct wait){
+	    .call = c, .out = from_of(c, "stdout_from"), .err = from_of(c, "stderr_from")};
+	const uint64_t wait_s = c->req ? (uint64_t)rest_query_int(c, "wait_s", WAIT_DEFAULT_S) : 0;
+	const struct process_wait_request q = {
+	    .owner = c->who->owner,
+	    .timeout_ns = wait_s * NS_PER_S,
+	    .output = c->req && rest_query_bool(c, "output"),
+	    .from = {w->out, w->err},
+	    .fn = wait_end,
+	    .user = w,
+	};
+	if (process_wait(p, &q, &waits, &e) < 0) {
 		free(w);
 		rest_fail(c, &e);
-		return;
+	} else if (!waits) {
+		wait_end(p, w);
 	}
-	process_watch(p, &w->watch);
 }
 
 void rest_get_process(struct rest_call *c)
@@ -325,23 +242,15 @@ void rest_get_process(struct rest_call *c)
 
 static void send_signal(struct rest_call *c)
 {
-	static const struct {
-		const char *name;
-		int number;
-	} signals[] = {{"HUP", SIGHUP},   {"INT", SIGINT},   {"QUIT", SIGQUIT},
-		       {"KILL", SIGKILL}, {"TERM", SIGTERM}, {"USR1", SIGUSR1},
-		       {"USR2", SIGUSR2}, {"CONT", SIGCONT}, {"STOP", SIGSTOP}};
 	struct process *p = need(c);
 	struct err e = ERR_INIT;
 
-	for (size_t i = 0; p && i < ARRAY_SIZE(signals); i++)
-		if (streq(signals[i].name, rest_text(c, "signal", ""))) {
-			if (process_signal(p, signals[i].number, &e) < 0)
-				rest_fail(c, &e);
-			else
-				rest_reply(c, 204, NULL);
-			return;
-		}
+	if (!p)
+		return;
+	if (process_signal(p, process_signal_number(rest_text(c, "signal", "")), &e) < 0)
+		rest_fail(c, &e);
+	else
+		rest_reply(c, 204, NULL);
 }
 
 void rest_signal_process(struct rest_call *c)

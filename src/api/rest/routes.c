@@ -126,12 +126,12 @@ static const struct rest_field process_query[] = {
     OWNER,
     {"stdout_from", REST_INT, false, 0, INT64_MAX, NULL, "bytes of stdout to leave out"},
     {"stderr_from", REST_INT, false, 0, INT64_MAX, NULL, "bytes of stderr to leave out"},
-    {"wait_s", REST_INT, false, 0, 60, NULL,
+    {"wait_s", REST_INT, false, 0, PROCESS_WAIT_MAX_S, NULL,
      "answer when it has ended, at the latest after so many seconds"},
     {"output", REST_BOOL, false, 0, 0, NULL, "with wait_s: also when there is more output"},
     END};
 static const struct rest_field signal_body[] = {
-    {"signal", REST_WORD, true, 0, 0, "HUP|INT|QUIT|KILL|TERM|USR1|USR2|CONT|STOP",
+    {"signal", REST_WORD, true, 0, 0, PROCESS_SIGNALS,
      "to its process group; KILL ends it with all that it has started"},
     END};
 static const struct rest_field input_body[] = {
