@@ -5,7 +5,7 @@ of cold runs and of a zygote, and files of the skeleton, as C strings. LATER are
 executes when it needs them.
 
 Comments, docstrings and blank lines are removed, so that the kernel copies and the interpreter compiles
-little. The text of a zygote is compressed: it has all the others, and would be longer than an argument may be. A text puts one name into __main__ and removes it before submitted code starts."""
+little. LATER and the text of a zygote, which has all the others, are compressed: an argument may have 128 KiB. A text puts one name into __main__ and removes it before submitted code starts."""
 import ast
 import binascii
 import os
@@ -13,9 +13,9 @@ import re
 import sys
 import zlib
 
-ZYGOTE = '''_caisson = {'__name__': 'caisson'}
-exec(__import__('zlib').decompress(__import__('binascii').a2b_base64(%r)).decode(), _caisson)
-exec(''.join(_caisson['PARTS']) + _caisson.pop('MORE'), _caisson)
+ZYGOTE = '''_caisson = {'__name__': 'caisson', 'unpack': lambda text: __import__('zlib').decompress(__import__('binascii').a2b_base64(text)).decode()}
+exec(_caisson['unpack'](%r), _caisson)
+exec(''.join(_caisson['PARTS'][:3]) + _caisson['unpack'](_caisson['PARTS'][3]) + _caisson.pop('MORE'), _caisson)
 globals().pop('_caisson')['start']()
 '''
 
@@ -46,8 +46,21 @@ def c_string(text):
 	return '\n'.join(out)
 
 
+def pack(text):
+	return binascii.b2a_base64(zlib.compress(text.encode('ascii'), 9), newline=False).decode()
+
+
 def constant(name, text):
 	return 'static const char %s[] __attribute__((unused)) =\n%s;\n' % (name, c_string(text))
+
+
+def refuse_doubles(texts):
+	"""The parts share one dictionary: a function of the same name would take the place of the first one."""
+	seen = set()
+	for node in ast.parse('\n'.join(texts)).body:
+		name = getattr(node, 'name', None)
+		assert name is None or name not in seen, 'two parts have ' + name
+		seen.add(name)
 
 
 def main(out, bare, *sources):
@@ -57,7 +70,9 @@ def main(out, bare, *sources):
 	cut, end = (i for i, word in enumerate(sources) if word == '--')
 	boot, display, hooks, notebook, *later = [stripped(path) for path in sources[:cut]]
 	more = [stripped(bare)] + [stripped(path) for path in sources[cut + 1:end]]
-	parts = boot, display + hooks, notebook, '\n'.join(later)
+	refuse_doubles([boot, display, hooks, notebook, *later, *more])
+	later = '\n'.join(later)
+	parts = boot, display + hooks, notebook, pack(later)
 	space = {}
 	exec(more[0], space)
 	with open(out, 'w', encoding='ascii') as f:
@@ -67,8 +82,7 @@ def main(out, bare, *sources):
 			text = space['bare_text'](parts, display, notebook)
 			assert len(text) < ARG_MAX, 'the kernel takes no longer argument'
 			f.write(constant('runtime_%s_text' % name, text))
-		packed = zlib.compress(('PARTS, MORE = %r, %r' % (parts, '\n'.join(more))).encode('ascii'), 9)
-		zygote = ZYGOTE % binascii.b2a_base64(packed, newline=False).decode()
+		zygote = ZYGOTE % pack('PARTS, MORE = %r, %r' % (parts, '\n'.join(more)))
 		f.write(constant('runtime_zygote_text', zygote))
 		for path in sources[end + 1:]:
 			f.write(constant('runtime_%s_text' % os.path.basename(path)[:-3], stripped(path)))

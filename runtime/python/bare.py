@@ -14,7 +14,7 @@ with _caisson['Guard']():
 
 
 def bare_text(parts, display, notebook):
-	"""PARTS: the texts boot, display, notebook, and what notebook_later() executes."""
+	"""PARTS: the texts boot, display, notebook, and what notebook_later() unpacks and executes."""
 	boot, shows, asks, more = parts
 	text = boot + (shows if display else '')
 	if notebook:

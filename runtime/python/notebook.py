@@ -28,7 +28,9 @@ rich_fd, rich_n, rich_bytes = -1, 0, 0  # of rich.py: the file for records of th
 def notebook_later():
 	"""Makes the functions of magics.py and tracebacks.py available."""
 	while later:
-		exec(later[0], globals())
+		import binascii
+		import zlib
+		exec(zlib.decompress(binascii.a2b_base64(later[0])), globals())
 		later.pop(0)
 
 

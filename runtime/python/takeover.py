@@ -158,7 +158,7 @@ def renew_barrier(barrier):
 	barrier._count, barrier._state = 0, barrier._state if barrier.broken else 0
 
 
-def open_files():
+def inodes_of_files():
 	"""The device and inode of each file that is open here."""
 	found = set()
 	for number in os.listdir('/proc/self/fd'):
@@ -183,7 +183,7 @@ def close_database(connection):
 			for name in files:
 				cursor.execute('DETACH "%s"' % name.replace('"', '""'))
 			return
-		if open_files().issuperset(os.stat(file)[1:3] for file in files.values()):
+		if inodes_of_files().issuperset(os.stat(file)[1:3] for file in files.values()):
 			return
 		for own in [found for found in gc.get_referrers(connection) if isinstance(found, Cursor)]:
 			Cursor.close(own)  # SQLite closes a file after the last statement

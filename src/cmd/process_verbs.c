@@ -105,8 +105,8 @@ static int send_signal(const struct settings *s, const char *sandbox, const char
 		return r;
 	if (len > PROCESS_MAX || !parse_is_session_id(process, len))
 		return err_set(e, ERR_USAGE, 0, "'%s' is no id of a process", process);
-	json_auto_t *body = json_pack(
-	    "{s:s}", "signal", text_starts_with(name, "SIG") ? name + strlen("SIG") : name);
+	json_auto_t *body = json_pack("{s:s}", "signal",
+				      text_starts_with(name, "SIG") ? name + strlen("SIG") : name);
 	if (!body)
 		return err_set(e, ERR_USAGE, 0, "the signal is not valid UTF-8");
 	(void)snprintf(path, sizeof(path), "/api/v1/sandboxes/%s/processes/%s/signal", sandbox,

@@ -68,8 +68,8 @@ static int exchange(int fd, const struct settings *s, const char *method, const 
 			   method, path, s->api_key[0] ? "X-API-Key: " : "", s->api_key,
 			   s->api_key[0] ? "\r\n" : "");
 	if (r == 0 && body)
-		r = buf_printf(&head,
-			       "Content-Type: application/json\r\nContent-Length: %zu\r\n", len);
+		r = buf_printf(&head, "Content-Type: application/json\r\nContent-Length: %zu\r\n",
+			       len);
 	r = r < 0 ? r : buf_add_str(&head, "\r\n");
 	r = r < 0 ? r : fd_write_all(fd, head.data, head.len);
 	r = r < 0 || !body ? r : fd_write_all(fd, body, len);
@@ -124,11 +124,11 @@ int server_ask(const struct settings *s, const char *method, const char *path, c
 	}
 	const char *detail = json_string_value(json_object_get(answer, "detail"));
 	if (status == 401)
-		r = err_set(
-		    e, ERR_UNAUTHORIZED, 0,
-		    "the server wants a key: set SANDBOX_API_KEY to its key or a user's");
+		r = err_set(e, ERR_UNAUTHORIZED, 0,
+			    "the server wants a key: set SANDBOX_API_KEY to its key or a user's");
 	else if (detail && status / 100 == 4)
-		r = err_set(e, status == 404 ? ERR_NOT_FOUND : ERR_INVALID_ARGUMENT, 0, "%s", detail);
+		r = err_set(e, status == 404 ? ERR_NOT_FOUND : ERR_INVALID_ARGUMENT, 0, "%s",
+			    detail);
 	else
 		r = err_set(e, ERR_SYSTEM, 0, "the server answered with status %u%s%s", status,
 			    detail ? ": " : "", detail ? detail : "");
