@@ -174,6 +174,7 @@ def start():
 	started = time.monotonic()
 	gc.disable()
 	os.set_inheritable(CONTROL_FD, False)
+	os.environ.pop('LD_PRELOAD', None)  # programs of a run get the library by ld.so.preload
 	remember(EXTENSION_FD)
 	c = extension(EXTENSION_FD)
 	c.gather()

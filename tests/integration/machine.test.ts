@@ -48,6 +48,27 @@ describe('figures of the machine', () => {
 		assert.equal(await run('OMP_NUM_THREADS=2 nproc'), '2\n', 'a program may choose otherwise');
 	}));
 
+	it('files of /proc and /sys that others have tell of the sandbox, in every program', () => using('stdio', { profile: 'full', env }, async (s) => {
+		const command = (text: string): Promise<Json> => s.raw('sandbox_run_shell', { session_id: 'm', command: text }).then(facts);
+		const first = (await command('cat /proc/cpuinfo; grep -c ^processor /proc/cpuinfo')).stdout;
+		assert.match(first, /^processor\t: 0\n(.*\n)*cpu cores\t: 1\n(.*\n)*1\n$/);
+		if (process.arch === 'x64')
+			assert.match(first, /\nmodel name\t: .*\n(.*\n)*flags\t\t:.* sse2 /);
+		assert.match((await command('cat /proc/meminfo')).stdout, /^MemTotal: +307200 kB\nMemFree: +(29|30)\d{4} kB\n/);
+		assert.match((await command('cat /proc/uptime /proc/loadavg /proc/version /sys/devices/system/cpu/online')).stdout, /^\d+\.\d\d \d+\.\d\d\n0\.00 0\.00 0\.00 1\/\d+ 0\nLinux version .*\n0\n$/);
+		assert.match((await command('cat /proc/stat')).stdout, /^cpu  (\d+ ){9}0\ncpu0 (\d+ ){9}0\nintr 0\n(.*\n)*btime \d+\n/);
+		assert.match((await command('awk \'/MemTotal/ {print $2}\' /proc/meminfo; top -bn1 | grep "MiB Mem"')).stdout, /^307200\nMiB Mem : +300\.0 total/);
+		for (const [text, why] of [['cat /proc/kallsyms /proc/1/environ /proc/diskstats', /No such file/], ['echo x > /proc/meminfo', /No such file/], ['cat proc/meminfo', /No such file/]] as const)
+			assert.match((await command(`cd /mnt/data; ${text}`)).stderr, why, text);
+		const code = `import os
+fd = os.open('/proc/meminfo', os.O_RDONLY)
+print(os.get_inheritable(fd), open('/proc/meminfo').readline().split()[1], 'LD_PRELOAD' in os.environ, os.read(fd, 8))`;
+		for (const stateful of [false, true])
+			assert.equal(facts(await s.raw('sandbox_run_python', { session_id: 'm', code, stateful })).stdout, "False 307200 False b'MemTotal'\n");
+		await command(`printf '%s' "${code.replace(/'/g, '"').replace(/"/g, '\\"')}" > p.py`);
+		assert.equal((await command('python3 p.py')).stdout, "False 307200 False b'MemTotal'\n");
+	}));
+
 	it('the processes of a run are named by lines of a usual length', () => using('stdio', { profile: 'full' }, async (s) => {
 		const code = `import subprocess
 long = [len(line) for line in subprocess.check_output(['ps', 'aux'], text=True).splitlines()]

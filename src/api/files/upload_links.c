@@ -343,9 +343,8 @@ static int commit(struct upload *u)
 static int add_bytes(struct upload *u, const void *data, size_t len, struct err *e)
 {
 	if (len > u->links->config.max_bytes - u->file)
-		return err_set(e, ERR_UPLOAD_TOO_LARGE, 0, "The file has more than %ju byte%s.",
-			       (uintmax_t)u->links->config.max_bytes,
-			       text_s(u->links->config.max_bytes));
+		return err_set(e, ERR_UPLOAD_TOO_LARGE, 0, "The file has more than %ju bytes.",
+			       (uintmax_t)u->links->config.max_bytes);
 	u->file += len;
 	return file_writer_add(u->writer, data, len, e);
 }
@@ -514,9 +513,8 @@ static int check(struct upload *u, struct err *e)
 	const uint64_t max = u->links->config.max_bytes + (u->form ? FORM_OVERHEAD : 0);
 
 	if (len != UINT64_MAX && len > max)
-		return err_set(e, ERR_UPLOAD_TOO_LARGE, 0, "The file has more than %ju byte%s.",
-			       (uintmax_t)u->links->config.max_bytes,
-			       text_s(u->links->config.max_bytes));
+		return err_set(e, ERR_UPLOAD_TOO_LARGE, 0, "The file has more than %ju bytes.",
+			       (uintmax_t)u->links->config.max_bytes);
 	if (u->form)
 		return multipart_init(&u->parser, http_request_header(u->req, "content-type"),
 				      &form_ops, u, e);

@@ -165,6 +165,7 @@ p = mp.Process(target=w, args=(q, r), daemon=True); p.start()`, use: 'q.put(4); 
 	'asyncio: a thread': { begin: 'import asyncio', use: 'await asyncio.wait_for(asyncio.to_thread(lambda: 21), 9)' },
 	'asyncio: a child': { begin: "import asyncio\np = await asyncio.create_subprocess_exec('cat', stdin=-1, stdout=-1)", use: "p.stdin.write(b'x\\n'); await p.stdin.drain(); await asyncio.wait_for(p.stdout.readline(), 3)", dead: /Error/ },
 	'a child that one talks to': { begin: "import subprocess\np = subprocess.Popen(['cat'], stdin=-1, stdout=-1, text=True, bufsize=1)", use: "p.stdin.write('x\\n'); p.stdout.readline()", dead: /BrokenPipeError|ValueError/ },
+	'jax': { packages: 'jax', begin: 'import jax, jax.numpy as jnp\nf = jax.jit(lambda x: (x @ x).sum()); x = jnp.ones((300, 300))', use: 'float(f(x))', after: 'carried' },
 	'pathos': { packages: 'pathos', begin: 'from pathos.multiprocessing import ProcessingPool as P\np = P(2)', use: 'p.map(lambda x: x * 2, [1, 2])' },
 	'fastapi': { packages: 'fastapi uvicorn httpx', begin: `import fastapi, httpx, socket, threading, time, uvicorn
 app = fastapi.FastAPI()

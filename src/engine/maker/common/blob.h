@@ -4,6 +4,8 @@
 
 extern const unsigned char native_zygote_extension[];
 extern const unsigned char native_zygote_extension_end[];
+extern const unsigned char native_machine_library[];
+extern const unsigned char native_machine_library_end[];
 extern const unsigned char native_output_extension[];
 extern const unsigned char native_output_extension_end[];
 extern const unsigned char native_init_program[];

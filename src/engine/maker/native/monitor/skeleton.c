@@ -35,6 +35,7 @@ static const struct {
     {"etc/hosts", "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost\n"},
     {"etc/hostname", "sandbox\n"},
     {"etc/resolv.conf", ""},
+    {"etc/ld.so.preload", "/" MACHINE_FILE "\n"},
     {INSTALLER_FILE, runtime_installer_text},
     {"usr/local/bin/pip", installer, 0755},
     {"usr/local/bin/pip3", installer, 0755},
@@ -134,11 +135,14 @@ static int cover_all(int skel, int image, const char *sentence)
 	return r;
 }
 
-static int write_extension(int skel)
+static int write_libraries(int skel)
 {
-	int r =
-	    write_bytes(skel, LIMITS_FILE, runtime_limits_text, strlen(runtime_limits_text), 0644);
+	int r = write_bytes(skel, MACHINE_FILE, native_machine_library,
+			    (size_t)(native_machine_library_end - native_machine_library), 0644);
 
+	r = r < 0 ? r
+		  : write_bytes(skel, LIMITS_FILE, runtime_limits_text, strlen(runtime_limits_text),
+				0644);
 	return r < 0 ? r
 		     : write_bytes(skel, OUTPUT_FILE, native_output_extension,
 				   (size_t)(native_output_extension_end - native_output_extension),
@@ -159,6 +163,6 @@ int skeleton_make(int skel, int image, const char *install_tool)
 		if (r < 0)
 			return r;
 	}
-	int r = write_extension(skel);
+	int r = write_libraries(skel);
 	return r < 0 ? r : cover_all(skel, image, sentence);
 }

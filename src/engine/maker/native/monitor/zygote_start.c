@@ -24,10 +24,11 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#define PYTHON      "/usr/bin/python3"
-#define TMP_OPTIONS "mode=1777,size=64m,nr_inodes=4k"
-#define FDS_FROM    3  /* channel, extension, filter: runtime/python/zygote.py */
-#define FDS_HIGH    32 /* above every descriptor that is given away */
+#define PYTHON          "/usr/bin/python3"
+#define TMP_OPTIONS     "mode=1777,size=64m,nr_inodes=4k"
+#define MACHINE_LIBRARY "/tmp/.caisson-machine.so"
+#define FDS_FROM        3  /* channel, extension, filter: runtime/python/zygote.py */
+#define FDS_HIGH        32 /* above every descriptor that is given away */
 
 struct start {
 	const struct template *t;
@@ -84,6 +85,17 @@ static int enter_z(const struct start *s)
 	return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ? -errno : 0;
 }
 
+/* What /etc/ld.so.preload of a sandbox names, for the runs that are forks of the zygote: it has no skeleton. */
+static int place_machine_library(void)
+{
+	_cleanup_fd_ int fd =
+	    open("image" MACHINE_LIBRARY, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+
+	return fd < 0 ? -errno
+		      : fd_write_all(fd, native_machine_library,
+				     (size_t)(native_machine_library_end - native_machine_library));
+}
+
 static int enter_image(void)
 {
 	static const char *const scratch[] = {"image/tmp", "image/home/sandbox"};
@@ -96,9 +108,12 @@ static int enter_image(void)
 	for (size_t i = 0; i < ARRAY_SIZE(scratch); i++)
 		if (mount("tmpfs", scratch[i], "tmpfs", MS_NOSUID | MS_NODEV, TMP_OPTIONS) < 0)
 			return -errno;
+	int r = place_machine_library();
+	if (r < 0)
+		return r;
 	if (chdir("image") < 0)
 		return -errno;
-	int r = sys_pivot_root(".", ".");
+	r = sys_pivot_root(".", ".");
 	if (r == 0 && (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0))
 		r = -errno;
 	return r;
@@ -132,12 +147,14 @@ NORETURN static void become_zygote(struct start *s)
 	static char name[] = "python3";
 	static char flag[] = "-c";
 	char *argv[] = {name, flag, (char *)(uintptr_t)runtime_zygote_text, NULL};
-	char *env[ARRAY_SIZE(environment) + 2];
+	static char library[] = "LD_PRELOAD=" MACHINE_LIBRARY;
+	char *env[ARRAY_SIZE(environment) + 3];
 
 	monitor_plain_signals();
 	memcpy(env, environment, sizeof(environment));
 	env[ARRAY_SIZE(environment)] = s->preload;
-	env[ARRAY_SIZE(environment) + 1] = NULL;
+	env[ARRAY_SIZE(environment) + 1] = library;
+	env[ARRAY_SIZE(environment) + 2] = NULL;
 	const char *step = "its namespaces cannot be entered";
 	int r = enter_z(s);
 	if (r == 0) {
