@@ -111,7 +111,7 @@ matrix('results', { profile: 'full' }, (s) => {
 		for (const [end, more] of [['', {}], ['1/0', {}], ['import time; time.sleep(60)', { timeout_s: 2 }]] as const) {
 			const session_id = `files-${end.length}`;
 			const r = await s().raw('sandbox_run_python', { code: make + end, session_id, ...more });
-			assert.match(text(r), new RegExp(`New or changed files:\n- /mnt/data/top.txt \\(1 bytes, text/plain\\) http\\S+\n- /mnt/data/out/deep/r.csv \\(2.0 KB, text/csv\\) http\\S+/files/${session_id}/out/deep/r.csv\n$`));
+			assert.match(text(r), new RegExp(`New or changed files:\n- /mnt/data/top.txt \\(1 byte, text/plain\\) http\\S+\n- /mnt/data/out/deep/r.csv \\(2.0 KB, text/csv\\) http\\S+/files/${session_id}/out/deep/r.csv\n$`));
 			const o = facts(r);
 			assert.deepEqual(o.artifacts.map((a: Json) => a.path), ['/mnt/data/top.txt', '/mnt/data/out/deep/r.csv']);
 			assert.equal((await (await fetch(o.artifacts[1].download_url)).text()).length, 2000);

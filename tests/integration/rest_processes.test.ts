@@ -208,7 +208,7 @@ print(*[n for n in 'abcde' if not free(n)])` })).stdout;
 		assert.equal((await ask('DELETE', `/sandboxes/${id}?force=true`)).status, 204, 'gives the budget back');
 	});
 
-	it('a background process counts for the limit of processes', async () => {
+	it('a background process counts for the limit of processes', { skip: gvisor && 'the kernel of gVisor needs more processes of its own than this limit (docs/docker-engine.md)' }, async () => {
 		const id = await make({ processes: 4 });
 		for (let i = 0; i < 4; i++)
 			await start(id, { command: 'exec sleep 1000' });
@@ -220,7 +220,7 @@ print(*[n for n in 'abcde' if not free(n)])` })).stdout;
 	});
 
 	it('(slow) the pipes of 90 leave those of runs as large as they are', async () => { // pipe(7): all pipes of the server share 16,384 pages
-		const ids = await Promise.all([0, 1, 2].map(() => make({ processes: 128 })));
+		const ids = await Promise.all([0, 1, 2].map(() => make({ processes: MANY })));
 		const size = async (id: string): Promise<string> => (await run(id, { code: 'import fcntl; print(fcntl.fcntl(1, 1032))' })).stdout;
 		const other = await make();
 		const before = await size(other);
