@@ -42,19 +42,58 @@ static const struct {
 	unsigned leaf, word, bit;
 	const char *name;
 } flags[] = {
-    {1, EDX, 0, "fpu"},         {1, EDX, 4, "tsc"},           {1, EDX, 8, "cx8"},         {1, EDX, 15, "cmov"},
-    {1, EDX, 23, "mmx"},        {1, EDX, 24, "fxsr"},         {1, EDX, 25, "sse"},        {1, EDX, 26, "sse2"},
-    {1, EDX, 28, "ht"},         {0x80000001, EDX, 20, "nx"},  {0x80000001, EDX, 29, "lm"}, {1, ECX, 0, "pni"},
-    {1, ECX, 1, "pclmulqdq"},   {1, ECX, 9, "ssse3"},         {1, ECX, 12, "fma"},        {1, ECX, 13, "cx16"},
-    {1, ECX, 19, "sse4_1"},     {1, ECX, 20, "sse4_2"},       {1, ECX, 22, "movbe"},      {1, ECX, 23, "popcnt"},
-    {1, ECX, 25, "aes"},        {1, ECX, 26, "xsave"},        {1, ECX, 28, "avx"},        {1, ECX, 29, "f16c"},
-    {1, ECX, 30, "rdrand"},     {0x80000001, ECX, 5, "abm"},  {0x80000001, ECX, 6, "sse4a"}, {7, EBX, 3, "bmi1"},
-    {7, EBX, 5, "avx2"},        {7, EBX, 8, "bmi2"},          {7, EBX, 9, "erms"},        {7, EBX, 16, "avx512f"},
-    {7, EBX, 17, "avx512dq"},   {7, EBX, 18, "rdseed"},       {7, EBX, 19, "adx"},        {7, EBX, 21, "avx512ifma"},
-    {7, EBX, 28, "avx512cd"},   {7, EBX, 29, "sha_ni"},       {7, EBX, 30, "avx512bw"},   {7, EBX, 31, "avx512vl"},
-    {7, ECX, 1, "avx512vbmi"},  {7, ECX, 6, "avx512_vbmi2"},  {7, ECX, 8, "gfni"},        {7, ECX, 9, "vaes"},
-    {7, ECX, 10, "vpclmulqdq"}, {7, ECX, 11, "avx512_vnni"},  {7, ECX, 12, "avx512_bitalg"}, {7, ECX, 14, "avx512_vpopcntdq"},
-    {7, EDX, 22, "amx_bf16"},   {7, EDX, 23, "avx512_fp16"},  {7, EDX, 24, "amx_tile"},   {7, EDX, 25, "amx_int8"},
+    {1, EDX, 0, "fpu"},
+    {1, EDX, 4, "tsc"},
+    {1, EDX, 8, "cx8"},
+    {1, EDX, 15, "cmov"},
+    {1, EDX, 23, "mmx"},
+    {1, EDX, 24, "fxsr"},
+    {1, EDX, 25, "sse"},
+    {1, EDX, 26, "sse2"},
+    {1, EDX, 28, "ht"},
+    {0x80000001, EDX, 20, "nx"},
+    {0x80000001, EDX, 29, "lm"},
+    {1, ECX, 0, "pni"},
+    {1, ECX, 1, "pclmulqdq"},
+    {1, ECX, 9, "ssse3"},
+    {1, ECX, 12, "fma"},
+    {1, ECX, 13, "cx16"},
+    {1, ECX, 19, "sse4_1"},
+    {1, ECX, 20, "sse4_2"},
+    {1, ECX, 22, "movbe"},
+    {1, ECX, 23, "popcnt"},
+    {1, ECX, 25, "aes"},
+    {1, ECX, 26, "xsave"},
+    {1, ECX, 28, "avx"},
+    {1, ECX, 29, "f16c"},
+    {1, ECX, 30, "rdrand"},
+    {0x80000001, ECX, 5, "abm"},
+    {0x80000001, ECX, 6, "sse4a"},
+    {7, EBX, 3, "bmi1"},
+    {7, EBX, 5, "avx2"},
+    {7, EBX, 8, "bmi2"},
+    {7, EBX, 9, "erms"},
+    {7, EBX, 16, "avx512f"},
+    {7, EBX, 17, "avx512dq"},
+    {7, EBX, 18, "rdseed"},
+    {7, EBX, 19, "adx"},
+    {7, EBX, 21, "avx512ifma"},
+    {7, EBX, 28, "avx512cd"},
+    {7, EBX, 29, "sha_ni"},
+    {7, EBX, 30, "avx512bw"},
+    {7, EBX, 31, "avx512vl"},
+    {7, ECX, 1, "avx512vbmi"},
+    {7, ECX, 6, "avx512_vbmi2"},
+    {7, ECX, 8, "gfni"},
+    {7, ECX, 9, "vaes"},
+    {7, ECX, 10, "vpclmulqdq"},
+    {7, ECX, 11, "avx512_vnni"},
+    {7, ECX, 12, "avx512_bitalg"},
+    {7, ECX, 14, "avx512_vpopcntdq"},
+    {7, EDX, 22, "amx_bf16"},
+    {7, EDX, 23, "avx512_fp16"},
+    {7, EDX, 24, "amx_tile"},
+    {7, EDX, 25, "amx_int8"},
 };
 
 static void ask(unsigned leaf, unsigned ret[4])
@@ -79,8 +118,11 @@ static void add_kind(int fd)
 	ask(1, words);
 	const unsigned base = words[EAX] >> 8 & 15, model = words[EAX] >> 4 & 15;
 	const unsigned family = base == 15 ? base + (words[EAX] >> 20 & 255) : base;
-	(void)dprintf(fd, "vendor_id\t: %s\ncpu family\t: %u\nmodel\t\t: %u\nmodel name\t: %s\nstepping\t: %u\n", vendor, family,
-		      base >= 6 ? model + (words[EAX] >> 16 & 15) * 16 : model, name + strspn(name, " "), words[EAX] & 15);
+	(void)dprintf(
+	    fd,
+	    "vendor_id\t: %s\ncpu family\t: %u\nmodel\t\t: %u\nmodel name\t: %s\nstepping\t: %u\n",
+	    vendor, family, base >= 6 ? model + (words[EAX] >> 16 & 15) * 16 : model,
+	    name + strspn(name, " "), words[EAX] & 15);
 }
 
 static void add_flags(int fd)
@@ -117,8 +159,10 @@ void machine_cpuinfo(int fd)
 	for (unsigned i = 0; i < n; i++) {
 		(void)dprintf(fd, "processor\t: %u\n", i);
 		add_kind(fd);
-		(void)dprintf(fd, "physical id\t: 0\nsiblings\t: %u\ncore id\t\t: %u\ncpu cores\t: %u\napicid\t\t: %u\ninitial apicid\t: %u\nfpu\t\t: yes\n", n,
-			      i, n, i, i);
+		(void)dprintf(fd,
+			      "physical id\t: 0\nsiblings\t: %u\ncore id\t\t: %u\ncpu cores\t: "
+			      "%u\napicid\t\t: %u\ninitial apicid\t: %u\nfpu\t\t: yes\n",
+			      n, i, n, i, i);
 		add_flags(fd);
 		(void)dprintf(fd, "\n");
 	}

@@ -42,8 +42,8 @@ static int kernel_open(int dir, const char *path, int flags, mode_t mode)
 /* A file in memory with the text of ROW, or -1 with the errno of a file that is not there. */
 static int made(const struct row *row, int flags)
 {
-	const int fd = (int)syscall(SYS_memfd_create, row->path + 1,
-				    flags & O_CLOEXEC ? MFD_CLOEXEC : 0U);
+	const int fd =
+	    (int)syscall(SYS_memfd_create, row->path + 1, flags & O_CLOEXEC ? MFD_CLOEXEC : 0U);
 
 	if (fd >= 0) {
 		row->write(fd);
@@ -59,7 +59,8 @@ static int open_or_make(int dir, const char *path, int flags, mode_t mode)
 {
 	const int fd = kernel_open(dir, path, flags, mode);
 
-	if (fd >= 0 || errno != ENOENT || path[0] != '/' || (flags & (O_ACCMODE | O_CREAT | O_DIRECTORY)))
+	if (fd >= 0 || errno != ENOENT || path[0] != '/' ||
+	    (flags & (O_ACCMODE | O_CREAT | O_DIRECTORY)))
 		return fd;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (strcmp(rows[i].path, path) == 0)
@@ -76,7 +77,7 @@ int machine_open(const char *path)
 #define MODE_OF(flags)                                                                             \
 	({                                                                                         \
 		mode_t mode_ = 0;                                                                  \
-		if (((flags) & O_CREAT) || ((flags) & O_TMPFILE) == O_TMPFILE) {                   \
+		if (((flags)&O_CREAT) || ((flags)&O_TMPFILE) == O_TMPFILE) {                       \
 			va_list list_;                                                             \
 			va_start(list_, flags);                                                    \
 			mode_ = va_arg(list_, mode_t);                                             \
@@ -137,11 +138,13 @@ static FILE *stream_or_make(const char *name, const char *path, const char *mode
 	FILE *(*original)(const char *, const char *);
 	void *found = dlsym(RTLD_NEXT, name);
 
-	memcpy(&original, &found, sizeof(original)); /* ISO C has no cast from an object to a function */
+	memcpy(&original, &found,
+	       sizeof(original)); /* ISO C has no cast from an object to a function */
 	FILE *f = original(path, mode);
 	if (f || errno != ENOENT || mode[0] != 'r' || strchr(mode, '+'))
 		return f;
-	const int fd = open_or_make(AT_FDCWD, path, O_RDONLY | (strchr(mode, 'e') ? O_CLOEXEC : 0), 0);
+	const int fd =
+	    open_or_make(AT_FDCWD, path, O_RDONLY | (strchr(mode, 'e') ? O_CLOEXEC : 0), 0);
 	f = fd >= 0 ? fdopen(fd, mode) : NULL;
 	if (fd >= 0 && !f)
 		(void)close(fd);

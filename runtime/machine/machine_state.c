@@ -30,7 +30,7 @@ static bool read_start(const char *path, char ret[FILE_MAX])
 }
 
 struct processes {
-	uint64_t memory; /* bytes; what several share is divided among them (Pss) */
+	uint64_t memory;       /* bytes; what several share is divided among them (Pss) */
 	uint64_t user, system; /* clock ticks of those that live */
 	unsigned n;
 };
@@ -49,7 +49,8 @@ static void add_process(struct processes *p, const char *pid)
 	if (!rest) /* it has ended */
 		return;
 	p->n++;
-	if (sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) == 2) {
+	if (sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user,
+		   &system) == 2) {
 		p->user += user;
 		p->system += system;
 	}
@@ -103,12 +104,15 @@ void machine_meminfo(int fd)
 	const struct {
 		const char *name;
 		uint64_t bytes;
-	} lines[] = {{"MemTotal:", limit}, {"MemFree:", left},  {"MemAvailable:", left}, {"Buffers:", 0},   {"Cached:", files},
-		     {"SwapCached:", 0},   {"Active:", used},   {"Inactive:", files},    {"SwapTotal:", 0}, {"SwapFree:", 0},
-		     {"Shmem:", files},    {"Slab:", 0},        {"SReclaimable:", 0}};
+	} lines[] = {{"MemTotal:", limit}, {"MemFree:", left},   {"MemAvailable:", left},
+		     {"Buffers:", 0},      {"Cached:", files},   {"SwapCached:", 0},
+		     {"Active:", used},    {"Inactive:", files}, {"SwapTotal:", 0},
+		     {"SwapFree:", 0},     {"Shmem:", files},    {"Slab:", 0},
+		     {"SReclaimable:", 0}};
 
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
-		(void)dprintf(fd, "%-15s %8llu kB\n", lines[i].name, (unsigned long long)lines[i].bytes / 1024);
+		(void)dprintf(fd, "%-15s %8llu kB\n", lines[i].name,
+			      (unsigned long long)lines[i].bytes / 1024);
 }
 
 void machine_stat(int fd)
@@ -120,13 +124,16 @@ void machine_stat(int fd)
 	struct timespec since;
 
 	(void)clock_gettime(CLOCK_BOOTTIME, &since);
-	(void)dprintf(fd, "cpu  %llu 0 %llu %llu 0 0 0 0 0 0\n", (unsigned long long)p.user, (unsigned long long)p.system,
-		      (unsigned long long)idle);
+	(void)dprintf(fd, "cpu  %llu 0 %llu %llu 0 0 0 0 0 0\n", (unsigned long long)p.user,
+		      (unsigned long long)p.system, (unsigned long long)idle);
 	for (unsigned i = 0; i < n; i++)
-		(void)dprintf(fd, "cpu%u %llu 0 %llu %llu 0 0 0 0 0 0\n", i, (unsigned long long)p.user / n,
-			      (unsigned long long)p.system / n, (unsigned long long)idle / n);
+		(void)dprintf(fd, "cpu%u %llu 0 %llu %llu 0 0 0 0 0 0\n", i,
+			      (unsigned long long)p.user / n, (unsigned long long)p.system / n,
+			      (unsigned long long)idle / n);
 	/* Start times of processes count from here: clock_gettime(2) tells it to everybody. */
-	(void)dprintf(fd, "intr 0\nctxt 0\nbtime %lld\nprocesses %u\nprocs_running 1\nprocs_blocked 0\nsoftirq 0\n",
+	(void)dprintf(fd,
+		      "intr 0\nctxt 0\nbtime %lld\nprocesses %u\nprocs_running 1\nprocs_blocked "
+		      "0\nsoftirq 0\n",
 		      (long long)(time(NULL) - since.tv_sec), p.n);
 }
 
@@ -134,7 +141,8 @@ void machine_uptime(int fd)
 {
 	const unsigned long long hundredths = age();
 
-	(void)dprintf(fd, "%llu.%02llu %llu.%02llu\n", hundredths / 100, hundredths % 100, hundredths / 100, hundredths % 100);
+	(void)dprintf(fd, "%llu.%02llu %llu.%02llu\n", hundredths / 100, hundredths % 100,
+		      hundredths / 100, hundredths % 100);
 }
 
 /* Nothing counts the load of a sandbox. */

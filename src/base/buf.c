@@ -44,6 +44,16 @@ int buf_reserve(struct buf *b, size_t more)
 	return 0;
 }
 
+void buf_trim(struct buf *b)
+{
+	char *data = b->data ? realloc(b->data, b->len + 1) : NULL;
+
+	if (!data)
+		return;
+	b->data = data;
+	b->cap = b->len + 1;
+}
+
 int buf_add(struct buf *b, const void *data, size_t len)
 {
 	int r = buf_reserve(b, len);

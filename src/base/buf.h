@@ -24,6 +24,7 @@ void buf_init(struct buf *b, size_t max);
 void buf_done(struct buf *b);  /* frees, keeps the maximum; cleanup: _cleanup_(buf_done) */
 void buf_reset(struct buf *b); /* len = 0, keeps the memory */
 int buf_reserve(struct buf *b, size_t more) MUST_CHECK; /* room for MORE bytes after len */
+void buf_trim(struct buf *b); /* gives back what it has not used of its memory */
 int buf_add(struct buf *b, const void *data, size_t len) MUST_CHECK;
 int buf_add_str(struct buf *b, const char *s) MUST_CHECK;
 int buf_add_char(struct buf *b, char c) MUST_CHECK;

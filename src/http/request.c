@@ -246,6 +246,9 @@ static int on_whole_body(struct http_request *req, const void *data, size_t len,
 {
 	(void)userdata;
 	if (!data) {
+		/* A third of it may be room to grow. The handler may count a copy beside it. */
+		buf_trim(&req->body.whole);
+		(void)conn_count_request(req->conn); /* less than before */
 		req->match.row->handler(req, req->match.userdata);
 		return 0;
 	}
