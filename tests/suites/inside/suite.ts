@@ -35,7 +35,8 @@ function ownPack(): Buffer {
 }
 
 async function run(s: Session, id: string, call: string): Promise<Json> {
-	const code = `import sys\nsys.path.insert(0, "/mnt/data")\nimport inside\nif __name__ == "__main__":\n\tinside.${call}\n`;
+	// Workers of multiprocessing that are spawned execute this file again, with another name, after they were given the sys.path of the test.
+	const code = `if __name__ == "__main__":\n\timport sys\n\tsys.path.insert(0, "/mnt/data")\n\timport inside\n\tinside.${call}\n`;
 	const r = await s.raw('sandbox_run_python', { session_id: id, code }, { timeout: (RUN_S + 30) * 1000 });
 	return r.structuredContent!.result as Json;
 }

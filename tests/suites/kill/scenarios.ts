@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import type { Json } from '../../lib/session.ts';
 import { until } from '../../lib/wait.ts';
+import { points } from './points.ts';
 import type { Outcome, Server } from './server.ts';
 
 /** One try: a sandbox of its own, and whatever the operation made. */
@@ -69,6 +70,15 @@ const python = (t: Try, code: string, more: Json = {}): Promise<Outcome> => t.se
 const made = (t: Try): Promise<string> => t.server.run(t.id, 'pass');
 /** Its next run has an interpreter that is ready; the first ones may be quicker than that. */
 const warm = (t: Try): Promise<true> => until('a warm run', async () => (await made(t), t.server.hadWarmRun(t.id)), 20_000);
+
+/** A session with n = 1 and its backup. The backup is made after the answer: a kill while that goes on would end the sandbox before the
+ * run of the try has begun, and then the history rightly has no row of it. */
+async function withBackup(t: Try): Promise<void> {
+	const ready = points.find((p) => p.name === 'BACKUP_READY')!;
+	const before = t.server.control.passed(ready);
+	await t.server.right('sandbox_run_python', { session_id: t.id, code: 'n = 1', stateful: true });
+	await until('the backup', () => t.server.control.passed(ready) > before);
+}
 
 async function twoFiles(t: Try): Promise<void> {
 	await t.server.run(t.id, 'open("one", "w").write("1"); open("two", "w").write("2")');
@@ -217,7 +227,7 @@ export const scenarios: Scenario[] = [
 	{
 		name: 'a run of a session', runs: true,
 		points: ['STATE_TAKEN', 'BACKUP_TIED', 'BACKUP_READY'],
-		before: (t) => t.server.right('sandbox_run_python', { session_id: t.id, code: 'n = 1', stateful: true }),
+		before: withBackup,
 		act: (t) => python(t, 'n += 1; n', { stateful: true }),
 		right: (value) => assert.equal(value.result, '2', JSON.stringify(value)),
 		after: async (o, t) => {
