@@ -20,6 +20,7 @@ import { plantedCases } from './planted.ts';
 import { keyboardCases } from './keyboard.ts';
 import { notebookCases } from './notebook.ts';
 import { personCases } from './person.ts';
+import { processCases } from './processes.ts';
 import { richCases } from './rich.ts';
 import { scaleCases } from './scale.ts';
 import { shapeCases } from './shape.ts';
@@ -39,7 +40,7 @@ Pictures of the pages are left in build/ui. CAISSON_TEST_BINARY names another bi
 	...sampled,
 });
 // The long ones first: cases run two at a time.
-const cases: Case[] = [...shapeCases, ...personCases, ...scaleCases, ...hostileCases, ...plantedCases, ...richCases, ...watchCases, ...dialogCases, ...accountCases, ...keyboardCases, ...smallCases, ...fileCases, ...notebookCases, ...buildCases, ...appCases];
+const cases: Case[] = [...shapeCases, ...personCases, ...scaleCases, ...hostileCases, ...plantedCases, ...richCases, ...watchCases, ...dialogCases, ...accountCases, ...keyboardCases, ...smallCases, ...fileCases, ...notebookCases, ...processCases, ...buildCases, ...appCases];
 const count = new Count();
 
 if (ensureImages(path.dirname(binary), 'science', 'base')) {

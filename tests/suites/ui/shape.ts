@@ -24,6 +24,8 @@ async function prepare(s: Server): Promise<{ id: string; places: Place[] }> {
 	for (const body of [{ code: CODE, stateful: true, wait: true }, { command: 'ls -la', wait: true }, { code: 'df.sales[7]', stateful: true, wait: true }])
 		await s.rest('POST', `/sandboxes/${id}/runs`, body, key);
 	await s.rest('POST', `/sandboxes/${id}/checkpoints`, { name: 'before' }, key);
+	await s.rest('POST', `/sandboxes/${id}/processes`, { command: 'echo done' }, key);
+	await s.rest('POST', `/sandboxes/${id}/processes`, { command: 'printf "\\033[32mlistening\\033[0m on 127.0.0.1:8000\\n"; echo "a warning" >&2; exec sleep 10000', name: 'web server', input: true }, key);
 	await s.rest('POST', '/invitations', { note: 'Kim from the lab' }, key);
 	const text = (t: string | RegExp) => (p: Page) => p.getByText(t).first().waitFor();
 	const at = `sandboxes/${id}`;
@@ -35,6 +37,7 @@ async function prepare(s: Server): Promise<{ id: string; places: Place[] }> {
 		{ name: 'file-html', path: `${at}/files/report.html`, ready: (p) => p.frameLocator('iframe').getByText('Four months.').waitFor() },
 		{ name: 'file-text', path: `${at}/files/notes.md`, ready: text('A text.') },
 		{ name: 'terminal', path: `${at}/terminal`, ready: (p) => p.locator('.terminal textarea').waitFor({ state: 'attached' }) },
+		{ name: 'processes', path: `${at}/processes/p2`, ready: text('listening') },
 		{ name: 'packages', path: `${at}/packages`, ready: text('pandas') },
 		{ name: 'checkpoints', path: `${at}/checkpoints`, ready: text('before') },
 		{ name: 'limits', path: `${at}/limits`, ready: text(/Memory|memory/) },

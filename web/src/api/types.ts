@@ -8,6 +8,7 @@ type Schemas = components['schemas'];
 export type Me = Schemas['Me'];
 export type Session = Schemas['Session'];
 export type Usage = Schemas['Usage'];
+export type Process = Schemas['Process'];
 export type Checkpoint = Schemas['Checkpoint'];
 export type FileEntry = Schemas['Entry'];
 export type Completion = Schemas['Names'];

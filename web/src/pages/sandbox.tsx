@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One sandbox: its notebook, files, terminal, packages, checkpoints and limits. A sandbox that has ended still has its notebook.
+// One sandbox: its notebook, files, terminal, processes, packages, checkpoints and limits. A sandbox that has ended still has its notebook.
 
 import type { ComponentChildren, FunctionComponent } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
@@ -21,6 +21,7 @@ import { Checkpoints, restart } from './sandbox/checkpoints.tsx';
 import { Files } from './sandbox/files.tsx';
 import { NotebookView } from './sandbox/notebook.tsx';
 import { Packages } from './sandbox/packages.tsx';
+import { Processes } from './sandbox/processes.tsx';
 import { Terminal } from './sandbox/terminal.tsx';
 
 const t = text.sandbox;
@@ -35,6 +36,7 @@ const tabs: { path: string; icon: string; title: string; view: FunctionComponent
 	{ path: 'notebook', icon: 'notebook-pen', title: t.tabs.notebook, view: NotebookView },
 	{ path: 'files', icon: 'folder', title: t.tabs.files, view: Files },
 	{ path: 'terminal', icon: 'terminal', title: t.tabs.terminal, view: Terminal },
+	{ path: 'processes', icon: 'activity', title: t.tabs.processes, view: Processes },
 	{ path: 'packages', icon: 'package', title: t.tabs.packages, view: Packages },
 	{ path: 'checkpoints', icon: 'git-branch', title: t.tabs.checkpoints, view: Checkpoints },
 	{ path: 'limits', icon: 'shield', title: t.tabs.limits, view: About },

@@ -116,6 +116,17 @@ export function useClock(ms = 1000): void {
 	}, [ms]);
 }
 
+/** Whether the tab can be seen: what is loaded again and again stops while it cannot. */
+export function useVisible(): boolean {
+	const [visible, set] = useState(document.visibilityState === 'visible');
+	useEffect(() => {
+		const look = (): void => set(document.visibilityState === 'visible');
+		document.addEventListener('visibilitychange', look);
+		return () => document.removeEventListener('visibilitychange', look);
+	}, []);
+	return visible;
+}
+
 /** Loads something with LOAD now and when one of DEPS changes; shows waiting and failure by itself. */
 export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, deps: readonly unknown[]): { value: T | undefined; error: unknown; again: () => void } {
 	const [state, set] = useState<{ value?: T; error?: unknown }>({});

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every text of the page, in one catalogue. Each page has its own section. A text with a number or a name is a function.
 
+import { processes } from './processes.ts';
+
 const plural = (n: number, one: string, many = `${one}s`): string => `${n.toLocaleString('en-US')} ${n === 1 ? one : many}`;
 
 export const text = {
@@ -279,7 +281,7 @@ export const text = {
 			'user.add': 'Person added', 'user.remove': 'Person deleted', 'user.change': 'Person changed', 'user.role': 'Role changed', 'user.passwd': 'Password set', 'user.invite': 'Invitation made', 'user.uninvite': 'Invitation withdrawn',
 			'user.login': 'Signed in', 'user.logout': 'Signed out', 'user.register': 'Account made', 'key.new': 'Key made', 'key.revoke': 'Key revoked', 'key.page': 'Key of the page shown', 'key.regenerate': 'Key of the page replaced',
 			'sandbox.create': 'Sandbox made', 'sandbox.delete': 'Sandbox deleted', 'sandbox.change': 'Sandbox changed', 'sandbox.keep': 'Sandbox kept', 'sandbox.fork': 'Sandbox copied', 'sandbox.branch': 'Branches tried',
-			'run.start': 'Run started', 'run.cancel': 'Run stopped', 'checkpoint.make': 'Checkpoint saved', 'checkpoint.restore': 'Checkpoint restored', 'checkpoint.remove': 'Checkpoint deleted',
+			'run.start': 'Run started', 'run.cancel': 'Run stopped', 'process.start': 'Process started', 'process.signal': 'Signal sent', 'process.input': 'Input sent', 'process.remove': 'Process removed', 'checkpoint.make': 'Checkpoint saved', 'checkpoint.restore': 'Checkpoint restored', 'checkpoint.remove': 'Checkpoint deleted',
 			'file.put': 'File written', 'file.move': 'File renamed', 'file.folder': 'Folder made', 'file.delete': 'File deleted', 'packages.install': 'Packages installed', 'packages.uninstall': 'Packages removed', 'history.remove': 'History removed',
 			'network.allow': 'Host allowed', 'egress.allow': 'Connection allowed', 'egress.refuse': 'Connection refused', 'egress.more': 'More connections', 'failed.more': 'More requests that failed', 'refused.more': 'More refused requests',
 			'image.build': 'Build of an image begun', 'image.cancel': 'Build of an image cancelled',
@@ -374,7 +376,7 @@ export const text = {
 		restartWhat: 'Variables and imports are gone then, files stay. What is there now is saved as a checkpoint first, so that there is a way back.',
 		restarted: (name: string) => `Python is new. The variables from before are in the checkpoint ${name}.`,
 		stop: 'Stop',
-		tabs: { notebook: 'Notebook', files: 'Files', terminal: 'Terminal', packages: 'Packages', checkpoints: 'Checkpoints', limits: 'Limits' },
+		tabs: { notebook: 'Notebook', files: 'Files', terminal: 'Terminal', processes: 'Processes', packages: 'Packages', checkpoints: 'Checkpoints', limits: 'Limits' },
 	},
 	notebook: {
 		allCode: (n: number) => `Show all ${plural(n, 'line')}`,
@@ -527,6 +529,7 @@ export const text = {
 		unknown: 'It is not known how this command ended: the connection to the server was lost meanwhile.',
 		welcome: 'Commands run in this sandbox. The notebook shows them, too.',
 	},
+	processes,
 	packages: {
 		example: 'cowsay or humanize>=4',
 		filter: 'Filter packages',

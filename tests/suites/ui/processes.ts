@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Background processes on the page: start, output as it comes, input, signals, removal; whose they are; output that is hostile or long.
+
+import assert from 'node:assert/strict';
+import type { Page } from 'playwright-core';
+import { until } from '../../lib/wait.ts';
+import { accessible, picture, type Case } from './case.ts';
+import { calm, one } from './hostile.ts';
+import { hostileTexts } from './hostile_texts.ts';
+import { server, signIn } from './server.ts';
+
+/** Answers each line; after the end of its input it lives until SIGTERM. */
+const TALKER = `echo ready; trap 'echo bye; exit 7' TERM; while read -r a; do echo "got <b>$a</b>"; done; echo closed; while :; do sleep 0.05; done`;
+
+const button = (page: Page, name: string) => page.locator('.process-detail').getByRole('button', { name, exact: true });
+const output = (page: Page, label = 'Output') => page.locator('.process-detail').getByRole('group', { name: label, exact: true }).first();
+const shows = (page: Page, words: string): Promise<void> => output(page).getByText(words, { exact: true }).waitFor();
+
+/** Requests about processes that PAGE has sent since. */
+function asked(page: Page): string[] {
+	const all: string[] = [];
+	page.on('request', (r) => r.url().includes('/processes') && all.push(r.url()));
+	return all;
+}
+
+export const processCases: Case[] = [{
+	name: 'processes: start, output, input, signals, removal',
+	async run(w) {
+		const s = await server(w);
+		const page = await w.window();
+		const { id } = await s.rest('POST', '/sandboxes', { name: 'beside' });
+		await page.goto(`${s.base}/#/sandboxes/${id}/processes`);
+		await page.getByRole('heading', { name: 'No background process' }).waitFor();
+		await picture(page, 'processes-none');
+		await accessible(page, 'no process');
+		await page.getByLabel('Name (if you like)').fill('talker');
+		await page.getByLabel('Takes input').check();
+		await page.getByLabel('Command to start').fill(TALKER);
+		await page.keyboard.press('Enter');
+		await shows(page, 'ready');
+		await page.getByRole('link', { name: /talker/, expanded: true }).waitFor();
+		await page.getByLabel('A line for its standard input').fill('hello');
+		await page.keyboard.press('Enter');
+		await shows(page, 'got <b>hello</b>');
+		await picture(page, 'processes-running');
+		await accessible(page, 'a process that runs');
+		await button(page, 'Close the input').click();
+		await shows(page, 'closed');
+		await page.getByLabel('A line for its standard input').waitFor({ state: 'detached' });
+		await button(page, 'Terminate').focus();
+		await page.keyboard.press('Enter');
+		await shows(page, 'bye');
+		await page.locator('.process-link .tag.bad', { hasText: 'exit status 7' }).waitFor();
+		await page.locator('.process-facts').getByText('CPU').waitFor();
+		assert.equal(await button(page, 'Kill').count(), 0, 'what has ended gets no signal');
+		assert.equal(await page.evaluate(() => document.activeElement!.getAttribute('aria-label')), 'Process talker', 'the button that was pressed is gone, the keyboard is still there');
+		await picture(page, 'processes-ended');
+		await accessible(page, 'a process that has ended');
+		// one that somebody else starts
+		await s.rest('POST', `/sandboxes/${id}/processes`, { command: 'echo beginning; exec sleep 1000', name: 'sleeper' });
+		await page.getByRole('link', { name: /sleeper/ }).click();
+		await shows(page, 'beginning');
+		await button(page, 'Remove').click();
+		await page.getByRole('dialog').getByText('It still runs.').waitFor();
+		await page.keyboard.press('Escape');
+		await button(page, 'Kill').click();
+		await page.locator('.process-facts').getByText(/^killed|^ended by a signal/).waitFor();
+		await button(page, 'Remove').click();
+		await page.getByRole('dialog').getByRole('button', { name: 'Remove', exact: true }).click();
+		await page.getByRole('link', { name: /sleeper/ }).waitFor({ state: 'detached' });
+		const { processes } = await s.rest('GET', `/sandboxes/${id}/processes`);
+		assert.deepEqual(processes.map((p: { name: string }) => p.name), ['talker']);
+		// elsewhere nothing asks for processes
+		await page.getByRole('link', { name: 'Limits' }).click();
+		const all = asked(page);
+		for (let i = 0; i < 2; i++)
+			await page.waitForResponse((r) => r.url().includes('/usage'));
+		assert.deepEqual(all, []);
+	},
+}, {
+	name: 'processes: of another person, with a key that only reads, removed elsewhere, asleep',
+	async run(w) {
+		const s = await server(w, { auth: true });
+		await s.person('ada');
+		await s.person('bob');
+		const bob = await s.key('bob');
+		const { id } = await s.rest('POST', '/sandboxes', { kind: 'stored', name: 'of bob' }, bob);
+		const at = `/sandboxes/${id}/processes`;
+		await s.rest('POST', at, { command: 'echo secret words; exec sleep 1000', input: true }, bob);
+		const ada = await w.window();
+		await signIn(ada, s, 'ada');
+		await ada.goto(`${s.base}/#${at}/p1`);
+		await until('it is refused', async () => (await ada.locator('main .spinner:visible').count()) === 0 && (await ada.locator('.sandbox-head').count()) === 1);
+		assert.equal(await ada.getByRole('link', { name: 'Processes' }).count(), 0);
+		const refused = await ada.evaluate(async (path) => Promise.all([['GET', ''], ['GET', '/p1'], ['DELETE', '/p1'], ['POST', '/p1/signal', '{"signal":"KILL"}'], ['POST', '/p1/input', '{"text":"x"}'], ['POST', '', '{"command":"true"}']]
+			.map(([method, rest, body]) => fetch(`/api/v1${path}${rest}`, { method: method!, body: body ?? null, headers: { 'X-Caisson-Page': '1', 'Content-Type': 'application/json' } }).then((r) => r.status))), at);
+		assert.deepEqual(refused, [404, 404, 404, 404, 404, 404]);
+		assert.ok(!(await ada.content()).includes('secret words'));
+		assert.equal((await s.rest('GET', `${at}/p1`, undefined, bob)).state, 'running');
+		// bob, by a key that only reads
+		const page = await w.window();
+		await page.goto(`${s.base}/`);
+		await page.getByRole('button', { name: 'Use a key instead' }).click();
+		await page.getByLabel('Key').fill(await s.key('bob', 'read'));
+		await page.getByRole('button', { name: 'Sign in' }).click();
+		await page.locator('.side').waitFor({ state: 'attached' });
+		await page.goto(`${s.base}/#${at}/p1`);
+		await shows(page, 'secret words');
+		assert.deepEqual(await page.locator('.pane').getByRole('button', { name: /Start|Send|Close|Interrupt|Terminate|Kill|Remove/ }).count(), 0);
+		assert.equal(await page.locator('.pane input').count(), 0);
+		await accessible(page, 'processes for who only reads');
+		await s.rest('DELETE', `${at}/p1`, undefined, bob);
+		await page.getByRole('heading', { name: 'This process is not there any more' }).waitFor();
+		await picture(page, 'processes-gone');
+		// asleep: a page that is open does not wake it up
+		await s.rest('POST', at, { command: 'echo more words; exec sleep 1000' }, bob);
+		await page.goto(`${s.base}/#${at}/p2`);
+		await shows(page, 'more words');
+		w.expected.push(/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE/);
+		await s.stop();
+		await s.start();
+		await page.getByRole('heading', { name: 'The sandbox is asleep' }).waitFor();
+		await picture(page, 'processes-asleep');
+		assert.equal((await s.rest('GET', `/sandboxes/${id}`, undefined, bob)).state, 'stored');
+	},
+}, {
+	name: 'processes: output with HTML and escape sequences stays text, a long one is bounded',
+	async run(w) {
+		const s = await server(w);
+		const page = await w.window();
+		const { id } = await s.rest('POST', '/sandboxes', { name: 'hostile' });
+		await s.put(id, 'hostile.txt', `${hostileTexts.map((t) => t.toWellFormed()).join('\n')}\n\x1b[31mred\x1b[0m and plain\n`);
+		await s.rest('POST', `/sandboxes/${id}/processes`, { command: `cat hostile.txt; cat hostile.txt >&2 # ${one(hostileTexts[1]!)}`, name: one(hostileTexts[0]!).slice(0, 60) });
+		await page.goto(`${s.base}/#/sandboxes/${id}/processes/p1`);
+		await output(page).waitFor();
+		await output(page, 'Error output').waitFor();
+		await calm(page, 'a hostile process');
+		for (const label of ['Output', 'Error output']) {
+			const group = output(page, label);
+			if (await group.locator('.output-window').count())
+				await group.locator('.output-window').evaluate((e) => e.scrollTo(0, e.scrollHeight));
+			await group.locator('span', { hasText: /^red$/ }).first().waitFor();
+			assert.match((await group.locator('span', { hasText: /^red$/ }).first().getAttribute('style'))!, /color/);
+		}
+		assert.ok(!(await page.locator('.process-detail').textContent())!.includes('\x1b'));
+		await page.locator('.process-link').getByText('<script>').waitFor();
+		await calm(page, 'a hostile process, at its end');
+		await picture(page, 'processes-hostile');
+		await page.getByLabel('Command to start').fill('seq 300000; exec sleep 1000');
+		await page.getByRole('button', { name: 'Start', exact: true }).click();
+		await page.getByText('Only the newest output is shown.').waitFor();
+		await shows(page, '300000');
+		assert.ok((await page.locator('.process-detail .line').count()) < 200, 'only what can be seen is drawn');
+		await picture(page, 'processes-long');
+		await button(page, 'Kill').click();
+		await page.locator('.process-facts').getByText(/^killed|^ended by a signal/).waitFor();
+	},
+}];
