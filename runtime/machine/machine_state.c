@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define FILE_MAX 4096 /* bytes of a file that are read */
+#define UTIME    14   /* the field of /proc/PID/stat with the processor time of a program (proc(5)), before that of the kernel */
 
 /* The beginning of the file PATH as a text. */
 static bool read_start(const char *path, char ret[FILE_MAX])
@@ -38,7 +39,6 @@ struct processes {
 static void add_process(struct processes *p, const char *pid)
 {
 	char path[64], text[FILE_MAX];
-	unsigned long long user = 0, system = 0;
 
 	(void)snprintf(path, sizeof(path), "/proc/%.20s/smaps_rollup", pid);
 	const char *pss = read_start(path, text) ? strstr(text, "\nPss:") : NULL;
@@ -49,10 +49,13 @@ static void add_process(struct processes *p, const char *pid)
 	if (!rest) /* it has ended */
 		return;
 	p->n++;
-	if (sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user,
-		   &system) == 2) {
-		p->user += user;
-		p->system += system;
+	for (unsigned field = 3; rest && field <= UTIME; field++)
+		rest = strchr(rest + 1, ' ');
+	if (rest) {
+		char *end;
+
+		p->user += strtoull(rest, &end, 10);
+		p->system += strtoull(end, NULL, 10);
 	}
 }
 
