@@ -16,7 +16,8 @@
 #include <unistd.h>
 
 #define FILE_MAX 4096 /* bytes of a file that are read */
-#define UTIME    14   /* the field of /proc/PID/stat with the processor time of a program (proc(5)), before that of the kernel */
+#define UTIME                                                                                      \
+	14 /* the field of /proc/PID/stat with the processor time of a program (proc(5)), before that of the kernel */
 
 /* The beginning of the file PATH as a text. */
 static bool read_start(const char *path, char ret[FILE_MAX])

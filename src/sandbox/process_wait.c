@@ -3,6 +3,7 @@
  * of what a revoked credential has started. */
 #include "sandbox/process.h"
 
+#include "base/buf.h"
 #include "base/loop.h"
 #include "base/rand.h"
 #include "base/text.h"
@@ -53,12 +54,22 @@ static void wait_end(struct process_wait *w)
 	(void)process_unref(p);
 }
 
+/* The beginning of a character is no output yet: a client that asks for what follows would get nothing, at once. */
+static bool has_news(const struct process *p, enum engine_stream s, uint64_t from)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(64);
+	uint64_t begin, next;
+
+	return process_output(p, s, from, 4, &b, &begin, &next) < 0 || next > from;
+}
+
 static bool is_over(const struct process *p, const struct process_wait_request *q)
 {
 	struct process_facts f;
 
 	process_look(p, &f);
-	return !f.running || (q->output && (f.total[0] > q->from[0] || f.total[1] > q->from[1]));
+	return !f.running || (q->output && (has_news(p, ENGINE_STDOUT, q->from[0]) ||
+					    has_news(p, ENGINE_STDERR, q->from[1])));
 }
 
 static void on_news(struct process_watch *watch)

@@ -14,12 +14,13 @@ const SERVER = `python3 -u -m http.server 8123 -b 127.0.0.1`;
 /** A process under gVisor is six or seven on the host, and the control group counts those. */
 const gvisor = engineEnv.SANDBOX_RUNTIME === 'runsc';
 const MANY = gvisor ? 1024 : 128;
+const FOLLOWERS = 20;
 const FETCH = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8123/', timeout=20).status)";
 
 describe('REST: background processes', () => {
 	let program: Program;
 	let base: string;
-	const env = { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_API_KEY: ADMIN, SANDBOX_MAX_CODE_BYTES: '5000', SANDBOX_BUDGETS: 'kept_bytes=1048576/1048576', ...(gvisor ? { SANDBOX_MAX_PIDS_LIMIT: `${MANY}` } : {}) };
+	const env = { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_API_KEY: ADMIN, SANDBOX_MAX_CODE_BYTES: '5000', SANDBOX_BUDGETS: `kept_bytes=1048576/1048576,followers=${FOLLOWERS}/${FOLLOWERS}`, ...(gvisor ? { SANDBOX_MAX_PIDS_LIMIT: `${MANY}` } : {}) };
 
 	before(async () => {
 		({ program, base } = await serve({ profile: 'full', env }));
@@ -206,6 +207,24 @@ print(*[n for n in 'abcde' if not free(n)])` })).stdout;
 		const kept = await Promise.all(rows.map((r: Json) => look(`/sandboxes/${id}/processes/${r.id}`)));
 		assert.ok(kept.reduce((n: number, k: Json) => n + k.stdout.text.length, 0) <= 1048576);
 		assert.equal((await ask('DELETE', `/sandboxes/${id}?force=true`)).status, 204, 'gives the budget back');
+	});
+
+	it('a client that leaves waits no more, and the beginning of a character is no output', async () => {
+		const id = await make();
+		await start(id, { command: "printf 'a\\303'; exec sleep 1000" });
+		await until('the first output', async () => (await look(`/sandboxes/${id}/processes/p1`)).stdout_bytes === 2);
+		const began = await look(`/sandboxes/${id}/processes/p1`);
+		assert.deepEqual([began.stdout.text, began.stdout.next], ['a', 1]);
+		const waiting = (): Promise<Json> => look(`/sandboxes/${id}/processes/p1?wait_s=1&output=true&stdout_from=1`);
+		assert.ok((await waiting()).duration_ms - began.duration_ms >= 1000, 'it waited');
+		for (let round = 0; round < 2; round++) { // each time as many as one user may have
+			const left = Array.from({ length: FOLLOWERS }, () => new AbortController());
+			const asked = left.map((one) => fetch(`${base}/api/v1/sandboxes/${id}/processes/p1?wait_s=60`, { headers: { 'x-api-key': ADMIN }, signal: one.signal }).then((r) => r.status, () => 0));
+			await until('all of them', async () => (await ask('GET', `/sandboxes/${id}/processes/p1?wait_s=1`)).status === 429);
+			left.forEach((one) => one.abort());
+			await Promise.all(asked);
+			await until('their places', async () => (await ask('GET', `/sandboxes/${id}/processes/p1?wait_s=1`)).status === 200);
+		}
 	});
 
 	it('a background process counts for the limit of processes', { skip: gvisor && 'gVisor itself is more than four processes of the control group: no sandbox starts with that limit' }, async () => {

@@ -188,8 +188,21 @@ void rest_list_processes(struct rest_call *c)
 /* A call that waits for output or the end. */
 struct wait {
 	struct rest_call *call;
+	struct process_wait *wait;
 	uint64_t out, err;
 };
+
+/* The client has left, and its place among those that wait is free for others. */
+static void on_left(void *user)
+{
+	struct wait *w = user;
+	struct rest_call *c = w->call;
+
+	process_wait_cancel(w->wait);
+	free(w);
+	rest_on_gone(c);
+	rest_refuse(c, ERR_CANCELLED, "the client has left");
+}
 
 static void wait_end(struct process *p, void *user)
 {
@@ -197,6 +210,8 @@ static void wait_end(struct process *p, void *user)
 	struct rest_call *c = w->call;
 	json_t *body = whole_json(p, w->out, w->err);
 
+	if (c->req)
+		http_request_on_gone(c->req, rest_on_gone, c);
 	free(w);
 	rest_reply(c, 200, body);
 }
@@ -204,7 +219,6 @@ static void wait_end(struct process *p, void *user)
 static void look(struct rest_call *c)
 {
 	struct process *p = need(c);
-	struct process_wait *waits;
 	struct err e = ERR_INIT;
 
 	if (!p)
@@ -225,11 +239,15 @@ static void look(struct rest_call *c)
 	    .fn = wait_end,
 	    .user = w,
 	};
-	if (process_wait(p, &q, &waits, &e) < 0) {
+	if (process_wait(p, &q, &w->wait, &e) < 0) {
 		free(w);
 		rest_fail(c, &e);
-	} else if (!waits) {
+	} else if (!w->wait) {
 		wait_end(p, w);
+	} else if (c->req) {
+		http_request_on_gone(c->req, on_left, w);
+	} else {
+		on_left(w);
 	}
 }
 
