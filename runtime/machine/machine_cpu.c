@@ -2,6 +2,8 @@
 /* The processors: as many as the sandbox may use, and what the instruction CPUID tells everybody about their kind. */
 #include "machine_files.h"
 
+#include "base/parse.h"
+
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,16 +13,16 @@
 #include <cpuid.h>
 #endif
 
-#define PROCESSORS_MAX 1024ul
+#define PROCESSORS_MAX 1024
 
 /* The front gives the CPU limit to each run, rounded up, if the machine has more. */
 unsigned machine_processors(void)
 {
 	const char *limit = getenv("PYTHON_CPU_COUNT");
-	const unsigned long n = limit ? strtoul(limit, NULL, 10) : 0;
+	uint64_t n = 0;
 	cpu_set_t set;
 
-	if (n > 0 && n <= PROCESSORS_MAX)
+	if (limit && parse_u64(limit, 1, PROCESSORS_MAX, &n) == 0)
 		return (unsigned)n;
 	CPU_ZERO(&set);
 	return sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;

@@ -2,6 +2,7 @@
 /* Memory, time and processes of the sandbox, as runtime/python/limits.py tells them to psutil. */
 #include "machine_files.h"
 
+#include "base/parse.h"
 #include "old_libc.h"
 
 #include <dirent.h>
@@ -31,6 +32,15 @@ static bool read_start(const char *path, char ret[FILE_MAX])
 	return n > 0;
 }
 
+/* The number at TEXT, after blanks; 0 if there is none. */
+static uint64_t number_at(const char *text)
+{
+	const char *digits = text + strspn(text, " \t");
+	uint64_t n = 0;
+
+	return parse_u64_n(digits, strspn(digits, "0123456789"), 0, UINT64_MAX, &n) == 0 ? n : 0;
+}
+
 struct processes {
 	uint64_t memory;       /* bytes; what several share is divided among them (Pss) */
 	uint64_t user, system; /* clock ticks of those that live */
@@ -44,7 +54,7 @@ static void add_process(struct processes *p, const char *pid)
 	(void)snprintf(path, sizeof(path), "/proc/%.20s/smaps_rollup", pid);
 	const char *pss = read_start(path, text) ? strstr(text, "\nPss:") : NULL;
 	if (pss)
-		p->memory += strtoull(pss + 5, NULL, 10) * 1024;
+		p->memory += number_at(pss + 5) * 1024;
 	(void)snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
 	const char *rest = read_start(path, text) ? strrchr(text, ')') : NULL;
 	if (!rest) /* it has ended */
@@ -52,11 +62,10 @@ static void add_process(struct processes *p, const char *pid)
 	p->n++;
 	for (unsigned field = 3; rest && field <= UTIME; field++)
 		rest = strchr(rest + 1, ' ');
-	if (rest) {
-		char *end;
-
-		p->user += strtoull(rest, &end, 10);
-		p->system += strtoull(end, NULL, 10);
+	const char *next = rest ? strchr(rest + 1, ' ') : NULL;
+	if (next) {
+		p->user += number_at(rest);
+		p->system += number_at(next);
 	}
 }
 
@@ -100,7 +109,7 @@ static uint64_t age(void)
 void machine_meminfo(int fd)
 {
 	const char *changed = getenv("CAISSON_MEMORY");
-	const uint64_t given = changed ? strtoull(changed, NULL, 10) : 0;
+	const uint64_t given = changed ? number_at(changed) : 0;
 	const uint64_t limit = given > 0 ? given : 2 * bytes_of("/dev/shm", true);
 	const uint64_t used = look_at_processes().memory;
 	const uint64_t files = bytes_of("/dev/shm", false) + bytes_of("/tmp", false);
