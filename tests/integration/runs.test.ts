@@ -143,7 +143,7 @@ matrix('runs', {}, (s) => {
 			'import os, socket',
 			'pids = [p for p in os.listdir("/proc") if p.isdigit()]',
 			'print(len(pids) < 10)',
-			'print([k for k in os.environ if k.startswith(("SANDBOX_", "ASAN", "XDG_", "NODE"))])',
+			'print([k for k, v in os.environ.items() if k.startswith(("SANDBOX_", "ASAN", "XDG_", "NODE")) and v != "verify_asan_link_order=0"])', // that is ours
 			'print([l for l in open("/proc/self/mountinfo") if "/var/lib/caisson" in l or "/tmp/caisson" in l or "/images/" in l])',
 			'print(os.path.exists("/sys/kernel"), os.path.exists("/proc/kcore"))',
 		].join('\n'), 'walls');

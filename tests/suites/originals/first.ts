@@ -100,7 +100,7 @@ export const firstRows: Row[] = [
 		original, name: 'what a run leaves behind, and what it finds',
 		page: {
 			topic: 'processes, `/tmp`, environment', there: 'processes that a run left went on in its session',
-			here: 'they end with the run. `/tmp` has the folders `.caisson` and `.config`; `PATH` is `/usr/local/bin:/usr/bin:/bin`, and `MPLCONFIGDIR`, `PYTHON_CPU_COUNT` and `OMP_NUM_THREADS` are set',
+			here: 'they end with the run (in the profile `full`, `sandbox_process` keeps one running). `/tmp` has the folders `.caisson` and `.config`; `PATH` is `/usr/local/bin:/usr/bin:/bin`, and `MPLCONFIGDIR`, `PYTHON_CPU_COUNT` and `OMP_NUM_THREADS` are set',
 		},
 		run: () => first({}, async (s) => {
 			const found = await s.run('import os, subprocess\nsubprocess.Popen(["sleep", "500"])\nprint(sorted(os.listdir("/tmp")), os.environ["PATH"], {"MPLCONFIGDIR", "PYTHON_CPU_COUNT", "OMP_NUM_THREADS"} <= set(os.environ))');

@@ -503,7 +503,7 @@ for url in ${JSON.stringify(urls)}:
 	{
 		original, name: 'pipes in the terminal; processes end with their call',
 		page: {
-			topic: 'terminal', there: 'no shell: no pipes, no `cd`; a background process went on', here: 'a shell where the command needs one; each command begins in `/app/results` (in the profile `all` where the last one ended); processes end with their call',
+			topic: 'terminal', there: 'no shell: no pipes, no `cd`; a background process went on', here: 'a shell where the command needs one; each command begins in `/app/results` (in the profile `all` where the last one ended); processes end with their call (in the profile `full`, `sandbox_process` keeps one running)',
 		},
 		run: () => second({}, async (s) => {
 			const id = await s.create();
