@@ -23,7 +23,7 @@ const CLASSIC_TOOLS = ['create_sandbox', 'list_sandboxes', 'execute_python_code'
 	'execute_terminal_command', 'upload_file_to_sandbox'];
 const FULL_TOOLS = ['sandbox_run_python', 'sandbox_run_shell', 'sandbox_create', 'sandbox_list', 'sandbox_info', 'sandbox_delete', 'sandbox_list_files',
 	'sandbox_read_file', 'sandbox_write_file', 'sandbox_edit_file', 'sandbox_add_file', 'sandbox_install_packages', 'sandbox_checkpoint', 'sandbox_restore',
-	'sandbox_branch'];
+	'sandbox_branch', 'sandbox_process'];
 const ALL_TOOLS = [...new Set([...CODE_TOOLS, ...CLASSIC_TOOLS, ...FULL_TOOLS, 'delete_sandbox', 'sandbox_view_image', 'sandbox_fork', 'sandbox_list_packages',
 	'sandbox_uninstall_packages'])];
 
