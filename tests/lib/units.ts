@@ -4,7 +4,7 @@
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { spawnSync } from 'node:child_process';
-import { imagesDir } from './env.ts';
+import { imagesDir, slowness } from './env.ts';
 import { rowAgain, secondTries, tellFlaky } from './play.ts';
 import type { Row } from './reporter.ts';
 import { mayRunAgain } from './time.ts';
@@ -56,12 +56,12 @@ function casesOf(t: MesonTest): Row[] {
 	return rows;
 }
 
-/** The time limits of the unit tests are for a machine that does nothing else; a program that hangs still ends. */
-const PATIENCE = '8';
+/** The time limits of the unit tests are for a machine that does nothing else. A program that hangs must end within the time of a gate. */
+const patience = String(3 * slowness);
 
 /** ONLY: one program of them. */
 export function runUnits(buildDir: string, suites: string[], jobs: number, only?: string): Row[] {
-	const args = ['test', '-C', buildDir, '--num-processes', String(jobs), '--timeout-multiplier', PATIENCE, '--print-errorlogs'];
+	const args = ['test', '-C', buildDir, '--num-processes', String(jobs), '--timeout-multiplier', patience, '--print-errorlogs'];
 	for (const s of suites)
 		args.push('--suite', s);
 	if (only)
