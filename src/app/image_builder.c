@@ -222,6 +222,7 @@ static int on_news(sd_event_source *source UNUSED, int fd, uint32_t revents UNUS
 	if (n != (ssize_t)sizeof(m)) {
 		b->source = sd_event_source_disable_unref(b->source);
 		b->fd = fd_close(b->fd);
+		LOG_ERROR("image_builder_lost", LOG_S("remedy", "restart the server"));
 		end_build(b, BUILD_FAILED, "the process that builds images has ended");
 	} else if (m.news == IMAGE_NEWS_BEGUN) {
 		on_begun(b, &m, &output);

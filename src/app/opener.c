@@ -4,6 +4,7 @@
 #include "app/folder_names.h"
 #include "base/fdio.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "base/parent.h"
 #include "base/rand.h"
 #include "base/reap.h"
@@ -24,6 +25,7 @@
 #define CHANNEL_FD  3
 #define PENDING_MAX 64
 #define END_WAIT_NS (2 * NS_PER_S)
+#define GONE_TEXT   "the process that opens local files has ended; restart the server"
 
 /* The first byte of a question; the path follows. */
 #define ASK_FILE   'f'
@@ -241,11 +243,11 @@ static void explain(struct err *e, int errnum, const char *path)
 	}
 }
 
-static void fail_all(struct opener *o, enum err_code code)
+static void fail_all(struct opener *o, enum err_code code, const char *why)
 {
 	struct err e = ERR_INIT;
 
-	(void)err_set(&e, code, 0, "local files cannot be opened any more");
+	(void)err_set(&e, code, 0, "%s", why);
 	while (!list_is_empty(&o->questions))
 		answer(o, -1, &e);
 }
@@ -264,7 +266,8 @@ static int on_answer(sd_event_source *source, int fd, uint32_t revents UNUSED, v
 	const struct question *q = list_first(&o->questions, struct question, node);
 	if (n != (ssize_t)sizeof(a) || !q || (a.errnum == 0) != (n_fds == 1)) {
 		fd_close_many(fds, n_fds);
-		fail_all(o, ERR_SYSTEM);
+		LOG_ERROR("opener_lost", LOG_S("remedy", "restart the server"));
+		fail_all(o, ERR_SYSTEM, GONE_TEXT);
 		return sd_event_source_set_enabled(source, SD_EVENT_OFF);
 	}
 	if (a.errnum != 0)
@@ -302,7 +305,7 @@ static int ask(struct opener *o, char kind, const char *path, tools_local_fn cb,
 	ssize_t n = fd_send(o->fd, question, 1 + len, NULL, 0, MSG_DONTWAIT);
 	if (n < 0) {
 		free(q);
-		return err_set(e, ERR_SYSTEM, (int)-n, "local files cannot be opened any more");
+		return err_set(e, ERR_SYSTEM, (int)-n, GONE_TEXT);
 	}
 	list_append(&o->questions, &q->node);
 	o->n++;
@@ -324,7 +327,7 @@ struct opener *opener_free(struct opener *o)
 	if (!o)
 		return NULL;
 	o->source = sd_event_source_disable_unref(o->source);
-	fail_all(o, ERR_CANCELLED);
+	fail_all(o, ERR_CANCELLED, "the server is about to end");
 	o->fd = fd_close(o->fd);
 	reap_child(o->pid, END_WAIT_NS); /* it may be opening a file of a slow network folder */
 	free(o);

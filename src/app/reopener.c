@@ -147,6 +147,8 @@ static void lose(struct reopener *r, int error)
 	r->source = sd_event_source_disable_unref(r->source);
 	r->fd = fd_close(r->fd);
 	r->asked = r->again = false;
+	LOG_ERROR("reopener_lost",
+		  LOG_S("remedy", "restart the server before log or settings change"));
 	if (asked)
 		r->fn(REOPEN_DONE, error, r->user);
 }

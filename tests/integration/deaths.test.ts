@@ -116,6 +116,25 @@ describe('SIGKILL', { concurrency: 2 }, () => {
 		assert.equal(code, 1);
 		assert.match(program.stderr, /engine_lost/);
 	});
+	it('of a small process that opens files or builds images: each call says so at once, the rest goes on', async () => {
+		await using('http', { profile: 'full', env: { SANDBOX_UPLOAD_LOCAL_ROOTS: '*' } }, async (s) => {
+			for (const name of ['caisson-opener', 'caisson-reopen', 'caisson-images']) {
+				const found = descendants(s.pid).filter((p) => p.ppid === s.pid && p.name === name);
+				assert.equal(found.length, 1, name);
+				process.kill(found[0]!.pid, 'SIGKILL');
+			}
+			const log = (word: string): Promise<unknown> => until(word, () => fs.readFileSync(s.log, 'utf8').includes(word));
+			await log('opener_lost');
+			await log('image_builder_lost');
+			process.kill(s.pid, 'SIGHUP');
+			await log('not_reloaded');
+			const build = await fetch(`${s.base}/api/v1/images`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"name":"base"}' });
+			assert.match(await build.text(), /restart the server/);
+			assert.equal(build.status, 500);
+			assert.match(JSON.stringify(await s.raw('sandbox_add_file', { local_path: '/etc/hostname', session_id: 'a' })), /has ended; restart the server/);
+			assert.equal((await s.run('print(1)')).stdout, '1\n');
+		});
+	});
 	for (const wire of wires)
 		it(`of a front whose sockets somebody else has leaves no process (${wire})`, { skip: process.getuid!() !== 0 && 'taking the descriptors of another process needs root' }, async () => {
 			const s = await open(wire, { profile: 'all', env: { SANDBOX_EXEC_TIMEOUT_S: '600' } });
