@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libcurl, loaded by those who need it. It brings some thirty libraries with it, which every start of
- * every program would load and keep in memory; most never speak to another host by it.
+ * every program would load and keep in memory; most never speak to another host by it. The portable
+ * binary has one of its own inside, for machines that have none: the system's gets security updates,
+ * so it comes first.
  *
  * Include this instead of <curl/curl.h>. Once libcurl_load() has returned 0, the functions listed here
  * are called by their own names, in this process and in what it forks. */
@@ -46,14 +48,20 @@ struct libcurl {
 #undef LIBCURL_MEMBER
 
 extern struct libcurl libcurl;
+extern const struct libcurl libcurl_inside; /* of the portable binary alone */
 
 /* Loads and initializes the library; further calls do nothing. Not while other threads use it. Call it
  * before the process gives up the right to open files. Negative errno and E if it is not installed. */
 int libcurl_load(struct err *e);
 
+/* The certificates that the one inside must be told of, as a path. NULL: libcurl knows them itself. "":
+ * this machine has none. After libcurl_load(). */
+const char *libcurl_certificates(void);
+
 /* HANDLE speaks HTTP and HTTPS and nothing else, with old libraries, too. CURLE_OK, or what libcurl refused with. */
 CURLcode libcurl_only_http(CURL *handle);
 
+#ifndef LIBCURL_OWN_NAMES /* libcurl_inside.c takes the functions themselves */
 #define curl_easy_cleanup        libcurl.curl_easy_cleanup
 #define curl_easy_getinfo        libcurl.curl_easy_getinfo
 #define curl_easy_init           libcurl.curl_easy_init
@@ -76,3 +84,4 @@ CURLcode libcurl_only_http(CURL *handle);
 #define curl_url_cleanup         libcurl.curl_url_cleanup
 #define curl_url_get             libcurl.curl_url_get
 #define curl_url_set             libcurl.curl_url_set
+#endif

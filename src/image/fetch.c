@@ -529,9 +529,15 @@ int fetch_registry(const struct image_ref *ref, const struct fetch_options *o, i
 			  .keys = o->keys};
 	(void)snprintf(p.base, sizeof(p.base), "http%s://%s", plain ? "" : "s", ref->host);
 	int r = libcurl_load(e);
+	const char *trusted = o->ca_file && o->ca_file[0] ? o->ca_file : libcurl_certificates();
 
-	if (r >= 0 && o->ca_file && o->ca_file[0])
-		r = copy_certificates(o->ca_file, p.ca_file, &ca, e);
+	if (r >= 0 && trusted && !trusted[0] && !plain)
+		r = err_set(
+		    e, ERR_SYSTEM, 0,
+		    "this machine has no certificates to trust: install ca-certificates, or "
+		    "name a file of certificates in SSL_CERT_FILE");
+	if (r >= 0 && trusted && trusted[0])
+		r = copy_certificates(trusted, p.ca_file, &ca, e);
 
 	if (r < 0)
 		return r;
