@@ -339,6 +339,8 @@ const char *mcp_call_base(const struct mcp_call *call);
 /* What the client calls itself, as it says: any text, "" = it does not say. Never an identity. */
 #define MCP_CLIENT_NAME_SIZE 64
 const char *mcp_call_client_name(const struct mcp_call *call);
+/* Tells this connection or MCP session from all others of the server; 0: the call has none. */
+uint64_t mcp_call_connection(const struct mcp_call *call);
 
 /* Has the client declared this capability? PATH has dots: "elicitation", "elicitation.url",
  * "sampling.tools". Extensions: mcp_call_client_extension(call, "io.modelcontextprotocol/ui"). */

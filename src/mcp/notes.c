@@ -27,6 +27,11 @@ static bool has_own(const struct mcp_call *c)
 	return c->peer && (c->transport != MCP_TRANSPORT_HTTP || c->peer->session);
 }
 
+uint64_t mcp_call_connection(const struct mcp_call *c)
+{
+	return has_own(c) ? c->peer->number : 0;
+}
+
 static void note_free(struct note *n)
 {
 	list_remove(&n->node);

@@ -93,6 +93,7 @@ struct mcp_server {
 	mcp_complete_fn complete;
 	void *complete_user;
 	struct list peers;
+	uint64_t n_peers;    /* made so far */
 	struct list listens; /* calls of subscriptions/listen */
 	struct list tasks;
 	struct list notes; /* notes.c: of clients without connection or session */
@@ -159,6 +160,7 @@ struct mcp_peer {
 	size_t n_calls;      /* in both */
 	struct list asks;    /* questions that the client has not answered */
 	uint64_t n_asked;    /* makes ids of questions unique */
+	uint64_t number;     /* from 1, of no other peer of the server */
 };
 
 void peer_unref(struct mcp_peer *peer);

@@ -33,6 +33,7 @@ struct mcp_peer *mcp_peer_new(struct mcp_server *server, const struct mcp_peer_c
 	who->data_unref = config->principal_unref;
 	p->refs = 1;
 	p->server = server;
+	p->number = ++server->n_peers;
 	p->who = who;
 	p->transport = config->transport;
 	p->ops = config->ops;

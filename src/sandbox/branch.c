@@ -19,7 +19,8 @@
 #define LEFT_NAME "before-branch"
 
 struct branch {
-	struct sandbox *sandbox;       /* reference; seized */
+	struct sandbox *sandbox; /* reference; seized, once SEIZING is over */
+	struct seizing seizing;
 	struct branch_request request; /* its items are the copies below */
 	struct branch_item items[BRANCHES_MAX];
 	size_t at;      /* index of the current continuation */
@@ -247,6 +248,24 @@ static void on_base(const struct checkpoint *c, const struct err *e, void *user)
 
 /* ---- start ---- */
 
+/* The cancelled run that the branches have waited for is over. */
+static void on_free(const struct err *e, void *user)
+{
+	struct branch *b = user;
+	struct err error = ERR_INIT;
+
+	if (e) {
+		b->request.on_done(0, e, b->request.user);
+		branch_free(b);
+		return;
+	}
+	if (b->cancelled)
+		(void)err_set(&error, ERR_CANCELLED, 0, "cancelled");
+	else if (checkpoints_save(b->sandbox, CHECKPOINTS_BASE, false, on_base, b, &error) == 0)
+		return;
+	finish(b, &error);
+}
+
 static int check_items(const struct sandbox *s, const struct branch_request *q, struct err *e)
 {
 	unsigned n_new = 0;
@@ -310,19 +329,25 @@ int sandbox_branch(struct sandbox *s, const struct branch_request *request, stru
 	r = r < 0 ? r : sandbox_seize(s, e);
 	if (r < 0)
 		return r;
+	const bool waits = r > 0;
 	struct branch *b = branch_new(s, request);
-	if (!b) {
+	if (!b)
 		r = err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "branches");
-	} else {
+	else if (!waits)
 		r = checkpoints_save(s, CHECKPOINTS_BASE, false, on_base, b, e);
-		if (r < 0)
+	if (r < 0) {
+		if (b)
 			branch_free(b);
+		if (!waits)
+			sandbox_yield(s);
+		return r;
 	}
-	if (r < 0)
-		sandbox_yield(s);
-	else
-		*ret = b;
-	return r;
+	if (waits) {
+		b->seizing = (struct seizing){.go = on_free, .user = b};
+		sandbox_seize_later(s, &b->seizing);
+	}
+	*ret = b;
+	return 0;
 }
 
 void branch_cancel(struct branch *b)

@@ -7,6 +7,7 @@
 #include "base/parse.h"
 #include "base/text.h"
 #include "sandbox/manager.h"
+#include "sandbox/run_session.h"
 
 #include <string.h>
 
@@ -40,26 +41,6 @@ struct checkpoint_call {
 void checkpoints_free(struct checkpoints *p)
 {
 	free(p);
-}
-
-int sandbox_seize(struct sandbox *s, struct err *e)
-{
-	if (!sandbox_use(s, e))
-		return -ENOENT;
-	if (s->run || s->seized || !list_is_empty(&s->queue) || !list_is_empty(&s->uploads) ||
-	    !list_is_empty(&s->holds) || file_writers_are_busy(s))
-		return err_set(e, ERR_SESSION_BUSY, 0,
-			       "Session %s is busy. Wait or use a different session.", s->id);
-	s->seized = true;
-	return 0;
-}
-
-void sandbox_yield(struct sandbox *s)
-{
-	s->seized = false;
-	sandbox_touch(s);
-	file_writers_go_on(s);
-	sandbox_next_run(s);
 }
 
 /* ---- names ---- */
@@ -317,32 +298,6 @@ int checkpoints_check_room(const struct sandbox *s, unsigned n_new, struct err *
 		       checkpoints_count(s));
 }
 
-/* Checks NAME and seizes the sandbox for one of the calls below. */
-static int seize(struct sandbox *s, const char *name, struct err *e)
-{
-	int r = check_name(name, e);
-
-	return r < 0 ? r : sandbox_seize(s, e);
-}
-
-/* R is what the call returned: if it did not begin, the sandbox is free again. */
-static int begun(struct sandbox *s, int r)
-{
-	if (r < 0)
-		sandbox_yield(s);
-	return r;
-}
-
-int sandbox_checkpoint(struct sandbox *s, const char *name, checkpoint_fn cb, void *user,
-		       struct err *e)
-{
-	int r = check_name(name, e);
-
-	r = r < 0 ? r : checkpoints_check_room(s, checkpoints_has(s, name) ? 0 : 1, e);
-	r = r < 0 ? r : sandbox_seize(s, e);
-	return r < 0 ? r : begun(s, checkpoints_save(s, name, true, cb, user, e));
-}
-
 /* A call about the checkpoint NAME; NULL with E set if there is none. */
 static struct checkpoint_call *call_of(struct sandbox *s, const char *name, bool yield,
 				       checkpoint_fn cb, void *user, struct err *e)
@@ -371,8 +326,8 @@ static void on_restored(const struct engine_checkpoint *what, const struct err *
 	sandbox_forget_inventory(s);
 	s->marks_whole = false;
 	sandbox_measure_uploads(s);
-	if (!e && what->state_kept)
-		s->undone = (struct run_undone){0};
+	if (!e && what->state_kept && !streq(c->name, CHECKPOINTS_BASE))
+		run_session_forget(s);
 	if (!e)
 		LOG_INFO("checkpoint_restored", LOG_S("session_id", s->id),
 			 LOG_U("files", what->files), LOG_B("state", what->state_kept));
@@ -394,17 +349,6 @@ int checkpoints_restore(struct sandbox *s, const char *name, enum engine_restore
 	if (r < 0)
 		call_free(c);
 	return r;
-}
-
-int sandbox_restore(struct sandbox *s, const char *name, bool files_only, checkpoint_fn cb,
-		    void *user, struct err *e)
-{
-	int r = seize(s, name, e);
-
-	return r < 0 ? r
-		     : begun(s, checkpoints_restore(
-				    s, name, files_only ? ENGINE_RESTORE_FILES : ENGINE_RESTORE_ALL,
-				    true, cb, user, e));
 }
 
 /* ---- drop ---- */
@@ -437,10 +381,101 @@ int checkpoints_drop(struct sandbox *s, const char *name, bool yield, checkpoint
 	return r;
 }
 
+/* ---- the calls for clients ---- */
+
+enum point_verb { POINT_SAVE, POINT_RESTORE, POINT_RESTORE_FILES, POINT_DROP };
+
+struct waiting { /* such a call that waits for the end of a cancelled run */
+	struct seizing seizing;
+	struct sandbox *sandbox; /* reference */
+	enum point_verb verb;
+	char name[CHECKPOINT_NAME_MAX + 1];
+	checkpoint_fn cb;
+	void *user;
+};
+
+/* S is seized; if the call does not begin, S is free again. */
+static int begin(struct sandbox *s, enum point_verb verb, const char *name, checkpoint_fn cb,
+		 void *user, struct err *e)
+{
+	int r = 0;
+
+	switch (verb) {
+	case POINT_SAVE:
+		r = checkpoints_save(s, name, true, cb, user, e);
+		break;
+	case POINT_RESTORE:
+		r = checkpoints_restore(s, name, ENGINE_RESTORE_ALL, true, cb, user, e);
+		break;
+	case POINT_RESTORE_FILES:
+		r = checkpoints_restore(s, name, ENGINE_RESTORE_FILES, true, cb, user, e);
+		break;
+	case POINT_DROP:
+		r = checkpoints_drop(s, name, true, cb, user, e);
+		break;
+	}
+	if (r < 0)
+		sandbox_yield(s);
+	return r;
+}
+
+static void on_free(const struct err *e, void *user)
+{
+	struct waiting *w = user;
+	struct err failed = ERR_INIT;
+
+	if (!e && begin(w->sandbox, w->verb, w->name, w->cb, w->user, &failed) < 0)
+		e = &failed;
+	if (e)
+		w->cb(NULL, e, w->user);
+	(void)sandbox_unref(w->sandbox);
+	free(w);
+}
+
+static int wait_for_run(struct sandbox *s, enum point_verb verb, const char *name, checkpoint_fn cb,
+			void *user, struct err *e)
+{
+	struct waiting *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a checkpoint");
+	*w = (struct waiting){.seizing = {.go = on_free, .user = w},
+			      .sandbox = sandbox_ref(s),
+			      .verb = verb,
+			      .cb = cb,
+			      .user = user};
+	(void)snprintf(w->name, sizeof(w->name), "%s", name);
+	sandbox_seize_later(s, &w->seizing);
+	return 0;
+}
+
+static int seize_for(struct sandbox *s, enum point_verb verb, const char *name, checkpoint_fn cb,
+		     void *user, struct err *e)
+{
+	int r = check_name(name, e);
+
+	if (r == 0 && verb == POINT_SAVE)
+		r = checkpoints_check_room(s, checkpoints_has(s, name) ? 0 : 1, e);
+	r = r < 0 ? r : sandbox_seize(s, e);
+	if (r < 0)
+		return r;
+	return r > 0 ? wait_for_run(s, verb, name, cb, user, e) : begin(s, verb, name, cb, user, e);
+}
+
+int sandbox_checkpoint(struct sandbox *s, const char *name, checkpoint_fn cb, void *user,
+		       struct err *e)
+{
+	return seize_for(s, POINT_SAVE, name, cb, user, e);
+}
+
+int sandbox_restore(struct sandbox *s, const char *name, bool files_only, checkpoint_fn cb,
+		    void *user, struct err *e)
+{
+	return seize_for(s, files_only ? POINT_RESTORE_FILES : POINT_RESTORE, name, cb, user, e);
+}
+
 int sandbox_drop_checkpoint(struct sandbox *s, const char *name, checkpoint_fn cb, void *user,
 			    struct err *e)
 {
-	int r = seize(s, name, e);
-
-	return r < 0 ? r : begun(s, checkpoints_drop(s, name, true, cb, user, e));
+	return seize_for(s, POINT_DROP, name, cb, user, e);
 }

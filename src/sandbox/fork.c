@@ -19,7 +19,8 @@ struct folder { /* still to be listed */
 };
 
 struct forking {
-	struct sandbox *source;       /* reference; seized */
+	struct sandbox *source; /* reference; seized, once SEIZING is over */
+	struct seizing seizing;
 	struct sandbox *target;       /* reference, once there is one */
 	struct list folders;          /* still to be listed */
 	char folder[ENGINE_PATH_MAX]; /* the current one */
@@ -30,6 +31,8 @@ struct forking {
 	uint32_t entries;           /* seen so far, in all folders */
 	struct fork_result result;
 	struct err err;
+	struct sandbox_options options; /* owned, and ID: of the new sandbox */
+	char id[SANDBOX_ID_MAX + 1];    /* "" = a new one */
 	fork_fn cb;
 	void *user;
 };
@@ -42,6 +45,7 @@ static void forking_free(struct forking *f)
 		free(list_entry(l, struct folder, node));
 	workers_close(f->source->owner, f->fd);
 	free(f->files);
+	sandbox_options_done(&f->options);
 	(void)sandbox_unref(f->target);
 	(void)sandbox_unref(f->source);
 	free(f);
@@ -260,30 +264,63 @@ static int fork_options(const struct sandbox *s, struct sandbox_options *ret)
 	return 0;
 }
 
+static void make_target(struct forking *f)
+{
+	struct sandbox *s = f->source;
+
+	manager_open_new(s->manager, s->owner, f->id[0] ? f->id : NULL, s->choice, &f->options,
+			 on_target, f);
+}
+
+/* The cancelled run that the fork has waited for is over. */
+static void on_free(const struct err *e, void *user)
+{
+	struct forking *f = user;
+
+	if (!e) {
+		make_target(f);
+		return;
+	}
+	f->cb(NULL, e, f->user);
+	forking_free(f);
+}
+
+static struct forking *forking_new(struct sandbox *s, const char *id, fork_fn cb, void *user)
+{
+	struct forking *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	list_init(&f->folders);
+	f->source = sandbox_ref(s);
+	f->seizing = (struct seizing){.go = on_free, .user = f};
+	f->fd = -1;
+	f->cb = cb;
+	f->user = user;
+	(void)snprintf(f->id, sizeof(f->id), "%s", id ? id : "");
+	if (fork_options(s, &f->options) < 0 || add_folder(f, "") < 0) {
+		forking_free(f);
+		return NULL;
+	}
+	return f;
+}
+
 int sandbox_fork(struct sandbox *s, const char *id, fork_fn cb, void *user, struct err *e)
 {
-	struct sandbox_options options = {0};
 	int r = check_id(s, id, e);
 
 	r = r < 0 ? r : sandbox_seize(s, e);
 	if (r < 0)
 		return r;
-	struct forking *f = calloc(1, sizeof(*f));
-	if (f) {
-		list_init(&f->folders);
-		f->source = sandbox_ref(s);
-		f->fd = -1;
-		f->cb = cb;
-		f->user = user;
-	}
-	if (!f || fork_options(s, &options) < 0 || add_folder(f, "") < 0) {
-		if (f)
-			forking_free(f);
-		sandbox_options_done(&options);
-		sandbox_yield(s);
+	struct forking *f = forking_new(s, id, cb, user);
+	if (!f) {
+		if (r == 0)
+			sandbox_yield(s);
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a fork");
 	}
-	manager_open_new(s->manager, s->owner, id, s->choice, &options, on_target, f);
-	sandbox_options_done(&options);
+	if (r > 0)
+		sandbox_seize_later(s, &f->seizing);
+	else
+		make_target(f);
 	return 0;
 }

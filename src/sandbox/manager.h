@@ -28,6 +28,12 @@ struct waiter {           /* a caller that waits for a creation */
 
 struct checkpoints;
 
+struct seizing { /* member of a call that waits to seize its sandbox */
+	/* The sandbox is seized, or with E it is not and never will be. */
+	void (*go)(const struct err *e, void *user);
+	void *user;
+};
+
 /* What a sandbox is made with, kept while it is made: its image may have to be waited for. */
 struct making {
 	struct engine_create create;
@@ -78,6 +84,7 @@ struct sandbox {
 	char last_point[CHECKPOINT_NAME_MAX + 1]; /* made or restored last; "" = none */
 	uint64_t runs;                            /* sandbox_runs() */
 	struct run_undone undone;        /* what the next stateful run tells (run_session.c) */
+	struct session_clients clients;  /* whom it is told to */
 	struct usage_log *usage;         /* owned; NULL: nobody has looked */
 	bool used;                       /* something has run in it */
 	bool keeps;                      /* it may have variables or packages */
@@ -86,6 +93,7 @@ struct sandbox {
 	bool keeping;                    /* it is about to be stored (keep.h) */
 	bool was_session;                /* since these processes were made */
 	bool seized;                     /* a checkpoint, branch or fork is being made */
+	struct seizing *seizing;         /* borrowed: waits to seize it; NULL = nobody */
 	struct checkpoints *checkpoints; /* owned; NULL before the first one */
 	char parent[SANDBOX_ID_MAX + 1]; /* sandbox_parent() */
 	char *place;                     /* sandbox_place(); owned, or NULL */
@@ -261,12 +269,18 @@ int run_begin(struct sandbox *s, const struct run_request *request, struct run *
 /* SESSION_BUSY while S is seized. */
 int sandbox_check_free(const struct sandbox *s, struct err *e) MUST_CHECK;
 
-/* checkpoints.c; checkpoints.h has the calls for other folders. sandbox_seize() reserves S for one
- * operation: queued runs wait; other runs and changes of files are SESSION_BUSY. YIELD: S is yielded
- * when the call ends. */
-#define CHECKPOINTS_BASE "." /* the base of branches; clients cannot use this name */
+/* seize.c: reserves S for one operation: queued runs wait; other runs and changes of files are SESSION_BUSY.
+ * 1: a run that was cancelled has not ended yet, so S is not seized: call sandbox_seize_later(), or give up. Its code may
+ * ignore the interrupt, and its session may have to come back from its backup; the engine bounds each of these steps. */
 int sandbox_seize(struct sandbox *s, struct err *e) MUST_CHECK;
+/* After 1. W stays valid until it has been called, which happens once. */
+void sandbox_seize_later(struct sandbox *s, struct seizing *w);
+/* A run has ended. Whoever waits goes before the runs of the queue, which came later. */
+void sandbox_seize_now(struct sandbox *s);
 void sandbox_yield(struct sandbox *s);
+
+/* checkpoints.c; checkpoints.h has the calls for other folders. YIELD: S is yielded when the call ends. */
+#define CHECKPOINTS_BASE "." /* the base of branches; clients cannot use this name */
 int checkpoints_save(struct sandbox *s, const char *name, bool yield, checkpoint_fn cb, void *user,
 		     struct err *e) MUST_CHECK;
 int checkpoints_restore(struct sandbox *s, const char *name, enum engine_restore how, bool yield,

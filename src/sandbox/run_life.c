@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "sandbox/run_session.h"
 
 #include <signal.h>
 #include <string.h>
@@ -222,6 +223,7 @@ static void dequeue(struct run *r)
 
 void sandbox_next_run(struct sandbox *s)
 {
+	sandbox_seize_now(s);
 	while (!list_is_empty(&s->queue) && !s->run && !s->seized) {
 		struct run *r = list_first(&s->queue, struct run, node);
 		struct err e = ERR_INIT;
@@ -256,7 +258,8 @@ static int check_free(const struct sandbox *s, const struct run_request *q, stru
 	if (!q->queued && s->seized && !s->run)
 		return sandbox_check_free(s, e);
 	/* A run that was cancelled may take seconds to end. Its caller has done what it could. */
-	const bool ends = s->run && s->run->interrupted && list_is_empty(&s->queue) && !s->seized;
+	const bool ends =
+	    s->run && s->run->interrupted && list_is_empty(&s->queue) && !s->seized && !s->seizing;
 	if (!q->queued && !ends)
 		return err_set(
 		    e, ERR_SESSION_BUSY, 0,
@@ -334,6 +337,7 @@ static int run_new(struct sandbox *s, const struct run_request *request, bool wa
 	const struct manager_witness *w = &s->manager->witness;
 	if (w->run && !request->own && !request->hidden)
 		r->seen = w->run(w->user, r, request, wait);
+	r->client = run_client(request);
 	r->request.asked_by = NULL; /* it was borrowed for this call */
 	*ret = r;
 	return 0;

@@ -505,7 +505,7 @@ struct run_result {
 	bool state_lost; /* the session's variables are gone */
 	bool state_kept; /* the next run sees its changes to the variables */
 	struct engine_left left;  /* stateful */
-	struct run_undone undone; /* stateful: before this run, and told to nobody yet */
+	struct run_undone undone; /* stateful: before this run, and not told to this client yet */
 	uint32_t killed; /* processes that the run left behind and that were killed at its end */
 	uint32_t cell;   /* stateful: what tracebacks of the session call its code; 0 = unknown */
 	uint64_t duration_ms;
@@ -528,21 +528,21 @@ struct run_request {
 	/* The word of argv that the client asked for, among those of a program of ours; 0 = all. People see it. */
 	unsigned asked;
 	const char *cwd;
-	const char *asked_cwd;   /* the client asked for it; people see it; borrowed */
-	const int *stdin_fd;     /* instead of input; duplicated; NULL: /dev/null */
-	uint64_t timeout_ns;     /* 0 = the manager's; SANDBOX_RUN_NO_TIMEOUT */
-	bool unbounded;          /* all output is streamed and none is kept */
-	bool head_only;          /* if output is too long, only its beginning is kept */
-	bool no_artifacts;       /* no inventory before and after the run */
-	bool queued;             /* if the sandbox is busy, wait instead of SESSION_BUSY */
-	bool display;            /* engine_run_spec.display */
-	bool notebook, restarts; /* engine_run_spec's */
-	bool report;             /* engine_run_spec.report: what sandbox_read_place() reads */
+	const char *asked_cwd;            /* the client asked for it; people see it; borrowed */
+	const int *stdin_fd;              /* instead of input; duplicated; NULL: /dev/null */
+	uint64_t timeout_ns;              /* 0 = the manager's; SANDBOX_RUN_NO_TIMEOUT */
+	bool unbounded;                   /* all output is streamed and none is kept */
+	bool head_only;                   /* if output is too long, only its beginning is kept */
+	bool no_artifacts;                /* no inventory before and after the run */
+	bool queued;                      /* if the sandbox is busy, wait instead of SESSION_BUSY */
+	bool display, notebook, restarts; /* engine_run_spec's */
+	bool report; /* engine_run_spec.report: what sandbox_read_place() reads */
 	/* A program of the server: without the environment chosen for the sandbox, in "/" without a run's json.py. */
-	bool own;
-	bool hidden;           /* for the witness as `own`, but with that environment and folder */
+	bool own,
+	    hidden; /* hidden: for the witness as `own`, but with that environment and folder */
 	const char *asked_how; /* "mcp", "rest", "page": static text; NULL = it is not known */
 	const char *asked_by;  /* name of the client or user, any text; borrowed for the call */
+	uint64_t asked_on;     /* number of its connection; 0 = it has none */
 	/* A stream of which the answer has only a part is kept whole, as a file of the workspace: what does not fit into
 	 * memory, and what run_result_share() cuts with this budget. 0 = never; SIZE_MAX = only for memory. */
 	size_t whole_over;

@@ -391,12 +391,18 @@ static int add_undone(struct buf *b, const struct run_result *result)
 {
 	const struct run_undone *u = &result->undone;
 
-	if (!u->back || result->state_lost)
+	if (result->state_lost || !(u->back || (u->lost && u->late)))
 		return 0;
-	int r = buf_printf(b,
-			   "%sThe cancelled run before this one was ended, and what it did to the "
-			   "variables was undone.",
-			   b->len > 0 ? " " : "");
+	if (u->lost)
+		return buf_printf(
+		    b,
+		    "%sAn earlier run was cancelled and ended, and the variables that "
+		    "the session had before were lost.",
+		    b->len > 0 ? " " : "");
+	int r = buf_printf(b, "%s%s, and what it did to the variables was undone.",
+			   b->len > 0 ? " " : "",
+			   u->late ? "An earlier run was cancelled and ended"
+				   : "The cancelled run before this one was ended");
 	if (r == 0 && u->left.carried)
 		return add_carried(b, &u->left, "had", "it");
 	if (r < 0 || u->left.gone == 0)

@@ -213,6 +213,7 @@ static void start_run(struct run_call *c, struct sandbox *s)
 	c->request.on_done = on_done;
 	c->request.asked_how = "mcp";
 	c->request.asked_by = mcp_call_client_name(c->call);
+	c->request.asked_on = mcp_call_connection(c->call);
 	c->request.user = c;
 	if (mcp_call_is_cancelled(c->call)) {
 		(void)err_set(&e, ERR_CANCELLED, 0, "cancelled");

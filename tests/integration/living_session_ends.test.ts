@@ -12,7 +12,7 @@ const UNDONE = /^The cancelled run before this one was ended, and what it did to
 /** The signal is blocked before anybody sees the file: between that and the loop in C it would interrupt. */
 const deaf = (more = ''): string => `${more}\nimport signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\nopen('started', 'w').close(); x = 2; sum(range(10**13))`;
 
-matrix('ends of a living session', { profile: 'full', env: { SANDBOX_EXEC_TIMEOUT_S: '300' } }, (s) => {
+matrix('ends of a living session', { profile: 'all', env: { SANDBOX_EXEC_TIMEOUT_S: '300' } }, (s) => {
 	let n = 0;
 	const cell = async (session_id: string, code: string, more: Json = {}, signal?: AbortSignal): Promise<Json> =>
 		facts(await s().raw('sandbox_run_python', { code, session_id, stateful: true, ...more }, signal && { signal }));
@@ -88,6 +88,65 @@ matrix('ends of a living session', { profile: 'full', env: { SANDBOX_EXEC_TIMEOU
 		const r = await cell(id, 'x, d');
 		assert.equal(r.result, '(1, None)', JSON.stringify(r));
 		assert.match(r.hint, /undone\. A new interpreter had /);
+	});
+
+	it('(slow) checkpoints, branches and forks wait for the end of a cancelled run', async () => {
+		const id = `undone${++n}`;
+		const tool = async (name: string, more: Json): Promise<Json> => facts(await s().raw(name, { session_id: id, ...more }));
+		/** Cancels a run that reacts to nothing, and calls ASK before it has ended. */
+		const while_ending = async (ask: () => Promise<Json>): Promise<Json> => {
+			const abort = new AbortController();
+			const end = assert.rejects(cell(id, deaf(), {}, abort.signal));
+			await begun(id);
+			abort.abort('enough');
+			await end;
+			const r = await ask();
+			assert.equal(r.error, undefined, JSON.stringify(r));
+			await tool('sandbox_run_shell', { command: 'rm -f started' });
+			return r;
+		};
+		await cell(id, 'x = 1');
+		assert.equal((await while_ending(() => tool('sandbox_checkpoint', { name: 'one' }))).state, 'kept');
+		await cell(id, 'x = 3');
+		assert.equal((await while_ending(() => tool('sandbox_restore', { name: 'one' }))).state, 'kept');
+		assert.equal((await cell(id, 'x')).result, '1');
+		const [both, after] = await Promise.all([while_ending(() => tool('sandbox_branch', { branches: [{ name: 'b', code: 'x += 5\nx' }] })), (async () => {
+			await until('the branch', async () => (await tool('sandbox_checkpoint', { name: 'two' })).error === 'session_busy');
+			return true;
+		})()]);
+		assert.equal((both.branches as Json[])[0]!.result, '6', JSON.stringify(both));
+		assert.ok(after);
+		const told = await cell(id, 'x');
+		assert.equal(told.result, '1', JSON.stringify(told));
+		assert.match(told.hint, UNDONE);
+		assert.equal((await while_ending(() => tool('sandbox_fork', {}))).state, 'fresh');
+		assert.equal((await while_ending(() => tool('sandbox_checkpoint', { name: 'one', delete: true }))).status, 'deleted');
+	});
+
+	it('(slow) each client of a session is told what a cancelled run took', async (t) => {
+		const id = `undone${++n}`;
+		if (!s().base)
+			return t.skip('two clients need HTTP');
+		const other = async (code: string): Promise<Json> => {
+			const r = await ask('POST', `${s().base}/api/v1/sandboxes/${id}/runs`, { json: { code, stateful: true, wait: true } });
+			assert.equal(r.body.status, 'done', JSON.stringify(r.body));
+			return r.body;
+		};
+		await cell(id, 'x = 1');
+		assert.equal((await other('x')).value, '1');
+		await cancelled(id, deaf());
+		const first = await other('x');
+		assert.deepEqual([first.value, first.gone], ['1', ['last run']], JSON.stringify(first));
+		assert.equal((await other('y = 5; x')).gone, undefined);
+		const r = await cell(id, 'x, y'); // it would go on with x = 2
+		assert.equal(r.result, '(1, 5)', JSON.stringify(r));
+		assert.match(r.hint, /^An earlier run was cancelled and ended, and what it did to the variables was undone\./);
+		assert.deepEqual([r.state, r.gone], ['kept', undefined]);
+		for (const again of [await cell(id, 'x'), await other('x')])
+			assert.deepEqual([again.hint, again.gone], [undefined, undefined], JSON.stringify(again));
+		await cancelled(id, deaf());
+		await cell(id, 'x = 7', { restart: true });
+		assert.equal((await other('x')).gone, undefined);
 	});
 
 	it('a cancelled run that reacts is kept, and a new interpreter is told of nothing', async () => {
