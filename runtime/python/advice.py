@@ -143,6 +143,10 @@ def missing_file(error, tb):
 		return 'the program %s is not in this sandbox.' % wanted if '/' not in wanted else ''
 	if wanted.lower().endswith(FONT_FILES):
 		return 'this font is not here, and charts and PDFs need none: matplotlib and reportlab write every script as they are. `fc-list` lists the fonts.'
+	try:
+		os.getcwd()
+	except FileNotFoundError:
+		return 'the working folder was removed. os.chdir(%r) goes back.' % WORKSPACE
 	names = workspace_names()
 	said = nearest(wanted, names)
 	if not said and wanted.startswith(ELSEWHERE):

@@ -3,8 +3,10 @@
 processes.
 
 Runs in the same dictionary as boot.py and zygote.py, in the process that holds the session's state."""
+import builtins
 import os
 
+builtins_space = builtins.__dict__
 LEFT_THREADS = 1  # enum rt_left
 SELF_MADE = frozenset(('In', 'Out', '_', '__', '___', '_i', '_ii', '_iii', VALUE))  # names that a session has by itself
 
@@ -146,7 +148,8 @@ def cell(text, rehearsal=False):
 	Registers the lines with linecache under a name of their own, because functions live longer than the cell
 	that made them."""
 	import linecache
-	global cells, future, last_module
+	global cells, future, last_module, n_builtins
+	n_builtins = builtins_space.__len__()
 	cells += 1
 	last_module = next(reversed(sys.modules), None)
 	name = '<cell %d>' % cells
@@ -191,6 +194,7 @@ def rest(good):
 	"""A cell has ended; GOOD says that its code returned. Returns its number, and what it leaves to the next one (enum
 	rt_left)."""
 	global random_state
+	mend_interpreter()
 	if displaying and good:
 		finish(values, True)
 	values.clear()

@@ -114,9 +114,12 @@ def notebook_codes(text):
 	return codes_of(tree, text, NAME)
 
 
+main = None  # in a fork: the module whose names are the program's
+
+
 def result(value, fd):
 	"""Writes the text of the last expression's value to FD and keeps the value as _."""
-	space = sys.modules['__main__'].__dict__
+	space = (main or sys.modules['__main__']).__dict__  # the cell may have emptied sys.modules
 	space.pop(VALUE, None)
 	if value is None:
 		return
@@ -133,10 +136,10 @@ def result(value, fd):
 	if len(text) > RESULT_MAX:
 		half = RESULT_MAX // 2
 		text = text[:half] + b'\n... %d byte%s left out ...\n' % (len(text) - RESULT_MAX, b'' if len(text) == RESULT_MAX + 1 else b's') + text[-half:]
-	import os
+	from posix import pwrite  # `os` is the program's
 	at = 0
 	while at < len(text):
-		at += os.pwrite(fd, text[at:], at)
+		at += pwrite(fd, text[at:], at)
 	if type(value) not in SIMPLE:
 		rich_result(value)
 

@@ -257,6 +257,18 @@ def renew_loop():
 	loop_pid = os.getpid()
 
 
+def try_cell():
+	"""If no cell can begin here, because the program has changed what that needs, this raises, and the session is lost.
+	Else every later run would fail in our code, and its backup would be the same again."""
+	global cells
+	was = cells
+	try:
+		mend_streams()
+		exec(cell(b'None', True)[0], {'__builtins__': builtins})
+	finally:
+		cells = was
+
+
 def take_over():
 	"""In a backup that goes on as it is. Returns what told() returns."""
 	if 'threading' in sys.modules:
@@ -268,4 +280,5 @@ def take_over():
 			pass  # the program changed something here
 	if random_state is not None:
 		sys.modules['random'].setstate(random_state)
+	try_cell()
 	return 0, 0, b''

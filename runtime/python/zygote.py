@@ -193,7 +193,7 @@ def start():
 	keep_no_bytecode()
 	survey()
 	global known
-	known = frozenset(sys.modules)
+	known = dict(sys.modules)
 	if os.environ.pop('CAISSON_INSIDE', ''):
 		serve_inside(c, program)
 		raise SystemError('zygote')
@@ -225,7 +225,7 @@ def hold(channel, result, display, as_notebook):
 	watch_spawns()
 	keep_no_bytecode()
 	survey()
-	known = frozenset(sys.modules)
+	known = dict(sys.modules)
 	install(c, -1, b'')
 	for fd, mode, name in STREAMS:
 		stream(fd, mode, name, getattr(sys, name), True)
@@ -274,7 +274,8 @@ def refresh(has_time):
 	# The interpreter's own __main__ is frozen: the collector would never free what a program puts there.
 	fresh = type(sys)('__main__')
 	fresh.__dict__.update(modules['__main__'].__dict__)
-	modules['__main__'] = fresh
+	global main
+	modules['__main__'] = main = fresh
 	if 'numpy.random' in modules:
 		modules['numpy.random'].seed()
 	if 'tempfile' in modules:
@@ -353,11 +354,12 @@ STREAMS = (0, 'r', 'stdin'), (1, 'w', 'stdout'), (2, 'w', 'stderr')
 
 
 def mend_streams():
-	"""Makes a stream anew that the session's code has detached, or closed itself."""
+	"""Makes a stream anew that the session's code has detached, closed itself or removed: without sys.stderr nobody would
+	see why a cell fails."""
 	for fd, mode, name in STREAMS:
 		now, first = getattr(sys, name, None), getattr(sys, '__%s__' % name)
 		try:
-			if now is None or not now.closed:
+			if now is not None and not now.closed:
 				continue
 		except Exception:  # detached
 			pass

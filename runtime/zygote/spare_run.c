@@ -300,13 +300,33 @@ static int report(const struct rt_run_done *done)
 	return channel_send(zygote.channel, &d, sizeof(d));
 }
 
+/* The program has lowered its limit, and the next cell comes with descriptors. Without rights nobody can raise the hard one. */
+static int more_descriptors(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == limit.rlim_max)
+		return -1;
+	limit.rlim_cur = limit.rlim_max;
+	return setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* The backup takes over, and the client sees that the variables are as before the cell. It should see why. */
+static _Noreturn void give_up(const char *why, int status)
+{
+	(void)dprintf(STDERR_FILENO, "This run has ended the session's process: %s.\n", why);
+	_exit(status);
+}
+
 /* Between cells there is no input. What threads print goes into the pipes, which are the session's. */
 static void drop_input(void)
 {
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
+	if (null < 0 && errno == EMFILE && more_descriptors() == 0)
+		null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (null < 0 || dup2(null, 0) < 0)
-		_exit(1);
+		give_up("it may open no more files: setrlimit(RLIMIT_NOFILE)", 1);
 	if (null > 0)
 		(void)close(null);
 }
@@ -431,9 +451,9 @@ static int run_and_rest(PyObject *text, PyObject *space, int result)
 	tail_end();
 	drop_input();
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-	if (report(&done) <
-	    0) /* the program has closed the channel: the end of the process tells how the run ended */
-		_exit((int)done.status);
+	if (report(&done) < 0)
+		give_up("it has closed descriptors that are not its own, as os.closerange() does",
+			(int)done.status);
 	return 0;
 }
 

@@ -122,7 +122,14 @@ static int add_end(struct buf *b, const struct run_call *c, const struct run_res
 		    b, result->state_kept
 			   ? "The run was cancelled; what it did before that is kept."
 			   : "The run was cancelled and ended; the variables are as before it.");
-	return result->reason == RUN_SIGNALED ? add_signal(b, result->signal) : 0;
+	if (result->reason == RUN_SIGNALED)
+		return add_signal(b, result->signal);
+	/* os._exit(), exec, or what the session cannot go on after */
+	if (result->reason == RUN_EXITED && result->stateful && !result->state_kept &&
+	    !result->left.carried && !result->left.gone)
+		return buf_add_str(
+		    b, "The session's process ended in this run; the variables are as before it.");
+	return 0;
 }
 
 /* ---- what stderr says ---- */

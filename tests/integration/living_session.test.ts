@@ -211,6 +211,15 @@ ${THREAD}`, {}], ['os.abort()', { state: 'carried', hint: /as they were before t
 		["import subprocess; subprocess.run(['pgrep', 'sleep']).returncode", { result: '1' }], ['x', { code: 1, restart: true, hint: /first stateful run of a new interpreter/ }]],
 	'busy processes': [["import subprocess, sys\nps = [subprocess.Popen([sys.executable, '-c', 'while True: pass']) for i in range(24)]", {}], ['[p.poll() for p in ps].count(None)', { result: '24' }], ['[p.poll() for p in ps].count(None)', { result: '24' }], ['[p.kill() for p in ps]; {p.wait() for p in ps}', { result: '{-9}' }]],
 	'300 processes': [["import subprocess\nps = [subprocess.Popen(['sleep', '600']) for i in range(300)]", { s: 60 }], ['sum(p.poll() is None for p in ps)', { result: '300' }], ['[p.kill() for p in ps]; {p.wait() for p in ps}', { result: '{-9}', s: 60 }]],
+	'sys.modules is emptied': [['x = 1', {}], ['import sys; x = 2; sys.modules.clear(); x', { result: '2', stderr: /^Note: this run has removed sys\.modules\. The next run has that again\.\n$/ }], ['import math; x, math.floor(2.5)', { result: '(2, 2)', stderr: /^$/ }],
+		["import sys; x = 3; del sys.modules['__main__']; 1 / 0", { code: 1, stderr: /ZeroDivisionError[^]*Note: / }], ['x', { result: '3' }], ['import os; os._exit(1)', { code: 1, state: 'unchanged', hint: /^The session's process ended in this run; the variables are as before it\.$/ }], ['x', { result: '3' }]],
+	'builtins are removed': [['x = 1', {}], ['import builtins; x = 2; builtins.__dict__.clear()', { stderr: /Note: this run has removed builtins: / }], ['x, len([1])', { result: '(2, 1)' }],
+		['import builtins; del builtins.print; builtins.__import__ = None', { stderr: /builtins: print, __import__\./ }], ['import math; print(x)', { stdout: '2\n' }]],
+	'standard streams are removed': [['import sys; x = 2; del sys.stdout, sys.stderr', {}], ['print(x); 1 / 0', { stdout: '2\n', code: 1, stderr: /ZeroDivisionError/ }], ['sys.stdout = sys.stderr = None', {}], ['print(x)', { stdout: '2\n' }]],
+	'functions of os are replaced': [["import os; x = 2\nfor n in dir(os):\n  if callable(getattr(os, n)) and n[0] != '_': setattr(os, n, None)", {}], ['x', { result: '2' }]],
+	'the descriptors of the session are closed': [['x = 1', {}], ['import os; x = 2; os.closerange(3, 1000)', { state: 'unchanged', stderr: /closed descriptors that are not its own/, hint: /as before it/ }], ['x', { result: '1' }]],
+	'no more descriptors': [['import resource as r; x = 1; hard = r.getrlimit(r.RLIMIT_NOFILE)[1]; r.setrlimit(r.RLIMIT_NOFILE, (3, hard))', {}], ['x', { result: '1' }], ['x = 2; r.setrlimit(r.RLIMIT_NOFILE, (3, 3))', { code: 1, state: 'unchanged', stderr: /may open no more files/ }], ['x', { result: '1' }]],
+	'a hook that refuses everything': [['import sys; x = 1\ndef h(*a): raise RuntimeError\nsys.addaudithook(h)', {}], ['x', { code: 1, state: 'lost', hint: /its copy could not go on/ }], ['6 * 7', { result: '42' }]],
 };
 
 const hostile: Record<string, Cell[]> = {
