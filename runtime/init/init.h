@@ -147,6 +147,7 @@ struct init_zygote {    /* contained: init starts the interpreter itself (own_zy
 	bool wanted;    /* false = every run starts its own */
 	unsigned tries; /* in a row that ended soon */
 	uint64_t began;
+	int said; /* a memory file: its standard error; 0 = not made yet, or not to be had */
 };
 
 enum warm_state { WARM_NONE, WARM_COMING, WARM_CLEAN };

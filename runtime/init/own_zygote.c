@@ -6,7 +6,7 @@
  *
  * The image may have a Python that cannot be a zygote: one of another C library, or an older one. Then
  * the interpreter ends, and after TRIES_MAX of these every run starts its own interpreter. A run may
- * kill it; that counts, too, unless it had served READY_NS. */
+ * kill it; that counts, too, unless it had served READY_NS. The front is told what the last one said. */
 #include "init.h"
 
 #include "base/fdio.h"
@@ -46,6 +46,9 @@ static char *const environment[] = {
 
 _Noreturn static void become(const struct init *in, const int fds[FDS_N])
 {
+	/* until it serves: then it makes this /dev/null, and so have its forks */
+	if (in->zygote.said > 0 && dup2(in->zygote.said, STDERR_FILENO) < 0)
+		_exit(127);
 	static char name[] = "python3";
 	static char flag[] = "-c";
 	static char preload[RT_PRELOAD_MAX + sizeof(PRELOAD "=")];
@@ -93,6 +96,9 @@ static int start_one(struct init *in)
 
 	if (extension < 0 || filter < 0 || warm_pair(pair) < 0)
 		return -ENOENT;
+	struct init_zygote *z = &in->zygote;
+	z->said = z->said > 0 ? fd_close(z->said) : -1;
+	z->said = memfd_create("said", MFD_CLOEXEC);
 	const pid_t pid = fork();
 	if (pid == 0)
 		become(in, (const int[FDS_N]){pair[1], extension, filter});
@@ -123,6 +129,12 @@ void zygote_again(struct init *in)
 	z->tries = now - z->began < READY_NS ? z->tries + 1 : 1;
 	z->began = now;
 	z->wanted = z->tries <= TRIES_MAX && start_one(in) == 0;
-	if (!z->wanted)
-		in->warm.told_cold = true;
+	if (z->wanted)
+		return;
+	in->warm.told_cold = true;
+	struct proto_init_zygote f = {.head = PROTO_HEAD(INIT_ZYGOTE, proto_init_zygote)};
+	if (!fd_read_last_words(z->said > 0 ? z->said : -1, f.said, sizeof(f.said)))
+		memcpy(f.said, "nothing", sizeof("nothing"));
+	z->said = z->said > 0 ? fd_close(z->said) : -1;
+	init_send(in, &f.head, NULL, 0);
 }

@@ -163,6 +163,7 @@ def serve_inside(c, program):
 	freeze(c)
 	if len(os.listdir('/proc/self/task')) != 1:
 		raise SystemExit('a module has started a thread, which no fork would have')
+	os.dup2(0, 2)  # until now it was the file in which init finds why we cannot start
 	sys.excepthook = c.serve_inside
 
 

@@ -55,6 +55,19 @@ int fd_read_exact(int fd, void *ret, size_t len)
 	return 0;
 }
 
+bool fd_read_last_words(int fd, char *ret, size_t size)
+{
+	struct stat st;
+	const bool any = fd >= 0 && fstat(fd, &st) == 0;
+	const off_t room = (off_t)size - 1;
+	ssize_t n = any ? pread(fd, ret, size - 1, MAX(st.st_size - room, (off_t)0)) : 0;
+
+	while (n > 0 && ret[n - 1] == '\n')
+		n--;
+	ret[MAX(n, (ssize_t)0)] = '\0';
+	return n > 0;
+}
+
 int fd_read_file(int fd, struct buf *b)
 {
 	for (;;) {

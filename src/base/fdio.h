@@ -17,6 +17,9 @@
 int fd_write_all(int fd, const void *data, size_t len) MUST_CHECK;
 /* Exactly LEN bytes; -ENODATA at an early end of file. */
 int fd_read_exact(int fd, void *ret, size_t len) MUST_CHECK;
+/* The last bytes of a regular file as a text of at most SIZE bytes with its NUL, without the newlines at its end. FD may be
+ * -1. False: nothing is there. */
+bool fd_read_last_words(int fd, char *ret, size_t size);
 /* The whole file into B (bounded by its maximum: -ENOBUFS beyond). */
 int fd_read_file(int fd, struct buf *b) MUST_CHECK;
 int fd_set_nonblock(int fd, bool on) MUST_CHECK;

@@ -80,7 +80,9 @@ struct engine { /* first member of every engine's own struct */
 	uint32_t enforced, best_effort; /* enum engine_cap bits */
 	struct engine_levels levels;    /* set by begin() */
 	bool closing;
-	struct err lost; /* ERR_NONE, or why no sandbox can be made any more */
+	char cold_image
+	    [ENGINE_NAME_MAX]; /* the last one that inside_zygote_failed() was told of by a sandbox */
+	struct err lost;       /* ERR_NONE, or why no sandbox can be made any more */
 	engine_end_fn on_end;
 	void *on_end_user;
 	uint32_t next_run; /* serial of the last run */

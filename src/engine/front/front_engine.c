@@ -224,18 +224,14 @@ static int on_space(struct front_engine *g, const union proto_frame *f, int *fds
 	return 0;
 }
 
-/* Its runs are cold from now on, and nothing else says why. */
 static int on_zygote(struct front_engine *g UNUSED, const union proto_frame *f, int *fds UNUSED,
 		     size_t n UNUSED)
 {
 	const struct proto_mon_zygote *z = &f->zygote;
-	_cleanup_(buf_done) struct buf said = BUF_INIT(3 * sizeof(z->said));
-	const int r = text_add_utf8_lossy(&said, z->said, strnlen(z->said, sizeof(z->said)));
 
 	if (memchr(z->image, '\0', sizeof(z->image)) == NULL)
 		return -EPROTO;
-	LOG_WARNING("zygote_failed", LOG_S("image", z->image),
-		    LOG_S("said", r == 0 ? buf_str(&said) : ""));
+	inside_zygote_failed(z->image, z->said);
 	return 0;
 }
 

@@ -25,6 +25,7 @@ M(INIT_CONFIG, M, I, proto_init_config, 8, OTHER, "first message to init: limits
 M(INIT_READY, I, F, proto_init_ready, 1, OTHER, "isolation is complete, runs may start; the egress listener, if asked for; a contained init always tries to send one")
 M(INIT_FAILED, I, F, proto_init_failed, 0, OTHER, "a step of the set-up failed; init ends")
 M(INIT_COLD, I, F, proto_init_cold, 0, OTHER, "the clean interpreter is gone; runs are cold until there is another")
+M(INIT_ZYGOTE, I, F, proto_init_zygote, 0, OTHER, "the interpreter that a contained init starts itself has ended too often, and what it said last; once")
 M(INIT_WARM, F, I, proto_init_warm, 1, OTHER, "the channel to a new clean interpreter; or there will be none")
 M(INIT_REST, F, I, proto_init_note, 0, OTHER, "end every interpreter that can be forked again")
 M(INIT_RUN, F, I, proto_init_run, 7, OTHER, "start a run")

@@ -84,6 +84,11 @@ struct proto_init_cold {
 	uint32_t pad;
 };
 
+struct proto_init_zygote {
+	struct proto_head head;
+	char said[PROTO_SAID_MAX]; /* as of struct proto_mon_zygote */
+};
+
 /* Descriptor: the channel that MON_WARMED brought, or none. */
 struct proto_init_warm {
 	struct proto_head head;
@@ -334,6 +339,7 @@ union proto_frame {
 	struct proto_init_failed failed;
 	struct proto_init_note note;
 	struct proto_init_cold cold;
+	struct proto_init_zygote own_zygote;
 	struct proto_init_warm warm;
 	struct proto_init_run run;
 	struct proto_init_signal signal;

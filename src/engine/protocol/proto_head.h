@@ -64,6 +64,8 @@ enum proto_cap { /* enum engine_cap, for the monitor */
 		 PROTO_CAP_TOTAL = 1 << 8,
 };
 
+#define PROTO_SAID_MAX 400 /* bytes, with the NUL: the last words of a zygote */
+
 enum proto_party { PROTO_PARTY_F = 1, PROTO_PARTY_M, PROTO_PARTY_I };
 
 struct proto_head {

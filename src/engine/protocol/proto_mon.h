@@ -176,7 +176,6 @@ struct proto_mon_space {
 	uint64_t free_bytes, reserve_bytes;
 	uint64_t promised_bytes; /* what the disks may still take from the host */
 };
-#define PROTO_SAID_MAX 400 /* bytes, with the NUL */
 struct proto_mon_zygote {
 	struct proto_head head;
 	char image[PROTO_IMAGE_MAX];

@@ -265,6 +265,28 @@ print(open("/proc/1/status").read().split()[1], os.access("/proc/1/environ", os.
 		},
 	},
 	{
+		name: 'the log says once why the interpreters of an image are cold',
+		run: (w) => {
+			const broken = "import os, site; open(os.path.join(site.getsitepackages()[0], 'broken_module.py'), 'w').write('import os\\nos.write(2, b\"the device is not there\\\\n\"); os._exit(3)')";
+			const made = w.daemon.ask('POST', '/v1.41/containers/create?name=breaks', { Image: w.env.SANDBOX_IMAGE, User: '0', HostConfig: { NetworkMode: 'none', Ulimits: [{ Name: 'nofile', Soft: 1024, Hard: 1024 }, { Name: 'nproc', Soft: 1024, Hard: 1024 }] }, Cmd: ['python3', '-c', broken.replaceAll('open(os.path', 'os.makedirs(site.getsitepackages()[0], exist_ok=True); open(os.path')] });
+			assert.equal(made.status, 201, JSON.stringify(made.body));
+			const started = w.daemon.ask('POST', '/v1.41/containers/breaks/start');
+			assert.ok(started.status < 300, JSON.stringify(started.body));
+			assert.equal((w.daemon.ask('POST', '/v1.41/containers/breaks/wait').body as Json).StatusCode, 0);
+			const image = w.daemon.ask('POST', `/v1.41/commit?container=breaks&repo=breaks&tag=now&changes=${encodeURIComponent('ENV CAISSON_PRELOAD=broken_module')}`, {});
+			assert.equal(image.status, 201, JSON.stringify(image.body));
+			w.daemon.ask('DELETE', '/v1.41/containers/breaks?force=1');
+			return using('stdio', { profile: 'full', env: { ...w.env, SANDBOX_IMAGE: 'breaks:now', SANDBOX_POOL: '0' } }, async (s) => {
+				const found = (): string[] => fs.readFileSync(s.log, 'utf8').split('\n').filter((l) => l.includes('zygote_failed'));
+				for (let i = 0; i < 2; i++)
+					assert.match(await python(s, 'print(6 * 7)', { session_id: `cold${i}` }), /^42$/m);
+				await until('the line', () => found().length > 0);
+				assert.equal(found().length, 1, found().join('\n'));
+				assert.match(found()[0]!, /image="?breaks:now.*the device is not there/);
+			});
+		},
+	},
+	{
 		name: 'a container that is removed from outside is a lost sandbox; the next call has another one',
 		run: (w) => using('stdio', { profile: 'full', env: { ...w.env, SANDBOX_POOL: '0' } }, async (s) => {
 			const session_id = idOf(await python(s, 'print(1)'));

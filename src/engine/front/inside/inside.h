@@ -107,9 +107,10 @@ struct engine_sandbox { /* first member of every engine's own sandbox struct */
 	struct channel *init;
 	struct engine_policy policy;
 	uint64_t made_memory; /* policy.limits.memory_bytes when it was made */
-	bool warm;            /* its runs may be forked */
-	bool pooled;          /* made ahead of need; nobody owns it yet */
-	uint32_t unheld;      /* enum engine_cap: limits that the engine holds, but not here */
+	char image[ENGINE_NAME_MAX];
+	bool warm;       /* its runs may be forked */
+	bool pooled;     /* made ahead of need; nobody owns it yet */
+	uint32_t unheld; /* enum engine_cap: limits that the engine holds, but not here */
 
 	/* who is to be told what */
 	engine_create_fn create_cb;
@@ -239,6 +240,9 @@ void inside_idle_remove(struct engine_sandbox *s);
 enum proto_warm inside_clean_for_run(struct engine_sandbox *s);
 /* A run was the clean interpreter, and has ended. */
 void inside_clean_spent(struct engine_sandbox *s);
+/* The zygote of IMAGE could not be started, so all its runs are cold, and nothing else says why. Logs what it SAID, any
+ * PROTO_SAID_MAX bytes. */
+void inside_zygote_failed(const char *image, const char said[PROTO_SAID_MAX]);
 /* INIT_COLD. -EPROTO: there were too many. */
 int inside_clean_lost(struct engine_sandbox *s, bool awaited) MUST_CHECK;
 /* Between runs: asks for a new one if it was lost. */

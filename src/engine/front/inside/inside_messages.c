@@ -4,6 +4,8 @@
  * it is allowed, and a handler. Anything else ends the sandbox. */
 #include "engine/front/inside/inside.h"
 
+#include "base/text.h"
+
 #define IN(state) (1u << INSIDE_##state)
 /* Until the engine says that the sandbox is gone, init may still answer what it was asked. */
 #define ALIVE (IN(READY) | IN(ENDING))
@@ -36,6 +38,19 @@ static int on_cold(struct engine_sandbox *s, const union proto_frame *f, int *fd
 	return inside_clean_lost(s, f->cold.awaited != 0);
 }
 
+/* Once for an image: the next sandbox of it would say the same. */
+static int on_zygote(struct engine_sandbox *s, const union proto_frame *f, int *fds UNUSED,
+		     size_t n UNUSED)
+{
+	struct engine *g = s->engine;
+
+	if (streq(g->cold_image, s->image))
+		return 0;
+	(void)!text_copy(g->cold_image, sizeof(g->cold_image), s->image);
+	inside_zygote_failed(s->image, f->own_zygote.said);
+	return 0;
+}
+
 static int on_checkpointed(struct engine_sandbox *s, const union proto_frame *f, int *fds UNUSED,
 			   size_t n UNUSED)
 {
@@ -51,6 +66,7 @@ static const struct {
     [PROTO_INIT_ENDED] = {ALIVE, on_ended},
     [PROTO_INIT_FILED] = {ALIVE, on_filed},
     [PROTO_INIT_COLD] = {IN(STARTING) | ALIVE, on_cold},
+    [PROTO_INIT_ZYGOTE] = {ALIVE, on_zygote},
     [PROTO_INIT_CHECKPOINTED] = {ALIVE, on_checkpointed},
 };
 

@@ -5,6 +5,7 @@
 #include "base/fdio.h"
 #include "base/kill_points.h"
 #include "base/loop.h"
+#include "base/text.h"
 #include "engine/front/inside/inside_output.h"
 
 #include <string.h>
@@ -79,6 +80,7 @@ void inside_new(struct engine *g, struct engine_sandbox *s, const struct engine_
 	s->engine = g;
 	s->state = INSIDE_ASKED;
 	s->made_memory = c->limits.memory_bytes;
+	(void)!text_copy(s->image, sizeof(s->image), c->image);
 	s->warm = c->warm;
 	s->clean = c->warm ? INSIDE_CLEAN_THERE : INSIDE_CLEAN_NONE;
 	s->wants_egress = c->egress;

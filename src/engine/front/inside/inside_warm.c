@@ -18,7 +18,11 @@
 #include "engine/front/inside/inside.h"
 
 #include "base/fdio.h"
+#include "base/log.h"
 #include "base/rand.h"
+#include "base/text.h"
+
+#include <string.h>
 
 #define RETRY_NS  NS_PER_S
 #define AGAIN_MAX 3 /* for one run: a hostile init could ask for ever */
@@ -55,6 +59,15 @@ void inside_clean_spent(struct engine_sandbox *s)
 {
 	if (s->clean == INSIDE_CLEAN_THERE)
 		s->clean = INSIDE_CLEAN_SPENT;
+}
+
+void inside_zygote_failed(const char *image, const char said[PROTO_SAID_MAX])
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(3 * PROTO_SAID_MAX);
+	const int r = text_add_utf8_lossy(&text, said, strnlen(said, PROTO_SAID_MAX));
+
+	LOG_OFTEN(LOG_LEVEL_WARNING, "zygote_failed", LOG_S("image", image),
+		  LOG_S("said", r == 0 ? buf_str(&text) : ""));
 }
 
 int inside_clean_lost(struct engine_sandbox *s, bool awaited)

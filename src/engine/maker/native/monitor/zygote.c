@@ -120,22 +120,6 @@ static void end(struct zygote *z)
 	z->in_flight = 0;
 }
 
-/* The end of what Z has written: a traceback ends with its reason. */
-static void read_last_words(const struct zygote *z, char said[PROTO_SAID_MAX])
-{
-	struct stat st;
-	const bool any = z->state == ZYGOTE_STARTING && z->said >= 0 && fstat(z->said, &st) == 0;
-	const off_t at = any ? MAX(st.st_size - (PROTO_SAID_MAX - 1), (off_t)0) : 0;
-	ssize_t n = any ? pread(z->said, said, PROTO_SAID_MAX - 1, at) : 0;
-
-	while (n > 0 && said[n - 1] == '\n')
-		n--;
-	if (n > 0)
-		said[n] = '\0';
-	else
-		(void)!text_copy(said, PROTO_SAID_MAX, "nothing");
-}
-
 /* Once: it is tried again and again, and all its sandboxes are cold meanwhile. */
 static void tell_front(struct monitor *m, struct zygotes *n, const struct zygote *z)
 {
@@ -146,7 +130,9 @@ static void tell_front(struct monitor *m, struct zygotes *n, const struct zygote
 	n->told = true;
 	(void)!text_copy(f.image, sizeof(f.image),
 			 CONTAINER_OF(n, struct template, zygotes)->image);
-	read_last_words(z, f.said);
+	/* a traceback ends with its reason */
+	if (!fd_read_last_words(z->state == ZYGOTE_STARTING ? z->said : -1, f.said, sizeof(f.said)))
+		(void)!text_copy(f.said, sizeof(f.said), "nothing");
 	monitor_send(m, &f.head, NULL, 0);
 }
 
