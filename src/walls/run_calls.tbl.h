@@ -254,7 +254,8 @@ ALLOW(sched_get_priority_max, "threads")
 ALLOW(sched_get_priority_min, "threads")
 ALLOW(sched_rr_get_interval, "threads")
 ALLOW(getpriority, "nice")
-/* By process group or by user, setpriority and ioprio_set would reach init, too, and nobody could undo it. */
+/* By process group or by user, setpriority and ioprio_set would reach init, too, and nobody could undo it. The same holds
+ * for the number of a process, and no filter knows the caller's own; runtime/machine/machine_priority.c makes 0 of that. */
 ALLOW_IF(setpriority, EPERM, "nice of the caller; only downwards without a capability",
 	 WHEN(IN(0, PRIO_PROCESS), IN(1, 0)))
 ALLOW(ioprio_get, "ionice, psutil")

@@ -29,6 +29,15 @@ describe('figures of the machine', () => {
 			assert.equal(r.stdout, '300 True True True\n1 1 1 1 1\n0 1 True\nTrue True True\nTrue True 0 None\n[(\'lo\', [\'127.0.0.1\'])] True\n', JSON.stringify(r));
 		}));
 
+	for (const [way, settings] of [['warm', {}], ['cold', { SANDBOX_WARM: 'off' }]] as [string, Record<string, string>][])
+		it(`a program that lowers its own priority, ${way}`, () => using('stdio', { profile: 'full', env: { ...env, ...settings } }, async (s) => {
+			const lower = 'import os\nme = os.getpid()\nos.setpriority(os.PRIO_PROCESS, me, 3)\nprint(os.getpriority(os.PRIO_PROCESS, 0))\nfor other in 1, me + 1000:\n try: os.setpriority(os.PRIO_PROCESS, other, 5)\n except PermissionError as e: print(e.errno)\n';
+			const r = facts(await s.raw('sandbox_run_python', { code: `${lower}import psutil; psutil.Process().nice(5); print(psutil.Process().nice())`, session_id: 'm' }));
+			assert.equal(r.stdout, '3\n1\n1\n5\n', JSON.stringify(r));
+			const next = facts(await s.raw('sandbox_run_python', { code: 'import os; print(os.nice(0))', session_id: 'm' }));
+			assert.equal(next.stdout, '0\n', JSON.stringify(next));
+		}));
+
 	it('commands', () => using('stdio', { profile: 'full', env }, async (s) => {
 		const run = async (command: string): Promise<string> => {
 			const r = facts(await s.raw('sandbox_run_shell', { command, session_id: 'm' }));
