@@ -108,10 +108,25 @@ def renew_loky(pool):
 	pool._initializer, pool._initargs = initializer
 
 
-def end_loop_of_thread(found):
-	"""The thread that executed this loop has ended: a call into it would wait for ever, and raises an exception if the
-	loop is closed."""
-	if found is loop or found._thread_id is None or found.is_closed():
+def renew_waiting(found):
+	"""This loop has a dead selector and a dead pair of sockets that would wake it. Its servers and connections are dead,
+	too."""
+	import selectors
+	found._selector.close()
+	found._selector = selectors.DefaultSelector()
+	found._ssock.close()
+	found._csock.close()
+	found._internal_fds = 0
+	found._make_self_pipe()
+
+
+def renew_other_loop(found):
+	"""A loop that the program has made. If a thread was executing it, that has ended: a call into the loop would wait for
+	ever, and raises an exception if the loop is closed."""
+	if found is loop or found.is_closed():
+		return
+	if found._thread_id is None:
+		renew_waiting(found)
 		return
 	from asyncio import tasks
 	for task in tasks.all_tasks(found):
@@ -210,7 +225,7 @@ RENEWED = (
 	('concurrent.futures.process', 'ProcessPoolExecutor', renew_process_pool),
 	('multiprocessing.pool', 'Pool', renew_pool),
 	('concurrent.futures._base', 'Future', fail_future),
-	('asyncio.base_events', 'BaseEventLoop', end_loop_of_thread),
+	('asyncio.base_events', 'BaseEventLoop', renew_other_loop),
 	('threading', 'Condition', renew_condition),
 	('threading', 'Barrier', renew_barrier),
 	('sqlite3', 'Connection', close_database),
@@ -243,17 +258,11 @@ def renew_objects():
 
 
 def renew_loop():
-	"""The loop of the session has a dead selector and a dead pair of sockets that would wake it."""
+	"""The loop of the session."""
 	global loop_pid
-	import selectors
 	if loop is None or loop.is_closed():
 		return
-	loop._selector.close()
-	loop._selector = selectors.DefaultSelector()
-	loop._ssock.close()
-	loop._csock.close()
-	loop._internal_fds = 0
-	loop._make_self_pipe()
+	renew_waiting(loop)
 	loop_pid = os.getpid()
 
 
