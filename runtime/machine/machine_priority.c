@@ -5,7 +5,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define BY_PROCESS 0 /* PRIO_PROCESS; the prototype of <sys/resource.h> has another type in C++ and for GNU */
+#define BY_PROCESS                                                                                 \
+	0 /* PRIO_PROCESS; the prototype of <sys/resource.h> has another type in C++ and for GNU */
 
 __attribute__((visibility("default"))) int setpriority(int which, unsigned who, int value);
 

@@ -358,7 +358,7 @@ def mend_streams():
 	"""Makes a stream anew that the session's code has detached, closed itself or removed: without sys.stderr nobody would
 	see why a cell fails."""
 	for fd, mode, name in STREAMS:
-		now, first = getattr(sys, name, None), getattr(sys, '__%s__' % name)
+		now, first = getattr(sys, name, None), getattr(sys, '__%s__' % name, None)
 		try:
 			if now is not None and not now.closed:
 				continue
