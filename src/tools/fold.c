@@ -156,8 +156,8 @@ static void fold_warnings(struct part *p)
 
 /* ---- lines that are written over ---- */
 
-/* A sequence ESC [ NUMBER LETTER that moves the cursor to another line or erases one. Returns its length, 0 if there is none
- * at AT. */
+/* A sequence ESC [ NUMBER LETTER that moves the cursor to another line or to where a line begins, or erases one. Returns its
+ * length, 0 if there is none at AT. */
 static size_t movement_at(const char *at, const char *end, char *ret_letter, unsigned *ret_number)
 {
 	const char *c = at + 2;
@@ -167,7 +167,7 @@ static size_t movement_at(const char *at, const char *end, char *ret_letter, uns
 		return 0;
 	for (; c < end && is_digit(*c); c++)
 		number = MIN(number * 10 + (unsigned)(*c - '0'), FOLD_LINES);
-	if (c == end || (*c != 'A' && *c != 'B' && *c != 'K'))
+	if (c == end || !memchr("ABEFGK", *c, 6) || (*c == 'G' && number > 1))
 		return 0;
 	*ret_letter = *c;
 	*ret_number = number;
@@ -216,8 +216,12 @@ static void move_cursor(struct terminal *t, char letter, unsigned number)
 			replace_row(&t->rows[t->row]);
 		return;
 	}
+	if (letter == 'G') { /* the first column, as after a carriage return */
+		t->again = true;
+		return;
+	}
 	const size_t by = number > 0 ? number : 1;
-	if (letter == 'A')
+	if (letter == 'A' || letter == 'F')
 		t->row -= MIN(by, t->row);
 	else
 		t->row = MIN(t->row + by, t->n - 1);
@@ -295,6 +299,71 @@ static int add_as_terminal(struct buf *b, const char *data, size_t len)
 		c += n;
 	}
 	return add_rows(b, &t);
+}
+
+/* ---- backspaces ---- */
+
+/* A character that is written where the cursor is takes the place of the one that stands there. */
+struct typed {
+	char *text; /* as long as the input, which is never shorter */
+	size_t begin, cursor, len;
+};
+
+static size_t char_bytes(const char *at, const char *end)
+{
+	size_t n = 1;
+
+	while (at + n < end && (at[n] & 0xC0) == 0x80)
+		n++;
+	return n;
+}
+
+static void type_char(struct typed *t, const char *c, size_t n)
+{
+	char *at = t->text + t->cursor;
+	const size_t old = t->cursor < t->len ? char_bytes(at, t->text + t->len) : 0;
+
+	memmove(at + n, at + old, t->len - t->cursor - old);
+	memcpy(at, c, n);
+	t->cursor += n;
+	t->len += n - old;
+}
+
+static void move_back(struct typed *t)
+{
+	if (t->cursor > t->begin)
+		t->cursor--;
+	while (t->cursor > t->begin && (t->text[t->cursor] & 0xC0) == 0x80)
+		t->cursor--;
+}
+
+/* DATA as it is after its backspaces. Percentages and spinners write over themselves with them. */
+static int add_typed(struct buf *b, const char *data, size_t len)
+{
+	const char *end = data + len;
+	_cleanup_free_ char *text = malloc(len);
+
+	if (!text)
+		return -ENOMEM;
+	struct typed t = {.text = text};
+	for (const char *c = data; c < end;) {
+		const size_t n = char_bytes(c, end);
+
+		if (*c == '\b') {
+			move_back(&t);
+		} else if (end - c >= 3 && memcmp(c, "\033[K", 3) == 0 && t.cursor < t.len) {
+			t.len = t.cursor;
+			c += 2;
+		} else if (*c == '\n' || *c == '\r' || *c == '\033') {
+			t.cursor = t.len;
+			type_char(&t, c, n);
+			t.begin = t.cursor;
+		} else {
+			type_char(&t, c, n);
+		}
+		c += n;
+	}
+	return buf_add(b, text, t.len);
 }
 
 /* ---- what is left ---- */
@@ -401,7 +470,16 @@ static int fold_lines(struct buf *b, const char *data, size_t len)
 static int fold_part(struct buf *b, const char *data, size_t len, bool short_one)
 {
 	_cleanup_(buf_done) struct buf shown = BUF_INIT(4 * FOLD_BYTES);
+	_cleanup_(buf_done) struct buf typed = BUF_INIT(4 * FOLD_BYTES);
 
+	if (memchr(data, '\b', len)) {
+		int r = add_typed(&typed, data, len);
+
+		if (r < 0)
+			return r;
+		data = buf_str(&typed);
+		len = typed.len;
+	}
 	if (is_written_over(data, len)) {
 		int r = add_as_terminal(&shown, data, len);
 
@@ -420,7 +498,8 @@ void fold_output(const struct run_output *o, size_t max, struct buf *b, struct r
 
 	*ret = *o;
 	const bool short_one = o->len <= FOLD_FROM;
-	if (max > FOLD_BYTES || (short_one && !is_written_over(o->data, o->len)))
+	if (max > FOLD_BYTES ||
+	    (short_one && !is_written_over(o->data, o->len) && !memchr(o->data, '\b', o->len)))
 		return;
 	/* No answer has room for more. */
 	const bool long_one = !o->truncated && head > 2 * (size_t)FOLD_BYTES;

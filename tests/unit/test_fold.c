@@ -231,6 +231,14 @@ static void test_written_over(void **state UNUSED)
 	    {"\033[32mgreen\033[0m\rred\n", "red\n"},
 	    {"\033[9A\rtop\033[9Bstill\n", "still\n"},
 	    {"half\033[", "half\033["},
+	    {"\033[2K\033[1Gstep 1\033[2K\033[Gstep 2\n", "step 2\n"},
+	    {"one\ntwo\n\033[2Fover\033[1Eand\n", "over\nand\n"},
+	    {"\033[12Gcolumn\n", "\033[12Gcolumn\n"},
+	    {"0%\b\b\b\b5%\b\b100%\n", "100%\n"},
+	    {"work |\b/\b-\bdone\n", "work done\n"},
+	    {"\xc3\xa4\xe2\x9c\x93\bx\b\b\b\xc3\xb6\n", "\xc3\xb6x\n"},
+	    {"a\n\bb\n\rc\b\b\bd\n", "a\nb\nd\n"},
+	    {"ten\b\b\033[K\n", "t\n"},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
