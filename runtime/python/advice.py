@@ -8,52 +8,15 @@ import sys
 
 WORKSPACE = '/mnt/data'
 NAMES_SHOWN, NAMES_LOOKED = 12, 2000
-HEAD_BYTES, DATA_LOOKED = 512, 1 << 20
 FRAMES_LOOKED, LINE_CHARS, BOM = 40, 200, '\ufeff'
 MODULES_LOOKED, COLUMNS_SHOWN, COLUMN_BYTES = 5000, 20, 40
 
-UTF_16 = ((None, 'encoding="utf-16" (a table: pandas.read_csv(path, encoding="utf-16", sep=None, engine="python"))'),)
-# The first bytes of a file, where they stand, what it is, and what reads it: modules in the order of preference.
-KINDS = (
-	(b'PAR1', 0, 'a Parquet file', (('pandas', 'pandas.read_parquet()'), ('pyarrow', 'pyarrow.parquet.read_table()'))),
-	(b'ARROW1', 0, 'an Arrow (Feather) file', (('pandas', 'pandas.read_feather()'),)),
-	(b'%PDF', 0, 'a PDF', (('pdfplumber', 'pdfplumber.open()'), ('pypdf', 'pypdf.PdfReader()'), ('pdfminer', 'pdfminer.high_level.extract_text()'), (None, 'the command pdftotext'))),
-	(b'\x1f\x8b', 0, 'gzip data', (('gzip', 'gzip.open(path, "rt" or "rb"), or compression="gzip" in pandas'),)),
-	(b'BZh', 0, 'bzip2 data', (('bz2', 'bz2.open(path, "rt")'),)),
-	(b'\xfd7zXZ', 0, 'xz data', (('lzma', 'lzma.open(path, "rt")'),)),
-	(b'\x28\xb5\x2f\xfd', 0, 'zstd data', (('zstandard', 'zstandard.open(path, "rt")'), ('compression.zstd', 'compression.zstd.open(path, "rt")'))),
-	(b'\x89PNG', 0, 'a PNG picture', (('PIL', 'PIL.Image.open()'),)),
-	(b'\xff\xd8\xff', 0, 'a JPEG picture', (('PIL', 'PIL.Image.open()'),)),
-	(b'GIF8', 0, 'a GIF picture', (('PIL', 'PIL.Image.open()'),)),
-	(b'WEBP', 8, 'a WebP picture', (('PIL', 'PIL.Image.open()'),)),
-	(b'SQLite format 3', 0, 'an SQLite database', (('sqlite3', 'sqlite3.connect()'),)),
-	(b'\x89HDF', 0, 'an HDF5 file', (('h5py', 'h5py.File()'), ('tables', 'pandas.read_hdf()'))),
-	(b'\x93NUMPY', 0, 'a NumPy array', (('numpy', 'numpy.load()'),)),
-	(b'\xd0\xcf\x11\xe0', 0, 'an old Office file (xls, doc, ppt)', (('xlrd', 'pandas.read_excel() for xls'),)),
-	(b'\x7fELF', 0, 'a program', ()),
-	(b'\x80\x02', 0, 'a pickle', (('pickle', 'pickle.load() on the file opened with "rb"'),)),
-	(b'\x80\x03', 0, 'a pickle', (('pickle', 'pickle.load() on the file opened with "rb"'),)),
-	(b'\x80\x04\x95', 0, 'a pickle', (('pickle', 'pickle.load() on the file opened with "rb"'),)),
-	(b'\x80\x05\x95', 0, 'a pickle', (('pickle', 'pickle.load() on the file opened with "rb"'),)),
-	(b'ustar', 257, 'a tar archive', (('tarfile', 'tarfile.open()'),)),
-	(b'\xff\xfe', 0, 'text in UTF-16', UTF_16),
-	(b'\xfe\xff', 0, 'text in UTF-16', UTF_16),
-)
-# What the folders in a ZIP archive say that it is.
-IN_ZIP = (
-	('xl/workbook.bin', 'a binary Excel workbook (xlsb)', (('pyxlsb', 'pandas.read_excel(path, engine="pyxlsb")'),)),
-	('xl/', 'an Excel workbook', (('openpyxl', 'pandas.read_excel()'),)),
-	('word/', 'a Word document', (('docx', 'docx.Document() of python-docx'),)),
-	('ppt/', 'a PowerPoint presentation', (('pptx', 'pptx.Presentation() of python-pptx'),)),
-	('content.xml', 'an OpenDocument file', (('odf', 'pandas.read_excel(path, engine="odf") for tables'),)),
-	('', 'a ZIP archive', (('zipfile', 'zipfile.ZipFile()'),)),
-)
 # What readers of files raise when a file is not what they expect.
 UNREADABLE = frozenset('''UnicodeDecodeError ParserError JSONDecodeError EmptyDataError BadZipFile InvalidFileException XLRDError CompDocError ArrowInvalid
 	BadGzipFile UnpicklingError UnidentifiedImageError ComputeError NoDataError ReadError PdfReadError PdfStreamError PDFSyntaxError PackageNotFoundError
-	LZMAError XMLSyntaxError'''.split())
+	LZMAError XMLSyntaxError SchemaError MatReadError'''.split())
 UNREADABLE_TEXTS = ('Excel file format cannot be determined', 'Trailing data', 'Expected object or value', 'file is not a database', 'could not convert string',
-	'Not a gzipped file', 'Invalid data stream', 'No magic bytes found', 'Specify an engine', 'is not a valid xls', 'not utf-8 encoded', 'to be a Parquet file')
+	'Not a gzipped file', 'Invalid data stream', 'No magic bytes found', 'Specify an engine', 'is not a valid xls', 'not utf-8 encoded', 'to be a Parquet file', 'Parquet magic bytes', 'contains pickled', 'not a valid DuckDB', 'Unknown mat file', 'Version of given Stata', 'not a Feather', 'end-of-file without')
 # Modules of packages with names like those of installed ones, so nobody mistyped them.
 NO_SLIPS = frozenset('crypt icalendar markdown2 pydot rarfile scapy simpy sunpy typer ujson xarray'.split())
 GONE = frozenset('append ix iteritems as_matrix'.split())  # methods of old versions of pandas, no columns
@@ -62,8 +25,7 @@ ELSEWHERE = ('/content', '/kaggle', '/home/user', '/home/jovyan', '/workspace', 
 # For fpdf2.
 PDF_LETTERS = '/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf'
 PDF_SHAPED = ' For Arabic and Hebrew also pdf.set_text_shaping(True).'
-SEPARATORS = ';', '\t', '|', ','
-LINES_COUNTED = 10
+SOURCE_LOOKED = 20000
 TITLE_LOOKED = 40  # lines or rows in which the header is looked for
 
 
@@ -84,11 +46,13 @@ def advice_of(error, tb):
 			return 'polars reads Excel with engine="openpyxl" here.'
 		if isinstance(error, ModuleNotFoundError):
 			return mistyped_module(error)
-		said = number_with_signs(error) or of_table_file(error, tb)
+		said = number_with_signs(error) or of_date(error) or of_database(error, tb) or of_table_file(error, tb)
 		if said:
 			return said
 		if isinstance(error, KeyError) or type(error).__name__ == 'ColumnNotFoundError' or isinstance(error, AttributeError) and is_table(getattr(error, 'obj', None)) and error.name not in GONE:
 			return missing_column(error, tb)
+		if isinstance(error, IndexError):
+			return lone_field(tb)
 		if 'Kaleido' in str(error)[:200]:
 			return 'plotly needs a browser for pictures, and there is none here: fig.show() saves a page for people. A picture is drawn with matplotlib.'
 		if 'outside the range of characters supported by the font' in str(error)[:200]:
@@ -114,6 +78,15 @@ def frames_of(tb):
 		found.append(tb.tb_frame)
 		tb = tb.tb_next
 	return found[-FRAMES_LOOKED:]
+
+
+def source_lines(frame):
+	"""The lines of the program as far as FRAME has come. Those of a run without a session are known by their code."""
+	import linecache
+	lines = linecache.getlines(frame.f_code.co_filename)
+	if not lines and hasattr(linecache, '_getlines_from_code'):
+		lines = linecache._getlines_from_code(frame.f_code)
+	return lines[:frame.f_lineno]
 
 
 # A file that is not there -----------------------------------------------------------------------------
@@ -194,7 +167,7 @@ def module_names():
 def mistyped_module(error):
 	"""The server recognises these words, and then does not just advise to install a package of the mistyped name."""
 	wanted = error.name or ''
-	if not 5 <= len(wanted) <= 64 or not wanted.isidentifier() or wanted in NO_SLIPS:
+	if not 5 <= len(wanted) <= 64 or not wanted.isidentifier() or wanted in NO_SLIPS or wanted in sys.stdlib_module_names:
 		return ''
 	near = sorted(name for name in module_names() if name[0] != '_' and one_slip(wanted.lower(), name.lower()))
 	return 'the module %s may be meant, which is installed.' % near[0] if near else ''
@@ -216,9 +189,8 @@ def is_table(value):
 def lone_key(frame, wanted):
 	"""The one name in a row of csv.DictReader that has WANTED in it: the separator was wrong. In a session, which has
 	variables of earlier cells, too, only those of the failing line are looked at. Or the first of more names, if a byte order mark is before it."""
-	import linecache
 	import re
-	line = set(re.findall(r'\w+', linecache.getline(frame.f_code.co_filename, frame.f_lineno)))
+	line = set(re.findall(r'\w+', ''.join(source_lines(frame)[-1:])))
 	for value in [frame.f_locals[name] for name in list(frame.f_locals) if not line or name in line][:NAMES_LOOKED]:
 		if isinstance(value, list) and value:
 			value = value[0]
@@ -245,7 +217,9 @@ def missing_column(error, tb):
 		name = lone_key(frames[-1], error.args[0]) if frames and isinstance(error, KeyError) and error.args and isinstance(error.args[0], str) else ''
 		if name[:1] == BOM:
 			return 'the first name is %r, with a byte order mark: open the file with encoding="utf-8-sig".' % name[:COLUMN_BYTES]
-		return 'the rows have one column, %s: %s' % (repr(name)[:COLUMN_BYTES], wrong_separator(name) + '.') if wrong_separator(name) else ''
+		if wrong_separator(name):
+			return 'the rows have one column, %s: %s.' % (repr(name)[:COLUMN_BYTES], wrong_separator(name))
+		return of_csv_rows(error, tb) if 'csv' in sys.modules and error.args and isinstance(error.args[0], str) else ''
 	names = [repr(name)[:COLUMN_BYTES] for name in list(table.columns[:COLUMNS_SHOWN])]
 	more = len(table.columns) - len(names)
 	if not names:
@@ -259,9 +233,32 @@ def missing_column(error, tb):
 	return '%s: %s.' % (said, wrong) if wrong else said + '.'
 
 
+def of_csv_rows(error, tb):
+	"""The same as of a table, for rows of csv.DictReader that are in no variable any more."""
+	for path in open_files(tb):
+		head = beginning(path)[:HEAD_BYTES * 8].decode('utf-8', 'replace')
+		first, wanted = head.split('\n')[0], error.args[0].strip()
+		if wanted in head and wanted not in [name.strip() for name in first.split(',')]:
+			wrong = wrong_separator(first) if wanted in first else above_table(path)
+			return 'the first line of %s is %s: %s' % (path, ascii_line(path), wrong.rstrip('.') + '.') if wrong else ''
+	return ''
+
+
+def lone_field(tb):
+	"""What to do about rows of csv.reader() that have one field, because the separator is another one."""
+	import re
+	frame = frames_of(tb)[-1]
+	for name in re.findall(r'\w+', ''.join(source_lines(frame)[-1:])):
+		value = frame.f_locals.get(name)
+		if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str) and wrong_separator(value[0]):
+			return 'the row has one field, %s: %s.' % (repr(value[0])[:COLUMN_BYTES], wrong_separator(value[0]))
+	return ''
+
+
 def wrong_separator(name):
 	"""What to do about a table whose one column has NAME, the first line of its file."""
-	kind = text_kind(name.encode('utf-8', 'replace'), True) if name[:1] in '<{[' else None
+	data = name.encode('utf-8', 'replace')
+	kind = text_kind(data, True) if name[:1] in '<{[' or name.startswith('version https:') else kind_of('', data)
 	if kind:
 		return 'the file is %s, no CSV%s' % (kind[0], ', and is read with ' + kind[1] if kind[1] else '')
 	counts = {one: name.count(one) for one in SEPARATORS}
@@ -275,11 +272,17 @@ def wrong_separator(name):
 def number_with_signs(error):
 	"""A text that a library took for a number."""
 	import re
-	found = re.search(r'(?:could not convert string to float|invalid literal for int\(\) with base 10|Unable to parse string|Could not convert string)[: ]+([\'"])(.{1,60}?)\1', str(error)[:400], re.I)
+	found = re.search(r'conversion from `str` to `[iuf]\d+` failed[^[]*\["(.{1,60}?)"', str(error)[:400])
+	if found:
+		return number_of_polars(found.group(1))
+	found = re.search(r'(?:could not convert string to float|invalid literal for int\(\) with base 10|Unable to parse string|Could not convert string)[: ]+([\'"])(.{1,60}?)\1(?: to \w+ at row (\d+))?', str(error)[:400], re.I)
 	if not found or isinstance(error, UnicodeError):
 		return ''
 	text = found.group(2).strip()
-	if re.fullmatch(r'-?\d{1,3}(?:,\d{3})+(?:\.\d+)?', text):
+	if found.group(3) == '0' and re.search('[^\\W\\d]{2}', text):
+		return 'the first line has names: numpy.loadtxt(path, skiprows=1), or pandas.read_csv().'
+	# pandas puts the texts of a column together when it adds them up
+	if re.fullmatch(r'-?\d{1,3}(?:,\d{3})+(?:\.\d+)?', text) or re.fullmatch(r'-?\d{1,3}(?:,\d{3,})+(?:,\d*)*', text) and text.count(',') > 1:
 		return 'the numbers have commas between thousands: pandas.read_csv(path, thousands=","), or of a column column.str.replace(",", "").astype(float).'
 	if re.search(r'(?:^|[^\d.])(?:\d{1,3}(?:\.\d{3})+|\d+),\d{1,2}(?!\d)', text) and not re.fullmatch(r'[-+\d.,]+', text):
 		return 'the numbers have decimal commas and signs: column.str.replace(r"[^\\d,-]", "", regex=True).str.replace(",", ".").astype(float).'
@@ -290,6 +293,54 @@ def number_with_signs(error):
 	if '/pandas/' not in ''.join(frame.f_code.co_filename for frame in frames_of(error.__traceback__)):
 		return ''
 	return 'a column with text is among those to calculate with: select columns of numbers, give numeric_only=True, or use pandas.to_numeric(column, errors="coerce").'
+
+
+def number_of_polars(text):
+	import re
+	if re.match(r'-?(?:\d{1,3}(?:\.\d{3})+|\d+),\d{1,2}(?!\d)', text) or re.match(r'-?\d{1,3}(?:\.\d{3})+,\d', text):
+		return 'the numbers have decimal commas: polars.read_csv(path, separator=";", decimal_comma=True), or of a column pl.col(NAME).str.replace_all(".", "", literal=True).str.replace(",", ".").cast(pl.Float64).'
+	if re.search(r'\d', text):
+		return 'the numbers have commas or signs: pl.col(NAME).str.replace_all(r"[^\\d.-]", "").cast(pl.Float64).'
+	return 'a text is among the numbers: .cast(pl.Float64, strict=False) makes null of it.'
+
+
+def of_date(error):
+	"""A text that a library did not take for a date, or has not been asked to."""
+	import re
+	text = str(error)[:400]
+	if 'Can only use .dt accessor' in text:
+		return 'this column is no column of dates: pandas.to_datetime(column) makes one of text, and needs dayfirst=True for 31.12.2024.'
+	found = re.search(r'(?:time data|Invalid isoformat string:) ([\'"])(\d{1,2})([./-])(\d{1,2})[./-](\d{2,4})', text)
+	if not found:
+		return ''
+	sign, year = found.group(3), '%Y' if len(found.group(5)) == 4 else '%y'
+	order = '%d{0}%m{0}' if int(found.group(2)) > 12 else '%m{0}%d{0}' if int(found.group(4)) > 12 else ''
+	if not order:
+		return ''
+	form = order.format(sign) + year
+	return 'the %s stands first: pandas.to_datetime(column, format="%s"), or datetime.strptime(text, "%s").' % ('day' if order[1] == 'd' else 'month', form, form)
+
+
+def of_database(error, tb):
+	"""What a database of SQLite has, if it does not have what was asked for."""
+	import re
+	if not re.search(r'no such (?:table|column): ', str(error)[:4000]):
+		return ''
+	import sqlite3
+	base = None
+	for frame in reversed(frames_of(tb)):
+		for value in values_of(frame):
+			base = base or (value.connection if isinstance(value, sqlite3.Cursor) else value if isinstance(value, sqlite3.Connection) else None)
+	path = '' if base else next(iter(named_files(tb)), '')
+	base = base or sqlite3.connect(path)
+	rows = base.cursor()
+	rows.row_factory = None
+	tables = [name for name, in rows.execute("select name from sqlite_master where type in ('table', 'view') and name not like 'sqlite_%'").fetchmany(NAMES_SHOWN)]
+	if tables:
+		return 'the database has %s.' % ', '.join('%s(%s)' % (name, ', '.join(row[1] for row in rows.execute('pragma table_info("%s")' % name.replace('"', '""')).fetchmany(COLUMNS_SHOWN)))
+			for name in tables)
+	names = [name for name in workspace_names() if name.endswith(('.db', '.sqlite', '.sqlite3'))]
+	return 'the database has no tables: a name that is no file makes a new one. %s' % (listed(names) if names else '')
 
 
 def of_table_file(error, tb):
@@ -313,6 +364,12 @@ def of_table_file(error, tb):
 	found = re.search(r'Expected (\d+) fields in line (\d+), saw (\d+)', text)
 	if found:
 		return of_ragged_lines(*map(int, found.groups()), tb)
+	found = re.search(r'EOF inside string starting at row (\d+)', text)
+	if found:
+		return 'a quotation mark in row %s has no end: pandas.read_csv(path, quoting=3) takes such marks for letters.' % found.group(1)
+	if 'found more fields than defined' in text:
+		for path in open_files(tb):
+			return above_table(path).replace('skiprows', 'skip_rows').replace('sep=', 'separator=')
 	return ''
 
 
@@ -382,11 +439,12 @@ def of_ragged_lines(columns, line, saw, tb):
 
 
 def open_files(tb):
-	"""Paths of files that the frames of the traceback name in their variables, nearest to the error first."""
-	found = []
+	"""Paths of files that a frame of the traceback names in its variables: of the frame nearest to the error. A session has variables of
+	earlier cells, too, so of a program's own only those count that this code uses."""
 	for frame in reversed(frames_of(tb)):
-		for value in list(frame.f_locals.values()):
-			path = value
+		found = []
+		for path in values_of(frame):
+			value = path
 			if not isinstance(path, (str, bytes, os.PathLike)):
 				path = getattr(value, 'name', None) if hasattr(value, 'read') else None
 			if not isinstance(path, (str, os.PathLike)) or len(os.fspath(path)) > 1024:
@@ -395,109 +453,36 @@ def open_files(tb):
 			if isinstance(path, str) and path not in found and '\0' not in path and os.path.isfile(path) \
 					and not path.startswith(('/usr/', '/proc/', '/tmp/.caisson/')) and not path.endswith(BESIDE):
 				found.append(path)
-	return found or named_files(tb)
+		if found:
+			return found
+	return named_files(tb)
+
+
+def values_of(frame):
+	names = frame.f_locals
+	return [names[name] for name in (list(names) if names is not frame.f_globals else frame.f_code.co_names) if name in names]
 
 
 def named_files(tb):
-	"""Paths that stand as texts in the program's last line: a file that was opened in the middle of an expression is in no variable."""
+	"""Paths that stand as texts in the program's last line, or above it: a file that was opened in the middle of an expression is in no
+	variable."""
 	import re
-	import traceback
-	for entry in reversed(traceback.extract_tb(tb)):
-		if not is_library(entry.filename):
-			names = [name for quotes in (r'"([^"]{1,255})"', r"'([^']{1,255})'") for name in re.findall(quotes, entry.line or '')]
-			return [name for name in names if '\0' not in name and os.path.isfile(name)]
+	for frame in reversed(frames_of(tb)):
+		if not is_library(frame.f_code.co_filename):
+			lines = source_lines(frame)
+			for text in ''.join(lines[-1:]), ''.join(lines)[-SOURCE_LOOKED:]:
+				names = [name for quotes in (r'"([^"\n]{1,255})"', r"'([^'\n]{1,255})'") for name in re.findall(quotes, text)]
+				found = [name for name in names if '\0' not in name and os.path.isfile(name)]
+				if found:
+					return found[-1:]
+			return []
 	return []
-
-
-def reader(choices):
-	"""What to use: the first module that is here, else the first one at all."""
-	from importlib.util import find_spec
-	for module, use in choices:
-		if module is None or module.partition('.')[0] in sys.modules or find_spec(module.partition('.')[0]):
-			return use
-	return choices[0][1] if choices else ''
-
-
-def kind_of(path, head):
-	"""(what it is, what reads it), or None."""
-	if head[:4] == b'PK\x03\x04':
-		names = []
-		if path:
-			import zipfile
-			try:
-				with zipfile.ZipFile(path) as z:
-					names = z.namelist()[:1000]
-			except (zipfile.BadZipFile, OSError):
-				return 'damaged or incomplete: it begins as a ZIP archive (so does xlsx, docx, pptx), and its list of files is missing. Give the file once more', ''
-		else:
-			names = [start for start, what, choices in IN_ZIP if start and start.encode() in head]
-		for start, what, choices in IN_ZIP:
-			if any(name.startswith(start) for name in names) or not start:
-				return what, reader(choices)
-	if head[:4] == b'\xd0\xcf\x11\xe0' and path and 'EncryptedPackage'.encode('utf-16-le') in beginning(path):
-		return 'an Office file with a password', 'msoffcrypto (the package msoffcrypto-tool), which takes the password off'
-	for magic, at, what, choices in KINDS:
-		if head[at:at + len(magic)] == magic:
-			return what, reader(choices)
-	return None
-
-
-def beginning(path):
-	with open(path, 'rb') as f:
-		return f.read(DATA_LOOKED)
-
-
-def text_kind(data, whole):
-	"""(what the text DATA is, what reads it), or None. WHOLE: nothing of it is missing."""
-	import json
-	text = data.decode('utf-8-sig', 'replace').lstrip()
-	start = text[:2000].lower()
-	if 'schemas-microsoft-com:office:spreadsheet' in start:
-		return 'a workbook in the XML of Excel 2003', 'rows = [[cell.text for cell in row.iter("{*}Data")] for row in lxml.etree.parse(path).iter("{*}Row")]'
-	if start.startswith(('<!doctype html', '<html')) or '<table' in start or '<body' in start:
-		return 'an HTML page', 'pandas.read_html(), if it has tables' if '<table' in text.lower() else ''
-	if start.startswith('<?xml') or start[:1] == '<':
-		return 'XML', 'pandas.read_xml() or xml.etree.ElementTree'
-	if start.startswith('version https://git-lfs'):
-		return 'a pointer of Git LFS, without the data', ''
-	lines = [line for line in text.splitlines()[:LINES_COUNTED + 1] if line.strip()]
-	if not whole:
-		lines = lines[:LINES_COUNTED]
-	if start[:1] in '{[' and start:
-		try:
-			json.loads(text if whole else '')
-			return 'JSON', 'json.load() or pandas.read_json()'
-		except ValueError:
-			pass
-		try:
-			for line in lines[:3]:
-				json.loads(line)
-			if len(lines) > 1:
-				return 'JSON lines, one value in each line', 'pandas.read_json(path, lines=True), or json.loads() of each line'
-		except ValueError:
-			pass
-		import ast
-		try:
-			ast.literal_eval(text if whole and len(text) < 100000 else '')
-			return 'no JSON but a literal of Python (single quotes, True, None)', 'ast.literal_eval()'
-		except (ValueError, SyntaxError, MemoryError, RecursionError):
-			return None
-	return separated(lines)
-
-
-def separated(lines):
-	"""A table: each line has the same number of a separator."""
-	if len(lines) > 1:
-		for one in SEPARATORS:
-			if lines[0].count(one) and len({line.count(one) for line in lines}) == 1:
-				return 'text with %r between columns' % one, 'pandas.read_csv(path, sep=%r) or csv.reader(file, delimiter=%r)' % (one, one)
-	return None
 
 
 def is_expected(error, kind):
 	"""True if the reader that raised ERROR reads such a text, so KIND explains nothing."""
 	name = type(error).__name__
-	if name in ('JSONDecodeError', 'ValueError') and kind[0] == 'JSON' or name == 'XMLSyntaxError' and kind[0] == 'XML':
+	if name in ('JSONDecodeError', 'ValueError') and kind[0] == 'JSON' and type(error).__module__ != 'orjson' or name == 'XMLSyntaxError' and kind[0] == 'XML':
 		return True
 	return name in ('ParserError', 'ComputeError', 'UnicodeDecodeError') and 'parquet' not in str(error) and kind[0] == "text with ',' between columns"
 
@@ -516,6 +501,9 @@ def unreadable_file(error, tb):
 	undecoded = isinstance(error, UnicodeDecodeError) or any(words in str(error)[:400].lower() for words in ('invalid utf-8', 'not utf-8'))
 	for path in open_files(tb):
 		data = beginning(path)
+		doc = getattr(error, 'doc', None)
+		if isinstance(doc, str) and doc[:HEAD_BYTES].strip(BOM) != data.decode('utf-8-sig', 'replace').replace('\r\n', '\n')[:HEAD_BYTES].strip(BOM):
+			continue  # another text was read
 		if not data:
 			return '%s is empty.' % path
 		kind = kind_of(path, data[:HEAD_BYTES])
