@@ -25,10 +25,14 @@ MEMORY_MORE = 1 << 30  # bytes of address space that drawing may add
 # what a notebook asks a value for, best first, and the suffix of the file that shows the answer
 METHODS = ('png', '_repr_png_'), ('svg', '_repr_svg_'), ('html', '_repr_html_'), ('md', '_repr_markdown_')
 
+PICTURES = {b'\x89PNG': 'png', b'\xff\xd8\xff': 'jpg', b'GIF8': 'gif', b'RIFF': 'webp'}  # the first bytes of files that a model sees
+LOOKED_MAX, TICK_S = 40, 0.02  # new pictures that a picture is compared with; how much older than the clock the time of a file may be
+ALIKE = 6  # of 255: the mean difference to the same picture as JPEG
+
 TABLES = 'pandas.core.', 'polars.dataframe.', 'polars.series.'  # the text of these says as much as their HTML
 
 # of this run; sets of figures are weak; `pages` are digests, because figures of plotly cannot be in a set
-drawn = {'files': 0, 'seconds': 0.0, 'saved': None, 'shown': None, 'pages': set(), 'now': None, 'told': False, 'formulas': False, 'dollars': '', 'place': False}  # now: saved or shown by this run
+drawn = {'files': 0, 'started': 0.0, 'seconds': 0.0, 'saved': None, 'shown': None, 'pages': set(), 'now': None, 'told': False, 'formulas': False, 'dollars': '', 'place': False}  # now: saved or shown by this run
 
 
 class Reached:
@@ -59,6 +63,17 @@ def is_figure(value):
 	return base is not None and isinstance(value, base)
 
 
+def picture_data(value):
+	"""The bytes of an Image of IPython.display; None for other values."""
+	kind = type(value)
+	data = getattr(value, 'data', None) if kind.__name__ == 'Image' and str(kind.__module__).startswith('IPython.') else None
+	return data if isinstance(data, bytes) and kind_of_picture(data) else None
+
+
+def kind_of_picture(data):
+	return next((suffix for first, suffix in PICTURES.items() if data.startswith(first)), None)
+
+
 def methods_of(value):
 	"""Returns the METHODS that a value has."""
 	kind = type(value)
@@ -71,7 +86,7 @@ def has_picture(value):
 	"""Whether there may be more to show of a value than its text. Drawing needs a fork, which costs several times
 	as much as a statement, so numbers, texts and tables do without."""
 	try:
-		return is_page(value) or is_figure(value) or bool(methods_of(value))
+		return is_page(value) or is_figure(value) or picture_data(value) is not None or bool(methods_of(value))
 	except Exception:  # of the program's own metaclass
 		return False
 
@@ -91,7 +106,8 @@ def page_of(figure):
 
 
 def watch():
-	drawn.update(files=0, seconds=0.0, told=False, formulas=False, dollars='', place=False)
+	import time
+	drawn.update(files=0, started=time.time(), seconds=0.0, told=False, formulas=False, dollars='', place=False)
 	if drawn['now'] is not None:
 		drawn['now'].clear()
 	try:
@@ -205,8 +221,8 @@ def end_child(os, signal, pid):
 
 
 def note(objects, said):
-	"""Reads the child's report: a line INDEX DIGEST for each file that it has made, INDEX ! and why there is none, or
-	INDEX $ and a text that was drawn as mathematics."""
+	"""Reads the child's report: a line INDEX DIGEST for each file that it has made, INDEX ! and why there is none, INDEX = if the
+	program has saved the same picture, or INDEX $ and a text that was drawn as mathematics."""
 	for line in said.decode('utf-8', 'replace').splitlines():
 		first, sign, why = line.split(' ', 2) if line.count(' ') > 1 else (line, '', '')
 		if sign == '!':
@@ -216,6 +232,10 @@ def note(objects, said):
 			continue
 		if sign == '$':
 			tell_dollars(why)
+			continue
+		if sign == '=':
+			if notebook:
+				mark()
 			continue
 		index, digest = (int(word) for word in line.split())
 		what, name = objects[index]
@@ -273,11 +293,18 @@ def restrict(os):
 
 def draw_one(os, index, what, name, report):
 	import zlib
-	for suffix, data in [('png', png_of(what))] if name == 'figure' else [('png', png_of_picture(what))] if name == 'picture' else parts_of(what):
+	for suffix, data in [('png', png_of(what))] if name == 'figure' else [('png', png_of_picture(what))] if name == 'picture' and picture_data(what) is None else parts_of(what):
 		if not isinstance(data, bytes) or not 0 < len(data) <= (PAGE_MAX if suffix == 'html' else FILE_MAX):
 			continue
 		digest = zlib.crc32(data)
 		if name == 'figure' and drawn['shown'].get(what) == digest or is_page(what) and digest in drawn['pages']:
+			continue
+		file = saved_already(os, suffix, data) if name != 'figure' else None
+		if file is not None:
+			if notebook:
+				keep_bundle(name, suffix, data, file)
+			if name != 'result':
+				tell_parent(os, report, index, '=', '')
 			continue
 		file = place(os, 'result' if name == 'result' else 'figure', suffix, data)
 		if notebook:
@@ -287,12 +314,46 @@ def draw_one(os, index, what, name, report):
 
 def keep_bundle(name, suffix, data, file):
 	"""What was drawn is also a bundle, for clients that know no files."""
-	types = {'png': 'image/png', 'svg': 'image/svg+xml', 'html': 'text/html', 'md': 'text/markdown'}
+	types = {'png': 'image/png', 'jpg': 'image/jpeg', 'gif': 'image/gif', 'webp': 'image/webp', 'svg': 'image/svg+xml', 'html': 'text/html', 'md': 'text/markdown'}
 	try:
 		notebook_later()
 		record(RESULT if name == 'result' else DISPLAY, {types[suffix]: data}, file=file)
 	except Exception:
 		pass
+
+
+def saved_already(os, suffix, data):
+	"""The name of a file of this run that has the same picture, which the model sees as it is; None if there is none."""
+	if suffix not in PICTURES.values():
+		return None
+	names = []
+	with os.scandir(FOLDER) as entries:
+		for entry in entries:
+			if entry.name.lower().endswith(('.png', '.jpg', '.jpeg', '.gif', '.webp')) and entry.is_file(follow_symlinks=False) and entry.stat().st_mtime > drawn['started'] - TICK_S:
+				names.append(entry.name)
+	for name in sorted(names)[:LOOKED_MAX]:
+		try:
+			with open('%s/%s' % (FOLDER, name), 'rb') as f:
+				if is_alike(data, f.read(FILE_MAX)):
+					return name
+		except Exception:  # no picture, or one that is not complete
+			pass
+	return None
+
+
+def is_alike(one, other):
+	if one == other:
+		return True
+	if b'GIF8' in (one[:4], other[:4]):
+		return False
+	import io
+	from PIL import Image, ImageChops, ImageStat
+	one, other = Image.open(io.BytesIO(one)), Image.open(io.BytesIO(other))
+	if one.size != other.size or one.size[0] * one.size[1] > PIXELS_MAX:
+		return False
+	mode = 'RGB' if 'JPEG' in (one.format, other.format) else 'RGBA'
+	means = ImageStat.Stat(ImageChops.difference(one.convert(mode), other.convert(mode))).mean
+	return max(means) <= (ALIKE if mode == 'RGB' else 0)
 
 
 def png_of(figure):
@@ -323,6 +384,9 @@ def parts_of(value):
 		return [('html', page_of(value))]
 	if is_figure(value):
 		return [('png', png_of(value))] if len(value.get_children()) > 1 else []
+	data = picture_data(value)
+	if data is not None:
+		return [(kind_of_picture(data), data)]
 	for suffix, method in methods_of(value):
 		try:
 			data = getattr(value, method)()

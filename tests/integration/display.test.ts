@@ -32,6 +32,12 @@ const cases: [name: string, code: string, names: string[], stderr?: RegExp][] = 
 	['one that is shown and then the value is saved once', 'import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 3, 2])\nplt.show()\nfig', ['figure-1.png']],
 	['one that is saved and then the value is saved once', 'import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 3, 2])\nfig.savefig("mine.png")\nfig', ['mine.png']],
 	['Pillow: show()', 'from PIL import Image\nImage.new("CMYK", (9, 9)).show()', ['figure-1.png']],
+	...([['as it is', 'p.save("g.png")', ['g.png']], ['as JPEG', 'p.save("g.jpg")', ['g.jpg']], ['in another folder', 'p.save("/tmp/g.png")', ['figure-1.png']], ['and turned', 'p.save("g.png")\np = p.rotate(90)', ['figure-1.png', 'g.png']]] as const).map(([what, save, names]): [string, string, string[]] =>
+		[`Pillow: a picture that was saved ${what}`, `from PIL import Image\np = Image.linear_gradient("L")\n${save}\np.show()\np`, [...names]]),
+	['OpenCV: a picture that was written', 'import cv2, numpy as np\np = np.arange(300, dtype="uint8").reshape(10, 10, 3)\ncv2.imwrite("g.png", p)\ncv2.imshow("w", p)', ['g.png']],
+	['a picture that a command has made', '!printf "P1 2 2 1 0 0 1" >p.pbm; ffmpeg -loglevel error -i p.pbm p.png\nfrom PIL import Image\nImage.open("p.png")', ['p.pbm', 'p.png']],
+	['IPython: a picture of this run', plot + 'plt.savefig("c.png"); plt.close()\nfrom IPython.display import Image\nImage("c.png")', ['c.png']],
+	['IPython: a picture of no file', plot + 'import io\nb = io.BytesIO(); plt.savefig(b, format="jpg"); plt.close()\nfrom IPython.display import Image\nImage(b.getvalue())', ['result-1.jpg']],
 	['Pillow: letters of every language without a font', `from PIL import Image, ImageDraw, ImageFont
 import pickle
 def look(text, **more):
@@ -76,6 +82,13 @@ for (const warm of ['on', 'off'])
 				assert.deepEqual(r.names, names);
 			});
 		it('(slow) pictures come with the answer', async () => assert.equal((await run(s(), 'pictures', plot)).pictures, 1));
+		it('pictures of an earlier run are shown again', async () => {
+			await run(s(), 'earlier', plot + 'plt.savefig("c.png")');
+			const value = await run(s(), 'earlier', 'from IPython.display import Image\nImage("c.png")');
+			assert.deepEqual([value.names, value.pictures, value.result], [['result-1.png'], 1, '<IPython.core.display.Image object>'], JSON.stringify(value));
+			const shown = await run(s(), 'earlier', 'from IPython.display import Image, display\ndisplay(Image(filename="c.png", width=300))\nprint("end")');
+			assert.deepEqual([shown.names, shown.pictures, shown.stdout], [['figure-1.png'], 1, '<IPython.core.display.Image object>\nend\n'], JSON.stringify(shown));
+		});
 		it('a failing run is not made to look better', async () => {
 			const r = await run(s(), 'fails', plot + '1 / 0');
 			assert.deepEqual([r.exit_code, r.names], [1, []]);
