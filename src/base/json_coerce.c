@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json_coerce.h"
 
+#include "base/attr.h"
 #include "base/jsonio.h"
 #include "base/parse.h"
 
@@ -106,6 +107,17 @@ int json_coerce_integer(const json_t *v, json_t **ret)
 	if (fabs(d) > EXACT_MAX || fpclassify(d - trunc(d)) != FP_ZERO)
 		return -EINVAL;
 	return made(json_integer((json_int_t)d), ret);
+}
+
+int json_coerce_text(const json_t *v, json_t **ret)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t len;
+
+	if (!json_is_number(v))
+		return -EINVAL;
+	text = jsonio_text(v, JSON_ENCODE_ANY, &len);
+	return text ? made(json_stringn(text, len), ret) : -ENOMEM;
 }
 
 int json_coerce_boolean(const json_t *v, json_t **ret)

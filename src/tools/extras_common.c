@@ -142,7 +142,8 @@ static bool get_id(struct mcp_call *call, const json_t *arguments, const char *n
 	struct mcp_text_ref id = tools_text_arg(call, arguments, name);
 
 	ret_id[0] = '\0';
-	if (optional && !id.text && id.fd < 0)
+	/* Models that must send every argument send an empty one for what they leave out. */
+	if (optional && (id.text ? id.len == 0 : id.fd < 0))
 		return true;
 	if (id.text && streq(id.text, EXTRAS_LAST))
 		return last_id(call, optional, ret_id);

@@ -232,6 +232,11 @@ void extras_write_file(struct mcp_call *call, json_t *arguments, void *user)
 		return;
 	struct mcp_text_ref content = tools_text_arg(call, arguments, "content");
 	struct mcp_text_ref encoded = tools_text_arg(call, arguments, MCP_BASE64_KEY);
+	/* An empty one beside another is a left out one of a model that must send every argument. */
+	if (is_given(&content) && encoded.text && encoded.len == 0)
+		encoded = (struct mcp_text_ref){.fd = -1};
+	else if (is_given(&encoded) && content.text && content.len == 0)
+		content = (struct mcp_text_ref){.fd = -1};
 	if (is_given(&content) == is_given(&encoded)) {
 		extras_fail(call, "invalid_argument",
 			    "Give the text as content, or other bytes as " MCP_BASE64_KEY ".",

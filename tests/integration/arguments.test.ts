@@ -35,6 +35,18 @@ matrix('arguments of tools', { profile: 'full' }, (s) => {
 		assert.equal(r.session_id, 'made', JSON.stringify(r));
 		assert.equal(facts(await s().raw('sandbox_run_shell', { command: 'echo $COLOUR', session_id: 'made' })).stdout, 'red\n');
 	});
+	it('numbers where a text belongs', async () => {
+		assert.equal(facts(await s().raw('sandbox_run_python', { code: 'print(input())', session_id: 123, stdin: 4.5 })).stdout, '4.5\n');
+		assert.equal(facts(await s().raw('sandbox_run_python', { code: '6 * 7', session_id: '123' })).result, '42');
+	});
+	it('an empty text for what is left out', async () => {
+		const made = facts(await s().raw('sandbox_run_python', { code: 'print(6 * 7)', session_id: '', stdin: '' }));
+		assert.deepEqual([made.stdout, /^sess_/.test(made.session_id)], ['42\n', true], JSON.stringify(made));
+		for (const [path, content, encoded] of [['a', 'text', ''], ['b', '', 'dGV4dA==']])
+			assert.equal(facts(await s().raw('sandbox_write_file', { session_id: 'empty', path, content, content_base64: encoded })).size_bytes, 4);
+		assert.equal(facts(await s().raw('sandbox_write_file', { session_id: 'empty', path: 'c', content: 'x', content_base64: 'eA==' })).error, 'invalid_argument');
+		assert.equal(facts(await s().raw('sandbox_read_file', { session_id: '', path: 'a' })).error, 'invalid_session_id');
+	});
 	it('lists as text', async () => {
 		const r = facts(await s().raw('sandbox_branch', { session_id: 'b', branches: '[{"name":"one","code":"print(6 * 7)"}]' }));
 		assert.equal(r.branches?.[0]?.stdout, '42\n', JSON.stringify(r));
