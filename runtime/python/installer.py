@@ -23,7 +23,10 @@ NESTED_MAX, LINES_MAX = 8, 5000  # files of requirements that name others, and t
 # What a mere name on the index stands for, and another build of the same modules.
 SAME = {'opencv-python': 'opencv-python-headless', 'bs4': 'beautifulsoup4', 'sklearn': 'scikit-learn', 'pil': 'pillow', 'yaml': 'pyyaml', 'cv2': 'opencv-python-headless',
 	'skimage': 'scikit-image', 'docx': 'python-docx', 'pptx': 'python-pptx', 'dateutil': 'python-dateutil', 'matplotlib-base': 'matplotlib'}
-STRAY = re.compile(r'[=~!]?=\d[\w.*+!,<>=~]*|\d[\w.*+!,]*')
+STRAY = re.compile(r'[=~!]?=\d[\w.*+!,<>=~]*|\d[\w.*+!,]*|=')
+VERSION = re.compile(r'\d[\w.*+!]*')
+OPERATOR = re.compile(r'(?:[<>~!]=?|===?)$')
+ASKS = frozenset(('index', 'search'))  # these do nothing but ask the index
 
 
 def command_of(words):
@@ -52,6 +55,17 @@ def stray_specifiers():
 	except OSError:
 		pass
 	return ['>' + name.strip(',') for when, name in sorted(found)]
+
+
+def joined(named, stray):
+	"""The requirements, if `a >= 2` was written with blanks: the shell took > and the file '=', and left a version alone. `a == 2` it left in three words."""
+	found = []
+	for word in named:
+		if found and not VERSION.fullmatch(found[-1]) and (OPERATOR.match(word) and OPERATOR.fullmatch(word) or VERSION.fullmatch(word) and (OPERATOR.search(found[-1]) or '>=' in stray)):
+			found[-1] += ('' if OPERATOR.search(found[-1]) or OPERATOR.fullmatch(word) else '>=') + word
+		else:
+			found.append(word)
+	return found
 
 
 def split(words):
@@ -190,11 +204,19 @@ def install(me, words):
 	at = words.index(command_of(words))
 	options, named, files = split(words[at + 1:])
 	names = {option for option, value in options}
-	if stray and len(stray) == len(named):
+	whole = joined(named, stray)
+	if whole != named:
+		named = whole
+		words = words[:at + 1] + [word for option in options for word in option if word] + named + [word for file in files for word in ('-r', file)]
+	elif stray and len(stray) == len(named):
 		named = [name + version for name, version in zip(named, stray)]
 		words = words[:at + 1] + [word for option in options for word in option if word] + named + [word for file in files for word in ('-r', file)]
 	elif stray:
 		sys.stderr.write('%s: the shell took %s for files: write such a requirement in quotes.\n' % (me, ' '.join(stray)))
+	for file in files:
+		if not os.path.exists(file) and '://' not in file:
+			sys.stderr.write('%s: there is no file %s in %s.\n' % (me, file, os.getcwd()))
+			return 1, words
 	reason = why_not(names)
 	upgrade = not names.isdisjoint(('-U', '--upgrade'))
 	told, missing = [], named
@@ -217,7 +239,15 @@ def install(me, words):
 			sys.stderr.write('%s: the files of this sandbox are not enough: %s\n' % (me, reason))
 		return status, words
 	sys.stderr.write('%s: %s%s\n' % (me, ', '.join(missing)[:400] + ': ' if told else '', reason))
+	sys.stderr.write(''.join(map(other_version, missing[:20])))
 	return 1, words
+
+
+def other_version(text):
+	"""A line that says which version of a package is here, if another one was asked for; often that one will do."""
+	found = re.match(r'([A-Za-z][\w.-]*)\s*(?:\[[^]]*\])?\s*([<>=~!].*)', text)
+	one = distribution(found.group(1)) if found else None
+	return '%s %s is installed here, and does not satisfy %s.\n' % (found.group(1), one.version, found.group(2)) if one else ''
 
 
 def main(me, words):
@@ -228,6 +258,9 @@ def main(me, words):
 		status, words = install(me, words)
 		if status is not None:
 			return status
+	elif command in ASKS and why_not(set(words)):
+		sys.stderr.write('%s: %s\n' % (me, why_not(set(words))))
+		return 1
 	elif me != 'uv':
 		import signal
 		signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `pip list | head` ends as other programs do

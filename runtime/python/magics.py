@@ -20,9 +20,12 @@ TOKENS = re.compile(r'"""|\'\'\'|["\'#()\[\]{}]|\\.', re.S)
 IGNORED = frozenset('''matplotlib pylab config load_ext reload_ext unload_ext autoreload precision colors xmode pdb automagic
 	logstart logstop gui doctest_mode capture_off history hist notebook pprint rehashx alias page pastebin
 	aimport autocall autosave bookmark magic lsmagic quickref connect_info reset_selective prun lprun mprun memit
-	mprun watermark tensorboard'''.split())
+	mprun watermark tensorboard debug store edit macro'''.split())
 INSTALLS = re.compile(r'\b(?:pip3?|uv|conda|mamba)\b.*\b(?:install|add)\b')
+TIMEIT_OPTIONS = r'^(?:\s*-[nrtcpqo]\s*\d*)+\s+'
 SPECIFIER = re.compile(r'(?<!\S)[A-Za-z][\w.-]*(?:\[[\w,.-]*\])?(?:(?:[<>~!]=?|===?)\d[\w.*+!]*(?:,\s?(?=[<>~!=]))?)+(?=[\s;&|]|$)')
+PIP = re.compile(r'\b(?:pip3?|uv|conda|mamba)\b[^;&|\n]*\b(?:install|add)\b[^;&|\n]*')
+BLANKS = re.compile(r'(?<=[\w\]]) *([<>=~!]=) *(?=\d)')
 OF_SHELL = frozenset('pip pip3 conda mamba uv ls ll mkdir rmdir rm cp mv cat less more man head tail'.split())
 
 
@@ -169,7 +172,7 @@ def shell_words(command):
 
 def quoted(command):
 	"""COMMAND with versions of pip in quotes: the shell would take the > of `pip install a>=2` for a redirection."""
-	return SPECIFIER.sub(lambda found: "'%s'" % found.group().replace(' ', ''), command) if INSTALLS.search(command) else command
+	return SPECIFIER.sub(lambda found: "'%s'" % found.group().replace(' ', ''), PIP.sub(lambda found: BLANKS.sub(r'\1', found.group()), command)) if INSTALLS.search(command) else command
 
 
 def shell(command):
@@ -184,11 +187,36 @@ def shell(command):
 		tell('the command ended with exit status %d.' % status)
 
 
+def through(words, text):
+	"""Runs the program WORDS with TEXT as its input."""
+	import subprocess
+	for file in sys.stdout, sys.stderr:
+		if file is not None:
+			file.flush()
+	status = subprocess.run(words, input=text.encode()).returncode
+	if status:
+		tell('the command ended with exit status %d.' % status)
+
+
+class Lines(list):
+	"""The lines of a command, with the names that IPython gives them."""
+	@property
+	def n(self):
+		return '\n'.join(self)
+
+	@property
+	def s(self):
+		return ' '.join(self)
+
+	l = property(list)
+	nlstr, spstr, list = n, s, l
+
+
 def shell_lines(command):
 	import subprocess
 	done = subprocess.run(shell_words(quoted(command)), stdout=subprocess.PIPE, text=True, errors='replace')
 	sys.modules['__main__'].__dict__['_exit_code'] = done.returncode
-	return done.stdout.splitlines()
+	return Lines(done.stdout.splitlines())
 
 
 def look_at_name(name, frame):
@@ -223,17 +251,22 @@ def timed(source, frame):
 	return value
 
 
-def timed_often(source, frame):
+def timed_often(source, frame, before='pass'):
 	import timeit
-	source = re.sub(r'^(?:\s*-[nrtcpqo]\s*\d*)+\s+', '', source)  # the options of the magic
-	timer = timeit.Timer(source.strip('\n'), globals=frame.f_globals)
+	source = re.sub(TIMEIT_OPTIONS, '', source)
+	timer = timeit.Timer(source.strip('\n'), re.sub(TIMEIT_OPTIONS, '', before + ' ').strip() or 'pass', globals=frame.f_globals)
 	number, taken = timer.autorange()
 	best = min([taken] + timer.repeat(2, number)) / number
 	print('%.3g s for each of %d loops (best of 3)' % (best, number))
 
 
+folders = []  # the last one, for %cd -
+
+
 def change_folder(path, frame):
-	os.chdir(os.path.expanduser(path.strip().strip('"\'') or '~'))
+	before, path = os.getcwd(), path.strip().strip('"\'')
+	os.chdir(folders[0] if path == '-' and folders else os.path.expanduser(path or '~'))
+	folders[:] = [before]
 	print(os.getcwd())
 
 
@@ -289,7 +322,7 @@ def run_cell_magic(name, rest, body):
 	if name in ('time', 'python', 'python3', 'pypy', 'prun', 'snakeviz'):
 		return timed(body, frame) if name == 'time' else evaluate(body, frame)
 	if name == 'timeit':
-		return timed_often(body, frame)
+		return timed_often(body, frame, rest)
 	if name == 'capture':
 		import contextlib
 		import io
@@ -299,6 +332,9 @@ def run_cell_magic(name, rest, body):
 		kept.stdout, kept.stderr = out.getvalue(), err.getvalue()
 		frame.f_globals.update((word, kept) for word in rest.split()[:1] if word.isidentifier())
 		return None
+	if name == 'script' and rest.split()[:1] not in ([], ['bash'], ['sh']) or name in ('perl', 'ruby'):
+		import shlex
+		return through(shlex.split(rest) if name == 'script' else [name] + shlex.split(rest), body.lstrip('\n'))
 	if name in ('bash', 'sh', 'script', '!', 'sx', 'system', 'cmd'):
 		return shell(body.lstrip('\n'))
 	if name in ('writefile', 'file'):
@@ -313,4 +349,4 @@ def run_cell_magic(name, rest, body):
 		return display(getattr(ipython, shown)(body.lstrip('\n')))
 	if name in ('javascript', 'js'):
 		return tell('%%' + name + ' runs in the page of a notebook, which does not exist here.')
-	raise NameError('%%' + name + ' is a magic of notebooks that does not exist here: write it in Python')
+	raise NameError('%%' + name + ' is a magic of notebooks that does not exist here: ' + ('duckdb.sql("""...""") runs SQL' if name == 'sql' else 'write it in Python'))

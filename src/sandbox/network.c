@@ -54,10 +54,17 @@ static const struct egress_policy *policy_of(const struct sandbox *s)
  * sandbox's. pip installs into the sandbox's home, which is in memory, so it must not keep a second
  * copy in a cache. */
 static const char *const with_a_proxy[] = {
-    "HTTP_PROXY=" PROXY,  "HTTPS_PROXY=" PROXY,          "http_proxy=" PROXY,
-    "https_proxy=" PROXY, "NO_PROXY=" NO_PROXY,          "no_proxy=" NO_PROXY,
-    "PIP_PROXY=" PROXY,   "PIP_BREAK_SYSTEM_PACKAGES=1", "PIP_DISABLE_PIP_VERSION_CHECK=1",
+    "HTTP_PROXY=" PROXY,
+    "HTTPS_PROXY=" PROXY,
+    "http_proxy=" PROXY,
+    "https_proxy=" PROXY,
+    "NO_PROXY=" NO_PROXY,
+    "no_proxy=" NO_PROXY,
+    "PIP_PROXY=" PROXY,
+    "PIP_BREAK_SYSTEM_PACKAGES=1",
+    "PIP_DISABLE_PIP_VERSION_CHECK=1",
     "PIP_NO_CACHE_DIR=1",
+    "PIP_RETRIES=5",
 };
 /* There is no index that pip could reach. With this variable the pip of the skeleton
  * (engine/maker/native/monitor/skeleton.c) tells the user to call the package tool. */

@@ -54,6 +54,9 @@ static const struct {
 			"importlib.resources."},
     {" pyodide js micropip ", "Only Python in a browser has it: leave it out."},
     {" imp ", "Python 3.12 removed it: use importlib."},
+    {" StringIO cStringIO urllib2 urlparse commands thread httplib cookielib HTMLParser md5 sets ",
+     "Only Python 2 has it. Python 3 has io.StringIO, urllib.request and urllib.parse, subprocess, "
+     "threading, http.client, http.cookiejar, html.parser, hashlib, set()."},
     {" winreg msvcrt winsound _winapi win32com win32api pythoncom ",
      "Only Windows has it: write the program without it."},
     {" utils util helpers helper config settings common src lib app main my_module mymodule "

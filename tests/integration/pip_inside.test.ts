@@ -75,7 +75,26 @@ describe('pip in a sandbox', () => {
 		assert.equal(r.stdout, `${'0\n'.repeat(satisfied.length)}needs.txt\n`, r.stderr);
 		const shown = await shell(s, 'pip install pandas>=1.0; echo $?; pip install numpy nosuch; echo $?; pip install "numpy>=99"; echo $?; pip freeze | head -1');
 		assert.match(shown.stdout, /^0\n1\n1\n[^\n]*==[^\n]*\n$/);
-		assert.match(shown.stderr, /^Requirement already satisfied: pandas>=1\.0 in .*\npip: nosuch: this sandbox has no network\. .*\npip: this sandbox has no network\. .*\n$/);
+		assert.match(shown.stderr, /^Requirement already satisfied: pandas>=1\.0 in .*\npip: nosuch: this sandbox has no network\. .*\npip: this sandbox has no network\. .*\nnumpy \d\S* is installed here, and does not satisfy >=99\.\n$/);
+	}));
+
+	it('without a network, says what is the matter', () => using('stdio', { profile: 'full', env: env({}) }, async (s) => {
+		const rows: [string, number, RegExp][] = [
+			['pip install -r nosuch.txt', 1, /^pip: there is no file nosuch\.txt in \/mnt\/data\.\n$/],
+			['pip install packaging==1.0 numpy', 1, /^pip: packaging==1\.0: this sandbox has no network\. .*\npackaging \d\S* is installed here, and does not satisfy ==1\.0\.\n$/],
+			['pip install packaging >= 1.0 && test ! -e =', 0, /^Requirement already satisfied: packaging>=1\.0 in .*\n$/],
+			['pip install packaging == 1.0', 1, /does not satisfy ==1\.0\.\n$/],
+			['pip index versions numpy', 1, /^pip: this sandbox has no network\. Packages are installed by the tool sandbox_install_packages\.\n$/],
+			['python3 -m venv env && env/bin/pip install numpy 2>&1 | grep -c Retrying', 1, /^0\n$/],
+			['clear; tput sgr0; echo "$TERM"', 0, /^dumb\n$/],
+		];
+		for (const [command, status, said] of rows) {
+			const r = await shell(s, command);
+			assert.equal(r.exit_code, status, command);
+			assert.match(`${r.stdout}${r.stderr}`, said, command);
+		}
+		assert.match(await python(s, '!pip install packaging >= 1.0\npip install packaging >=1 numpy\n!pip install -q packaging && [ $? == 0 ] && echo yes\nimport os\nprint("=" in os.listdir())'),
+			/^Requirement already satisfied: packaging>=1\.0 in .*\n(?:.*\n)*yes\nFalse\n$/);
 	}));
 
 	it('(slow) without a network, wheels of the workspace can be installed and removed', () => using('stdio', { profile: 'full', env: env({}) }, async (s) => {

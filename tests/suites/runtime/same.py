@@ -24,7 +24,7 @@ from cases import CASES, SCIENCE, VENV
 
 LIMIT_S = 60
 ENV = {'PATH': '/usr/local/bin:/usr/bin:/bin', 'HOME': '/home/sandbox', 'LANG': 'C.UTF-8', 'MPLBACKEND': 'Agg',
-       'MPLCONFIGDIR': '/tmp/.config/matplotlib', 'PYTHONUNBUFFERED': '1'}
+       'MPLCONFIGDIR': '/tmp/.config/matplotlib', 'PYTHONUNBUFFERED': '1', 'TERM': 'dumb', 'PIP_RETRIES': '0'}
 
 
 def collect(pid, out, err):
