@@ -32,7 +32,7 @@ ALIKE = 6  # of 255: the mean difference to the same picture as JPEG
 TABLES = 'pandas.core.', 'polars.dataframe.', 'polars.series.'  # the text of these says as much as their HTML
 
 # of this run; sets of figures are weak; `pages` are digests, because figures of plotly cannot be in a set
-drawn = {'files': 0, 'started': 0.0, 'seconds': 0.0, 'saved': None, 'shown': None, 'pages': set(), 'now': None, 'told': False, 'formulas': False, 'dollars': '', 'place': False}  # now: saved or shown by this run
+drawn = {'files': 0, 'started': 0.0, 'seconds': 0.0, 'saved': None, 'shown': None, 'pages': set(), 'now': None, 'told': False, 'formulas': False, 'dollars': '', 'place': False, 'font': False, 'boxes': False, 'latex': False}  # now: saved or shown by this run
 
 
 class Reached:
@@ -107,7 +107,7 @@ def page_of(figure):
 
 def watch():
 	import time
-	drawn.update(files=0, started=time.time(), seconds=0.0, told=False, formulas=False, dollars='', place=False)
+	drawn.update(files=0, started=time.time(), seconds=0.0, told=False, formulas=False, dollars='', place=False, font=False, boxes=False, latex=False)
 	if drawn['now'] is not None:
 		drawn['now'].clear()
 	try:

@@ -12,6 +12,12 @@ PDF_REGISTER = ': pdfmetrics.registerFont(TTFont("DejaVu", "/usr/share/fonts/tru
 
 DOLLARS = ' matplotlib reads what stands between two $ as mathematics: write \\$ for a dollar sign.'
 DOLLARS_CHARS = 80  # of a text that is repeated
+# Families of other systems. A program that names a file of one of them means "some font of this kind".
+FONTS_ELSEWHERE = '''arial helvetica times cour courier verdana tahoma georgia calibri cambria consola segoe seguiemj impact comic trebuc roboto opensans lato montserrat
+	inter ubuntu liberation free noto droid source simhei simsun simkai kaiti msyh msjh pingfang stheiti stsong hiragino yugoth meiryo msgothic msmincho malgun
+	gulim batang nanum wqy applecoloremoji applegothic applesd menlo monaco lucida palatino garamond dejavu vera symbola mangal nirmala latha arphic uming ukai ipa takao
+	vlgothic sfpro sfns opensymbol nimbus luxi century bookman franklin futura gothic'''.split()
+SERIF, MONO, BOLD = 'times serif georgia cambria simsun song mincho batang palatino garamond century bookman', 'cour mono consol menlo monaco', 'bold black heavy impact'
 FONTS_HERE = '/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf', '/usr/share/fonts/truetype/wqy/*.ttc', '/usr/share/fonts/truetype/noto/*.ttf', '/usr/share/fonts/opentype/unifont/*.otf'
 
 
@@ -82,13 +88,46 @@ def look_at_fonts(module):
 		def font_variant(self, font=None, *args, **kwargs):
 			found = super().font_variant(font, *args, **kwargs)
 			if font is None:
-				found.__class__ = FreeTypeFont
+				found.__class__ = type(self)
 			return found
 
 		def __reduce__(self):
 			return module.load_default, (self.size,)
 
 	FreeTypeFont.__module__, FreeTypeFont.__qualname__ = module.__name__, 'FreeTypeFont'
+
+	class SystemFont(FreeTypeFont):
+		"""A font of the image, which has not all letters either."""
+		def of(self, text):
+			if not isinstance(text, str) or text.isascii():
+				return super(FreeTypeFont, self)
+			path = best_font(self.path, frozenset(text))
+			if not path or path == self.path:
+				return super(FreeTypeFont, self)
+			others = self.__dict__.setdefault('others', {})
+			if path not in others:
+				others[path] = module.FreeTypeFont(path, self.size)
+			return others[path]
+
+		def __reduce__(self):
+			return module.truetype, (self.path, self.size, self.index, self.encoding, self.layout_engine)
+
+	SystemFont.__module__, SystemFont.__qualname__ = module.__name__, 'FreeTypeFont'
+	open_font = module.truetype
+
+	@functools.wraps(open_font)
+	def truetype(font=None, size=10, *args, **kwargs):
+		try:
+			found = open_font(font, size, *args, **kwargs)
+		except OSError:
+			path = font_for(font)
+			if not path:
+				raise
+			found = open_font(path, size)
+		if type(found) is module.FreeTypeFont and str(found.path).startswith('/usr/share/fonts/'):
+			found.__class__ = SystemFont
+		return found
+	module.truetype = truetype
 
 	@functools.wraps(original)
 	def load_default(*args, **kwargs):
@@ -103,14 +142,37 @@ fonts_known = {}  # functions that give the glyph of a letter, by the path of th
 fonts_best = {}  # of sets of letters
 
 
+def font_for(font):
+	"""The path of the font that takes the place of FONT, a file of another system that is not here; '' if there is none."""
+	import os
+	import re
+	if not isinstance(font, (str, os.PathLike)) or os.path.exists(font) or FOLDER in os.fspath(font):
+		return ''
+	name = re.sub(r'[^a-z]', '', os.path.splitext(re.split(r'[/\\]', os.fspath(font))[-1])[0].lower())
+
+	def has(words):
+		return any(word in name for word in words.split())
+	if not name.startswith(tuple(FONTS_ELSEWHERE)):
+		return ''
+	kind = 'DejaVuSansMono' if has(MONO) else 'DejaVuSerif' if has(SERIF) and 'sans' not in name else 'DejaVuSans'
+	path = '/usr/share/fonts/truetype/dejavu/%s%s.ttf' % (kind, '-Bold' if has(BOLD) or name.endswith('bd') else '')
+	if not os.path.exists(path):
+		return ''
+	if notebook and not drawn['font'] and sys.stderr is not None:
+		drawn['font'] = True
+		sys.stderr.write('Note: the font %s is not here: DejaVu draws in its place, and other fonts of this image the letters that it does not have.\n' % ascii(os.fspath(font))[1:-1])
+	return path
+
+
 def best_font(own, letters):
-	"""The path of the font for LETTERS; '' is OWN, which wins if no other has more of them."""
-	if letters not in fonts_best:
+	"""The path of the font for LETTERS; OWN wins if no other has more of them, and is '' here if it is the bytes of a font."""
+	key = letters if isinstance(own, bytes) else (own, letters)
+	if key not in fonts_best:
 		try:
-			fonts_best[letters] = find_font(own, [ord(c) for c in letters if c.isprintable() and c != ' '])
+			fonts_best[key] = find_font(own, [ord(c) for c in letters if c.isprintable() and c != ' '])
 		except Exception:  # no matplotlib, which reads fonts
-			fonts_best[letters] = ''
-	return fonts_best[letters]
+			fonts_best[key] = ''
+	return fonts_best[key]
 
 
 def find_font(own, letters):
@@ -118,7 +180,7 @@ def find_font(own, letters):
 	import io
 	from matplotlib.ft2font import FT2Font
 	best, most = '', -1
-	for path in [''] + [path for pattern in FONTS_HERE for path in sorted(glob.glob(pattern))]:
+	for path in ['' if isinstance(own, bytes) else own] + [path for pattern in FONTS_HERE for path in sorted(glob.glob(pattern))]:
 		if path not in fonts_known:
 			fonts_known[path] = FT2Font(path or io.BytesIO(own)).get_char_index
 		n = sum(1 for letter in letters if fonts_known[path](letter))
@@ -126,9 +188,42 @@ def find_font(own, letters):
 			best, most = path, n
 		if n == len(letters):
 			return best
-	if notebook and sys.stderr is not None:
+	if notebook and sys.stderr is not None and not drawn['boxes']:
+		drawn['boxes'] = True
 		sys.stderr.write('Note: no font here has all letters of a text that Pillow draws, so it has boxes. Draw each script by itself; `fc-list` lists the fonts for ImageFont.truetype().\n')
 	return best
+
+
+def look_at_font_manager(module):
+	"""matplotlib draws the letters of every language with the fonts of this image, so a file of another system is left out."""
+	import functools
+	set_file, add_font = module.FontProperties.set_file, module.FontManager.addfont
+
+	@functools.wraps(set_file)
+	def set_own_file(self, file):
+		return set_file(self, None if file is not None and font_for(file) else file)
+
+	@functools.wraps(add_font)
+	def add_own_font(self, path):
+		return None if font_for(path) else add_font(self, path)
+	module.FontProperties.set_file, module.FontManager.addfont = set_own_file, add_own_font
+
+
+def look_at_text(module):
+	"""LaTeX is not in this image. What most programs want of it, mathtext draws."""
+	import functools
+	import shutil
+	if shutil.which('latex'):
+		return
+	original = module.Text.get_usetex
+
+	@functools.wraps(original)
+	def get_usetex(self):
+		if original(self) and notebook and not drawn['latex'] and sys.stderr is not None:
+			drawn['latex'] = True
+			sys.stderr.write('Note: LaTeX is not in this image: mathtext of matplotlib draws the texts, as without text.usetex.\n')
+		return False
+	module.Text.get_usetex = get_usetex
 
 
 def look_at_cv2(cv2):
@@ -315,7 +410,7 @@ def without_values(archive):
 	return False
 
 
-hooks = {'matplotlib.pyplot': look_at, 'matplotlib.mathtext': look_at_mathtext, 'matplotlib.backends.registry': look_at_backends, 'tqdm.std': look_at_tqdm, 'pip': look_at_pip, 'pip._internal': look_at_pip, 'openpyxl.reader.excel': look_at_openpyxl, 'plotly.io': look_at_plotly, 'PIL.ImageShow': look_at_viewers, 'PIL.ImageFont': look_at_fonts, 'pandas.io.html': look_at_html, 'glob': look_at_glob, 'pathlib': look_at_pathlib, 'os': look_at_os, 'cv2': look_at_cv2,
+hooks = {'matplotlib.pyplot': look_at, 'matplotlib.font_manager': look_at_font_manager, 'matplotlib.text': look_at_text, 'matplotlib.mathtext': look_at_mathtext, 'matplotlib.backends.registry': look_at_backends, 'tqdm.std': look_at_tqdm, 'pip': look_at_pip, 'pip._internal': look_at_pip, 'openpyxl.reader.excel': look_at_openpyxl, 'plotly.io': look_at_plotly, 'PIL.ImageShow': look_at_viewers, 'PIL.ImageFont': look_at_fonts, 'pandas.io.html': look_at_html, 'glob': look_at_glob, 'pathlib': look_at_pathlib, 'os': look_at_os, 'cv2': look_at_cv2,
          'reportlab.pdfgen.textobject': look_at_reportlab}  # what is not imported yet
 
 

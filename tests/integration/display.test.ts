@@ -50,6 +50,24 @@ for more in {}, {"font": ImageFont.load_default()}, {"font": font}, {"font_size"
     assert len({look(c, **more) for c in "öäüñЖЩΩλ中文日本한글עשกข"}) == 18, more
 assert look("Hello", font=font) == look("Hello", font=plain) and font.getlength("中文") > font.getlength("一") and font.getbbox("ö") != font.getbbox("Ö")`, []],
 	['Pillow: letters that no font has together', 'from PIL import Image, ImageDraw\nfor i in range(2): ImageDraw.Draw(Image.new("L", (60, 60))).text((5, 5), "हिन्दी and 中文")', [], /^Note: no font here has all letters of a text that Pillow draws, so it has boxes\.[^\n]*\n$/],
+	['Pillow: fonts of other systems', `from PIL import Image, ImageDraw, ImageFont
+def look(text, font):
+    picture = Image.new("L", (90, 60))
+    ImageDraw.Draw(picture).text((5, 5), text, fill=255, font=font)
+    return picture.tobytes()
+faces = [ImageFont.truetype(n, 24).getname() for n in ("arial.ttf", "C:/Windows/Fonts/arialbd.ttf", "/System/Library/Fonts/Times.ttc", "cour.ttf", "Roboto-Bold.ttf")]
+assert faces == [("DejaVu Sans", "Book"), ("DejaVu Sans", "Bold"), ("DejaVu Serif", "Book"), ("DejaVu Sans Mono", "Book"), ("DejaVu Sans", "Bold")], faces
+for name in "simhei.ttf", "DejaVuSans.ttf", "msyh.ttc":
+    font = ImageFont.truetype(name, 24)
+    assert len({look(c, f) for c in "öЖ中文日本한글עשกข" for f in (font, font.font_variant(size=30))}) == 24, name
+try: ImageFont.truetype("my-own.ttf")
+except OSError as e: print(e, end="")
+try: ImageFont.truetype("/mnt/data/arial.ttf")
+except OSError as e: assert str(e) == "cannot open resource"
+assert look("Hello", ImageFont.truetype("DejaVuSans.ttf", 24)) == look("Hello", ImageFont.FreeTypeFont("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf", 24))`.replace('print(e, end="")', 'assert str(e) == "cannot open resource"'), [], /^Note: the font arial\.ttf is not here: DejaVu draws in its place[^\n]*\n$/],
+	['matplotlib: files of fonts of other systems', 'import matplotlib.pyplot as plt, matplotlib.font_manager as fm\nfm.fontManager.addfont("C:/Windows/Fonts/simhei.ttf")\nplt.title("中文", fontproperties=fm.FontProperties(fname="/System/Library/Fonts/PingFang.ttc"))\nplt.show()', ['figure-1.png'], /^Note: the font C:\/Windows\/Fonts\/simhei\.ttf is not here[^\n]*\n$/],
+	['matplotlib: LaTeX', 'import matplotlib.pyplot as plt\nplt.rcParams["text.usetex"] = True\nplt.plot([1, 2])\nplt.title(r"$x^2$")\nplt.savefig("t.png")', ['t.png'], /^Note: LaTeX is not in this image: [^\n]*\n$/],
+	['matplotlib: LaTeX, shown', 'import matplotlib.pyplot as plt\nplt.rcParams["text.usetex"] = True\nplt.plot([1, 2])\nplt.show()', ['figure-1.png']],
 	['OpenCV: windows', 'import cv2, numpy as np\ncv2.namedWindow("w")\ncv2.imshow("w", np.ones((9, 9)))\nwhile cv2.waitKey(1) & 0xFF != ord("q"): pass\nwhile cv2.waitKey(1) != 27: pass\ncv2.destroyAllWindows()', ['figure-1.png']],
 	['one that has changed since is shown again', plot + 'plt.show()\nplt.plot([3, 1])\nplt.show()', ['figure-1.png', 'figure-2.png']],
 	['a saved one is saved once', plot + 'plt.savefig("mine.png")\nplt.show()', ['mine.png']],
