@@ -61,6 +61,17 @@ static const struct verb_option config_options[] = {
     {0},
 };
 
+static const struct verb_option connect_options[] = {
+    {"--yes", NULL, "write without a question"},
+    {"--dry-run", NULL, "only show the change"},
+    {"--undo", NULL, "take the entry out again, or put back what it replaced"},
+    {"--url", "URL", "connect to this server instead of starting one"},
+    {"--key-from-env", "NAME", "the variable that has the key of that server"},
+    {"--name", "NAME", "what the client calls the server (caisson)"},
+    {"--replace", NULL, "with --yes: also where another server has the name"},
+    {0},
+};
+
 static const struct verb_option help_options[] = {
     {"--man", NULL, "print the manual page, for man(1)"},
     {0},
@@ -88,6 +99,8 @@ const struct verb verbs[] = {
     {"backup", cmd_backup, "write the state folder into one file, while a server runs or not",
      "FILE"},
     {"restore", cmd_restore, "unpack a backup into a new state folder", "FILE"},
+    {"connect", cmd_connect, "write the configuration of MCP clients on this machine, after asking",
+     "[OPTION...] [CLIENT... | all]", NULL, connect_options},
     {"doctor", cmd_doctor, "check what this machine can enforce, and what is missing", "[--json]",
      NULL, doctor_options},
     {"config", cmd_config, "print the settings in force and where each came from", "[--markdown]",

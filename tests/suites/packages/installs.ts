@@ -23,6 +23,13 @@ assert rows[-1] == [info + '/RECORD', '', ''] and sorted(r[0] for r in rows) == 
 print(json.dumps({'modes': {i.filename: oct(i.external_attr >> 16) for i in z.infolist()}, 'wheel': z.read(info + '/WHEEL').decode(), 'metadata': z.read(info + '/METADATA').decode(),
     'commands': z.read(info + '/entry_points.txt').decode(), 'unix': {i.create_system for i in z.infolist()} == {3}}))`;
 
+/** Started by this installer, `caisson connect` writes a command that the client can start later: that of the installer. */
+async function connects(argv: string[], home: string, env: Record<string, string>, command: string, args: string[]): Promise<void> {
+	const r = await asNewcomer([...argv, 'connect', 'cursor', '--yes'], env);
+	assert.equal(r.status, 0, r.stderr);
+	assert.deepEqual(JSON.parse(fs.readFileSync(`${home}/.cursor/mcp.json`, 'utf8')).mcpServers.caisson, { type: 'stdio', command, args });
+}
+
 const MISSING_FOLDER = /no definition of image 'nosuch' in ([^\s:]+)/;
 
 function fileCases(w: World, tree: string): Case[] {
@@ -117,7 +124,7 @@ function pythonCases(w: World): Case[] {
 		{
 			name: '(slow) uvx, without an index and without a network',
 			async run() {
-				const { env } = newcomer();
+				const { home, env } = newcomer();
 				const argv: [string, ...string[]] = [path.join(w.uv, 'uvx'), '--offline', '--no-index', '--find-links', w.wheels, '--python', '/usr/bin/python3', 'caisson-mcp'];
 				const c = client({ name: 'uvx', argv }, env);
 				await firstRun(c);
@@ -125,6 +132,8 @@ function pythonCases(w: World): Case[] {
 				const options = client({ name: 'uvx', argv }, env, ['--profile', 'code']);
 				assert.equal((await options.initialize()).result.serverInfo.name, 'code_sandbox_mcp');
 				await ends(options);
+				await connects(argv, home, env, 'uvx', ['caisson-mcp']);
+				await connects(argv, home, { ...env, UV_CACHE_DIR: `${home}/elsewhere` }, 'uvx', ['caisson-mcp']);
 			},
 		},
 	];
@@ -145,10 +154,11 @@ function npmCases(w: World): Case[] {
 	return [
 		...ways.map(([title, nodeFirst]): Case => ({
 			name: `(slow) npx from an index on this machine, with ${title}`,
-			run: () => withIndex(async (env, _, index) => {
+			run: () => withIndex(async (env, home, index) => {
 				const c = client({ name: 'npx', argv: ['npx', '-y', 'caisson-mcp'] }, env);
 				await firstRun(c);
 				await ends(c);
+				await connects(['npx', '-y', 'caisson-mcp'], home, env, 'npx', ['-y', 'caisson-mcp']);
 				assert.ok(index.asked.includes('@caisson/linux-x64.tgz'), index.asked.join());
 			}, nodeFirst),
 		})),
@@ -162,6 +172,7 @@ function npmCases(w: World): Case[] {
 				const build = (await asNewcomer([command, 'image', 'build', 'nosuch'], env));
 				assert.equal(MISSING_FOLDER.exec(build.stderr)?.[1] ?? build.stderr, `${home}/node_modules/@caisson/linux-x64/share/caisson/images`);
 				const program = `${home}/node_modules/@caisson/linux-x64/bin/caisson`;
+				await connects([command], home, env, program, ['stdio']);
 				for (const signal of ['SIGTERM', 'SIGINT', 'SIGKILL'] as const) // of the program itself, too
 					assert.deepEqual(await endOf([command], signal, env), await endOf([program, 'stdio'], signal, env), signal);
 			}, nodeFirst),
