@@ -293,7 +293,7 @@ def restrict(os):
 
 def draw_one(os, index, what, name, report):
 	import zlib
-	for suffix, data in [('png', png_of(what))] if name == 'figure' else [('png', png_of_picture(what))] if name == 'picture' and picture_data(what) is None else parts_of(what):
+	for suffix, data in [('png', png_of(what))] if name == 'figure' else [('png', png_of_picture(what))] if name == 'picture' else parts_of(what):
 		if not isinstance(data, bytes) or not 0 < len(data) <= (PAGE_MAX if suffix == 'html' else FILE_MAX):
 			continue
 		digest = zlib.crc32(data)

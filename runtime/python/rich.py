@@ -254,7 +254,7 @@ def wanted(data, include, exclude):
 
 def is_drawn(value):
 	"""A figure that display.py draws apart, with limits, and saves for the model to see."""
-	return displaying and (is_figure(value) or is_page(value) or picture_data(value) is not None)
+	return displaying and (is_figure(value) or is_page(value))
 
 
 def display(*objs, include=None, exclude=None, metadata=None, transient=None, display_id=None, raw=False, clear=False, **kwargs):
@@ -265,7 +265,7 @@ def display(*objs, include=None, exclude=None, metadata=None, transient=None, di
 	for value in objs:
 		if not raw and is_drawn(value):
 			sys.stdout.write(shown_text(value) + '\n')
-			picture(lambda value=value: [(value, 'figure' if is_figure(value) else 'page' if is_page(value) else 'picture')])
+			picture(lambda value=value: [(value, 'figure' if is_figure(value) else 'page')])
 			continue
 		data = dict(value) if raw else wanted(bundle_of(value), include, exclude)
 		text = data.get('text/plain')
