@@ -331,20 +331,21 @@ int sandbox_branch(struct sandbox *s, const struct branch_request *request, stru
 		return r;
 	const bool waits = r > 0;
 	struct branch *b = branch_new(s, request);
-	if (!b)
-		r = err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "branches");
-	else if (!waits)
-		r = checkpoints_save(s, CHECKPOINTS_BASE, false, on_base, b, e);
-	if (r < 0) {
-		if (b)
-			branch_free(b);
+	if (!b) {
 		if (!waits)
 			sandbox_yield(s);
-		return r;
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "branches");
 	}
 	if (waits) {
 		b->seizing = (struct seizing){.go = on_free, .user = b};
 		sandbox_seize_later(s, &b->seizing);
+	} else {
+		r = checkpoints_save(s, CHECKPOINTS_BASE, false, on_base, b, e);
+		if (r < 0) {
+			branch_free(b);
+			sandbox_yield(s);
+			return r;
+		}
 	}
 	*ret = b;
 	return 0;
