@@ -14,7 +14,7 @@ import traceback
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../../runtime/python')
 ours = {'__name__': 'caisson', 'page_text': lambda value: None}
-for part in 'boot', 'notebook', 'magics', 'repairs', 'tracebacks', 'charset', 'advice', 'rich':
+for part in 'boot', 'notebook', 'magics', 'repairs', 'tracebacks', 'charset', 'kinds', 'advice', 'rich':
 	with open('%s/%s.py' % (SOURCES, part)) as f:
 		exec(compile(f.read(), part, 'exec'), ours)
 ours['notebook'] = True
