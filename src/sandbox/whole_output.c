@@ -233,6 +233,8 @@ static struct whole_output *begin(struct run *r, enum engine_stream s)
 		return w;
 	}
 	take(w, buf_str(&k->data), k->data.len);
+	take(w, k->line, k->line_len); /* not ended yet, so it is not among the data */
+	take(w, "\r", k->again ? 1 : 0);
 	return w;
 }
 

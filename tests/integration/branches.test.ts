@@ -268,7 +268,7 @@ pid = os.getpid()`;
 			await bad('sandbox_checkpoint', { session_id: 'asks', name }, 'invalid_argument');
 		await bad('sandbox_restore', { session_id: 'asks', name: 'none' }, 'checkpoint_not_found');
 		await bad('sandbox_restore', { session_id: 'nobody-there', name: 'none' }, 'session_not_found');
-		for (const branches of [[], Array(9).fill({ code: '1' }), [{ name: 'a' }], ['x'], [{ name: 'a', code: '1' }, { name: 'a', code: '2' }], [{ name: '../a', code: '1' }], [{ code: 7 }]])
+		for (const branches of [[], Array(9).fill({ code: '1' }), [{ name: 'a' }], ['x'], [{ name: 'a', code: '1' }, { name: 'a', code: '2' }], [{ name: '../a', code: '1' }], [{ code: ['1'] }]])
 			await bad('sandbox_branch', { session_id: 'asks', branches }, 'invalid_argument');
 		await bad('sandbox_branch', { session_id: 'asks', branches: [{ code: '1' }], timeout_s: 0 }, 'invalid_argument');
 		assert.match((await s().raw('sandbox_branch', { session_id: 'asks', branches: 'x' })).content[0]!.text, /valid list/);

@@ -174,10 +174,10 @@ print(ask("/simple/alpha/", headers={"X-Stolen": "data", "Cookie": "a=b", "User-
 
 	it('is told of no index that the network does not permit', async () => {
 		const rows: [Record<string, string>, RegExp][] = [
-			[{ SANDBOX_NETWORK: 'none' }, /^\n$/],
-			[{ SANDBOX_NETWORK: 'allowlist', SANDBOX_NETWORK_ALLOW: 'a.invalid.example' }, /^CAISSON_PACKAGES=tool\n.*\nPIP_PROXY=.*\n\n$/s],
-			[{ SANDBOX_NETWORK: 'allowlist', SANDBOX_NETWORK_ALLOW: 'pypi.org files.pythonhosted.org' }, /^PIP_BREAK.*\nPIP_PROXY=[^\n]*\n\n$/s],
-			[{ SANDBOX_NETWORK: 'open', SANDBOX_NETWORK_OPEN: 'on' }, /^PIP_BREAK.*\nPIP_PROXY=[^\n]*\n\n$/s],
+			[{ SANDBOX_NETWORK: 'none' }, /^PIP_RETRIES=0\n\n$/],
+			[{ SANDBOX_NETWORK: 'allowlist', SANDBOX_NETWORK_ALLOW: 'a.invalid.example' }, /^CAISSON_PACKAGES=tool\n.*\nPIP_PROXY=.*\nPIP_RETRIES=5\n\n$/s],
+			[{ SANDBOX_NETWORK: 'allowlist', SANDBOX_NETWORK_ALLOW: 'pypi.org files.pythonhosted.org' }, /^PIP_BREAK.*\nPIP_PROXY=[^\n]*\nPIP_RETRIES=5\n\n$/s],
+			[{ SANDBOX_NETWORK: 'open', SANDBOX_NETWORK_OPEN: 'on' }, /^PIP_BREAK.*\nPIP_PROXY=[^\n]*\nPIP_RETRIES=5\n\n$/s],
 		];
 		for (const [settings, want] of rows)
 			await using('stdio', { profile: 'full', env: env(settings) }, async (s) => {

@@ -54,6 +54,13 @@ describe('the whole output', () => {
 		assert.ok(numbers.stdout.length > 6000 && numbers.stdout.length < 9000, String(numbers.stdout.length));
 		assert.equal(await linked(numbers.stdout_file), '0.123456 '.repeat(1330) + '\n');
 	}));
+	it('has the beginning of a line that had not ended when the file began', () => using('stdio', { profile: 'full' }, async (s) => {
+		for (const [head, rest] of [['lin', 'e\n'], ['50 %\r', '60 %\n']]) { // a moment between them, so that they are read apart
+			const text = `line\n`.repeat(12_000) + head + rest + 'line\n'.repeat(40_000);
+			const r = await ran(s, `import os, time\nprint("line\\n" * 12000 + ${JSON.stringify(head)}, end="")\ntime.sleep(0.3)\nprint(${JSON.stringify(rest)} + "line\\n" * 40000, end="")`);
+			assert.deepEqual([r.stdout_file.complete, await linked(r.stdout_file)], [true, text]);
+		}
+	}));
 	it('is whole although signals interrupt what writes it', () => using('stdio', { profile: 'full' }, async (s) => {
 		const code = 'import signal\nsignal.signal(signal.SIGALRM, lambda *a: None)\nsignal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)\nprint("x" * 6_000_000)\nimport sys\nsys.stdout.write("y" * 6_000_000)';
 		for (const r of [await ran(s, code), await shell(s, `python3 -c '${code}'`)])

@@ -289,7 +289,8 @@ static void test_failures_have_hints(void **state)
 	    {"sandbox_view_image", "{\"session_id\":\"s\",\"path\":\"none.png\"}", "not_found"},
 	    {"sandbox_run_python", "{\"code\":\"\",\"timeout_s\":0}", "invalid_argument"},
 	    {"sandbox_run_python", "{\"code\":\"a\\u0000b\"}", "invalid_argument"},
-	    {"sandbox_run_shell", "{\"command\":\"ls\",\"session_id\":\" \"}", "invalid_session_id"},
+	    {"sandbox_run_shell", "{\"command\":\"ls\",\"session_id\":\" \"}",
+	     "invalid_session_id"},
 	    {"sandbox_info", "{\"session_id\":\"no\"}", "session_not_found"},
 	    {"sandbox_delete", "{\"session_id\":\"no\"}", "session_not_found"},
 	};
