@@ -76,7 +76,7 @@ matrix('stdin', { profile: 'full', env }, (s) => {
 			assert.match(r.structuredContent!.hint as string, /sandbox_write_file/);
 		}
 		assert.equal((await shell('wc -c', { session_id: 'limit', stdin: 'é'.repeat(LIMIT / 2) })).stdout.trim(), String(LIMIT));
-		assert.equal((await s().raw('sandbox_run_python', { code: '1', stdin: 5 })).isError, true);
+		assert.equal((await s().raw('sandbox_run_python', { code: '1', stdin: ['5'] })).isError, true);
 	});
 	it('a program that asks and was given nothing gets a hint; one that was given too little does not', async () => {
 		for (const stateful of [false, true])
