@@ -19,6 +19,7 @@
 #include "engine/protocol/proto_mon.h"
 
 #include <string.h>
+#include <sys/resource.h>
 
 /* ---- init ---- */
 
@@ -452,8 +453,12 @@ static inline void proto_leave_out_walls(struct proto_limits *l)
 		l->pids *= 8;
 		l->pids_most *= 8;
 	}
-	if (!wall_stands(WALL_NOFILE))
-		l->nofile = 200000;
+	if (!wall_stands(WALL_NOFILE)) { /* no process can be given more than the one that makes it has */
+		struct rlimit own = {0};
+
+		(void)getrlimit(RLIMIT_NOFILE, &own);
+		l->nofile = (uint32_t)(own.rlim_max < 200000 ? own.rlim_max : 200000);
+	}
 	if (!wall_stands(WALL_DISK)) {
 		l->workspace_bytes *= 16;
 		l->workspace_inodes *= 1024;
