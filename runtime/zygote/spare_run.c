@@ -362,7 +362,7 @@ static void clear_alarms(void)
 
 	for (size_t i = 0; i < sizeof(timers) / sizeof(timers[0]); i++)
 		if (sigaction(timers[i].signo, NULL, &now) == 0 && now.sa_handler == SIG_DFL)
-			(void)setitimer(timers[i].which, &never, NULL);
+			(void)setitimer((__itimer_which_t)timers[i].which, &never, NULL);
 }
 
 /* What the cell leaves to the next one. Returns what rest() in cells.py says of it. */
