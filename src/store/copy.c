@@ -110,7 +110,8 @@ int store_copy(const char *path, const char *to, store_copied_fn fn, void *user,
 	if (r == 0 && sqlite3_exec(copy.handle, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL) !=
 			  SQLITE_OK)
 		r = db_fail(&copy, SQLITE_ERROR, "its copy", e);
-	r = r < 0 ? r : each_workspace(&copy, fn, user, e);
+	if (r == 0 && fn)
+		r = each_workspace(&copy, fn, user, e);
 	db_close(&copy);
 	db_close(&from);
 	return r < 0 ? r : flush(to, e);

@@ -9,7 +9,8 @@
 
 typedef int (*store_copied_fn)(const char *workspace, void *user, struct err *e);
 /* Copies the database PATH, which servers may use meanwhile, to the new file TO: all of it as it is at one moment. Then calls
- * FN with the name of the workspace of each stored sandbox in the copy; a negative result ends that. The copy is flushed. */
+ * FN, unless it is NULL, with the name of the workspace of each stored sandbox in the copy; a negative result ends that. The copy is
+ * flushed. */
 int store_copy(const char *path, const char *to, store_copied_fn fn, void *user,
 	       struct err *e) MUST_CHECK;
 /* Checks that the file PATH, which nobody uses, is a sound database and no newer than this program. */

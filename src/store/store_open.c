@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens and closes a store: the file and its mode, migrations. */
+#include "store/copy.h"
 #include "store/db.h"
 
 #include "base/fdio.h"
@@ -121,7 +122,29 @@ static int apply(struct db *db, size_t step, struct err *e)
 	return rc == SQLITE_OK ? 0 : db_fail(db, rc, "a migration", e);
 }
 
-static int migrate_inside(struct db *db, struct err *e)
+/* An older version of the program refuses the tables after the change, so the way back is the database as it was. Called in the
+ * transaction of the migration: the connection of the copy sees what was there before. One copy is kept, the newest. */
+static int keep_copy(const char *path, struct err *e)
+{
+	char kept[PATH_MAX], unfinished[PATH_MAX];
+	const int n = snprintf(kept, sizeof(kept), "%s.before", path);
+	const int m = snprintf(unfinished, sizeof(unfinished), "%s.before.new", path);
+
+	if (n < 0 || m < 0 || (size_t)m >= sizeof(unfinished))
+		return err_set(e, ERR_STORE_FAILED, ENAMETOOLONG, "%s", path);
+	(void)unlink(unfinished); /* of a start that was killed */
+	int r = store_copy(path, unfinished, NULL, NULL, e);
+
+	if (r == 0 && rename(unfinished, kept) < 0)
+		r = err_set(e, store_err_of(errno), errno, "%s", kept);
+	if (r < 0) {
+		(void)unlink(unfinished);
+		return err_wrap(e, "the copy before its tables are changed");
+	}
+	return 0;
+}
+
+static int migrate_inside(struct db *db, const char *path, struct err *e)
 {
 	uint64_t version = 0, newest = store_version_known();
 	int r = version_of(db, &version, e);
@@ -138,6 +161,8 @@ static int migrate_inside(struct db *db, struct err *e)
 		e->errnum = EPROTO;
 		return -EPROTO;
 	}
+	if (version > 0 && version < newest)
+		r = keep_copy(path, e);
 	for (size_t i = 0; i < ARRAY_SIZE(steps) && r == 0; i++)
 		if (steps[i].version > version)
 			r = apply(db, i, e);
@@ -145,13 +170,14 @@ static int migrate_inside(struct db *db, struct err *e)
 }
 
 /* Takes the writer's lock even if there is nothing to migrate: that opens -wal and -shm, too. */
-static int migrate(struct db *db, const struct store_config *config, struct err *e)
+static int migrate(struct db *db, const char *path, const struct store_config *config,
+		   struct err *e)
 {
 	int r = db_transaction(db, false, e);
 
 	if (r < 0)
 		return r;
-	r = migrate_inside(db, e);
+	r = migrate_inside(db, path, e);
 	r = r < 0 ? r : audit_set_bounds(db, config, e);
 	return db_finish(db, false, r, e);
 }
@@ -194,7 +220,7 @@ int store_open(const struct store_config *config, struct store **ret, struct err
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the store");
 	}
 	r = db_open(&s->db, path, &s->config, e);
-	r = r < 0 ? r : migrate(&s->db, &s->config, e);
+	r = r < 0 ? r : migrate(&s->db, path, &s->config, e);
 	r = r < 0 ? r : helper_open(s, path, e);
 	r = r < 0 ? r : reads_open(path, &s->config, &s->reads, e);
 	if (r < 0) {

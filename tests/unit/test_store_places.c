@@ -5,12 +5,14 @@
 #include "store/db.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <sqlite3.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -49,8 +51,9 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	static const char *const files[] = {"caisson.db", "caisson.db-wal", "caisson.db-shm",
-					    "caisson.db-runs", ""};
+	static const char *const files[] = {"caisson.db",        "caisson.db-wal",
+					    "caisson.db-shm",    "caisson.db-runs",
+					    "caisson.db.before", ""};
 	struct world *w = *state;
 	char path[128];
 
@@ -177,6 +180,68 @@ static void test_older_history(void **state)
 	assert_order(w, "one two three ");
 }
 
+/* The database at PATH: version of its tables, whether cells have places, number of cells. */
+static void look(const char *path, unsigned *ret_version, bool *ret_places, int *ret_cells)
+{
+	static const char *const questions[] = {
+	    "SELECT max(version) FROM migrations",
+	    "SELECT count(*) FROM pragma_table_info('cells') WHERE name = 'place'",
+	    "SELECT count(*) FROM cells",
+	};
+	int answers[ARRAY_SIZE(questions)];
+	sqlite3 *db = NULL;
+
+	assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+	for (size_t i = 0; i < ARRAY_SIZE(questions); i++) {
+		sqlite3_stmt *st = NULL;
+
+		assert_int_equal(sqlite3_prepare_v2(db, questions[i], -1, &st, NULL), SQLITE_OK);
+		assert_int_equal(sqlite3_step(st), SQLITE_ROW);
+		answers[i] = sqlite3_column_int(st, 0);
+		assert_int_equal(sqlite3_finalize(st), SQLITE_OK);
+	}
+	assert_int_equal(sqlite3_close(db), SQLITE_OK);
+	*ret_version = (unsigned)answers[0];
+	*ret_places = answers[1] == 1;
+	*ret_cells = answers[2];
+}
+
+/* Before the tables are changed, the database is copied; without a change nothing is. */
+static void test_copy_before(void **state)
+{
+	struct world *w = *state;
+	char kept[PATH_MAX], unfinished[PATH_MAX];
+	unsigned version;
+	bool places;
+	int cells;
+	struct stat st;
+
+	(void)snprintf(kept, sizeof(kept), "%s.before", w->path);
+	(void)snprintf(unfinished, sizeof(unfinished), "%s.before.new", w->path);
+	open_with(w, 100);
+	add(w, "one");
+	open_with(w, 100);
+	assert_int_equal(access(kept, F_OK), -1);
+	change(w, "DROP INDEX cells_place; ALTER TABLE cells DROP COLUMN place;"
+		  "DELETE FROM migrations WHERE version >= 14;");
+	FILE *f = fopen(unfinished, "w"); /* a start was killed while it copied */
+
+	assert_non_null(f);
+	assert_int_equal(fclose(f), 0);
+	open_with(w, 100);
+	assert_order(w, "one ");
+	look(kept, &version, &places, &cells);
+	assert_int_equal(version, 13);
+	assert_false(places);
+	assert_int_equal(cells, 1);
+	assert_int_equal(stat(kept, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	assert_int_equal(access(unfinished, F_OK), -1);
+	look(w->path, &version, &places, &cells);
+	assert_int_not_equal(version, 13);
+	assert_true(places);
+}
+
 /* The oldest cell goes first, not the one that stands first. */
 static void test_pruning(void **state)
 {
@@ -199,6 +264,7 @@ int main(void)
 	    cmocka_unit_test(test_between),
 	    cmocka_unit_test(test_no_room),
 	    cmocka_unit_test_setup_teardown(test_older_history, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(test_copy_before, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(test_pruning, set_up, tear_down),
 	};
 
