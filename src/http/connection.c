@@ -13,13 +13,6 @@
 
 #define RETRY_LINE "Retry-After: 10\r\n"
 
-enum step {
-	STEP_AGAIN, /* something changed: take another step */
-	STEP_YIELD, /* the same, in another turn */
-	STEP_WAIT,  /* nothing to do before the next event */
-	STEP_CLOSE,
-};
-
 /* ---- life ---- */
 
 static void set_payer(struct http_conn *c, const char *who)
@@ -85,9 +78,12 @@ int conn_belongs_to(struct http_conn *c, const char *principal, struct err *e)
 
 static enum step drop_request(struct http_conn *c)
 {
-	if (c->state != HTTP_CONN_HEAD && c->state != HTTP_CONN_REQUEST)
+	if (c->state == HTTP_CONN_SOCKET)
+		socket_fail(c, WS_CODE_BUSY, "unfinished messages hold too much memory");
+	else if (c->state == HTTP_CONN_HEAD || c->state == HTTP_CONN_REQUEST)
+		conn_refuse(c, 429);
+	else
 		return STEP_CLOSE;
-	conn_refuse(c, 429);
 	input_drop(&c->in);
 	budget_give(&c->in_memory);
 	return STEP_AGAIN;
@@ -101,6 +97,8 @@ static void tell_owner(struct http_conn *c, enum http_state was)
 		request_gone(c);
 	else if (was == HTTP_CONN_STREAM && ops && ops->on_close)
 		ops->on_close(c->stream.userdata);
+	else if (was == HTTP_CONN_SOCKET)
+		c->socket->ops->on_close(c->socket->userdata);
 }
 
 static void drop_caller(struct http_conn *c)
@@ -135,6 +133,7 @@ static void close_with(struct http_conn *c, bool drop)
 	tell_owner(c, was);
 	request_free(TAKE_PTR(c->req));
 	drop_caller(c);
+	c->socket = socket_free(c->socket);
 	input_drop(&c->in);
 	out_drop(&c->out);
 	budget_give(&c->in_memory);
@@ -183,6 +182,8 @@ static uint32_t wanted_events(const struct http_conn *c)
 		return sending ? EPOLLOUT : 0; /* a client that shut down its side can still read */
 	case HTTP_CONN_STREAM:
 		return shut | (sending ? (uint32_t)EPOLLOUT : 0);
+	case HTTP_CONN_SOCKET:
+		return socket_events(c, sending);
 	case HTTP_CONN_DEAD:
 		break;
 	}
@@ -204,6 +205,8 @@ static enum http_timer wanted_timer(const struct http_conn *c)
 		if (out_queued(&c->out) > 0)
 			return HTTP_TIMER_STALL;
 		return c->half ? HTTP_TIMER_PROBE : HTTP_TIMER_NONE;
+	case HTTP_CONN_SOCKET:
+		return out_queued(&c->out) > 0 ? HTTP_TIMER_STALL : HTTP_TIMER_NONE;
 	case HTTP_CONN_LINGER:
 		return HTTP_TIMER_LINGER;
 	case HTTP_CONN_DEAD:
@@ -286,6 +289,8 @@ static void end_open(struct http_conn *c)
 			c->broken = true;
 		if (ops && ops->on_close)
 			ops->on_close(c->stream.userdata);
+	} else if (c->state == HTTP_CONN_SOCKET) {
+		socket_fail(c, WS_CODE_POLICY, "the credential has ended");
 	} else if (c->state == HTTP_CONN_REPLY && c->out.file) {
 		c->broken = true;
 	}
@@ -301,7 +306,7 @@ void conn_end_caller(struct http_conn *c, bool (*ended)(const void *caller))
 	conn_schedule(c);
 }
 
-static enum step receive(struct http_conn *c, size_t max)
+enum step conn_receive(struct http_conn *c, size_t max)
 {
 	const int n = input_recv(c, max);
 
@@ -322,7 +327,7 @@ static enum step step_head(struct http_conn *c)
 			conn_refuse(c, 431);
 			return STEP_AGAIN;
 		}
-		return receive(c, HTTP_HEAD_RECV);
+		return conn_receive(c, HTTP_HEAD_RECV);
 	}
 	n = http_head_scan(&c->scan, in->data + in->off, in->len);
 	if (n < 0) {
@@ -377,7 +382,7 @@ static enum step step_request(struct http_conn *c)
 			body->paused = true;
 			return STEP_WAIT;
 		}
-		const enum step step = receive(c, body_recv_size(body));
+		const enum step step = conn_receive(c, body_recv_size(body));
 
 		if (step != STEP_AGAIN)
 			return step;
@@ -391,13 +396,12 @@ static enum step step_request(struct http_conn *c)
 	return STEP_AGAIN;
 }
 
-/* The request was answered, or its stream has begun. Its memory is freed, so that an idle stream
- * costs no more than its connection. */
-static void request_done(struct http_conn *c)
+/* Its memory is freed, so that an idle stream costs no more than its connection. */
+void conn_request_done(struct http_conn *c)
 {
 	struct http_request *req = c->req;
 
-	if (req && c->state == HTTP_CONN_STREAM) {
+	if (req && (c->state == HTTP_CONN_STREAM || c->state == HTTP_CONN_SOCKET)) {
 		c->caller = TAKE_PTR(req->caller);
 		c->caller_unref = TAKE_PTR(req->caller_unref);
 	}
@@ -413,7 +417,7 @@ static enum step reply_done(struct http_conn *c)
 	const bool unread = c->req && !c->req->body.done;
 
 	KILL_POINT(ANSWER_WRITTEN);
-	request_done(c);
+	conn_request_done(c);
 	drop_caller(c);
 	if (c->keep_alive && !unread && !c->server->draining) {
 		c->state = HTTP_CONN_HEAD;
@@ -442,7 +446,7 @@ static enum step step_stream(struct http_conn *c)
 {
 	int r;
 
-	request_done(c);
+	conn_request_done(c);
 	if (c->in.len > 0) { /* a pipelined request; our answer has no end yet */
 		c->keep_alive = false;
 		input_drop(&c->in);
@@ -484,12 +488,12 @@ void conn_run(struct http_conn *c)
 	static enum step (*const steps[])(struct http_conn *) = {
 	    [HTTP_CONN_HEAD] = step_head,     [HTTP_CONN_REQUEST] = step_request,
 	    [HTTP_CONN_REPLY] = step_reply,   [HTTP_CONN_STREAM] = step_stream,
-	    [HTTP_CONN_LINGER] = step_linger,
+	    [HTTP_CONN_LINGER] = step_linger, [HTTP_CONN_SOCKET] = socket_step,
 	};
 	static const char *const work_names[] = {
 	    [HTTP_CONN_HEAD] = "http head",     [HTTP_CONN_REQUEST] = "http request",
 	    [HTTP_CONN_REPLY] = "http answer",  [HTTP_CONN_STREAM] = "http stream",
-	    [HTTP_CONN_LINGER] = "http linger",
+	    [HTTP_CONN_LINGER] = "http linger", [HTTP_CONN_SOCKET] = "http socket",
 	};
 	enum step step = STEP_AGAIN;
 

@@ -43,6 +43,7 @@
 #include "http/socket_io.h"
 #include "http/turns.h"
 #include "http/uri.h"
+#include "http/ws_reader.h"
 
 #include <sys/socket.h>
 
@@ -140,6 +141,7 @@ enum http_state {
 	HTTP_CONN_REQUEST, /* a handler has it and has not answered */
 	HTTP_CONN_REPLY,   /* the answer is being sent */
 	HTTP_CONN_STREAM,  /* an open stream */
+	HTTP_CONN_SOCKET,  /* a WebSocket; it never goes back to HEAD */
 	HTTP_CONN_LINGER,
 	HTTP_CONN_DEAD,
 };
@@ -182,6 +184,20 @@ struct http_stream {
 	bool events;    /* of server-sent events */
 };
 
+struct http_socket {
+	struct http_conn *conn;
+	const struct http_socket_ops *ops;
+	void *userdata;
+	struct ws_reader reader;
+	struct ws_heard held; /* PAUSED: the message that the owner has no room for */
+	bool paused;
+	bool asks; /* on_room may be called */
+	/* The newest ping that has no answer yet (RFC 6455 §5.5.3): those of a client that does not read never queue. */
+	bool pong;
+	unsigned n_pong;
+	uint8_t pong_data[WS_CONTROL_MAX];
+};
+
 struct http_conn {
 	enum http_what what; /* first */
 	enum http_state state;
@@ -220,7 +236,8 @@ struct http_conn {
 	struct http_out out;
 	struct http_request *req; /* until the answer is out; NULL on streams */
 	struct http_stream stream;
-	void *caller; /* of the stream: the request's caller, kept until the stream is over */
+	struct http_socket *socket; /* owned, from the upgrade to the close; else NULL */
+	void *caller; /* of the stream or socket: the request's caller, kept until that is over */
 	void (*caller_unref)(void *caller);
 };
 
@@ -285,6 +302,13 @@ void server_note_answer(const struct http_server *s, struct http_request *req, i
 void server_count_unread(struct http_server *s);
 void server_arm_unread(struct http_server *s);
 
+enum step {
+	STEP_AGAIN, /* something changed: take another step */
+	STEP_YIELD, /* the same, in another turn */
+	STEP_WAIT,  /* nothing to do before the next event */
+	STEP_CLOSE,
+};
+
 /* connection.c */
 /* WHO is the network of the client, as struct budgets names it. On success the connection owns FD. */
 int conn_new(struct http_server *s, const struct http_listener *l, int fd, const char *who);
@@ -313,6 +337,18 @@ void conn_refuse(struct http_conn *c, int status);
 /* Lets the next run end what the connection has open, if ENDED says so of its caller. Calls no one
  * else, so lists of connections may be walked meanwhile. */
 void conn_end_caller(struct http_conn *c, bool (*ended)(const void *caller));
+
+/* The request was answered, or became a stream or a socket. */
+void conn_request_done(struct http_conn *c);
+enum step conn_receive(struct http_conn *c, size_t max);
+
+/* websocket.c */
+enum step socket_step(struct http_conn *c);
+uint32_t socket_events(const struct http_conn *c, bool sending);
+/* Ends the socket for a reason of the server's, and tells its owner. */
+void socket_fail(struct http_conn *c, unsigned code, const char *reason);
+size_t socket_memory(const struct http_conn *c);
+struct http_socket *socket_free(struct http_socket *s); /* takes NULL, returns NULL */
 
 /* half_closed.c */
 /* The client has shut down its side while it waits. From now on C finds out by itself when it is gone. False: C could not,

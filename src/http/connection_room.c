@@ -89,6 +89,8 @@ bool conn_count_request(struct http_conn *c)
 
 	if (c->req)
 		n += c->req->body.whole.cap;
+	if (c->socket)
+		n += socket_memory(c);
 	if (n >= FREE_BYTES)
 		return budget_take(c->server->cfg.budgets, c->who, BUDGET_MESSAGE_MEMORY, n,
 				   &c->in_memory, &e) == 0;

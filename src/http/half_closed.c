@@ -60,6 +60,8 @@ static void probe(struct http_conn *c)
 
 bool conn_half_closed(struct http_conn *c)
 {
+	if (c->state == HTTP_CONN_SOCKET) /* it would have said so in a frame */
+		return false;
 	if (c->half)
 		return true;
 	/* Only data would show that the client is gone, and an event stream may have none for long. */

@@ -366,3 +366,38 @@ uint64_t http_stream_last_write_ns(const struct http_stream *st);
 void http_stream_end(struct http_stream *st);
 /* Cuts the connection without a proper end. ST is invalid afterwards. */
 void http_stream_abort(struct http_stream *st);
+
+/* ---- WebSockets ------------------------------------------------------------------------------ */
+
+/* RFC 6455 without extensions and subprotocols. The connection serves no further request, whatever the client sends. */
+
+struct http_socket;
+
+struct http_socket_ops {
+	/* A whole message, at most `message_max` bytes; a text is UTF-8. False: there is no room for it now. It is told
+	 * again after http_socket_resume(), and until then nothing is read, so that the client has to wait. */
+	bool (*on_message)(bool text, const void *data, size_t len, void *userdata);
+	/* The owner is asked for what it has to send whenever fewer than HTTP_STREAM_WINDOW bytes wait, once in a turn of
+	 * the client's payer. It sends a slice (tens of kilobytes), or ends the socket. False: there is nothing now, do not
+	 * ask before http_socket_ask(). */
+	bool (*on_room)(void *userdata);
+	/* The client left, its credential ended, or the server ends; the socket is gone when this returns. Not called after
+	 * http_socket_end(). */
+	void (*on_close)(void *userdata);
+};
+
+/* Does the client ask for a WebSocket? If it is answered otherwise, its connection ends with the answer. */
+bool http_request_wants_socket(const struct http_request *req);
+/* Becomes a WebSocket. The request is over for the caller. NULL: it was refused (400, 426) or the client is gone, and no
+ * callback is called. */
+struct http_socket *http_socket_begin(struct http_request *req, const struct http_socket_ops *ops,
+				      size_t message_max, void *userdata);
+/* Queues a message. To be called by on_room only, which bounds what waits. -ENOMEM: the connection will be closed. */
+int http_socket_send(struct http_socket *s, bool text, const void *data, size_t len) MUST_CHECK;
+/* on_room may be called again. */
+void http_socket_ask(struct http_socket *s);
+/* on_message may be called again. */
+void http_socket_resume(struct http_socket *s);
+/* Sends what is queued and the end: CODE of RFC 6455 §7.4, 1000 to 4999, and a REASON of at most 123 bytes. S is invalid
+ * afterwards. */
+void http_socket_end(struct http_socket *s, unsigned code, const char *reason);

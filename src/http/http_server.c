@@ -483,6 +483,12 @@ void http_server_drain(struct http_server *s)
 		while (!list_is_empty(&s->timers[idle[i]]))
 			conn_close(
 			    list_entry(s->timers[idle[i]].next, struct http_conn, timer_link));
+	for (int t = 0; t < HTTP_TIMER_MAX_; t++)
+		list_for_each(node, &s->timers[t]) {
+			struct http_conn *c = list_entry(node, struct http_conn, timer_link);
+			if (c->state == HTTP_CONN_SOCKET)
+				conn_schedule(c); /* it ends itself */
+		}
 }
 
 unsigned http_server_busy(const struct http_server *s)

@@ -335,7 +335,9 @@ void request_begin(struct http_conn *c, size_t head_len)
 	}
 	c->req = req;
 	c->state = HTTP_CONN_REQUEST;
-	c->keep_alive = req->head.keep_alive;
+	/* If we refuse, a proxy that believes in the upgrade may send on frames, and nothing of them may be taken for a
+	 * request. */
+	c->keep_alive = req->head.keep_alive && !http_request_wants_socket(req);
 	c->http10 = req->head.minor == 0;
 	c->half = false;
 	body_begin(req); /* refusals need to know whether a body is unread */

@@ -258,6 +258,8 @@ static const struct steering {
     {"last-event-id", true, NULL},
     {"origin", true, NULL},
     {"range", true, NULL},
+    {"sec-websocket-key", true, NULL},
+    {"sec-websocket-version", true, NULL},
     {"transfer-encoding", true, on_transfer_encoding},
     {"x-api-key", true, NULL},
 };
