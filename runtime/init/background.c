@@ -8,6 +8,8 @@
  * process if the reaper is among its ancestors, and to nothing else. The reaper tells init about the first process over
  * the pipe `reports`, which all reapers share, and ends when no process is left below it.
  *
+ * The reaper of a process with a terminal is also its relay: terminal.c.
+ *
  * Where the kernel has no subreapers there is no reaper. init is the parent of the first process, and the processes have a
  * mark (background_owner.c). init reaps the orphans itself, and adds up their CPU time.
  *
@@ -24,6 +26,7 @@
  * group of the program are killed, the others are ended with the next run or with the session, like all that init does not
  * know. */
 #include "init.h"
+#include "terminal.h"
 
 #include "base/fdio.h"
 #include "base/parse.h"
@@ -40,6 +43,7 @@
 #include <unistd.h>
 
 #define REPORT_FD     3
+#define KEPT_FDS      5    /* at most, by a reaper: the pipe to init, and what a relay needs */
 #define FOUND_MAX     4096 /* processes that one walk signals; the next walk has the rest */
 #define STOP_TRIES    10
 #define STOP_PAUSE_NS 100000  /* between two; a signal reaches another processor in microseconds */
@@ -72,37 +76,92 @@ static uint64_t cpu_of(const struct rusage *use)
 	return sum;
 }
 
-_Noreturn static void reaper(const struct run_child *c, int reports)
+/* A child that has ended counts, and of the first process init is told. Returns its number, 0 = none has ended yet (FLAGS:
+ * WNOHANG), -1 = no child is left. */
+static pid_t reap(struct report *r, int flags)
 {
-	struct report r = {.id = c->f->run};
 	struct rusage use;
-	sigset_t all;
 	int status;
 	pid_t pid;
+
+	do
+		pid = wait4(-1, &status, flags, &use);
+	while (pid < 0 && errno == EINTR);
+	if (pid <= 0)
+		return pid;
+	r->cpu_ns += cpu_of(&use);
+	r->max_rss = MAX(r->max_rss, (uint64_t)use.ru_maxrss * 1024);
+	if (pid == r->pid) {
+		r->kind = REPORT_ENDED;
+		r->status = status;
+		tell(REPORT_FD, r);
+	}
+	return pid;
+}
+
+static bool reap_some(void *user)
+{
+	pid_t pid;
+
+	while ((pid = reap(user, WNOHANG)) > 0)
+		;
+	return pid == 0;
+}
+
+/* Keeps N descriptors, as REPORT_FD and those that follow it, and no other one. */
+static int keep_fds(int *fds, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (fds[i] >= 0 && (fds[i] = fcntl(fds[i], F_DUPFD, REPORT_FD + KEPT_FDS)) < 0)
+			return -1;
+	for (unsigned i = 0; i < n; i++)
+		if (fds[i] >= 0 && (fds[i] = dup2(fds[i], REPORT_FD + (int)i)) < 0)
+			return -1;
+	return (int)syscall(SYS_close_range, REPORT_FD + n, FDS_LAST, 0);
+}
+
+/* The program gets a slave of the terminal. What the relay costs is charged to the run's control groups. */
+static int take_terminal(struct run_child *c)
+{
+	for (uint32_t i = 0; i < c->in->n_procs; i++)
+		if (write(c->in->procs[i], "0", 1) != 1)
+			return -errno;
+	return terminal_slave(c->terminal);
+}
+
+_Noreturn static void reaper(const struct run_child *given, int reports)
+{
+	struct report r = {.id = given->f->run};
+	struct run_child c = *given;
+	int fds[KEPT_FDS] = {reports, c.terminal, -1, c.stdin_fd, c.out};
+	const bool relays = c.terminal > 0;
+	sigset_t all;
 
 	(void)sigfillset(&all);
 	(void)sigprocmask(SIG_SETMASK, &all, NULL);
 	(void)prctl(PR_SET_NAME, "caisson-reaper", 0, 0, 0);
-	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0 || setsid() < 0 || (r.pid = fork()) < 0) {
-		(void)!write(c->error, &(int){errno}, sizeof(int));
+	if (relays) {
+		c.out = c.err = c.stdin_fd = fds[2] = take_terminal(&c);
+		errno = c.out < 0 ? -c.out : 0;
+	}
+	if (c.out < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0 || setsid() < 0 ||
+	    (r.pid = fork()) < 0) {
+		(void)!write(c.error, &(int){errno}, sizeof(int));
 		_exit(1);
 	}
 	if (r.pid == 0)
-		run_child(c);
-	if (dup2(reports, REPORT_FD) < 0 ||
-	    syscall(SYS_close_range, REPORT_FD + 1, FDS_LAST, 0) < 0)
+		run_child(&c);
+	if (keep_fds(fds, relays ? KEPT_FDS : 1) < 0)
 		_exit(1);
 	r.kind = REPORT_BEGAN;
 	tell(REPORT_FD, &r);
-	while ((pid = wait4(-1, &status, 0, &use)) > 0 || errno == EINTR) {
-		r.cpu_ns += cpu_of(&use);
-		r.max_rss = MAX(r.max_rss, (uint64_t)use.ru_maxrss * 1024);
-		if (pid != r.pid)
-			continue;
-		r.kind = REPORT_ENDED;
-		r.status = status;
-		tell(REPORT_FD, &r);
+	if (relays) {
+		const struct terminal_ends t = {
+		    .master = fds[1], .slave = fds[2], .input = fds[3], .output = fds[4]};
+		terminal_relay(&t, reap_some, &r);
 	}
+	while (reap(&r, 0) > 0)
+		;
 	r.kind = REPORT_LAST;
 	tell(REPORT_FD, &r);
 	_exit(0);
@@ -281,6 +340,8 @@ static void finish(struct init *in, struct init_background *b)
 		e.value = errnum;
 	}
 	(void)fd_close(b->error);
+	if (b->terminal > 0)
+		b->terminal = close(b->terminal);
 	to(b, BACKGROUND_FREE);
 	in->background.n--;
 	disk_changed(in);
@@ -428,6 +489,19 @@ bool background_signal(struct init *in, const struct proto_init_signal *f)
 	return true;
 }
 
+bool background_resize(struct init *in, const struct proto_init_signal *f)
+{
+	const struct init_background *b = find(in, f->run);
+
+	if (f->rows == 0 && f->columns == 0)
+		return false;
+	if (f->signo != 0 || !terminal_is_size(f->rows, f->columns))
+		init_die("size of a terminal");
+	if (b && b->terminal > 0)
+		terminal_resize(b->terminal, f->rows, f->columns);
+	return true;
+}
+
 static int make_reports(struct init *in)
 {
 	int *p = in->background.reports;
@@ -437,22 +511,37 @@ static int make_reports(struct init *in)
 	return pipe2(p, O_CLOEXEC | O_NONBLOCK) < 0 ? -errno : 0;
 }
 
+/* Opens what B and its reaper have in common. */
+static int open_fds(struct init *in, struct init_background *b, struct run_child *c, int error[2])
+{
+	int r = background_marks(in) ? 0 : make_reports(in);
+
+	if (r == 0 && c->f->rows > 0)
+		r = c->terminal =
+		    background_marks(in) ? -ENOTSUP : terminal_open(c->f->rows, c->f->columns);
+	if (r >= 0 && pipe2(error, O_CLOEXEC | O_NONBLOCK) < 0)
+		r = -errno;
+	if (r < 0 && c->terminal > 0)
+		(void)close(c->terminal);
+	if (r < 0)
+		return r;
+	*b = (struct init_background){.id = c->f->run, .error = error[0], .terminal = c->terminal};
+	c->error = error[1];
+	return 0;
+}
+
 static int start(struct init *in, struct init_background *b, struct run_child *c)
 {
-	const bool marks = background_marks(in);
 	int error[2];
-	int r = marks ? 0 : make_reports(in);
+	int r = open_fds(in, b, c, error);
+	const bool marks = background_marks(in);
 
 	if (r < 0)
 		return r;
-	if (pipe2(error, O_CLOEXEC | O_NONBLOCK) < 0)
-		return -errno;
-	*b = (struct init_background){.id = c->f->run, .error = error[0]};
 	b->started_ns = b->ended_ns = init_now();
 	b->grace_ns = c->f->grace_ns;
 	if (c->f->timeout_ns > 0 && c->f->timeout_ns < UINT64_MAX / 4)
 		b->term_at = b->started_ns + c->f->timeout_ns;
-	c->error = error[1];
 	const pid_t pid = init_fork(in, in->config.oom_score);
 	if (pid == 0 && marks)
 		marked(c);
@@ -462,6 +551,8 @@ static int start(struct init *in, struct init_background *b, struct run_child *c
 	(void)close(error[1]);
 	if (r < 0) {
 		(void)close(error[0]);
+		if (b->terminal > 0)
+			(void)close(b->terminal);
 		return r;
 	}
 	*(marks ? &b->pid : &b->reaper) = pid;

@@ -127,6 +127,7 @@ struct init_background {
 	uint64_t started_ns, ended_ns;
 	uint64_t term_at, kill_at, grace_ns; /* 0 = never */
 	uint64_t again_at;                   /* ENDING */
+	int terminal;                        /* the master of its terminal; 0 = it has none */
 	uint64_t cpu_ns, max_rss;
 };
 enum background_by { BACKGROUND_BY_UNKNOWN, BACKGROUND_BY_REAPERS, BACKGROUND_BY_MARKS };
@@ -422,8 +423,10 @@ int background_start(struct init *in,
 		     struct run_child *c); /* 0 or -errno; EAGAIN = there are too many */
 /* Whether there is one with the number of F; if so, it gets the signal. */
 bool background_signal(struct init *in, const struct proto_init_signal *f);
-void background_end_all(struct init *in, uint32_t flag); /* PROTO_ENDED_*: why */
-void background_events(struct init *in);                 /* the pipe from the reapers can be read */
+bool background_resize(struct init *in,
+		       const struct proto_init_signal *f); /* false: F is a signal */
+void background_end_all(struct init *in, uint32_t flag);   /* PROTO_ENDED_*: why */
+void background_events(struct init *in); /* the pipe from the reapers can be read */
 /* Whether PID was a reaper, or a process with a mark; then USE counts for its background process. */
 struct rusage;
 bool background_reaped(struct init *in, pid_t pid, int status, const struct rusage *use);
@@ -455,6 +458,8 @@ struct run_child {
 	const struct proto_init_run *f;
 	int out, err, args, code, result, stdin_fd, tail; /* -1 = none */
 	int error;
+	/* Master of the terminal that the standard streams are, and that becomes the session's; 0 = none */
+	int terminal;
 };
 _Noreturn void run_child(const struct run_child *c);
 

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -275,6 +276,8 @@ void run_child(const struct run_child *given)
 	join_groups(&c);
 	tie(&c);
 	set_fds(&c);
+	if (c.terminal > 0 && ioctl(0, TIOCSCTTY, 0) < 0)
+		give_up(c.error, errno);
 	set_limits(&c);
 	read_args(&c, &s);
 	if (!s.cwd || chdir(s.cwd) < 0)

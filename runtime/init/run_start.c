@@ -5,6 +5,7 @@
  * sends INIT_ENDED. So when the front reads that message, nothing more can be written to the run's
  * pipes. */
 #include "init.h"
+#include "terminal.h"
 
 #include "base/attr.h"
 #include "base/fdio.h"
@@ -79,6 +80,9 @@ static bool is_possible(const struct proto_init_run *f)
 				     PROTO_RUN_TAIL)) == 0 &&
 	       f->argc <= PROTO_ARG_MAX && f->envc <= PROTO_ARG_MAX && f->args_size > 0 &&
 	       f->args_size <= PROTO_ARGS_MAX &&
+	       (f->rows == 0 && f->columns == 0
+		    ? true
+		    : f->kind == PROTO_RUN_BACKGROUND && terminal_is_size(f->rows, f->columns)) &&
 	       (is_command(f) ? f->argc != 0 : f->kind == PROTO_RUN_PYTHON || f->argc == 0);
 }
 
@@ -486,6 +490,8 @@ static void end_gently(struct init *in, uint64_t t)
 
 void run_signal(struct init *in, const struct proto_init_signal *f)
 {
+	if (background_resize(in, f))
+		return;
 	if (f->signo < 1 || f->signo > PROTO_SIGNAL_MAX)
 		init_die("signal request");
 	if (background_signal(in, f) || f->run != in->run.id) /* it has ended meanwhile */

@@ -31,6 +31,7 @@ E(SANDBOX_LOST, "sandbox_lost", 410, 70, "The sandbox ended on its own; start ag
 E(SANDBOX_IN_USE, "sandbox_in_use", 409, 75, "Another engine has it open; use that server or stop it.")
 E(WORKSPACE_DAMAGED, "workspace_damaged", 500, 74, "Restore the state folder from a backup, or delete the sandbox.")
 E(ENGINE_UNAVAILABLE, "engine_unavailable", 503, 69, "Run 'caisson doctor' to see what is missing.")
+E(TERMINAL_UNAVAILABLE, "terminal_unavailable", 501, 69, "Start a background process instead, or make a sandbox of another level.")
 E(WARM_OFF, "engine_unavailable", 503, 69, "Run with stateful=false, or have the operator set SANDBOX_WARM=on.")
 E(ENGINE_NOT_BUILT_IN, "engine_not_built_in", 501, 69, "Use --engine native.")
 E(LEVEL_UNAVAILABLE, "level_unavailable", 503, 69, "Choose another level, or have the operator install its runtime ('caisson doctor' lists those of the daemon).")

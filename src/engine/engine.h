@@ -115,6 +115,8 @@ enum engine_run_kind {
 	ENGINE_RUN_BACKGROUND,
 };
 
+#define ENGINE_TERMINAL_MAX 1000 /* rows, and columns, of a terminal */
+
 enum engine_stream {
 	ENGINE_STDOUT = 1,
 	ENGINE_STDERR = 2,
@@ -209,6 +211,9 @@ struct engine_run_spec {
 	int stdin_fd;  /* duplicated; -1 = /dev/null */
 	uint64_t
 	    timeout_ns; /* then its process group gets SIGTERM, or a stateful run SIGINT; 0 = none */
+	/* BACKGROUND: it gets a terminal of this size, each 1 to ENGINE_TERMINAL_MAX, for standard input (`stdin_fd` is what
+	 * is typed), output and error; all that it shows comes as ENGINE_STDOUT. 0 = none. */
+	uint32_t rows, columns;
 	uint64_t grace_ns;      /* from then until every process of the run is killed */
 	uint64_t output_max[3]; /* bytes to deliver of each stream (index enum engine_stream). More
 				  * is read and counted, but not delivered; 0 = all */
@@ -450,6 +455,8 @@ int engine_run(struct engine_sandbox *s, const struct engine_run_spec *spec,
 /* SIGTERM or SIGINT to the run's process group; SIGKILL ends the whole run. SIGTERM interrupts a stateful run as its time
  * limit does, and ends it as killed. A BACKGROUND one takes all signals from 1 to 31. */
 int engine_signal(struct engine_run *r, int signo) MUST_CHECK;
+/* Another size for the terminal of R. */
+int engine_resize(struct engine_run *r, uint32_t rows, uint32_t columns) MUST_CHECK;
 
 /* PATH is relative to the workspace, with `/` between its parts and no empty, `.` or `..` part. The
  * callback gets a read-only descriptor of a regular file (else NOT_FOUND). */

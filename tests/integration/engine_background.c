@@ -14,6 +14,7 @@
 #include "walls/privileges.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -365,14 +366,134 @@ static void case_refused(struct client *c)
 	end_sandbox(c, s);
 }
 
+static struct engine_run *terminal(struct engine_sandbox *s, const char *command, int *ret_input,
+				   struct outcome *ret)
+{
+	const char *const argv[] = {"sh", "-c", command, NULL};
+	struct engine_run_spec spec = {
+	    .kind = ENGINE_RUN_BACKGROUND, .argv = argv, .rows = 24, .columns = 80};
+	int pipes[2];
+
+	EXPECT(pipe2(pipes, O_CLOEXEC) == 0);
+	*ret = (struct outcome){0};
+	spec.stdin_fd = pipes[0];
+	struct engine_run *r = start_run(s, &spec, ret);
+	(void)close(pipes[0]);
+	*ret_input = pipes[1];
+	return r;
+}
+
+static void type(int fd, const char *text)
+{
+	EXPECT_OF(&b[0], write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+}
+
+static void case_terminal(struct client *c)
+{
+	struct engine_sandbox *s = need(c);
+	int input, other;
+	/* a shell's read ends at a signal that it has a trap for, Python's goes on */
+	struct engine_run *r =
+	    terminal(s,
+		     "exec python3 -uc \"import os, signal, sys\n"
+		     "def size(*_): print('%d %d' % os.get_terminal_size()[::-1])\n"
+		     "print(os.ttyname(0)); size(); signal.signal(signal.SIGWINCH, size)\n"
+		     "open('/dev/tty', 'w').write('on\\n')\n"
+		     "for line in sys.stdin: print('<' + line.strip() + '>')\n"
+		     "sys.exit(sys.stderr.write('end\\n') and 3)\"",
+		     &input, &b[0]);
+
+	until_it_says(c, &b[0], "on\r\n");
+	EXPECT_OF(&b[0], strstr(b[0].out, "/dev/pts/") == b[0].out);
+	EXPECT_OF(&b[0], strstr(b[0].out, "\r\n24 80\r\n"));
+	type(input, "hello\n");
+	until_it_says(c, &b[0], "hello\r\n<hello>\r\n");
+	EXPECT(engine_resize(r, 50, 100) == 0);
+	type(input, "more\n");
+	until_it_says(c, &b[0], "50 100\r\n");
+	until_it_says(c, &b[0], "<more>");
+	type(input, "\4"); /* ^D */
+	until_done(c, &b[0]);
+	EXPECT_OF(&b[0],
+		  b[0].result.exit_code == 3 && strstr(b[0].out, "end\r\n") && !b[0].err_len);
+	(void)close(input);
+	/* ^C is for the group in the foreground; what is left ends with the first process, in groups of its own too */
+	(void)terminal(s,
+		       "trap 'echo int' INT; echo on; sleep " MARK "; set -m; sleep " MARK
+		       " & setsid sleep " MARK " & echo two; read -r x",
+		       &input, &b[0]);
+	until_it_says(c, &b[0], "on\r\n");
+	until_count(c, "sleep", 1);
+	type(input, "\3");
+	until_it_says(c, &b[0], "int\r\n");
+	until_it_says(c, &b[0], "two\r\n");
+	until_count(c, "sleep", 2);
+	/* another one beside it, which prints more than a pipe holds and ends at once: nothing of it is lost */
+	(void)terminal(s, "seq 10000", &other, &b[1]);
+	until_done(c, &b[1]);
+	EXPECT_OF(&b[1], b[1].out_len == 58894 && strstr(b[1].out, "\r\n10000\r\n"));
+	(void)close(other);
+	type(input, "\n");
+	until_done(c, &b[0]);
+	EXPECT_OF(&b[0], b[0].result.exit_code == 0 && b[0].result.killed >= 2);
+	EXPECT(count("sleep") == 0);
+	(void)close(input);
+	run_says(c, s, "echo on", "on\n");
+	end_sandbox(c, s);
+}
+
+/* What a hostile program may do with its terminal. */
+static void case_terminal_abused(struct client *c)
+{
+	struct engine_sandbox *s = need(c);
+	int input;
+	/* a program that gives up all of it goes on, and nobody is woken */
+	struct engine_run *r = terminal(
+	    s, "echo on; exec </dev/null >/dev/null 2>&1; exec sleep " MARK, &input, &b[0]);
+
+	until_count(c, "sleep", 1);
+	until_it_says(c, &b[0], "on\r\n");
+	type(input, "to nobody\n");
+	EXPECT(engine_resize(r, 1, 1000) == 0);
+	kill_it(c, r, &b[0]);
+	EXPECT(count("sleep") == 0);
+	(void)close(input);
+	/* the relay is killed, where that is possible */
+	r = terminal(s, "kill -9 $PPID || echo refused; exec sleep " MARK, &input, &b[0]);
+	while (!b[0].done && !strstr(b[0].out, "refused\r\n"))
+		EXPECT(sd_event_run(c->loop, 10000) >= 0);
+	if (!b[0].done)
+		kill_it(c, r, &b[0]);
+	(void)close(input);
+	/* somebody else has all terminals that there are */
+	r = python_process(s,
+			   "import os, time\nl = []\ntry:\n    while True: l.append(os.openpty())\n"
+			   "except OSError: print('all', flush=True)\ntime.sleep(3000)",
+			   &b[1]);
+	until_it_says(c, &b[1], "all\n");
+	(void)terminal(s, "echo on", &input, &b[0]);
+	turn_until(c, &b[0].done, WAIT_MS);
+	EXPECT_OF(&b[0], !b[0].have_result && b[0].e.code == ERR_BUDGET_EXCEEDED);
+	(void)close(input);
+	kill_it(c, r, &b[1]);
+	(void)terminal(s, "echo on", &input, &b[0]);
+	until_done(c, &b[0]);
+	EXPECT_OF(&b[0], streq(b[0].out, "on\r\n"));
+	(void)close(input);
+	end_sandbox(c, s);
+}
+
 static const struct {
 	const char *name;
 	void (*fn)(struct client *c);
 } cases[] = {
-    {"beside", case_beside},   {"signals", case_signals}, {"deadline", case_deadline},
-    {"input", case_input},     {"daemons", case_daemons}, {"many", case_many},
-    {"session", case_session}, {"reaper", case_reaper},   {"bomb", case_bomb},
-    {"memory", case_memory},   {"refused", case_refused},
+    {"terminal", case_terminal}, {"terminal_abused", case_terminal_abused},
+    {"beside", case_beside},     {"signals", case_signals},
+    {"deadline", case_deadline}, {"input", case_input},
+    {"daemons", case_daemons},   {"many", case_many},
+    {"session", case_session},   {"reaper", case_reaper},
+    {"bomb", case_bomb},         {"memory", case_memory},
+    {"refused", case_refused},
 };
 
 static void parse_options(int argc, char **argv)

@@ -108,7 +108,8 @@ enum proto_run_kind {
 	PROTO_RUN_STATEFUL,
 	PROTO_RUN_BACKGROUND,
 };
-#define PROTO_BACKGROUND_MAX 32 /* of a sandbox at a time; EAGAIN beyond */
+#define PROTO_TERMINAL_MAX   1000 /* rows, and columns, of a terminal */
+#define PROTO_BACKGROUND_MAX 32   /* of a sandbox at a time; EAGAIN beyond */
 
 enum {
 	PROTO_PYTHON_DISPLAY = 1,  /* save figures that are open and unsaved at the end */
@@ -139,6 +140,8 @@ struct proto_init_run {
 	uint32_t python;   /* bits PROTO_PYTHON_*; 0 for commands */
 	uint32_t make_cwd; /* make the working folder if it is missing; it is below the workspace */
 	uint32_t restarts; /* STATEFUL: end the session first */
+	uint32_t rows;     /* BACKGROUND: of its terminal, then stdin is there; 0 = it has none */
+	uint32_t columns;
 	uint64_t timeout_ns; /* 0 = none */
 	uint64_t grace_ns;
 };
@@ -148,6 +151,8 @@ struct proto_init_signal {
 	uint32_t run;
 	int32_t
 	    signo; /* SIGTERM, SIGINT or SIGKILL; for a background process 1 to PROTO_SIGNAL_MAX */
+	/* Not 0: no signal (signo is 0), but another size of its terminal, whose programs get SIGWINCH. */
+	uint32_t rows, columns;
 };
 
 #define PROTO_SIGNAL_MAX 31

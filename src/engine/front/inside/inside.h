@@ -264,6 +264,9 @@ uint64_t inside_peak_bytes(const struct engine_sandbox *s); /* of memory, since 
 
 /* inside_run.c */
 int inside_run_ended(struct engine_sandbox *s, const struct proto_init_ended *m) MUST_CHECK;
+/* inside_messages.c: what INIT_ENDED says of a session's names, and why a run never began. */
+void inside_take_names(struct engine_left *left, const struct proto_init_ended *m);
+void inside_start_failed(int errnum, bool background, struct err *e);
 /* Ends the runs of S, if there are any, without init. E NULL: the run's result says END. */
 void inside_run_abort(struct engine_sandbox *s, enum engine_end end, const struct err *e);
 /* S is lost, so its run, if there is one, ends as lost. True = later, by inside_tell_loss(): when

@@ -6,7 +6,9 @@
 
 #include "base/text.h"
 
-#define IN(state) (1u << INSIDE_##state)
+#define TEXT_OF_(number) #number
+#define TEXT_OF(number)  TEXT_OF_(number)
+#define IN(state)        (1u << INSIDE_##state)
 /* Until the engine says that the sandbox is gone, init may still answer what it was asked. */
 #define ALIVE (IN(READY) | IN(ENDING))
 
@@ -87,4 +89,62 @@ static void on_end(int error, void *user)
 int inside_open_channel(struct engine_sandbox *s, int fd)
 {
 	return channel_new(s->engine->loop, fd, PROTO_PARTY_I, on_message, on_end, s, &s->init);
+}
+
+/* ---- what the end of a run says ---- */
+
+_Static_assert(PROTO_KIND_THREADS == (int)ENGINE_KIND_THREADS &&
+		   PROTO_KIND_PROCESSES == (int)ENGINE_KIND_PROCESSES &&
+		   PROTO_KIND_CONNECTIONS == (int)ENGINE_KIND_CONNECTIONS,
+	       "they are passed on as they are");
+
+/* What the process of a session says of its names is hostile. */
+void inside_take_names(struct engine_left *left, const struct proto_init_ended *m)
+{
+	const size_t len = strnlen(m->gone, sizeof(m->gone));
+	bool good = len < sizeof(left->names) && text_is_utf8(m->gone, len);
+
+	left->carried = m->flags & PROTO_ENDED_CARRIED;
+	left->behind = m->flags & PROTO_ENDED_BEHIND;
+	left->names_kept = m->names_kept;
+	left->names_gone = m->names_gone;
+	left->lost = m->lost <= PROTO_LOST_SILENT ? (enum engine_lost)m->lost : ENGINE_LOST_CRASHED;
+	for (size_t i = 0; i < len && good; i++)
+		good = (uint8_t)m->gone[i] >= ' ' && m->gone[i] != 0x7f && !text_is_c1(m->gone + i);
+	(void)memcpy(left->names, m->gone, good ? len : 0);
+}
+
+void inside_start_failed(int errnum, bool background, struct err *e)
+{
+	static const struct {
+		int errnum;
+		bool background; /* it says this of these alone, or of the others alone */
+		bool both;
+		enum err_code code;
+		const char *text;
+	} rows[] = {
+	    {EDQUOT, false, true, ERR_NO_SPACE,
+	     "the workspace holds more than it may; remove files first"},
+	    {EAGAIN, true, false, ERR_BUDGET_EXCEEDED,
+	     TEXT_OF(PROTO_BACKGROUND_MAX) " background processes of the sandbox are on; end one "
+					   "first"},
+	    {ENOSPC, true, false, ERR_BUDGET_EXCEEDED,
+	     "all terminals of the sandbox are open; end a program that has opened some"},
+	    {ENOTSUP, true, false, ERR_TERMINAL_UNAVAILABLE,
+	     "the kernel of this sandbox cannot tell which processes belong to a terminal"},
+	    {ENOTSUP, false, false, ERR_ENGINE_UNAVAILABLE,
+	     "no interpreter that keeps the state could be had in time; try again, or run without "
+	     "a "
+	     "state"},
+	    {ENOENT, false, true, ERR_NOT_FOUND, "the program cannot be started"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (rows[i].errnum == errnum &&
+		    (rows[i].both || rows[i].background == background)) {
+			(void)err_set(e, rows[i].code, errnum == ENOENT ? errnum : 0, "%s",
+				      rows[i].text);
+			return;
+		}
+	(void)err_set(e, ERR_EXECUTION_FAILED, errnum, "the program cannot be started");
 }

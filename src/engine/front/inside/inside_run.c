@@ -201,27 +201,6 @@ static bool begin_reading(struct engine_run *r, const struct engine_run_result *
 	return true;
 }
 
-_Static_assert(PROTO_KIND_THREADS == (int)ENGINE_KIND_THREADS &&
-		   PROTO_KIND_PROCESSES == (int)ENGINE_KIND_PROCESSES &&
-		   PROTO_KIND_CONNECTIONS == (int)ENGINE_KIND_CONNECTIONS,
-	       "they are passed on as they are");
-
-/* What the process of a session says of its names is hostile. */
-static void take_names(struct engine_left *left, const struct proto_init_ended *m)
-{
-	const size_t len = strnlen(m->gone, sizeof(m->gone));
-	bool good = len < sizeof(left->names) && text_is_utf8(m->gone, len);
-
-	left->carried = m->flags & PROTO_ENDED_CARRIED;
-	left->behind = m->flags & PROTO_ENDED_BEHIND;
-	left->names_kept = m->names_kept;
-	left->names_gone = m->names_gone;
-	left->lost = m->lost <= PROTO_LOST_SILENT ? (enum engine_lost)m->lost : ENGINE_LOST_CRASHED;
-	for (size_t i = 0; i < len && good; i++)
-		good = (uint8_t)m->gone[i] >= ' ' && m->gone[i] != 0x7f && !text_is_c1(m->gone + i);
-	(void)memcpy(left->names, m->gone, good ? len : 0);
-}
-
 static enum engine_end end_of(const struct engine_run *r, const struct proto_init_ended *m)
 {
 	bool oom_killed = m->end == PROTO_END_SIGNALED && m->value == SIGKILL &&
@@ -278,22 +257,7 @@ int inside_run_ended(struct engine_sandbox *s, const struct proto_init_ended *m)
 								     : 4095))
 		return -EPROTO;
 	if (m->end == PROTO_END_FAILED) {
-		if (m->value == EDQUOT)
-			(void)err_set(&e, ERR_NO_SPACE, 0,
-				      "the workspace holds more than it may; remove files first");
-		else if (m->value == EAGAIN && r->background)
-			(void)err_set(
-			    &e, ERR_BUDGET_EXCEEDED, 0,
-			    "%d background processes of the sandbox are on; end one first",
-			    PROTO_BACKGROUND_MAX);
-		else if (m->value == ENOTSUP)
-			(void)err_set(
-			    &e, ERR_ENGINE_UNAVAILABLE, 0,
-			    "no interpreter that keeps the state could be had in time; try "
-			    "again, or run without a state");
-		else
-			(void)err_set(&e, m->value == ENOENT ? ERR_NOT_FOUND : ERR_EXECUTION_FAILED,
-				      m->value, "the program cannot be started");
+		inside_start_failed(m->value, r->background, &e);
 		finish(r, NULL, &e);
 		return 0;
 	}
@@ -320,7 +284,7 @@ int inside_run_ended(struct engine_sandbox *s, const struct proto_init_ended *m)
 	    .killed = m->killed,
 	    .cell = m->flags & PROTO_ENDED_KEPT ? m->cell : 0,
 	};
-	take_names(&res.left, m);
+	inside_take_names(&res.left, m);
 	if (!begin_reading(r, &res))
 		finish(r, &res, NULL);
 	return 0;
@@ -422,6 +386,18 @@ int engine_signal(struct engine_run *r, int signo)
 	return channel_send(r->s->init, &k.head, NULL, 0);
 }
 
+int engine_resize(struct engine_run *r, uint32_t rows, uint32_t columns)
+{
+	const struct proto_init_signal k = {.head = PROTO_HEAD(INIT_SIGNAL, proto_init_signal),
+					    .run = r->id,
+					    .rows = rows,
+					    .columns = columns};
+
+	ASSERT(rows >= 1 && rows <= ENGINE_TERMINAL_MAX && columns >= 1 &&
+	       columns <= ENGINE_TERMINAL_MAX);
+	return !r->s || !r->s->init ? -ESRCH : channel_send(r->s->init, &k.head, NULL, 0);
+}
+
 /* ---- start ---- */
 
 static bool is_command(const struct engine_run_spec *spec)
@@ -441,6 +417,10 @@ static int check_spec(const struct engine_sandbox *s, const struct engine_run_sp
 	if (spec->kind == ENGINE_RUN_STATEFUL && !s->warm)
 		return err_set(e, ERR_WARM_OFF, 0,
 			       "stateful runs need warm interpreters, and SANDBOX_WARM is off");
+	if (spec->rows > 0 && s->inward) {
+		inside_start_failed(ENOTSUP, true, e);
+		return -ENOTSUP;
+	}
 	if (is_command(spec) && (!spec->argv || !spec->argv[0]))
 		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "empty command");
 	for (size_t i = 0; spec->env && spec->env[i]; i++)
@@ -523,6 +503,8 @@ static int start(struct engine_run *r, const struct engine_run_spec *spec)
 	    .grace_ns = spec->grace_ns,
 	    .make_cwd = spec->make_cwd,
 	    .restarts = spec->restarts,
+	    .rows = spec->rows,
+	    .columns = spec->columns,
 	};
 	if (!is_command(spec))
 		m.python = (spec->display ? (uint32_t)PROTO_PYTHON_DISPLAY : 0U) |
