@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sandbox/process.h"
+#include "sandbox/process_parts.h"
 
 #include "base/fdio.h"
 #include "base/log.h"
-#include "base/loop.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "sandbox/manager.h"
@@ -11,44 +10,13 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define FIRST_SIZE 4096u /* of what keeps a stream; it doubles */
-/* One page: the kernel bounds the pages of all pipes of the front, pipe(7). The rest of the input waits here. */
-#define PIPE_BYTES 4096
 #define WORKSPACE  "/mnt/data"
-
-struct stream {
-	char *data;           /* owned: a ring of SIZE bytes, the newest LEN of them are used */
-	size_t size, len, at; /* AT: where the next byte goes */
-	uint64_t total;
-	struct budget_share share;
-};
-
-struct process {
-	struct list node;          /* of sandbox.processes */
-	unsigned refs;             /* one of the list, one of the engine while it lives */
-	struct sandbox *sandbox;   /* reference while it lives */
-	struct engine_run *handle; /* NULL: it has ended */
-	char id[PROCESS_ID_SIZE];
-	char name[PROCESS_NAME_MAX + 1];
-	char *command;
-	struct stream out, err;
-	int input;         /* -1 = none, or closed */
-	bool last;         /* nothing follows what is in UNREAD */
-	struct buf unread; /* input for which the pipe has no room */
-	struct budget_share unread_share;
-	sd_event_source *room; /* tells when it has; NULL: nothing is unread */
-	struct budget_share share;
-	struct list watches;
-	struct err failure;
-	struct engine_run_result end;
-	uint64_t started_ms, started_ns;
-	void *credential; /* reference while it lives, or NULL */
-};
+/* Of a terminal, unless a client says another one: what the terminals of browsers and most others understand. */
+#define TERMINAL_ENV "TERM=xterm-256color"
 
 /* ---- output ---- */
 
@@ -87,7 +55,8 @@ static void grow(struct process *p, struct stream *k, size_t wanted)
 	struct err e = ERR_INIT;
 	int r;
 
-	while (size < wanted && size < PROCESS_OUTPUT_MAX)
+	const size_t most = p->rows > 0 ? PROCESS_TERMINAL_MAX : PROCESS_OUTPUT_MAX;
+	while (size < wanted && size < most)
 		size *= 2;
 	if (size == k->size)
 		return;
@@ -138,94 +107,43 @@ static void keep(struct process *p, struct stream *k, const char *data, size_t l
 	}
 }
 
+size_t process_bytes(const struct process *p, enum engine_stream stream, uint64_t from, size_t max,
+		     char *ret, uint64_t *ret_from)
+{
+	const struct stream *k = stream == ENGINE_STDERR ? &p->err : &p->out;
+	const uint64_t begin = MIN(MAX(from, k->total - k->len), k->total);
+	const size_t len = (size_t)MIN(k->total - begin, max);
+
+	*ret_from = begin;
+	if (len == 0)
+		return 0;
+	const size_t start = (k->at + k->size - (size_t)(k->total - begin)) % k->size;
+	const size_t first = MIN(len, k->size - start);
+	memcpy(ret, k->data + start, first);
+	memcpy(ret + first, k->data, len - first);
+	return len;
+}
+
 int process_output(const struct process *p, enum engine_stream stream, uint64_t from, size_t max,
 		   struct buf *b, uint64_t *ret_from, uint64_t *ret_next)
 {
 	const struct stream *k = stream == ENGINE_STDERR ? &p->err : &p->out;
-	const uint64_t oldest = k->total - k->len;
-	const uint64_t begin = MIN(MAX(from, oldest), k->total);
-	size_t len = (size_t)MIN(k->total - begin, max);
-	_cleanup_free_ char *text = len > 0 ? malloc(len) : NULL;
+	const size_t most = MIN(max, k->len);
+	/* Of a terminal, whose clients see more, REST and tools tell no more than of other processes. */
+	const uint64_t newest = k->total - MIN(k->len, (size_t)PROCESS_OUTPUT_MAX);
+	_cleanup_free_ char *text = most > 0 ? malloc(most) : NULL;
 
-	*ret_from = *ret_next = begin;
-	if (len == 0)
+	*ret_from = *ret_next = MIN(MAX(from, newest), k->total);
+	if (most == 0)
 		return 0;
 	if (!text)
 		return -ENOMEM;
-	const size_t start = (k->at + k->size - (size_t)(k->total - begin)) % k->size;
-	const size_t first = MIN(len, k->size - start);
-	memcpy(text, k->data + start, first);
-	memcpy(text + first, k->data, len - first);
+	size_t len = process_bytes(p, stream, *ret_from, most, text, ret_from);
 	/* The rest of a character is there soon, or with the next call. */
-	if (p->handle || begin + len < k->total)
+	if (p->handle || *ret_from + len < k->total)
 		len -= text_utf8_open(text, len);
-	*ret_next = begin + len;
+	*ret_next = *ret_from + len;
 	return text_add_utf8_lossy(b, text, len);
-}
-
-/* ---- input ---- */
-
-static void all_read(struct process *p)
-{
-	p->room = sd_event_source_disable_unref(p->room);
-	buf_done(&p->unread);
-	budget_give(&p->unread_share);
-}
-
-static void close_input(struct process *p)
-{
-	all_read(p);
-	p->input = fd_close(p->input);
-}
-
-/* Writes as much as there is room for. -EPIPE: it does not read any more. */
-static int flush(struct process *p)
-{
-	while (p->unread.len > 0) {
-		/* SIGPIPE is ignored in the front. */
-		const ssize_t n = write(p->input, p->unread.data, p->unread.len);
-
-		if (n < 0 && errno == EAGAIN)
-			return 0;
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		buf_consume(&p->unread, n < 0 ? 0 : (size_t)n);
-	}
-	all_read(p);
-	if (p->last)
-		close_input(p);
-	return 0;
-}
-
-static int on_room(sd_event_source *source UNUSED, int fd UNUSED, uint32_t revents UNUSED,
-		   void *user)
-{
-	struct process *p = user;
-
-	loop_work("process", "input");
-	if (flush(p) < 0)
-		close_input(p);
-	return 0;
-}
-
-/* Takes DATA, all of it or nothing. */
-static int add_input(struct process *p, const void *data, size_t len, struct err *e)
-{
-	struct manager *m = p->sandbox->manager;
-	int r = budget_take(m->config.budgets, p->sandbox->owner, BUDGET_RUN_INPUT,
-			    p->unread.len + len, &p->unread_share, e);
-
-	if (r < 0)
-		return r;
-	if (!p->room)
-		r = sd_event_add_io(m->config.loop, &p->room, p->input, EPOLLOUT, on_room, p);
-	r = r < 0 ? r : buf_add(&p->unread, data, len);
-	if (r < 0) {
-		if (p->unread.len == 0)
-			all_read(p);
-		return err_set(e, ERR_OUT_OF_MEMORY, -r, "input of process %s", p->id);
-	}
-	return 0;
 }
 
 /* ---- life ---- */
@@ -242,7 +160,7 @@ struct process *process_unref(struct process *p)
 		return NULL;
 	stream_done(&p->out);
 	stream_done(&p->err);
-	close_input(p);
+	process_close_input(p);
 	free(p->command);
 	free(p);
 	return NULL;
@@ -253,7 +171,7 @@ struct manager *process_manager(const struct process *p)
 	return p->sandbox->manager;
 }
 
-static void tell(struct process *p)
+void process_tell(struct process *p)
 {
 	struct process_watch *w;
 	struct list told;
@@ -289,7 +207,7 @@ static void on_output(struct engine_run *handle UNUSED, enum engine_stream s, co
 	struct process *p = user;
 
 	keep(p, stream_of(p, s), data, len);
-	tell(p);
+	process_tell(p);
 }
 
 static void on_done(struct engine_run *handle UNUSED, const struct engine_run_result *res,
@@ -302,7 +220,8 @@ static void on_done(struct engine_run *handle UNUSED, const struct engine_run_re
 	p->handle = NULL;
 	if (p->credential)
 		s->manager->credentials.unref(TAKE_PTR(p->credential));
-	close_input(p);
+	process_close_input(p);
+	p->resize = sd_event_source_disable_unref(p->resize);
 	budget_give(&p->share);
 	s->n_processes--;
 	if (res)
@@ -316,7 +235,7 @@ static void on_done(struct engine_run *handle UNUSED, const struct engine_run_re
 				  res->cpu_before_ns);
 	sandbox_forget_inventory(s);
 	sandbox_touch(s);
-	tell(p);
+	process_tell(p);
 	(void)process_unref(p);
 	(void)sandbox_unref(s);
 }
@@ -349,6 +268,7 @@ static size_t add_env(const struct sandbox *s, const struct process_request *q, 
 {
 	const char *own[SANDBOX_RUN_ENV_MAX];
 	const char *const *env = sandbox_run_env(s, own);
+	bool named = false;
 	size_t n = 0;
 
 	for (size_t i = 0; env && env[i]; i++) {
@@ -361,6 +281,10 @@ static size_t add_env(const struct sandbox *s, const struct process_request *q, 
 	}
 	for (size_t k = 0; q->env && q->env[k] && k < PROCESS_ENV_MAX; k++)
 		ret[n++] = q->env[k];
+	for (size_t k = 0; k < n; k++)
+		named = named || text_starts_with(ret[k], "TERM=");
+	if (q->rows > 0 && !named)
+		ret[n++] = TERMINAL_ENV;
 	ret[n] = NULL;
 	return n;
 }
@@ -369,7 +293,7 @@ static int start(struct process *p, struct engine_sandbox *handle, const struct 
 		 struct err *e)
 {
 	const struct sandbox *s = p->sandbox;
-	const char *env[SANDBOX_RUN_ENV_MAX + PROCESS_ENV_MAX + 1];
+	const char *env[SANDBOX_RUN_ENV_MAX + PROCESS_ENV_MAX + 2];
 	char place[SANDBOX_PLACE_MAX + sizeof(WORKSPACE)];
 	int pipes[2] = {-1, -1};
 
@@ -379,12 +303,12 @@ static int start(struct process *p, struct engine_sandbox *handle, const struct 
 	if (q->cwd)
 		(void)snprintf(place, sizeof(place), "%s%s", q->cwd[0] == '/' ? "" : WORKSPACE "/",
 			       q->cwd);
-	if (q->input && pipe2(pipes, O_CLOEXEC) < 0)
+	if ((q->input || q->rows > 0) && pipe2(pipes, O_CLOEXEC) < 0)
 		return err_set(e, ERR_TOO_MANY_FILES, errno, "standard input of a process");
 	_cleanup_fd_ int reader = pipes[0];
 	p->input = pipes[1];
 	if (p->input >= 0)
-		(void)fcntl(p->input, F_SETPIPE_SZ, PIPE_BYTES);
+		(void)fcntl(p->input, F_SETPIPE_SZ, PROCESS_PIPE_BYTES);
 	if (p->input >= 0 && (fd_set_nonblock(p->input, true) < 0 || fchmod(reader, 0444) < 0))
 		return err_set(e, ERR_SYSTEM, errno, "standard input of a process");
 	const struct engine_run_spec spec = {
@@ -395,6 +319,8 @@ static int start(struct process *p, struct engine_sandbox *handle, const struct 
 	    .make_cwd = !q->cwd && sandbox_workdir(s),
 	    .stdin_fd = reader,
 	    .timeout_ns = q->timeout_ns,
+	    .rows = q->rows,
+	    .columns = q->columns,
 	    .grace_ns = s->manager->config.grace_ns,
 	    .on_output = on_output,
 	    .on_done = on_done,
@@ -417,6 +343,8 @@ static struct process *make(struct sandbox *s, const struct process_request *q)
 	}
 	p->refs = 1;
 	p->input = -1;
+	p->rows = p->set_rows = q->rows;
+	p->columns = p->set_columns = q->columns;
 	buf_init(&p->unread, PROCESS_INPUT_MAX);
 	p->sandbox = s;
 	list_init(&p->watches);
@@ -516,6 +444,8 @@ void process_look(const struct process *p, struct process_facts *ret)
 	    .started_ms = p->started_ms,
 	    .duration_ns = p->handle ? now_ns() - p->started_ns : p->end.duration_ns,
 	    .total = {p->out.total, p->err.total},
+	    .rows = p->rows,
+	    .columns = p->columns,
 	};
 }
 
@@ -525,35 +455,6 @@ int process_signal(struct process *p, int signo, struct err *e)
 
 	/* ESRCH: it has ended, and its end is on the way. */
 	return r < 0 && r != -ESRCH ? err_set(e, ERR_SYSTEM, -r, "the signal cannot be sent") : 0;
-}
-
-int process_write(struct process *p, const void *data, size_t len, bool close, struct err *e)
-{
-	int waiting = 0;
-
-	if (p->input < 0 || p->last)
-		return err_set(e, ERR_INVALID_ARGUMENT, 0,
-			       p->handle
-				   ? "The standard input of process %s is closed, or was never open"
-				   : "Process %s has ended",
-			       p->id);
-	if (ioctl(p->input, FIONREAD, &waiting) < 0)
-		waiting = PIPE_BYTES;
-	if (len > 0 && (size_t)waiting + p->unread.len + len > PROCESS_INPUT_MAX)
-		return err_set(e, ERR_SERVER_BUSY, 0,
-			       "Process %s has %zu bytes of input to read yet; at most %u can wait",
-			       p->id, (size_t)waiting + p->unread.len, PROCESS_INPUT_MAX);
-	int r = len > 0 ? add_input(p, data, len, e) : 0;
-	if (r < 0)
-		return r;
-	p->last = close;
-	r = flush(p);
-	if (r < 0) {
-		close_input(p);
-		return err_set(e, ERR_INVALID_ARGUMENT, -r,
-			       "Process %s does not read its standard input any more", p->id);
-	}
-	return 0;
 }
 
 void process_forget(struct process *p)

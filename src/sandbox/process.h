@@ -18,9 +18,12 @@
 #define PROCESS_NAME_MAX    64              /* bytes */
 #define PROCESS_ENV_MAX     SANDBOX_ENV_MAX /* variables of one, besides those of the sandbox */
 #define PROCESS_OUTPUT_MAX  (64u << 10)     /* bytes that are kept of a stream */
-#define PROCESS_INPUT_MAX   (64u << 10)     /* bytes that wait until it reads them */
-#define PROCESS_WAIT_MAX_S  60              /* seconds of one wait of a client */
-#define PROCESS_SIGNALS     "HUP|INT|QUIT|KILL|TERM|USR1|USR2|CONT|STOP" /* what clients may send */
+#define PROCESS_TERMINAL_MAX                                                                       \
+	(256u                                                                                      \
+	 << 10) /* the same of a terminal: what comes at once, so that clients who keep up miss nothing */
+#define PROCESS_INPUT_MAX  (64u << 10) /* bytes that wait until it reads them */
+#define PROCESS_WAIT_MAX_S 60          /* seconds of one wait of a client */
+#define PROCESS_SIGNALS    "HUP|INT|QUIT|KILL|TERM|USR1|USR2|CONT|STOP" /* what clients may send */
 
 struct process_request {
 	const char *command; /* of the shell, for people; copied */
@@ -31,7 +34,10 @@ struct process_request {
 	const char *cwd;
 	const char *const *env; /* NAME=VALUE, at most PROCESS_ENV_MAX; may be NULL */
 	bool input;             /* process_write() will be called; else it reads an end */
-	uint64_t timeout_ns;    /* 0 = none */
+	/* Of the terminal that it gets, each up to ENGINE_TERMINAL_MAX; 0 = none. All its output is in stdout then, and its
+	 * input stays open. */
+	uint32_t rows, columns;
+	uint64_t timeout_ns; /* 0 = none */
 	/* What the client showed; manager_end_processes() asks about it. Kept by
 	 * manager_keep_credentials(). NULL = none. */
 	const void *credential;
@@ -47,9 +53,10 @@ struct process_facts {
 	int exit_code, signal;
 	uint32_t killed; /* what it had left */
 	uint64_t cpu_ns, peak_bytes;
-	uint64_t started_ms;  /* since 1970 */
-	uint64_t duration_ns; /* so far */
-	uint64_t total[2];    /* bytes that it has written to stdout and stderr */
+	uint64_t started_ms;    /* since 1970 */
+	uint64_t duration_ns;   /* so far */
+	uint32_t rows, columns; /* of its terminal; 0 = it has none */
+	uint64_t total[2];      /* bytes that it has written to stdout and stderr */
 };
 
 struct process;
@@ -68,6 +75,11 @@ void process_look(const struct process *p, struct process_facts *ret);
  * than FROM if that is not kept any more; *RET_NEXT is the position behind it. */
 int process_output(const struct process *p, enum engine_stream stream, uint64_t from, size_t max,
 		   struct buf *b, uint64_t *ret_from, uint64_t *ret_next) MUST_CHECK;
+/* The same as the bytes that they are; how many. RET has MAX bytes. */
+size_t process_bytes(const struct process *p, enum engine_stream stream, uint64_t from, size_t max,
+		     char *ret, uint64_t *ret_from);
+/* INVALID_ARGUMENT: it has no terminal, or none can have this size. Those who watch it are told. */
+int process_resize(struct process *p, int64_t rows, int64_t columns, struct err *e) MUST_CHECK;
 /* SIGNO 1 to 31 to its process group; SIGKILL ends all of it. Nothing happens to one that has ended. */
 int process_signal(struct process *p, int signo, struct err *e) MUST_CHECK;
 /* Gives LEN bytes to its standard input, all or none: SERVER_BUSY while it has not read what came before, BUDGET_EXCEEDED
@@ -77,7 +89,8 @@ int process_write(struct process *p, const void *data, size_t len, bool close,
 		  struct err *e) MUST_CHECK;
 void process_forget(struct process *p); /* kills it if it lives */
 
-/* FN is called after output and at the end, until the watch is removed. */
+/* FN is called after output, when all input was taken, when the terminal has another size, and at the end, until the watch
+ * is removed. */
 struct process_watch {
 	struct list node;
 	void (*fn)(struct process_watch *w);

@@ -55,7 +55,7 @@ const BODIES: Record<string, Json | string> = {
 	completeName: { code: 'pri', cursor: 3 }, signIn: { name: 'bob', password: 'wrong' }, register: { name: 'carol', password: 'short' },
 	changePassword: { password: 'wrong', new_password: 'long-enough-1' },
 	makeCheckpoint: { name: 'point' }, restoreCheckpoint: {}, tryBranches: { branches: [{ code: '1' }] }, forkSandbox: {}, buildImage: { name: 'base' },
-	startProcess: { command: 'touch new.txt' }, signalProcess: { signal: 'KILL' }, writeProcess: { text: 'x' },
+	startProcess: { command: 'touch new.txt' }, signalProcess: { signal: 'KILL' }, writeProcess: { text: 'x' }, startTerminal: { command: 'touch new.txt' },
 };
 
 /** What a route cannot do without. */
@@ -116,6 +116,7 @@ describe('strangers', () => {
 		const r = await rest('alice', 'POST', `/api/v1/sandboxes/${stored}/runs`, { code: 'open("secret.txt","w").write("of alice")', wait: true });
 		run = ((await r.json()) as Json).id;
 		assert.equal((await rest('alice', 'POST', `/api/v1/sandboxes/${stored}/processes`, { command: 'echo of alice; exec cat', input: true })).status, 201);
+		assert.equal((await rest('alice', 'POST', `/api/v1/sandboxes/${stored}/terminals`, { command: 'cat' })).status, 201);
 		key = ((await (await rest('alice', 'GET', '/api/v1/keys')).json()) as Json).keys[0].id;
 	});
 	after(async () => {
@@ -161,7 +162,7 @@ describe('strangers', () => {
 	it('every route', async () => {
 		const doc = (await (await fetch(`${base}/api/v1/openapi.json`)).json()) as Json;
 		const invitation = (await cli('user', 'invite')).trim();
-		const theirs: Record<string, string> = { id: stored, checkpoint: 'point', process: 'p1', run, path: 'secret.txt', name: 'secret.txt', packages: 'six', user: users.alice!, key, invitation };
+		const theirs: Record<string, string> = { id: stored, checkpoint: 'point', process: 'p1', terminal: 'p2', run, path: 'secret.txt', name: 'secret.txt', packages: 'six', user: users.alice!, key, invitation };
 		const nobodys: Record<string, string> = { ...theirs, id: randomUUID(), run: `run_${randomUUID()}`, user: randomUUID(), key: randomUUID(), invitation: `csi_${'a'.repeat(43)}` };
 		// Sessions of his own that had the id have left a history of his own.
 		await rest('bob', 'DELETE', `/api/v1/notebooks/${stored}`);
@@ -201,5 +202,7 @@ describe('strangers', () => {
 		await untouched(stored, 'all routes');
 		const process = (await (await rest('alice', 'GET', `/api/v1/sandboxes/${stored}/processes/p1`)).json()) as Json;
 		assert.deepEqual([process.state, process.stdout.text], ['running', 'of alice\n']);
+		const terminal = (await (await rest('alice', 'GET', `/api/v1/sandboxes/${stored}/terminals/p2`)).json()) as Json;
+		assert.deepEqual([terminal.state, terminal.stdout_bytes], ['running', 0]);
 	});
 });

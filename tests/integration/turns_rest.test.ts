@@ -82,7 +82,7 @@ describe('turns of the loop, by route of REST', () => {
 		/* As many names as a listing has, each as long as it may be. */
 		const odd = await run(big, 'for i in range(9900): open(f"{i:05d}" + "\\x01\\"\\x7f" * 80, "w").close()\nopen("a.csv", "w").write("a,b\\n1,2\\n")');
 		assert.equal(odd.reason, 'exited');
-		Object.assign(ids, { id: big, run: odd.id, user, path: 'a.csv', name: 'pip', packages: 'pip', checkpoint: 'none', process: 'p1', key: randomUUID(), invitation: randomUUID() });
+		Object.assign(ids, { id: big, run: odd.id, user, path: 'a.csv', name: 'pip', packages: 'pip', checkpoint: 'none', process: 'p1', terminal: 'p2', key: randomUUID(), invitation: randomUUID() });
 	});
 	after(() => server.program.end());
 
@@ -108,6 +108,7 @@ describe('turns of the loop, by route of REST', () => {
 		createSandbox: {},
 		makeCheckpoint: { name: 'one' },
 		startProcess: { command: `python3 -c 'print("\\x01" * 65535)'` },
+		startTerminal: { command: `python3 -c 'print("\x01" * 65535)'` },
 		tryBranches: { branches: [{ code: 'print("\\x01" * 100000)' }, { code: 'print("\\x01" * 100000)' }] },
 		startRun: { code: 'for i in range(9000): open(f"{i:05d}" + "\\x01\\"\\x7f" * 80, "w").write("x")\nprint("\\x01" * 100000)', wait: true },
 		completeName: { code: 'pri', cursor: 3 },

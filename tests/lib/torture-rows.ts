@@ -58,6 +58,11 @@ export const allocationsFail = (part: Part): unknown => describe('allocations fa
 		if ((await rest('GET', '/sandboxes/processes/processes')).processes.length === 0)
 			await rest('POST', '/sandboxes/processes/processes', { command: 'cat', input: true });
 	}
+	async function aTerminal(): Promise<void> {
+		await tool('sandbox_write_file', { session_id: 'terminals', path: 'x', content: 'x' })();
+		if ((await rest('GET', '/sandboxes/terminals/terminals')).terminals.length === 0)
+			await rest('POST', '/sandboxes/terminals/terminals', { command: 'cat' });
+	}
 	async function endProcesses(): Promise<void> {
 		for (const p of (await rest('GET', '/sandboxes/torture/processes')).processes as Json[])
 			await request('DELETE', `/sandboxes/torture/processes/${p.id}`);
@@ -135,6 +140,10 @@ export const allocationsFail = (part: Part): unknown => describe('allocations fa
 		signalProcess: row(() => request('POST', '/sandboxes/processes/processes/p1/signal', { signal: 'CONT' }), FEW, aProcess),
 		writeProcess: row(() => request('POST', '/sandboxes/processes/processes/p1/input', { text: 'x' }), FEW, aProcess),
 		removeProcess: { ...row(() => request('DELETE', '/sandboxes/processes/processes/none'), FEW, aProcess), may: 404 },
+		listTerminals: row(() => request('GET', '/sandboxes/terminals/terminals'), FEW, aTerminal),
+		startTerminal: row(() => request('POST', '/sandboxes/terminals/terminals', { command: 'true', env: { A: '1' }, rows: 2 }), SLOW, aTerminal),
+		getTerminal: row(() => request('GET', '/sandboxes/terminals/terminals/p1'), FEW, aTerminal),
+		removeTerminal: { ...row(() => request('DELETE', '/sandboxes/terminals/terminals/none'), FEW, aTerminal), may: 404 },
 		listPackages: row(() => request('GET', '/sandboxes/torture/packages')),
 		installPackages: installation(() => request('POST', '/sandboxes/torture/packages', { packages: 'alpha', wait: true }), tool('sandbox_uninstall_packages', { ...t, packages: 'alpha' })),
 		checkPackages: row(() => request('GET', '/sandboxes/torture/packages/nothing')),

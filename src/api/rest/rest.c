@@ -357,7 +357,7 @@ static unsigned http_flags(const struct rest_route *route)
 
 	if (route->flags & STREAMED)
 		flags |= (unsigned)HTTP_ROUTE_STREAM_BODY;
-	if (route->flags & REST_EVENTS)
+	if (route->flags & (unsigned)(REST_EVENTS | REST_SOCKET))
 		flags |= (unsigned)HTTP_ROUTE_QUERY_KEY;
 	flags |= (unsigned)(HTTP_ROUTE_COOKIE | HTTP_ROUTE_CODED_SLASHES);
 	return flags;

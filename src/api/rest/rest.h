@@ -31,6 +31,9 @@ enum rest_flag {
 	REST_HISTORY = 1 << 11,
 	/* Its answer may be large: room for it is taken before the handler begins. */
 	REST_LARGE = 1 << 12,
+	REST_SOCKET =
+	    1
+	    << 13, /* may become a WebSocket, for which browsers can show a key in the query only */
 };
 
 enum rest_type {
@@ -57,6 +60,9 @@ struct rest_field {
 	const struct rest_field *fields; /* OBJECTS */
 };
 
+struct process;
+struct process_facts;
+struct process_request;
 struct rest_call;
 typedef void (*rest_fn)(struct rest_call *c);
 
@@ -200,8 +206,23 @@ void rest_get_process(struct rest_call *c);
 void rest_signal_process(struct rest_call *c);
 void rest_write_process(struct rest_call *c);
 void rest_remove_process(struct rest_call *c);
+void rest_list_terminals(struct rest_call *c);
+void rest_start_terminal(struct rest_call *c);
+void rest_get_terminal(struct rest_call *c);
+void rest_remove_terminal(struct rest_call *c);
 /* Ends the processes whose credential was revoked, also those that a tool has started. */
 void processes_end_callers(struct api *a);
+json_t *rest_process_json(const struct process_facts *f);
+/* Goes on with NEXT, with the sandbox and the id of a process, PARAM of the path, in c->text. */
+void rest_with_process(struct rest_call *c, const char *param, const char *action, rest_fn next);
+/* The process c->text of c->sandbox; NULL after it has answered, and C is gone. */
+struct process *rest_need_process(struct rest_call *c);
+void rest_begin_process(struct rest_call *c, const struct process_request *q);
+void rest_forget_process(struct rest_call *c);
+
+/* terminal_socket.c */
+/* Ends the call: its client becomes one of those of the terminal P. */
+void terminal_attach(struct rest_call *c, struct process *p);
 /* rest_notebooks.c: what happens, and what happened */
 void rest_events(struct rest_call *c);
 void rest_list_notebooks(struct rest_call *c);

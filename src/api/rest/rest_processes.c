@@ -27,7 +27,7 @@ static json_t *when_json(uint64_t ms)
 	return rest_time(ms * NS_PER_MS);
 }
 
-static json_t *facts_json(const struct process_facts *f)
+json_t *rest_process_json(const struct process_facts *f)
 {
 	json_t *o =
 	    json_pack("{s:s, s:o, s:s, s:b, s:o, s:I, s:I, s:I}", "id", f->id, "command",
@@ -36,6 +36,9 @@ static json_t *facts_json(const struct process_facts *f)
 		      (json_int_t)(f->duration_ns / NS_PER_MS), "stdout_bytes",
 		      (json_int_t)f->total[0], "stderr_bytes", (json_int_t)f->total[1]);
 
+	if (f->rows > 0)
+		(void)json_object_set_new(
+		    o, "terminal", json_pack("{s:i, s:i}", "rows", f->rows, "columns", f->columns));
 	if (f->name[0])
 		(void)json_object_set_new(o, "name", rest_name(f->name));
 	if (f->running)
@@ -75,14 +78,13 @@ static json_t *whole_json(const struct process *p, uint64_t out, uint64_t err)
 	struct process_facts f;
 
 	process_look(p, &f);
-	json_t *o = facts_json(&f);
+	json_t *o = rest_process_json(&f);
 	(void)json_object_set_new(o, "stdout", output_json(p, ENGINE_STDOUT, out));
 	(void)json_object_set_new(o, "stderr", output_json(p, ENGINE_STDERR, err));
 	return o;
 }
 
-/* The process {process} of c->sandbox; NULL after it has answered, and C is gone. */
-static struct process *need(struct rest_call *c)
+struct process *rest_need_process(struct rest_call *c)
 {
 	struct err e = ERR_INIT;
 	struct process *p = sandbox_find_process(c->sandbox, c->text, &e);
@@ -95,11 +97,10 @@ static struct process *need(struct rest_call *c)
 	return p;
 }
 
-/* Goes on with NEXT and the {process} of the path in c->text. */
-static void with_id(struct rest_call *c, const char *action, rest_fn next)
+void rest_with_process(struct rest_call *c, const char *param, const char *action, rest_fn next)
 {
 	c->action = action;
-	c->text = strdup(http_request_param(c->req, "process"));
+	c->text = strdup(http_request_param(c->req, param));
 	if (c->text)
 		rest_sandbox(c, next);
 	else
@@ -108,7 +109,7 @@ static void with_id(struct rest_call *c, const char *action, rest_fn next)
 
 /* ---- start ---- */
 
-static void begin(struct rest_call *c, const struct process_request *q)
+void rest_begin_process(struct rest_call *c, const struct process_request *q)
 {
 	struct process_facts f;
 	struct err e = ERR_INIT;
@@ -120,7 +121,7 @@ static void begin(struct rest_call *c, const struct process_request *q)
 	}
 	process_look(p, &f);
 	(void)snprintf(c->object, sizeof(c->object), "%s %s", sandbox_id(c->sandbox), f.id);
-	rest_reply(c, 201, facts_json(&f));
+	rest_reply(c, 201, rest_process_json(&f));
 }
 
 static void start(struct rest_call *c)
@@ -145,7 +146,7 @@ static void start(struct rest_call *c)
 	    .timeout_ns = (uint64_t)rest_int(c, "timeout_s", 0) * NS_PER_S,
 	    .credential = c->who,
 	};
-	begin(c, &q);
+	rest_begin_process(c, &q);
 	sandbox_options_done(&options);
 }
 
@@ -169,7 +170,7 @@ static void add_row(struct process *p, void *user)
 	struct process_facts f;
 
 	process_look(p, &f);
-	(void)json_array_append_new(user, facts_json(&f));
+	(void)json_array_append_new(user, rest_process_json(&f));
 }
 
 static void list(struct rest_call *c)
@@ -218,7 +219,7 @@ static void wait_end(struct process *p, void *user)
 
 static void look(struct rest_call *c)
 {
-	struct process *p = need(c);
+	struct process *p = rest_need_process(c);
 	struct err e = ERR_INIT;
 
 	if (!p)
@@ -253,14 +254,14 @@ static void look(struct rest_call *c)
 
 void rest_get_process(struct rest_call *c)
 {
-	with_id(c, NULL, look);
+	rest_with_process(c, "process", NULL, look);
 }
 
 /* ---- signal, input, end ---- */
 
 static void send_signal(struct rest_call *c)
 {
-	struct process *p = need(c);
+	struct process *p = rest_need_process(c);
 	struct err e = ERR_INIT;
 
 	if (!p)
@@ -273,12 +274,12 @@ static void send_signal(struct rest_call *c)
 
 void rest_signal_process(struct rest_call *c)
 {
-	with_id(c, "process.signal", send_signal);
+	rest_with_process(c, "process", "process.signal", send_signal);
 }
 
 static void give_input(struct rest_call *c)
 {
-	struct process *p = need(c);
+	struct process *p = rest_need_process(c);
 	struct err e = ERR_INIT;
 
 	if (!p)
@@ -292,12 +293,12 @@ static void give_input(struct rest_call *c)
 
 void rest_write_process(struct rest_call *c)
 {
-	with_id(c, "process.input", give_input);
+	rest_with_process(c, "process", "process.input", give_input);
 }
 
-static void remove_it(struct rest_call *c)
+void rest_forget_process(struct rest_call *c)
 {
-	struct process *p = need(c);
+	struct process *p = rest_need_process(c);
 
 	if (!p)
 		return;
@@ -307,5 +308,5 @@ static void remove_it(struct rest_call *c)
 
 void rest_remove_process(struct rest_call *c)
 {
-	with_id(c, "process.remove", remove_it);
+	rest_with_process(c, "process", "process.remove", rest_forget_process);
 }

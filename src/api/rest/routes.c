@@ -130,6 +130,25 @@ static const struct rest_field process_query[] = {
      "answer when it has ended, at the latest after so many seconds"},
     {"output", REST_BOOL, false, 0, 0, NULL, "with wait_s: also when there is more output"},
     END};
+#define SIZE(name, doc)                                                                            \
+	{                                                                                          \
+		name, REST_INT, false, 1, ENGINE_TERMINAL_MAX, NULL, doc                           \
+	}
+static const struct rest_field terminal_body[] = {
+    {"command", REST_TEXT, false, 1, 1 << 20, NULL,
+     "a shell command; missing: an interactive shell"},
+    {"name", REST_TEXT, false, 1, PROCESS_NAME_MAX, NULL, "what people call it"},
+    {"cwd", REST_TEXT, false, 1, SANDBOX_PLACE_MAX - 1, NULL, "as of a process"},
+    OPTION(ENV, "env", "variables besides those of the sandbox, as an object", false),
+    SIZE("rows", "missing: 24"),
+    SIZE("columns", "missing: 80"),
+    END};
+#undef SIZE
+static const struct rest_field attach_query[] = {
+    OWNER,
+    {"from", REST_INT, false, 0, INT64_MAX, NULL,
+     "of a WebSocket: bytes of output to leave out; missing: it begins with the newest 64 KiB"},
+    END};
 static const struct rest_field signal_body[] = {
     {"signal", REST_WORD, true, 0, 0, PROCESS_SIGNALS,
      "to its process group; KILL ends it with all that it has started"},
@@ -388,6 +407,19 @@ const struct rest_route rest_routes[] = {
     {HTTP_POST, P("/sandboxes/{id}/processes/{process}/input"), "writeProcess",
      "Gives a process standard input", rest_write_process, REST_CHANGES, input_body, owner_query,
      204, NULL, "404 409 410 503", 0},
+    {HTTP_GET, P("/sandboxes/{id}/terminals"), "listTerminals",
+     "Lists the terminals of a sandbox, oldest first", rest_list_terminals, 0, NULL, owner_query,
+     200, "Terminals", "404 409 410 429", 0},
+    {HTTP_POST, P("/sandboxes/{id}/terminals"), "startTerminal",
+     "Starts a shell or a command in a terminal", rest_start_terminal,
+     REST_CHANGES | REST_IDEMPOTENT, terminal_body, owner_query, 201, "Process",
+     "404 409 410 429 501 507", 0},
+    {HTTP_GET, P("/sandboxes/{id}/terminals/{terminal}"), "getTerminal",
+     "Tells about a terminal; with Upgrade: websocket, attaches to it", rest_get_terminal,
+     REST_SOCKET, NULL, attach_query, 200, "Process", "404 409 410 426 429", 0},
+    {HTTP_DELETE, P("/sandboxes/{id}/terminals/{terminal}"), "removeTerminal",
+     "Ends a terminal and forgets it", rest_remove_terminal, REST_CHANGES, NULL, owner_query, 204,
+     NULL, "404 409 410", 0},
     {HTTP_GET, P("/sandboxes/{id}/packages"), "listPackages",
      "Lists the packages installed in a sandbox", rest_list_packages, REST_LARGE, NULL,
      packages_query, 200, "Packages", "404 409 410", 0},

@@ -59,9 +59,10 @@ S(Process,
   ",\"state\":{\"enum\":[\"running\",\"ended\"]},\"input\":" BOOLEAN ",\"started_at\":" TIME ",\"duration_ms\":" INTEGER
   ",\"stdout_bytes\":" INTEGER ",\"stderr_bytes\":" INTEGER ",\"exit_code\":" INTEGER ",\"reason\":" STRING
   ",\"killed\":" INTEGER ",\"cpu_ms\":" INTEGER ",\"peak_bytes\":" INTEGER ",\"error\":" STRING ",\"message\":" STRING
-  ",\"stdout\":" STREAM ",\"stderr\":" STREAM "}}")
+  ",\"terminal\":{\"type\":\"object\",\"required\":[\"rows\",\"columns\"],\"properties\":{\"rows\":" INTEGER ",\"columns\":" INTEGER "}},\"stdout\":" STREAM ",\"stderr\":" STREAM "}}")
 #undef STREAM
 S(Processes, LIST("processes", "Process"))
+S(Terminals, LIST("terminals", "Process"))
 S(Package,
   "{\"type\":\"object\",\"required\":[\"name\",\"version\",\"from_image\"],\"properties\":{"
   "\"name\":" STRING ",\"version\":" STRING ",\"from_image\":" BOOLEAN "}}")

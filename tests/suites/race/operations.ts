@@ -7,6 +7,7 @@ import { initsOf } from '../../lib/family.ts';
 import { caisson } from '../../lib/process.ts';
 import type { Json } from '../../lib/session.ts';
 import { call, initialize, rpc } from '../../lib/torture.ts';
+import { WebSocketClient } from '../../lib/websocket.ts';
 
 export const USERS = 4;
 export const IDS = 3; // sandboxes of one user that all actors use together
@@ -44,6 +45,7 @@ export class World {
 	readonly runs: string[] = [];
 	readonly tasks: string[] = [];
 	readonly processes: { at: string; user: number }[] = [];
+	readonly terminals: { at: string; user: number }[] = [];
 	private readonly turns: Promise<unknown>[] = [];
 	readonly stored: { id: string; user: number }[] = [];
 	constructor(base: string, admin: string, front: number, env: Record<string, string>) {
@@ -380,6 +382,40 @@ export const operations: Record<string, [weight: number, fn: Fn]> = {
 	signalProcess: [2, ofProcess('POST', '/signal', (o) => ({ signal: ['TERM', 'KILL', 'STOP', 'CONT'][o.n % 4] }))],
 	removeProcess: [2, ofProcess('DELETE', '')],
 	processes: [1, rest('GET', of('/processes'))],
+	// Terminals: they are started, watched, typed into, resized and left by several clients at a time.
+	startTerminal: [3, async (w, o) => {
+		const command = [undefined, 'cat', 'yes', 'exit 3', 'stty raw; sleep 2'][o.n % 5];
+		const r = await rest('POST', () => `/sandboxes/${name(o)}/terminals`, () => ({ command, rows: 1 + o.n % 100 }))(w, o);
+		const t = /"id":"(p\d+)"/.exec(r?.body ?? '')?.[1];
+		if (t)
+			w.terminals[o.n % 6] = { at: `/sandboxes/${name(o)}/terminals/${t}`, user: o.user };
+		return r;
+	}],
+	attachTerminal: [5, async (w, o) => {
+		const t = w.terminals[o.n % 6];
+		if (!t)
+			return undefined;
+		const c = await WebSocketClient.open(`${w.base}/api/v1${t.at}?from=${o.n % 7 * 1000}`, { 'x-api-key': w.keys[t.user]! }).catch(() => undefined);
+		if (!(c instanceof WebSocketClient))
+			return undefined;
+		for (let i = 0; i < o.n % 20 && !c.ended; i++) {
+			c.say({ resize: { rows: 1 + (o.n + i) % 1000, columns: 1 + i } });
+			c.type('x'.repeat((o.n * i) % 30_000) + ['\n', '\x03', '\x04', ''][i % 4]);
+			await new Promise((resolve) => setTimeout(resolve, o.n % 30));
+			if (i % 5 === 3)
+				c.socket.pause();
+		}
+		if (o.n % 3)
+			c.socket.destroy();
+		else
+			c.close();
+		return undefined;
+	}],
+	removeTerminal: [1, (w, o) => {
+		const t = w.terminals[o.n % 6];
+		return rest('DELETE', () => t?.at ?? '/sandboxes/none/terminals/p1')(w, { ...o, user: t?.user ?? o.user });
+	}],
+	terminals: [1, rest('GET', of('/terminals'))],
 	// Bodies that a thread reads.
 	longBody: [3, rest('POST', of('/runs'), (o) => ({ code: 'print(len(input()))', stdin: '"\\'.repeat(10_000 + o.n % 20_000), wait: o.n % 2 === 0 }))],
 	move: [2, rest('PATCH', (o) => of(`/files/put${o.n % 3}`)(o), (o) => ({ to: `put${(o.n >> 2) % 3}` }))],
