@@ -458,7 +458,8 @@ static inline void proto_leave_out_walls(struct proto_limits *l)
 		l->pids *= 8;
 		l->pids_most *= 8;
 	}
-	if (!wall_stands(WALL_NOFILE)) { /* no process can be given more than the one that makes it has */
+	if (!wall_stands(
+		WALL_NOFILE)) { /* no process can be given more than the one that makes it has */
 		struct rlimit own = {0};
 
 		(void)getrlimit(RLIMIT_NOFILE, &own);
