@@ -60,6 +60,7 @@
 #define HTTP_TURN_NS         (2 * NS_PER_MS) /* in which connections run before new events are fetched */
 #define HTTP_STEPS_MAX       12              /* steps of one connection before others have a turn */
 #define HTTP_RUN_BYTES       (128u << 10) /* bytes of a body, the same */
+#define HTTP_SOCKET_FRAMES   64           /* frames of a WebSocket, the same */
 #define HTTP_SEND_BUDGET     (1u << 20)   /* bytes sent before others have a turn */
 #define HTTP_SENDFILE_SLICE  (1u << 20)
 #define HTTP_THREAD_BUDGET                                                                         \

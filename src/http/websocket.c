@@ -233,14 +233,18 @@ static const char *reason_of(int code)
 	}
 }
 
-/* Uses what has been received. */
-static void use_input(struct http_conn *c)
+/* Uses what has been received, a few frames: thousands of a byte fit into one packet, and others come first. */
+static enum step use_input(struct http_conn *c)
 {
 	struct http_socket *s = c->socket;
+	unsigned n = 0;
 
 	while (c->in.len > 0 && c->state == HTTP_CONN_SOCKET && !s->paused) {
 		struct ws_heard heard;
 		size_t used;
+
+		if (n++ == HTTP_SOCKET_FRAMES)
+			return STEP_YIELD;
 		const int code = ws_read(&s->reader, (const uint8_t *)c->in.data + c->in.off,
 					 c->in.len, &used, &heard);
 
@@ -252,6 +256,7 @@ static void use_input(struct http_conn *c)
 		else
 			hear(c, &heard);
 	}
+	return STEP_AGAIN;
 }
 
 static enum step take_input(struct http_conn *c)
@@ -272,8 +277,7 @@ static enum step take_input(struct http_conn *c)
 			return step;
 		c->run_bytes += c->in.len;
 	}
-	use_input(c);
-	return STEP_AGAIN;
+	return use_input(c);
 }
 
 /* ---- steps ---- */

@@ -71,9 +71,7 @@ static int add_input(struct process *p, const void *data, size_t len, struct err
 
 	if (r < 0)
 		return r;
-	if (!p->room)
-		r = sd_event_add_io(m->config.loop, &p->room, p->input, EPOLLOUT, on_room, p);
-	r = r < 0 ? r : buf_add(&p->unread, data, len);
+	r = buf_add(&p->unread, data, len);
 	if (r < 0) {
 		if (p->unread.len == 0)
 			all_read(p);
@@ -111,6 +109,13 @@ int process_write(struct process *p, const void *data, size_t len, bool close, s
 		process_close_input(p);
 		return err_set(e, ERR_INVALID_ARGUMENT, -r,
 			       "Process %s does not read its standard input any more", p->id);
+	}
+	if (p->unread.len > 0 && !p->room)
+		r = sd_event_add_io(p->sandbox->manager->config.loop, &p->room, p->input, EPOLLOUT,
+				    on_room, p);
+	if (r < 0) { /* a part has been written: the rest can neither be taken back nor be kept */
+		process_close_input(p);
+		return err_set(e, ERR_OUT_OF_MEMORY, -r, "input of process %s", p->id);
 	}
 	return 0;
 }

@@ -31,6 +31,7 @@ static struct {
 	bool full;  /* on_message has no room */
 	bool flood; /* on_room always has something */
 	bool ended; /* on_message ends the socket */
+	bool slow;  /* on_message takes a while */
 } g;
 
 static bool on_message(bool text, const void *data, size_t len, void *userdata)
@@ -39,6 +40,12 @@ static bool on_message(bool text, const void *data, size_t len, void *userdata)
 	if (g.full)
 		return false;
 	g.messages++;
+	if (g.slow) {
+		const uint64_t until = now_ns() + 50 * NS_PER_US;
+
+		while (now_ns() < until)
+			;
+	}
 	if (g.ended) {
 		http_socket_end(TAKE_PTR(g.socket), 4000, "enough");
 		return true;
@@ -488,6 +495,24 @@ static void test_an_owner_without_room(void **state)
 }
 
 /* A client that reads nothing: little waits for it, also of the answers to its pings. Then it is cut. */
+static void test_others_come_between(void **state)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(1 << 20);
+	const unsigned sent = 8000;
+	struct http_client flooder, other;
+
+	(void)state;
+	open_at(&flooder, HELLO);
+	g.slow = true;
+	for (unsigned i = 0; i < sent; i++)
+		add_frame(&b, 0x82, "x", 1);
+	client_send(&flooder, b.data, b.len);
+	assert_int_equal(ask(&other, "GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n"), 404);
+	assert_in_range(g.messages, 1, sent / 4);
+	client_close(&other);
+	client_close(&flooder);
+}
+
 static void test_a_client_that_never_reads(void **state)
 {
 	_cleanup_(buf_done) struct buf pings = BUF_INIT(1 << 20);
@@ -532,6 +557,7 @@ int main(void)
 	    T(test_ends),
 	    T(test_a_caller_that_ends),
 	    T(test_an_owner_without_room),
+	    T(test_others_come_between),
 	    cmocka_unit_test_setup_teardown(test_a_client_that_never_reads, setup_tight, teardown),
 	};
 #undef T
