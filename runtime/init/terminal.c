@@ -23,6 +23,7 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <termios.h>
 #include <unistd.h>
 
 #define BLOCK       4096
@@ -45,6 +46,17 @@ void terminal_resize(int master, uint32_t rows, uint32_t columns)
 	(void)ioctl(master, TIOCSWINSZ, &size);
 }
 
+/* Backspace takes a whole character of UTF-8, as in every terminal of today. termios(3): IUTF8. */
+static void erase_characters(int master)
+{
+	struct termios t;
+
+	if (tcgetattr(master, &t) < 0)
+		return; /* as an older kernel has it */
+	t.c_iflag |= IUTF8;
+	(void)tcsetattr(master, TCSANOW, &t);
+}
+
 int terminal_open(uint32_t rows, uint32_t columns)
 {
 	const int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
@@ -65,6 +77,7 @@ int terminal_open(uint32_t rows, uint32_t columns)
 		return r;
 	}
 	terminal_resize(master, rows, columns);
+	erase_characters(master);
 	return master;
 }
 

@@ -80,6 +80,9 @@ describe('REST: terminals', () => {
 		await c.shows('50 120\r\ngo\r\n');
 		c.type('\x03');
 		await c.shows(/go\r\n[^]*now> $/); // what is typed before may go with the interrupt
+		c.type('bash --noediting -c \'read x; echo "[$x]"\'\n');
+		c.type('a\u00e9\x7fb\n'); // Backspace takes the whole character
+		await c.shows('[ab]');
 		c.type('sleep 1000 & jobs | tr a-z A-Z\n');
 		await c.shows('RUNNING');
 		const row = (await ask('GET', at)).body;
