@@ -19,7 +19,7 @@ export function frame(first: number, data: Buffer): Buffer {
 
 export class WebSocketClient {
 	readonly socket: net.Socket;
-	bytes: Buffer = Buffer.alloc(0); // of all binary messages
+	private pieces: Buffer[] = []; // of all binary messages
 	readonly said: Json[] = []; // texts
 	pongs = 0;
 	closed?: { code: number; reason: string };
@@ -61,7 +61,6 @@ export class WebSocketClient {
 	}
 	private take(data: Buffer): void {
 		this.rest = this.rest.length ? Buffer.concat([this.rest, data]) : data;
-		const pieces: Buffer[] = [];
 		for (;;) {
 			const b = this.rest;
 			const short = b.length >= 2 ? b[1]! & 127 : 0;
@@ -74,7 +73,7 @@ export class WebSocketClient {
 			const payload = b.subarray(head, head + n);
 			this.rest = b.subarray(head + n);
 			if (b[0] === 0x82)
-				pieces.push(payload);
+				this.pieces.push(payload);
 			else if (b[0] === 0x81)
 				this.said.push(JSON.parse(payload.toString()) as Json);
 			else if (b[0] === 0x8a)
@@ -84,8 +83,12 @@ export class WebSocketClient {
 			else
 				throw new Error(`a frame that begins with ${b[0]}`);
 		}
-		if (pieces.length)
-			this.bytes = Buffer.concat([this.bytes, ...pieces]);
+	}
+	/** What came, joined only when it is looked at: a flood would take all of the time. */
+	get bytes(): Buffer {
+		if (this.pieces.length !== 1)
+			this.pieces = [Buffer.concat(this.pieces)];
+		return this.pieces[0]!;
 	}
 	get text(): string {
 		return this.bytes.toString();
