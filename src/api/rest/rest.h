@@ -217,7 +217,11 @@ json_t *rest_process_json(const struct process_facts *f);
 void rest_with_process(struct rest_call *c, const char *param, const char *action, rest_fn next);
 /* The process c->text of c->sandbox; NULL after it has answered, and C is gone. */
 struct process *rest_need_process(struct rest_call *c);
-void rest_begin_process(struct rest_call *c, const struct process_request *q);
+/* Goes on with NEXT, with the sandbox, unless `command` of the body is too long. */
+void rest_take_command(struct rest_call *c, const char *action, rest_fn next);
+/* Starts COMMAND by a shell and answers. OWN: what this kind of process has alone; the rest comes from the body. */
+void rest_begin_process(struct rest_call *c, const char *command,
+			const struct process_request *own);
 void rest_forget_process(struct rest_call *c);
 
 /* terminal_socket.c */

@@ -109,58 +109,63 @@ void rest_with_process(struct rest_call *c, const char *param, const char *actio
 
 /* ---- start ---- */
 
-void rest_begin_process(struct rest_call *c, const struct process_request *q)
+void rest_begin_process(struct rest_call *c, const char *command, const struct process_request *own)
 {
-	struct process_facts f;
-	struct err e = ERR_INIT;
-	struct process *p;
-
-	if (sandbox_start_process(c->sandbox, q, &p, &e) < 0) {
-		rest_fail(c, &e);
-		return;
-	}
-	process_look(p, &f);
-	(void)snprintf(c->object, sizeof(c->object), "%s %s", sandbox_id(c->sandbox), f.id);
-	rest_reply(c, 201, rest_process_json(&f));
-}
-
-static void start(struct rest_call *c)
-{
-	const char *command = rest_text(c, "command", "");
+	struct process_request q = *own;
 	const char *const argv[] = {"sh", "-c", command, NULL};
 	json_auto_t *given = json_pack("{s:O*}", "env", json_object_get(c->body, "env"));
 	struct sandbox_options options;
+	struct process_facts f;
+	struct process *p;
 	struct err e = ERR_INIT;
 
 	if (sandbox_options_read(given, false, &options, &e) < 0) {
 		rest_fail(c, &e);
 		return;
 	}
-	const struct process_request q = {
-	    .command = command,
-	    .name = rest_text(c, "name", NULL),
-	    .argv = argv,
-	    .cwd = rest_text(c, "cwd", NULL),
-	    .env = (const char *const *)options.env.list,
-	    .input = rest_bool(c, "input"),
-	    .timeout_ns = (uint64_t)rest_int(c, "timeout_s", 0) * NS_PER_S,
-	    .credential = c->who,
-	};
-	rest_begin_process(c, &q);
+	q.argv = argv;
+	q.name = rest_text(c, "name", NULL);
+	q.cwd = rest_text(c, "cwd", NULL);
+	q.env = (const char *const *)options.env.list;
+	q.credential = c->who;
+	if (sandbox_start_process(c->sandbox, &q, &p, &e) < 0) {
+		rest_fail(c, &e);
+	} else {
+		process_look(p, &f);
+		(void)snprintf(c->object, sizeof(c->object), "%s %s", sandbox_id(c->sandbox), f.id);
+		rest_reply(c, 201, rest_process_json(&f));
+	}
 	sandbox_options_done(&options);
 }
 
-void rest_start_process(struct rest_call *c)
+void rest_take_command(struct rest_call *c, const char *action, rest_fn next)
 {
 	const uint64_t max = c->api->config.max_code_bytes;
 	const size_t len = strlen(rest_text(c, "command", ""));
 
-	c->action = "process.start";
+	c->action = action;
 	if (len > max)
 		rest_refuse(c, ERR_CODE_TOO_LARGE, "The command is %zu bytes, the limit is %ju.",
 			    len, (uintmax_t)max);
 	else
-		rest_sandbox(c, start);
+		rest_sandbox(c, next);
+}
+
+static void start(struct rest_call *c)
+{
+	const char *command = rest_text(c, "command", "");
+	const struct process_request q = {
+	    .command = command,
+	    .input = rest_bool(c, "input"),
+	    .timeout_ns = (uint64_t)rest_int(c, "timeout_s", 0) * NS_PER_S,
+	};
+
+	rest_begin_process(c, command, &q);
+}
+
+void rest_start_process(struct rest_call *c)
+{
+	rest_take_command(c, "process.start", start);
 }
 
 /* ---- look ---- */

@@ -16,40 +16,18 @@
 static void start(struct rest_call *c)
 {
 	const char *command = rest_text(c, "command", NULL);
-	const char *const argv[] = {"sh", "-c", command ? command : SHELL, NULL};
-	json_auto_t *given = json_pack("{s:O*}", "env", json_object_get(c->body, "env"));
-	struct sandbox_options options;
-	struct err e = ERR_INIT;
-
-	if (sandbox_options_read(given, false, &options, &e) < 0) {
-		rest_fail(c, &e);
-		return;
-	}
 	const struct process_request q = {
 	    .command = command ? command : "shell",
-	    .name = rest_text(c, "name", NULL),
-	    .argv = argv,
-	    .cwd = rest_text(c, "cwd", NULL),
-	    .env = (const char *const *)options.env.list,
 	    .rows = (uint32_t)rest_int(c, "rows", ROWS_DEFAULT),
 	    .columns = (uint32_t)rest_int(c, "columns", COLUMNS_DEFAULT),
-	    .credential = c->who,
 	};
-	rest_begin_process(c, &q);
-	sandbox_options_done(&options);
+
+	rest_begin_process(c, command ? command : SHELL, &q);
 }
 
 void rest_start_terminal(struct rest_call *c)
 {
-	const uint64_t max = c->api->config.max_code_bytes;
-	const size_t len = strlen(rest_text(c, "command", ""));
-
-	c->action = "terminal.start";
-	if (len > max)
-		rest_refuse(c, ERR_CODE_TOO_LARGE, "The command is %zu bytes, the limit is %ju.",
-			    len, (uintmax_t)max);
-	else
-		rest_sandbox(c, start);
+	rest_take_command(c, "terminal.start", start);
 }
 
 /* ---- look ---- */
