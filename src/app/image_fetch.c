@@ -4,6 +4,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
 
@@ -15,8 +16,10 @@
 /* Clients of MCP give up after 60 s unless they are told otherwise: an answer before that says that the
  * download goes on. */
 #define PATIENCE_NS (45 * NS_PER_S)
-/* Tools report at least this share of their work when they begin. */
-#define PROGRESS_MAX 0.099
+/* How much of a waiting call's progress is which part of the download. Progress only grows: what the
+ * tool itself reports below this is not sent. */
+#define PROGRESS_FETCHED  0.8
+#define PROGRESS_UNPACKED 0.9
 
 struct wait {
 	struct list node;
@@ -29,8 +32,8 @@ struct image_fetch {
 	struct image_fetch_config config;
 	char from[FROM_MAX];
 	char step[STEP_MAX]; /* what the download is doing */
+	double progress;     /* of a waiting call, 0 to PROGRESS_UNPACKED */
 	bool wanted;         /* as soon as the builder is free */
-	uint64_t began_ns;
 	struct list waits;
 	sd_event_source *timer; /* while somebody waits */
 };
@@ -71,13 +74,14 @@ static void end_long_waits(struct image_fetch *f)
 static int on_second(sd_event_source *source, uint64_t usec UNUSED, void *user)
 {
 	struct image_fetch *f = user;
-	const double spent = (double)(now_ns() - f->began_ns) / (double)NS_PER_S;
 	char text[STEP_MAX + 300];
 
 	loop_work("timer", "images");
 	(void)snprintf(text, sizeof(text), "downloading the image '%s': %s", f->config.image,
 		       f->step);
-	f->config.tell(f->config.user, PROGRESS_MAX * spent / (spent + 60), text);
+	/* Nobody knows how long the unpacking takes, and each report must be larger than the last. */
+	f->progress += (PROGRESS_UNPACKED - f->progress) / 100;
+	f->config.tell(f->config.user, f->progress, text);
 	end_long_waits(f);
 	if (list_is_empty(&f->waits)) {
 		f->timer = sd_event_source_disable_unref(f->timer);
@@ -114,12 +118,25 @@ void image_fetch_begin(struct image_fetch *f)
 	f->wanted = busy && !streq(busy, f->config.image);
 	if (busy)
 		return;
-	f->began_ns = now_ns();
+	f->progress = 0;
 	(void)snprintf(f->step, sizeof(f->step), "beginning");
 	if (image_builder_pull(f->config.builder, &e) < 0)
 		fail(f, e.text);
 	else
 		LOG_INFO("image_download", LOG_S("image", f->config.image), LOG_S("from", f->from));
+}
+
+/* COUNT: "12/540 MB". */
+static void note_fetched(struct image_fetch *f, const char *count)
+{
+	const size_t len = strspn(count, "0123456789");
+	const size_t rest = count[len] == '/' ? strspn(count + len + 1, "0123456789") : 0;
+	uint64_t done, total;
+
+	if (streq(count + len + 1 + rest, " MB") &&
+	    parse_u64_n(count, len, 0, UINT32_MAX, &done) == 0 &&
+	    parse_u64_n(count + len + 1, rest, 1, UINT32_MAX, &total) == 0 && done <= total)
+		f->progress = MAX(f->progress, PROGRESS_FETCHED * (double)done / (double)total);
 }
 
 /* "  fetching 3 layers  12/540 MB" */
@@ -135,6 +152,8 @@ static void on_line(void *user, const char *image, const char *text)
 
 	(void)snprintf(f->step, sizeof(f->step), "%.*s%s%s", len, text, count ? ", " : "",
 		       count ? count + 2 : "");
+	if (count)
+		note_fetched(f, count + strspn(count, " "));
 }
 
 static void on_ended(void *user, const char *image, bool is_there, const char *reason)

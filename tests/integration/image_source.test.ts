@@ -97,6 +97,7 @@ describe('a missing image', { skip: process.env.CAISSON_TEST_ENGINE_ENV ? 'the n
 				const run = s.raw('sandbox_run_python', { code: 'print(6 * 7)' }, { onprogress: (p) => { told.push(p.message ?? ''); values.push(p.progress); } });
 				await until('a report of the download', () => told.some((m) => /^downloading the image 'base': fetching 1 layer/.test(m)));
 				assert.ok((await s.client.listTools()).tools.length > 5, 'others go on');
+				await until('progress that says how much came', () => values.some((v) => v > 0.35 && v < 0.6));
 				assert.equal(downloads.asked, 1);
 				downloads.letGo();
 				assert.match(textOf(await run), /42/);

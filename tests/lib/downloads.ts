@@ -53,10 +53,12 @@ export async function push(layout: string, base: string, name: string): Promise<
 	}
 }
 
+type Held = { res: ServerResponse; at: number; drip: NodeJS.Timeout };
+
 export class Downloads {
 	readonly registry = new Registry();
 	image!: Image;
-	private held: ServerResponse[] = [];
+	private held: Held[] = [];
 
 	async open(): Promise<void> {
 		this.image = readLayout(await exported('base'));
@@ -76,7 +78,7 @@ export class Downloads {
 	get layer(): Buffer {
 		return this.image.layers[0]!;
 	}
-	/** From now on half of the layer comes, and the rest when letGo() is called. */
+	/** From now on half of the layer comes, then a byte now and then, and the rest when letGo() is called. */
 	hold(): void {
 		const url = `/v2/${FOLDER}/base/blobs/${sha256(this.layer)}`;
 		const half = this.layer.length >> 1;
@@ -85,14 +87,17 @@ export class Downloads {
 				return false;
 			res.writeHead(200, { 'content-length': this.layer.length });
 			res.write(this.layer.subarray(0, half));
-			this.held.push(res);
+			const held: Held = { res, at: half, drip: setInterval(() => res.destroyed || res.write(this.layer.subarray(held.at, ++held.at)), 100) };
+			this.held.push(held);
 			return true;
 		};
 	}
 	letGo(): void {
 		this.registry.lie = () => false;
-		for (const res of this.held.splice(0))
-			res.end(this.layer.subarray(this.layer.length >> 1));
+		for (const { res, at, drip } of this.held.splice(0)) {
+			clearInterval(drip);
+			res.end(this.layer.subarray(at));
+		}
 	}
 	/** How often the layer was asked for. */
 	get asked(): number {
