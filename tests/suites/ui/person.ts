@@ -114,7 +114,12 @@ async function key(w: World, page: Page, s: Server, id: string): Promise<void> {
 	await page.getByRole('tabpanel').getByRole('button', { name: 'Copy' }).click();
 	const config = JSON.parse(await page.evaluate(() => navigator.clipboard.readText()));
 	assert.equal(config.mcpServers.caisson.url, `${s.base}/mcp`);
+	const cursor = new URL((await page.getByRole('link', { name: 'Add to Cursor' }).getAttribute('href'))!);
+	assert.deepEqual(JSON.parse(Buffer.from(cursor.searchParams.get('config')!, 'base64').toString()), config.mcpServers.caisson);
 	await picture(page, 'connect');
+	await page.getByRole('tab', { name: 'VS Code' }).click();
+	const code = (await page.getByRole('link', { name: 'Add to VS Code' }).getAttribute('href'))!;
+	assert.deepEqual(JSON.parse(decodeURIComponent(code.replace('vscode:mcp/install?', ''))), { name: 'caisson', ...config.mcpServers.caisson });
 	await accessible(page, 'the page of clients');
 	await page.getByRole('link', { name: 'Keys', exact: true }).click();
 	await page.getByRole('button', { name: 'Revoke my laptop' }).click();

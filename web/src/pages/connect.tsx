@@ -43,6 +43,7 @@ export function Clients() {
 			<div role="tabpanel" id="client-text" aria-labelledby={`client-${one.id}`} class="stack">
 				<p class="quiet">{text.connect.how[one.id]}</p>
 				<Snippet value={one.value} label={text.connect.clients[one.id]!} />
+				{one.open && <div class="row"><a class="button" href={one.open}>{text.connect.open(text.connect.clients[one.id]!)}</a></div>}
 				{s.required && <p class="quiet">{text.connect.needsKey} <a href={href('keys')}>{text.connect.makeKey}</a></p>}
 			</div>
 		</div>

@@ -146,11 +146,12 @@ export const text = {
 		how: {
 			code: 'Run this once in a terminal.',
 			desktop: 'Put this into claude_desktop_config.json (Settings, Developer).',
-			cursor: 'Put this into ~/.cursor/mcp.json or .cursor/mcp.json of a project.',
-			vscode: 'Put this into .vscode/mcp.json of a project.',
+			cursor: 'Put this into ~/.cursor/mcp.json or .cursor/mcp.json of a project, or let Cursor do it.',
+			vscode: 'Put this into .vscode/mcp.json of a project, or let VS Code add it for you.',
 			stdio: 'For clients that speak stdio alone: a bridge to this server.',
 			rest: 'The same through REST; /docs describes every route.',
 		} as Record<string, string>,
+		open: (client: string) => `Add to ${client}`,
 		profile: (p: string) => `Tools of profile ${p}.`,
 	},
 	history: {
