@@ -93,6 +93,15 @@ int buf_vprintf(struct buf *b, const char *fmt, va_list ap)
 	return 0;
 }
 
+int buf_add_shell_word(struct buf *b, const char *word)
+{
+	int r = buf_add_str(b, b->len > 0 ? " '" : "'");
+
+	for (const char *c = word; r == 0 && *c; c++)
+		r = *c == '\'' ? buf_add_str(b, "'\\''") : buf_add_char(b, *c);
+	return r < 0 ? r : buf_add_char(b, '\'');
+}
+
 int buf_printf(struct buf *b, const char *fmt, ...)
 {
 	va_list ap;

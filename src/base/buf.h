@@ -28,6 +28,8 @@ void buf_trim(struct buf *b); /* gives back what it has not used of its memory *
 int buf_add(struct buf *b, const void *data, size_t len) MUST_CHECK;
 int buf_add_str(struct buf *b, const char *s) MUST_CHECK;
 int buf_add_char(struct buf *b, char c) MUST_CHECK;
+int buf_add_shell_word(struct buf *b, const char *word)
+    MUST_CHECK; /* as a shell reads exactly it; after a blank unless first */
 int buf_printf(struct buf *b, const char *fmt, ...) PRINTF(2, 3) MUST_CHECK;
 int buf_vprintf(struct buf *b, const char *fmt, va_list ap) MUST_CHECK PRINTF(2, 0);
 void buf_consume(struct buf *b, size_t n); /* drops the first N bytes (N <= len) */

@@ -18,6 +18,7 @@ int cmd_run(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
 int cmd_exec(int argc, char **argv);
 int cmd_kill(int argc, char **argv);
+int cmd_shell(int argc, char **argv);
 int cmd_backup(int argc, char **argv);
 int cmd_restore(int argc, char **argv);
 int cmd_image(int argc, char **argv);

@@ -15,16 +15,6 @@
 #define COMMAND_MAX (1u << 20) /* bytes */
 #define PROCESS_MAX 15u        /* bytes of a process's id */
 
-/* Appends WORD so that a shell reads exactly it. */
-static int add_word(struct buf *b, const char *word)
-{
-	int r = buf_add_str(b, b->len > 0 ? " '" : "'");
-
-	for (const char *c = word; r == 0 && *c; c++)
-		r = *c == '\'' ? buf_add_str(b, "'\\''") : buf_add_char(b, *c);
-	return r < 0 ? r : buf_add_char(b, '\'');
-}
-
 static int check_sandbox(const char *id, struct err *e)
 {
 	return parse_is_session_id(id, strlen(id))
@@ -43,7 +33,7 @@ static int start(const struct settings *s, const char *sandbox, const char *name
 	if (r < 0)
 		return r;
 	for (; *words && r == 0; words++)
-		r = add_word(&command, *words);
+		r = buf_add_shell_word(&command, *words);
 	if (r < 0)
 		return err_set(e, ERR_USAGE, -r, "the command is too long");
 	json_auto_t *body = json_pack("{s:s, s:s*}", "command", buf_str(&command), "name", name);

@@ -2,11 +2,13 @@
 #include "cmd/server_client.h"
 
 #include "app/read_settings.h"
-#include "base/buf.h"
+#include "base/base64.h"
 #include "base/fdio.h"
 #include "base/jsonio.h"
 #include "base/parse.h"
+#include "base/rand.h"
 #include "base/text.h"
+#include "http/ws_accept.h"
 
 #include <netdb.h>
 #include <stdio.h>
@@ -17,6 +19,8 @@
 
 #define ANSWER_MAX ((size_t)16 << 20)
 #define HEAD_MAX   4096u /* bytes of a request's head */
+#define HEAD_END   "\r\n\r\n"
+#define KEY_BYTES  16u /* RFC 6455 §4.1 */
 #define PATIENCE_S 10
 
 /* One can listen on a wildcard address but not connect to it. */
@@ -79,13 +83,28 @@ static int exchange(int fd, const struct settings *s, const char *method, const 
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the server's answer") : 0;
 }
 
+/* The status of the answer, whose body begins at *RET_BODY. */
+static int parse_answer(const struct buf *answer, unsigned *ret_status, const char **ret_body,
+			struct err *e)
+{
+	uint64_t status;
+	const char *end = strstr(buf_str(answer), HEAD_END);
+
+	if (!end || !text_starts_with(answer->data, "HTTP/1.1 ") ||
+	    parse_u64_n(answer->data + strlen("HTTP/1.1 "), 3, 100, 599, &status) < 0)
+		return err_set(e, ERR_SYSTEM, 0, "what listens there is no Caisson");
+	*ret_status = (unsigned)status;
+	*ret_body = end + strlen(HEAD_END);
+	return 0;
+}
+
 int server_call(const struct settings *s, const char *method, const char *path, const json_t *body,
 		unsigned *ret_status, json_t **ret, struct err *e)
 {
 	_cleanup_(buf_done) struct buf answer = BUF_INIT(ANSWER_MAX);
 	char host[READ_HOST_SIZE];
+	const char *said;
 	size_t len = 0;
-	uint64_t status;
 	uint16_t port;
 	_cleanup_free_ char *text = body ? jsonio_text(body, JSON_COMPACT, &len) : NULL;
 
@@ -96,17 +115,28 @@ int server_call(const struct settings *s, const char *method, const char *path, 
 		return r;
 	_cleanup_fd_ int fd = dial(host, port, e);
 	r = fd < 0 ? fd : exchange(fd, s, method, path, text, len, &answer, e);
+	r = r < 0 ? r : parse_answer(&answer, ret_status, &said, e);
 	if (r < 0)
 		return r;
-	const char *said = strstr(answer.data, "\r\n\r\n");
-	if (!said || !text_starts_with(answer.data, "HTTP/1.1 ") ||
-	    parse_u64_n(answer.data + strlen("HTTP/1.1 "), 3, 100, 599, &status) < 0)
-		return err_set(e, ERR_SYSTEM, 0, "what listens there is no Caisson");
-	*ret_status = (unsigned)status;
 	*ret = NULL;
-	said += strlen("\r\n\r\n");
 	(void)!jsonio_read(said, strlen(said), 0, ret, NULL);
 	return 0;
+}
+
+/* An answer that is no success. */
+static int refuse(unsigned status, const json_t *answer, struct err *e)
+{
+	const char *detail = json_string_value(json_object_get(answer, "detail"));
+
+	if (status == 401)
+		return err_set(
+		    e, ERR_UNAUTHORIZED, 0,
+		    "the server wants a key: set SANDBOX_API_KEY to its key or a user's");
+	if (detail && status / 100 == 4)
+		return err_set(e, status == 404 ? ERR_NOT_FOUND : ERR_INVALID_ARGUMENT, 0, "%s",
+			       detail);
+	return err_set(e, ERR_SYSTEM, 0, "the server answered with status %u%s%s", status,
+		       detail ? ": " : "", detail ? detail : "");
 }
 
 int server_ask(const struct settings *s, const char *method, const char *path, const json_t *body,
@@ -122,18 +152,68 @@ int server_ask(const struct settings *s, const char *method, const char *path, c
 		*ret = answer;
 		return 0;
 	}
-	const char *detail = json_string_value(json_object_get(answer, "detail"));
-	if (status == 401)
-		r = err_set(e, ERR_UNAUTHORIZED, 0,
-			    "the server wants a key: set SANDBOX_API_KEY to its key or a user's");
-	else if (detail && status / 100 == 4)
-		r = err_set(e, status == 404 ? ERR_NOT_FOUND : ERR_INVALID_ARGUMENT, 0, "%s",
-			    detail);
-	else
-		r = err_set(e, ERR_SYSTEM, 0, "the server answered with status %u%s%s", status,
-			    detail ? ": " : "", detail ? detail : "");
+	r = refuse(status, answer, e);
 	json_decref(answer);
 	return r;
+}
+
+/* Asks for a WebSocket, and reads until the head of the answer is there, or all of one that refuses. */
+static int upgrade(int fd, const struct settings *s, const char *path, const char *key,
+		   struct buf *answer, struct err *e)
+{
+	_cleanup_(buf_done) struct buf head = BUF_INIT(HEAD_MAX);
+	char piece[4096];
+	ssize_t n;
+
+	int r = buf_printf(
+	    &head,
+	    "GET %s HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+	    "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: %s\r\n%s%s%s\r\n",
+	    path, key, s->api_key[0] ? "X-API-Key: " : "", s->api_key, s->api_key[0] ? "\r\n" : "");
+	r = r < 0 ? r : fd_write_all(fd, head.data, head.len);
+	while (r == 0 &&
+	       !(text_starts_with(buf_str(answer), "HTTP/1.1 101 ") &&
+		 strstr(buf_str(answer), HEAD_END)) &&
+	       (n = read(fd, piece, sizeof(piece))) != 0)
+		r = n < 0 ? -errno : buf_add(answer, piece, (size_t)n);
+	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the server's answer") : 0;
+}
+
+int server_open_socket(const struct settings *s, const char *path, struct buf *ret_first,
+		       struct err *e)
+{
+	_cleanup_(buf_done) struct buf answer = BUF_INIT(ANSWER_MAX);
+	unsigned char nonce[KEY_BYTES];
+	char host[READ_HOST_SIZE], key[BASE64_ENCODED_LEN(KEY_BYTES) + 1] = "";
+	char accept[WS_ACCEPT_SIZE];
+	json_t *doc = NULL;
+	const char *rest;
+	unsigned status;
+	uint16_t port;
+
+	rand_bytes(nonce, sizeof(nonce));
+	base64_encode(nonce, sizeof(nonce), key);
+	ws_accept(key, accept);
+	int r = read_server_address(s, host, &port, e);
+	if (r < 0)
+		return r;
+	_cleanup_fd_ int fd = dial(host, port, e);
+	r = fd < 0 ? fd : upgrade(fd, s, path, key, &answer, e);
+	r = r < 0 ? r : parse_answer(&answer, &status, &rest, e);
+	if (r < 0)
+		return r;
+	if (status != 101) {
+		(void)!jsonio_read(rest, strlen(rest), 0, &doc, NULL);
+		r = refuse(status, doc, e);
+		json_decref(doc);
+		return r;
+	}
+	const char *proof = strstr(answer.data, accept);
+	if (!proof || proof > rest)
+		return err_set(e, ERR_SYSTEM, 0, "what listens there speaks no WebSocket");
+	r = buf_add(ret_first, rest, answer.len - (size_t)(rest - answer.data));
+	r = r < 0 ? r : fd_set_nonblock(fd, true);
+	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the connection") : TAKE_FD(fd);
 }
 
 void server_print_line(const char *text)

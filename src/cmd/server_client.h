@@ -3,6 +3,7 @@
  * REST API. */
 #pragma once
 
+#include "base/buf.h"
 #include "config/settings.h"
 
 #include <jansson.h>
@@ -13,6 +14,11 @@ int server_call(const struct settings *s, const char *method, const char *path, 
 /* The same, where any status but 2xx is an error, with the words of the server. */
 int server_ask(const struct settings *s, const char *method, const char *path, const json_t *body,
 	       json_t **ret, struct err *e) MUST_CHECK;
+
+/* Opens the WebSocket of PATH. Returns its connection (owned), which does not block; RET_FIRST gets what the server sent after its
+ * answer. What another answer says becomes E. */
+int server_open_socket(const struct settings *s, const char *path, struct buf *ret_first,
+		       struct err *e) MUST_CHECK;
 
 /* Prints TEXT and the end of the line. Users choose names and commands, so control characters in them must not reach the
  * terminal. */

@@ -46,6 +46,11 @@ static const struct verb_option exec_options[] = {
     {0},
 };
 
+static const struct verb_option shell_options[] = {
+    {"--name", "NAME", "what people call it"},
+    {0},
+};
+
 static const struct verb_option kill_options[] = {
     {"-s", "SIGNAL", "HUP, INT, QUIT, KILL, TERM, USR1, USR2, CONT or STOP; without it TERM"},
     {0},
@@ -91,6 +96,8 @@ const struct verb verbs[] = {
      "-d [--name NAME] [--json] SANDBOX -- COMMAND [ARGUMENT...]", NULL, exec_options},
     {"kill", cmd_kill, "send a signal to a background process", "[-s SIGNAL] SANDBOX PROCESS", NULL,
      kill_options},
+    {"shell", cmd_shell, "open a terminal in a sandbox of a running server, or come back to one",
+     "[--name NAME] SANDBOX [-- COMMAND [ARGUMENT...]]\nSANDBOX TERMINAL", NULL, shell_options},
     {"image", cmd_image, "build, list, pull, import, export and remove images", NULL,
      cmd_image_command},
     {"user", cmd_user, "add, list and remove users, set passwords, roles and limits", NULL,

@@ -110,7 +110,7 @@ struct http_socket *http_socket_begin(struct http_request *req, const struct htt
 	}
 	*s = (struct http_socket){
 	    .conn = c, .ops = ops, .userdata = userdata, .asks = ops->on_room != NULL};
-	ws_reader_init(&s->reader, message_max);
+	ws_reader_init(&s->reader, message_max, true);
 	req->on_gone = NULL;
 	req->status = 101;
 	c->socket = s;
@@ -136,7 +136,7 @@ struct http_socket *socket_free(struct http_socket *s)
 static int add_frame(struct http_conn *c, enum ws_opcode opcode, const void *data, size_t len)
 {
 	uint8_t head[WS_HEAD_MAX];
-	int r = out_add(&c->out, head, ws_write_head(opcode, len, head));
+	int r = out_add(&c->out, head, ws_write_head(opcode, len, NULL, head));
 
 	r = r < 0 ? r : out_add(&c->out, data, len);
 	if (r < 0)

@@ -6,21 +6,20 @@
 #include <errno.h>
 #include <string.h>
 
-#define FIN        0x80u
-#define RESERVED   0x70u
-#define OPCODE     0x0fu
-#define MASKED     0x80u
-#define LENGTH     0x7fu
-#define LENGTH_16  126u
-#define LENGTH_64  127u
-#define CONTROL    0x08u /* bit of the opcodes of control frames */
-#define MASK_BYTES 4u
+#define FIN       0x80u
+#define RESERVED  0x70u
+#define OPCODE    0x0fu
+#define MASKED    0x80u
+#define LENGTH    0x7fu
+#define LENGTH_16 126u
+#define LENGTH_64 127u
+#define CONTROL   0x08u /* bit of the opcodes of control frames */
 /* Larger buffers are given back after each message: a client that sends now and then holds none. */
 #define KEPT_BYTES 1024u
 
-void ws_reader_init(struct ws_reader *r, size_t message_max)
+void ws_reader_init(struct ws_reader *r, size_t message_max, bool masked)
 {
-	*r = (struct ws_reader){0};
+	*r = (struct ws_reader){.masked = masked};
 	buf_init(&r->message, message_max);
 }
 
@@ -41,7 +40,7 @@ static unsigned length_bytes(const uint8_t *head)
 
 static unsigned head_bytes(const struct ws_reader *r)
 {
-	return r->n_head < 2 ? 2 : 2 + length_bytes(r->head) + MASK_BYTES;
+	return r->n_head < 2 ? 2 : 2 + length_bytes(r->head) + (r->masked ? WS_MASK_BYTES : 0);
 }
 
 static bool is_control(enum ws_opcode opcode)
@@ -57,7 +56,7 @@ static int check_begin(const struct ws_reader *r)
 	const bool control = opcode & CONTROL;
 	const bool begun = r->kind != WS_CONTINUATION;
 
-	if ((h[0] & RESERVED) || !(h[1] & MASKED))
+	if ((h[0] & RESERVED) || ((h[1] & MASKED) != 0) != r->masked)
 		return WS_CODE_PROTOCOL;
 	if (opcode > WS_PONG || (opcode > WS_BINARY && opcode < WS_CLOSE))
 		return WS_CODE_PROTOCOL;
@@ -84,7 +83,8 @@ static int take_head(struct ws_reader *r)
 		return WS_CODE_PROTOCOL;
 	r->opcode = (enum ws_opcode)(r->head[0] & OPCODE);
 	r->fin = r->head[0] & FIN;
-	memcpy(r->mask, r->head + 2 + n, MASK_BYTES);
+	if (r->masked) /* otherwise it stays zero, which changes nothing */
+		memcpy(r->mask, r->head + 2 + n, WS_MASK_BYTES);
 	r->mask_at = 0;
 	r->left = length;
 	r->in_data = true;
@@ -103,8 +103,8 @@ static int take_head(struct ws_reader *r)
 static void unmask(struct ws_reader *r, uint8_t *to, const uint8_t *from, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		to[i] = from[i] ^ r->mask[(r->mask_at + i) % MASK_BYTES];
-	r->mask_at = (unsigned)((r->mask_at + n) % MASK_BYTES);
+		to[i] = from[i] ^ r->mask[(r->mask_at + i) % WS_MASK_BYTES];
+	r->mask_at = (unsigned)((r->mask_at + n) % WS_MASK_BYTES);
 }
 
 /* Checks what has come of a text, so that one that is none ends before all of it has come. */
@@ -211,7 +211,7 @@ static int add_to_head(struct ws_reader *r, uint8_t byte)
 		if (code)
 			return code;
 	}
-	return r->n_head > 2 && r->n_head == head_bytes(r) ? take_head(r) : 0;
+	return r->n_head >= 2 && r->n_head == head_bytes(r) ? take_head(r) : 0;
 }
 
 int ws_read(struct ws_reader *r, const uint8_t *data, size_t len, size_t *ret_used,
@@ -237,7 +237,8 @@ int ws_read(struct ws_reader *r, const uint8_t *data, size_t len, size_t *ret_us
 	return q;
 }
 
-size_t ws_write_head(enum ws_opcode opcode, uint64_t len, uint8_t ret[WS_HEAD_MAX])
+size_t ws_write_head(enum ws_opcode opcode, uint64_t len, const uint8_t *mask,
+		     uint8_t ret[WS_HEAD_MAX])
 {
 	const unsigned n = len < LENGTH_16 ? 0 : len <= UINT16_MAX ? 2 : 8;
 
@@ -245,5 +246,15 @@ size_t ws_write_head(enum ws_opcode opcode, uint64_t len, uint8_t ret[WS_HEAD_MA
 	ret[1] = n == 0 ? (uint8_t)len : n == 2 ? LENGTH_16 : LENGTH_64;
 	for (unsigned i = 0; i < n; i++)
 		ret[2 + i] = (uint8_t)(len >> (8 * (n - 1 - i)));
-	return 2 + n;
+	if (!mask)
+		return 2 + n;
+	ret[1] |= MASKED;
+	memcpy(ret + 2 + n, mask, WS_MASK_BYTES);
+	return 2 + n + WS_MASK_BYTES;
+}
+
+void ws_mask(uint8_t *data, size_t len, const uint8_t mask[WS_MASK_BYTES])
+{
+	for (size_t i = 0; i < len; i++)
+		data[i] ^= mask[i % WS_MASK_BYTES];
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames of a WebSocket client (RFC 6455 §5) made into messages. No extension is spoken, so whatever two readers could
- * understand differently is refused: reserved bits, unknown opcodes, frames without a mask, lengths in a longer form than they need,
+/* Frames of a WebSocket (RFC 6455 §5) made into messages: those of a client, which have masks, or of a server, which have none. No extension is spoken, so whatever two readers could
+ * understand differently is refused: reserved bits, unknown opcodes, frames without their mask, lengths in a longer form than they need,
  * control frames that are long or in fragments. No I/O; fuzzed (tests/fuzz/fuzz_ws_reader.c). */
 #pragma once
 
@@ -13,6 +13,7 @@
 
 #define WS_HEAD_MAX    14u
 #define WS_CONTROL_MAX 125u
+#define WS_MASK_BYTES  4u
 
 /* Close codes that this server sends, RFC 6455 §7.4.1. */
 enum ws_code {
@@ -36,6 +37,7 @@ enum ws_opcode {
 };
 
 struct ws_reader {
+	bool masked;         /* frames of a client */
 	struct buf message;  /* data so far; its maximum is that of a message */
 	enum ws_opcode kind; /* of the message: TEXT, BINARY; CONTINUATION: none has begun */
 	size_t checked;      /* TEXT: bytes of MESSAGE that are known to be UTF-8 */
@@ -61,12 +63,17 @@ struct ws_heard {
 	unsigned code; /* CLOSE */
 };
 
-void ws_reader_init(struct ws_reader *r, size_t message_max);
+/* MASKED: it reads what a client sends, otherwise what a server sends. */
+void ws_reader_init(struct ws_reader *r, size_t message_max, bool masked);
 void ws_reader_done(struct ws_reader *r);
 /* Reads from DATA up to the end of one message or control frame, or all of it; *RET_USED bytes were read. Returns 0, or the code
  * to close with; then nothing more can be read. -ENOMEM. */
 int ws_read(struct ws_reader *r, const uint8_t *data, size_t len, size_t *ret_used,
 	    struct ws_heard *ret) MUST_CHECK;
 
-/* Writes the head of a frame that is a whole message of LEN bytes, without a mask. Returns its bytes. */
-size_t ws_write_head(enum ws_opcode opcode, uint64_t len, uint8_t ret[WS_HEAD_MAX]);
+/* Writes the head of a frame that is a whole message of LEN bytes. MASK: WS_MASK_BYTES of a client's frame; NULL: of a
+ * server's. Returns its bytes. */
+size_t ws_write_head(enum ws_opcode opcode, uint64_t len, const uint8_t *mask,
+		     uint8_t ret[WS_HEAD_MAX]);
+/* DATA of a client's frame, in place. */
+void ws_mask(uint8_t *data, size_t len, const uint8_t mask[WS_MASK_BYTES]);

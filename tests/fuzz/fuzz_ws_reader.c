@@ -24,12 +24,13 @@ static void note(struct buf *all, const struct ws_heard *h, size_t max)
 }
 
 /* In steps of STEP bytes. */
-static int feed(const uint8_t *data, size_t size, size_t step, size_t max, struct buf *all)
+static int feed(const uint8_t *data, size_t size, size_t step, size_t max, bool masked,
+		struct buf *all)
 {
 	struct ws_reader r;
 	int code = 0;
 
-	ws_reader_init(&r, max);
+	ws_reader_init(&r, max, masked);
 	for (size_t at = 0; code == 0 && at < size;) {
 		const size_t part = MIN(step, size - at);
 		struct ws_heard heard;
@@ -56,13 +57,14 @@ int FUZZ_TARGET(const uint8_t *data, size_t size)
 	if (size == 0 || size > INPUT_MAX)
 		return 0;
 	const size_t max = maxima[data[0] % ARRAY_SIZE(maxima)];
+	const bool masked = !(data[0] & 0x80);
 	struct buf whole = BUF_INIT(64 * INPUT_MAX);
-	const int want = feed(data + 1, size - 1, size, max, &whole);
+	const int want = feed(data + 1, size - 1, size, max, masked, &whole);
 
 	for (size_t step = 1; step < 8; step += 3) {
 		struct buf pieces = BUF_INIT(64 * INPUT_MAX);
 
-		ASSERT(feed(data + 1, size - 1, step, max, &pieces) == want);
+		ASSERT(feed(data + 1, size - 1, step, max, masked, &pieces) == want);
 		ASSERT(pieces.len == whole.len &&
 		       memcmp(buf_str(&pieces), buf_str(&whole), whole.len) == 0);
 		buf_done(&pieces);

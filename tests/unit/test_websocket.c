@@ -127,7 +127,7 @@ static void add_frame(struct buf *b, unsigned first, const void *data, size_t le
 {
 	static const uint8_t mask[4] = {0x37, 0xfa, 0x21, 0x3d};
 	uint8_t head[WS_HEAD_MAX];
-	const size_t n = ws_write_head(WS_TEXT, len, head);
+	const size_t n = ws_write_head(WS_TEXT, len, NULL, head);
 
 	head[0] = (uint8_t)first;
 	head[1] |= 0x80;
@@ -228,7 +228,7 @@ static void test_hostile_frames(void **state)
 		int code = 0;
 
 		print_message("%s\n", h->what);
-		ws_reader_init(&r, MESSAGE_MAX);
+		ws_reader_init(&r, MESSAGE_MAX, true);
 		for (size_t at = 0, used; code == 0 && at < h->len; at += used)
 			code =
 			    ws_read(&r, (const uint8_t *)h->bytes + at, h->len - at, &used, &heard);
@@ -250,7 +250,7 @@ static void test_messages_in_fragments(void **state)
 	add_frame(&b, 0x00, "", 0);
 	add_frame(&b, 0x80, "\xa4", 1);
 	add_frame(&b, 0x82, "\xff", 1);
-	ws_reader_init(&r, MESSAGE_MAX);
+	ws_reader_init(&r, MESSAGE_MAX, true);
 	const struct ws_heard want[] = {
 	    {.opcode = WS_PING, .data = "?", .len = 1},
 	    {.opcode = WS_TEXT, .data = "a\xc3\xa4", .len = 3},
@@ -266,6 +266,45 @@ static void test_messages_in_fragments(void **state)
 	}
 	assert_int_equal(at, b.len);
 	ws_reader_done(&r);
+}
+
+/* What one side writes, the other one reads, and its own side does not. */
+static void test_both_sides(void **state)
+{
+	static const size_t lengths[] = {0, 1, 125, 126, 65535, 65536};
+	const uint8_t mask[WS_MASK_BYTES] = {1, 2, 3, 4};
+
+	(void)state;
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(lengths); i++) {
+		const size_t len = lengths[i / 2];
+		const bool masked = i % 2;
+		_cleanup_(buf_done) struct buf b = BUF_INIT(WS_HEAD_MAX + 65536);
+		uint8_t head[WS_HEAD_MAX];
+		struct ws_reader good, wrong;
+		struct ws_heard heard;
+		size_t used;
+
+		assert_int_equal(
+		    buf_add(&b, head, ws_write_head(WS_BINARY, len, masked ? mask : NULL, head)),
+		    0);
+		const size_t at = b.len;
+		for (size_t n = 0; n < len; n++)
+			assert_int_equal(buf_add_char(&b, (char)(n * 7)), 0);
+		if (masked)
+			ws_mask((uint8_t *)b.data + at, len, mask);
+		ws_reader_init(&good, 65536, masked);
+		ws_reader_init(&wrong, 65536, !masked);
+		assert_int_equal(ws_read(&good, (const uint8_t *)b.data, b.len, &used, &heard), 0);
+		assert_int_equal(used, b.len);
+		assert_int_equal(heard.opcode, WS_BINARY);
+		assert_int_equal(heard.len, len);
+		for (size_t n = 0; n < len; n++)
+			assert_int_equal(((const char *)heard.data)[n], (char)(n * 7));
+		assert_int_equal(ws_read(&wrong, (const uint8_t *)b.data, b.len, &used, &heard),
+				 WS_CODE_PROTOCOL);
+		ws_reader_done(&good);
+		ws_reader_done(&wrong);
+	}
 }
 
 /* ---- the upgrade ---- */
@@ -550,6 +589,7 @@ int main(void)
 	    cmocka_unit_test(test_key),
 	    cmocka_unit_test(test_hostile_frames),
 	    cmocka_unit_test(test_messages_in_fragments),
+	    cmocka_unit_test(test_both_sides),
 	    T(test_handshakes),
 	    T(test_nothing_is_smuggled),
 	    T(test_echo_ping_and_close),
