@@ -117,9 +117,8 @@ void extras_allow_domain(struct mcp_call *call, json_t *arguments, void *user);
 json_t *extras_run_object(struct run_call *c, const struct run_result *result);
 void extras_run_append_hint(json_t *object, const char *text);
 int extras_add_run(struct buf *b, const json_t *object) MUST_CHECK; /* the text about it */
-/* What was kept of an output, at most MAX bytes of it, followed by NOTE. *RET_CUT: a part is
- * left out. */
-json_t *extras_output(const struct run_output *output, size_t max, const char *note, bool *ret_cut);
+/* What was kept of an output, at most MAX bytes of it. *RET_CUT: a part is left out. */
+json_t *extras_output(const struct run_output *output, size_t max, bool *ret_cut);
 /* The names of ENGINE_KIND_* as text: "threads and connections". */
 int extras_add_kinds(struct buf *b, uint32_t kinds) MUST_CHECK;
 /* {name, state, files, bytes, age_s, skipped} of a checkpoint. */
@@ -132,7 +131,6 @@ bool extras_starts_background(const char *text, bool shell);
 /* Appends what to do about a run that ended badly; nothing for one that went well. */
 int extras_add_hint(struct buf *b, const struct run_call *c,
 		    const struct run_result *result) MUST_CHECK;
-uint64_t extras_timeout_of(const struct run_call *c); /* the time that the run had, in ns */
 /* extras_network.c: adds `network`, and `domains` if the sandbox was made with a list of its
  * own. */
 int extras_add_network(json_t *object, const struct tools *t, const struct sandbox *s) MUST_CHECK;

@@ -59,14 +59,14 @@ static json_t *run_object(const struct branch_call *c, const struct run_result *
 	json_t *object =
 	    json_pack("{s:i, s:s, s:o, s:o, s:I, s:o, s:s}", "exit_code", result->exit_code,
 		      "reason", run_reason_name(result->reason), "stdout",
-		      extras_output(&result->out, budget - err_max, "", &cut), "stderr",
-		      extras_output(&result->err, MAX(err_max, budget / 3), "", &cut),
-		      "duration_ms", (json_int_t)result->duration_ms, "new_files",
-		      new_files(result), "state", result->state_lost ? "lost" : "unchanged");
+		      extras_output(&result->out, budget - err_max, &cut), "stderr",
+		      extras_output(&result->err, MAX(err_max, budget / 3), &cut), "duration_ms",
+		      (json_int_t)result->duration_ms, "new_files", new_files(result), "state",
+		      result->state_lost ? "lost" : "unchanged");
 
 	if (object && result->value.len > 0 &&
-	    json_object_set_new(object, "result",
-				extras_output(&result->value, budget / 3, "", &cut)) < 0) {
+	    json_object_set_new(object, "result", extras_output(&result->value, budget / 3, &cut)) <
+		0) {
 		json_decref(object);
 		return NULL;
 	}

@@ -9,6 +9,7 @@
 #include "tools/missing_module.h"
 #include "tools/signs.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 
@@ -19,10 +20,16 @@
 /* What runtime/python/magics.py writes after a command. */
 #define FAILED_COMMAND "Note: the command ended with exit status "
 
-uint64_t extras_timeout_of(const struct run_call *c)
+static uint64_t extras_timeout_of(const struct run_call *c)
 {
 	return c->request.timeout_ns > 0 ? c->request.timeout_ns
 					 : sandbox_run_timeout_ns(c->sandbox);
+}
+
+/* What add_gone() will say of the variables is not said before. */
+static bool is_said_later(const struct run_result *result)
+{
+	return result->left.carried || result->left.gone != 0;
 }
 
 static int add_timeout(struct buf *b, const struct run_call *c, const struct run_result *result)
@@ -37,9 +44,10 @@ static int add_timeout(struct buf *b, const struct run_call *c, const struct run
 			     seconds)
 	    : c->request.kind == ENGINE_RUN_STATEFUL
 		? buf_printf(b,
-			     "The run did not react to an interrupt after its %ju s and was ended; "
-			     "the variables are as before it. ",
-			     seconds)
+			     "The run did not react to an interrupt after its %ju s and was "
+			     "ended%s. ",
+			     seconds,
+			     is_said_later(result) ? "" : "; the variables are as before it")
 		: buf_printf(b, "The run was ended after its %ju s. ", seconds);
 
 	if (r < 0)
@@ -105,6 +113,10 @@ static int add_end(struct buf *b, const struct run_call *c, const struct run_res
 	    [ENGINE_LOST_CRASHED] = "their process ended, and its copy could not go on",
 	    [ENGINE_LOST_SILENT] = "their process did not answer any more"};
 
+	if (result->state_lost && result->reason == RUN_TIMEOUT &&
+	    buf_printf(b, "The run was ended after its %ju s. ",
+		       (uintmax_t)(extras_timeout_of(c) / NS_PER_S)) < 0)
+		return -ENOMEM;
 	if (result->state_lost)
 		return buf_printf(
 		    b,
@@ -121,12 +133,14 @@ static int add_end(struct buf *b, const struct run_call *c, const struct run_res
 		return buf_add_str(
 		    b, result->state_kept
 			   ? "The run was cancelled; what it did before that is kept."
+		       : is_said_later(result)
+			   ? "The run was cancelled and ended."
 			   : "The run was cancelled and ended; the variables are as before it.");
 	if (result->reason == RUN_SIGNALED)
 		return add_signal(b, result->signal);
 	/* os._exit(), exec, or what the session cannot go on after */
 	if (result->reason == RUN_EXITED && result->stateful && !result->state_kept &&
-	    !result->left.carried && !result->left.gone)
+	    !is_said_later(result))
 		return buf_add_str(
 		    b, "The session's process ended in this run; the variables are as before it.");
 	return 0;

@@ -142,7 +142,7 @@ static struct part part_of(const struct process_call *c, enum engine_stream s, s
 					.head = begin > 0 ? 0 : b.len,
 					.truncated = begin > 0,
 					.total = begin + b.len};
-	part.text = extras_output(&view, room, "", &cut);
+	part.text = extras_output(&view, room, &cut);
 	return part;
 }
 

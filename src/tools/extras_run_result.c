@@ -18,23 +18,22 @@
 static const char hint_head[] = "Hint: ";
 
 /* At most MAX bytes of what is left of an output. */
-static json_t *json_folded(const struct run_output *folded, size_t max, const char *note,
-			   bool *ret_cut)
+static json_t *json_folded(const struct run_output *folded, size_t max, bool *ret_cut)
 {
 	return tools_json_output(folded, max,
 				 folded->file ? "read parts with sandbox_read_file"
 					      : "save long output to a file and read parts of it "
 						"with sandbox_read_file",
-				 note, ret_cut);
+				 "", ret_cut);
 }
 
-json_t *extras_output(const struct run_output *output, size_t max, const char *note, bool *ret_cut)
+json_t *extras_output(const struct run_output *output, size_t max, bool *ret_cut)
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(output->len + FOLD_NOTES);
 	struct run_output folded;
 
 	fold_output(output, max, &text, &folded);
-	return json_folded(&folded, fold_room(&folded, max), note, ret_cut);
+	return json_folded(&folded, fold_room(&folded, max), ret_cut);
 }
 
 /* ---- the object ---- */
@@ -92,7 +91,7 @@ static int add_state(json_t *object, struct run_call *c, const struct run_result
 	if (result->value.len > 0 &&
 	    json_object_set_new(
 		object, "result",
-		json_folded(&s->output[ENGINE_RESULT], s->shares[ENGINE_RESULT], "", &cut)) < 0)
+		json_folded(&s->output[ENGINE_RESULT], s->shares[ENGINE_RESULT], &cut)) < 0)
 		return -ENOMEM;
 	if (cut && json_object_set_new(object, "result_truncated", json_true()) < 0)
 		return -ENOMEM;
@@ -151,16 +150,11 @@ static json_t *new_files(const struct run_call *c, const struct run_result *resu
 json_t *extras_run_object(struct run_call *c, const struct run_result *result)
 {
 	_cleanup_(streams_done) struct streams s;
-	char note[64] = "";
 
 	fold_streams(result, c->tools->config.result_chars, &s);
-	if (result->reason == RUN_TIMEOUT)
-		(void)snprintf(note, sizeof(note), "\nExecution timed out after %jus",
-			       (uintmax_t)(extras_timeout_of(c) / NS_PER_S));
 	bool out_cut = false, err_cut = false;
-	json_t *out = json_folded(&s.output[ENGINE_STDOUT], s.shares[ENGINE_STDOUT], "", &out_cut);
-	json_t *err =
-	    json_folded(&s.output[ENGINE_STDERR], s.shares[ENGINE_STDERR], note, &err_cut);
+	json_t *out = json_folded(&s.output[ENGINE_STDOUT], s.shares[ENGINE_STDOUT], &out_cut);
+	json_t *err = json_folded(&s.output[ENGINE_STDERR], s.shares[ENGINE_STDERR], &err_cut);
 	_cleanup_(buf_done) struct buf hint = BUF_INIT(HINT_MAX);
 	json_t *object = json_pack("{s:s, s:s, s:i}", "session_id", sandbox_id(c->sandbox),
 				   "run_id", result->id, "exit_code", result->exit_code);
