@@ -186,6 +186,8 @@ def session_loop():
 		atexit.register(end_loop)
 	elif loop_pid != os.getpid():
 		renew_selector()
+	elif not has_selector():
+		renew_closed()
 	loop_pid = os.getpid()
 	asyncio.set_event_loop(loop)
 	return loop
@@ -202,7 +204,13 @@ def wait(coroutine):
 		context = contextvars.copy_context()
 		task = loop.create_task(coroutine, context=context)
 	try:
-		return loop.run_until_complete(task)
+		try:
+			return loop.run_until_complete(task)
+		except OSError:
+			if has_selector():
+				raise
+			renew_closed()
+			return loop.run_until_complete(task)
 	except KeyboardInterrupt:  # otherwise it would go on in a later cell
 		task.cancel()
 		loop.run_until_complete(asyncio.wait([task], timeout=CANCEL_S))
@@ -234,6 +242,32 @@ def renew_selector():
 		new.register(key.fileobj, key.events, key.data)
 	loop._selector = new
 	old.close()
+
+
+def has_selector():
+	try:
+		loop._selector.select(0)
+		return True
+	except OSError:
+		return False
+	except Exception:  # of a loop that the program has changed
+		return True
+
+
+closed_selectors = []  # their numbers may be those of other files by now, so they are not closed again
+
+
+def renew_closed():
+	"""The code has closed all descriptors, as daemons do, and with them those of the loop."""
+	import selectors
+	closed_selectors.append(loop._selector)
+	loop._selector = selectors.DefaultSelector()
+	loop._ssock.detach()
+	loop._csock.detach()
+	loop._internal_fds = 0
+	loop._make_self_pipe()
+	loop.call_soon(loop.stop)  # so that a stop which is still to come does not end what runs next
+	loop.run_forever()
 
 
 def end_loop():

@@ -83,6 +83,12 @@ void frame_close_fds(struct frame *f);
  * files is lower than that, above the first few. Returns it, or -1 with errno. */
 int fd_copy_high(int fd);
 
+/* kept_files.c. The descriptors of a session process that its cells cannot close, nor use up: while code executes; then
+ * without the reserve; between cells only the channel, and RESULT is closed. */
+void kept_begin(int result);
+void kept_free(void);
+void kept_rest(void);
+
 /* arena_pages.c. From now on Python allocates small objects in one range of addresses, if the
  * interpreter permits it. */
 void arena_gather(void);

@@ -378,10 +378,6 @@ static void rest(struct rt_run_done *done)
 	clear_alarms();
 }
 
-/* A program may use up all descriptors that it can have. These are kept for the next cell, which comes with six, and
- * for the backup: open while a cell executes, free between cells. */
-static int reserve[8];
-
 static struct sigaction interrupt; /* what the session's program does at SIGINT */
 static struct sigaction pythons;   /* the interpreter's own: before the first cell */
 
@@ -406,19 +402,6 @@ static void heed_interrupts(void)
 	(void)sigaction(SIGINT, &interrupt, NULL);
 }
 
-static void reserve_take(void)
-{
-	for (size_t i = 0; i < sizeof(reserve) / sizeof(reserve[0]); i++)
-		reserve[i] = fd_copy_high(zygote.channel);
-}
-
-static void reserve_free(void)
-{
-	for (size_t i = 0; i < sizeof(reserve) / sizeof(reserve[0]); i++)
-		if (reserve[i] >= 0)
-			(void)close(reserve[i]);
-}
-
 /* Runs a cell and reports its end. Steals TEXT and SPACE. */
 static int run_and_rest(PyObject *text, PyObject *space, int result)
 {
@@ -431,7 +414,7 @@ static int run_and_rest(PyObject *text, PyObject *space, int result)
 	else
 		(void)sigaction(SIGINT, NULL, &pythons);
 	zygote.session = 1;
-	reserve_take();
+	kept_begin(result);
 	const int r = run_text(zygote.cell, text, space, result);
 	if (getpid() == self)
 		ignore_interrupts(&interrupt);
@@ -439,13 +422,13 @@ static int run_and_rest(PyObject *text, PyObject *space, int result)
 		settle(&o);
 	if (getpid() != self) /* a child of os.fork(): it ends as it does in a program */
 		leave(o);
-	reserve_free();
+	kept_free();
 	(void)flush_streams();
 	done.status = o.status & 0xff;
 	rest(&done);
 	Py_DECREF(text);
 	Py_DECREF(space);
-	(void)close(result);
+	kept_rest();
 	(void)fflush(NULL);
 	done.threads = (uint32_t)threads_count();
 	tail_end();

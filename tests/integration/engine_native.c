@@ -800,7 +800,10 @@ static void case_state(struct client *c)
 	    {"x = 99; import os; os.abort()", ENGINE_END_SIGNALED, 134},
 	    {"x = 99; import time; time.sleep(60)", ENGINE_END_TIMEOUT, 1, true},
 	    {"x = 99; import os, time\nos.closerange(3, 1000); time.sleep(60)", ENGINE_END_TIMEOUT,
-	     1},
+	     1, true},
+	    {"x = 99; import ctypes, time\nctypes.CDLL(None).syscall(436, 3, 1000, 0); "
+	     "time.sleep(60)",
+	     ENGINE_END_TIMEOUT, 1},
 	    {"x = 99; import signal, time\nsignal.signal(2, signal.SIG_IGN); time.sleep(60)",
 	     ENGINE_END_TIMEOUT, 137},
 	    {"x = 99; a = [bytearray(1 << 20) for i in range(9000)]", ENGINE_END_OOM, 137},
