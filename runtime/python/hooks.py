@@ -309,6 +309,12 @@ def look_at_tqdm(module):
 	module.tqdm.monitor_interval = 0
 
 
+def look_at_loky(module):
+	"""It asks lscpu for the number of cores, which finds no /sys here, and warns of that."""
+	import os
+	module.physical_cores_cache = os.cpu_count()
+
+
 def look_at_openpyxl(module):
 	"""openpyxl writes formulas without their values: whoever reads the values then gets None, and pandas NaN."""
 	import functools
@@ -410,7 +416,7 @@ def without_values(archive):
 	return False
 
 
-hooks = {'matplotlib.pyplot': look_at, 'matplotlib.font_manager': look_at_font_manager, 'matplotlib.text': look_at_text, 'matplotlib.mathtext': look_at_mathtext, 'matplotlib.backends.registry': look_at_backends, 'tqdm.std': look_at_tqdm, 'pip': look_at_pip, 'pip._internal': look_at_pip, 'openpyxl.reader.excel': look_at_openpyxl, 'plotly.io': look_at_plotly, 'PIL.ImageShow': look_at_viewers, 'PIL.ImageFont': look_at_fonts, 'pandas.io.html': look_at_html, 'glob': look_at_glob, 'pathlib': look_at_pathlib, 'os': look_at_os, 'cv2': look_at_cv2,
+hooks = {'matplotlib.pyplot': look_at, 'matplotlib.font_manager': look_at_font_manager, 'matplotlib.text': look_at_text, 'matplotlib.mathtext': look_at_mathtext, 'matplotlib.backends.registry': look_at_backends, 'tqdm.std': look_at_tqdm, 'loky.backend.context': look_at_loky, 'joblib.externals.loky.backend.context': look_at_loky, 'pip': look_at_pip, 'pip._internal': look_at_pip, 'openpyxl.reader.excel': look_at_openpyxl, 'plotly.io': look_at_plotly, 'PIL.ImageShow': look_at_viewers, 'PIL.ImageFont': look_at_fonts, 'pandas.io.html': look_at_html, 'glob': look_at_glob, 'pathlib': look_at_pathlib, 'os': look_at_os, 'cv2': look_at_cv2,
          'reportlab.pdfgen.textobject': look_at_reportlab}  # what is not imported yet
 
 
