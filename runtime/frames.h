@@ -185,6 +185,7 @@ struct rt_run_done {
 	uint64_t max_rss; /* bytes */
 };
 
-enum rt_left {                            /* what the cell left in the session */
-	       RT_LEFT_THREADS = 1u << 0, /* threads of Python, which rest until the next cell */
+enum rt_left {                             /* what the cell left in the session */
+	       RT_LEFT_THREADS = 1u << 0,  /* threads of Python, which rest until the next cell */
+	       RT_LEFT_SERVICES = 1u << 1, /* all of them begin again after a crash */
 };

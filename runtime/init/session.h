@@ -74,6 +74,7 @@ struct init_session {
 	uint32_t threads;   /* of the session process, at the end of its last cell */
 	bool has_processes; /* there were some at the end of its last cell */
 	bool has_threads;   /* some of them are the program's own: Python knows them */
+	bool has_services;  /* all of those begin again when a backup takes over */
 	uint32_t processes; /* that cells have started and that live */
 	bool
 	    has_connections; /* the last backup was made without them; what a process of the session said */

@@ -92,7 +92,7 @@ static void end_session(struct init *in)
 	s->pid = 0;
 	s->until = 0;
 	s->threads = s->processes = 0;
-	s->has_threads = s->has_processes = s->has_connections = false;
+	s->has_threads = s->has_services = s->has_processes = s->has_connections = false;
 	s->look_at = 0;
 	s->n_noted = 0;
 	s->has_state = false;
@@ -402,6 +402,7 @@ static void done_event(struct init *in)
 	if ((done.left & RT_LEFT_THREADS) && !s->has_threads)
 		r->flags |= PROTO_ENDED_RESTS;
 	s->has_threads = done.left & RT_LEFT_THREADS;
+	s->has_services = done.left & RT_LEFT_SERVICES;
 	s->threads = done.threads;
 	r->flags |= PROTO_ENDED_KEPT;
 	KILL_POINT(STATE_TAKEN);
@@ -439,7 +440,7 @@ uint32_t session_kinds(const struct init *in)
 {
 	const struct init_session *s = &in->session;
 
-	return (s->has_threads ? PROTO_KIND_THREADS : 0U) |
+	return (s->has_threads && !(s->has_services && !s->carries) ? PROTO_KIND_THREADS : 0U) |
 	       (s->has_processes ? PROTO_KIND_PROCESSES : 0U) |
 	       (s->has_connections ? PROTO_KIND_CONNECTIONS : 0U);
 }

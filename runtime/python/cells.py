@@ -5,9 +5,10 @@ processes.
 Runs in the same dictionary as boot.py and zygote.py, in the process that holds the session's state."""
 import builtins
 import os
+from sys import _current_frames as threads_of_python
 
 builtins_space = builtins.__dict__
-LEFT_THREADS = 1  # enum rt_left
+LEFT_THREADS, LEFT_SERVICES = 1, 2  # enum rt_left
 SELF_MADE = frozenset(('In', 'Out', '_', '__', '___', '_i', '_ii', '_iii', VALUE))  # names that a session has by itself
 
 cells = 0  # how many there were
@@ -191,8 +192,8 @@ def forget_orphans():
 
 
 def rest(good):
-	"""A cell has ended; GOOD says that its code returned. Returns its number, and what it leaves to the next one (enum
-	rt_left)."""
+	"""A cell has ended; GOOD says that its code returned. Returns its number, what it leaves to the next one (enum
+	rt_left), and how many sockets of that are no connections that a crash takes."""
 	global random_state
 	mend_interpreter()
 	if displaying and good:
@@ -205,4 +206,17 @@ def rest(good):
 		forget_orphans()
 	modules = sys.modules
 	random_state = modules['random'].getstate() if 'random' in modules else None
-	return cells, LEFT_THREADS if 'threading' in modules and modules['threading'].active_count() > 1 else 0
+	return (cells,) + threads_left()
+
+
+def threads_left():
+	"""Keeps the threads for renew_threads(). Only what it does not start again is worth a word after a crash. Returns a part
+	of rt_left, and how many servers there are with a socket that it makes anew."""
+	left_threads.clear()
+	n = len(threads_of_python()) - 1
+	if n < 1:
+		return 0, 0
+	import threading
+	left_threads.extend(thread for thread in list(threading._active.values()) if thread is not threading.main_thread())
+	again = [thread for thread in left_threads if begins_again(thread)]
+	return LEFT_THREADS | (LEFT_SERVICES if n == len(again) else 0), sum(server_of(thread) is not None for thread in again)

@@ -108,16 +108,38 @@ def renew_loky(pool):
 	pool._initializer, pool._initargs = initializer
 
 
+ENDING = '_SelectorSocketTransport', '_UnixReadPipeTransport', '_UnixWritePipeTransport'  # these close at the end of what they read
+
+
+def notices_end(handle):
+	"""Whether this callback of a loop does one thing, and no more, at the end of its connection. Others would be called
+	again and again."""
+	owner, name = getattr(handle._callback, '__self__', None), getattr(handle._callback, '__name__', '')
+	return type(owner).__name__ in ENDING or name.startswith('_sock_')
+
+
 def renew_waiting(found):
-	"""This loop has a dead selector and a dead pair of sockets that would wake it. Its servers and connections are dead,
-	too."""
+	"""This loop has a dead selector and a dead pair of sockets that would wake it. Connections and pipes are at their end:
+	whoever waits for them is told so, because they are looked at again."""
 	import selectors
-	found._selector.close()
-	found._selector = selectors.DefaultSelector()
+	old, found._selector = found._selector, selectors.DefaultSelector()
 	found._ssock.close()
 	found._csock.close()
 	found._internal_fds = 0
 	found._make_self_pipe()
+	for key in list(old.get_map().values()):
+		try:
+			if all(handle is None or notices_end(handle) for handle in key.data):
+				found._selector.register(key.fileobj, key.events, key.data)
+		except (OSError, KeyError, ValueError):  # a regular file, or a descriptor that is in use again
+			pass
+	old.close()
+
+
+def end_child_of_loop(transport):
+	"""A child of a loop has ended, and what would tell the loop is a thread or a descriptor that is gone."""
+	if transport._returncode is None and transport._proc is not None:
+		transport._process_exited(-9)
 
 
 def renew_other_loop(found):
@@ -220,16 +242,43 @@ def bury(child):
 		child.returncode = -9
 
 
+def renew_queue(queue):
+	"""Its pipe and its thread are gone, and a worker that has ended may have held its lock. What was in it is lost."""
+	import multiprocessing
+	if queue._reader.closed or type(queue).__name__ not in ('Queue', 'JoinableQueue', 'SimpleQueue'):
+		return
+	context = multiprocessing.get_context('fork' if getattr(queue._rlock, '_is_fork_ctx', True) else 'spawn')
+	type(queue).__init__(queue, *([queue._maxsize] if hasattr(queue, '_maxsize') else []), ctx=context)
+
+
+def adopt_child(process):
+	"""So that one can ask this process object, whose child bury() knows to be dead, and can start it if that was to come."""
+	if process._parent_pid is not None:
+		process._parent_pid = os.getpid()
+
+
+def let_shut_down(server):
+	"""serve_forever() of a thread that has ended says nothing any more, and shutdown() would wait for it."""
+	server._BaseServer__is_shut_down.set()
+
+
 RENEWED = (
 	('concurrent.futures.thread', 'ThreadPoolExecutor', renew_thread_pool),
 	('concurrent.futures.process', 'ProcessPoolExecutor', renew_process_pool),
 	('multiprocessing.pool', 'Pool', renew_pool),
 	('concurrent.futures._base', 'Future', fail_future),
 	('asyncio.base_events', 'BaseEventLoop', renew_other_loop),
+	('asyncio.base_events', 'Server', lambda server: server.close()),
+	('asyncio.base_subprocess', 'BaseSubprocessTransport', end_child_of_loop),
+	('asyncio.selector_events', '_SelectorDatagramTransport', lambda transport: transport.abort()),
 	('threading', 'Condition', renew_condition),
 	('threading', 'Barrier', renew_barrier),
 	('sqlite3', 'Connection', close_database),
 	('aiosqlite.core', 'Connection', close_async_database),
+	('multiprocessing.queues', 'Queue', renew_queue),
+	('multiprocessing.queues', 'SimpleQueue', renew_queue),
+	('socketserver', 'BaseServer', let_shut_down),
+	('multiprocessing.process', 'BaseProcess', adopt_child),
 	('subprocess', 'Popen', bury),
 	('multiprocessing.popen_fork', 'Popen', bury),
 )
@@ -257,6 +306,72 @@ def renew_objects():
 				pass  # a class of the program, or an object that is not complete yet
 
 
+SERVICES = (  # module, class and method: threads that do nothing but execute this can begin again
+	('logging.handlers', 'QueueListener', '_monitor'),
+	('socketserver', 'BaseServer', 'serve_forever'),
+	('sched', 'scheduler', 'run'),
+)
+left_threads = []  # those of Python when the last cell ended: threading forgets them in a fork
+
+
+def server_of(thread):
+	found = getattr(getattr(thread, '_target', None), '__self__', None)
+	return found if hasattr(found, 'server_bind') else None
+
+
+def can_listen_again(server):
+	"""Not with a protocol of its own on the socket, such as TLS, or with a file as address. And where a port may not be used
+	again at once, the connections that the dead process had still have it."""
+	import socket
+	return type(server.socket) is socket.socket and server.address_family in (socket.AF_INET, socket.AF_INET6) \
+		and (server.allow_reuse_address or server.socket_type == socket.SOCK_DGRAM)
+
+
+def begins_again(thread):
+	"""Whether this thread is one of the standard library's own that renew_threads() can start."""
+	modules = sys.modules
+	if isinstance(thread, modules['threading'].Timer):
+		return type(thread).run is modules['threading'].Timer.run
+	does = getattr(getattr(thread, '_target', None), '__func__', None)
+	if does is None or all(does is not getattr(getattr(modules.get(module), kind, None), method, None) for module, kind, method in SERVICES):
+		return False
+	server = server_of(thread)
+	return server is None or can_listen_again(server)
+
+
+def listen_again(server):
+	"""The socket of this server is a dead end. The process that had its address has ended."""
+	import socket
+	server.socket.close()
+	server.socket = socket.socket(server.address_family, server.socket_type)
+	server.server_bind()
+	server.server_activate()
+
+
+def renew_thread(thread):
+	import threading
+	more = {}
+	if isinstance(thread, threading.Timer):
+		if thread.finished.is_set():
+			return
+	else:
+		more = {'target': thread._target, 'args': thread._args, 'kwargs': thread._kwargs}
+	if server_of(thread) is not None:
+		listen_again(server_of(thread))
+	threading.Thread.__init__(thread, name=thread._name, daemon=thread._daemonic, **more)
+	thread.start()
+
+
+def renew_threads():
+	for thread in left_threads:
+		try:
+			if not thread.is_alive() and begins_again(thread):
+				renew_thread(thread)
+		except Exception:
+			pass  # the address is in use, or the program changed something here
+	left_threads.clear()
+
+
 def renew_loop():
 	"""The loop of the session."""
 	global loop_pid
@@ -282,7 +397,7 @@ def take_over():
 	"""In a backup that goes on as it is. Returns what told() returns."""
 	if 'threading' in sys.modules:
 		sys.modules['threading'].main_thread()._set_native_id()
-	for step in forget_helpers, renew_loop, renew_objects, refuse_endless_waits:
+	for step in forget_helpers, renew_loop, renew_objects, renew_threads, refuse_endless_waits:
 		try:
 			step()
 		except Exception:

@@ -67,9 +67,10 @@ struct zygote {
 	PyObject *carry;
 	PyObject *revive;
 	PyObject *hush;
-	int channel;        /* to init, in a clean interpreter, session process or backup */
-	int session;        /* this process is a session process or its backup */
-	struct frame frame; /* one buffer is enough: one thread, one frame at a time */
+	int channel;          /* to init, in a clean interpreter, session process or backup */
+	int session;          /* this process is a session process or its backup */
+	unsigned begin_again; /* sockets of servers that take_over() makes anew */
+	struct frame frame;   /* one buffer is enough: one thread, one frame at a time */
 };
 extern struct zygote zygote;
 

@@ -345,6 +345,8 @@ static _Noreturn void back_up(struct frame *f)
 	frame_close_fds(f);
 	if (channel < 0 || backup_files(channel, &backed.connections) < 0)
 		_exit(1);
+	backed.connections -=
+	    zygote.begin_again < backed.connections ? zygote.begin_again : backed.connections;
 	zygote.channel = channel;
 	await_adoption();
 	KILL_POINT(BACKUP_TIED);

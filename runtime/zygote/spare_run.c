@@ -371,8 +371,8 @@ static void rest(struct rt_run_done *done)
 	PyObject *rest =
 	    PyObject_CallFunctionObjArgs(zygote.rest, done->status == 0 ? Py_True : Py_False, NULL);
 
-	if (rest && !PyArg_ParseTuple(rest, "II", &done->cell, &done->left))
-		done->cell = done->left = 0;
+	if (rest && !PyArg_ParseTuple(rest, "III", &done->cell, &done->left, &zygote.begin_again))
+		done->cell = done->left = zygote.begin_again = 0;
 	PyErr_Clear();
 	Py_XDECREF(rest);
 	clear_alarms();

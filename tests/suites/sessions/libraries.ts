@@ -163,7 +163,7 @@ def w(q, r):
 p = mp.Process(target=w, args=(q, r), daemon=True); p.start()`, use: 'q.put(4); r.get(timeout=3)', dead: /Error|Empty/ },
 	'interpreters': { begin: 'from concurrent.futures import InterpreterPoolExecutor\np = InterpreterPoolExecutor(2)', use: 'p.submit(pow, 2, 5).result()', after: 'lost', dead: /NameError/ },
 	'asyncio: a thread': { begin: 'import asyncio', use: 'await asyncio.wait_for(asyncio.to_thread(lambda: 21), 9)' },
-	'asyncio: a child': { begin: "import asyncio\np = await asyncio.create_subprocess_exec('cat', stdin=-1, stdout=-1)", use: "p.stdin.write(b'x\\n'); await p.stdin.drain(); await asyncio.wait_for(p.stdout.readline(), 3)", dead: /Error/ },
+	'asyncio: a child': { begin: "import asyncio\np = await asyncio.create_subprocess_exec('cat', stdin=-1, stdout=-1)", use: "p.stdin.write(b'x\\n'); await p.stdin.drain(); (await asyncio.wait_for(p.stdout.readline(), 3)) or 1 / 0  # b'': its end", dead: /ZeroDivisionError|ConnectionResetError/ },
 	'a child that one talks to': { begin: "import subprocess\np = subprocess.Popen(['cat'], stdin=-1, stdout=-1, text=True, bufsize=1)", use: "p.stdin.write('x\\n'); p.stdout.readline()", dead: /BrokenPipeError|ValueError/ },
 	'jax': { packages: 'jax', begin: 'import jax, jax.numpy as jnp\nf = jax.jit(lambda x: (x @ x).sum()); x = jnp.ones((300, 300))', use: 'float(f(x))', after: 'carried' },
 	'pathos': { packages: 'pathos', begin: 'from pathos.multiprocessing import ProcessingPool as P\np = P(2)', use: 'p.map(lambda x: x * 2, [1, 2])' },
