@@ -6,6 +6,7 @@ Runs in the same dictionary as boot.py and zygote.py, in the process that holds 
 import builtins
 import os
 from sys import _current_frames as threads_of_python
+from time import monotonic
 
 builtins_space = builtins.__dict__
 LEFT_THREADS, LEFT_SERVICES = 1, 2  # enum rt_left
@@ -173,7 +174,53 @@ def cell(text, rehearsal=False):
 		inspect.getfile = find_cell(inspect.getfile)
 	codes = codes_of(tree, text, name, future)
 	future |= codes[0].co_flags & FUTURE  # it also holds for later cells
+	if watchdog and not rehearsal:
+		resume_watchdog()
 	return codes
+
+
+watchdog = None  # of faulthandler.dump_traceback_later(): when it has ended, unless it repeats, and its arguments
+start_watchdog = stop_watchdog = None  # of faulthandler
+
+
+def watch_faulthandler():
+	"""The thread of dump_traceback_later() is no thread of Python, and in a fork it is gone: the call that ends it would
+	wait for it for ever. So it ends with each cell, and the next one starts it again."""
+	global start_watchdog, stop_watchdog
+	import faulthandler
+	import functools
+	start_watchdog, stop_watchdog = faulthandler.dump_traceback_later, faulthandler.cancel_dump_traceback_later
+
+	@functools.wraps(start_watchdog)
+	def dump_traceback_later(timeout, *args, **kwargs):
+		global watchdog
+		start_watchdog(timeout, *args, **kwargs)
+		repeats = args[0] if args else kwargs.get('repeat')
+		watchdog = None if repeats else monotonic() + timeout, timeout, args, kwargs
+
+	@functools.wraps(stop_watchdog)
+	def cancel_dump_traceback_later():
+		global watchdog
+		watchdog = None
+		stop_watchdog()
+	faulthandler.dump_traceback_later, faulthandler.cancel_dump_traceback_later = dump_traceback_later, cancel_dump_traceback_later
+
+
+def pause_watchdog():
+	global watchdog
+	stop_watchdog()
+	if watchdog[0] is not None and monotonic() >= watchdog[0]:
+		watchdog = None
+
+
+def resume_watchdog():
+	global watchdog
+	due, timeout, args, kwargs = watchdog
+	try:
+		start_watchdog(timeout, *args, **kwargs)
+		watchdog = due and monotonic() + timeout, timeout, args, kwargs
+	except (OSError, ValueError, AttributeError, RuntimeError):  # its file is closed, or sys.stderr is not a file now
+		watchdog = None
 
 
 def forget_orphans():
@@ -196,6 +243,8 @@ def rest(good):
 	rt_left), and how many sockets of that are no connections that a crash takes."""
 	global random_state
 	mend_interpreter()
+	if watchdog:
+		pause_watchdog()
 	if displaying and good:
 		finish(values, True)
 	values.clear()

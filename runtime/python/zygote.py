@@ -191,6 +191,7 @@ def start():
 	exercise()
 	watch_workers()
 	watch_spawns()
+	watch_faulthandler()
 	keep_no_bytecode()
 	survey()
 	global known
@@ -224,6 +225,7 @@ def hold(channel, result, display, as_notebook):
 	c = extension(EXTENSION_COPY_FD)
 	watch_workers()
 	watch_spawns()
+	watch_faulthandler()
 	keep_no_bytecode()
 	survey()
 	known = dict(sys.modules)
