@@ -63,7 +63,8 @@ def needs_carrying():
 	threading = sys.modules.get('threading')
 	ours = {thread.native_id for thread in list(threading._active.values())} if threading else set()
 	ours.add(os.getpid())
-	ranges = memory = until = None
+	ranges = until = None
+	memory, carries = -1, False
 	for task in os.listdir('/proc/self/task'):
 		if int(task) in ours:
 			continue
@@ -75,13 +76,16 @@ def needs_carrying():
 		if name in KNOWN_THREADS:
 			continue
 		if not owners.get(task):
-			if memory is None:
+			if memory < 0:
 				import time
-				ranges, memory, until = code_ranges(), open('/proc/self/mem', 'rb', 0), time.monotonic() + WAITS_S
-			owners[task] = owner(task, ranges, memory.fileno(), until)
+				ranges, memory, until = code_ranges(), os.open('/proc/self/mem', os.O_RDONLY | os.O_CLOEXEC), time.monotonic() + WAITS_S
+			owners[task] = owner(task, ranges, memory, until)
 		if not owners[task].startswith(HEALED):
-			return True
-	return False
+			carries = True
+			break
+	if memory >= 0:
+		os.close(memory)
+	return carries
 
 
 # In the backup ----------------------------------------------------------------------------------------
@@ -182,6 +186,9 @@ def make_carrier(space):
 				return kind, ([column.rechunk() for column in thing.get_columns()],)
 			if isinstance(thing, io.IOBase) and type(thing).__module__ in ('_io', 'io'):
 				raise pickle.PicklingError('an open file')
+			# it would be written with the number of its descriptor, and close that in the new interpreter
+			if any(base.__name__ == '_ConnectionBase' and base.__module__.endswith('.connection') for base in kind.__mro__):
+				raise pickle.PicklingError('a connection')
 			above = getattr(super(), 'reducer_override', None)
 			return above(thing) if above else NotImplemented
 	return Carrier
@@ -201,8 +208,84 @@ def is_plain(value):
 	return kind.__name__ == 'ndarray' and kind.__module__ == 'numpy' and not value.dtype.hasobject
 
 
+# What each __main__ has by itself. A name that is like these, such as __version__, is the program's.
+OF_MODULES = frozenset(('__name__', '__doc__', '__package__', '__loader__', '__spec__', '__file__', '__cached__', '__builtins__', '__annotations__', '__annotate__',
+	'__conditional_annotations__', '__debug__', '__warningregistry__'))
+
+
 def session_names(space):
-	return [name for name in space if not (name[:2] == '__' and name[-2:] == '__' and len(name) > 4) and name not in SELF_MADE]
+	return [name for name in space if name not in OF_MODULES and name not in SELF_MADE]
+
+
+def changed_options(pandas):
+	from pandas._config import config
+	values = {key: config.get_option(key) for key in config._registered_options if key not in config._deprecated_options}
+	return {key: value for key, value in values.items() if value != config._registered_options[key].defval}
+
+
+def set_filters(warnings, filters):
+	warnings.filters[:] = filters
+	if hasattr(warnings, '_filters_mutated'):
+		warnings._filters_mutated()
+	else:  # 3.14
+		with warnings._lock:
+			warnings._filters_mutated_lock_held()
+
+
+def handlers(signal):
+	"""Not that of SIGINT: between cells that signal is ignored."""
+	found = {number: signal.getsignal(number) for number in signal.valid_signals() if number != signal.SIGINT}
+	return {number: handler for number, handler in found.items() if callable(handler)}
+
+
+def umask(os):
+	mask = os.umask(0o077)
+	os.umask(mask)
+	return mask
+
+
+SETTINGS = (  # module, what gets its settings, and what sets them: cells make them once, and later ones count on them
+	('warnings', lambda m: m.filters[:], set_filters),
+	('decimal', lambda m: m.getcontext(), lambda m, context: m.setcontext(context)),
+	('locale', lambda m: m.setlocale(m.LC_ALL), lambda m, names: m.setlocale(m.LC_ALL, names)),
+	('signal', handlers, lambda m, found: [m.signal(number, handler) for number, handler in found.items()]),
+	('os', umask, lambda m, mask: m.umask(mask)),
+	('gc', lambda m: (m.isenabled(), m.get_threshold()), lambda m, v: ((m.enable if v[0] else m.disable)(), m.set_threshold(*v[1]))),
+	('numpy', lambda m: m.get_printoptions(), lambda m, options: m.set_printoptions(**options)),
+	('pandas', changed_options, lambda m, options: [m.set_option(key, value) for key, value in options.items()]),
+	('matplotlib', lambda m: {key: value for key, value in dict.items(m.rcParams) if not key.startswith('backend')}, lambda m, values: dict.update(m.rcParams, values)),
+)
+
+
+def settings(can_write):
+	found = {}
+	for name, get, _ in SETTINGS:
+		try:
+			if name in sys.modules:
+				value = get(sys.modules[name])
+				if can_write(value):
+					found[name] = value
+		except Exception:
+			pass  # another version of the library, or the program changed something here
+	return found
+
+
+def take_settings(found):
+	import importlib
+	for name, _, set_them in SETTINGS:
+		try:
+			if name in found:
+				set_them(importlib.import_module(name), found[name])
+		except Exception:
+			pass
+
+
+def folder():
+	"""The working folder, or '' if it has been removed."""
+	try:
+		return os.getcwd()
+	except OSError:
+		return ''
 
 
 def write_names(fd, report, skip):
@@ -236,7 +319,7 @@ def write_names(fd, report, skip):
 	outputs = {n: value for n, value in outputs.items() if can_write(value)} if has_history and type(outputs) is dict else {}
 	carrier = Carrier(file, 5)  # one for all, so that names of one object still are names of one object
 	carrier.dump({
-		'names': good, 'environ': dict(os.environ._data), 'sent': sent, 'cwd': os.getcwd(), 'path': list(map(str, sys.path)), 'argv': sys.argv[:],
+		'names': good, 'environ': dict(os.environ._data), 'sent': sent, 'cwd': folder(), 'path': list(map(str, sys.path)), 'argv': sys.argv[:],
 		'cells': cells, 'future': future, 'definitions': definitions, 'random_state': random_state, 'history': has_history,
 		'recursion': sys.getrecursionlimit(), 'inputs': [str(text) for text in space.get('In', ())] if has_history else [],
 		'outputs': outputs,
@@ -248,6 +331,8 @@ def write_names(fd, report, skip):
 		carrier.dump(space[name])
 		file.flush()
 		tell(b'+', name)
+	tell(b'?', '')  # if the writer ends at the settings, no name is to blame
+	carrier.dump(settings(can_write))
 	file.close()
 
 
@@ -379,11 +464,11 @@ def careful_reader(file):
 
 
 def read_values(file):
-	"""Returns what write_names() wrote first, the values that can be read, and the names of those that cannot."""
+	"""Returns what write_names() wrote first, the values that can be read, the names of those that cannot, and settings."""
 	import pickle
 	for reader in pickle.Unpickler(file), careful_reader(file):
 		file.seek(0)
-		first, found, failed = reader.load(), {}, []
+		first, found, failed, made = reader.load(), {}, [], {}
 		for name in first['names']:
 			try:
 				found[name] = reader.load()
@@ -393,9 +478,13 @@ def read_values(file):
 				failed.append(name)
 				if type(reader) is pickle.Unpickler:
 					break
+		try:
+			made = reader.load()
+		except Exception:  # the file was cut before them
+			pass
 		if not failed:
 			break
-	return first, found, failed
+	return first, found, failed, made
 
 
 def take_names(space, first, found):
@@ -419,7 +508,12 @@ def revive(fd, channel):
 		file.seek(0)  # the writer shares the position
 		first = pickle.Unpickler(file).load()  # its modules are found in the places of the session
 		environment(b'\0'.join(name + b'=' + value for name, value in first['environ'].items()))
-		os.chdir(first['cwd'])
+		for path in first['cwd'], '/mnt/data':
+			try:
+				os.chdir(path)
+				break
+			except OSError:  # the cells have removed it
+				pass
 		sent = first['sent']
 		count_processors()
 		if channel >= 0 and settle_places(in_environment(sent)):
@@ -432,8 +526,9 @@ def revive(fd, channel):
 		definitions[:] = first['definitions']
 		keep_file((''.join(definitions) + TAKE_VARIABLES).encode('utf-8', 'replace'))
 		show_figures(False)
-		first, found, failed = read_values(file)
+		first, found, failed, made = read_values(file)
 	take_names(sys.modules['__main__'].__dict__, first, found)
+	take_settings(made)
 	if random_state is not None:
 		sys.modules['random'].setstate(random_state)
 	if first['numpy'] is not None:
