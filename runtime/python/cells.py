@@ -240,7 +240,7 @@ def forget_orphans():
 
 def rest(good):
 	"""A cell has ended; GOOD says that its code returned. Returns its number, what it leaves to the next one (enum
-	rt_left), and how many sockets of that are no connections that a crash takes."""
+	rt_left), how many sockets of that are no connections that a crash takes, and what trackers() returns."""
 	global random_state
 	mend_interpreter()
 	if watchdog:
@@ -255,7 +255,16 @@ def rest(good):
 		forget_orphans()
 	modules = sys.modules
 	random_state = modules['random'].getstate() if 'random' in modules else None
-	return (cells,) + threads_left()
+	return (cells,) + threads_left() + trackers()
+
+
+TRACKERS = 'multiprocessing.resource_tracker', 'loky.backend.resource_tracker', 'joblib.externals.loky.backend.resource_tracker'
+
+
+def trackers():
+	"""The descriptors of up to two resource trackers: their end tells a tracker that this process has ended."""
+	found = [getattr(getattr(sys.modules.get(name), '_resource_tracker', None), '_fd', None) for name in TRACKERS]
+	return tuple(([fd for fd in found if type(fd) is int] + [0, 0])[:2])
 
 
 def threads_left():

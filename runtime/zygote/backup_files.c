@@ -6,6 +6,8 @@
  *
  *   regular files, folders   opened anew through /proc/self/fd, with their flags and their position
  *   /dev/null, terminals     shared; there is nothing to close or to read twice
+ *   pipes to the resource    shared: at the end of its pipe, a tracker removes the semaphores and the shared memory
+ *   trackers of Python       that the variables of the backup name, and complains about them
  *   everything else          a dead end: a socket whose other end is closed. So the number stays taken, a read
  *                            is the end of the file, and a write fails with EPIPE.
  *
@@ -112,12 +114,19 @@ static bool is_connection(int fd)
 	       (family == AF_INET || family == AF_INET6);
 }
 
+static bool is_tracker(int fd)
+{
+	return fd == zygote.trackers[0] || fd == zygote.trackers[1];
+}
+
 static int replace(int fd, int dead_end, uint32_t *connections)
 {
 	struct stat st;
 
 	if (old_fstat(fd, &st) < 0 || S_ISCHR(st.st_mode))
 		return 0; /* it was a descriptor of ours that is closed again */
+	if (S_ISFIFO(st.st_mode) && is_tracker(fd))
+		return 0;
 	const bool file = S_ISREG(st.st_mode);
 	const int own = file || S_ISDIR(st.st_mode) ? open_anew(fd) : -1;
 	*connections += (file && own < 0 && is_database(fd)) || is_connection(fd);

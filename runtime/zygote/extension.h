@@ -70,6 +70,7 @@ struct zygote {
 	int channel;          /* to init, in a clean interpreter, session process or backup */
 	int session;          /* this process is a session process or its backup */
 	unsigned begin_again; /* sockets of servers that take_over() makes anew */
+	int trackers[2];      /* pipes to resource trackers, which a backup keeps; 0 = none */
 	struct frame frame;   /* one buffer is enough: one thread, one frame at a time */
 };
 extern struct zygote zygote;

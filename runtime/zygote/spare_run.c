@@ -371,7 +371,8 @@ static void rest(struct rt_run_done *done)
 	PyObject *rest =
 	    PyObject_CallFunctionObjArgs(zygote.rest, done->status == 0 ? Py_True : Py_False, NULL);
 
-	if (rest && !PyArg_ParseTuple(rest, "III", &done->cell, &done->left, &zygote.begin_again))
+	if (rest && !PyArg_ParseTuple(rest, "IIIii", &done->cell, &done->left, &zygote.begin_again,
+				      &zygote.trackers[0], &zygote.trackers[1]))
 		done->cell = done->left = zygote.begin_again = 0;
 	PyErr_Clear();
 	Py_XDECREF(rest);
