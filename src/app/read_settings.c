@@ -77,6 +77,9 @@ int read_settings(struct settings *s, bool file_in_cwd, int *argc, char **argv, 
 	r = r < 0 ? r : read_file(s, path, file_in_cwd, e);
 	r = r < 0 ? r : settings_read_env(s, environ, e);
 	r = r < 0 ? r : settings_read_flags(s, argc, argv, e);
+	/* The server that the profile `code` replaces took an empty limit for none. */
+	if (r >= 0 && !profile_of(s)->full)
+		r = settings_read_empty_limits(s, environ, e);
 	/* The servers that the other profiles replace ignored unknown variables. */
 	r = r < 0 ? r : settings_check_env(s, environ, profile_of(s)->full, e);
 	if (r >= 0)

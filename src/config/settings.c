@@ -302,17 +302,44 @@ static const char *env_value(char *const *environment, const char *name)
 	return found;
 }
 
+static bool is_blank(const char *text)
+{
+	return text[strspn(text, " \t\r\n\v\f")] == '\0';
+}
+
+/* May an empty variable mean something else than the default? Only text may be empty. */
+static bool has_empty_value(const struct setting_row *row)
+{
+	return (row->type == SETTING_STR || row->type == SETTING_PATH) && row->min == 0 &&
+	       row->def[0] != '\0';
+}
+
 int settings_read_env(struct settings *s, char *const *environment, struct err *e)
 {
 	for (enum setting_id id = 0; id < SETTING_ID_MAX_; id++) {
 		const char *text = env_value(environment, setting_rows[id].env);
-		if (!text)
+		/* Docker Compose and unit files pass variables on that nobody has set, as empty ones. */
+		if (!text || (is_blank(text) && !has_empty_value(&setting_rows[id])))
 			continue;
 		int r = settings_set(s, id, text, SETTING_FROM_ENV, setting_rows[id].env, e);
 		if (r < 0)
 			return r;
 	}
 	return 0;
+}
+
+int settings_read_empty_limits(struct settings *s, char *const *environment, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(no_limit); i++) {
+		const enum setting_id id = no_limit[i].id;
+		const char *text = env_value(environment, setting_rows[id].env);
+
+		if (text && is_blank(text) && streq(no_limit[i].value, ""))
+			r = settings_set(s, id, "", SETTING_FROM_ENV, setting_rows[id].env, e);
+	}
+	return r;
 }
 
 /* Variables with our prefix that are no settings. */
@@ -538,7 +565,10 @@ int settings_write_markdown(FILE *out)
 	    "unknown key or an unknown variable that begins with `SANDBOX_`. In the\nprofiles "
 	    "`code`, `classic` and `both` an unknown variable is a warning only. `caisson config` "
 	    "prints the values in\nforce and where each came from. Whole numbers may be written "
-	    "as `1_000` or `5.0`.\n\n"
+	    "as `1_000` or `5.0`. An empty variable of the environment is as good as none, "
+	    "except where the column\n\"allowed\" says \"or nothing\" and the default is "
+	    "not empty; in `code`, `classic` and `both` an empty\nSANDBOX_MEMORY_LIMIT means no "
+	    "limit.\n\n"
 	    "The file is TOML (tables, strings, numbers, true and false): `session.memory_limit` "
 	    "is `memory_limit` below\n`[session]`. Every verb reads the one that `--config FILE` "
 	    "names, and without it `config.toml` in the working\nfolder, if it is the caller's and "

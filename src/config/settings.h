@@ -87,8 +87,11 @@ int settings_init(struct settings *s) MUST_CHECK;
 void settings_done(struct settings *s); /* cleanup: _cleanup_(settings_done) */
 
 /* Takes the settings from ENVIRONMENT. Names may be in upper or lower case; the upper-case name takes
- * precedence. */
+ * precedence. An empty value counts as none, unless the setting may be empty and its default is not. */
 int settings_read_env(struct settings *s, char *const *environment, struct err *e) MUST_CHECK;
+/* The limits of ENVIRONMENT that are empty, as the first tool family read them: no limit. */
+int settings_read_empty_limits(struct settings *s, char *const *environment,
+			       struct err *e) MUST_CHECK;
 
 /* Looks for variables that begin with SANDBOX_ and are no setting: somebody mistyped one and believes
  * that it holds. REFUSE: the first one is an error. Otherwise each is a warning. */

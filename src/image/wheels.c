@@ -104,7 +104,8 @@ int wheels_environment(const struct image_index *index, struct image_words *env)
 	for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(proxies); i++) {
 		const char *value = getenv(proxies[i][0]);
 
-		r = add_variable(env, proxies[i][0], value ? value : getenv(proxies[i][1]));
+		r = add_variable(env, proxies[i][0],
+				 value && value[0] ? value : getenv(proxies[i][1]));
 	}
 	return r;
 }

@@ -14,24 +14,24 @@ import { serve, using } from '../lib/session.ts';
 
 /** The first family's variables, their defaults, and values that must be refused. */
 const table: [name: string, fallback: string, bad: string[]][] = [
-	['SANDBOX_IMAGE', 'llm-sandbox:latest', ['']],
+	['SANDBOX_IMAGE', 'llm-sandbox:latest', []],
 	['SANDBOX_MEMORY_LIMIT', '512m', ['lots', '12x', '-1m', '1e9', '99999999999t', '1 2m']],
-	['SANDBOX_CPU_LIMIT', '1.0', ['', 'one', '-1', 'nan', 'inf']],
-	['SANDBOX_EXEC_TIMEOUT_S', '60', ['', '3.5', '-1', 'abc', '0x10', '99999999999999999999']],
-	['SANDBOX_SESSION_TTL_M', '30', ['', '3.5', '-1', 'abc']],
-	['SANDBOX_MAX_SESSIONS', '10', ['', '0', '-1', '2.5', 'ten', '1__0', '_1', '5.']],
-	['SANDBOX_CLEANUP_INTERVAL_M', '5', ['', '0', '-5', 'x']],
-	['SANDBOX_MAX_UPLOAD_BYTES', '52428800', ['', '-1', '1.5', '50m']],
-	['SANDBOX_MAX_ARTIFACT_READ_BYTES', '10485760', ['', '-1', 'x']],
-	['SANDBOX_MAX_OUTPUT_BYTES', '102400', ['', '-1', 'x', '1e5']],
-	['SANDBOX_MAX_CODE_BYTES', '102400', ['', '-1', 'x']],
-	['SANDBOX_HTTP_HOST', '127.0.0.1', ['']],
-	['SANDBOX_HTTP_PORT', '8080', ['', '65536', '-1', 'http', '80 80']],
-	['SANDBOX_LOG_FORMAT', 'console', ['', 'JSON', 'xml']],
-	['SANDBOX_PROFILE', 'full', ['', 'everything']],
-	['SANDBOX_POOL', '1', ['', '-1', '65', 'many']],
-	['SANDBOX_KILL_GRACE_MS', '1000', ['', '-1', '1.5']],
-	['SANDBOX_LISTEN', '127.0.0.1:8181', ['', 'nowhere', '127.0.0.1:99999', ':']],
+	['SANDBOX_CPU_LIMIT', '1.0', ['one', '-1', 'nan', 'inf']],
+	['SANDBOX_EXEC_TIMEOUT_S', '60', ['3.5', '-1', 'abc', '0x10', '99999999999999999999']],
+	['SANDBOX_SESSION_TTL_M', '30', ['3.5', '-1', 'abc']],
+	['SANDBOX_MAX_SESSIONS', '10', ['0', '-1', '2.5', 'ten', '1__0', '_1', '5.']],
+	['SANDBOX_CLEANUP_INTERVAL_M', '5', ['0', '-5', 'x']],
+	['SANDBOX_MAX_UPLOAD_BYTES', '52428800', ['-1', '1.5', '50m']],
+	['SANDBOX_MAX_ARTIFACT_READ_BYTES', '10485760', ['-1', 'x']],
+	['SANDBOX_MAX_OUTPUT_BYTES', '102400', ['-1', 'x', '1e5']],
+	['SANDBOX_MAX_CODE_BYTES', '102400', ['-1', 'x']],
+	['SANDBOX_HTTP_HOST', '127.0.0.1', []],
+	['SANDBOX_HTTP_PORT', '8080', ['65536', '-1', 'http', '80 80']],
+	['SANDBOX_LOG_FORMAT', 'console', ['JSON', 'xml']],
+	['SANDBOX_PROFILE', 'full', ['everything']],
+	['SANDBOX_POOL', '1', ['-1', '65', 'many']],
+	['SANDBOX_KILL_GRACE_MS', '1000', ['-1', '1.5']],
+	['SANDBOX_LISTEN', '127.0.0.1:8181', ['nowhere', '127.0.0.1:99999', ':']],
 ];
 const all = [...table.map((r) => r[0]), 'SANDBOX_LOG_LEVEL', 'SANDBOX_LOG_FILE', 'SANDBOX_STATE_DIR'];
 const unset = Object.fromEntries(all.map((n) => [n, undefined]));
@@ -71,6 +71,24 @@ describe('settings', () => {
 			}
 		});
 	}
+	it('an empty variable is as good as none; an empty flag is refused', async () => {
+		const config = async (env: Record<string, string | undefined>): Promise<string[]> => {
+			const r = await caisson(['config'], { env });
+			assert.equal(r.code, 0, r.stderr.toString());
+			return r.stdout.toString().split('\n');
+		};
+		const own = { ...unset, SANDBOX_STATE_DIR: productEnv().SANDBOX_STATE_DIR };
+		const plain = await config(own);
+		const names = plain.flatMap((line) => /^\s*([A-Z][A-Z_]+) .* default\s*$/.exec(line)?.[1] ?? []);
+		assert.ok(names.length > 100, plain.join('\n'));
+		const empty = await config({ ...own, ...Object.fromEntries(names.map((n) => [n, ''])) });
+		const changed = empty.filter((line) => !plain.includes(line)).map((line) => /[A-Z][A-Z_]+/.exec(line)![0]);
+		assert.deepEqual(changed.filter((n) => !/^SANDBOX_IMAGE_(KEY|SOURCE)$/.test(n)).sort(), ['SANDBOX_LOG_FILE', 'SANDBOX_PAGE_ORIGINS', 'SANDBOX_UPLOAD_LOCAL_ROOTS'], 'those for which nothing is a value; a build may give two others a default');
+		for (const flag of ['--profile', '--max-sessions', '--image'])
+			assert.match((await caisson(['config', flag, ''], { env: own })).stderr.toString(), new RegExp(`${flag}: '' is not allowed`));
+		const exact = await caisson(['config', '--profile', 'code'], { env: { ...own, SANDBOX_MEMORY_LIMIT: '' } });
+		assert.match(exact.stdout.toString(), /SANDBOX_MEMORY_LIMIT +16777216m/, 'as the first family read it');
+	});
 	it('integers may have blanks around them; an unknown level means INFO', () =>
 		using('stdio', { env: { SANDBOX_MAX_SESSIONS: ' 1 ', SANDBOX_LOG_LEVEL: 'chatty' } }, async (s) => {
 			await s.ok('pass', 'one');

@@ -91,13 +91,22 @@ static void test_environment(void **state)
 {
 	struct settings *s = *state;
 	struct err e = ERR_INIT;
-	char *const environment[] = {
-	    (char[]){"SANDBOX_EXEC_TIMEOUT_S= 5\t"}, (char[]){"sandbox_max_sessions=3"},
-	    (char[]){"SANDBOX_MAX_SESSIONS=4"},      (char[]){"Sandbox_Image=base"},
-	    (char[]){"SANDBOX_LOG_FORMAT=json"},     (char[]){"SANDBOX_UNKNOWN=1"},
-	    (char[]){"SANDBOX_HTTP_PORT=off"},       (char[]){"SANDBOX_LOG_LEVEL=chatty"},
-	    (char[]){"SANDBOX_CPU_LIMIT=.5"},        (char[]){"SANDBOX_WARM=No"},
-	    (char[]){"SANDBOX_IMAGE_DEFS=x"},        NULL};
+	char *const environment[] = {(char[]){"SANDBOX_EXEC_TIMEOUT_S= 5\t"},
+				     (char[]){"sandbox_max_sessions=3"},
+				     (char[]){"SANDBOX_MAX_SESSIONS=4"},
+				     (char[]){"Sandbox_Image=base"},
+				     (char[]){"SANDBOX_LOG_FORMAT=json"},
+				     (char[]){"SANDBOX_UNKNOWN=1"},
+				     (char[]){"SANDBOX_HTTP_PORT=off"},
+				     (char[]){"SANDBOX_LOG_LEVEL=chatty"},
+				     (char[]){"SANDBOX_CPU_LIMIT=.5"},
+				     (char[]){"SANDBOX_WARM=No"},
+				     (char[]){"SANDBOX_IMAGE_DEFS=x"},
+				     (char[]){"SANDBOX_PROFILE="},
+				     (char[]){"SANDBOX_POOL= "},
+				     (char[]){"SANDBOX_MEMORY_LIMIT="},
+				     (char[]){"SANDBOX_LOG_FILE="},
+				     NULL};
 
 	assert_int_equal(settings_read_env(s, environment, &e), 0);
 	assert_int_equal(s->exec_timeout_s, 5);
@@ -111,6 +120,10 @@ static void test_environment(void **state)
 	assert_int_equal(s->source[SETTING_ID_image], SETTING_FROM_ENV);
 	assert_true(settings_is_explicit(s, SETTING_ID_image));
 	assert_false(settings_is_explicit(s, SETTING_ID_memory_limit));
+	assert_false(settings_is_explicit(s, SETTING_ID_profile));
+	assert_string_equal(s->log_file, ""); /* nothing is one of its values */
+	assert_int_equal(settings_read_empty_limits(s, environment, &e), 0);
+	assert_true(settings_is_explicit(s, SETTING_ID_memory_limit));
 }
 
 static void test_refusals(void **state)
@@ -120,21 +133,33 @@ static void test_refusals(void **state)
 		const char *env;
 		const char *value;
 	} rows[] = {
-	    {"SANDBOX_EXEC_TIMEOUT_S", ""},      {"SANDBOX_EXEC_TIMEOUT_S", "3.5"},
-	    {"SANDBOX_EXEC_TIMEOUT_S", "-1"},    {"SANDBOX_EXEC_TIMEOUT_S", "99999999999999999999"},
-	    {"SANDBOX_MAX_SESSIONS", "0"},       {"SANDBOX_MAX_SESSIONS", "ten"},
-	    {"SANDBOX_MAX_OUTPUT_BYTES", "1e5"}, {"SANDBOX_MEMORY_LIMIT", "lots"},
-	    {"SANDBOX_MEMORY_LIMIT", "1m"},      {"SANDBOX_MEMORY_LIMIT", "-1m"},
-	    {"SANDBOX_MAX_SESSIONS", "1__0"},    {"SANDBOX_MAX_SESSIONS", "_1"},
-	    {"SANDBOX_MAX_SESSIONS", "1_"},      {"SANDBOX_MAX_SESSIONS", "5."},
-	    {"SANDBOX_MAX_SESSIONS", "5.01"},    {"SANDBOX_MAX_SESSIONS", "."},
-	    {"SANDBOX_CPU_LIMIT", "-1"},         {"SANDBOX_CPU_LIMIT", "nan"},
-	    {"SANDBOX_CPU_LIMIT", "0.0001"},     {"SANDBOX_HTTP_PORT", "65536"},
-	    {"SANDBOX_HTTP_PORT", "http"},       {"SANDBOX_LOG_FORMAT", "JSON"},
-	    {"SANDBOX_LOG_FORMAT", ""},          {"SANDBOX_LOG_FORMAT", "console|json"},
-	    {"SANDBOX_PROFILE", "everything"},   {"SANDBOX_IMAGE", ""},
-	    {"SANDBOX_WARM", "maybe"},           {"SANDBOX_LISTEN", ":"},
-	    {"SANDBOX_LISTEN", "nowhere"},       {"SANDBOX_API_KEY", "short"},
+	    {"SANDBOX_EXEC_TIMEOUT_S", "3.5"},
+	    {"SANDBOX_EXEC_TIMEOUT_S", "-1"},
+	    {"SANDBOX_EXEC_TIMEOUT_S", "99999999999999999999"},
+	    {"SANDBOX_MAX_SESSIONS", "0"},
+	    {"SANDBOX_MAX_SESSIONS", "ten"},
+	    {"SANDBOX_MAX_OUTPUT_BYTES", "1e5"},
+	    {"SANDBOX_MEMORY_LIMIT", "lots"},
+	    {"SANDBOX_MEMORY_LIMIT", "1m"},
+	    {"SANDBOX_MEMORY_LIMIT", "-1m"},
+	    {"SANDBOX_MAX_SESSIONS", "1__0"},
+	    {"SANDBOX_MAX_SESSIONS", "_1"},
+	    {"SANDBOX_MAX_SESSIONS", "1_"},
+	    {"SANDBOX_MAX_SESSIONS", "5."},
+	    {"SANDBOX_MAX_SESSIONS", "5.01"},
+	    {"SANDBOX_MAX_SESSIONS", "."},
+	    {"SANDBOX_CPU_LIMIT", "-1"},
+	    {"SANDBOX_CPU_LIMIT", "nan"},
+	    {"SANDBOX_CPU_LIMIT", "0.0001"},
+	    {"SANDBOX_HTTP_PORT", "65536"},
+	    {"SANDBOX_HTTP_PORT", "http"},
+	    {"SANDBOX_LOG_FORMAT", "JSON"},
+	    {"SANDBOX_LOG_FORMAT", "console|json"},
+	    {"SANDBOX_PROFILE", "everything"},
+	    {"SANDBOX_WARM", "maybe"},
+	    {"SANDBOX_LISTEN", ":"},
+	    {"SANDBOX_LISTEN", "nowhere"},
+	    {"SANDBOX_API_KEY", "short"},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
