@@ -323,9 +323,13 @@ int fd_sealed_memfd(const char *name, const void *data, size_t len)
 	return TAKE_FD(fd);
 }
 
+static bool stdout_was_closed;
+
 void fd_open_standard(void)
 {
 	int fd;
+
+	stdout_was_closed = fcntl(STDOUT_FILENO, F_GETFD) < 0;
 
 	/* open(2) takes the lowest number that is free. Without /dev/null any folder will do: reading and writing
 	 * fail there. */
@@ -336,6 +340,11 @@ void fd_open_standard(void)
 	} while (fd >= 0 && fd <= STDERR_FILENO);
 	if (fd > STDERR_FILENO)
 		(void)close(fd);
+}
+
+bool fd_stdout_was_closed(void)
+{
+	return stdout_was_closed;
 }
 
 void fd_raise_limit(void)

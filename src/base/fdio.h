@@ -27,6 +27,8 @@ int fd_set_cloexec(int fd, bool on) MUST_CHECK;
 /* Opens those of the descriptors 0 to 2 that are closed, so that no file or socket of ours gets such a number: log lines
  * would be written into it. A program calls this before it opens anything. */
 void fd_open_standard(void);
+/* Was standard output closed before that? What is written to it then is lost without an error. */
+bool fd_stdout_was_closed(void);
 /* A fresh copy with CLOEXEC, never below 3. */
 int fd_dup(int fd) MUST_CHECK;
 

@@ -3,6 +3,7 @@
  * the name selects the verb and the profile, as users of those servers expect. */
 #include "cmd/cmd.h"
 #include "cmd/first_process.h"
+#include "cmd/own_limits.h"
 #include "cmd/run_args.h"
 #include "cmd/verbs.h"
 
@@ -11,10 +12,13 @@
 #include "base/suggest.h"
 #include "base/text.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct {
 	const char *program;
@@ -84,13 +88,46 @@ static int no_verb(const char *name)
 	return err_code_exit(ERR_USAGE);
 }
 
+/* What a verb has printed may still be in memory. STATUS, or a failure if standard output does not take all of it. */
+static int end_output(const char *name, int status)
+{
+	errno = 0;
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	if (errno == 0 && fd_stdout_was_closed())
+		errno = EBADF;
+	(void)fprintf(stderr, "caisson %s: standard output: %s\n", name,
+		      errno ? strerror(errno) : "not all of it could be written");
+	return status ? status : EXIT_FAILURE;
+}
+
+/* Printing shall fail if there is nothing to print to. The descriptor stays taken, so that no file of ours gets its
+ * number. */
+static void refuse_output(void)
+{
+	_cleanup_fd_ int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	if (fd >= 0)
+		(void)dup2(fd, STDOUT_FILENO);
+}
+
 static int run_verb(const char *name, int argc, char **argv)
 {
 	const struct verb *verb = verb_find(name);
 
 	if (!verb)
 		return no_verb(name);
-	return wants_help(verb, argc, argv) ? verb_help(verb) : verb->fn(argc, argv);
+	const bool help = wants_help(verb, argc, argv);
+	int r = !help && verb->heavy ? own_limits_check(verb->name) : 0;
+
+	if (r != 0)
+		return r;
+	if (fd_stdout_was_closed() && (help || !verb->talks))
+		refuse_output();
+	if (help)
+		return end_output(name, verb_help(verb));
+	r = verb->fn(argc, argv);
+	return verb->talks ? r : end_output(name, r);
 }
 
 /* The user's arguments come after the profile of the alias, so a `--profile` among them takes

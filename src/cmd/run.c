@@ -156,10 +156,14 @@ static void on_output(struct run *r, enum engine_stream stream, const void *data
 	 * reads, is what the code wrote. */
 	if (stream == ENGINE_RESULT && !v->prompt && (v->script || isatty(STDOUT_FILENO) == 0))
 		return;
+	const bool closed = stream != ENGINE_STDERR && fd_stdout_was_closed();
 	int w = fd_write_all(stream == ENGINE_STDERR ? STDERR_FILENO : STDOUT_FILENO, data, len);
 
 	if (w == 0 && stream == ENGINE_RESULT)
 		w = fd_write_all(STDOUT_FILENO, "\n", 1);
+	/* Nobody has ever read what is written to a closed descriptor, so the run goes on. */
+	if (v->unwritten == 0 && stream != ENGINE_STDERR)
+		v->unwritten = closed ? -EBADF : w;
 	/* The reader of our output has gone. As with any program in a pipe, the run ends. */
 	if (w < 0 && !v->interrupted) {
 		v->interrupted = true;
@@ -386,6 +390,17 @@ static int run(struct run_verb *v, struct sandbox_options *options, struct err *
 	return 0;
 }
 
+/* A program whose output is lost has not succeeded. */
+static void tell_unwritten(struct run_verb *v)
+{
+	if (v->unwritten == 0)
+		return;
+	if (v->unwritten != -EPIPE) /* head(1) has seen enough */
+		(void)fprintf(stderr, "caisson run: standard output: %s\n",
+			      strerror(-v->unwritten));
+	v->status = v->status ? v->status : EXIT_FAILURE;
+}
+
 /* ARGV are our words, and v->args.rest those of the program. */
 static int prepare(struct run_verb *v, int argc, char **argv, struct err *e)
 {
@@ -444,6 +459,8 @@ int cmd_run(int argc, char **argv)
 	r = r < 0 ? r : run(&v, &options, &e);
 	if (r < 0)
 		v.status = cmd_fail("run", &e);
+	else
+		tell_unwritten(&v);
 	run_verb_done(&v);
 	sandbox_options_done(&options);
 	return v.status;

@@ -36,6 +36,7 @@ struct run_verb {
 	char **artifacts;          /* owned: paths of files to save */
 	size_t n_artifacts, next_artifact;
 	bool interrupted; /* the current run was told to end */
+	int unwritten;    /* -errno: standard output did not take what a run has printed */
 	int status;
 	struct err err;                    /* why it failed; code is ERR_NONE if it did not */
 	void (*saved)(struct run_verb *v); /* called when a run has ended and its files are saved */

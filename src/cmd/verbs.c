@@ -84,12 +84,13 @@ static const struct verb_option help_options[] = {
 
 const struct verb verbs[] = {
     {"stdio", cmd_stdio, "serve one MCP client on standard input and output", "[--no-bridge]", NULL,
-     stdio_options},
-    {"serve", cmd_serve, "serve MCP, links and the page over HTTP", "[--listen HOST:PORT]"},
+     stdio_options, .heavy = true, .talks = true},
+    {"serve", cmd_serve, "serve MCP, links and the page over HTTP", "[--listen HOST:PORT]",
+     .heavy = true, .talks = true},
     {"run", cmd_run, "run a Python file, code, a command or a prompt in a new sandbox",
      "[OPTION...] FILE [ARGUMENT...]\n[OPTION...] -c CODE [ARGUMENT...]\n"
      "[OPTION...] -- COMMAND [ARGUMENT...]\n[OPTION...] -i [FILE]",
-     NULL, run_options},
+     NULL, run_options, .heavy = true, .talks = true},
     {"ps", cmd_ps, "list the sandboxes of a running server, or the background processes of one",
      "[--health | --json] [SANDBOX]", NULL, ps_options},
     {"exec", cmd_exec, "start a background process in a sandbox of a running server",
@@ -99,7 +100,7 @@ const struct verb verbs[] = {
     {"shell", cmd_shell, "open a terminal in a sandbox of a running server, or come back to one",
      "[--name NAME] SANDBOX [-- COMMAND [ARGUMENT...]]\nSANDBOX TERMINAL", NULL, shell_options},
     {"image", cmd_image, "build, list, pull, import, export and remove images", NULL,
-     cmd_image_command},
+     cmd_image_command, .heavy = true},
     {"user", cmd_user, "add, list and remove users, set passwords, roles and limits", NULL,
      cmd_user_command},
     {"key", cmd_key, "make, list and revoke API keys of users", NULL, cmd_key_command},
@@ -115,8 +116,8 @@ const struct verb verbs[] = {
     {"completion", cmd_completion, "print completions for a shell", "bash|zsh|fish"},
     {"version", cmd_version, "print the version", ""},
     {"help", cmd_help, "print this help, or that of a verb", "[--man | VERB]", NULL, help_options},
-    {"monitor", cmd_monitor, NULL},
-    {"keeper", cmd_keeper, NULL},
+    {"monitor", cmd_monitor, NULL, .talks = true},
+    {"keeper", cmd_keeper, NULL, .talks = true},
     {0},
 };
 

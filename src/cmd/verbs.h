@@ -3,6 +3,7 @@
  * from it. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdio.h>
 
 struct verb_option {
@@ -19,6 +20,8 @@ struct verb {
 	/* The usage line of command I ("rm NAME"), or NULL after the last one; NULL: no commands. */
 	const char *(*command)(size_t i);
 	const struct verb_option *options; /* the last one has no name; NULL: none */
+	bool heavy; /* makes sandboxes or images: limits of the shell may be too low for it */
+	bool talks; /* its answer is not what it prints: a closed standard output is no failure */
 };
 
 extern const struct verb verbs[]; /* the last one has no name */

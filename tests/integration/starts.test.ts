@@ -37,6 +37,22 @@ describe('closed descriptors', () => {
 			const r = await caisson(['run', '-c', 'import sys; print(6 * 7); sys.exit(7)'], { under: shell(end) });
 			assert.deepEqual([r.code, r.stdout.toString()], [7, end.includes('>&- ') || end === '>&-' ? '' : '42\n'], r.stderr.toString());
 		});
+	const full = shell('>/dev/full');
+	for (const [what, under] of [['closed', shell('>&-')], ['full', full]] as const)
+		it(`what prints fails if standard output is ${what}`, async () => {
+			for (const args of [['version'], ['config'], ['config', '--markdown'], ['help'], ['help', '--man'], ['run', '--help'], ['completion', 'bash'], ['image', 'list'], ['doctor', '--json']]) {
+				const r = await caisson(args, { under });
+				assert.equal(r.code, 1, `${args.join(' ')}: ${r.stderr}`);
+				assert.match(r.stderr.toString(), new RegExp(`^caisson ${args[0]}: standard output: .+\n$`), args.join(' '));
+			}
+		});
+	for (const [what, under, said] of [['closed', shell('>&-'), 'Bad file descriptor'], ['full', full, 'No space left on device']] as const)
+		it(`a script whose output is lost has failed: ${what}`, async () => {
+			const r = await caisson(['run', '-c', 'print(6 * 7)'], { under });
+			assert.notEqual(r.code, 0);
+			assert.match(r.stderr.toString(), new RegExp(`^caisson run: standard output: ${said}\n$`));
+			assert.deepEqual((await caisson(['run', '-c', '6 * 7'], { under })).code, 0, 'nothing was printed');
+		});
 	it('serve without any of them', async () => {
 		const { program, base } = await serve({ profile: 'full', under: shell('<&- >&- 2>&-') });
 		try {
@@ -71,6 +87,15 @@ describe('environment and limits', () => {
 	// Containers and sanitizers take descriptors of their own.
 	it('64 open files', { skip: engine !== 'native' ? 'each container takes descriptors of its daemon' : sanitized ? 'the sanitizers open files of their own' : false }, () =>
 		runs(['prlimit', '--nofile=64:64']));
+	for (const [option, value, said] of [['stack', 64 << 10, 'the stack is limited to 64 KiB, and at least 128 KiB are needed \\(ulimit -s\\)'], ['data', 8 << 20, 'the memory of a process is limited to 8192 KiB, .* \\(ulimit -d\\)'], ['nofile', 16, 'the number of open files is limited to 16, .* \\(ulimit -n\\)'], ['fsize', 1 << 20, 'the size of a file is limited to 1 MiB, .* \\(ulimit -f\\)']] as const)
+		it(`too low a limit of the shell is named: ${option}`, { skip: sanitized && option !== 'nofile' ? 'the sanitizers need more themselves' : false }, async () => {
+			for (const args of [['stdio'], ['run', '-c', 'print(1)'], ['serve', '--listen', '127.0.0.1:0']]) {
+				const r = await caisson(args, { input: '', under: ['prlimit', `--${option}=${value}:${value}`] });
+				assert.equal(r.code, 71, `${args.join(' ')}: ${r.signal} ${r.stderr}`);
+				assert.match(r.stderr.toString(), new RegExp(`^caisson ${args[0]}: ${said}\n$`));
+			}
+		});
+	it('a low soft limit is raised', { skip: sanitized ? 'the sanitizers need more themselves' : false }, () => runs(['prlimit', `--stack=${64 << 10}:`, '--nofile=16:']));
 	it('a limit of open files below that of a process of ours', async () => {
 		const c = new RawClient({ env: { SANDBOX_NOFILE_LIMIT: '40' } }, ['stdio', '--profile', 'full']);
 		try {
