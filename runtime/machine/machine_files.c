@@ -39,6 +39,39 @@ static int kernel_open(int dir, const char *path, int flags, mode_t mode)
 	return (int)syscall(SYS_openat, dir, path, flags | O_LARGEFILE, mode);
 }
 
+/* Is FOLDER (LEN bytes of its path) what DIR is open for, or the working folder? */
+static int is_folder(int dir, const char *folder, size_t len)
+{
+	char link[32], found[64]; /* longer than the folders of all rows */
+	ssize_t n;
+
+	if (dir == AT_FDCWD) {
+		n = getcwd(found, sizeof(found)) ? (ssize_t)strlen(found) : -1;
+	} else {
+		(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", dir);
+		n = readlink(link, found, sizeof(found));
+	}
+	return n == (ssize_t)len && memcmp(found, folder, len) == 0;
+}
+
+/* NULL: none. lscpu opens the folder first, and its files below that. */
+static const struct row *find_row(int dir, const char *path)
+{
+	const size_t len = strlen(path);
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const char *own = rows[i].path;
+		const size_t own_len = strlen(own);
+
+		if (len == 0 || len > own_len || strcmp(own + own_len - len, path) != 0)
+			continue;
+		if (len == own_len ||
+		    (own[own_len - len - 1] == '/' && is_folder(dir, own, own_len - len - 1)))
+			return &rows[i];
+	}
+	return NULL;
+}
+
 /* A file in memory with the text of ROW, or -1 with the errno of a file that is not there. */
 static int made(const struct row *row, int flags)
 {
@@ -59,12 +92,12 @@ static int open_or_make(int dir, const char *path, int flags, mode_t mode)
 {
 	const int fd = kernel_open(dir, path, flags, mode);
 
-	if (fd >= 0 || errno != ENOENT || path[0] != '/' ||
-	    (flags & (O_ACCMODE | O_CREAT | O_DIRECTORY)))
+	if (fd >= 0 || errno != ENOENT || (flags & (O_ACCMODE | O_CREAT | O_DIRECTORY)))
 		return fd;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (strcmp(rows[i].path, path) == 0)
-			return made(&rows[i], flags);
+	const struct row *row = find_row(dir, path);
+	if (row)
+		return made(row, flags);
+	errno = ENOENT; /* is_folder() may have changed it */
 	return fd;
 }
 

@@ -45,6 +45,8 @@ describe('figures of the machine', () => {
 			return r.stdout;
 		};
 		assert.equal(await run('nproc'), '1\n');
+		assert.match(await run('lscpu'), /\nCPU\(s\): +1\nOn-line CPU\(s\) list: +0\n[^]*\nModel name: +\S/);
+		assert.equal(await run('cd /sys/devices/system/cpu && cat possible online ./present /proc/nosuch present 2>/dev/null || :'), '0\n0\n0\n');
 		assert.match(await run('free -m'), /^ +total +used .*\nMem: +300 +\d+ +2\d\d .*\nSwap: +0 +0 +0\n$/);
 		assert.match(await run('free'), /\nMem: +307200 /);
 		assert.match(await run('free -h'), /\nMem: +300\.0Mi /);

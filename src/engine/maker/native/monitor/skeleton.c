@@ -17,12 +17,30 @@ static const struct {
 	const char *path;
 	mode_t mode;
 } dirs[] = {
-    {"dev", 0755},           {"proc", 0555},          {"sys", 0555},
-    {"tmp", 0755},           {"mnt", 0755},           {"mnt/data", 0755},
-    {"app", 0755},           {"app/results", 0755},   {"app/.venv", 0755},
-    {"home", 0755},          {"home/sandbox", 0755},  {"etc", 0755},
-    {"run", 0755},           {"usr", 0755},           {"usr/local", 0755},
-    {"usr/local/bin", 0755}, {"usr/local/lib", 0755}, {"usr/local/lib/caisson", 0755},
+    {"dev", 0755},
+    {"proc", 0555},
+    {"sys", 0555},
+    {"tmp", 0755},
+    {"mnt", 0755},
+    {"mnt/data", 0755},
+    {"app", 0755},
+    {"app/results", 0755},
+    {"app/.venv", 0755},
+    {"home", 0755},
+    {"home/sandbox", 0755},
+    {"etc", 0755},
+    {"run", 0755},
+    {"usr", 0755},
+    {"usr/local", 0755},
+    {"usr/local/bin", 0755},
+    {"usr/local/lib", 0755},
+    {"usr/local/lib/caisson", 0755},
+    /* lscpu needs the folder; runtime/machine makes its files. glibc before 2.35 counts the folders of processors,
+     * and programs end if there is none. */
+    {"sys/devices", 0555},
+    {"sys/devices/system", 0555},
+    {"sys/devices/system/cpu", 0555},
+    {"sys/devices/system/cpu/cpu0", 0555},
 };
 
 static const struct {
