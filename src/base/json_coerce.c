@@ -120,6 +120,17 @@ int json_coerce_text(const json_t *v, json_t **ret)
 	return text ? made(json_stringn(text, len), ret) : -ENOMEM;
 }
 
+int json_coerce_document(const json_t *v, json_t **ret)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t len;
+
+	if (!json_is_object(v) && !json_is_array(v))
+		return -EINVAL;
+	text = jsonio_text(v, JSON_INDENT(2), &len);
+	return text ? made(json_stringn(text, len), ret) : -ENOMEM;
+}
+
 int json_coerce_boolean(const json_t *v, json_t **ret)
 {
 	bool value = json_is_true(v);

@@ -22,6 +22,8 @@ int json_coerce_number(const json_t *v, json_t **ret) MUST_CHECK;
 int json_coerce_boolean(const json_t *v, json_t **ret) MUST_CHECK;
 /* a number, as its text */
 int json_coerce_text(const json_t *v, json_t **ret) MUST_CHECK;
+/* an object or a list, as its JSON text with two blanks for each level */
+int json_coerce_document(const json_t *v, json_t **ret) MUST_CHECK;
 /* a list, or its JSON text */
 int json_coerce_list(const json_t *v, json_t **ret) MUST_CHECK;
 /* an object, its JSON text, or the [] that PHP makes of {} */

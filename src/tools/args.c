@@ -353,6 +353,8 @@ static json_t *coerce_value(const struct tool_arg *arg, const json_t *v, struct 
 		break;
 	case ARG_STRING:
 		r = arg->flags & ARG_WORDS ? json_coerce_list(v, &value) : -EINVAL;
+		r = r == -EINVAL && arg->flags & ARG_JSON_TEXT ? json_coerce_document(v, &value)
+							       : r;
 		r = r == -EINVAL ? json_coerce_text(v, &value) : r;
 		break;
 	case ARG_BOOL: /* args_bool() reads words */

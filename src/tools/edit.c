@@ -114,6 +114,40 @@ uint64_t edit_bound(const struct edit *e, uint64_t size)
 	return MIN(more, e->most);
 }
 
+static char *with_crlf(const char *text, size_t len, size_t *ret_len)
+{
+	char *out = malloc(2 * len + 1), *to = out;
+
+	for (size_t i = 0; out && i < len; i++) {
+		if (text[i] == '\n' && (i == 0 || text[i - 1] != '\r'))
+			*to++ = '\r';
+		*to++ = text[i];
+	}
+	*ret_len = out ? (size_t)(to - out) : 0;
+	return out;
+}
+
+int edit_apply_lines(struct edit *e, int from, int to)
+{
+	_cleanup_free_ char *old = NULL, *new = NULL;
+	struct edit other = *e;
+	int r = edit_apply(e, from, to);
+
+	if (r < 0 || e->matches > 0 || !memchr(e->old_text, '\n', e->old_len))
+		return r;
+	old = with_crlf(e->old_text, e->old_len, &other.old_len);
+	new = with_crlf(e->new_text, e->new_len, &other.new_len);
+	if (!old || !new || ftruncate(to, 0) < 0 || lseek(to, 0, SEEK_SET) < 0)
+		return !old || !new ? -ENOMEM : -errno;
+	other.old_text = old;
+	other.new_text = new;
+	r = edit_apply(&other, from, to);
+	e->matches = other.matches;
+	e->len = other.len;
+	e->crlf = other.matches > 0;
+	return r;
+}
+
 int edit_apply(struct edit *e, int from, int to)
 {
 	_cleanup_free_ char *window = malloc(e->old_len - 1 + PIECE_BYTES);

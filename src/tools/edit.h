@@ -17,6 +17,7 @@ struct edit {
 
 	uint64_t matches; /* out: those found, from left to right, without overlap */
 	uint64_t len;     /* out: bytes of the result */
+	bool crlf;        /* out: both texts were taken with the line ends of Windows */
 };
 
 /* The most bytes that the result of a file of SIZE bytes can have, and at most E->most. */
@@ -25,3 +26,6 @@ uint64_t edit_bound(const struct edit *e, uint64_t size);
  * E->matches says that there was nothing, or too much, to replace: what TO has is of no use then.
  * -EILSEQ = FROM is not text (a NUL byte near its beginning); -EFBIG = the result would have more than E->most bytes. */
 int edit_apply(struct edit *e, int from, int to) MUST_CHECK;
+/* The same. If there is no match, lines of OLD_TEXT may end as in a file of Windows (CR LF), which a model does not see; then
+ * those of NEW_TEXT do, too. */
+int edit_apply_lines(struct edit *e, int from, int to) MUST_CHECK;

@@ -268,7 +268,8 @@ static void apply_edit(void *user)
 
 	e->old_text = c->old_text ? c->old_text : (old = tools_text_take(&c->old));
 	e->new_text = c->new_text ? c->new_text : (new = tools_text_take(&c->new));
-	c->error = e->old_text && e->new_text ? edit_apply(e, c->from, c->source.fd) : -ENOMEM;
+	c->error =
+	    e->old_text && e->new_text ? edit_apply_lines(e, c->from, c->source.fd) : -ENOMEM;
 	c->from = fd_close(c->from);
 }
 
@@ -298,6 +299,10 @@ static void on_applied(void *user)
 			    "old_text occurs %ju times in /mnt/data/%s", (uintmax_t)did->matches,
 			    c->path);
 	else {
+		if (did->crlf)
+			mcp_call_remark(c->call,
+					"Note: the lines of this file end with \\r\\n, and so "
+					"do those of new_text now.");
 		c->source.len = did->len;
 		write_data(c);
 		return;

@@ -177,8 +177,11 @@ static int add_lines(struct read_call *c, struct buf *out, const struct buf *tex
 	const int len = snprintf(path, sizeof(path), TOOLS_WORKSPACE "%s", c->path);
 	int r = text_add_name(out, path, (size_t)len);
 	r = r < 0 ? r
-		  : buf_printf(out, ": lines %jd-%jd of %jd", (intmax_t)MIN(c->first, range.last),
-			       (intmax_t)range.last, (intmax_t)range.total);
+	    : c->first > range.total && range.total > 0
+		? buf_printf(out, ": it has no line %jd, only %jd", (intmax_t)c->first,
+			     (intmax_t)range.total)
+		: buf_printf(out, ": lines %jd-%jd of %jd", (intmax_t)MIN(c->first, range.last),
+			     (intmax_t)range.last, (intmax_t)range.total);
 	if (r == 0 && size > read)
 		r = buf_printf(out, " (counted in the first %u MiB)", read >> 20);
 	r = r < 0 ? r : buf_printf(out, ", %ju byte%s\n", (uintmax_t)size, text_s(size));

@@ -107,7 +107,7 @@ static const struct tool_arg read_args[] = {
     END};
 static const struct tool_arg write_args[] = {
     PATH("File below /mnt/data; folders are made."),
-    {"content", ARG_STRING, ARG_NULL, "The whole text."},
+    {"content", ARG_STRING, ARG_NULL | ARG_JSON_TEXT, "The whole text."},
     {MCP_BASE64_KEY, ARG_STRING, ARG_NULL, "Instead of content: bytes as base64."},
     SESSION_OPTIONAL,
     {"overwrite", ARG_BOOL, 0, "false refuses to replace a file.", .otherwise = "true"},

@@ -10,6 +10,7 @@
 #include "base/jsonio.h"
 
 #define DESCRIPTION_MAX 4096 /* bytes */
+#define NOTE_MAX        (ARGS_IGNORED_MAX + 512)
 
 /* What a registered tool needs in a call. It lives as long as the struct tools. */
 struct bound_tool {
@@ -62,6 +63,27 @@ static bool check(struct mcp_call *call, const struct tool_row *row, const json_
 	return !wrong;
 }
 
+/* What was taken in another way than it was said. */
+static int add_note(struct buf *b, const struct tool_row *row, const json_t *arguments,
+		    const struct buf *ignored)
+{
+	int r = 0;
+
+	for (const struct tool_arg *a = row->args; r == 0 && a->name; a++) {
+		const json_t *v = json_object_get(arguments, a->name);
+
+		if ((a->flags & ARG_JSON_TEXT) && (json_is_object(v) || json_is_array(v)))
+			r = buf_printf(b,
+				       "%s was %s and no text, so its JSON text was taken; to "
+				       "choose the text yourself, give a string.",
+				       a->name, json_is_array(v) ? "a list" : "an object");
+	}
+	if (r == 0 && ignored->len > 0)
+		r = buf_printf(b, "%s%s does not have these arguments, they were ignored: %s",
+			       b->len > 0 ? " " : "", row->name, ignored->data);
+	return r;
+}
+
 /* The arguments as the tool reads them, borrowed. NULL: the call is finished. */
 static json_t *coerce(struct mcp_call *call, const struct tool_row *row, json_t *arguments)
 {
@@ -78,11 +100,10 @@ static json_t *coerce(struct mcp_call *call, const struct tool_row *row, json_t 
 		json_decref(taken);
 		return arguments;
 	}
+	_cleanup_(buf_done) struct buf note = BUF_INIT(NOTE_MAX);
+	if (add_note(&note, row, arguments, &ignored) == 0 && note.len > 0)
+		mcp_call_remark(call, "Note: %s", buf_str(&note));
 	mcp_call_set_arguments(call, taken);
-	if (ignored.len > 0)
-		mcp_call_remark(call,
-				"Note: %s does not have these arguments, they were ignored: %s",
-				row->name, buf_str(&ignored));
 	return taken;
 }
 

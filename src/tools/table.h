@@ -27,6 +27,8 @@ enum arg_flags {
 	 * the secret the value of another argument. */
 	ARG_SECRET = 1 << 2,
 	ARG_WORDS = 1 << 3, /* ARG_STRING: words; a list of strings is taken as well */
+	/* ARG_STRING: the text of a file. An object or a list stands for its JSON text: clients parse what a model wrote. */
+	ARG_JSON_TEXT = 1 << 5,
 	/* Taken, but not in the schema: what a model says in other ways shall not cost it words. */
 	ARG_UNLISTED = 1 << 4,
 };

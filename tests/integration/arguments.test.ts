@@ -39,6 +39,29 @@ matrix('arguments of tools', { profile: 'full' }, (s) => {
 		assert.equal(facts(await s().raw('sandbox_run_python', { code: 'print(input())', session_id: 123, stdin: 4.5 })).stdout, '4.5\n');
 		assert.equal(facts(await s().raw('sandbox_run_python', { code: '6 * 7', session_id: '123' })).result, '42');
 	});
+	it('JSON where the text of a file belongs', async () => {
+		for (const [content, kind, text] of [[{ name: 'Zoë', list: [1, 2.5, null] }, 'an object', '{\n  "name": "Zoë",\n  "list": [\n    1,\n    2.5,\n    null\n  ]\n}'], [[], 'a list', '[]']] as const) {
+			const r = await s().raw('sandbox_write_file', { session_id: 'json', path: 'a.json', content, ...n8n });
+			assert.match(r.content.at(-1)!.text, new RegExp(`^Note: content was ${kind} and no text, so its JSON text was taken; [^.]*\\. sandbox_write_file does not have these`));
+			assert.equal(facts(await s().raw('sandbox_run_python', { session_id: 'json', code: 'print(open("a.json").read())' })).stdout, `${text}\n`);
+		}
+		const no = await s().raw('sandbox_edit_file', { session_id: 'json', path: 'a.json', old_text: [], new_text: 'x' });
+		assert.match(no.content[0]!.text, /old_text\n.*Input should be a valid string/);
+	});
+	it('lines of a file of Windows are found as a model writes them', async () => {
+		await s().raw('sandbox_write_file', { session_id: 'crlf', path: 'a.txt', content: 'one\r\ntwo\r\nthree\r\n' });
+		const edit = (old_text: string, new_text: string) => s().raw('sandbox_edit_file', { session_id: 'crlf', path: 'a.txt', old_text, new_text });
+		const r = await edit('one\ntwo', 'uno\ndos\ny');
+		assert.match(r.content.at(-1)!.text, /^Note: the lines of this file end with \\r\\n, and so do those of new_text now\.$/);
+		const plain = await edit('three', '3');
+		assert.doesNotMatch(plain.content.at(-1)!.text, /^Note/);
+		assert.equal(facts(await s().raw('sandbox_run_python', { session_id: 'crlf', code: 'print(open("a.txt", "rb").read())' })).stdout, "b'uno\\r\\ndos\\r\\ny\\r\\n3\\r\\n'\n");
+		assert.equal(facts(await edit('uno\nnot', 'x')).error, 'no_match');
+	});
+	it('lines behind the end of a file', async () => {
+		await s().raw('sandbox_write_file', { session_id: 'short', path: 'a.txt', content: 'one\ntwo\n' });
+		assert.match((await s().raw('sandbox_read_file', { session_id: 'short', path: 'a.txt', start_line: 5 })).content[0]!.text, /^\/mnt\/data\/a\.txt: it has no line 5, only 2, 8 bytes\n/);
+	});
 	it('an empty text for what is left out', async () => {
 		const made = facts(await s().raw('sandbox_run_python', { code: 'print(6 * 7)', session_id: '', stdin: '' }));
 		assert.deepEqual([made.stdout, /^sess_/.test(made.session_id)], ['42\n', true], JSON.stringify(made));

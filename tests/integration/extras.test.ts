@@ -43,7 +43,7 @@ matrix('extras', { profile: 'all', env: { SANDBOX_MEMORY_LIMIT: '512m', SANDBOX_
 		const decoded = 'The file is not UTF-8. It was decoded as cp1252 (70 % sure): open(path, encoding="cp1252") reads it.\n';
 		assert.equal(await read('a'), `/mnt/data/a: lines 1-3 of 3, 13 bytes\n${decoded}one\ntwoÿ\nlast`);
 		assert.equal(await read('a', { start_line: 3 }), `/mnt/data/a: lines 3-3 of 3, 13 bytes\n${decoded}last`);
-		assert.equal(await read('a', { start_line: 4, end_line: Number.MAX_SAFE_INTEGER }), `/mnt/data/a: lines 0-0 of 3, 13 bytes\n${decoded}`);
+		assert.equal(await read('a', { start_line: 4, end_line: Number.MAX_SAFE_INTEGER }), `/mnt/data/a: it has no line 4, only 3, 13 bytes\n${decoded}`);
 		assert.equal(await read('e'), '/mnt/data/e: lines 0-0 of 0, 0 bytes\n');
 		// The server serves everybody else in the same thread. Its own processor time does not depend on the load of the machine.
 		const ticks = (): number => fs.readFileSync(`/proc/${s().pid}/stat`, 'utf8').split(') ')[1]!.split(' ').slice(11, 13).map(Number).reduce((a, b) => a + b);

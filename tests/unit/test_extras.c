@@ -222,7 +222,7 @@ static void test_write_read_edit(void **state)
 	     "/mnt/data/a.txt: lines 2-3 of 4, 17 bytes\ntwo\nthree\n"},
 	    {",\"start_line\":4", "/mnt/data/a.txt: lines 4-4 of 4, 17 bytes\ntwo"},
 	    {",\"end_line\":1", "/mnt/data/a.txt: lines 1-1 of 4, 17 bytes\none\n"},
-	    {",\"start_line\":9", "/mnt/data/a.txt: lines 0-0 of 4, 17 bytes\n"},
+	    {",\"start_line\":9", "/mnt/data/a.txt: it has no line 9, only 4, 17 bytes\n"},
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		char arguments[200];
