@@ -71,30 +71,70 @@ static void store_line(struct kept_output *k)
 	k->line_len = 0;
 }
 
+static void add_text(struct kept_output *k, const char *data, size_t len)
+{
+	if (k->again) {
+		k->over += k->line_len;
+		k->line_len = 0;
+	}
+	k->again = false;
+	if (k->line_len + len <= sizeof(k->line)) {
+		memcpy(k->line + k->line_len, data, len);
+		k->line_len += len;
+		return;
+	}
+	store_line(k);
+	store(k, data, len);
+	k->joined = true;
+}
+
 static void add_settled(struct kept_output *k, const char *data, size_t len)
 {
 	for (size_t n; len > 0; data += n, len -= n) {
 		for (n = 0; n < len && data[n] != '\n' && data[n] != '\r';)
 			n++;
 		if (n > 0) {
-			if (k->again)
-				k->line_len = 0;
-			k->again = false;
-			if (k->line_len + n <= sizeof(k->line)) {
-				memcpy(k->line + k->line_len, data, n);
-				k->line_len += n;
-			} else {
-				store_line(k);
-				store(k, data, n);
-			}
+			add_text(k, data, n);
 			continue;
 		}
 		n = 1;
-		k->again = *data == '\r';
-		if (k->again)
+		if (*data == '\r' && !k->joined) {
+			k->again = true;
+			k->over++;
 			continue;
+		}
 		store_line(k);
 		store(k, data, 1);
+		k->again = k->joined = false;
+	}
+}
+
+/* Counts what a terminal shows at the end. Only the frequent sequence that clears one is known: ESC [ 2 J, or 3 J. */
+static void count_shown(struct kept_output *k, const char *data, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		const char c = data[i];
+
+		if (c == '\033')
+			k->clear_at = 1;
+		else if ((k->clear_at == 1 && c == '[') ||
+			 (k->clear_at == 2 && (c == '2' || c == '3')) ||
+			 (k->clear_at == 3 && c == 'J'))
+			k->clear_at++;
+		else
+			k->clear_at = 0;
+		k->cleared = k->cleared || k->clear_at == 4;
+		if (c == '\r') {
+			k->shown_again = true;
+			continue;
+		}
+		if (c == '\n') {
+			k->shown += k->shown_line + 1;
+			k->shown_line = 0;
+		} else {
+			k->shown_line = k->shown_again ? 1 : k->shown_line + 1;
+		}
+		k->shown_again = false;
 	}
 }
 
@@ -103,8 +143,17 @@ void kept_output_add(struct kept_output *k, const void *data, size_t len)
 	const size_t raw = !k->settles ? len : MIN(len, k->head - MIN(k->head, k->data.len));
 
 	k->total += len;
+	if (k->settles)
+		count_shown(k, data, len);
 	store(k, data, raw);
+	if (raw > 0)
+		k->joined = ((const char *)data)[raw - 1] != '\n';
 	add_settled(k, (const char *)data + raw, len - raw);
+}
+
+bool kept_output_is_long(const struct kept_output *k, size_t max)
+{
+	return k->cleared || (k->settles ? k->shown + k->shown_line : k->total) > max;
 }
 
 void kept_output_skip(struct kept_output *k, uint64_t len)
@@ -164,7 +213,10 @@ struct run_output kept_output_end(struct kept_output *k)
 				   .len = k->data.len,
 				   .head = truncated ? MIN(k->head, k->data.len) : k->data.len,
 				   .truncated = truncated,
-				   .total = k->total};
+				   .total = k->total,
+				   .over = k->over,
+				   .cleared = k->cleared,
+				   .shown = k->settles ? k->shown + k->shown_line : k->total};
 }
 
 /* ---- as text ---- */

@@ -19,9 +19,16 @@ struct kept_output {
 	/* Behind the head, states of a line that later ones write over (progress bars) are not kept: thousands of them would
 	 * drive what was printed before and after out of the ring. Set it before the first byte. */
 	bool settles;
-	bool again; /* a \r came: the next text replaces LINE */
+	bool again;  /* a \r came: the next text replaces LINE */
+	bool joined; /* LINE began among the data: a \r must stand there, too */
 	char line[KEPT_LINE_MAX];
 	size_t line_len;
+	uint64_t over; /* bytes of states that are not kept */
+	/* What all lines have in their last state, whether earlier ones are kept or not, and whether the screen was cleared. */
+	uint64_t shown;
+	size_t shown_line;
+	bool shown_again, cleared;
+	unsigned clear_at; /* bytes of the sequence that have come */
 };
 
 /* MAX: bytes to keep. HEAD_ONLY: all of them from the beginning. */
@@ -32,5 +39,7 @@ void kept_output_done(struct kept_output *k);
 void kept_output_add(struct kept_output *k, const void *data, size_t len);
 /* LEN bytes are missing here: what was kept of the end so far is dropped, so that what is kept stays in one piece. */
 void kept_output_skip(struct kept_output *k, uint64_t len);
+/* Does a reader who sees the last states alone miss something in an answer with room for MAX bytes? */
+bool kept_output_is_long(const struct kept_output *k, size_t max);
 /* Puts the ring in order: call once, at the end. The answer is borrowed from K. */
 struct run_output kept_output_end(struct kept_output *k);

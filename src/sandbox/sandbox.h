@@ -463,12 +463,12 @@ struct artifact {
 
 struct run_output { /* the kept part of one stream: any bytes */
 	const char *data;
-	size_t len;
-	size_t head;    /* this many bytes are the stream's beginning; the others are its end */
-	bool truncated; /* bytes between the two parts are missing */
-	uint64_t total; /* bytes that were written */
-	/* The file of the workspace that has more of it (request.whole_over); NULL = there is none. */
-	const char *file;
+	size_t len, head;     /* HEAD bytes are the stream's beginning; the others are its end */
+	bool truncated;       /* bytes between the two parts are missing */
+	bool cleared;         /* the screen of a terminal was cleared */
+	uint64_t total;       /* bytes that were written */
+	uint64_t over, shown; /* lost to a \r; of all lines in their last states */
+	const char *file;     /* has more of it (request.whole_over); NULL = there is none */
 	uint64_t file_bytes;
 	const char *file_lacks; /* why the file is not whole, or why there is none; NULL = it is */
 };

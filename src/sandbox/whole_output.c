@@ -269,7 +269,8 @@ static void begin_those_cut(struct run *r)
 
 	run_result_share(&sizes, r->request.whole_over, shares);
 	for (size_t s = ENGINE_STDOUT; s <= ENGINE_RESULT; s++)
-		if (!r->whole[s] && r->output[s].total > shares[s] && !r->output[s].lost)
+		if (!r->whole[s] && kept_output_is_long(&r->output[s], shares[s]) &&
+		    !r->output[s].lost)
 			(void)begin(r, (enum engine_stream)s);
 }
 

@@ -120,7 +120,7 @@ static int add_whole_files(json_t *object, const struct run_call *c,
 		/* some have a file that would not need one: see request.whole_over */
 		const struct run_output *shown = &s->output[i];
 		const bool cut = shown->truncated || shown->len > s->shares[i];
-		if (!o->file || (!cut && o->total <= s->budget))
+		if (!o->file || (!cut && !o->cleared && o->shown <= s->budget))
 			continue;
 		(void)snprintf(path, sizeof(path), TOOLS_WORKSPACE "%s", o->file);
 		if (json_object_set_new(

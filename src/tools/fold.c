@@ -12,7 +12,6 @@
 #define WARNING_LINES  12  /* lines of one warning */
 #define WARNINGS_MAX   256 /* different ones that are told apart */
 #define VARIANTS_SHOWN 3   /* of warnings that differ in their numbers alone */
-#define STATES_MIN     4   /* states of a progress bar */
 
 static uint64_t hash_of(const char *data, size_t len)
 {
@@ -154,218 +153,6 @@ static void fold_warnings(struct part *p)
 	}
 }
 
-/* ---- lines that are written over ---- */
-
-/* A sequence ESC [ NUMBER LETTER that moves the cursor to another line or to where a line begins, or erases one. Returns its
- * length, 0 if there is none at AT. */
-static size_t movement_at(const char *at, const char *end, char *ret_letter, unsigned *ret_number)
-{
-	const char *c = at + 2;
-	unsigned number = 0;
-
-	if (end - at < 3 || at[0] != '\033' || at[1] != '[')
-		return 0;
-	for (; c < end && is_digit(*c); c++)
-		number = MIN(number * 10 + (unsigned)(*c - '0'), FOLD_LINES);
-	if (c == end || !memchr("ABEFGK", *c, 6) || (*c == 'G' && number > 1))
-		return 0;
-	*ret_letter = *c;
-	*ret_number = number;
-	return (size_t)(c + 1 - at);
-}
-
-static bool is_written_over(const char *data, size_t len)
-{
-	const char *end = data + len;
-	char letter;
-	unsigned number;
-
-	for (const char *c = data; (c = memchr(c, '\r', (size_t)(end - c))); c++)
-		if (c + 1 < end && c[1] != '\n')
-			return true;
-	for (const char *c = data; (c = memchr(c, '\033', (size_t)(end - c))); c++)
-		if (movement_at(c, end, &letter, &number) > 0)
-			return true;
-	return false;
-}
-
-/* A line of a terminal: the last text that was written there. Earlier ones only count. */
-struct row {
-	const char *text;
-	size_t len, over; /* over: bytes of the earlier texts */
-	size_t states;
-	bool ended; /* by a newline */
-};
-
-struct terminal {
-	struct row *rows;
-	size_t row, n, max;
-	bool again; /* the cursor is where the line begins: the next text replaces it */
-};
-
-static void replace_row(struct row *w)
-{
-	w->over += w->len;
-	w->len = 0;
-}
-
-static void move_cursor(struct terminal *t, char letter, unsigned number)
-{
-	if (letter == 'K') {
-		if (t->again || number == 2)
-			replace_row(&t->rows[t->row]);
-		return;
-	}
-	if (letter == 'G') { /* the first column, as after a carriage return */
-		t->again = true;
-		return;
-	}
-	const size_t by = number > 0 ? number : 1;
-	if (letter == 'A' || letter == 'F')
-		t->row -= MIN(by, t->row);
-	else
-		t->row = MIN(t->row + by, t->n - 1);
-	t->again = true;
-}
-
-static void write_text(struct terminal *t, const char *text, size_t len)
-{
-	struct row *w = &t->rows[t->row];
-
-	if (t->again)
-		replace_row(w);
-	if (w->len == 0) {
-		w->text = text;
-		w->states++;
-	}
-	w->len = (size_t)(text + len - w->text);
-	t->again = false;
-}
-
-static void next_row(struct terminal *t)
-{
-	t->rows[t->row].ended = true;
-	if (t->row + 1 < t->max)
-		t->row++;
-	t->n = MAX(t->n, t->row + 1);
-	t->again = true;
-}
-
-static int add_rows(struct buf *b, const struct terminal *t)
-{
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < t->n; i++) {
-		const struct row *w = &t->rows[i];
-
-		if (w->over >= SAVED_MIN && w->states > STATES_MIN)
-			r = buf_printf(b, "[%zu earlier states of this line] ", w->states - 1);
-		r = r < 0 ? r : buf_add(b, w->text ? w->text : "", w->len);
-		r = r == 0 && w->ended ? buf_add_char(b, '\n') : r;
-	}
-	return r;
-}
-
-/* Adds DATA as a terminal shows it at the end: progress bars write their states over each other. */
-static int add_as_terminal(struct buf *b, const char *data, size_t len)
-{
-	const char *end = data + len;
-	size_t lines = 1;
-
-	for (const char *c = data; (c = memchr(c, '\n', (size_t)(end - c))); c++)
-		lines++;
-	_cleanup_free_ struct row *rows = calloc(lines, sizeof(*rows));
-	if (!rows)
-		return -ENOMEM;
-	struct terminal t = {.rows = rows, .n = 1, .max = lines};
-	for (const char *c = data; c < end;) {
-		char letter;
-		unsigned number;
-		size_t n = movement_at(c, end, &letter, &number);
-
-		if (n > 0) {
-			move_cursor(&t, letter, number);
-		} else if (*c == '\n' || *c == '\r') {
-			n = 1;
-			if (*c == '\n')
-				next_row(&t);
-			else
-				t.again = true;
-		} else {
-			for (n = 1; c + n < end && c[n] != '\n' && c[n] != '\r' && c[n] != '\033';)
-				n++;
-			write_text(&t, c, n);
-		}
-		c += n;
-	}
-	return add_rows(b, &t);
-}
-
-/* ---- backspaces ---- */
-
-/* A character that is written where the cursor is takes the place of the one that stands there. */
-struct typed {
-	char *text; /* as long as the input, which is never shorter */
-	size_t begin, cursor, len;
-};
-
-static size_t char_bytes(const char *at, const char *end)
-{
-	size_t n = 1;
-
-	while (at + n < end && (at[n] & 0xC0) == 0x80)
-		n++;
-	return n;
-}
-
-static void type_char(struct typed *t, const char *c, size_t n)
-{
-	char *at = t->text + t->cursor;
-	const size_t old = t->cursor < t->len ? char_bytes(at, t->text + t->len) : 0;
-
-	memmove(at + n, at + old, t->len - t->cursor - old);
-	memcpy(at, c, n);
-	t->cursor += n;
-	t->len += n - old;
-}
-
-static void move_back(struct typed *t)
-{
-	if (t->cursor > t->begin)
-		t->cursor--;
-	while (t->cursor > t->begin && (t->text[t->cursor] & 0xC0) == 0x80)
-		t->cursor--;
-}
-
-/* DATA as it is after its backspaces. Percentages and spinners write over themselves with them. */
-static int add_typed(struct buf *b, const char *data, size_t len)
-{
-	const char *end = data + len;
-	_cleanup_free_ char *text = malloc(len);
-
-	if (!text)
-		return -ENOMEM;
-	struct typed t = {.text = text};
-	for (const char *c = data; c < end;) {
-		const size_t n = char_bytes(c, end);
-
-		if (*c == '\b') {
-			move_back(&t);
-		} else if (end - c >= 3 && memcmp(c, "\033[K", 3) == 0 && t.cursor < t.len) {
-			t.len = t.cursor;
-			c += 2;
-		} else if (*c == '\n' || *c == '\r' || *c == '\033') {
-			t.cursor = t.len;
-			type_char(&t, c, n);
-			t.begin = t.cursor;
-		} else {
-			type_char(&t, c, n);
-		}
-		c += n;
-	}
-	return buf_add(b, text, t.len);
-}
-
 /* ---- what is left ---- */
 
 static int add_note(struct buf *b, const struct line *l)
@@ -473,15 +260,15 @@ static int fold_part(struct buf *b, const char *data, size_t len, bool short_one
 	_cleanup_(buf_done) struct buf typed = BUF_INIT(4 * FOLD_BYTES);
 
 	if (memchr(data, '\b', len)) {
-		int r = add_typed(&typed, data, len);
+		int r = fold_typed(&typed, data, len);
 
 		if (r < 0)
 			return r;
 		data = buf_str(&typed);
 		len = typed.len;
 	}
-	if (is_written_over(data, len)) {
-		int r = add_as_terminal(&shown, data, len);
+	if (fold_is_for_terminal(data, len)) {
+		int r = fold_terminal(&shown, data, len);
 
 		if (r < 0)
 			return r;
@@ -499,13 +286,19 @@ void fold_output(const struct run_output *o, size_t max, struct buf *b, struct r
 	*ret = *o;
 	const bool short_one = o->len <= FOLD_FROM;
 	if (max > FOLD_BYTES ||
-	    (short_one && !is_written_over(o->data, o->len) && !memchr(o->data, '\b', o->len)))
+	    (short_one && !fold_is_for_terminal(o->data, o->len) && !memchr(o->data, '\b', o->len)))
 		return;
+	/* If only states are missing that were written over, a terminal would show all of it. */
+	const bool truncated = o->truncated && o->total - o->over > o->len;
+	if (o->truncated && !truncated) {
+		head = o->len;
+		tail = 0;
+	}
 	/* No answer has room for more. */
-	const bool long_one = !o->truncated && head > 2 * (size_t)FOLD_BYTES;
+	const bool long_one = !truncated && head > 2 * (size_t)FOLD_BYTES;
 	if (long_one)
 		tail = head;
-	head = MIN(head, (size_t)FOLD_BYTES * (o->truncated || long_one ? 1 : 2));
+	head = MIN(head, (size_t)FOLD_BYTES * (truncated || long_one ? 1 : 2));
 	tail = MIN(tail, (size_t)FOLD_BYTES);
 	if (fold_part(b, o->data, head, short_one) < 0)
 		return;
@@ -513,12 +306,13 @@ void fold_output(const struct run_output *o, size_t max, struct buf *b, struct r
 	if (tail > 0 && fold_part(b, o->data + o->len - tail, tail, short_one) < 0)
 		return;
 	const size_t folded = b->len - before;
-	*ret = (struct run_output){.data = buf_str(b) + before,
-				   .len = folded,
-				   .head = folded_head,
-				   .truncated = o->truncated || long_one,
-				   .total = o->total - (head + tail) + folded,
-				   .file = o->file,
-				   .file_bytes = o->file_bytes,
-				   .file_lacks = o->file_lacks};
+	*ret =
+	    (struct run_output){.data = buf_str(b) + before,
+				.len = folded,
+				.head = folded_head,
+				.truncated = truncated || long_one,
+				.total = (truncated ? o->total : o->len) - (head + tail) + folded,
+				.file = o->file,
+				.file_bytes = o->file_bytes,
+				.file_lacks = o->file_lacks};
 }

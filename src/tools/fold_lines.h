@@ -34,5 +34,12 @@ static inline bool line_begins(const struct line *l, const char *with)
 	return l->len >= n && memcmp(l->text, with, n) == 0;
 }
 
+/* fold_terminal.c: is there something in DATA that only a terminal understands? */
+bool fold_is_for_terminal(const char *data, size_t len);
+/* Adds DATA as a terminal shows it at the end. */
+int fold_terminal(struct buf *b, const char *data, size_t len);
+/* DATA as it is after its backspaces. Percentages and spinners write over themselves with them. */
+int fold_typed(struct buf *b, const char *data, size_t len);
+
 /* Leaves out of Python's tracebacks what nobody needs to understand them. */
 void fold_tracebacks(struct part *p);

@@ -50,7 +50,7 @@ static void test_kept(void **state UNUSED)
 static void test_settles(void **state UNUSED)
 {
 	static const char sent[] = "head\r0\r1\r2\nA\r\nlong";
-	static const char want[] = "head\r02\nA\nlong";
+	static const char want[] = "head\r0\r2\nA\nlong";
 
 	for (size_t piece = 1; piece <= sizeof(sent) - 1; piece++) {
 		struct kept_output k;
@@ -66,8 +66,33 @@ static void test_settles(void **state UNUSED)
 		assert_int_equal(o.head, 6);
 		assert_true(o.truncated);
 		assert_int_equal(o.total, sizeof(sent) - 1);
+		assert_int_equal(o.over, o.total - o.len);
+		assert_int_equal(o.shown, strlen("2\nA\nlong"));
+		assert_false(o.cleared);
 		kept_output_done(&k);
 	}
+}
+
+/* A cleared screen is noticed wherever the output is divided. */
+static void test_clears(void **state UNUSED)
+{
+	static const struct {
+		const char *sent;
+		bool clears;
+	} rows[] = {{"a\033[H\033[2Jb", true}, {"\033\033[3J", true}, {"\033[2K\033[J[2J", false}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		for (size_t at = 0; at <= strlen(rows[i].sent); at++) {
+			struct kept_output k;
+
+			kept_output_init(&k, 40, false);
+			k.settles = true;
+			kept_output_add(&k, rows[i].sent, at);
+			kept_output_add(&k, rows[i].sent + at, strlen(rows[i].sent) - at);
+			assert_int_equal(kept_output_end(&k).cleared, rows[i].clears);
+			assert_int_equal(kept_output_is_long(&k, 40), rows[i].clears);
+			kept_output_done(&k);
+		}
 }
 
 #define T "Traceback (most recent call last):"
@@ -168,9 +193,9 @@ static void test_shares(void **state UNUSED)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_kept),   cmocka_unit_test(test_settles),
-	    cmocka_unit_test(test_shown),  cmocka_unit_test(test_file_is_named),
-	    cmocka_unit_test(test_shares),
+	    cmocka_unit_test(test_kept),          cmocka_unit_test(test_settles),
+	    cmocka_unit_test(test_clears),        cmocka_unit_test(test_shown),
+	    cmocka_unit_test(test_file_is_named), cmocka_unit_test(test_shares),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
