@@ -17,6 +17,11 @@ UNREADABLE = frozenset('''UnicodeDecodeError ParserError JSONDecodeError EmptyDa
 	LZMAError XMLSyntaxError SchemaError MatReadError'''.split())
 UNREADABLE_TEXTS = ('Excel file format cannot be determined', 'Trailing data', 'Expected object or value', 'file is not a database', 'could not convert string',
 	'Not a gzipped file', 'Invalid data stream', 'No magic bytes found', 'Specify an engine', 'is not a valid xls', 'not utf-8 encoded', 'to be a Parquet file', 'Parquet magic bytes', 'contains pickled', 'not a valid DuckDB', 'Unknown mat file', 'Version of given Stata', 'not a Feather', 'end-of-file without')
+# What the right reader says of a file whose end is missing, by a word of the kind in kinds.py.
+DAMAGED = (('PDF', ('Stream has ended unexpectedly', 'Unexpected EOF', 'No /Root object', 'EOF marker not found')), ('pickle', ('pickle data was truncated', 'Ran out of input')),
+	('Parquet', ('Parquet magic bytes', 'too small to be')), ('Arrow', ('Not an Arrow file', 'too small to be')), ('picture', ('is truncated',)), ('gzip', ('ended before the end-of-stream', 'CRC check failed')),
+	('xz', ('ended before the end-of-stream',)), ('bzip2', ('ended before the end-of-stream',)), ('NumPy', ('could only read', 'cannot reshape')), ('SQLite', ('disk image is malformed',)), ('tar', ('unexpected end of data',)))
+DAMAGED_TEXTS = tuple(text for kind, texts in DAMAGED for text in texts)
 # Modules of packages with names like those of installed ones, so nobody mistyped them.
 NO_SLIPS = frozenset('crypt icalendar markdown2 pydot rarfile scapy simpy sunpy typer ujson xarray'.split())
 GONE = frozenset('append ix iteritems as_matrix'.split())  # methods of old versions of pandas, no columns
@@ -57,7 +62,7 @@ def advice_of(error, tb):
 			return 'plotly needs a browser for pictures, and there is none here: fig.show() saves a page for people. A picture is drawn with matplotlib.'
 		if 'outside the range of characters supported by the font' in str(error)[:200]:
 			return font_of_pdf() + (PDF_SHAPED if any('\u0590' <= c <= '\u08ff' for c in str(error)[:80]) else '')
-		if isinstance(error, UnicodeError) or type(error).__name__ in UNREADABLE or 'NUL' in str(error)[:80] or any(text in str(error)[:400] for text in UNREADABLE_TEXTS):
+		if isinstance(error, UnicodeError) or type(error).__name__ in UNREADABLE or 'NUL' in str(error)[:80] or any(text in str(error)[:400] for text in UNREADABLE_TEXTS + DAMAGED_TEXTS):
 			return unreadable_file(error, tb)
 		if isinstance(error, OSError) and error.errno in (13, 30) and isinstance(error.filename, str) \
 				and not os.path.abspath(error.filename).startswith(WORKSPACE):
@@ -487,6 +492,12 @@ def is_expected(error, kind):
 	return name in ('ParserError', 'ComputeError', 'UnicodeDecodeError') and 'parquet' not in str(error) and kind[0] == "text with ',' between columns"
 
 
+def is_cut(error):
+	"""True if json.loads() has read its text to the end, and a part of the value is missing."""
+	doc = error.doc.rstrip()
+	return doc[:1] in ('{', '[') and len(doc) > 1 and (error.pos >= len(doc) or error.msg.startswith('Unterminated string') and '"' not in doc[error.pos + 1:])
+
+
 def in_charset(what, data):
 	"""Advice for text that is not UTF-8."""
 	found = charset_of(data) if b'\0' not in data else None
@@ -507,6 +518,8 @@ def unreadable_file(error, tb):
 		if not data:
 			return '%s is empty.' % path
 		kind = kind_of(path, data[:HEAD_BYTES])
+		if kind and any(word in kind[0] and any(text in str(error)[:400] for text in texts) for word, texts in DAMAGED):
+			return '%s is %s that is damaged or incomplete, most often its end is missing: a program that writes such a file must close it; otherwise give the file once more.' % (path, kind[0])
 		if kind:
 			return '%s is %s%s.' % (path, kind[0], ': read it with ' + kind[1] if kind[1] else '')
 		kind = None if undecoded or b'\0' in data else text_kind(data, len(data) < DATA_LOOKED)
@@ -516,6 +529,8 @@ def unreadable_file(error, tb):
 		if said:
 			return said
 	if isinstance(getattr(error, 'doc', None), str):  # of json.loads(), which knows no file
+		if is_cut(error):
+			return 'the JSON ends in the middle: it is incomplete.'
 		kind = text_kind(error.doc[:DATA_LOOKED].encode('utf-8', 'replace'), len(error.doc) <= DATA_LOOKED) if error.doc.strip() else ('empty', '')
 		return 'the text is %s%s.' % (kind[0], ': read it with ' + kind[1] if kind[1] else '') if kind and not is_expected(error, kind) else ''
 	data = getattr(error, 'object', b'')

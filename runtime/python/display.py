@@ -26,13 +26,14 @@ MEMORY_MORE = 1 << 30  # bytes of address space that drawing may add
 METHODS = ('png', '_repr_png_'), ('svg', '_repr_svg_'), ('html', '_repr_html_'), ('md', '_repr_markdown_')
 
 PICTURES = {b'\x89PNG': 'png', b'\xff\xd8\xff': 'jpg', b'GIF8': 'gif', b'RIFF': 'webp'}  # the first bytes of files that a model sees
-LOOKED_MAX, TICK_S = 40, 0.02  # new pictures that a picture is compared with; how much older than the clock the time of a file may be
+LOOKED_MAX = 40  # new pictures that a picture is compared with
+CLOCK_OF_FILES = 5  # CLOCK_REALTIME_COARSE, which the module time does not name
 ALIKE = 6  # of 255: the mean difference to the same picture as JPEG
 
 TABLES = 'pandas.core.', 'polars.dataframe.', 'polars.series.'  # the text of these says as much as their HTML
 
 # of this run; sets of figures are weak; `pages` are digests, because figures of plotly cannot be in a set
-drawn = {'files': 0, 'started': 0.0, 'seconds': 0.0, 'saved': None, 'shown': None, 'pages': set(), 'now': None, 'told': False, 'formulas': False, 'dollars': '', 'place': False, 'font': False, 'boxes': False, 'latex': False}  # now: saved or shown by this run
+drawn = {'files': 0, 'started': 0, 'seconds': 0.0, 'saved': None, 'shown': None, 'pages': set(), 'now': None, 'told': False, 'formulas': False, 'dollars': '', 'place': False, 'font': False, 'boxes': False, 'latex': False}  # now: saved or shown by this run
 
 
 class Reached:
@@ -68,6 +69,16 @@ def picture_data(value):
 	kind = type(value)
 	data = getattr(value, 'data', None) if kind.__name__ == 'Image' and str(kind.__module__).startswith('IPython.') else None
 	return data if isinstance(data, bytes) and kind_of_picture(data) else None
+
+
+def is_picture(value):
+	"""True for an Image of IPython.display that has its data, and for one of Pillow."""
+	base = getattr(sys.modules.get('PIL.Image'), 'Image', None)
+	return picture_data(value) is not None or base is not None and isinstance(value, base)
+
+
+def may_draw():
+	return drawn['files'] < PICTURES_MAX and drawn['seconds'] < RUN_S
 
 
 def kind_of_picture(data):
@@ -107,7 +118,8 @@ def page_of(figure):
 
 def watch():
 	import time
-	drawn.update(files=0, started=time.time(), seconds=0.0, told=False, formulas=False, dollars='', place=False, font=False, boxes=False, latex=False)
+	# by the clock that the times of files come from: an earlier run's file must not pass for one of this run
+	drawn.update(files=0, started=time.clock_gettime_ns(CLOCK_OF_FILES), seconds=0.0, told=False, formulas=False, dollars='', place=False, font=False, boxes=False, latex=False)
 	if drawn['now'] is not None:
 		drawn['now'].clear()
 	try:
@@ -329,7 +341,7 @@ def saved_already(os, suffix, data):
 	names = []
 	with os.scandir(FOLDER) as entries:
 		for entry in entries:
-			if entry.name.lower().endswith(('.png', '.jpg', '.jpeg', '.gif', '.webp')) and entry.is_file(follow_symlinks=False) and entry.stat().st_mtime > drawn['started'] - TICK_S:
+			if entry.name.lower().endswith(('.png', '.jpg', '.jpeg', '.gif', '.webp')) and entry.is_file(follow_symlinks=False) and entry.stat().st_mtime_ns >= drawn['started']:
 				names.append(entry.name)
 	for name in sorted(names)[:LOOKED_MAX]:
 		try:

@@ -111,6 +111,8 @@ def notebook_codes(text):
 	tree, plain, text = parse(text, NAME)
 	if plain is not sent:
 		keep_file(plain.encode('utf-8', 'replace'), '__file__' in plain)
+	if 'get_event_loop' in text:  # from Python 3.14 on there is none, and most programs were written before
+		session_loop()
 	return codes_of(tree, text, NAME)
 
 

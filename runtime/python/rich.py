@@ -253,8 +253,9 @@ def wanted(data, include, exclude):
 
 
 def is_drawn(value):
-	"""A figure that display.py draws apart, with limits, and saves for the model to see."""
-	return displaying and (is_figure(value) or is_page(value))
+	"""A figure or a picture that display.py draws apart, with limits, and saves for the model to see. Of pictures there may be
+	more than it saves: the others are only records."""
+	return displaying and (is_figure(value) or is_page(value) or (is_picture(value) and may_draw()))
 
 
 def display(*objs, include=None, exclude=None, metadata=None, transient=None, display_id=None, raw=False, clear=False, **kwargs):
@@ -402,8 +403,12 @@ def display_classes(space):
 		def __repr__(self):
 			return '<IPython.core.display.%s object>' % type(self).__name__
 
-	def text_class(name, mime):
-		return type(name, (DisplayObject,), {'_mime': mime, '__module__': 'IPython.core.display'})
+	def text_class(name, mime, method=''):
+		"""METHOD: as which display.py finds that a value of it is a file, too."""
+		space = {'_mime': mime, '__module__': 'IPython.core.display'}
+		if method:
+			space[method] = lambda self: self.data
+		return type(name, (DisplayObject,), space)
 
 	class Image(DisplayObject):
 		_binary = True
@@ -431,6 +436,9 @@ def display_classes(space):
 
 	class SVG(DisplayObject):
 		_mime = 'image/svg+xml'
+
+		def _repr_svg_(self):
+			return self.data
 
 		def _takes_file(self, text):
 			return '<' not in text and os.path.isfile(text)
@@ -483,8 +491,8 @@ def display_classes(space):
 	for one in DisplayObject, Image, SVG, JSON, Pretty, IFrame, FileLink:
 		one.__module__ = 'IPython.core.display'
 	space.update(
-		DisplayObject=DisplayObject, TextDisplayObject=DisplayObject, HTML=text_class('HTML', 'text/html'),
-		Markdown=text_class('Markdown', 'text/markdown'), Latex=text_class('Latex', 'text/latex'), Math=Math,
+		DisplayObject=DisplayObject, TextDisplayObject=DisplayObject, HTML=text_class('HTML', 'text/html', '_repr_html_'),
+		Markdown=text_class('Markdown', 'text/markdown', '_repr_markdown_'), Latex=text_class('Latex', 'text/latex'), Math=Math,
 		Javascript=text_class('Javascript', 'application/javascript'), Image=Image, SVG=SVG, JSON=JSON, GeoJSON=JSON, Pretty=Pretty,
 		IFrame=IFrame, FileLink=FileLink, FileLinks=FileLink, display=display, update_display=update_display,
 		clear_output=clear_output, publish_display_data=publish_display_data, DisplayHandle=DisplayHandle,

@@ -53,10 +53,16 @@ static const struct {
     {" pkg_resources ", "It is a part of old versions of setuptools: use importlib.metadata and "
 			"importlib.resources."},
     {" pyodide js micropip ", "Only Python in a browser has it: leave it out."},
+    {" Image ImageDraw ImageFont ",
+     "It is a part of Pillow, which is here: from PIL import Image."},
+    {" sklearn.externals.joblib ",
+     "joblib is a package of its own, and it is here: import joblib."},
     {" imp ", "Python 3.12 removed it: use importlib."},
-    {" StringIO cStringIO urllib2 urlparse commands thread httplib cookielib HTMLParser md5 sets ",
+    {" StringIO cStringIO cPickle ConfigParser Queue Tkinter __builtin__ urllib2 urlparse commands "
+     "thread httplib cookielib HTMLParser md5 sets ",
      "Only Python 2 has it. Python 3 has io.StringIO, urllib.request and urllib.parse, subprocess, "
-     "threading, http.client, http.cookiejar, html.parser, hashlib, set()."},
+     "pickle, configparser, queue, builtins, threading, http.client, http.cookiejar, html.parser, "
+     "hashlib, set()."},
     {" winreg msvcrt winsound _winapi win32com win32api pythoncom ",
      "Only Windows has it: write the program without it."},
     {" utils util helpers helper config settings common src lib app main my_module mymodule "
