@@ -183,7 +183,8 @@ static void move_cursor(struct terminal *t, const struct sequence *s)
 			replace_row(&t->rows[t->row]);
 		return;
 	case 'G':
-		if (s->number > 1) /* another column: what comes is taken for the rest of the line */
+		if (s->number >
+		    1) /* another column: what comes is taken for the rest of the line */
 			return;
 		break; /* as after a carriage return */
 	case 'H':
