@@ -24,13 +24,13 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define PATH_BYTES   256u
-#define ID_MAX       15u           /* bytes of a terminal's id */
-#define MESSAGE_MAX  ((size_t)1 << 20)
-#define READ_BYTES   16384u        /* of the keyboard: a message may have 32 KiB */
-#define UNSENT_MAX   (READ_BYTES + 256u)
-#define CELLS_MAX    1000          /* rows and columns that the server takes */
-#define NOTE_MAX     300u
+#define PATH_BYTES  256u
+#define ID_MAX      15u /* bytes of a terminal's id */
+#define MESSAGE_MAX ((size_t)1 << 20)
+#define READ_BYTES  16384u /* of the keyboard: a message may have 32 KiB */
+#define UNSENT_MAX  (READ_BYTES + 256u)
+#define CELLS_MAX   1000 /* rows and columns that the server takes */
+#define NOTE_MAX    300u
 
 /* What leaves a terminal, as in ssh(1): this, at the beginning of a line. Nothing that a program wants is taken from it. */
 #define LEAVE_FIRST '~'
@@ -39,8 +39,8 @@
 struct shell {
 	const char *sandbox;
 	char id[ID_MAX + 1];
-	int fd;       /* owned: the connection */
-	int signals;  /* owned: signalfd */
+	int fd;      /* owned: the connection */
+	int signals; /* owned: signalfd */
 	struct ws_reader reader;
 	struct buf unsent; /* frames for the server */
 	bool resized;      /* the server does not know this terminal's size */
@@ -174,8 +174,8 @@ static int take_exit(struct shell *s, const json_t *o)
 	const json_int_t number = json_integer_value(json_object_get(o, "signal"));
 
 	s->ended = true;
-	s->status = number > 0 ? (int)(128 + number)
-			       : (int)json_integer_value(json_object_get(o, "code"));
+	s->status =
+	    number > 0 ? (int)(128 + number) : (int)json_integer_value(json_object_get(o, "code"));
 	if (reason && !streq(reason, "exited"))
 		(void)snprintf(s->note, sizeof(s->note), "the terminal ended: %s", reason);
 	return 0;
@@ -413,8 +413,7 @@ int cmd_shell(int argc, char **argv)
 					  "'caisson exec -d' starts a process without one");
 	ws_reader_init(&s.reader, MESSAGE_MAX, false);
 	buf_init(&s.unsent, 2 * UNSENT_MAX);
-	int r = terminal ? 0
-			 : start(&s, &settings, name, argv + MIN(i + 1, argc), &e);
+	int r = terminal ? 0 : start(&s, &settings, name, argv + MIN(i + 1, argc), &e);
 	r = r < 0 ? r : attach(&s, &settings, &e);
 	ws_reader_done(&s.reader);
 	buf_done(&s.unsent);

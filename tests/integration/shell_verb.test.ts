@@ -23,7 +23,7 @@ class Screen {
 	readonly p: Program;
 	private seen = 0;
 
-	constructor(args: string[], size?: number[]) {
+	constructor(args: string[], size?: [number, number]) {
 		this.p = atTerminal(asProductUser([binary, 'shell', ...args]), size);
 	}
 	type(keys: string): void {

@@ -268,7 +268,7 @@ static void test_messages_in_fragments(void **state)
 	ws_reader_done(&r);
 }
 
-/* What one side writes, the other one reads, and its own side does not. */
+/* What one side writes, the other reads, and its own does not. */
 static void test_both_sides(void **state)
 {
 	static const size_t lengths[] = {0, 1, 125, 126, 65535, 65536};
@@ -278,32 +278,22 @@ static void test_both_sides(void **state)
 	for (size_t i = 0; i < 2 * ARRAY_SIZE(lengths); i++) {
 		const size_t len = lengths[i / 2];
 		const bool masked = i % 2;
-		_cleanup_(buf_done) struct buf b = BUF_INIT(WS_HEAD_MAX + 65536);
-		uint8_t head[WS_HEAD_MAX];
+		static uint8_t frame[WS_HEAD_MAX + 65536];
+		const size_t at = ws_write_head(WS_BINARY, len, masked ? mask : NULL, frame);
 		struct ws_reader good, wrong;
 		struct ws_heard heard;
 		size_t used;
 
-		assert_int_equal(
-		    buf_add(&b, head, ws_write_head(WS_BINARY, len, masked ? mask : NULL, head)),
-		    0);
-		const size_t at = b.len;
-		for (size_t n = 0; n < len; n++)
-			assert_int_equal(buf_add_char(&b, (char)(n * 7)), 0);
+		memset(frame + at, 7, len);
 		if (masked)
-			ws_mask((uint8_t *)b.data + at, len, mask);
+			ws_mask(frame + at, len, mask);
 		ws_reader_init(&good, 65536, masked);
 		ws_reader_init(&wrong, 65536, !masked);
-		assert_int_equal(ws_read(&good, (const uint8_t *)b.data, b.len, &used, &heard), 0);
-		assert_int_equal(used, b.len);
-		assert_int_equal(heard.opcode, WS_BINARY);
-		assert_int_equal(heard.len, len);
-		for (size_t n = 0; n < len; n++)
-			assert_int_equal(((const char *)heard.data)[n], (char)(n * 7));
-		assert_int_equal(ws_read(&wrong, (const uint8_t *)b.data, b.len, &used, &heard),
-				 WS_CODE_PROTOCOL);
+		assert_int_equal(ws_read(&good, frame, at + len, &used, &heard), 0);
+		assert_true(used == at + len && heard.opcode == WS_BINARY && heard.len == len);
+		assert_true(len == 0 || ((const uint8_t *)heard.data)[len - 1] == 7);
+		assert_int_equal(ws_read(&wrong, frame, at + len, &used, &heard), WS_CODE_PROTOCOL);
 		ws_reader_done(&good);
-		ws_reader_done(&wrong);
 	}
 }
 
