@@ -264,8 +264,9 @@ def display(*objs, include=None, exclude=None, metadata=None, transient=None, di
 	if clear:
 		clear_output(wait=True)
 	for value in objs:
-		if not raw and is_drawn(value):
-			sys.stdout.write(shown_text(value) + '\n')
+		if not raw and display_id is None and is_drawn(value):
+			if not is_picture(value):
+				sys.stdout.write(shown_text(value) + '\n')
 			picture(lambda value=value: [(value, 'figure' if is_figure(value) else 'page')])
 			continue
 		data = dict(value) if raw else wanted(bundle_of(value), include, exclude)
@@ -403,12 +404,8 @@ def display_classes(space):
 		def __repr__(self):
 			return '<IPython.core.display.%s object>' % type(self).__name__
 
-	def text_class(name, mime, method=''):
-		"""METHOD: as which display.py finds that a value of it is a file, too."""
-		space = {'_mime': mime, '__module__': 'IPython.core.display'}
-		if method:
-			space[method] = lambda self: self.data
-		return type(name, (DisplayObject,), space)
+	def text_class(name, mime):
+		return type(name, (DisplayObject,), {'_mime': mime, '__module__': 'IPython.core.display'})
 
 	class Image(DisplayObject):
 		_binary = True
@@ -436,9 +433,6 @@ def display_classes(space):
 
 	class SVG(DisplayObject):
 		_mime = 'image/svg+xml'
-
-		def _repr_svg_(self):
-			return self.data
 
 		def _takes_file(self, text):
 			return '<' not in text and os.path.isfile(text)
@@ -491,8 +485,8 @@ def display_classes(space):
 	for one in DisplayObject, Image, SVG, JSON, Pretty, IFrame, FileLink:
 		one.__module__ = 'IPython.core.display'
 	space.update(
-		DisplayObject=DisplayObject, TextDisplayObject=DisplayObject, HTML=text_class('HTML', 'text/html', '_repr_html_'),
-		Markdown=text_class('Markdown', 'text/markdown', '_repr_markdown_'), Latex=text_class('Latex', 'text/latex'), Math=Math,
+		DisplayObject=DisplayObject, TextDisplayObject=DisplayObject, HTML=text_class('HTML', 'text/html'),
+		Markdown=text_class('Markdown', 'text/markdown'), Latex=text_class('Latex', 'text/latex'), Math=Math,
 		Javascript=text_class('Javascript', 'application/javascript'), Image=Image, SVG=SVG, JSON=JSON, GeoJSON=JSON, Pretty=Pretty,
 		IFrame=IFrame, FileLink=FileLink, FileLinks=FileLink, display=display, update_display=update_display,
 		clear_output=clear_output, publish_display_data=publish_display_data, DisplayHandle=DisplayHandle,

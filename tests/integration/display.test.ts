@@ -105,10 +105,6 @@ for (const warm of ['on', 'off'])
 			const value = await run(s(), 'earlier', 'from IPython.display import Image\nImage("c.png")');
 			assert.deepEqual([value.names, value.pictures, value.result], [['result-1.png'], 1, '<IPython.core.display.Image object>'], JSON.stringify(value));
 		});
-		it('HTML, Markdown and SVG of IPython are files, as other values that have them', async () => {
-			for (const [value, name] of [['HTML("<b>x</b>")', 'result-1.html'], ['Markdown("# x")', 'result-1.md'], ['SVG("<svg xmlns=\\"http://www.w3.org/2000/svg\\"/>")', 'result-1.svg']] as const)
-				assert.deepEqual((await run(s(), `ipython${name.slice(9)}`, `from IPython.display import *\n${value}`)).names, [name]);
-		});
 		it('a picture of an earlier run is shown by display()', async () => {
 			const old = async (name: string): Promise<void> => void await run(s(), 'old', `from PIL import Image\nImage.linear_gradient("L").save("${name}")`);
 			for (const [name, show] of [['a', 'display(Image("a.png"))'], ['b', 'display(Image(filename="b.png"), "text")'], ['c', 'from PIL import Image\ndisplay(Image.open("c.png"))']] as const) {
