@@ -290,7 +290,10 @@ static json_t *sysctls_json(void)
 {
 	json_t *t = json_object();
 
-	for (size_t i = 0; wall_stands(WALL_SOCKETS) && i < ARRAY_SIZE(sysctls); i++)
+	/* Without a namespace of its own they would be the host's, and Docker refuses that. */
+	const bool own = wall_stands(WALL_SOCKETS) && wall_stands(WALL_NET);
+
+	for (size_t i = 0; own && i < ARRAY_SIZE(sysctls); i++)
 		if (json_object_set_new(t, sysctls[i][0], json_string(sysctls[i][1])) != 0) {
 			json_decref(t);
 			return NULL;
