@@ -26,7 +26,7 @@ import { until } from './wait.ts';
 
 const usage = `usage: tests/run [options]          unit and integration tests
        tests/run SUITE [options]    a suite of tests/suites (tests/run SUITE --help)
-  --only TEXT      only integration files whose name contains TEXT (may be repeated)
+  --only TEXT      only the integration file of that name, else those whose names contain TEXT (may be repeated)
   --case REGEX     only cases whose name matches
   --mode MODE      root or user (may be repeated; default: both where possible)
   --jobs N         test files at a time (default: 3)
@@ -148,7 +148,9 @@ function integrationFiles(): string[] {
 	const dir = path.join(top, 'tests', 'integration');
 	const all = fs.readdirSync(dir).filter((f) => f.endsWith('.test.ts')).sort();
 	const only = opt.only;
-	return all.filter((f, i) => (!only || only.some((t) => f.includes(t))) && i % parts === part - 1).map((f) => path.join(dir, f));
+	// `files` is that file, not data_files as well; a part of a name is for whoever has no whole one.
+	const wanted = (f: string, t: string): boolean => all.includes(`${t}.test.ts`) ? f === `${t}.test.ts` : f.includes(t);
+	return all.filter((f, i) => (!only || only.some((t) => wanted(f, t))) && i % parts === part - 1).map((f) => path.join(dir, f));
 }
 
 /** A case that was cancelled with its suite: the suite's own row says why. */
