@@ -130,12 +130,13 @@ void image_fetch_begin(struct image_fetch *f)
 static void note_fetched(struct image_fetch *f, const char *count)
 {
 	const size_t len = strspn(count, "0123456789");
-	const size_t rest = count[len] == '/' ? strspn(count + len + 1, "0123456789") : 0;
+	const char *rest = count + len + (count[len] == '/');
+	const size_t rest_len = strspn(rest, "0123456789");
 	uint64_t done, total;
 
-	if (streq(count + len + 1 + rest, " MB") &&
+	if (rest > count + len && streq(rest + rest_len, " MB") &&
 	    parse_u64_n(count, len, 0, UINT32_MAX, &done) == 0 &&
-	    parse_u64_n(count + len + 1, rest, 1, UINT32_MAX, &total) == 0 && done <= total)
+	    parse_u64_n(rest, rest_len, 1, UINT32_MAX, &total) == 0 && done <= total)
 		f->progress = MAX(f->progress, PROGRESS_FETCHED * (double)done / (double)total);
 }
 
