@@ -310,7 +310,7 @@ def look_at_tqdm(module):
 
 
 def look_at_loky(module):
-	"""It asks lscpu for the number of cores, which finds no /sys here, and warns of that."""
+	"""It would start lscpu for the number of cores, and warn if that does not tell it."""
 	import os
 	module.physical_cores_cache = os.cpu_count()
 
