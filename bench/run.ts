@@ -380,7 +380,7 @@ try {
   await part("points", async () => void (kept = await points(() => new Caisson("points", "", where, { SANDBOX_MEMORY_LIMIT: "12g" }), quick ? pointSizesMib.slice(0, 2) : pointSizesMib, quick ? 3 : pointSamples)));
   await part("sessions", async () => {
     const other = process.env.CAISSON_BEFORE ? [new Caisson("before", "", { ...where, caisson: process.env.CAISSON_BEFORE, state: process.env.CAISSON_BEFORE_STATE ?? where.state }, {})] : [];
-    living = await sessions([new Caisson("caisson", "", where, {}), ...other], quick);
+    living = await sessions([new Caisson("caisson", "", where, {}), ...other], quick, wantedRows);
   });
   console.log(`\n${report()}${whole ? `\nwritten: ${out}latest.json, table.md, chart.svg` : ""}`);
 } finally {

@@ -71,7 +71,8 @@ async function idleMemory(peer: Caisson, session_id: string): Promise<number> {
   return after - before;
 }
 
-export async function sessions(peers: Caisson[], quick: boolean): Promise<SessionRow[]> {
+export async function sessions(peers: Caisson[], quick: boolean, only: string[]): Promise<SessionRow[]> {
+  const wanted = (id: string) => only.length === 0 || only.includes(id);
   const rows: SessionRow[] = [];
   const began: Caisson[] = [];
   try {
@@ -79,7 +80,7 @@ export async function sessions(peers: Caisson[], quick: boolean): Promise<Sessio
       await p.start();
       began.push(p);
     }
-    for (const s of scenes.filter((k) => !quick || k.id !== "minute")) {
+    for (const s of scenes.filter((k) => wanted(k.id) && (!quick || k.id !== "minute"))) {
       const session_id = `sessions-${s.id}`;
       const call = (p: Caisson, code: string) => p.client.tool("sandbox_run_python", { session_id, code, stateful: true });
       const row: SessionRow = { id: s.id, title: s.title, unit: "ms", samples: Object.fromEntries(peers.map((p) => [p.name, []])) };
@@ -99,10 +100,12 @@ export async function sessions(peers: Caisson[], quick: boolean): Promise<Sessio
       console.log(line(row, peers));
     }
     const memory: SessionRow = { id: "memory", title: "private memory of an idle session", unit: "KiB", samples: Object.fromEntries(peers.map((p) => [p.name, []])) };
-    for (let i = 0; i < (quick ? 1 : 3); i++)
+    for (let i = 0; wanted(memory.id) && i < (quick ? 1 : 3); i++)
       for (const p of peers) memory.samples[p.name]!.push(await idleMemory(p, `sessions-memory-${i}`));
-    rows.push(memory);
-    console.log(line(memory, peers));
+    if (wanted(memory.id)) {
+      rows.push(memory);
+      console.log(line(memory, peers));
+    }
   } finally {
     for (const p of began) await p.stop().catch(() => {});
   }
