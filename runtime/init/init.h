@@ -544,7 +544,10 @@ bool sockets_watch(const struct init *in);
 /* Bytes that the UNIX sockets of the sandbox hold, as sock_diag(7) tells it; 0 where the kernel tells nothing,
  * UINT64_MAX / 2 for more sockets than anybody needs. */
 uint64_t sockets_unix_bytes(void);
-int loopback_up(void);   /* 0 or -errno */
+int loopback_up(void); /* 0 or -errno */
+/* A socket, not blocking, that is or is being connected to PORT (1 to 65535) of 127.0.0.1, or else of ::1. The caller's.
+ * -ECONNREFUSED: nobody listens there. */
+int port_connect(uint32_t port);
 int egress_listen(void); /* the socket on 127.0.0.1:PROTO_EGRESS_PORT, or -errno */
 
 /* sysv_ipc.c: bytes of the sandbox's System V objects, attached or not. Segments count with what is

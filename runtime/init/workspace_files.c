@@ -489,12 +489,27 @@ static void do_measure(struct init *in, const struct proto_init_file *f, int fil
 	init_send(in, &a.head, NULL, 0);
 }
 
+static void do_connect(struct init *in, const struct proto_init_file *f, int file UNUSED)
+{
+	_cleanup_fd_ int fd = port_connect(f->port);
+
+	if (fd < 0)
+		answer(in, f->seq, fd);
+	else
+		answer_fd(in, f->seq, fd);
+}
+
+static bool may_be_empty(uint32_t op)
+{
+	return op == PROTO_FILE_LIST || op == PROTO_FILE_MEASURE || op == PROTO_FILE_CONNECT;
+}
+
 static void (*const operations[PROTO_FILE_OP_MAX_])(struct init *, const struct proto_init_file *,
 						    int) = {
     [PROTO_FILE_OPEN] = do_open,       [PROTO_FILE_PUT] = do_put,
     [PROTO_FILE_COMMIT] = do_commit,   [PROTO_FILE_DROP] = do_drop,
     [PROTO_FILE_REMOVE] = do_remove,   [PROTO_FILE_LIST] = do_list,
-    [PROTO_FILE_MEASURE] = do_measure,
+    [PROTO_FILE_MEASURE] = do_measure, [PROTO_FILE_CONNECT] = do_connect,
 };
 
 /* Whether the front gives a file of its own. */
@@ -522,7 +537,8 @@ int files_handle(struct init *in, const struct proto_init_file *f, int file)
 	if ((file >= 0) != brings_file(in, f))
 		return -1;
 	if (f->op >= PROTO_FILE_OP_MAX_ || !operations[f->op] || (f->flags & ~3u) != 0 ||
-	    !proto_path_ok(f->path, f->op == PROTO_FILE_LIST || f->op == PROTO_FILE_MEASURE))
+	    f->port > 65535 || (f->port != 0) != (f->op == PROTO_FILE_CONNECT) ||
+	    !proto_path_ok(f->path, may_be_empty(f->op)))
 		return -1;
 	give_rights_back(in);
 	operations[f->op](in, f, file);

@@ -2,6 +2,7 @@
 #include "api/rest/rest.h"
 
 #include "api/auth/login_limits.h"
+#include "api/ports/ports.h"
 #include "api/rest/figures.h"
 #include "base/rand.h"
 #include "base/text.h"
@@ -57,6 +58,7 @@ int api_add_routes(struct api *a, struct http_server *http, unsigned scopes, str
 
 	r = r < 0 ? r : stats_add_routes(a, http, scopes);
 	r = r < 0 ? r : rest_add_routes(a, http, scopes);
+	r = r < 0 ? r : ports_add_routes(a, http, scopes);
 	r = r < 0 ? r : describe_pages_add_routes(a, http, scopes);
 
 	return r < 0 ? err_set(e, ERR_INTERNAL, -r, "routes of the API") : 0;

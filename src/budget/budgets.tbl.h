@@ -42,6 +42,8 @@ B(ACTIVE_STORED, "active_stored", "active stored sandboxes", 100000, 0, 0,
   "stored sandboxes that are active; the total is SANDBOX_STORED_MAX_ACTIVE; at the bound the user's that was idle "
   "longest is deactivated")
 B(PROCESSES, "processes", "background processes", 96, 256, 0, "background processes that have not ended")
+B(PORT_REQUESTS, "port_requests", "requests", 128, 512, 0,
+  "requests to ports of sandboxes that have not been answered to the end, and WebSockets to them")
 B(QUEUED_RUNS, "queued_runs", "runs", 64, 1024, 0, "runs that wait for a busy sandbox")
 B(RUN_INPUT, "run_input", "bytes", 32 * MIB, 96 * MIB, 0,
   "text for standard input: of runs that wait or are at work, and what background processes have not read yet")

@@ -462,6 +462,11 @@ int engine_resize(struct engine_run *r, uint32_t rows, uint32_t columns) MUST_CH
  * callback gets a read-only descriptor of a regular file (else NOT_FOUND). */
 int engine_open_file(struct engine_sandbox *s, const char *path, engine_fd_fn cb, void *user,
 		     struct err *e) MUST_CHECK;
+/* A socket of TCP that is, or is being, connected to PORT of the loopback of the sandbox. The sandbox has it, too: call only
+ * what cannot wait, whatever its flags are (MSG_DONTWAIT; SO_LINGER is to be off before the close). PORT_CLOSED: nobody
+ * listens there; PORT_UNAVAILABLE: no descriptor comes out of it. */
+int engine_connect(struct engine_sandbox *s, uint16_t port, engine_fd_fn cb, void *user,
+		   struct err *e) MUST_CHECK;
 /* Makes a file without a name (owner = the sandbox, mode 0644) that is to become PATH. The callback
  * gets a write-only descriptor; *RET_PUT gets the number that engine_commit_file() takes.
  * FILE_EXISTS when OVERWRITE is false and something has the name already. Files for the same path

@@ -43,6 +43,21 @@ const char *http_request_query(const struct http_request *req, const char *name)
 	return NULL;
 }
 
+const char *http_request_raw_query(const struct http_request *req)
+{
+	return req->raw_query;
+}
+
+bool http_request_field(const struct http_request *req, unsigned i, const char **ret_name,
+			const char **ret_value)
+{
+	if (i >= req->head.n_fields)
+		return false;
+	*ret_name = req->text + req->head.fields[i].name;
+	*ret_value = req->text + req->head.fields[i].value;
+	return true;
+}
+
 /* ---- media types ---- */
 
 bool http_request_content_type_is(const struct http_request *req, const char *type)

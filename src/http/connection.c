@@ -285,7 +285,7 @@ static void end_open(struct http_conn *c)
 		c->broken = ops && ops->on_room;
 		/* The connection stays: its head promised so, and a client may have the next
 		 * request under way. */
-		if (!c->http10 && out_add(&c->out, "0\r\n\r\n", 5) < 0)
+		if (c->stream.chunked && out_add(&c->out, "0\r\n\r\n", 5) < 0)
 			c->broken = true;
 		if (ops && ops->on_close)
 			ops->on_close(c->stream.userdata);

@@ -69,7 +69,7 @@
 #define HTTP_THREAD_NS  (20 * NS_PER_MS) /* after which it waits no more */
 #define HTTP_QUICK_FILE (32u << 10) /* a rest of a file that the loop sends if it is in memory */
 #define HTTP_SMALL_BODY (16u << 10) /* copied behind the head into one block */
-#define HTTP_EXTRA_MAX  4096u       /* bytes of headers that handlers add */
+#define HTTP_EXTRA_MAX  16384u      /* bytes of headers that handlers add */
 #define HTTP_BODY_RATE_MIN                                                                         \
 	1024u /* bytes a second; a slower client only holds a connection
 					  */
@@ -183,12 +183,16 @@ struct http_stream {
 	size_t largest; /* largest write since the queue was last short; not counted as waiting */
 	bool asks;      /* on_room may be called */
 	bool events;    /* of server-sent events */
+	bool chunked;   /* else it ends with the connection or, if SIZED, after LEFT bytes */
+	bool sized;
+	uint64_t left;
 };
 
 struct http_socket {
 	struct http_conn *conn;
 	const struct http_socket_ops *ops;
 	void *userdata;
+	bool raw; /* bytes of another protocol, or of a server behind us: no frames */
 	struct ws_reader reader;
 	struct ws_heard held; /* PAUSED: the message that the owner has no room for */
 	bool paused;
@@ -283,6 +287,7 @@ struct http_request {
 	uint64_t sent_bytes;
 	uint64_t start_ns;
 	const char *origin;
+	const char *raw_query; /* or NULL */
 	char principal[64];
 	char peer[64];
 	char *text; /* raw head (cut into strings), then decoded path, then decoded query */

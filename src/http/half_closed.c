@@ -42,7 +42,7 @@ static const char *next_byte(const struct http_conn *c)
 		return NULL;
 	if (c->state == HTTP_CONN_REQUEST && c->begun < sizeof(head) - 1)
 		return head + c->begun;
-	if (c->state == HTTP_CONN_STREAM && !c->http10 && !c->req)
+	if (c->state == HTTP_CONN_STREAM && c->stream.chunked && !c->req)
 		return "0"; /* of the size of the next chunk */
 	return NULL;
 }

@@ -69,6 +69,8 @@ enum http_route_flag {
 	/* A `{name...}` takes %2F for a slash, too: generated clients encode the whole parameter. The
 	 * handler must check the value as a path. */
 	HTTP_ROUTE_CODED_SLASHES = 1u << 7,
+	/* A `{name...}` may be anything, also nothing: the handler passes the path on as it came. */
+	HTTP_ROUTE_ANY_TAIL = 1u << 8,
 };
 
 typedef void (*http_handler_fn)(struct http_request *req, void *userdata);
@@ -203,6 +205,13 @@ const char *http_request_header(const struct http_request *req, const char *name
  * Never contains NUL; may be invalid UTF-8. A query that cannot be decoded is 400 before routing.
  */
 const char *http_request_query(const struct http_request *req, const char *name);
+/* The query as it was sent, without the '?'; NULL: there is none. */
+const char *http_request_raw_query(const struct http_request *req);
+/* The I-th header as it was sent, its name in the client's letters. False: there are not so many. */
+bool http_request_field(const struct http_request *req, unsigned i, const char **ret_name,
+			const char **ret_value);
+/* "GET" */
+const char *http_method_name(enum http_method method);
 /* True when the media type of Content-Type is TYPE ("application/json"), parameters ignored. */
 bool http_request_content_type_is(const struct http_request *req, const char *type);
 /* True when Accept names TYPE or a wildcard that covers it, or is absent. */
@@ -273,7 +282,7 @@ void http_request_resume_body(struct http_request *req);
 /* ---- answers --------------------------------------------------------------------------------- */
 
 /* Adds a header to the answer; before http_respond*() or http_stream_begin(). -EINVAL: NAME or
- * VALUE could break the head (control characters). -E2BIG: the head of the answer is full (4 KiB).
+ * VALUE could break the head (control characters). -E2BIG: the head of the answer is full (16 KiB).
  */
 int http_add_header(struct http_request *req, const char *name, const char *value);
 
@@ -346,6 +355,10 @@ struct http_stream_ops {
  * for the caller. Returns NULL if the client is gone already; then no callback is called. */
 struct http_stream *http_stream_begin(struct http_request *req, int status, const char *type,
 				      const struct http_stream_ops *ops, void *userdata);
+/* The same, of LENGTH bytes, as Content-Length says. If its owner ends it before that, the connection is cut. */
+struct http_stream *http_stream_begin_sized(struct http_request *req, int status, const char *type,
+					    uint64_t length, const struct http_stream_ops *ops,
+					    void *userdata);
 /* As above with the headers of a server-sent event stream. */
 struct http_stream *http_stream_begin_sse(struct http_request *req,
 					  const struct http_stream_ops *ops, void *userdata);
@@ -392,6 +405,10 @@ bool http_request_wants_socket(const struct http_request *req);
  * callback is called. */
 struct http_socket *http_socket_begin(struct http_request *req, const struct http_socket_ops *ops,
 				      size_t message_max, void *userdata);
+/* Becomes what the client asked for in Upgrade, a protocol that the owner knows: bytes pass as they come, as messages that are
+ * no texts. The headers of the 101 besides Upgrade and Connection are the owner's. NULL: as above. */
+struct http_socket *http_socket_begin_raw(struct http_request *req,
+					  const struct http_socket_ops *ops, void *userdata);
 /* Queues a message. To be called by on_room only, which bounds what waits. -ENOMEM: the connection will be closed. */
 int http_socket_send(struct http_socket *s, bool text, const void *data, size_t len) MUST_CHECK;
 /* on_room may be called again. */
@@ -399,5 +416,5 @@ void http_socket_ask(struct http_socket *s);
 /* on_message may be called again. */
 void http_socket_resume(struct http_socket *s);
 /* Sends what is queued and the end: CODE of RFC 6455 §7.4, 1000 to 4999, and a REASON of at most 123 bytes. S is invalid
- * afterwards. */
+ * afterwards. A raw one just ends. */
 void http_socket_end(struct http_socket *s, unsigned code, const char *reason);

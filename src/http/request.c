@@ -65,18 +65,28 @@ void http_request_on_gone(struct http_request *req, void (*on_gone)(void *userda
 
 #define ALLOW_SIZE 64
 
+static const char *const method_names[] = {"GET",    "HEAD",  "POST",   "PUT",
+					   "DELETE", "PATCH", "OPTIONS"};
+
+const char *http_method_name(enum http_method method)
+{
+	size_t i = 0;
+
+	while (i + 1 < ARRAY_SIZE(method_names) && !((unsigned)method & (1u << i)))
+		i++;
+	return method_names[i];
+}
+
 /* Writes METHODS as "GET, HEAD". RET has ALLOW_SIZE bytes. */
 static void list_methods(unsigned methods, char *ret)
 {
-	static const char *const names[] = {"GET",    "HEAD",  "POST",   "PUT",
-					    "DELETE", "PATCH", "OPTIONS"};
 	size_t n = 0;
 
 	ret[0] = '\0';
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(method_names); i++)
 		if (methods & (1u << i))
 			n += (size_t)snprintf(ret + n, ALLOW_SIZE - n, "%s%s", n > 0 ? ", " : "",
-					      names[i]);
+					      method_names[i]);
 }
 
 static void add_allow(struct http_request *req, unsigned allow)
@@ -222,6 +232,7 @@ static int route(struct http_request *req)
 
 	if (query) {
 		*query++ = '\0';
+		req->raw_query = query;
 		n = http_uri_query(query, out, req->query, HTTP_QUERY_MAX);
 		if (n < 0)
 			return 400;

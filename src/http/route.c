@@ -107,7 +107,7 @@ static bool may_have_slashes(const struct entry *en, const struct seg *seg, char
 {
 	const bool tail = seg->kind == SEG_TAIL;
 
-	if (tail && (en->row->flags & HTTP_ROUTE_CODED_SLASHES))
+	if (tail && (en->row->flags & (HTTP_ROUTE_CODED_SLASHES | HTTP_ROUTE_ANY_TAIL)))
 		return true;
 	for (unsigned i = 0; i < (tail ? n_rest : 1); i++)
 		if (strchr(rest[i], '/'))
@@ -132,7 +132,8 @@ static bool fits(const struct entry *en, char *const *segs, unsigned n_segs, str
 				return false;
 			continue;
 		}
-		if (*segs[i] == '\0' || !may_have_slashes(en, &seg, segs + i, n_segs - i))
+		const bool any = seg.kind == SEG_TAIL && (en->row->flags & HTTP_ROUTE_ANY_TAIL);
+		if ((*segs[i] == '\0' && !any) || !may_have_slashes(en, &seg, segs + i, n_segs - i))
 			return false;
 		ret->params[ret->n_params].name = seg.text;
 		ret->params[ret->n_params].name_len = seg.len;

@@ -13,16 +13,16 @@ static struct http_conn *conn_of(struct http_stream *st)
 	return CONTAINER_OF(st, struct http_conn, stream);
 }
 
-struct http_stream *http_stream_begin(struct http_request *req, int status, const char *type,
-				      const struct http_stream_ops *ops, void *userdata)
+static struct http_stream *begin(struct http_request *req, int status, const char *type, bool sized,
+				 uint64_t length, const struct http_stream_ops *ops, void *userdata)
 {
 	struct http_conn *c = req->conn;
 
 	if (!PROMISE(c->state == HTTP_CONN_REQUEST))
 		return NULL;
-	if (c->http10)
+	if (c->http10 && !sized)
 		c->keep_alive = false; /* the body ends when the connection does */
-	if (reply_head(req, status, type, false, 0) < 0) {
+	if (reply_head(req, status, type, sized, length) < 0) {
 		reply_failed(req);
 		return NULL;
 	}
@@ -35,9 +35,25 @@ struct http_stream *http_stream_begin(struct http_request *req, int status, cons
 	c->stream = (struct http_stream){.ops = ops,
 					 .userdata = userdata,
 					 .last_write_ns = now_ns(),
+					 .chunked = !c->http10 && !sized,
+					 .sized = sized,
+					 .left = length,
 					 .asks = ops && ops->on_room};
 	conn_schedule(c);
 	return &c->stream;
+}
+
+struct http_stream *http_stream_begin(struct http_request *req, int status, const char *type,
+				      const struct http_stream_ops *ops, void *userdata)
+{
+	return begin(req, status, type, false, 0, ops, userdata);
+}
+
+struct http_stream *http_stream_begin_sized(struct http_request *req, int status, const char *type,
+					    uint64_t length, const struct http_stream_ops *ops,
+					    void *userdata)
+{
+	return begin(req, status, type, true, length, ops, userdata);
 }
 
 struct http_stream *http_stream_begin_sse(struct http_request *req,
@@ -63,7 +79,7 @@ static int queue_all(struct http_conn *c, const struct iovec *iov, unsigned n,
 	char line[24];
 	int r = 0;
 
-	if (!c->http10) {
+	if (c->stream.chunked) {
 		const int k = snprintf(line, sizeof(line), "%zx\r\n", total);
 
 		r = out_add(&c->out, line, (size_t)k);
@@ -74,7 +90,7 @@ static int queue_all(struct http_conn *c, const struct iovec *iov, unsigned n,
 		if (r == 0)
 			r = out_add(&c->out, iov[i].iov_base, iov[i].iov_len);
 	}
-	if (r == 0 && !c->http10)
+	if (r == 0 && c->stream.chunked)
 		r = out_add(&c->out, "\r\n", 2);
 	if (r < 0)
 		conn_break(c); /* the queue may end with half a chunk */
@@ -110,6 +126,11 @@ static int write_parts(struct http_stream *st, const struct iovec *iov, unsigned
 		total += iov[i].iov_len;
 	if (total == 0)
 		return 0; /* an empty chunk would end the body */
+	if (st->sized && !PROMISE(total <= st->left)) {
+		conn_break(c);
+		return 0;
+	}
+	st->left -= st->sized ? total : 0;
 	st->last_write_ns = now_ns();
 	r = queue_all(c, iov, n, text, total);
 	if (r < 0)
@@ -178,7 +199,7 @@ void http_stream_end(struct http_stream *st)
 	if (!PROMISE(c->state == HTTP_CONN_STREAM))
 		return;
 	c->state = HTTP_CONN_REPLY;
-	if (!c->http10 && out_add(&c->out, "0\r\n\r\n", 5) < 0)
+	if ((st->sized && st->left > 0) || (st->chunked && out_add(&c->out, "0\r\n\r\n", 5) < 0))
 		c->broken = true;
 	conn_schedule(c);
 }

@@ -78,39 +78,37 @@ static bool check_handshake(struct http_request *req)
 	return false;
 }
 
-static int add_head(struct http_request *req)
+/* ACCEPT NULL: the owner has added what the protocol needs. */
+static int add_head(struct http_request *req, const char *accept, const char *protocol)
 {
 	_cleanup_(buf_done) struct buf head = BUF_INIT(HTTP_EXTRA_MAX + 1024);
-	char accept[WS_ACCEPT_SIZE];
-	int r;
+	int r = buf_printf(&head, "HTTP/1.1 101 %s\r\n%sUpgrade: %s\r\nConnection: Upgrade\r\n",
+			   http_status_text(101), server_date_line(req->conn->server), protocol);
 
-	ws_accept(http_request_header(req, "sec-websocket-key"), accept);
-	r = buf_printf(&head,
-		       "HTTP/1.1 101 %s\r\n%sUpgrade: websocket\r\nConnection: Upgrade\r\n"
-		       "Sec-WebSocket-Accept: %s\r\n",
-		       http_status_text(101), server_date_line(req->conn->server), accept);
+	if (r == 0 && accept)
+		r = buf_printf(&head, "Sec-WebSocket-Accept: %s\r\n", accept);
 	r = r < 0 ? r : buf_add(&head, buf_str(&req->extra), req->extra.len);
 	r = r < 0 ? r : buf_add_str(&head, "\r\n");
 	return r < 0 ? r : out_add_head(req->conn, head.data, head.len);
 }
 
-struct http_socket *http_socket_begin(struct http_request *req, const struct http_socket_ops *ops,
-				      size_t message_max, void *userdata)
+static struct http_socket *begin(struct http_request *req, const char *accept, const char *protocol,
+				 const struct http_socket_ops *ops, void *userdata)
 {
 	struct http_conn *c = req->conn;
+	struct http_socket *s = calloc(1, sizeof(*s));
 	const int on = 1;
 
-	if (!PROMISE(c->state == HTTP_CONN_REQUEST) || !check_handshake(req))
-		return NULL;
-	struct http_socket *s = calloc(1, sizeof(*s));
-	if (!s || add_head(req) < 0) {
+	if (!s || add_head(req, accept, protocol) < 0) {
 		free(s);
 		reply_failed(req);
 		return NULL;
 	}
-	*s = (struct http_socket){
-	    .conn = c, .ops = ops, .userdata = userdata, .asks = ops->on_room != NULL};
-	ws_reader_init(&s->reader, message_max, true);
+	*s = (struct http_socket){.conn = c,
+				  .ops = ops,
+				  .userdata = userdata,
+				  .raw = !accept,
+				  .asks = ops->on_room != NULL};
 	req->on_gone = NULL;
 	req->status = 101;
 	c->socket = s;
@@ -121,6 +119,31 @@ struct http_socket *http_socket_begin(struct http_request *req, const struct htt
 	(void)setsockopt(c->io.fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 	conn_schedule(c);
 	return s;
+}
+
+struct http_socket *http_socket_begin(struct http_request *req, const struct http_socket_ops *ops,
+				      size_t message_max, void *userdata)
+{
+	char accept[WS_ACCEPT_SIZE];
+	struct http_socket *s;
+
+	if (!PROMISE(req->conn->state == HTTP_CONN_REQUEST) || !check_handshake(req))
+		return NULL;
+	ws_accept(http_request_header(req, "sec-websocket-key"), accept);
+	s = begin(req, accept, "websocket", ops, userdata);
+	if (s)
+		ws_reader_init(&s->reader, message_max, true);
+	return s;
+}
+
+struct http_socket *http_socket_begin_raw(struct http_request *req,
+					  const struct http_socket_ops *ops, void *userdata)
+{
+	const char *protocol = http_request_header(req, "upgrade");
+
+	if (!PROMISE(req->conn->state == HTTP_CONN_REQUEST && protocol))
+		return NULL;
+	return begin(req, NULL, protocol, ops, userdata);
 }
 
 struct http_socket *socket_free(struct http_socket *s)
@@ -150,7 +173,12 @@ int http_socket_send(struct http_socket *s, bool text, const void *data, size_t 
 		return -ENOMEM;
 	if (s->conn->broken)
 		return 0; /* on_close will be called */
-	const int r = add_frame(s->conn, text ? WS_TEXT : WS_BINARY, data, len);
+	int r;
+
+	if (!s->raw)
+		r = add_frame(s->conn, text ? WS_TEXT : WS_BINARY, data, len);
+	else if ((r = out_add(&s->conn->out, data, len)) < 0)
+		conn_break(s->conn);
 	conn_schedule(s->conn);
 	return r;
 }
@@ -176,7 +204,7 @@ static void add_close(struct http_conn *c, unsigned code, const char *reason)
 
 	memcpy(data + 2, reason, n);
 	c->state = HTTP_CONN_REPLY;
-	if (!c->broken)
+	if (!c->broken && !c->socket->raw)
 		(void)add_frame(c, WS_CLOSE, data, has_code ? 2 + n : 0);
 	conn_schedule(c);
 }
@@ -233,6 +261,16 @@ static const char *reason_of(int code)
 	}
 }
 
+static enum step pass_input(struct http_conn *c)
+{
+	struct http_socket *s = c->socket;
+
+	s->paused = !s->ops->on_message(false, c->in.data + c->in.off, c->in.len, s->userdata);
+	if (!s->paused)
+		input_consume(&c->in, c->in.len);
+	return STEP_AGAIN;
+}
+
 /* Uses what has been received, a few frames: thousands of a byte fit into one packet, and others come first. */
 static enum step use_input(struct http_conn *c)
 {
@@ -277,7 +315,7 @@ static enum step take_input(struct http_conn *c)
 			return step;
 		c->run_bytes += c->in.len;
 	}
-	return use_input(c);
+	return s->raw ? pass_input(c) : use_input(c);
 }
 
 /* ---- steps ---- */

@@ -24,6 +24,13 @@ int sandbox_peek(struct sandbox *s, const char *path, sandbox_list_fn cb, void *
 	return r;
 }
 
+int sandbox_connect(struct sandbox *s, uint16_t port, engine_fd_fn cb, void *user, struct err *e)
+{
+	struct engine_sandbox *handle = sandbox_use(s, e);
+
+	return handle ? engine_connect(handle, port, cb, user, e) : -ENOENT;
+}
+
 struct opening {
 	char name[sizeof(((struct engine_file *)0)->name)];
 	char owner[SANDBOX_OWNER_MAX + 1];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For rooms that do work for a sandbox that is no run, in sandboxes of their own: installations. */
+/* For rooms that do work for a sandbox that is no run: installations, in sandboxes of their own, and requests to ports. */
 #pragma once
 
 #include "base/list.h"
@@ -17,3 +17,7 @@ struct sandbox_hold {
 };
 void sandbox_hold(struct sandbox *s, struct sandbox_hold *h);
 void sandbox_release(struct sandbox *s, struct sandbox_hold *h);
+
+/* A connection to PORT of its loopback: engine_connect(). */
+int sandbox_connect(struct sandbox *s, uint16_t port, engine_fd_fn cb, void *user,
+		    struct err *e) MUST_CHECK;

@@ -234,6 +234,18 @@ const rows: Record<string, Row> = {
 			return got(answer, () => answer.status === 201 ? s.ask(who.key, 'DELETE', `${at}/${answer.body.id}`) : undefined);
 		},
 	},
+	port_requests: { // of a server that never ends its answers
+		each: EACH, total: TOTAL, beyond: 'refuses',
+		prepare: async (s, who) => {
+			const id = await s.box(who);
+			const code = "import socket; s = socket.create_server(('127.0.0.1', 8000)); print('re' + 'ady', flush=True); a = []\nwhile 1: a.append(s.accept()[0]); a[-1].recv(4096); a[-1].send(b'HTTP/1.1 200 OK\\r\\n\\r\\n')";
+			const at = `/api/v1/sandboxes/${id}/processes`;
+			const { body } = await s.ask(who.key, 'POST', at, { command: `exec python3 -c "${code}"` });
+			await until('the server', async () => JSON.stringify((await s.ask(who.key, 'GET', `${at}/${body.id}`)).body).includes('ready'));
+			return { boxes: [id] };
+		},
+		one: (s, who, p) => s.stream(who.key, `/p/${p.boxes[0]}/8000/`),
+	},
 	queued_runs: {
 		each: EACH, total: TOTAL, beyond: 'refuses',
 		prepare: async (s, who) => ({ boxes: [(await s.busy(who)).id] }),

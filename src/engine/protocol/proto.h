@@ -219,6 +219,7 @@ enum proto_file_op {
 	PROTO_FILE_REMOVE,
 	PROTO_FILE_LIST,    /* answer: a memfd of struct proto_entry */
 	PROTO_FILE_MEASURE, /* answer: bytes and inodes of the workspace */
+	PROTO_FILE_CONNECT, /* no file: answer: a socket that is, or is being, connected to `port` of loopback */
 	PROTO_FILE_OP_MAX_,
 };
 enum { PROTO_FILE_OVERWRITE = 1, PROTO_FILE_RECURSIVE = 2 };
@@ -229,7 +230,9 @@ struct proto_init_file {
 	uint32_t seq;
 	uint32_t op;
 	uint32_t flags;
-	uint32_t put;              /* COMMIT, DROP: `seq` of the PUT */
+	uint32_t put;  /* COMMIT, DROP: `seq` of the PUT */
+	uint32_t port; /* CONNECT: 1 to 65535; else 0 */
+	uint32_t pad;
 	char path[PROTO_PATH_MAX]; /* relative to the workspace, checked; "" = the workspace */
 };
 

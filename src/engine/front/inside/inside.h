@@ -281,6 +281,11 @@ int inside_filed(struct engine_sandbox *s, const struct proto_init_filed *m, int
 void inside_wait(struct engine_sandbox *s);
 void inside_files_abort(struct engine_sandbox *s, const struct err *e);
 
+/* inside_listing.c */
+#define INSIDE_LIST_BATCH 64 /* entries that are read at once */
+/* Reads N entries from FD, sorted by name; *RET is to be freed. -EPROTO: a lie. */
+int inside_read_list(int fd, uint32_t n, struct engine_file **ret) MUST_CHECK;
+
 /* inside_carried.c */
 #define INSIDE_CARRIED                                                                             \
 	"carried files" /* whose closing threads count for: memory of ours, which is quick */

@@ -10,15 +10,15 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-
-#define LIST_BATCH 64
 
 struct inside_file_op {
 	struct list node; /* of the sandbox */
 	uint32_t seq;
 	enum proto_file_op op;
+	uint16_t port; /* CONNECT */
 	union {
 		engine_fd_fn fd;
 		engine_done_fn done;
@@ -77,6 +77,11 @@ static void set_error(const struct engine_sandbox *s, struct err *e, int errnum,
 	for (size_t i = 0; i < ARRAY_SIZE(codes) && code == ERR_SYSTEM; i++)
 		if (codes[i].errnum == errnum)
 			code = codes[i].code;
+	if (o->op == PROTO_FILE_CONNECT && errnum == ECONNREFUSED) {
+		(void)err_set(e, ERR_PORT_CLOSED, 0, "nothing in the sandbox listens on port %u",
+			      o->port);
+		return;
+	}
 	if (errnum == ENOSPC && s->ration != ENGINE_RATION_ALL)
 		code = ERR_HOST_DISK_FULL;
 	(void)err_set(e, code, errnum, "'%s'", o->path);
@@ -132,6 +137,7 @@ static int carry(struct engine_sandbox *s, struct inside_file_op *o, uint32_t pu
 	case PROTO_FILE_PUT:
 	case PROTO_FILE_REMOVE:
 	case PROTO_FILE_MEASURE:
+	case PROTO_FILE_CONNECT:
 	case PROTO_FILE_OP_MAX_:
 	default:
 		return 0;
@@ -154,21 +160,22 @@ static void free_op(struct inside_file_op *o)
 	free(o);
 }
 
-/* PUT: for COMMIT and DROP. */
-static int ask(struct engine_sandbox *s, enum proto_file_op op, uint32_t flags, uint32_t put,
+/* NUMBER: of the put for COMMIT and DROP, the port for CONNECT. */
+static int ask(struct engine_sandbox *s, enum proto_file_op op, uint32_t flags, uint32_t number,
 	       const char *path, struct inside_file_op **ret, struct err *e)
 {
 	struct proto_init_file m = {.head = PROTO_HEAD(INIT_FILE, proto_init_file),
 				    .op = op,
 				    .flags = flags,
-				    .put = put,
 				    .seq = ++s->next_seq};
+	const bool connects = op == PROTO_FILE_CONNECT;
 	int r = inside_check_ready(s, e);
 
 	if (r < 0)
 		return r;
+	*(connects ? &m.port : &m.put) = number;
 	if (text_copy(m.path, sizeof(m.path), path) < 0 ||
-	    !proto_path_ok(m.path, op == PROTO_FILE_LIST))
+	    !proto_path_ok(m.path, op == PROTO_FILE_LIST || connects))
 		return err_set(e, ERR_INVALID_PATH, EINVAL,
 			       "a path inside the workspace is needed");
 	size_t len = strlen(path) + 1;
@@ -181,7 +188,7 @@ static int ask(struct engine_sandbox *s, enum proto_file_op op, uint32_t flags, 
 	o->fd = -1;
 	memcpy(o->path, path, len);
 	_cleanup_fd_ int file = -1;
-	r = carry(s, o, put, &file);
+	r = carry(s, o, number, &file);
 	if (r < 0) {
 		set_error(s, e, -r, o);
 		free_op(o);
@@ -207,6 +214,23 @@ int engine_open_file(struct engine_sandbox *s, const char *path, engine_fd_fn cb
 
 	if (r < 0 || !o)
 		return r;
+	o->cb.fd = cb;
+	o->user = user;
+	return 0;
+}
+
+int engine_connect(struct engine_sandbox *s, uint16_t port, engine_fd_fn cb, void *user,
+		   struct err *e)
+{
+	struct inside_file_op *o = NULL;
+
+	if (s->inward)
+		return err_set(e, ERR_PORT_UNAVAILABLE, 0,
+			       "in a sandbox under gVisor no port can be reached from outside");
+	const int r = ask(s, PROTO_FILE_CONNECT, 0, port, "", &o, e);
+	if (r < 0 || !o)
+		return r;
+	o->port = port;
 	o->cb.fd = cb;
 	o->user = user;
 	return 0;
@@ -283,62 +307,16 @@ static int check_fd(int fd, bool writing)
 	return 0;
 }
 
-static void copy_entry(struct engine_file *to, const struct proto_entry *from)
+/* Only a socket of TCP. The sandbox keeps it, too, and may change it at any time, so nobody may rely on its flags. */
+static int check_socket(int fd)
 {
-	*to = (struct engine_file){
-	    .size = from->size,
-	    .mtime_ns = from->mtime_ns,
-	    .ctime_ns = from->ctime_ns,
-	    .inode = from->inode,
-	    .mode = from->mode,
-	    .nlink = from->nlink,
-	};
-	memcpy(to->name, from->name, sizeof(to->name));
-}
+	int type = 0, domain = 0;
+	socklen_t size = sizeof(type);
 
-static bool is_entry(const struct proto_entry *e)
-{
-	size_t len = strnlen(e->name, sizeof(e->name));
-
-	return len > 0 && len < sizeof(e->name) && !strchr(e->name, '/');
-}
-
-_Static_assert(sizeof(((struct engine_file *)0)->name) == PROTO_NAME_MAX, "names have one size");
-
-static int compare_names(const void *a, const void *b)
-{
-	const struct engine_file *x = a, *y = b;
-
-	return strcmp(x->name, y->name);
-}
-
-static int read_list(int fd, uint32_t n, struct engine_file **ret)
-{
-	struct proto_entry batch[LIST_BATCH];
-	_cleanup_free_ struct engine_file *files = calloc(n ? n : 1, sizeof(*files));
-
-	struct stat st;
-
-	if (!files)
-		return -ENOMEM;
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) /* reading anything else could wait */
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) < 0 || type != SOCK_STREAM ||
+	    getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) < 0)
 		return -EPROTO;
-	for (uint32_t at = 0; at < n;) {
-		uint32_t want = MIN(n - at, (uint32_t)LIST_BATCH);
-		size_t bytes = want * sizeof(batch[0]);
-		/* pread, not mmap: init also holds the memfd, and if it made it shorter, reading a
-		 * mapping would end the front with SIGBUS */
-		if (pread(fd, batch, bytes, (off_t)(at * sizeof(batch[0]))) != (ssize_t)bytes)
-			return -EPROTO;
-		for (uint32_t i = 0; i < want; i++) {
-			if (!is_entry(&batch[i]))
-				return -EPROTO;
-			copy_entry(&files[at++], &batch[i]);
-		}
-	}
-	qsort(files, n, sizeof(*files), compare_names);
-	*ret = TAKE_PTR(files);
-	return 0;
+	return domain == AF_INET || domain == AF_INET6 ? 0 : -EPROTO;
 }
 
 /* ---- answers in files ---- */
@@ -354,7 +332,7 @@ static void read_answer(void *user)
 	struct inside_file_op *o = user;
 
 	if (o->op == PROTO_FILE_LIST)
-		o->r = read_list(file_of(o), o->answer.n, &o->files);
+		o->r = inside_read_list(file_of(o), o->answer.n, &o->files);
 	else
 		o->r = inside_carried_out(file_of(o), o->answer.bytes, o->answer.mtime_ns);
 }
@@ -395,7 +373,7 @@ static void on_read(void *user)
  * somebody at this moment. */
 static bool is_quick(const struct inside_file_op *o)
 {
-	return o->op == PROTO_FILE_LIST && o->answer.n <= LIST_BATCH &&
+	return o->op == PROTO_FILE_LIST && o->answer.n <= INSIDE_LIST_BATCH &&
 	       fcntl(file_of(o), F_GET_SEALS) >= 0;
 }
 
@@ -453,7 +431,10 @@ static int finish_fd(struct engine_sandbox *s, struct inside_file_op *o,
 		o->cb.fd(-1, e, o->user);
 		return n == 0 ? 0 : -EPROTO;
 	}
-	if (n != 1 || check_fd(fds[0], o->op == PROTO_FILE_PUT) < 0) {
+	const int bad = n != 1                        ? -EPROTO
+			: o->op == PROTO_FILE_CONNECT ? check_socket(fds[0])
+						      : check_fd(fds[0], o->op == PROTO_FILE_PUT);
+	if (bad < 0) {
 		struct err lie = ERR_INIT;
 		(void)err_set(&lie, ERR_SANDBOX_LOST, 0, "the sandbox broke the protocol");
 		o->cb.fd(-1, &lie, o->user);
@@ -496,6 +477,7 @@ static int finish_op(struct engine_sandbox *s, struct inside_file_op *o,
 	switch (o->op) {
 	case PROTO_FILE_OPEN:
 	case PROTO_FILE_PUT:
+	case PROTO_FILE_CONNECT:
 		return finish_fd(s, o, m, failed, fds, n, keeps);
 	case PROTO_FILE_LIST:
 		return finish_list(s, o, m, failed, fds, n, keeps);
@@ -541,7 +523,7 @@ int inside_filed(struct engine_sandbox *s, const struct proto_init_filed *m, int
 
 static void tell_end(const struct inside_file_op *o, const struct err *e)
 {
-	if (o->op == PROTO_FILE_OPEN || o->op == PROTO_FILE_PUT)
+	if (o->op == PROTO_FILE_OPEN || o->op == PROTO_FILE_PUT || o->op == PROTO_FILE_CONNECT)
 		o->cb.fd(-1, e, o->user);
 	else if (o->op == PROTO_FILE_LIST)
 		o->cb.list(NULL, 0, false, e, o->user);

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The second half of an exchange: what the server sends. Its head is read, judged and written anew; its body passes in blocks,
+ * one in a turn of the client, and the next is read when the client has taken most of the last. */
+#include "api/ports/ports.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+/* A page below /p/ has the address of this server. It runs as one of an origin of its own, which no other page shares, so it
+ * reaches neither the API nor what a browser keeps for it. CSP Level 3, `sandbox`. */
+#define POLICY "sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads"
+
+/* ---- reading ---- */
+
+/* > 0, 0 = the end, -EAGAIN; every error of the connection is an end. */
+static ssize_t receive(struct exchange *x)
+{
+	if (buf_reserve(&x->in, PORT_BLOCK) < 0)
+		return -ENOMEM;
+	const ssize_t n = recv(x->fd, x->in.data + x->in.len, PORT_BLOCK, MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return -EAGAIN;
+	x->in.len += n > 0 ? (size_t)n : 0;
+	x->eof = n <= 0;
+	return MAX(n, (ssize_t)0);
+}
+
+/* ---- the head ---- */
+
+/* What would act on this server as a whole, and not on the pages of this one: their address is the same. */
+static bool is_for_the_host(const char *name)
+{
+	static const char *const names[] = {
+	    "set-cookie",
+	    "set-cookie2",
+	    "clear-site-data",
+	    "strict-transport-security",
+	    "public-key-pins",
+	    "alt-svc",
+	    "service-worker-allowed",
+	    "date",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcasecmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
+/* The path of an address of the server as it knows itself; NULL: it is another server's, or relative. */
+static const char *own_path(const struct exchange *x, const char *location)
+{
+	static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
+	char origin[40];
+
+	if (location[0] == '/')
+		return location[1] == '/' ? NULL : location;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		const int n =
+		    snprintf(origin, sizeof(origin), "http://%s:%u", names[i], x->port);
+
+		if (strncasecmp(location, origin, (size_t)n) == 0 &&
+		    strchr("/?#", location[n])) /* also at its end */
+			return location + n;
+	}
+	return NULL;
+}
+
+static int add_location(struct exchange *x, const char *name, const char *value)
+{
+	const char *path = own_path(x, value);
+	_cleanup_(buf_done) struct buf to = BUF_INIT(PORT_HEAD_MAX);
+
+	if (!path)
+		return http_add_header(x->req, name, value);
+	if (buf_printf(&to, "%s%s%s", x->base, path[0] == '/' ? "" : "/", path) < 0)
+		return -ENOMEM;
+	return http_add_header(x->req, name, buf_str(&to));
+}
+
+static int add_headers(struct exchange *x)
+{
+	const struct port_reply *h = &x->reply;
+	int r = 0;
+
+	for (unsigned i = 0; r == 0 && i < h->n_fields; i++) {
+		const char *name = h->fields[i].name, *value = h->fields[i].value;
+
+		if (is_for_the_host(name))
+			continue;
+		r = strcasecmp(name, "location") == 0 || strcasecmp(name, "content-location") == 0
+			? add_location(x, name, value)
+			: http_add_header(x->req, name, value);
+	}
+	return r < 0 ? r : http_add_header(x->req, "Content-Security-Policy", POLICY);
+}
+
+/* ---- the body ---- */
+
+static void finish(struct exchange *x, bool whole)
+{
+	if (!whole)
+		http_stream_abort(x->stream);
+	else
+		http_stream_end(x->stream);
+	port_free(x);
+}
+
+/* Passes on what has come of the body. 1: the answer is over and X gone; 0: more is to come; < 0: it is none. */
+static int pass_chunks(struct exchange *x)
+{
+	while (x->in.len > 0 && !http_chunk_done(&x->chunk)) {
+		const char *data = NULL;
+		size_t n = 0;
+		const int64_t used =
+		    http_chunk_next(&x->chunk, x->in.data, x->in.len, &data, &n);
+
+		if (used < 0)
+			return -EBADMSG;
+		if (data && http_stream_write(x->stream, data, n) < 0)
+			return -ENOMEM;
+		buf_consume(&x->in, (size_t)used);
+	}
+	return http_chunk_done(&x->chunk);
+}
+
+static int pass(struct exchange *x)
+{
+	const bool sized = x->reply.framing == PORT_LENGTH;
+
+	if (x->reply.framing == PORT_CHUNKED)
+		return pass_chunks(x);
+	const size_t n = sized ? (size_t)MIN((uint64_t)x->in.len, x->left) : x->in.len;
+	if (n > 0 && http_stream_write(x->stream, x->in.data, n) < 0)
+		return -ENOMEM;
+	x->left -= sized ? n : 0;
+	x->in.len = 0;
+	return sized && x->left == 0;
+}
+
+static bool on_room(void *user)
+{
+	struct exchange *x = user;
+
+	for (unsigned i = 0; i < 2; i++) { /* what came with the head, then one block */
+		const int r = pass(x);
+
+		if (r != 0 || x->eof) {
+			/* What has no end of its own ends with the connection. */
+			finish(x, r > 0 || (r == 0 && x->reply.framing == PORT_UNTIL_CLOSE));
+			return false;
+		}
+		if (i == 0 && receive(x) == -EAGAIN) {
+			port_want(x, EPOLLIN);
+			return false;
+		}
+	}
+	return true;
+}
+
+static void on_close(void *user)
+{
+	port_free(user);
+}
+
+/* The request is over; from now on the client asks for what the server sends. */
+static void note_answer(struct exchange *x)
+{
+	x->req = NULL;
+	x->patience = sd_event_source_disable_unref(x->patience);
+	port_stop_wanting(x, EPOLLIN);
+}
+
+static const struct http_stream_ops stream_ops = {on_close, NULL, on_room};
+
+static void begin_answer(struct exchange *x)
+{
+	const struct port_reply *h = &x->reply;
+	struct http_request *req = x->req;
+
+	note_answer(x);
+	x->left = h->length;
+	if (h->framing == PORT_NO_BODY && !h->has_length)
+		http_respond(req, h->status, NULL, NULL, 0);
+	else if (h->framing == PORT_NO_BODY || h->framing == PORT_LENGTH)
+		x->stream = http_stream_begin_sized(req, h->status, NULL, h->length, &stream_ops, x);
+	else
+		x->stream = http_stream_begin(req, h->status, NULL, &stream_ops, x);
+	if (!x->stream)
+		port_free(x);
+}
+
+/* ---- upgrades ---- */
+
+static bool on_message(bool text UNUSED, const void *data, size_t len, void *user)
+{
+	struct exchange *x = user;
+
+	if (x->out.len > 0 && x->out.len + len > PORT_OUT_MAX) {
+		x->body_waits = true;
+		return false;
+	}
+	if (buf_add(&x->out, data, len) < 0)
+		x->deaf = true;
+	(void)port_flush(x);
+	return true;
+}
+
+static bool on_socket_room(void *user)
+{
+	struct exchange *x = user;
+
+	for (unsigned i = 0; i < 2; i++) {
+		const int r = x->in.len > 0 ? http_socket_send(x->socket, false, x->in.data, x->in.len) : 0;
+
+		x->in.len = 0;
+		if (r < 0 || x->eof || x->deaf) {
+			http_socket_end(x->socket, 1000, "");
+			port_free(x);
+			return false;
+		}
+		if (i == 0 && receive(x) == -EAGAIN) {
+			port_want(x, EPOLLIN);
+			return false;
+		}
+	}
+	return true;
+}
+
+static const struct http_socket_ops socket_ops = {on_message, on_socket_room, on_close};
+
+static void begin_socket(struct exchange *x)
+{
+	struct http_request *req = x->req;
+
+	if (!http_request_wants_socket(req)) {
+		port_refuse(x, ERR_BAD_GATEWAY, "the server changed the protocol without being asked");
+		return;
+	}
+	note_answer(x);
+	x->socket = http_socket_begin_raw(req, &socket_ops, x);
+	if (!x->socket)
+		port_free(x);
+}
+
+/* ---- the end of the head ---- */
+
+/* The head is in the first LEN bytes of IN. False: X is gone. */
+static bool take_head(struct exchange *x, size_t len)
+{
+	const bool head = http_request_method(x->req) == HTTP_HEAD;
+
+	if (port_reply_parse(x->in.data, len, head, &x->reply) < 0) {
+		port_refuse(x, ERR_BAD_GATEWAY,
+			    "the server's answer is not one of HTTP/1.1, or its head is too large");
+		return false;
+	}
+	x->scanned = 0;
+	if (x->reply.status < 200 && x->reply.status != 101) { /* an interim answer */
+		buf_consume(&x->in, len);
+		return true;
+	}
+	/* the strings of the head are in IN */
+	const int r = add_headers(x);
+	buf_consume(&x->in, len);
+	if (r < 0)
+		port_refuse(x, ERR_BAD_GATEWAY, "the head of the server's answer is too large");
+	else if (x->reply.status == 101)
+		begin_socket(x);
+	else
+		begin_answer(x);
+	return false;
+}
+
+static void read_head(struct exchange *x)
+{
+	for (;;) {
+		const size_t len = port_reply_end(x->in.data, x->in.len, &x->scanned);
+
+		if (len > 0) {
+			if (!take_head(x, len))
+				return;
+			continue;
+		}
+		if (x->in.len >= PORT_HEAD_MAX) {
+			port_refuse(x, ERR_BAD_GATEWAY, "the head of the server's answer is too large");
+			return;
+		}
+		if (x->eof) {
+			port_refuse(x, ERR_BAD_GATEWAY,
+				    x->in.len > 0 ? "the server ended within the head of its answer"
+						  : "the server ended the connection without an answer");
+			return;
+		}
+		const ssize_t n = receive(x);
+		if (n == -EAGAIN)
+			return;
+		if (n < 0) {
+			port_refuse(x, ERR_OUT_OF_MEMORY, "no memory");
+			return;
+		}
+	}
+}
+
+void port_read(struct exchange *x)
+{
+	if (!x->stream && !x->socket) {
+		read_head(x);
+		return;
+	}
+	port_stop_wanting(x, EPOLLIN);
+	if (x->stream)
+		http_stream_ask(x->stream);
+	else
+		http_socket_ask(x->socket);
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The routes, and the first half of an exchange: finding the sandbox, connecting, and the request. Whatever has begun goes on
+ * when the client has left, and ends by itself: REQ is NULL then. */
+#include "api/ports/ports.h"
+#include "base/fdio.h"
+#include "base/loop.h"
+#include "base/parse.h"
+#include "base/text.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+/* Until the head of the answer: longer than any server of a page should take. One that runs in a thread of a session rests
+ * with it. */
+#define ANSWER_US  (UINT64_C(120) * 1000 * 1000)
+#define CONNECT_MS 10000 /* until the server must have accepted, or acknowledged what it was sent */
+
+/* ---- the connection ---- */
+
+static void close_connection(struct exchange *x)
+{
+	const struct linger off = {0};
+
+	x->io = sd_event_source_disable_unref(x->io);
+	x->patience = sd_event_source_disable_unref(x->patience);
+	if (x->fd < 0)
+		return;
+	/* The sandbox has the socket, too. With SO_LINGER a close would wait: socket(7). */
+	(void)setsockopt(x->fd, SOL_SOCKET, SO_LINGER, &off, sizeof(off));
+	x->fd = fd_close(x->fd);
+}
+
+void port_free(struct exchange *x)
+{
+	close_connection(x);
+	buf_done(&x->out);
+	buf_done(&x->in);
+	budget_give(&x->share);
+	if (x->held)
+		sandbox_release(x->sandbox, &x->hold);
+	(void)sandbox_unref(x->sandbox);
+	free(x);
+}
+
+void port_refuse(struct exchange *x, enum err_code code, const char *why)
+{
+	if (x->req)
+		http_respond_problem(x->req, code, why, NULL);
+	port_free(x);
+}
+
+static void on_ended(struct sandbox_hold *h)
+{
+	CONTAINER_OF(h, struct exchange, hold)->held = false;
+}
+
+/* ---- events ---- */
+
+static void watch(struct exchange *x, uint32_t events)
+{
+	if (events == x->wanted)
+		return;
+	x->wanted = events;
+	(void)sd_event_source_set_io_events(x->io, events);
+}
+
+void port_want(struct exchange *x, uint32_t events)
+{
+	watch(x, x->wanted | events);
+}
+
+void port_stop_wanting(struct exchange *x, uint32_t events)
+{
+	watch(x, x->wanted & ~events);
+}
+
+bool port_flush(struct exchange *x)
+{
+	while (x->out.len > 0 && !x->deaf) {
+		const ssize_t n =
+		    send(x->fd, x->out.data, x->out.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n < 0 && (errno == EAGAIN || errno == ENOTCONN)) {
+			port_want(x, EPOLLOUT);
+			return false;
+		}
+		if (n < 0 && errno != EINTR)
+			x->deaf = true; /* whether it has answered is seen by reading */
+		buf_consume(&x->out, n < 0 ? 0 : (size_t)n);
+	}
+	buf_done(&x->out);
+	port_stop_wanting(x, EPOLLOUT);
+	return true;
+}
+
+static int on_io(sd_event_source *source UNUSED, int fd UNUSED, uint32_t revents, void *user)
+{
+	struct exchange *x = user;
+
+	loop_work("port", "bytes");
+	if ((revents & EPOLLOUT) && port_flush(x) && x->body_waits) {
+		x->body_waits = false;
+		if (x->socket)
+			http_socket_resume(x->socket);
+		else if (x->req)
+			http_request_resume_body(x->req);
+	}
+	if (revents & ~(uint32_t)EPOLLOUT)
+		port_read(x);
+	return 0;
+}
+
+static int on_silence(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
+{
+	struct exchange *x = user;
+
+	x->patience = sd_event_source_disable_unref(x->patience);
+	if (x->req)
+		port_refuse(x, ERR_GATEWAY_TIMEOUT,
+			    "the server has taken the connection and sent nothing for two minutes");
+	return 0;
+}
+
+/* ---- the request's body ---- */
+
+static int add_piece(struct exchange *x, const void *data, size_t len)
+{
+	char line[24];
+	int r = 0;
+
+	if (x->chunked) {
+		const int n = snprintf(line, sizeof(line), "%zx\r\n", len);
+
+		r = buf_add(&x->out, line, (size_t)n);
+	}
+	r = r < 0 ? r : buf_add(&x->out, data, len);
+	return r < 0 || !x->chunked ? r : buf_add_str(&x->out, "\r\n");
+}
+
+static int on_body(struct http_request *req, const void *data, size_t len, void *user)
+{
+	struct exchange *x = user;
+	const int r = data	   ? add_piece(x, data, len)
+		      : x->chunked ? buf_add_str(&x->out, "0\r\n\r\n")
+				   : 0;
+
+	if (r < 0) {
+		port_refuse(x, ERR_OUT_OF_MEMORY, "no memory");
+		return r;
+	}
+	if (!port_flush(x) && data && x->out.len >= PORT_OUT_MAX) {
+		x->body_waits = true;
+		http_request_pause_body(req, 0);
+	}
+	return 0;
+}
+
+/* ---- the beginning ---- */
+
+static void on_connected(int fd, const struct err *e, void *user)
+{
+	struct exchange *x = user;
+	const unsigned timeout = CONNECT_MS;
+
+	x->fd = fd;
+	if (!x->req || e) {
+		port_refuse(x, e ? e->code : ERR_CANCELLED, e ? e->text : "");
+		return;
+	}
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout));
+	x->wanted = EPOLLIN;
+	if (sd_event_add_io(x->loop, &x->io, fd, x->wanted, on_io, x) < 0 ||
+	    sd_event_add_time_relative(x->loop, &x->patience, CLOCK_MONOTONIC, ANSWER_US,
+				       ANSWER_US / 8, on_silence, x) < 0 ||
+	    port_write_request(x) < 0) {
+		port_refuse(x, ERR_OUT_OF_MEMORY, "no memory");
+		return;
+	}
+	(void)port_flush(x);
+	if (http_request_body_length(x->req) > 0)
+		http_request_read_body(x->req, on_body, x);
+}
+
+static void on_sandbox(struct sandbox *s, const struct err *e, void *user)
+{
+	struct exchange *x = user;
+	struct err failed = ERR_INIT;
+
+	if (!x->req || e) {
+		port_refuse(x, e ? e->code : ERR_CANCELLED, e ? e->text : "");
+		return;
+	}
+	x->sandbox = sandbox_ref(s);
+	if (sandbox_connect(s, x->port, on_connected, x, &failed) < 0) {
+		port_refuse(x, failed.code, failed.text);
+		return;
+	}
+	x->hold.ended = on_ended;
+	sandbox_hold(s, &x->hold);
+	x->held = true;
+}
+
+static void on_gone(void *user)
+{
+	struct exchange *x = user;
+
+	x->req = NULL;
+	if (x->io) /* else a callback is on its way */
+		port_free(x);
+}
+
+/* May the caller use a server, which may do anything? */
+static bool may_use(struct http_request *req, const struct caller *who)
+{
+	if (who->read_only)
+		http_respond_problem(req, ERR_FORBIDDEN, "this key may only read", NULL);
+	else if (!auth_may_change(who, "usePort"))
+		http_respond_problem(req, ERR_FORBIDDEN,
+				     "this key is for the tools of one profile", NULL);
+	else if (http_request_header(req, "service-worker"))
+		http_respond_problem(req, ERR_FORBIDDEN,
+				     "a service worker would act for all of this server", NULL);
+	else
+		return true;
+	return false;
+}
+
+/* Relative links need the slash. */
+static void add_slash(struct http_request *req)
+{
+	const char *query = http_request_raw_query(req);
+	char prefix[HTTP_PREFIX_MAX + 1];
+	_cleanup_(buf_done) struct buf to = BUF_INIT(PORT_HEAD_MAX);
+
+	http_request_prefix(req, prefix);
+	if (buf_printf(&to, "%s%s/%s%s", prefix, http_request_path(req), query ? "?" : "",
+		       query ? query : "") < 0 ||
+	    http_add_header(req, "Location", buf_str(&to)) < 0)
+		http_respond_problem(req, ERR_BAD_REQUEST, "the address is too long", NULL);
+	else
+		http_respond(req, 308, NULL, NULL, 0);
+}
+
+static void on_request(struct http_request *req, void *user)
+{
+	struct api *a = user;
+	const struct caller *who = auth_caller(req);
+	const char *id = http_request_param(req, "sandbox");
+	char prefix[HTTP_PREFIX_MAX + 1];
+	struct err e = ERR_INIT;
+	uint64_t port;
+
+	if (!may_use(req, who))
+		return;
+	/* ENGINE_EGRESS_PORT is the way out of the sandbox, and no server of it. */
+	if (parse_u64(http_request_param(req, "port"), 1, 65535, &port) < 0 ||
+	    port == ENGINE_EGRESS_PORT) {
+		http_respond_problem(req, ERR_INVALID_ARGUMENT, "a port is 1 to 65535", NULL);
+		return;
+	}
+	struct exchange *x = calloc(1, sizeof(*x));
+	if (!x) {
+		http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory", NULL);
+		return;
+	}
+	http_request_prefix(req, prefix);
+	buf_init(&x->out, PORT_BUF_MAX);
+	buf_init(&x->in, PORT_BUF_MAX);
+	x->fd = -1;
+	x->req = req;
+	x->loop = a->config.loop;
+	x->port = (uint16_t)port;
+	if (snprintf(x->base, sizeof(x->base), "%s/p/%s/%u", prefix, id, x->port) >=
+	    (int)sizeof(x->base)) {
+		port_refuse(x, ERR_NOT_FOUND, "no sandbox has such an id");
+		return;
+	}
+	if (budget_take(a->config.budgets, who->owner, BUDGET_PORT_REQUESTS, 1, &x->share, &e) <
+	    0) {
+		port_refuse(x, e.code, e.text);
+		return;
+	}
+	http_request_on_gone(req, on_gone, x);
+	manager_activate(a->config.manager, who->owner, id, on_sandbox, x);
+}
+
+static void on_bare(struct http_request *req, void *user UNUSED)
+{
+	add_slash(req);
+}
+
+#define ALL_METHODS                                                                                \
+	(HTTP_GET | HTTP_HEAD | HTTP_POST | HTTP_PUT | HTTP_DELETE | HTTP_PATCH | HTTP_OPTIONS)
+
+static const struct http_route routes[] = {
+    {HTTP_GET, "/p/{sandbox}/{port}", on_bare, HTTP_ROUTE_AUTH, 0},
+    {ALL_METHODS, "/p/{sandbox}/{port}/{path...}", on_request,
+     HTTP_ROUTE_AUTH | HTTP_ROUTE_STREAM_BODY | HTTP_ROUTE_ANY_TAIL, UINT64_MAX},
+};
+
+int ports_add_routes(struct api *a, struct http_server *http, unsigned scopes)
+{
+	return http_server_add_routes(http, routes, ARRAY_SIZE(routes), scopes, a);
+}

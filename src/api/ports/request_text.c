@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a server in a sandbox gets of a request. It learns who asked by the forwarding headers; of what identifies the caller to
+ * us it gets nothing. To itself it is "localhost:PORT", whatever the client calls it: servers for development refuse other
+ * names, and compare Origin with Host. */
+#include "api/ports/ports.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+/* Our own credentials, and what we say ourselves. */
+static bool is_ours(const struct exchange *x, const char *name)
+{
+	static const char *const names[] = {
+	    "host",      "cookie",           "x-api-key",        "x-caisson-page",
+	    "expect",    "origin",           "x-forwarded-for",  "x-forwarded-host",
+	    "forwarded", "x-forwarded-proto", "x-forwarded-prefix", "x-real-ip",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcasecmp(name, names[i]) == 0)
+			return true;
+	/* Without authentication a header of that name is for the server inside. */
+	return strcasecmp(name, "authorization") == 0 &&
+	       auth_caller(x->req)->how != CALLER_LOCAL;
+}
+
+/* Is NAME one of the fields that Connection lists? They are not to be passed on either. */
+static bool is_listed(const struct http_request *req, const char *name)
+{
+	static const char seps[] = ", \t";
+	const char *p = http_request_header(req, "connection");
+
+	for (p = p ? p + strspn(p, seps) : ""; *p; p += strspn(p, seps)) {
+		const size_t n = strcspn(p, seps);
+
+		if (n == strlen(name) && strncasecmp(p, name, n) == 0)
+			return true;
+		p += n;
+	}
+	return false;
+}
+
+/* What follows "/p/SANDBOX/PORT", as the client has encoded it. */
+static const char *rest_of_path(const struct http_request *req)
+{
+	const char *p = http_request_path(req);
+
+	for (unsigned slashes = 0; *p && (*p != '/' || slashes < 3); p++)
+		slashes += *p == '/';
+	return *p ? p : "/";
+}
+
+static int add_fields(struct exchange *x, struct buf *b)
+{
+	const char *name, *value;
+	int r = 0;
+
+	for (unsigned i = 0; r == 0 && http_request_field(x->req, i, &name, &value); i++)
+		if (!is_ours(x, name) && !port_is_of_connection(name) && !is_listed(x->req, name))
+			r = buf_printf(b, "%s: %s\r\n", name, value);
+	return r;
+}
+
+static int add_forwarding(struct exchange *x, struct buf *b)
+{
+	const char *peer = http_request_peer(x->req), *host = http_request_header(x->req, "host");
+	const char *port = strrchr(peer, ':');
+	/* "127.0.0.1:41234" and "[::1]:41234" have a port, "::1" of a client behind a proxy has none */
+	const bool bare = !port || (peer[0] != '[' && strchr(peer, ':') != port);
+	int r = buf_printf(b, "X-Forwarded-For: %.*s\r\n", bare ? -1 : (int)(port - peer), peer);
+
+	if (r == 0 && host)
+		r = buf_printf(b, "X-Forwarded-Host: %s\r\n", host);
+	r = r < 0 ? r
+		  : buf_printf(b, "X-Forwarded-Proto: %s\r\nX-Forwarded-Prefix: %s\r\n",
+			       http_request_is_forwarded_https(x->req) ? "https" : "http", x->base);
+	if (r == 0 && http_request_header(x->req, "origin"))
+		r = buf_printf(b, "Origin: http://localhost:%u\r\n", x->port);
+	return r;
+}
+
+/* The server is asked for one answer on this connection, so that it ends with it. */
+static int add_connection(struct exchange *x, struct buf *b)
+{
+	const uint64_t length = http_request_body_length(x->req);
+	const char *protocol = http_request_header(x->req, "upgrade");
+
+	x->chunked = length == UINT64_MAX;
+	if (x->chunked)
+		return buf_add_str(b, "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n");
+	if (http_request_wants_socket(x->req) && length == 0)
+		return buf_printf(b, "Connection: Upgrade\r\nUpgrade: %s\r\n\r\n", protocol);
+	if (length > 0 || http_request_header(x->req, "content-length"))
+		return buf_printf(b, "Content-Length: %ju\r\nConnection: close\r\n\r\n",
+				  (uintmax_t)length);
+	return buf_add_str(b, "Connection: close\r\n\r\n");
+}
+
+int port_write_request(struct exchange *x)
+{
+	const char *query = http_request_raw_query(x->req);
+	struct buf *b = &x->out;
+	int r = buf_printf(b, "%s %s%s%s HTTP/1.1\r\nHost: localhost:%u\r\n",
+			   http_method_name(http_request_method(x->req)), rest_of_path(x->req),
+			   query ? "?" : "", query ? query : "", x->port);
+
+	r = r < 0 ? r : add_fields(x, b);
+	r = r < 0 ? r : add_forwarding(x, b);
+	return r < 0 ? r : add_connection(x, b);
+}
