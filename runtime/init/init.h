@@ -548,6 +548,8 @@ int loopback_up(void); /* 0 or -errno */
 /* A socket, not blocking, that is or is being connected to PORT (1 to 65535) of 127.0.0.1, or else of ::1. The caller's.
  * -ECONNREFUSED: nobody listens there. */
 int port_connect(uint32_t port);
+/* Writes a struct proto_port for each port that is listened on to OUT, smallest first. Their number, or -errno. */
+int ports_list(const struct init *in, int out);
 int egress_listen(void); /* the socket on 127.0.0.1:PROTO_EGRESS_PORT, or -errno */
 
 /* sysv_ipc.c: bytes of the sandbox's System V objects, attached or not. Segments count with what is

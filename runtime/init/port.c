@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections to the servers of a sandbox. init makes them, because it is in the network namespace of the sandbox, and
+/* The servers of a sandbox: which there are, and connections to them. init makes them, because it is in the network namespace of the sandbox, and
  * hands them out; the front never enters that namespace. What a socket holds counts for the process that made it: init, and
  * so the sandbox. */
 #include "init.h"
 
 #include "base/fdio.h"
+#include "base/parse.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -48,4 +54,179 @@ int port_connect(uint32_t port)
 	/* Servers that listen on "localhost" may have chosen the other address of that name. */
 	const int other = try((const struct sockaddr *)&v6, sizeof(v6));
 	return other < 0 ? -ECONNREFUSED : other;
+}
+
+/* ---- which there are ---- */
+
+#define LINES_MAX    20000U /* of the kernel's table, of all sockets of TCP */
+#define LINKS_MAX    20000U /* descriptors that are looked at */
+#define STATE_LISTEN 0x0aU
+
+struct listener {
+	uint64_t inode;
+	struct proto_port port;
+};
+
+struct listeners {
+	unsigned n;
+	struct listener all[PROTO_PORTS_MAX];
+};
+
+/* A local address as the kernel prints it, hexadecimal 32-bit words: one that a connection to loopback reaches. */
+static bool is_reached(const char *address)
+{
+	static const char *const addresses[] = {
+	    "00000000",                         /* 0.0.0.0 */
+	    "0100007F",                         /* 127.0.0.1 */
+	    "00000000000000000000000000000000", /* :: */
+	    "00000000000000000000000001000000", /* ::1 */
+	    "0000000000000000FFFF00000100007F", /* ::ffff:127.0.0.1 */
+	};
+
+	for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++)
+		if (strcmp(address, addresses[i]) == 0)
+			return true;
+	return false;
+}
+
+/* Columns of /proc/net/tcp, proc(5): number, local address, remote address, state, …, inode. */
+enum { COLUMN_LOCAL = 1, COLUMN_STATE = 3, COLUMN_INODE = 9, COLUMNS };
+
+static bool is_hex_digit(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F');
+}
+
+static uint32_t hex(const char *s)
+{
+	uint32_t n = 0;
+
+	for (; is_hex_digit(*s); s++)
+		n = n * 16 + (uint32_t)(*s <= '9' ? *s - '0' : *s - 'A' + 10);
+	return n;
+}
+
+static void add_line(struct listeners *l, char *line)
+{
+	char *columns[COLUMNS];
+	size_t n = 0;
+	uint64_t inode;
+
+	for (char *p = line + strspn(line, " "); *p && n < COLUMNS; p += strspn(p, " ")) {
+		columns[n++] = p;
+		p += strcspn(p, " \n");
+		if (*p)
+			*p++ = '\0';
+	}
+	char *colon = n == COLUMNS ? strchr(columns[COLUMN_LOCAL], ':') : NULL;
+	if (!colon || hex(columns[COLUMN_STATE]) != STATE_LISTEN ||
+	    parse_u64(columns[COLUMN_INODE], 0, UINT64_MAX, &inode) < 0)
+		return;
+	*colon = '\0';
+	const uint32_t port = hex(colon + 1);
+	if (l->n == PROTO_PORTS_MAX || port == PROTO_EGRESS_PORT || port == 0 || port > 65535 ||
+	    !is_reached(columns[COLUMN_LOCAL]))
+		return;
+	for (unsigned i = 0; i < l->n; i++)
+		if (l->all[i].port.port == port)
+			return;
+	l->all[l->n++] = (struct listener){.inode = inode, .port = {.port = port}};
+}
+
+static void read_table(const struct init *in, struct listeners *l, const char *path)
+{
+	char line[256];
+	const int fd = openat(in->proc, path, O_RDONLY | O_CLOEXEC);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+
+	if (!f) {
+		(void)fd_close(fd);
+		return; /* a kernel without that protocol */
+	}
+	for (unsigned i = 0; i < LINES_MAX && fgets(line, sizeof(line), f); i++)
+		add_line(l, line);
+	(void)fclose(f);
+}
+
+static void name_it(int process, struct proto_port *p, uint32_t pid)
+{
+	_cleanup_fd_ int fd = openat(process, "comm", O_RDONLY | O_CLOEXEC);
+	const ssize_t n = fd < 0 ? -1 : read(fd, p->name, sizeof(p->name) - 1);
+
+	p->pid = pid;
+	p->name[n > 0 ? n : 0] = '\0';
+	p->name[strcspn(p->name, "\n")] = '\0';
+}
+
+/* Which of the listeners has the process in the folder PROCESS? */
+static void look_at(int process, uint32_t pid, struct listeners *l, unsigned *links)
+{
+	const int fd = openat(process, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *de;
+	char to[64];
+
+	if (!d) {
+		(void)fd_close(fd);
+		return;
+	}
+	while (*links > 0 && (de = readdir(d))) {
+		const ssize_t n = readlinkat(dirfd(d), de->d_name, to, sizeof(to) - 1);
+		uint64_t inode;
+
+		--*links;
+		if (n <= 9 || strncmp(to, "socket:[", 8) != 0 ||
+		    parse_u64_n(to + 8, (size_t)n - 9, 0, UINT64_MAX, &inode) < 0)
+			continue;
+		for (unsigned i = 0; i < l->n; i++)
+			if (l->all[i].inode == inode && l->all[i].port.pid == 0)
+				name_it(process, &l->all[i].port, pid);
+	}
+	(void)closedir(d);
+}
+
+static void find_processes(const struct init *in, struct listeners *l)
+{
+	const int fd = openat(in->proc, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	unsigned links = LINKS_MAX;
+	const struct dirent *de;
+	uint64_t pid;
+
+	if (!d) {
+		(void)fd_close(fd);
+		return;
+	}
+	while ((de = readdir(d))) {
+		if (parse_u64(de->d_name, 2, UINT32_MAX, &pid) < 0) /* 1 is init */
+			continue;
+		_cleanup_fd_ int process =
+		    openat(dirfd(d), de->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (process >= 0)
+			look_at(process, (uint32_t)pid, l, &links);
+	}
+	(void)closedir(d);
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct listener *x = a, *y = b;
+
+	return x->port.port < y->port.port ? -1 : x->port.port > y->port.port;
+}
+
+int ports_list(const struct init *in, int out)
+{
+	static struct listeners l;
+	int r = 0;
+
+	l.n = 0;
+	read_table(in, &l, "1/net/tcp");
+	read_table(in, &l, "1/net/tcp6");
+	if (l.n > 0)
+		find_processes(in, &l);
+	qsort(l.all, l.n, sizeof(l.all[0]), compare);
+	for (unsigned i = 0; r == 0 && i < l.n; i++)
+		r = fd_write_all(out, &l.all[i].port, sizeof(l.all[i].port));
+	return r < 0 ? r : (int)l.n;
 }

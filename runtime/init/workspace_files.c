@@ -499,9 +499,25 @@ static void do_connect(struct init *in, const struct proto_init_file *f, int fil
 		answer_fd(in, f->seq, fd);
 }
 
+static void do_ports(struct init *in, const struct proto_init_file *f, int file UNUSED)
+{
+	struct proto_init_filed a = {.head = PROTO_HEAD(INIT_FILED, proto_init_filed),
+				     .seq = f->seq};
+	_cleanup_fd_ int out = memfd_create("ports", MFD_CLOEXEC);
+	const int n = out < 0 ? -errno : ports_list(in, out);
+
+	if (n < 0) {
+		answer(in, f->seq, n);
+		return;
+	}
+	a.n = (uint32_t)n;
+	init_send(in, &a.head, &out, 1);
+}
+
 static bool may_be_empty(uint32_t op)
 {
-	return op == PROTO_FILE_LIST || op == PROTO_FILE_MEASURE || op == PROTO_FILE_CONNECT;
+	return op == PROTO_FILE_LIST || op == PROTO_FILE_PORTS || op == PROTO_FILE_MEASURE ||
+	       op == PROTO_FILE_CONNECT;
 }
 
 static void (*const operations[PROTO_FILE_OP_MAX_])(struct init *, const struct proto_init_file *,
@@ -510,6 +526,7 @@ static void (*const operations[PROTO_FILE_OP_MAX_])(struct init *, const struct 
     [PROTO_FILE_COMMIT] = do_commit,   [PROTO_FILE_DROP] = do_drop,
     [PROTO_FILE_REMOVE] = do_remove,   [PROTO_FILE_LIST] = do_list,
     [PROTO_FILE_MEASURE] = do_measure, [PROTO_FILE_CONNECT] = do_connect,
+    [PROTO_FILE_PORTS] = do_ports,
 };
 
 /* Whether the front gives a file of its own. */

@@ -36,11 +36,12 @@ struct api_config {
 	struct packages *packages; /* may be NULL: nothing can be installed */
 	struct budgets *budgets;   /* may be NULL: nothing is bound */
 	bool open_registration;
-	bool loopback;       /* no other machine can reach this server */
-	uint64_t signin_ns;  /* life of a browser's sign-in */
-	const char *profile; /* of its tools */
-	const char *base;    /* URL of the server; filled in until the first request */
-	bool save_figures;   /* figures that code shows are kept as files (run_request.display) */
+	bool loopback;           /* no other machine can reach this server */
+	uint64_t signin_ns;      /* life of a browser's sign-in */
+	const char *profile;     /* of its tools */
+	const char *base;        /* URL of the server; filled in until the first request */
+	const char *port_domain; /* http_config.port_domain; "" = there is none */
+	bool save_figures; /* figures that code shows are kept as files (run_request.display) */
 	uint64_t max_upload_bytes;
 	uint64_t max_code_bytes;
 	const char *version; /* of the program */

@@ -286,6 +286,7 @@ static int open_http(struct serve *s, struct err *e)
 	    .proxies = &s->names.proxies,
 	    .prefix = s->names.prefix,
 	    .public_origin = s->names.public_origin,
+	    .port_domain = s->names.port_domain,
 	    .log = log_request,
 	    .log_userdata = s,
 	};
@@ -353,6 +354,7 @@ static int open_api(struct serve *s, struct err *e)
 	    .profile = set->profile,
 	    .loopback = app_is_loopback(s->host),
 	    .base = s->base,
+	    .port_domain = s->names.port_domain,
 	    .max_upload_bytes = limits_rest_upload(set),
 	    .max_code_bytes = (uint64_t)set->max_code_bytes,
 	    .version = CAISSON_VERSION,

@@ -117,6 +117,26 @@ static int split_page_origins(const struct settings *s, const char *listen, stru
 	return split(names, "SANDBOX_PAGE_ORIGINS", &n->page_texts, n->page_origins, e);
 }
 
+static int set_port_domain(const struct settings *s, const char *listen, struct serve_names *n,
+			   struct err *e)
+{
+	const char *domain = s->port_domain;
+	struct http_host host;
+
+	if (streq(domain, "auto"))
+		domain = app_is_loopback(listen) && !s->public_url[0] ? "localhost" : "off";
+	if (streq(domain, "off"))
+		return 0;
+	if (http_host_parse(domain, strlen(domain), &host) < 0 || host.port || domain[0] == '[' ||
+	    host.len != strlen(domain))
+		return err_set(
+		    e, ERR_SETTING_INVALID, 0,
+		    "SANDBOX_PORT_DOMAIN: '%s' is no domain; give its name alone, such as "
+		    "ports.example.org",
+		    domain);
+	return text_copy(n->port_domain, sizeof(n->port_domain), domain);
+}
+
 static int make(const struct settings *s, const char *listen, struct serve_names *n, struct err *e)
 {
 	_cleanup_(buf_done) struct buf hosts = BUF_INIT(8192);
@@ -133,6 +153,7 @@ static int make(const struct settings *s, const char *listen, struct serve_names
 			  n->origins, e);
 	r = r < 0 ? r : check(n->origins, "SANDBOX_ALLOWED_ORIGINS", origin_fault, e);
 	r = r < 0 ? r : split_page_origins(s, listen, n, e);
+	r = r < 0 ? r : set_port_domain(s, listen, n, e);
 	if (r < 0)
 		return r;
 	r = http_proxies_parse(s->trusted_proxies, &n->proxies, e);

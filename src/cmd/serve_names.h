@@ -15,6 +15,7 @@ struct serve_names {
 	char *page_texts; /* what page_origins[] points into */
 	const char *page_origins[SERVE_NAMES_MAX + 1];
 	struct http_proxies proxies;
+	char port_domain[256];              /* of servers in sandboxes; "" = none */
 	char prefix[HTTP_PREFIX_MAX + 1];   /* the path of server.public_url */
 	char public_origin[HTTP_BASE_SIZE]; /* that URL without its path */
 };

@@ -462,6 +462,17 @@ int engine_resize(struct engine_run *r, uint32_t rows, uint32_t columns) MUST_CH
  * callback gets a read-only descriptor of a regular file (else NOT_FOUND). */
 int engine_open_file(struct engine_sandbox *s, const char *path, engine_fd_fn cb, void *user,
 		     struct err *e) MUST_CHECK;
+struct engine_port {
+	uint16_t port;
+	uint32_t
+	    pid; /* of a process that listens there, as the sandbox numbers it; 0 = not known */
+	char name[16]; /* of that process; any bytes */
+};
+typedef void (*engine_ports_fn)(const struct engine_port *ports, size_t n, const struct err *e,
+				void *user);
+/* The ports that engine_connect() reaches, smallest first. Errors as of that. */
+int engine_list_ports(struct engine_sandbox *s, engine_ports_fn cb, void *user,
+		      struct err *e) MUST_CHECK;
 /* A socket of TCP that is, or is being, connected to PORT of the loopback of the sandbox. The sandbox has it, too: call only
  * what cannot wait, whatever its flags are (MSG_DONTWAIT; SO_LINGER is to be off before the close). PORT_CLOSED: nobody
  * listens there; PORT_UNAVAILABLE: no descriptor comes out of it. */

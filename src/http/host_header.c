@@ -96,6 +96,22 @@ bool http_host_is_ours(const struct http_host *host, const char *local, const ch
 	return false;
 }
 
+bool http_host_is_of_port(const struct http_host *host, const char *domain)
+{
+	const size_t len = domain ? strlen(domain) : 0;
+	size_t digits = 0;
+
+	if (len == 0 || host->len <= len + 1 ||
+	    strncasecmp(host->name + host->len - len, domain, len) != 0 ||
+	    host->name[host->len - len - 1] != '.')
+		return false;
+	const size_t label = host->len - len - 1;
+	while (digits < label && host->name[digits] >= '0' && host->name[digits] <= '9')
+		digits++;
+	return digits > 0 && digits + 1 < label && host->name[digits] == '-' &&
+	       !memchr(host->name, '.', label);
+}
+
 /* Compared with its scheme, as browsers send it. */
 static bool is_listed(const char *origin, const char *const *list, bool any)
 {

@@ -100,6 +100,7 @@ enum http_scope {
 	HTTP_SCOPE_MAIN = 1u << 0,  /* the port that has everything */
 	HTTP_SCOPE_LINKS = 1u << 1, /* artifact links only */
 	HTTP_SCOPE_LOCAL = 1u << 2, /* the user's own unix socket */
+	HTTP_SCOPE_PORTS = 1u << 3, /* of HTTP_SCOPE_MAIN what has a name below `port_domain` */
 };
 
 /* ---- server ---------------------------------------------------------------------------------- */
@@ -150,6 +151,9 @@ struct http_config {
 	const char *prefix; /* borrowed until free: http_request_prefix(); NULL: "" */
 	/* Borrowed until free: "https://box.example.org", where clients find the server; NULL or "": not known. */
 	const char *public_origin;
+	/* Borrowed until free: names "8000-ID.DOMAIN", of one label before DOMAIN, have tables of their own
+	 * (HTTP_SCOPE_PORTS); pages of such a name reach that name alone. NULL or "": there are none. */
+	const char *port_domain;
 	http_auth_fn auth; /* NULL: rows with HTTP_ROUTE_AUTH are open */
 	void *auth_userdata;
 	http_log_fn log;

@@ -125,8 +125,8 @@ static bool host_is_ours(const struct http_request *req, const char *local)
 
 	if (!value) /* HTTP/1.0 without Host: not from a browser, so no DNS rebinding */
 		return true;
-	return http_host_parse(value, strlen(value), &host) == 0 &&
-	       http_host_is_ours(&host, local, req->conn->server->cfg.hosts);
+	return req->of_port || (http_host_parse(value, strlen(value), &host) == 0 &&
+				http_host_is_ours(&host, local, req->conn->server->cfg.hosts));
 }
 
 static bool check_names(struct http_request *req)
@@ -150,10 +150,11 @@ static bool check_names(struct http_request *req)
 	}
 	if (!origin)
 		return true;
+	const bool main = !req->of_port;
 	const struct http_origins may = {
 	    .host = host_is_ours(req, local) ? http_request_header(req, "host") : NULL,
-	    .hosts = req->conn->server->cfg.hosts,
-	    .origins = req->conn->server->cfg.origins,
+	    .hosts = main ? req->conn->server->cfg.hosts : NULL,
+	    .origins = main ? req->conn->server->cfg.origins : NULL,
 	    .pages = req->match.pages ? req->conn->server->cfg.page_origins : NULL,
 	};
 	if (http_origin_is_ours(origin, &may)) {
@@ -220,6 +221,17 @@ static void respond_unrouted(struct http_request *req)
 	}
 }
 
+static unsigned scopes_of(struct http_request *req)
+{
+	const char *value = req->head.host ? req->text + req->head.host : NULL;
+	struct http_host host;
+
+	req->of_port = (req->conn->scopes & HTTP_SCOPE_MAIN) && value &&
+		       http_host_parse(value, strlen(value), &host) == 0 &&
+		       http_host_is_of_port(&host, req->conn->server->cfg.port_domain);
+	return req->of_port ? (unsigned)HTTP_SCOPE_PORTS : req->conn->scopes;
+}
+
 /* Cuts the target into path and query, decodes both, and finds the row of the routing table.
  * Returns 0 or the status to refuse with. */
 static int route(struct http_request *req)
@@ -245,8 +257,8 @@ static int route(struct http_request *req)
 	if (n == -EBADMSG)
 		return 400;
 	if (n > 0)
-		http_routes_match(req->conn->server->routes, req->conn->scopes, req->head.method,
-				  segs, (unsigned)n, &req->match);
+		http_routes_match(req->conn->server->routes, scopes_of(req), req->head.method, segs,
+				  (unsigned)n, &req->match);
 	return 0;
 }
 

@@ -31,6 +31,13 @@ int sandbox_connect(struct sandbox *s, uint16_t port, engine_fd_fn cb, void *use
 	return handle ? engine_connect(handle, port, cb, user, e) : -ENOENT;
 }
 
+int sandbox_list_ports(struct sandbox *s, engine_ports_fn cb, void *user, struct err *e)
+{
+	struct engine_sandbox *handle = sandbox_use(s, e);
+
+	return handle ? engine_list_ports(handle, cb, user, e) : -ENOENT;
+}
+
 struct opening {
 	char name[sizeof(((struct engine_file *)0)->name)];
 	char owner[SANDBOX_OWNER_MAX + 1];

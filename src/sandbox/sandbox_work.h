@@ -18,6 +18,8 @@ struct sandbox_hold {
 void sandbox_hold(struct sandbox *s, struct sandbox_hold *h);
 void sandbox_release(struct sandbox *s, struct sandbox_hold *h);
 
+/* Which there are: engine_list_ports(). */
+int sandbox_list_ports(struct sandbox *s, engine_ports_fn cb, void *user, struct err *e) MUST_CHECK;
 /* A connection to PORT of its loopback: engine_connect(). */
 int sandbox_connect(struct sandbox *s, uint16_t port, engine_fd_fn cb, void *user,
 		    struct err *e) MUST_CHECK;

@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import * as fs from 'node:fs';
 import * as http from 'node:http';
 import * as net from 'node:net';
-import { json } from 'node:stream/consumers';
+import { json, text as content } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { engineEnv, newStateDir } from '../lib/env.ts';
 import { caisson, type Program } from '../lib/process.ts';
@@ -127,6 +127,20 @@ describe('ports of a sandbox', () => {
 		assert.equal((await reader.read()).done, true);
 	});
 
+	it('a connection of a client serves one request after another', async () => {
+		const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
+		const ports = new Set<number>();
+		for (const [method, path] of [['GET', '/echo'], ['GET', '/go'], ['HEAD', '/echo'], ['POST', '/echo'], ['GET', '/chunks'], ['HEAD', '/go'], ['GET', '/bytes?n=65536'], ['GET', '/nothing']]) {
+			const r = http.request(at + path, { agent, method, headers: key });
+			r.end();
+			const [said] = await once(r, 'response') as [http.IncomingMessage];
+			ports.add(said.socket.localPort!);
+			await content(said);
+		}
+		agent.destroy();
+		assert.equal(ports.size, 1);
+	});
+
 	it('addresses of its own lead to it; nothing of an answer acts on this server', async () => {
 		for (const [to, location] of [['/login?a=1', `/p/${id}/${HTTP}/login?a=1`], [`http://localhost:${HTTP}/x`, `/p/${id}/${HTTP}/x`], [`http://127.0.0.1:${HTTP}`, `/p/${id}/${HTTP}/`],
 			['sub/page', 'sub/page'], ['https://example.org/', 'https://example.org/'], ['//example.org/', '//example.org/'], [`http://localhost:${HTTP}0/x`, `http://localhost:${HTTP}0/x`]]) {
@@ -178,6 +192,80 @@ describe('ports of a sandbox', () => {
 			await assert.rejects(async () => await (await raw(answer)).text(), answer);
 		const head = await raw('HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n', 'HEAD');
 		assert.equal(head.headers.get('content-length'), '5');
+	});
+
+	it('the ports that are listened on, and who listens', async () => {
+		const rows = (await ask('GET', `/sandboxes/${id}/ports`)).body.ports as Json[];
+		assert.deepEqual(rows.map((r) => [r.port, r.path, r.program]), [HTTP, RAW].map((n) => [n, `/p/${id}/${n}/`, 'python3']));
+		assert.ok(rows.every((r) => r.pid > 1), JSON.stringify(rows));
+		const code = `import socket, threading
+kept = []
+for family, address, port in ((socket.AF_INET6, "::1", 7001), (socket.AF_INET6, "::", 7002), (socket.AF_INET, "0.0.0.0", 7003), (socket.AF_INET, "127.0.0.2", 7004), (socket.AF_INET, "127.0.0.1", 7005)):
+    s = socket.socket(family); s.bind((address, port)); kept.append(s)
+    if port != 7005: s.listen()
+print(sorted(s.getsockname()[1] for s in kept))`;
+		const other = (await ask('POST', '/sandboxes', {})).body.id;
+		assert.deepEqual((await ask('GET', `/sandboxes/${other}/ports`)).body.ports, []);
+		const run = await ask('POST', `/sandboxes/${other}/runs`, { code, stateful: true, wait: true });
+		assert.equal(run.body.exit_code, 0, run.text);
+		assert.deepEqual((await ask('GET', `/sandboxes/${other}/ports`)).body.ports.map((r: Json) => r.port), [7001, 7002, 7003]);
+	});
+
+	/** A request to a name of the port's alone, as browsers send it. */
+	async function named(host: string, path: string, headers: Record<string, string> = {}, method = 'GET'): Promise<{ status: number; headers: http.IncomingHttpHeaders; text: string }> {
+		const r = http.request({ host: '127.0.0.1', port: new URL(base).port, path, method, headers: { host: `${host}:${new URL(base).port}`, ...headers } });
+		r.end();
+		const [said] = await once(r, 'response') as [http.IncomingMessage];
+		return { status: said.statusCode!, headers: said.headers, text: await content(said) };
+	}
+
+	it('a name of its own for browsers: a pass becomes a cookie, and cookies and headers of the server count there', async () => {
+		const made = await ask('POST', `/sandboxes/${id}/ports`, { port: HTTP });
+		assert.equal(made.status, 201, made.text);
+		const url = new URL(made.body.url), host = `${HTTP}-${id}.localhost`;
+		assert.deepEqual([url.hostname, url.port, url.pathname], [host, new URL(base).port, '/']);
+		assert.ok(Date.parse(made.body.expires_at) > Date.now() + 3600_000, made.text);
+		const first = await named(host, `/echo${url.search}&x=1`);
+		assert.deepEqual([first.status, first.headers.location, first.headers['referrer-policy']], [303, '/echo?x=1', 'no-referrer']);
+		const set = first.headers['set-cookie']![0]!;
+		assert.match(set, /^caisson-port=[^;]+; Path=\/; Max-Age=43200; HttpOnly; SameSite=Lax$/);
+		const cookie = set.split(';')[0]!;
+		const echo = await named(host, '/echo?x=1', { cookie: `own=1; ${cookie}; more=2`, origin: `http://${host}:${new URL(base).port}`, authorization: 'Basic b3du' });
+		assert.equal(echo.status, 200, echo.text);
+		const headers = Object.fromEntries((JSON.parse(echo.text) as Json).headers.map(([k, v]: string[]) => [k!.toLowerCase(), v]));
+		assert.deepEqual([headers.cookie, headers.host, headers.origin, headers['x-forwarded-prefix'], headers['x-forwarded-host']],
+			['own=1; more=2', `localhost:${HTTP}`, `http://localhost:${HTTP}`, undefined, `${host}:${new URL(base).port}`]);
+		assert.equal(echo.headers['content-security-policy'], undefined);
+		const to = await named(host, '/to?to=/login', { cookie });
+		assert.deepEqual([to.headers.location, to.headers['set-cookie'], to.headers['service-worker-allowed'], to.headers['strict-transport-security']], ['/login', ['a=b; Path=/'], '/', undefined]);
+		assert.equal((await named(host, `/to?to=${encodeURIComponent(`http://localhost:${HTTP}/x`)}`, { cookie })).headers.location, '/x');
+		const odd = 'HTTP/1.1 200 OK\r\nSet-Cookie: x=1; Domain=localhost; Path=/\r\nSet-Cookie: caisson-port=stolen\r\nSet-Cookie: domain=kept\r\nContent-Length: 0\r\n\r\n';
+		const raws = await named(`${RAW}-${id}.localhost`, `/${Buffer.from(odd).toString('hex')}`, key);
+		assert.deepEqual(raws.headers['set-cookie'], ['x=1; Path=/', 'domain=kept']);
+		// for this port, this sandbox and its owner alone; nothing of our own is there
+		for (const [wrong, why] of [[`${RAW}-${id}.localhost`, 'another port'], [`${HTTP}-sess_000000000000.localhost`, 'another sandbox']])
+			assert.equal((await named(wrong!, '/echo', { cookie })).status, 401, why);
+		for (const changed of [cookie.slice(0, -1), `${cookie}0`, cookie.replace('=1', '=2'), cookie.replace('..', '.eve.'), 'caisson-port=', 'caisson-port=..', `caisson-port=${'9'.repeat(300)}`])
+			assert.equal((await named(host, '/echo', { cookie: changed })).status, 401, changed);
+		assert.equal((await named(host, '/echo')).status, 401);
+		assert.equal((await named(host, '/echo', { cookie, origin: base })).status, 403);
+		assert.equal((await named(host, '/api/v1/me', { cookie })).text, 'no such page');
+		assert.equal((await named(host, '/echo', key)).status, 200);
+		for (const name of ['localhost.evil.example', `${HTTP}-${id}.evil.localhost`, `x${HTTP}-${id}.localhost`, `-${id}.localhost`])
+			assert.equal((await named(name, '/echo', { cookie })).status, 403, name);
+		assert.equal((await named(`70000-${id}.localhost`, '/echo', { cookie })).status, 404);
+	});
+
+	it('a pass ends with its user', async () => {
+		const dan = { 'x-api-key': await keyOf('dan') };
+		const own = (await ask('POST', '/sandboxes', {}, dan)).body.id;
+		await startServer(own, dan);
+		const url = new URL((await ask('POST', `/sandboxes/${own}/ports`, { port: HTTP }, dan)).body.url);
+		const cookie = (await named(url.hostname, `/${url.search}`)).headers['set-cookie']![0]!.split(';')[0]!;
+		assert.equal((await named(url.hostname, '/echo', { cookie })).status, 200);
+		const user = (await ask('GET', '/users')).body.users.find((u: Json) => u.name === 'dan').id;
+		assert.equal((await ask('PATCH', `/users/${user}`, { active: false })).status, 200);
+		assert.equal((await named(url.hostname, '/echo', { cookie })).status, 401);
 	});
 
 	it('a second request in the body of the first is no request', async () => {

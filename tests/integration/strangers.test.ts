@@ -55,7 +55,7 @@ const BODIES: Record<string, Json | string> = {
 	completeName: { code: 'pri', cursor: 3 }, signIn: { name: 'bob', password: 'wrong' }, register: { name: 'carol', password: 'short' },
 	changePassword: { password: 'wrong', new_password: 'long-enough-1' },
 	makeCheckpoint: { name: 'point' }, restoreCheckpoint: {}, tryBranches: { branches: [{ code: '1' }] }, forkSandbox: {}, buildImage: { name: 'base' },
-	startProcess: { command: 'touch new.txt' }, signalProcess: { signal: 'KILL' }, writeProcess: { text: 'x' }, startTerminal: { command: 'touch new.txt' },
+	startProcess: { command: 'touch new.txt' }, signalProcess: { signal: 'KILL' }, writeProcess: { text: 'x' }, startTerminal: { command: 'touch new.txt' }, openPort: { port: 8000 },
 };
 
 /** What a route cannot do without. */

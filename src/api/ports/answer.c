@@ -31,19 +31,18 @@ static ssize_t receive(struct exchange *x)
 
 /* ---- the head ---- */
 
-/* What would act on this server as a whole, and not on the pages of this one: their address is the same. */
-static bool is_for_the_host(const char *name)
+/* What would act on more than the pages of this server: on all names of the host, or, below a path, on the page of ours. */
+static bool is_for_others(const struct exchange *x, const char *name)
 {
-	static const char *const names[] = {
-	    "set-cookie",
-	    "set-cookie2",
-	    "clear-site-data",
-	    "strict-transport-security",
-	    "public-key-pins",
-	    "alt-svc",
-	    "service-worker-allowed",
-	    "date",
-	};
+	static const char *const always[] = {"strict-transport-security", "alt-svc", "date"};
+	static const char *const names[] = {"set-cookie", "clear-site-data",
+					    "service-worker-allowed"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(always); i++)
+		if (strcasecmp(name, always[i]) == 0)
+			return true;
+	if (x->own_name)
+		return false;
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (strcasecmp(name, names[i]) == 0)
@@ -60,8 +59,7 @@ static const char *own_path(const struct exchange *x, const char *location)
 	if (location[0] == '/')
 		return location[1] == '/' ? NULL : location;
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		const int n =
-		    snprintf(origin, sizeof(origin), "http://%s:%u", names[i], x->port);
+		const int n = snprintf(origin, sizeof(origin), "http://%s:%u", names[i], x->port);
 
 		if (strncasecmp(location, origin, (size_t)n) == 0 &&
 		    strchr("/?#", location[n])) /* also at its end */
@@ -82,6 +80,25 @@ static int add_location(struct exchange *x, const char *name, const char *value)
 	return http_add_header(x->req, name, buf_str(&to));
 }
 
+/* Without Domain (RFC 6265 §5.2.3), which would give the cookie to the servers of other sandboxes. */
+static int add_cookie(struct exchange *x, const char *name, const char *value)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(PORT_HEAD_MAX);
+	int r = 0;
+
+	if (port_is_pass_cookie(value, strcspn(value, ";")))
+		return 0;
+	for (const char *p = value; r == 0 && *p;) {
+		const char *part = p + strspn(p, "; \t");
+		const size_t len = strcspn(part, ";");
+
+		if (b.len == 0 || strncasecmp(part, "domain", 6) != 0 || !strchr("=; \t", part[6]))
+			r = buf_printf(&b, "%s%.*s", b.len > 0 ? "; " : "", (int)len, part);
+		p = part + len;
+	}
+	return r < 0 ? r : http_add_header(x->req, name, buf_str(&b));
+}
+
 static int add_headers(struct exchange *x)
 {
 	const struct port_reply *h = &x->reply;
@@ -90,13 +107,17 @@ static int add_headers(struct exchange *x)
 	for (unsigned i = 0; r == 0 && i < h->n_fields; i++) {
 		const char *name = h->fields[i].name, *value = h->fields[i].value;
 
-		if (is_for_the_host(name))
+		if (is_for_others(x, name))
 			continue;
-		r = strcasecmp(name, "location") == 0 || strcasecmp(name, "content-location") == 0
-			? add_location(x, name, value)
-			: http_add_header(x->req, name, value);
+		if (strcasecmp(name, "location") == 0 || strcasecmp(name, "content-location") == 0)
+			r = add_location(x, name, value);
+		else if (strcasecmp(name, "set-cookie") == 0)
+			r = add_cookie(x, name, value);
+		else
+			r = http_add_header(x->req, name, value);
 	}
-	return r < 0 ? r : http_add_header(x->req, "Content-Security-Policy", POLICY);
+	return r < 0 || x->own_name ? r
+				    : http_add_header(x->req, "Content-Security-Policy", POLICY);
 }
 
 /* ---- the body ---- */
@@ -116,8 +137,7 @@ static int pass_chunks(struct exchange *x)
 	while (x->in.len > 0 && !http_chunk_done(&x->chunk)) {
 		const char *data = NULL;
 		size_t n = 0;
-		const int64_t used =
-		    http_chunk_next(&x->chunk, x->in.data, x->in.len, &data, &n);
+		const int64_t used = http_chunk_next(&x->chunk, x->in.data, x->in.len, &data, &n);
 
 		if (used < 0)
 			return -EBADMSG;
@@ -184,10 +204,12 @@ static void begin_answer(struct exchange *x)
 
 	note_answer(x);
 	x->left = h->length;
-	if (h->framing == PORT_NO_BODY && !h->has_length)
+	const bool head = http_request_method(req) == HTTP_HEAD; /* its answer has a length alone */
+	if (h->framing == PORT_NO_BODY && !(head && h->has_length))
 		http_respond(req, h->status, NULL, NULL, 0);
 	else if (h->framing == PORT_NO_BODY || h->framing == PORT_LENGTH)
-		x->stream = http_stream_begin_sized(req, h->status, NULL, h->length, &stream_ops, x);
+		x->stream =
+		    http_stream_begin_sized(req, h->status, NULL, h->length, &stream_ops, x);
 	else
 		x->stream = http_stream_begin(req, h->status, NULL, &stream_ops, x);
 	if (!x->stream)
@@ -215,7 +237,8 @@ static bool on_socket_room(void *user)
 	struct exchange *x = user;
 
 	for (unsigned i = 0; i < 2; i++) {
-		const int r = x->in.len > 0 ? http_socket_send(x->socket, false, x->in.data, x->in.len) : 0;
+		const int r =
+		    x->in.len > 0 ? http_socket_send(x->socket, false, x->in.data, x->in.len) : 0;
 
 		x->in.len = 0;
 		if (r < 0 || x->eof || x->deaf) {
@@ -238,7 +261,8 @@ static void begin_socket(struct exchange *x)
 	struct http_request *req = x->req;
 
 	if (!http_request_wants_socket(req)) {
-		port_refuse(x, ERR_BAD_GATEWAY, "the server changed the protocol without being asked");
+		port_refuse(x, ERR_BAD_GATEWAY,
+			    "the server changed the protocol without being asked");
 		return;
 	}
 	note_answer(x);
@@ -287,13 +311,15 @@ static void read_head(struct exchange *x)
 			continue;
 		}
 		if (x->in.len >= PORT_HEAD_MAX) {
-			port_refuse(x, ERR_BAD_GATEWAY, "the head of the server's answer is too large");
+			port_refuse(x, ERR_BAD_GATEWAY,
+				    "the head of the server's answer is too large");
 			return;
 		}
 		if (x->eof) {
 			port_refuse(x, ERR_BAD_GATEWAY,
-				    x->in.len > 0 ? "the server ended within the head of its answer"
-						  : "the server ended the connection without an answer");
+				    x->in.len > 0
+					? "the server ended within the head of its answer"
+					: "the server ended the connection without an answer");
 			return;
 		}
 		const ssize_t n = receive(x);

@@ -9,6 +9,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sodium.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -80,8 +81,7 @@ void port_stop_wanting(struct exchange *x, uint32_t events)
 bool port_flush(struct exchange *x)
 {
 	while (x->out.len > 0 && !x->deaf) {
-		const ssize_t n =
-		    send(x->fd, x->out.data, x->out.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+		const ssize_t n = send(x->fd, x->out.data, x->out.len, MSG_DONTWAIT | MSG_NOSIGNAL);
 
 		if (n < 0 && (errno == EAGAIN || errno == ENOTCONN)) {
 			port_want(x, EPOLLOUT);
@@ -143,7 +143,7 @@ static int add_piece(struct exchange *x, const void *data, size_t len)
 static int on_body(struct http_request *req, const void *data, size_t len, void *user)
 {
 	struct exchange *x = user;
-	const int r = data	   ? add_piece(x, data, len)
+	const int r = data         ? add_piece(x, data, len)
 		      : x->chunked ? buf_add_str(&x->out, "0\r\n\r\n")
 				   : 0;
 
@@ -212,24 +212,52 @@ static void on_gone(void *user)
 		port_free(x);
 }
 
-/* May the caller use a server, which may do anything? */
-static bool may_use(struct http_request *req, const struct caller *who)
+bool port_may_use(struct http_request *req, const struct caller *who)
 {
 	if (who->read_only)
 		http_respond_problem(req, ERR_FORBIDDEN, "this key may only read", NULL);
-	else if (!auth_may_change(who, "usePort"))
-		http_respond_problem(req, ERR_FORBIDDEN,
-				     "this key is for the tools of one profile", NULL);
-	else if (http_request_header(req, "service-worker"))
-		http_respond_problem(req, ERR_FORBIDDEN,
-				     "a service worker would act for all of this server", NULL);
+	else if (!auth_may_change(who, "openPort"))
+		http_respond_problem(req, ERR_FORBIDDEN, "this key is for the tools of one profile",
+				     NULL);
 	else
 		return true;
 	return false;
 }
 
+/* BASE: as of struct exchange. */
+static void begin(struct api *a, struct http_request *req, const char *owner,
+		  const struct port_name *n, const char *base, bool own_name)
+{
+	struct err e = ERR_INIT;
+	struct exchange *x = calloc(1, sizeof(*x));
+
+	if (!x) {
+		http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory", NULL);
+		return;
+	}
+	buf_init(&x->out, PORT_BUF_MAX);
+	buf_init(&x->in, PORT_BUF_MAX);
+	x->fd = -1;
+	x->req = req;
+	x->loop = a->config.loop;
+	x->port = n->port;
+	x->own_name = own_name;
+	(void)snprintf(x->base, sizeof(x->base), "%s", base);
+	/* ENGINE_EGRESS_PORT is the way out of the sandbox, and no server of it. */
+	if (n->port == ENGINE_EGRESS_PORT) {
+		port_refuse(x, ERR_INVALID_ARGUMENT, "this port is the sandbox's way out");
+		return;
+	}
+	if (budget_take(a->config.budgets, owner, BUDGET_PORT_REQUESTS, 1, &x->share, &e) < 0) {
+		port_refuse(x, e.code, e.text);
+		return;
+	}
+	http_request_on_gone(req, on_gone, x);
+	manager_activate(a->config.manager, owner, n->id, on_sandbox, x);
+}
+
 /* Relative links need the slash. */
-static void add_slash(struct http_request *req)
+static void add_slash(struct http_request *req, void *user UNUSED)
 {
 	const char *query = http_request_raw_query(req);
 	char prefix[HTTP_PREFIX_MAX + 1];
@@ -244,64 +272,65 @@ static void add_slash(struct http_request *req)
 		http_respond(req, 308, NULL, NULL, 0);
 }
 
-static void on_request(struct http_request *req, void *user)
+static void on_path(struct http_request *req, void *user)
 {
-	struct api *a = user;
 	const struct caller *who = auth_caller(req);
 	const char *id = http_request_param(req, "sandbox");
-	char prefix[HTTP_PREFIX_MAX + 1];
-	struct err e = ERR_INIT;
+	char prefix[HTTP_PREFIX_MAX + 1], base[PORT_PATH_MAX];
+	struct port_name n;
 	uint64_t port;
 
-	if (!may_use(req, who))
+	if (!port_may_use(req, who))
 		return;
-	/* ENGINE_EGRESS_PORT is the way out of the sandbox, and no server of it. */
-	if (parse_u64(http_request_param(req, "port"), 1, 65535, &port) < 0 ||
-	    port == ENGINE_EGRESS_PORT) {
+	if (parse_u64(http_request_param(req, "port"), 1, 65535, &port) < 0) {
 		http_respond_problem(req, ERR_INVALID_ARGUMENT, "a port is 1 to 65535", NULL);
 		return;
 	}
-	struct exchange *x = calloc(1, sizeof(*x));
-	if (!x) {
-		http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory", NULL);
+	n.port = (uint16_t)port;
+	if (text_copy(n.id, sizeof(n.id), id) < 0) {
+		http_respond_problem(req, ERR_SESSION_NOT_FOUND, "no sandbox has such an id", NULL);
+		return;
+	}
+	if (http_request_header(req, "service-worker")) {
+		http_respond_problem(req, ERR_FORBIDDEN,
+				     "a service worker would act for all of this server", NULL);
 		return;
 	}
 	http_request_prefix(req, prefix);
-	buf_init(&x->out, PORT_BUF_MAX);
-	buf_init(&x->in, PORT_BUF_MAX);
-	x->fd = -1;
-	x->req = req;
-	x->loop = a->config.loop;
-	x->port = (uint16_t)port;
-	if (snprintf(x->base, sizeof(x->base), "%s/p/%s/%u", prefix, id, x->port) >=
-	    (int)sizeof(x->base)) {
-		port_refuse(x, ERR_NOT_FOUND, "no sandbox has such an id");
-		return;
-	}
-	if (budget_take(a->config.budgets, who->owner, BUDGET_PORT_REQUESTS, 1, &x->share, &e) <
-	    0) {
-		port_refuse(x, e.code, e.text);
-		return;
-	}
-	http_request_on_gone(req, on_gone, x);
-	manager_activate(a->config.manager, who->owner, id, on_sandbox, x);
+	(void)snprintf(base, sizeof(base), "%.120s/p/%s/%u", prefix, n.id, n.port);
+	begin(user, req, who->owner, &n, base, false);
 }
 
-static void on_bare(struct http_request *req, void *user UNUSED)
+static void on_name(struct http_request *req, void *user)
 {
-	add_slash(req);
+	char owner[STORE_OWNER_SIZE];
+	struct port_name n;
+
+	if (!port_name_of(req, &n))
+		http_respond_problem(req, ERR_NOT_FOUND, "no port has this name", NULL);
+	else if (port_identify(user, req, &n, owner))
+		begin(user, req, owner, &n, "", true);
 }
 
 #define ALL_METHODS                                                                                \
 	(HTTP_GET | HTTP_HEAD | HTTP_POST | HTTP_PUT | HTTP_DELETE | HTTP_PATCH | HTTP_OPTIONS)
 
-static const struct http_route routes[] = {
-    {HTTP_GET, "/p/{sandbox}/{port}", on_bare, HTTP_ROUTE_AUTH, 0},
-    {ALL_METHODS, "/p/{sandbox}/{port}/{path...}", on_request,
+static const struct http_route paths[] = {
+    {HTTP_GET, "/p/{sandbox}/{port}", add_slash, HTTP_ROUTE_AUTH, 0},
+    {ALL_METHODS, "/p/{sandbox}/{port}/{path...}", on_path,
      HTTP_ROUTE_AUTH | HTTP_ROUTE_STREAM_BODY | HTTP_ROUTE_ANY_TAIL, UINT64_MAX},
+};
+
+static const struct http_route names[] = {
+    {ALL_METHODS, "/{path...}", on_name, HTTP_ROUTE_STREAM_BODY | HTTP_ROUTE_ANY_TAIL, UINT64_MAX},
 };
 
 int ports_add_routes(struct api *a, struct http_server *http, unsigned scopes)
 {
-	return http_server_add_routes(http, routes, ARRAY_SIZE(routes), scopes, a);
+	int r = http_server_add_routes(http, paths, ARRAY_SIZE(paths), scopes, a);
+
+	crypto_generichash_keygen(a->port_key);
+	if (r == 0 && (scopes & HTTP_SCOPE_MAIN))
+		r = http_server_add_routes(http, names, ARRAY_SIZE(names), HTTP_SCOPE_PORTS, a);
+	return r;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Servers in sandboxes: /p/SANDBOX/PORT/… is the server that listens on PORT of the sandbox's loopback.
- * docs/decisions/0038-ports.md has the reasons.
+ * The same server has a name of its own for browsers (port_links.c): http://PORT-SANDBOX.DOMAIN/. docs/decisions/0038-ports.md
+ * has the reasons.
  *
  * Each request has a connection of its own, which init makes (engine_connect()). Bytes pass as they come, in both
  * directions, with one block of memory for each; whoever does not read stops the other side. The front believes neither side:
@@ -14,12 +15,23 @@
 #include "http/http.h"
 #include "sandbox/sandbox_work.h"
 
-#define PORT_BLOCK    (32u << 10) /* bytes that are read at once */
-#define PORT_OUT_MAX  (64u << 10) /* bytes that wait for the server, beside one piece */
+#define PORT_BLOCK    (32u << 10)  /* bytes that are read at once */
+#define PORT_OUT_MAX  (64u << 10)  /* bytes that wait for the server, beside one piece */
 #define PORT_BUF_MAX  (512u << 10) /* bytes that either buffer can have at most */
-#define PORT_PATH_MAX 256         /* of "/p/SANDBOX/PORT" behind the path of a proxy */
+#define PORT_PATH_MAX 256          /* of "/p/SANDBOX/PORT" behind the path of a proxy */
 
+/* Names of ports are served if SCOPES has HTTP_SCOPE_MAIN. */
 int ports_add_routes(struct api *a, struct http_server *http, unsigned scopes) MUST_CHECK;
+
+struct port_name {
+	char id[SANDBOX_ID_MAX + 1];
+	uint16_t port; /* 1 to 65535 */
+};
+
+/* Appends the address of the server N of OWNER for a browser that has sent REQ. *RET_UNTIL: when the pass in it ends, in
+ * seconds since 1970; 0: it is a path of this server, without a pass. */
+int port_address(struct api *a, struct http_request *req, const char *owner,
+		 const struct port_name *n, struct buf *ret, uint64_t *ret_until) MUST_CHECK;
 
 /* ---- among the files of this folder ---- */
 
@@ -32,23 +44,36 @@ struct exchange {
 	bool held;
 	struct budget_share share;
 	sd_event *loop;
-	sd_event_source *io; /* of FD */
-	uint32_t wanted;     /* events of it */
+	sd_event_source *io;       /* of FD */
+	uint32_t wanted;           /* events of it */
 	sd_event_source *patience; /* until the head of the answer */
-	int fd;              /* to the server; -1 = none yet */
+	int fd;                    /* to the server; -1 = none yet */
 	uint16_t port;
-	char base[PORT_PATH_MAX]; /* the path of this server, as its client sees it */
-	struct buf out;           /* to the server */
-	bool body_waits;          /* the request's, until OUT has gone */
-	bool deaf;                /* the server reads no more; it may answer all the same */
-	bool chunked;             /* the request's body */
-	struct buf in;            /* the head of the answer, then what came with it */
+	bool own_name; /* the address is a name of the port's alone */
+	char base
+	    [PORT_PATH_MAX]; /* the path of this server, as its client sees it; "" with a name */
+	struct buf out;      /* to the server */
+	bool body_waits;     /* the request's, until OUT has gone */
+	bool deaf;           /* the server reads no more; it may answer all the same */
+	bool chunked;        /* the request's body */
+	struct buf in;       /* the head of the answer, then what came with it */
 	size_t scanned;
 	bool eof; /* the server sends no more */
 	struct port_reply reply;
 	struct http_chunk chunk;
 	uint64_t left;
 };
+
+/* port_links.c */
+/* Which server the Host of REQ names. */
+bool port_name_of(const struct http_request *req, struct port_name *ret) MUST_CHECK;
+/* Whose server is asked for, by the pass or the key of REQ. False: it has answered. */
+bool port_identify(struct api *a, struct http_request *req, const struct port_name *n,
+		   char owner[STORE_OWNER_SIZE]) MUST_CHECK;
+/* Is "NAME=VALUE", or NAME, our cookie? */
+bool port_is_pass_cookie(const char *pair, size_t len);
+/* exchange.c: may WHO use a server, which may do anything? False: it has answered. */
+bool port_may_use(struct http_request *req, const struct caller *who) MUST_CHECK;
 
 /* request_text.c: the head for the server, to X->out. -ENOMEM, or -E2BIG. */
 int port_write_request(struct exchange *x) MUST_CHECK;

@@ -29,7 +29,8 @@ struct port_reply {
 	struct { /* strings inside the head; no control characters */
 		const char *name;
 		const char *value;
-	} fields[PORT_FIELDS_MAX]; /* without those that concern the connection, and Content-Length */
+	} fields
+	    [PORT_FIELDS_MAX]; /* without those that concern the connection, and Content-Length */
 };
 
 /* The length of the head at the beginning of the LEN bytes of BUF, with its empty line; 0: it has not ended yet. *SCANNED is

@@ -9,21 +9,30 @@
 #include <string.h>
 #include <strings.h>
 
-/* Our own credentials, and what we say ourselves. */
+/* Our own credentials, and what we say ourselves. Cookies: see add_cookies(). */
 static bool is_ours(const struct exchange *x, const char *name)
 {
+	const struct caller *who = auth_caller(x->req);
 	static const char *const names[] = {
-	    "host",      "cookie",           "x-api-key",        "x-caisson-page",
-	    "expect",    "origin",           "x-forwarded-for",  "x-forwarded-host",
-	    "forwarded", "x-forwarded-proto", "x-forwarded-prefix", "x-real-ip",
+	    "host",
+	    "cookie",
+	    "x-api-key",
+	    "x-caisson-page",
+	    "expect",
+	    "origin",
+	    "x-forwarded-for",
+	    "x-forwarded-host",
+	    "forwarded",
+	    "x-forwarded-proto",
+	    "x-forwarded-prefix",
+	    "x-real-ip",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (strcasecmp(name, names[i]) == 0)
 			return true;
 	/* Without authentication a header of that name is for the server inside. */
-	return strcasecmp(name, "authorization") == 0 &&
-	       auth_caller(x->req)->how != CALLER_LOCAL;
+	return strcasecmp(name, "authorization") == 0 && who && who->how != CALLER_LOCAL;
 }
 
 /* Is NAME one of the fields that Connection lists? They are not to be passed on either. */
@@ -42,11 +51,13 @@ static bool is_listed(const struct http_request *req, const char *name)
 	return false;
 }
 
-/* What follows "/p/SANDBOX/PORT", as the client has encoded it. */
-static const char *rest_of_path(const struct http_request *req)
+/* What follows "/p/SANDBOX/PORT", or all of it, as the client has encoded it. */
+static const char *rest_of_path(const struct exchange *x)
 {
-	const char *p = http_request_path(req);
+	const char *p = http_request_path(x->req);
 
+	if (x->own_name)
+		return p;
 	for (unsigned slashes = 0; *p && (*p != '/' || slashes < 3); p++)
 		slashes += *p == '/';
 	return *p ? p : "/";
@@ -63,6 +74,25 @@ static int add_fields(struct exchange *x, struct buf *b)
 	return r;
 }
 
+/* Below a path of this server a cookie is one of this server. A name of its own has its own cookies, besides our pass. */
+static int add_cookies(struct exchange *x, struct buf *b)
+{
+	const char *p = x->own_name ? http_request_header(x->req, "cookie") : NULL;
+	const char *before = "Cookie: ";
+	int r = 0;
+
+	for (; r == 0 && p && *p; p += strcspn(p, ";")) {
+		p += strspn(p, "; ");
+		const size_t len = strcspn(p, ";");
+
+		if (len == 0 || port_is_pass_cookie(p, len))
+			continue;
+		r = buf_printf(b, "%s%.*s", before, (int)len, p);
+		before = "; ";
+	}
+	return r == 0 && before[0] == ';' ? buf_add_str(b, "\r\n") : r;
+}
+
 static int add_forwarding(struct exchange *x, struct buf *b)
 {
 	const char *peer = http_request_peer(x->req), *host = http_request_header(x->req, "host");
@@ -73,9 +103,11 @@ static int add_forwarding(struct exchange *x, struct buf *b)
 
 	if (r == 0 && host)
 		r = buf_printf(b, "X-Forwarded-Host: %s\r\n", host);
-	r = r < 0 ? r
-		  : buf_printf(b, "X-Forwarded-Proto: %s\r\nX-Forwarded-Prefix: %s\r\n",
-			       http_request_is_forwarded_https(x->req) ? "https" : "http", x->base);
+	if (r == 0)
+		r = buf_printf(b, "X-Forwarded-Proto: %s\r\n",
+			       http_request_is_forwarded_https(x->req) ? "https" : "http");
+	if (r == 0 && !x->own_name)
+		r = buf_printf(b, "X-Forwarded-Prefix: %s\r\n", x->base);
 	if (r == 0 && http_request_header(x->req, "origin"))
 		r = buf_printf(b, "Origin: http://localhost:%u\r\n", x->port);
 	return r;
@@ -103,10 +135,11 @@ int port_write_request(struct exchange *x)
 	const char *query = http_request_raw_query(x->req);
 	struct buf *b = &x->out;
 	int r = buf_printf(b, "%s %s%s%s HTTP/1.1\r\nHost: localhost:%u\r\n",
-			   http_method_name(http_request_method(x->req)), rest_of_path(x->req),
+			   http_method_name(http_request_method(x->req)), rest_of_path(x),
 			   query ? "?" : "", query ? query : "", x->port);
 
 	r = r < 0 ? r : add_fields(x, b);
+	r = r < 0 ? r : add_cookies(x, b);
 	r = r < 0 ? r : add_forwarding(x, b);
 	return r < 0 ? r : add_connection(x, b);
 }

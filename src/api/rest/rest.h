@@ -224,6 +224,10 @@ void rest_begin_process(struct rest_call *c, const char *command,
 			const struct process_request *own);
 void rest_forget_process(struct rest_call *c);
 
+/* rest_ports.c */
+void rest_list_ports(struct rest_call *c);
+void rest_open_port(struct rest_call *c);
+
 /* terminal_socket.c */
 /* Ends the call: its client becomes one of those of the terminal P. */
 void terminal_attach(struct rest_call *c, struct process *p);

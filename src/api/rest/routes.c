@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of REST routes, with the fields of their bodies and queries. The texts are the API's
- * description: GET /api/v1/openapi.json shows them. */
+/* The table of REST routes, with the fields of their bodies and queries; GET /api/v1/openapi.json shows its texts. */
 #include "api/rest/figures.h"
 #include "api/rest/rest.h"
 #include "sandbox/checkpoints.h"
@@ -22,8 +21,7 @@
 	}
 #define ARCHIVE                                                                                    \
 	{                                                                                          \
-		"archive", REST_WORD, false, 0, 0, "tar|zip",                                      \
-		    "answer with the whole folder as one archive"                                  \
+		"archive", REST_WORD, false, 0, 0, "tar|zip", "the whole folder as one archive"    \
 	}
 #define END                                                                                        \
 	{                                                                                          \
@@ -157,6 +155,8 @@ static const struct rest_field input_body[] = {
     {"text", REST_TEXT, false, 0, PROCESS_INPUT_MAX, NULL, "taken whole or not at all"},
     {"close", REST_BOOL, false, 0, 0, NULL, "nothing follows"},
     END};
+static const struct rest_field port_body[] = {
+    {"port", REST_INT, true, 1, UINT16_MAX, NULL, "that the server listens on"}, END};
 static const struct rest_field packages_query[] = {
     OWNER, {"all", REST_BOOL, false, 0, 0, NULL, "also the packages of its image"}, END};
 static const struct rest_field install_body[] = {
@@ -420,6 +420,11 @@ const struct rest_route rest_routes[] = {
     {HTTP_DELETE, P("/sandboxes/{id}/terminals/{terminal}"), "removeTerminal",
      "Ends a terminal and forgets it", rest_remove_terminal, REST_CHANGES, NULL, owner_query, 204,
      NULL, "404 409 410", 0},
+    {HTTP_GET, P("/sandboxes/{id}/ports"), "listPorts", "Lists the ports of servers in a sandbox",
+     rest_list_ports, 0, NULL, owner_query, 200, "Ports", "404 409 410 501", 0},
+    {HTTP_POST, P("/sandboxes/{id}/ports"), "openPort",
+     "Makes an address for a browser of a server in a sandbox", rest_open_port, REST_CHANGES,
+     port_body, owner_query, 201, "PortAddress", "404 409 410", 0},
     {HTTP_GET, P("/sandboxes/{id}/packages"), "listPackages",
      "Lists the packages installed in a sandbox", rest_list_packages, REST_LARGE, NULL,
      packages_query, 200, "Packages", "404 409 410", 0},

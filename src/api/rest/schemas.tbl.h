@@ -63,6 +63,12 @@ S(Process,
 #undef STREAM
 S(Processes, LIST("processes", "Process"))
 S(Terminals, LIST("terminals", "Process"))
+S(Port,
+  "{\"type\":\"object\",\"required\":[\"port\",\"path\"],\"properties\":{\"port\":" INTEGER ",\"path\":" STRING ",\"pid\":" INTEGER
+  ",\"program\":" STRING "}}")
+S(Ports, LIST("ports", "Port"))
+S(PortAddress,
+  "{\"type\":\"object\",\"required\":[\"url\",\"expires_at\"],\"properties\":{\"url\":" STRING ",\"expires_at\":" TIME "}}")
 S(Package,
   "{\"type\":\"object\",\"required\":[\"name\",\"version\",\"from_image\"],\"properties\":{"
   "\"name\":" STRING ",\"version\":" STRING ",\"from_image\":" BOOLEAN "}}")

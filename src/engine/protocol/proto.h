@@ -220,6 +220,7 @@ enum proto_file_op {
 	PROTO_FILE_LIST,    /* answer: a memfd of struct proto_entry */
 	PROTO_FILE_MEASURE, /* answer: bytes and inodes of the workspace */
 	PROTO_FILE_CONNECT, /* no file: answer: a socket that is, or is being, connected to `port` of loopback */
+	PROTO_FILE_PORTS, /* no file: answer: a memfd of struct proto_port */
 	PROTO_FILE_OP_MAX_,
 };
 enum { PROTO_FILE_OVERWRITE = 1, PROTO_FILE_RECURSIVE = 2 };
@@ -244,7 +245,7 @@ struct proto_init_filed {
 	struct proto_head head;
 	uint32_t seq;
 	int32_t errnum; /* 0 = done */
-	uint32_t n;     /* LIST: entries in the memfd */
+	uint32_t n;     /* LIST, PORTS: entries in the memfd */
 	uint32_t more;  /* LIST: there were more; MEASURE: bits PROTO_MEASURED_* */
 	uint64_t bytes; /* MEASURE; OPEN, if `inward` */
 	uint64_t inodes;
@@ -259,6 +260,13 @@ struct proto_entry {
 	uint32_t mode;
 	uint32_t nlink;
 	char name[PROTO_NAME_MAX];
+};
+
+#define PROTO_PORTS_MAX 256 /* those with the smallest numbers */
+struct proto_port {
+	uint32_t port; /* that something listens on, at an address that loopback reaches */
+	uint32_t pid; /* one of the processes that do, as the sandbox numbers them; 0 = not known */
+	char name[16]; /* of that process: proc(5), comm; any bytes, ends with NUL */
 };
 
 enum proto_checkpoint_op {

@@ -286,6 +286,9 @@ void inside_files_abort(struct engine_sandbox *s, const struct err *e);
 /* Reads N entries from FD, sorted by name; *RET is to be freed. -EPROTO: a lie. */
 int inside_read_list(int fd, uint32_t n, struct engine_file **ret) MUST_CHECK;
 
+/* Reads N ports from FD, which is small and in memory. -EPROTO: a lie. */
+int inside_read_ports(int fd, uint32_t n, struct engine_port ret[PROTO_PORTS_MAX]) MUST_CHECK;
+
 /* inside_carried.c */
 #define INSIDE_CARRIED                                                                             \
 	"carried files" /* whose closing threads count for: memory of ours, which is quick */

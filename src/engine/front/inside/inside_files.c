@@ -23,6 +23,7 @@ struct inside_file_op {
 		engine_fd_fn fd;
 		engine_done_fn done;
 		engine_list_fn list;
+		engine_ports_fn ports;
 	} cb;
 	void *user;
 	int carried; /* the file that init fills; -1 = init sends one */
@@ -138,6 +139,7 @@ static int carry(struct engine_sandbox *s, struct inside_file_op *o, uint32_t pu
 	case PROTO_FILE_REMOVE:
 	case PROTO_FILE_MEASURE:
 	case PROTO_FILE_CONNECT:
+	case PROTO_FILE_PORTS:
 	case PROTO_FILE_OP_MAX_:
 	default:
 		return 0;
@@ -175,7 +177,7 @@ static int ask(struct engine_sandbox *s, enum proto_file_op op, uint32_t flags, 
 		return r;
 	*(connects ? &m.port : &m.put) = number;
 	if (text_copy(m.path, sizeof(m.path), path) < 0 ||
-	    !proto_path_ok(m.path, op == PROTO_FILE_LIST || connects))
+	    !proto_path_ok(m.path, op == PROTO_FILE_LIST || op >= PROTO_FILE_CONNECT))
 		return err_set(e, ERR_INVALID_PATH, EINVAL,
 			       "a path inside the workspace is needed");
 	size_t len = strlen(path) + 1;
@@ -232,6 +234,21 @@ int engine_connect(struct engine_sandbox *s, uint16_t port, engine_fd_fn cb, voi
 		return r;
 	o->port = port;
 	o->cb.fd = cb;
+	o->user = user;
+	return 0;
+}
+
+int engine_list_ports(struct engine_sandbox *s, engine_ports_fn cb, void *user, struct err *e)
+{
+	struct inside_file_op *o = NULL;
+
+	if (s->inward)
+		return err_set(e, ERR_PORT_UNAVAILABLE, 0,
+			       "the ports of a sandbox under gVisor cannot be seen from outside");
+	const int r = ask(s, PROTO_FILE_PORTS, 0, 0, "", &o, e);
+	if (r < 0 || !o)
+		return r;
+	o->cb.ports = cb;
 	o->user = user;
 	return 0;
 }
@@ -464,6 +481,21 @@ static int finish_list(struct engine_sandbox *s, struct inside_file_op *o,
 	return take_answer(s, o, m, keeps);
 }
 
+static int finish_ports(struct inside_file_op *o, const struct proto_init_filed *m,
+			const struct err *e, const int *fds, size_t n)
+{
+	struct engine_port ports[PROTO_PORTS_MAX];
+	struct err lie = ERR_INIT;
+
+	if (e || n != 1 || inside_read_ports(fds[0], m->n, ports) < 0) {
+		(void)err_set(&lie, ERR_SANDBOX_LOST, 0, "the sandbox broke the protocol");
+		o->cb.ports(NULL, 0, e ? e : &lie, o->user);
+		return e && n == 0 ? 0 : -EPROTO;
+	}
+	o->cb.ports(ports, m->n, NULL, o->user);
+	return 0;
+}
+
 static int finish_op(struct engine_sandbox *s, struct inside_file_op *o,
 		     const struct proto_init_filed *m, int *fds, size_t n, bool *keeps)
 {
@@ -481,6 +513,8 @@ static int finish_op(struct engine_sandbox *s, struct inside_file_op *o,
 		return finish_fd(s, o, m, failed, fds, n, keeps);
 	case PROTO_FILE_LIST:
 		return finish_list(s, o, m, failed, fds, n, keeps);
+	case PROTO_FILE_PORTS:
+		return finish_ports(o, m, failed, fds, n);
 	case PROTO_FILE_COMMIT:
 	case PROTO_FILE_DROP:
 	case PROTO_FILE_REMOVE:
@@ -527,6 +561,8 @@ static void tell_end(const struct inside_file_op *o, const struct err *e)
 		o->cb.fd(-1, e, o->user);
 	else if (o->op == PROTO_FILE_LIST)
 		o->cb.list(NULL, 0, false, e, o->user);
+	else if (o->op == PROTO_FILE_PORTS)
+		o->cb.ports(NULL, 0, e, o->user);
 	else
 		o->cb.done(e, o->user);
 }

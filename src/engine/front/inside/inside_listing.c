@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a listing that init has written, on any thread, and believes none of it. */
+/* Reads what init has listed, files on any thread, and believes none of it. */
 #include "engine/front/inside/inside.h"
 
+#include "base/tenant_fd.h"
+
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -63,5 +66,30 @@ int inside_read_list(int fd, uint32_t n, struct engine_file **ret)
 	}
 	qsort(files, n, sizeof(*files), compare_names);
 	*ret = TAKE_PTR(files);
+	return 0;
+}
+
+_Static_assert(sizeof(((struct engine_port *)0)->name) >= sizeof(((struct proto_port *)0)->name),
+	       "a name fits");
+
+int inside_read_ports(int fd, uint32_t n, struct engine_port ret[PROTO_PORTS_MAX])
+{
+	struct proto_port rows[PROTO_PORTS_MAX];
+	struct stat st;
+
+	/* A memfd has seals; any other file could be on a disk, and reading it could wait. */
+	if (n > PROTO_PORTS_MAX || fcntl(fd, F_GET_SEALS) < 0 || fstat(fd, &st) < 0 ||
+	    !S_ISREG(st.st_mode))
+		return -EPROTO;
+	tenant_fd_allow(fd);
+	if (pread(fd, rows, n * sizeof(rows[0]), 0) != (ssize_t)(n * sizeof(rows[0])))
+		return -EPROTO;
+	for (uint32_t i = 0; i < n; i++) {
+		if (rows[i].port == 0 || rows[i].port > UINT16_MAX ||
+		    !memchr(rows[i].name, '\0', sizeof(rows[i].name)))
+			return -EPROTO;
+		ret[i] = (struct engine_port){.port = (uint16_t)rows[i].port, .pid = rows[i].pid};
+		memcpy(ret[i].name, rows[i].name, sizeof(rows[i].name));
+	}
 	return 0;
 }

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Addresses of servers in sandboxes for browsers: "http://8000-ID.localhost:8181/". Each has an origin of its own, so pages
+ * there may be whatever they like and reach nothing of this server or of another sandbox. A browser has no key for such a name;
+ * it gets a pass, first in the address and then as a cookie of that name alone. A pass is for one port of one sandbox of one
+ * owner, and for some hours; all end with this process. */
+#include "api/ports/ports.h"
+#include "base/parse.h"
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <ctype.h>
+#include <sodium.h>
+#include <string.h>
+#include <strings.h>
+
+#define MAC_LEN     16
+#define LIFE_S      UINT64_C(43200) /* 12 hours */
+#define PASS_SIZE   (20 + 1 + STORE_OWNER_SIZE + 1 + MAC_LEN * 2 + 1)
+#define PASS_NAME   "caisson-port"
+#define HOSTED_NAME "__Host-" PASS_NAME /* with https: no other host of the domain can set it */
+
+static void sign(const struct api *a, uint64_t until, const char *owner, const struct port_name *n,
+		 char ret[MAC_LEN * 2 + 1])
+{
+	crypto_generichash_state state;
+	uint8_t mac[MAC_LEN];
+
+	(void)crypto_generichash_init(&state, a->port_key, sizeof(a->port_key), sizeof(mac));
+	(void)crypto_generichash_update(&state, (const uint8_t *)&until, sizeof(until));
+	(void)crypto_generichash_update(&state, (const uint8_t *)&n->port, sizeof(n->port));
+	/* With their NUL, so no two pairs give the same bytes. */
+	(void)crypto_generichash_update(&state, (const uint8_t *)owner, strlen(owner) + 1);
+	(void)crypto_generichash_update(&state, (const uint8_t *)n->id, strlen(n->id) + 1);
+	(void)crypto_generichash_final(&state, mac, sizeof(mac));
+	text_hex(mac, sizeof(mac), ret);
+}
+
+/* "UNTIL.OWNER.MAC" */
+static void make_pass(const struct api *a, uint64_t until, const char *owner,
+		      const struct port_name *n, char ret[PASS_SIZE])
+{
+	char mac[MAC_LEN * 2 + 1];
+
+	sign(a, until, owner, n, mac);
+	(void)snprintf(ret, PASS_SIZE, "%ju.%s.%s", (uintmax_t)until, owner, mac);
+}
+
+/* PASS has LEN bytes, of anybody. Whose it is goes to OWNER. */
+static bool check_pass(struct api *a, const char *pass, size_t len, const struct port_name *n,
+		       char owner[STORE_OWNER_SIZE])
+{
+	char text[PASS_SIZE], right[PASS_SIZE];
+	struct store_user u;
+	struct err e = ERR_INIT;
+	uint64_t until;
+
+	if (len >= sizeof(text))
+		return false;
+	memcpy(text, pass, len);
+	text[len] = '\0';
+	const size_t digits = strcspn(text, ".");
+	const char *mac = strrchr(text, '.');
+	if (!mac || mac <= text + digits || (size_t)(mac - text) - digits > STORE_OWNER_SIZE ||
+	    parse_u64_n(text, digits, 0, UINT64_MAX, &until) < 0 ||
+	    until < now_wall_ns() / NS_PER_S)
+		return false;
+	(void)snprintf(owner, STORE_OWNER_SIZE, "%.*s", (int)(mac - text - (ptrdiff_t)digits - 1),
+		       text + digits + 1);
+	make_pass(a, until, owner, n, right);
+	if (strlen(right) != len || sodium_memcmp(right, text, len) != 0)
+		return false;
+	/* Identity is judged at each request: the user may be gone or not active. */
+	return !owner[0] ||
+	       (a->config.store && store_user_get(a->config.store, owner, &u, &e) == 1 && u.active);
+}
+
+/* ---- names ---- */
+
+bool port_name_of(const struct http_request *req, struct port_name *ret)
+{
+	const char *host = http_request_header(req, "host");
+	const size_t digits = host ? strspn(host, "0123456789") : 0;
+	uint64_t port;
+
+	if (digits == 0 || host[digits] != '-' || parse_u64_n(host, digits, 1, 65535, &port) < 0)
+		return false;
+	const size_t len = strcspn(host + digits + 1, ".");
+	if (len > SANDBOX_ID_MAX)
+		return false;
+	ret->port = (uint16_t)port;
+	/* Names are the same in any case; ids that we make have small letters. */
+	for (size_t i = 0; i < len; i++)
+		ret->id[i] = (char)tolower((unsigned char)host[digits + 1 + i]);
+	ret->id[len] = '\0';
+	return true;
+}
+
+/* Can ID be a part of such a name? */
+static bool has_name(const char *id, uint16_t port)
+{
+	char label[80];
+
+	if (snprintf(label, sizeof(label), "%u-%s", port, id) > 63) /* RFC 1035 §2.3.4 */
+		return false;
+	for (; *id; id++)
+		if (isupper((unsigned char)*id))
+			return false;
+	return true;
+}
+
+int port_address(struct api *a, struct http_request *req, const char *owner,
+		 const struct port_name *n, struct buf *ret, uint64_t *ret_until)
+{
+	const char *host = http_request_header(req, "host");
+	const char *colon = host && host[0] != '[' ? strchr(host, ':') : NULL;
+	const char *https =
+	    strncasecmp(a->config.base, "https://", 8) == 0 || http_request_is_forwarded_https(req)
+		? "s"
+		: "";
+	char prefix[HTTP_PREFIX_MAX + 1], pass[PASS_SIZE];
+
+	*ret_until = 0;
+	if (!a->config.port_domain[0] || !has_name(n->id, n->port)) {
+		http_request_prefix(req, prefix);
+		return buf_printf(ret, "%s/p/%s/%u/", prefix, n->id, n->port);
+	}
+	if (host && host[0] == '[') /* "[::1]:8181" */
+		colon = strstr(host, "]:") ? strstr(host, "]:") + 1 : NULL;
+	*ret_until = now_wall_ns() / NS_PER_S + LIFE_S;
+	make_pass(a, *ret_until, owner, n, pass);
+	return buf_printf(ret, "http%s://%u-%s.%s%s/?" PASS_NAME "=%s", https, n->port, n->id,
+			  a->config.port_domain, colon ? colon : "", pass);
+}
+
+/* ---- passes in requests ---- */
+
+static const char *cookie_name(const struct api *a, const struct http_request *req)
+{
+	return strncasecmp(a->config.base, "https://", 8) == 0 ||
+		       http_request_is_forwarded_https(req)
+		   ? HOSTED_NAME
+		   : PASS_NAME;
+}
+
+bool port_is_pass_cookie(const char *pair, size_t len)
+{
+	static const char *const names[] = {PASS_NAME, HOSTED_NAME};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		const size_t n = strlen(names[i]);
+
+		if (len >= n && memcmp(pair, names[i], n) == 0 && (len == n || pair[n] == '='))
+			return true;
+	}
+	return false;
+}
+
+static bool has_cookie(struct api *a, struct http_request *req, const struct port_name *n,
+		       char owner[STORE_OWNER_SIZE])
+{
+	const char *name = cookie_name(a, req), *p = http_request_header(req, "cookie");
+	const size_t name_len = strlen(name);
+
+	for (; p && *p; p += strcspn(p, ";")) {
+		p += strspn(p, "; ");
+		const size_t len = strcspn(p, ";");
+
+		if (len > name_len && memcmp(p, name, name_len) == 0 && p[name_len] == '=' &&
+		    check_pass(a, p + name_len + 1, len - name_len - 1, n, owner))
+			return true;
+	}
+	return false;
+}
+
+/* A pass in the address becomes a cookie, and goes from the address, which is shown and kept. */
+static void take_pass(struct api *a, struct http_request *req, const char *pass, size_t len)
+{
+	const char *rest = pass + len;
+	const char *name = cookie_name(a, req);
+	_cleanup_(buf_done) struct buf to = BUF_INIT(PORT_HEAD_MAX), cookie = BUF_INIT(1024);
+
+	if (buf_printf(&to, "%s%s%s", http_request_path(req), *rest == '&' ? "?" : "",
+		       *rest == '&' ? rest + 1 : "") < 0 ||
+	    buf_printf(&cookie, "%s=%.*s; Path=/; Max-Age=%ju; HttpOnly; SameSite=Lax%s", name,
+		       (int)len, pass, (uintmax_t)LIFE_S, name[0] == '_' ? "; Secure" : "") < 0 ||
+	    http_add_header(req, "Location", buf_str(&to)) < 0 ||
+	    http_add_header(req, "Set-Cookie", buf_str(&cookie)) < 0 ||
+	    http_add_header(req, "Referrer-Policy", "no-referrer") < 0 ||
+	    http_add_header(req, "Cache-Control", "no-store") < 0)
+		http_respond_problem(req, ERR_BAD_REQUEST, "the address is too long", NULL);
+	else
+		http_respond(req, 303, NULL, NULL, 0);
+}
+
+bool port_identify(struct api *a, struct http_request *req, const struct port_name *n,
+		   char owner[STORE_OWNER_SIZE])
+{
+	static const char parameter[] = PASS_NAME "=";
+	const char *query = http_request_raw_query(req);
+	const size_t skip = sizeof(parameter) - 1;
+
+	if (query && strncmp(query, parameter, skip) == 0 && http_request_method(req) == HTTP_GET) {
+		const size_t len = strcspn(query + skip, "&");
+
+		if (check_pass(a, query + skip, len, n, owner)) {
+			take_pass(a, req, query + skip, len);
+			return false;
+		}
+	}
+	if (has_cookie(a, req, n, owner))
+		return true;
+	const struct caller *who = auth_identify(a->config.auth, req);
+	if (!who) {
+		http_respond_problem(
+		    req, ERR_UNAUTHORIZED,
+		    "this address needs a pass: open the port anew on the page of the server",
+		    NULL);
+		return false;
+	}
+	if (!port_may_use(req, who))
+		return false;
+	(void)snprintf(owner, STORE_OWNER_SIZE, "%s", who->owner);
+	return true;
+}
