@@ -66,7 +66,7 @@ async def go():
 	'httpx': { packages: 'httpx', begin: `import httpx, http.server, threading
 srv = http.server.ThreadingHTTPServer(('127.0.0.1', 0), http.server.SimpleHTTPRequestHandler)
 threading.Thread(target=srv.serve_forever, daemon=True).start()
-c = httpx.Client()`, use: "c.get(f'http://127.0.0.1:{srv.server_port}/', timeout=3).status_code", dead: /ConnectError|ReadTimeout|Errno/ },
+c = httpx.Client()`, use: "c.get(f'http://127.0.0.1:{srv.server_port}/', timeout=3).status_code" },
 	'sqlalchemy': { packages: 'sqlalchemy', begin: `import sqlalchemy as sa
 e = sa.create_engine('sqlite:///x.db')
 with e.begin() as c: c.execute(sa.text('create table if not exists t(x)')); c.execute(sa.text('insert into t values(1)'))

@@ -69,9 +69,10 @@ class Actor {
 
 	private async look(after: string, allowed: (number | null)[]): Promise<void> {
 		let r = await this.cell(`globals().get('x')`);
-		for (let n = 0; r.exit_code !== 0 && this.armed && n < 5; n++) {
+		for (let n = 0, ends = 0; r.exit_code !== 0 && this.armed && n < 5; n++) {
 			this.note(`${r.state} in a look`);
-			this.armed = r.state === 'kept';
+			ends += r.state === 'kept' ? 0 : 1;
+			this.armed = ends < 2; // a timer begins again in the backup, and not in the backup of that
 			r = await this.cell(`globals().get('x')`);
 		}
 		const all = `${this.name}, after ${after}: ${JSON.stringify(r)}\n${this.history.slice(-8).join('\n')}`;
@@ -114,7 +115,7 @@ class Actor {
 		this.note(r.cancelled ? 'cancelled' : r.state ?? 'shell');
 		const before = what === 7 ? null : old;
 		const armed = this.armed;
-		this.armed = (r.cancelled || r.state === 'kept' || what === 8) && (this.armed || death !== '');
+		this.armed = (this.armed && what !== 7) || ((r.cancelled || r.state === 'kept' || what === 8) && death !== '');
 		if (r.cancelled)
 			await this.look(after, [before, x]);
 		else if (what === 8)

@@ -31,7 +31,7 @@ function browserPath(): string {
 export async function launch(without: string[] = []): Promise<Browser> {
 	fs.mkdirSync(pictures, { recursive: true });
 	// Names do not resolve: a request that slips through the check below fails too.
-	return chromium.launch({ executablePath: browserPath(), timeout: 60_000, ignoreDefaultArgs: without, args: ['--no-sandbox', '--disable-gpu', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1'] });
+	return chromium.launch({ executablePath: browserPath(), timeout: 60_000, ignoreDefaultArgs: without, args: ['--no-sandbox', '--disable-gpu', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE *.localhost, EXCLUDE 127.0.0.1'] });
 }
 
 const isOurs = (url: string): boolean => /^(data|blob|about|chrome-error|file):/.test(url) || ['127.0.0.1', 'localhost'].includes(new URL(url).hostname);

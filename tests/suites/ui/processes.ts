@@ -78,6 +78,35 @@ export const processCases: Case[] = [{
 		assert.deepEqual(all, []);
 	},
 }, {
+	name: 'processes: a server is opened in a tab of its own, which reaches nothing of this page',
+	async run(w) {
+		const s = await server(w, { auth: true });
+		await s.person('ada');
+		const key = await s.key('ada');
+		const { id } = await s.rest('POST', '/sandboxes', { name: 'serves' }, key);
+		const page = await w.window();
+		await signIn(page, s, 'ada');
+		await page.goto(`${s.base}/#/sandboxes/${id}/processes`);
+		const html = `<h1>Served</h1><script>localStorage.x = 1; document.cookie = "own=1"; fetch("/api/v1/me").then(r => document.title = r.status + " " + location.host + " " + document.cookie + " " + !!opener)</script>`;
+		await page.getByLabel('Command to start').fill(`echo '${html}' > index.html; exec python3 -m http.server 8000 --bind 127.0.0.1`);
+		await page.keyboard.press('Enter');
+		await page.getByRole('region', { name: 'Ports' }).getByText('python3 listens').waitFor();
+		await picture(page, 'processes-ports');
+		await accessible(page, 'a port');
+		const opened = page.context().waitForEvent('page');
+		await page.getByRole('button', { name: 'Open' }).click();
+		const tab = await opened;
+		await tab.getByRole('heading', { name: 'Served' }).waitFor();
+		const host = `8000-${id}.localhost:${new URL(s.base).port}`;
+		await until('the title', async () => (await tab.title()) === `404 ${host} own=1 false`);
+		assert.equal(tab.url(), `http://${host}/`, 'the pass is not in the address');
+		const other = await w.window(); // another browser
+		const r = await other.goto(`http://${host}/`);
+		assert.equal(r!.status(), 401);
+		const besides = w.taken().filter((fault) => !fault.endsWith(`of another host: http://${host}/`) && !fault.endsWith(`to another host: http://${host}/`) && !fault.includes('401'));
+		assert.deepEqual(besides, [], 'only the name of the port, by a tab of that name');
+	},
+}, {
 	name: 'processes: of another person, with a key that only reads, removed elsewhere, asleep',
 	async run(w) {
 		const s = await server(w, { auth: true });

@@ -312,6 +312,20 @@ export interface components {
 		Path: {
 			path: string;
 		};
+		Port: {
+			path: string;
+			pid?: number;
+			port: number;
+			program?: string;
+		};
+		PortAddress: {
+			/** Format: date-time */
+			expires_at: string | null;
+			url: string;
+		};
+		Ports: {
+			ports: components["schemas"]["Port"][];
+		};
 		Problem: {
 			code: string;
 			detail: string;
@@ -351,6 +365,10 @@ export interface components {
 				text: string;
 			};
 			stdout_bytes: number;
+			terminal?: {
+				columns: number;
+				rows: number;
+			};
 		};
 		Processes: {
 			processes: components["schemas"]["Process"][];
@@ -496,6 +514,9 @@ export interface components {
 			sheets?: string[];
 			sure?: number;
 			total: number | null;
+		};
+		Terminals: {
+			terminals: components["schemas"]["Process"][];
 		};
 		Usage: {
 			cpu_ms: number;
