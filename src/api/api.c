@@ -64,6 +64,16 @@ int api_add_routes(struct api *a, struct http_server *http, unsigned scopes, str
 	return r < 0 ? err_set(e, ERR_INTERNAL, -r, "routes of the API") : 0;
 }
 
+int api_port_url(struct api *a, const char *base, const char *owner, const char *id, uint16_t port,
+		 struct buf *ret)
+{
+	struct port_name n = {.port = port};
+	uint64_t until;
+	const int r = text_copy(n.id, sizeof(n.id), id);
+
+	return r < 0 ? r : port_url(a, base, owner, &n, ret, &until);
+}
+
 static void on_gone(void *user)
 {
 	struct api_wait *w = user;

@@ -62,6 +62,9 @@ struct api_config {
 int api_new(const struct api_config *config, struct api **ret, struct err *e) MUST_CHECK;
 /* Call it after http_server_free(). A may be NULL. */
 struct api *api_free(struct api *a);
+/* Appends the address of the server on PORT of the sandbox ID of OWNER, for a browser that finds this server at BASE. */
+int api_port_url(struct api *a, const char *base, const char *owner, const char *id, uint16_t port,
+		 struct buf *ret) MUST_CHECK;
 /* Adds the routes for listeners of SCOPES. */
 int api_add_routes(struct api *a, struct http_server *http, unsigned scopes,
 		   struct err *e) MUST_CHECK;

@@ -76,6 +76,11 @@ struct app {
 	struct packages_inside inside; /* how sandboxes see the index */
 	int cache_fd, wheel_fd; /* folders of wheels, until `packages` takes them; -1 = none */
 	struct links *links;
+	/* Appends the address of a server in a sandbox (api_port_url()), BASE NULL: that of this server. Set by who serves
+	 * ports; NULL: nobody does. */
+	int (*port_url)(void *user, const char *base, const char *owner, const char *id,
+			uint16_t port, struct buf *ret);
+	void *port_user;
 	struct tools *tools;
 	struct mcp_server *mcp;
 };

@@ -85,6 +85,15 @@ static int open_links(struct app *a, struct http_server *http, struct err *e)
 	return links_new(&links, &a->links, e);
 }
 
+/* Whoever serves begins later than the tools. */
+static int port_url(void *user, const char *base, const char *owner, const char *id, uint16_t port,
+		    struct buf *ret)
+{
+	const struct app *a = user;
+
+	return a->port_url ? a->port_url(a->port_user, base, owner, id, port, ret) : -ENOTSUP;
+}
+
 int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
 {
 	const struct settings *s = &a->settings;
@@ -122,6 +131,8 @@ int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
 	    .upload_link_s = (uint64_t)s->upload_link_m * 60,
 	    .classic_base = links_main_base,
 	    .link_user = a->links,
+	    .port_url = port_url,
+	    .port_user = a,
 	    .view = (const char *)web_results_view,
 	    .view_len = web_results_view_len,
 	    .max_classic_code = (uint64_t)MAX(s->max_code_bytes, s->stored_output_bytes),

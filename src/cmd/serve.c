@@ -336,6 +336,14 @@ static void forget_user(const char *owner, void *user)
 	links_forget(a->links, owner);
 }
 
+static int port_url(void *user, const char *base, const char *owner, const char *id, uint16_t port,
+		    struct buf *ret)
+{
+	struct serve *s = user;
+
+	return api_port_url(s->api, base ? base : s->base, owner, id, port, ret);
+}
+
 static int open_api(struct serve *s, struct err *e)
 {
 	const struct settings *set = &s->app.settings;
@@ -367,6 +375,10 @@ static int open_api(struct serve *s, struct err *e)
 	};
 	int r = api_new(&config, &s->api, e);
 
+	if (r == 0) {
+		s->app.port_url = port_url;
+		s->app.port_user = s;
+	}
 	return r < 0 ? r : api_add_routes(s->api, s->http, HTTP_SCOPE_MAIN, e);
 }
 

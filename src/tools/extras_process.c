@@ -77,7 +77,7 @@ static void on_cancel(struct mcp_call *call UNUSED, void *user)
 	struct process_call *c = user;
 
 	process_wait_cancel(TAKE_PTR(c->wait));
-	process_call_answer(c);
+	process_call_answer_now(c);
 }
 
 /* Answers, after a wait for what the action is about. */

@@ -3,9 +3,11 @@
 #pragma once
 
 #include "sandbox/process.h"
+#include "sandbox/sandbox_work.h"
 #include "tools/extras.h"
 
 #define PROCESS_CALL_WORDS 64
+#define PROCESS_CALL_PORTS 8
 
 struct process_call;
 
@@ -34,13 +36,17 @@ struct process_call {
 	uint64_t wait_ns;
 	struct process *process; /* reference, or NULL */
 	struct process_wait *wait;
+	struct engine_port ports[PROCESS_CALL_PORTS]; /* of the sandbox, that are told */
+	size_t n_ports;
+	void (*finish)(struct process_call *c); /* when they are known */
 	struct err error;
 };
 
 void process_call_free(struct process_call *c);
 
-/* extras_process_answer.c: each finishes the call, and the first two free C. */
-void process_call_answer(struct process_call *c); /* about c->process */
+/* extras_process_answer.c: each finishes the call, and all but the last free C. */
+void process_call_answer(struct process_call *c);     /* about c->process, later */
+void process_call_answer_now(struct process_call *c); /* the same at once, without ports */
 void process_call_list(struct process_call *c);
 /* The sandbox has no process ID: names those that it has. */
 void process_call_fail_unknown(const struct process_call *c, const char *id);

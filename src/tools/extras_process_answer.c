@@ -222,17 +222,77 @@ static int add_text(struct buf *b, const struct process_call *c, const struct pr
 				  json_string_value(json_object_get(object, "next")));
 }
 
-void process_call_answer(struct process_call *c)
+/* ---- ports ---- */
+
+/* The ports that something in the sandbox listens on, for OBJECT and as lines of TEXT. */
+static int add_ports(struct buf *text, const struct process_call *c, json_t *object)
+{
+	const struct tools_config *config = &c->base.tools->config;
+	json_t *rows = c->n_ports > 0 ? json_array() : NULL;
+	int r = 0;
+
+	for (size_t i = 0; rows && r == 0 && i < c->n_ports; i++) {
+		const struct engine_port *p = &c->ports[i];
+		_cleanup_(buf_done) struct buf url = BUF_INIT(2 * LINE_MAX_);
+		json_t *row = json_pack("{s:i}", "port", p->port);
+
+		if (config->port_url &&
+		    config->port_url(config->port_user, mcp_call_base(c->base.call),
+				     sandbox_owner(c->base.sandbox), sandbox_id(c->base.sandbox),
+				     p->port, &url) == 0)
+			(void)json_object_set_new(row, "url", json_string(buf_str(&url)));
+		r = buf_printf(text, "Port %u is listened on%s%s\n", p->port,
+			       url.len > 0 ? "; for people: " : ".", buf_str(&url));
+		r = r < 0 ? r : json_array_append_new(rows, row);
+	}
+	if (rows && json_object_set_new(object, "ports", rows) < 0)
+		r = -ENOMEM;
+	return r;
+}
+
+static void on_ports(const struct engine_port *ports, size_t n, const struct err *e, void *user)
+{
+	struct process_call *c = user;
+
+	c->n_ports = e ? 0 : MIN(n, ARRAY_SIZE(c->ports));
+	if (c->n_ports > 0)
+		memcpy(c->ports, ports, c->n_ports * sizeof(ports[0]));
+	c->finish(c);
+}
+
+/* Calls FINISH, when it is known which ports there are. Without that answer, too: it is only a part of another. */
+static void with_ports(struct process_call *c, void (*finish)(struct process_call *c))
+{
+	struct err ignored = ERR_INIT;
+
+	c->finish = finish;
+	if (sandbox_list_ports(c->base.sandbox, on_ports, c, &ignored) < 0)
+		finish(c);
+}
+
+void process_call_answer_now(struct process_call *c)
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(TEXT_MAX);
 	struct process_facts f;
 
 	process_look(c->process, &f);
 	json_t *object = object_of(c, &f);
-	const int r = object ? add_text(&text, c, &f, object) : 0;
+	int r = object ? add_text(&text, c, &f, object) : 0;
+	r = r < 0 || !object ? r : add_ports(&text, c, object);
 
 	extras_finish_text(c->base.call, r < 0 ? NULL : &text, object, NULL);
 	process_call_free(c);
+}
+
+void process_call_answer(struct process_call *c)
+{
+	struct process_facts f;
+
+	process_look(c->process, &f);
+	if (f.running)
+		with_ports(c, process_call_answer_now);
+	else
+		process_call_answer_now(c);
 }
 
 /* ---- list ---- */
@@ -262,7 +322,7 @@ static void add_row(struct process *p, void *user)
 	l->r = l->r < 0 ? l->r : buf_add_str(l->text, len < whole ? " ...\n" : "\n");
 }
 
-void process_call_list(struct process_call *c)
+static void list(struct process_call *c)
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(PROCESSES_MAX * 8 * LINE_MAX_);
 	struct listing l = {.rows = json_array(), .text = &text};
@@ -270,10 +330,15 @@ void process_call_list(struct process_call *c)
 	sandbox_each_process(c->base.sandbox, add_row, &l);
 	if (l.r == 0 && text.len == 0)
 		l.r = buf_add_str(&text, "There are no background processes.\n");
+	json_t *object =
+	    json_pack("{s:s, s:o}", "session_id", sandbox_id(c->base.sandbox), "processes", l.rows);
+	l.r = l.r < 0 || !object ? l.r : add_ports(&text, c, object);
 	l.r = l.r < 0 ? l.r : buf_printf(&text, "[session_id: %s]\n", sandbox_id(c->base.sandbox));
-	extras_finish_text(
-	    c->base.call, l.r < 0 ? NULL : &text,
-	    json_pack("{s:s, s:o}", "session_id", sandbox_id(c->base.sandbox), "processes", l.rows),
-	    NULL);
+	extras_finish_text(c->base.call, l.r < 0 ? NULL : &text, object, NULL);
 	process_call_free(c);
+}
+
+void process_call_list(struct process_call *c)
+{
+	with_ports(c, list);
 }

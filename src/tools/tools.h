@@ -72,6 +72,11 @@ struct tools_config {
 			   const struct sandbox *s, const char *path, bool overwrite, char *ret,
 			   size_t size, struct err *e);
 	uint64_t upload_link_s; /* life of such a link */
+	/* Appends the address of the server on PORT of the sandbox ID for people. BASE: mcp_call_base(), or NULL. -ENOTSUP: there
+	 * is none. NULL: the same. */
+	int (*port_url)(void *user, const char *base, const char *owner, const char *id,
+			uint16_t port, struct buf *ret);
+	void *port_user;
 	/* The base of the second family's links. */
 	const char *(*classic_base)(void *user);
 	void *link_user;

@@ -2,16 +2,19 @@
 // sandbox_process of the profile `full`: background processes for models. What they are is in rest_processes.test.ts.
 
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import * as http from 'node:http';
 import { after, before, describe, it } from 'node:test';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import { newStateDir } from '../lib/env.ts';
+import { engineEnv, newStateDir } from '../lib/env.ts';
 import { caisson, type Program } from '../lib/process.ts';
 import { facts, matrix, serve, using, type Json, type ToolResult } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
 
 const TOOL = 'sandbox_process';
+const gvisor = engineEnv.SANDBOX_RUNTIME === 'runsc';
 const text = (r: ToolResult): string => r.content[0]!.text as string;
 const LOOP = 'while :; do sleep .02; done';
 const FETCH = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8123/', timeout=20).status)";
@@ -58,6 +61,21 @@ matrix('sandbox_process', { profile: 'full', env: { SANDBOX_MAX_CODE_BYTES: '500
 		const list = await s().raw(TOOL, { action: 'list', session_id });
 		assert.match(text(list), /^- p1 \(web\): running for \d+\.\d s: python3 -u -m http\.server/);
 		assert.deepEqual(facts(list).processes.map((k: Json) => [k.process_id, k.name, k.state]), [['p1', 'web', 'running']]);
+		if (!gvisor) { // an address for people, where there is a server for it
+			const ports = facts(list).ports as Json[];
+			assert.deepEqual(ports.map((k) => k.port), [8123]);
+			assert.equal(text(list).includes(`Port 8123 is listened on${ports[0]!.url ? `; for people: ${ports[0]!.url}` : '.'}\n`), true, text(list));
+			assert.deepEqual((await does('output', at)).ports.map((k: Json) => [k.port, 'url' in k]), [[8123, s().base !== undefined]]);
+			assert.equal('url' in ports[0]!, s().base !== undefined);
+			if (s().base) {
+				assert.match(ports[0]!.url, new RegExp(`^http://8123-${session_id}\\.localhost:${new URL(s().base!).port}/\\?caisson-port=`));
+				const path = new URL(ports[0]!.url).search;
+				const r = http.get({ host: '127.0.0.1', port: new URL(s().base!).port, path: `/${path}`, headers: { host: new URL(ports[0]!.url).host } });
+				const [said] = await once(r, 'response') as [http.IncomingMessage];
+				said.resume();
+				assert.equal(said.statusCode, 303);
+			}
+		}
 		const gone = await s().raw(TOOL, { action: 'remove', ...at });
 		assert.match(text(gone), /^Process p1 \(web\): it is removed; ended with exit_code -?\d+ after \d+\.\d s \(cancelled\)\.\n/);
 		assert.match(text(await s().raw(TOOL, { action: 'list', session_id })), /^There are no background processes\.\n/);

@@ -108,28 +108,50 @@ static bool has_name(const char *id, uint16_t port)
 	return true;
 }
 
+/* ":8181" of "http://[::1]:8181/path", or "". */
+static size_t port_part(const char *base, const char **ret)
+{
+	const char *host = strstr(base, "://");
+
+	host = host ? host + strlen("://") : base;
+	host += *host == '[' ? strcspn(host, "]") : 0;
+	*ret = host + strcspn(host, ":/");
+	return **ret == ':' ? strcspn(*ret, "/") : 0;
+}
+
+int port_url(struct api *a, const char *base, const char *owner, const struct port_name *n,
+	     struct buf *ret, uint64_t *ret_until)
+{
+	const bool https = strncasecmp(base, "https://", 8) == 0;
+	char pass[PASS_SIZE];
+	const char *port;
+
+	*ret_until = 0;
+	if (!a->config.port_domain[0] || !has_name(n->id, n->port))
+		return buf_printf(ret, "%s/p/%s/%u/", base, n->id, n->port);
+	const size_t len = port_part(base, &port);
+	*ret_until = now_wall_ns() / NS_PER_S + LIFE_S;
+	make_pass(a, *ret_until, owner, n, pass);
+	return buf_printf(ret, "http%s://%u-%s.%s%.*s/?" PASS_NAME "=%s", https ? "s" : "", n->port,
+			  n->id, a->config.port_domain, (int)len, port, pass);
+}
+
 int port_address(struct api *a, struct http_request *req, const char *owner,
 		 const struct port_name *n, struct buf *ret, uint64_t *ret_until)
 {
 	const char *host = http_request_header(req, "host");
-	const char *colon = host && host[0] != '[' ? strchr(host, ':') : NULL;
-	const char *https =
-	    strncasecmp(a->config.base, "https://", 8) == 0 || http_request_is_forwarded_https(req)
-		? "s"
-		: "";
-	char prefix[HTTP_PREFIX_MAX + 1], pass[PASS_SIZE];
+	char base[HTTP_BASE_SIZE], prefix[HTTP_PREFIX_MAX + 1];
 
-	*ret_until = 0;
-	if (!a->config.port_domain[0] || !has_name(n->id, n->port)) {
-		http_request_prefix(req, prefix);
-		return buf_printf(ret, "%s/p/%s/%u/", prefix, n->id, n->port);
-	}
-	if (host && host[0] == '[') /* "[::1]:8181" */
-		colon = strstr(host, "]:") ? strstr(host, "]:") + 1 : NULL;
-	*ret_until = now_wall_ns() / NS_PER_S + LIFE_S;
-	make_pass(a, *ret_until, owner, n, pass);
-	return buf_printf(ret, "http%s://%u-%s.%s%s/?" PASS_NAME "=%s", https, n->port, n->id,
-			  a->config.port_domain, colon ? colon : "", pass);
+	http_request_prefix(req, prefix);
+	if (!http_request_base(req, base) &&
+	    snprintf(base, sizeof(base), "http%s://%s%s",
+		     strncasecmp(a->config.base, "https://", 8) == 0 ||
+			     http_request_is_forwarded_https(req)
+			 ? "s"
+			 : "",
+		     host ? host : "", prefix) >= (int)sizeof(base))
+		return -E2BIG;
+	return port_url(a, base, owner, n, ret, ret_until);
 }
 
 /* ---- passes in requests ---- */

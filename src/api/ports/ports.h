@@ -28,8 +28,11 @@ struct port_name {
 	uint16_t port; /* 1 to 65535 */
 };
 
-/* Appends the address of the server N of OWNER for a browser that has sent REQ. *RET_UNTIL: when the pass in it ends, in
- * seconds since 1970; 0: it is a path of this server, without a pass. */
+/* Appends the address of the server N of OWNER for a browser that finds this server at BASE. *RET_UNTIL: when the pass in it
+ * ends, in seconds since 1970; 0: it is one below BASE, without a pass. */
+int port_url(struct api *a, const char *base, const char *owner, const struct port_name *n,
+	     struct buf *ret, uint64_t *ret_until) MUST_CHECK;
+/* The same for a browser that has sent REQ. */
 int port_address(struct api *a, struct http_request *req, const char *owner,
 		 const struct port_name *n, struct buf *ret, uint64_t *ret_until) MUST_CHECK;
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every text of the page, in one catalogue. Each page has its own section. A text with a number or a name is a function.
 
-import { ports } from './ports.ts';
 import { processes } from './processes.ts';
 
 const plural = (n: number, one: string, many = `${one}s`): string => `${n.toLocaleString('en-US')} ${n === 1 ? one : many}`;
@@ -531,7 +530,6 @@ export const text = {
 		unknown: 'It is not known how this command ended: the connection to the server was lost meanwhile.',
 		welcome: 'Commands run in this sandbox. The notebook shows them, too.',
 	},
-	ports,
 	processes,
 	packages: {
 		example: 'cowsay or humanize>=4',

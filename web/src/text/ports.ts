@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts about the ports of a sandbox; en.ts has them as a section.
+// Texts about the ports of a sandbox.
 
 export const ports = {
 	by: (program: string) => `${program} listens`,

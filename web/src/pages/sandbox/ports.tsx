@@ -6,9 +6,7 @@ import { api } from '../../api/client.ts';
 import { me } from '../../api/state.ts';
 import type { Port, PortAddress } from '../../api/types.ts';
 import { Button, Fault } from '../../parts/basics.tsx';
-import { text } from '../../text/en.ts';
-
-const t = text.ports;
+import { ports as t } from '../../text/ports.ts';
 
 export function Ports({ id, rows }: { id: string; rows: Port[] }) {
 	const [error, setError] = useState<unknown>(null);
@@ -19,9 +17,9 @@ export function Ports({ id, rows }: { id: string; rows: Port[] }) {
 		const tab = window.open('', '_blank'); // at once: later a browser takes it for a popup
 		try {
 			const { url } = await api.post<PortAddress>(`/sandboxes/${id}/ports`, { port });
-			if (url.startsWith('/') || !tab) { // no name of its own, or no tab
+			if (new URL(url).host === location.host || !tab) { // no name of its own, or no tab
 				tab?.close();
-				setAddress(new URL(url, location.href).href);
+				setAddress(url);
 				return;
 			}
 			tab.opener = null; // the page there is whatever its server makes it
