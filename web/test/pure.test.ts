@@ -7,7 +7,6 @@ import { snippets } from '../src/pure/clients.ts';
 import { shareOf } from '../src/pure/build.ts';
 import { age, bytes, duration, figure, timeSpan } from '../src/pure/format.ts';
 import { kindOf } from '../src/pure/kinds.ts';
-import { columns, LineEditor } from '../src/pure/line.ts';
 import { tree } from '../src/pure/tree.ts';
 import { shell } from '../src/pure/words.ts';
 
@@ -61,42 +60,6 @@ test('a tree of checkpoints', () => {
 	const names = (b: { value: { name: string }; children: never[] }[]): unknown => b.map((x) => [x.value.name, names(x.children)]);
 	assert.deepEqual(names(tree([{ name: 'a' }, { name: 'b', parent: 'a' }, { name: 'c', parent: 'b' }, { name: 'd', parent: 'gone' }]) as never), [['a', [['b', [['c', []]]]]], ['d', []]]);
 	assert.deepEqual((names(tree([{ name: 'a', parent: 'b' }, { name: 'b', parent: 'a' }, { name: 'c', parent: 'c' }]) as never) as unknown[]).length, 3);
-});
-
-const typed = (...keys: string[]): LineEditor => {
-	const e = new LineEditor();
-	keys.forEach((k) => e.input(k));
-	return e;
-};
-
-test('editing a line', () => {
-	assert.equal(typed('a', 'b', '\x1b[D', 'X').text, 'aXb');
-	assert.equal(typed('hello', '\x7f', '\x01', '>', '\x05', '<').text, '>hell<');
-	assert.equal(typed('one two', '\x17', 'x').text, 'one x');
-	assert.equal(typed('abc', '\x1b[D', '\x0b').text, 'ab');
-	assert.equal(typed('abc', '\x15').text, '');
-	assert.equal(typed('a\x1b[31mb\x07').text, 'ab'); // pasted escapes are dropped
-	assert.equal(typed('\x7f', '\x1b[D', '\x1b[3~').text, '');
-});
-
-test('history of a line', () => {
-	const e = new LineEditor();
-	e.input('first');
-	assert.deepEqual(e.input('\r'), { line: 'first' });
-	e.input('second');
-	e.input('\r');
-	e.input('now');
-	e.input('\x1b[A');
-	e.input('\x1b[A');
-	assert.equal(e.text, 'first');
-	e.input('\x1b[A');
-	e.input('\x1b[B');
-	e.input('\x1b[B');
-	assert.equal(e.text, 'now');
-});
-
-test('columns of characters', () => {
-	assert.deepEqual(['abc', '日本', 'é', 'e\u0301', '😀'].map(columns), [3, 4, 1, 1, 2]);
 });
 
 /** TEXT without the layout of JSON. */

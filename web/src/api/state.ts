@@ -90,8 +90,6 @@ export function dropSandbox(id: string): void {
 }
 
 function cell(c: Cell): void {
-	if (settled(c))
-		watchers.get(c.sandbox)?.forEach((w) => w.tell({ run: c.run, cell: c }));
 	const s = sandboxes.value?.get(c.sandbox);
 	const n = notebooks.get(c.sandbox);
 	if (s && c.kind !== 'package')
@@ -115,24 +113,7 @@ export function outputVersion(n: Notebook, run: string): Signal<number> {
 	return v;
 }
 
-/** Of a run: a piece of its output as it was printed, that no more of it comes, or the cell at its end. */
-export interface RunNews { run: string; text?: string; cut?: boolean; cell?: Cell }
-export interface Watcher {
-	tell(news: RunNews): void;
-	missed(): void; // news may have been lost
-}
-const watchers = new Map<string, Set<Watcher>>();
-
-/** Tells WATCH of the runs of a sandbox until the answer is called. */
-export function watchRuns(sandbox: string, watch: Watcher): () => void {
-	const all = watchers.get(sandbox) ?? new Set();
-	watchers.set(sandbox, all.add(watch));
-	return () => void all.delete(watch);
-}
-
 function output(e: RunOutput): void {
-	if ((e.text && e.stream !== 'value') || e.cut)
-		watchers.get(e.sandbox)?.forEach((w) => w.tell({ run: e.run, text: e.text, cut: e.cut }));
 	const n = notebooks.get(e.sandbox);
 	if (!n)
 		return;
@@ -223,7 +204,6 @@ function reload(): void {
 		if (n.loaded.value)
 			void loadCells(id).catch(() => undefined);
 	}
-	watchers.forEach((all) => all.forEach((w) => w.missed()));
 }
 
 export async function loadSession(): Promise<void> {

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// xterm.js over the runs of one sandbox, loaded when a terminal is opened.
+// xterm.js on a terminal of the sandbox, which goes on when nobody looks: the newest shell that lives, else a new one.
 
 import { effect } from '@preact/signals';
 import { FitAddon } from '@xterm/addon-fit';
 import { Terminal, type ITheme } from '@xterm/xterm';
-import { api, Problem } from '../api/client.ts';
-import { sandboxes, watchRuns, type RunNews, type Watcher } from '../api/state.ts';
-import type { Cell } from '../api/types.ts';
+import { api, Problem, url } from '../api/client.ts';
+import type { Process } from '../api/types.ts';
 import { look } from '../app/look.ts';
-import { LineEditor } from '../pure/line.ts';
-import { settled } from '../pure/notebook.ts';
 import { text } from '../text/en.ts';
 import { wordsOf } from './basics.tsx';
 
 const t = text.terminal;
-const HOME = '/mnt/data';
+const SHELL = 'shell'; // the command of a terminal that was started without one
 const RETRY_MS = 1000;
-const AHEAD_MAX = 65_536; // characters
+const MESSAGE_MAX = 32 * 1024; // bytes that the server takes at once
+const AHEAD_MAX = 1000; // keys, or pieces that were pasted
+const BEHIND_MAX = 4 << 20; // bytes that xterm.js has not drawn yet
 
 /** The colours of the page, as xterm.js wants them. */
 function theme(): ITheme {
@@ -36,192 +35,192 @@ function theme(): ITheme {
 	return out;
 }
 
-class Shell implements Watcher {
-	private readonly line = new LineEditor();
-	private cwd: string;
-	private run: string | null = null; // under way
-	private busy = false;
-	private stop = false; // Ctrl-C came before the run had a name
-	private ahead = ''; // what was typed or pasted while something ran
-	private early: RunNews[] = [];
-	private lost = false; // news were missed before the run had a name
-	private over: (() => void) | null = null; // of the run under way
+/** What the server says in texts (docs/decisions/0037-terminals.md). */
+interface Said {
+	attached?: { from: number; rows: number; columns: number };
+	missed?: { bytes: number };
+	resize?: { rows: number; columns: number };
+	error?: { message: string };
+	exit?: { code: number; reason: string };
+}
 
+class Screen {
 	private readonly term: Terminal;
-	private readonly sandbox: string;
+	private readonly at: string; // the address of the terminals
+	private id: string | null = null;
+	private socket: WebSocket | null = null;
+	private next: number | null = null; // position of the next byte
+	private behind = 0;
+	private attached = false;
+	private ahead: Uint8Array[] = []; // what was typed before that
+	private over = false; // the program has ended: Enter starts another one
+	private gone = false;
 
-	constructor(term: Terminal, sandbox: string) {
+	private readonly started: () => void;
+
+	constructor(term: Terminal, sandbox: string, started: () => void) {
 		this.term = term;
-		this.sandbox = sandbox;
-		this.cwd = sandboxes.value?.get(sandbox)?.workdir ?? HOME;
-		this.term.write(`\x1b[2m${t.welcome}\x1b[0m\r\n`);
-		this.draw();
+		this.started = started;
+		this.at = `/sandboxes/${encodeURIComponent(sandbox)}/terminals`;
+		void this.find();
 	}
 
-	input(data: string): void {
-		const lines = data.length > 1 && /[\r\n]/.test(data) && !data.startsWith('\x1b') ? data.split(/\r\n|\r|\n/) : [data];
-		lines.forEach((l, i) => {
-			if (l !== '')
-				this.key(l);
-			if (i < lines.length - 1)
-				this.key('\r');
-		});
-	}
-
-	private key(data: string): void {
-		if (this.busy) {
-			if (data === '\x03')
-				this.interrupt();
-			else if (!data.startsWith('\x1b') && this.ahead.length < AHEAD_MAX)
-				this.ahead += data;
-			return;
-		}
-		const what = this.line.input(data);
-		if (what && 'line' in what) {
-			this.term.write('\r\n');
-			void this.start(what.line);
-		} else if (what && 'interrupt' in what) {
-			this.line.clear();
-			this.term.write('^C\r\n');
-			this.draw();
-		} else {
-			if (what)
-				this.term.clear();
-			this.draw();
-		}
-	}
-
-	private prompt(): [string, number] {
-		const where = this.cwd.replace(new RegExp(`^${HOME}(?=/|$)`), '~');
-		return [`\x1b[36m${where}\x1b[0m $ `, where.length + 3];
-	}
-
-	private draw(): void {
-		this.term.write(this.line.draw(...this.prompt(), this.term.cols));
-	}
-
-	private interrupt(): void {
-		this.ahead = '';
-		this.stop = true;
-		if (this.run)
-			api.remove(`/runs/${this.run}`).catch(() => undefined);
-	}
-
-	private async start(line: string): Promise<void> {
-		if (line.trim() === 'clear')
-			this.term.clear();
-		else if (line.trim() !== '')
-			await this.execute(line);
-		this.line.fresh();
-		this.draw();
-		const ahead = this.ahead;
-		this.ahead = '';
-		if (ahead !== '')
-			this.input(ahead);
-	}
-
-	private async execute(line: string): Promise<void> {
-		this.busy = true;
-		this.stop = false;
-		this.lost = false;
-		const over = new Promise<void>((done) => this.over = done);
-		try {
-			const { id } = await api.post<{ id: string }>(`/sandboxes/${this.sandbox}/runs`, { command: line, cwd: this.cwd });
-			this.run = id;
-			if (this.stop)
-				this.interrupt();
-			for (const e of this.early.filter((x) => x.run === id))
-				this.tell(e);
-			if (this.lost)
-				this.missed();
-			await over;
-		} catch (e) {
-			this.term.write(`\x1b[31m${wordsOf(e)}\x1b[0m\r\n`);
-		}
-		if (this.last !== '\n')
-			this.term.write('\r\n');
-		this.last = '\n';
-		this.run = null;
-		this.busy = false;
-		this.early = [];
-	}
-
-	/** Events may come before the answer that names the run. */
-	tell(news: RunNews): void {
-		if (!this.busy)
-			return;
-		if (news.run !== this.run)
-			this.early.push(news);
-		else if (news.cell)
-			this.end(news.cell);
-		else if (news.cut)
-			this.note(t.cut);
-		else
-			this.write(news.text ?? '');
-	}
-
-	/** The end of the run may have been missed, too: when the server starts again, nobody tells it any more. */
-	missed(): void {
-		this.lost = true;
-		if (this.run === null)
-			return;
-		this.note(t.missed);
-		void this.ask(this.run);
-	}
-
-	private async ask(run: string): Promise<void> {
-		const found = await api.get<Cell>(`/notebooks/${this.sandbox}/runs/${run}`).catch((e: unknown) => e instanceof Problem ? e : null);
-		if (this.run !== run)
-			return;
-		if (found instanceof Problem && (found.status === 0 || found.status === 429 || found.status >= 500))
-			return void setTimeout(() => void (this.run === run && this.ask(run)), RETRY_MS);
-		const cell = found instanceof Problem ? null : found;
-		if (!cell)
-			this.note(t.unknown);
-		if (!cell || settled(cell))
-			this.end(cell ?? undefined);
-	}
-
-	/** Words of the page on lines of their own. */
 	private note(words: string): void {
-		this.term.write(`${this.last === '\n' ? '' : '\r\n'}\x1b[2m${words}\x1b[0m\r\n`);
-		this.last = '\n';
+		this.term.write(`\r\n\x1b[0;2m${words}\x1b[0m\r\n`);
 	}
 
-	private last = '\n';
-
-	private write(piece: string): void {
-		this.last = piece[piece.length - 1]!;
-		this.term.write(piece.replace(/\r?\n/g, '\r\n'));
-	}
-
-	private end(cell?: Cell): void {
-		const reason = cell?.reason ?? 'exited';
-		if (cell?.status === 'failed') {
-			this.term.write(`${this.last === '\n' ? '' : '\r\n'}\x1b[31m${cell.error ?? ''}\x1b[0m`);
-			this.last = '';
-			this.cwd = HOME; // a folder that is gone is no place to go on
-		} else if (reason === 'cancelled') {
-			this.write('^C');
-		} else if (reason !== 'exited') {
-			this.term.write(`\r\n\x1b[31m${text.notebook.reasons[reason] ?? reason}\x1b[0m`);
-			this.last = '';
+	/** Goes on in the newest shell. */
+	private async find(): Promise<void> {
+		try {
+			const { terminals } = await api.get<{ terminals: Process[] }>(this.at);
+			const shell = terminals.filter((p) => p.state === 'running' && p.command === SHELL).pop();
+			if (shell)
+				this.attach(shell.id);
+			else
+				await this.start();
+		} catch (e) {
+			this.fail(e);
 		}
-		this.cwd = cell?.ended_cwd ?? this.cwd;
-		this.over?.();
+	}
+
+	private async start(): Promise<void> {
+		this.over = false;
+		const { id } = await api.post<Process>(this.at, { rows: this.term.rows, columns: this.term.cols });
+		this.started();
+		this.attach(id);
+	}
+
+	private fail(e: unknown): void {
+		this.over = true;
+		this.note(e instanceof Problem && e.code === 'terminal_unavailable' ? t.unavailable : `${wordsOf(e)} ${t.again}`);
+	}
+
+	private attach(id: string): void {
+		if (this.gone)
+			return;
+		if (id !== this.id)
+			this.next = null;
+		this.id = id;
+		const address = new URL(url(`${this.at}/${encodeURIComponent(id)}`, { from: this.next }), location.href);
+		address.protocol = address.protocol.replace('http', 'ws');
+		const socket = new WebSocket(address);
+		socket.binaryType = 'arraybuffer';
+		socket.onmessage = ({ data }: MessageEvent<string | ArrayBuffer>) => typeof data === 'string' ? this.hear(JSON.parse(data) as Said) : this.draw(new Uint8Array(data));
+		socket.onclose = () => {
+			if (this.socket !== socket)
+				return;
+			this.socket = null;
+			this.attached = false;
+			if (!this.over)
+				setTimeout(() => void this.back(), RETRY_MS);
+		};
+		this.socket = socket;
+	}
+
+	/** The connection was lost, and maybe the server, and the terminal with it. */
+	private async back(): Promise<void> {
+		if (this.gone || this.socket || this.behind > 0)
+			return;
+		try {
+			const p = await api.get<Process>(`${this.at}/${encodeURIComponent(this.id!)}`);
+			if (p.state === 'running')
+				this.attach(p.id);
+			else
+				this.end(p.exit_code ?? 0);
+		} catch (e) {
+			if (e instanceof Problem && (e.status === 0 || e.status === 429 || e.status >= 500))
+				setTimeout(() => void this.back(), RETRY_MS);
+			else {
+				this.over = true;
+				this.note(`${t.lost} ${t.again}`);
+			}
+		}
+	}
+
+	private hear(said: Said): void {
+		if (said.attached) {
+			if (this.next === null)
+				this.term.reset();
+			this.next = said.attached.from;
+			this.attached = true;
+			this.resize();
+			this.ahead.splice(0).forEach((data) => this.type(data));
+		} else if (said.missed) {
+			this.next = (this.next ?? 0) + said.missed.bytes;
+			this.note(t.missed);
+		} else if (said.resize) {
+			this.term.resize(said.resize.columns, said.resize.rows);
+		} else if (said.exit) {
+			this.end(said.exit.code);
+		} else if (said.error) {
+			this.fail(new Error(said.error.message));
+		}
+	}
+
+	private end(code: number): void {
+		this.over = true;
+		this.note(`${t.ended(code)} ${t.again}`);
+	}
+
+	/** One that prints faster than it can be drawn is left for a moment, and seen again with its newest output. */
+	private draw(bytes: Uint8Array): void {
+		this.next = (this.next ?? 0) + bytes.length;
+		this.behind += bytes.length;
+		this.term.write(bytes, () => {
+			this.behind -= bytes.length;
+			if (this.behind === 0 && !this.socket && !this.over)
+				void this.back();
+		});
+		if (this.behind > BEHIND_MAX) {
+			const socket = this.socket;
+			this.socket = null;
+			this.attached = false;
+			socket?.close();
+			this.next = null;
+		}
+	}
+
+	type(data: Uint8Array): void {
+		if (this.over) {
+			if (data.includes(13))
+				this.start().catch((e: unknown) => this.fail(e));
+			return;
+		}
+		if (this.attached)
+			for (let i = 0; i < data.length; i += MESSAGE_MAX)
+				this.socket!.send(data.slice(i, i + MESSAGE_MAX));
+		else if (this.ahead.length < AHEAD_MAX)
+			this.ahead.push(data);
+	}
+
+	resize(): void {
+		if (this.attached)
+			this.socket!.send(JSON.stringify({ resize: { rows: this.term.rows, columns: this.term.cols } }));
+	}
+
+	/** The shell goes on. */
+	leave(): void {
+		this.gone = true;
+		this.socket?.close();
+		this.socket = null;
 	}
 }
 
-/** Opens a terminal in HOST. The answer closes it. */
-export function openTerminal(host: HTMLElement, sandbox: string): () => void {
+/** Opens a terminal in HOST. STARTED is called when it has made a shell. The answer closes it. */
+export function openTerminal(host: HTMLElement, sandbox: string, started: () => void): () => void {
 	const term = new Terminal({ fontFamily: getComputedStyle(document.documentElement).getPropertyValue('--mono'), fontSize: 13, lineHeight: 1.25, cursorBlink: !matchMedia('(prefers-reduced-motion: reduce)').matches, scrollback: 20_000, theme: theme(), screenReaderMode: true });
 	const fit = new FitAddon();
 	term.loadAddon(fit);
 	term.open(host);
 	fit.fit();
-	const shell = new Shell(term, sandbox);
-	term.onData((d) => shell.input(d));
-	const resized = new ResizeObserver(() => fit.fit());
+	const screen = new Screen(term, sandbox, started);
+	const encoder = new TextEncoder();
+	term.onData((d) => screen.type(encoder.encode(d)));
+	term.onBinary((d) => screen.type(Uint8Array.from(d, (c) => c.charCodeAt(0))));
+	const resized = new ResizeObserver(() => {
+		fit.fit();
+		screen.resize();
+	});
 	resized.observe(host);
 	const dark = matchMedia('(prefers-color-scheme: dark)');
 	const paint = (): void => {
@@ -232,10 +231,9 @@ export function openTerminal(host: HTMLElement, sandbox: string): () => void {
 		void look.value;
 		paint();
 	});
-	const unwatch = watchRuns(sandbox, shell);
 	term.focus();
 	return () => {
-		unwatch();
+		screen.leave();
 		unlook();
 		dark.removeEventListener('change', paint);
 		resized.disconnect();

@@ -2,6 +2,7 @@
 // Every text of the page, in one catalogue. Each page has its own section. A text with a number or a name is a function.
 
 import { processes } from './processes.ts';
+import { terminal } from './terminal.ts';
 
 const plural = (n: number, one: string, many = `${one}s`): string => `${n.toLocaleString('en-US')} ${n === 1 ? one : many}`;
 
@@ -521,15 +522,7 @@ export const text = {
 		tooLong: (most: string) => `Texts of more than ${most} are not edited here. Download the file, or change it by code.`,
 		upload: 'Upload',
 	},
-	terminal: {
-		cut: 'Not all of its output is shown here. The notebook has its beginning and end.',
-		hint: 'Each line is a run of its own: variables of the shell do not stay, the folder does. Ctrl-C stops. Programs cannot ask questions here.',
-		missed: 'Output may be missing here.',
-		readOnly: 'Your key may only look',
-		title: 'Terminal',
-		unknown: 'It is not known how this command ended: the connection to the server was lost meanwhile.',
-		welcome: 'Commands run in this sandbox. The notebook shows them, too.',
-	},
+	terminal,
 	processes,
 	packages: {
 		example: 'cowsay or humanize>=4',
