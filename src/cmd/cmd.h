@@ -27,6 +27,7 @@ int cmd_user(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_config(int argc, char **argv);
 int cmd_connect(int argc, char **argv);
+int cmd_upgrade(int argc, char **argv);
 int cmd_completion(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 int cmd_help(int argc, char **argv);

@@ -77,6 +77,12 @@ static const struct verb_option connect_options[] = {
     {0},
 };
 
+static const struct verb_option upgrade_options[] = {
+    {"--check", NULL, "say whether a newer release is there; changes nothing"},
+    {"--json", NULL, "print JSON"},
+    {0},
+};
+
 static const struct verb_option help_options[] = {
     {"--man", NULL, "print the manual page, for man(1)"},
     {0},
@@ -113,6 +119,8 @@ const struct verb verbs[] = {
      NULL, doctor_options},
     {"config", cmd_config, "print the settings in force and where each came from", "[--markdown]",
      NULL, config_options},
+    {"upgrade", cmd_upgrade, "ask whether there is a newer release", "--check [--json]", NULL,
+     upgrade_options},
     {"completion", cmd_completion, "print completions for a shell", "bash|zsh|fish"},
     {"version", cmd_version, "print the version", ""},
     {"help", cmd_help, "print this help, or that of a verb", "[--man | VERB]", NULL, help_options},

@@ -229,7 +229,11 @@ S(STR, image_source, "server.image_source", "SANDBOX_IMAGE_SOURCE", CAISSON_IMAG
   "image `science` is `registry.example/caisson/science` there, with that tag or `latest`. Empty: nothing is downloaded unasked.")
 S(STR, image_key, "server.image_key", "SANDBOX_IMAGE_KEY", CAISSON_IMAGE_KEY, 0, 400,
   "public keys of minisign separated by commas, or nothing",
-  "One of these keys must have signed an image that comes from a registry. Empty: signatures are not looked at.")
+  "One of these keys must have signed an image that comes from a registry, and the file of SANDBOX_RELEASE_URL. Empty: signatures "
+  "of images are not looked at.")
+S(STR, release_url, "server.release_url", "SANDBOX_RELEASE_URL", CAISSON_RELEASE_URL, 0, 400, "an https address, or nothing",
+  "File of the newest release, which `caisson upgrade --check` reads; the signature is beside it, with `.minisig` at the end of "
+  "the address. Nothing else asks for it.")
 S(CHOICE, engine, "server.engine", "SANDBOX_ENGINE", "native", 0, 0, "native|docker|auto",
   "Engine that makes the sandboxes: `native`, or `docker` for containers of Docker or Podman. `auto` is native "
   "where this machine has what that needs (`caisson doctor`), else docker.")

@@ -74,31 +74,13 @@ int sink_check(const struct sink *s, const char *digest, uint64_t size, struct e
 		       digest, found);
 }
 
-/* The scheme, host and port of a URL as one text, for comparing; "" = no URL for us. */
-static void url_origin(const char *url, char *ret, size_t size)
-{
-	CURLU *u = curl_url();
-	char *scheme = NULL, *host = NULL, *port = NULL;
-
-	ret[0] = '\0';
-	if (u && curl_url_set(u, CURLUPART_URL, url, 0) == CURLUE_OK &&
-	    curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
-	    curl_url_get(u, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
-	    curl_url_get(u, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) == CURLUE_OK)
-		(void)snprintf(ret, size, "%s://%s:%s", scheme, host, port);
-	curl_free(scheme);
-	curl_free(host);
-	curl_free(port);
-	curl_url_cleanup(u);
-}
-
 /* Plain http is for registries that are asked by http, and never leads to another machine than
  * loopback unless the operator permits it. */
 static int check_url(const struct pull *p, const char *url, struct err *e)
 {
 	char origin[FETCH_URL_MAX];
 
-	url_origin(url, origin, sizeof(origin));
+	http_origin(url, origin, sizeof(origin));
 	if (text_starts_with(origin, "https://"))
 		return 0;
 	if (text_starts_with(origin, "http://") && text_starts_with(p->base, "http://") &&
@@ -107,17 +89,6 @@ static int check_url(const struct pull *p, const char *url, struct err *e)
 	return err_set(e, ERR_IMAGE_INVALID, EPERM,
 		       "the registry names an address without https (%.100s)",
 		       origin[0] ? origin : "no URL");
-}
-
-/* Proxies are for other machines. */
-static bool is_direct(const char *url)
-{
-	char origin[FETCH_URL_MAX];
-
-	url_origin(url, origin, sizeof(origin));
-	const char *host = strstr(origin, "://");
-
-	return host && ref_is_loopback(host + strlen("://"));
 }
 
 static int get_token(struct pull *p, const struct fetch_challenge *c, struct err *e)
@@ -140,7 +111,7 @@ static int get_token(struct pull *p, const struct fetch_challenge *c, struct err
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the registry's login");
 	struct http_get g = {.url = buf_str(&url),
-			     .direct = is_direct(buf_str(&url)),
+			     .direct = http_is_direct(buf_str(&url)),
 			     .user = p->has_login ? p->user : NULL,
 			     .password = p->password,
 			     .ca_file = p->ca_file[0] ? p->ca_file : NULL,
@@ -217,14 +188,14 @@ void asking_prepare(struct pull *p, struct asking *ask)
 	char origin[FETCH_URL_MAX];
 	char home[FETCH_URL_MAX];
 
-	url_origin(p->base, home, sizeof(home));
-	url_origin(ask->url, origin, sizeof(origin));
+	http_origin(p->base, home, sizeof(home));
+	http_origin(ask->url, origin, sizeof(origin));
 	ask->ours = streq(origin, home);
 	ask->token = p->tokens;
 	ask->get = (struct http_get){
 	    .url = ask->url,
 	    .accept = ask->accept,
-	    .direct = is_direct(ask->url),
+	    .direct = http_is_direct(ask->url),
 	    .bearer = ask->ours && p->scheme == FETCH_BEARER ? p->token : NULL,
 	    .user = ask->ours && p->scheme == FETCH_BASIC ? p->user : NULL,
 	    .password = p->password,
@@ -498,7 +469,7 @@ static void read_login(struct pull *p)
 }
 
 /* The worker may not be able to read the file, so it gets a copy in memory. */
-static int copy_certificates(const char *file, char ret[64], int *ret_fd, struct err *e)
+static int copy_certificates(const char *file, char ret[FETCH_CA_SIZE], int *ret_fd, struct err *e)
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(CA_MAX);
 	_cleanup_fd_ int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -509,8 +480,25 @@ static int copy_certificates(const char *file, char ret[64], int *ret_fd, struct
 	if (r < 0)
 		return err_set(e, ERR_SETTING_INVALID, -r, "cannot read the certificates in %s",
 			       file);
-	(void)snprintf(ret, 64, "/proc/self/fd/%d", *ret_fd);
+	(void)snprintf(ret, FETCH_CA_SIZE, "/proc/self/fd/%d", *ret_fd);
 	return 0;
+}
+
+int fetch_prepare(bool plain, const char *ca_file, char ret[FETCH_CA_SIZE], int *ret_fd,
+		  struct err *e)
+{
+	int r = libcurl_load(e);
+
+	if (r < 0)
+		return r;
+	const char *trusted = ca_file && ca_file[0] ? ca_file : libcurl_certificates();
+
+	if (trusted && !trusted[0] && !plain)
+		return err_set(
+		    e, ERR_SYSTEM, 0,
+		    "this machine has no certificates to trust: install ca-certificates, or "
+		    "name a file of certificates in SSL_CERT_FILE");
+	return trusted && trusted[0] ? copy_certificates(trusted, ret, ret_fd, e) : 0;
 }
 
 int fetch_registry(const struct image_ref *ref, const struct fetch_options *o, int folder,
@@ -528,16 +516,7 @@ int fetch_registry(const struct image_ref *ref, const struct fetch_options *o, i
 			  .plain = o->plain_http,
 			  .keys = o->keys};
 	(void)snprintf(p.base, sizeof(p.base), "http%s://%s", plain ? "" : "s", ref->host);
-	int r = libcurl_load(e);
-	const char *trusted = o->ca_file && o->ca_file[0] ? o->ca_file : libcurl_certificates();
-
-	if (r >= 0 && trusted && !trusted[0] && !plain)
-		r = err_set(
-		    e, ERR_SYSTEM, 0,
-		    "this machine has no certificates to trust: install ca-certificates, or "
-		    "name a file of certificates in SSL_CERT_FILE");
-	if (r >= 0 && trusted && trusted[0])
-		r = copy_certificates(trusted, p.ca_file, &ca, e);
+	int r = fetch_prepare(plain, o->ca_file, p.ca_file, &ca, e);
 
 	if (r < 0)
 		return r;

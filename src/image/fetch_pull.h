@@ -9,6 +9,7 @@
 #include <sodium.h>
 
 #define FETCH_URL_MAX 4096
+#define FETCH_CA_SIZE 64
 #define INDEX_DEPTH   3 /* indexes within indexes */
 
 struct pull {
@@ -18,7 +19,7 @@ struct pull {
 	int blobs;                    /* owned: FOLDER/blobs/sha256 */
 	bool plain;                   /* http is permitted */
 	char base[16 + REF_HOST_MAX]; /* "https://HOST" */
-	char ca_file[64];             /* "" = the system's */
+	char ca_file[FETCH_CA_SIZE];  /* "" = the system's */
 	bool has_login;
 	char user[FETCH_SECRET_MAX];
 	char password[FETCH_SECRET_MAX];
@@ -29,6 +30,12 @@ struct pull {
 	struct oci_blob chain[INDEX_DEPTH + 1]; /* from what the name stands for to the manifest */
 	size_t n_chain;
 };
+
+/* Before a worker speaks to another machine: libcurl, and the certificates to trust as a file that the worker can open, RET; "" = the
+ * system's. CA_FILE: NULL = those of the system. RET_FD is the caller's to close after the worker has ended. PLAIN: nobody is asked
+ * over TLS, so there need not be any. */
+int fetch_prepare(bool plain, const char *ca_file, char ret[FETCH_CA_SIZE], int *ret_fd,
+		  struct err *e) MUST_CHECK;
 
 /* Where a body goes: a document into memory, a blob into a file; hashed either way. */
 struct sink {

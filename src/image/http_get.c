@@ -4,6 +4,7 @@
 #include "base/libcurl.h"
 #include "base/text.h"
 #include "image/def.h"
+#include "image/ref.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 #define PACK_S     900L
 #define HEADER_MAX (64u << 10)
 #define POLL_MS    1000
+#define ORIGIN_MAX 4096
 
 struct http_transfer {
 	struct http_get *g;
@@ -337,4 +339,31 @@ int http_set_wait(struct http_set *s, struct http_get **ret, struct err *e)
 			break;
 	}
 	return err_set(e, ERR_SYSTEM, EIO, "libcurl");
+}
+
+void http_origin(const char *url, char *ret, size_t size)
+{
+	CURLU *u = curl_url();
+	char *scheme = NULL, *host = NULL, *port = NULL;
+
+	ret[0] = '\0';
+	if (u && curl_url_set(u, CURLUPART_URL, url, 0) == CURLUE_OK &&
+	    curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
+	    curl_url_get(u, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
+	    curl_url_get(u, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) == CURLUE_OK)
+		(void)snprintf(ret, size, "%s://%s:%s", scheme, host, port);
+	curl_free(scheme);
+	curl_free(host);
+	curl_free(port);
+	curl_url_cleanup(u);
+}
+
+bool http_is_direct(const char *url)
+{
+	char origin[ORIGIN_MAX];
+
+	http_origin(url, origin, sizeof(origin));
+	const char *host = strstr(origin, "://");
+
+	return host && ref_is_loopback(host + strlen("://"));
 }

@@ -37,6 +37,11 @@ struct http_get {
  * status is a success. */
 int http_get(struct http_get *g, struct err *e) MUST_CHECK;
 
+/* The scheme, host and port of a URL as one text, for comparing; "" = no URL for us. */
+void http_origin(const char *url, char *ret, size_t size);
+/* Whether URL is asked without a proxy: proxies are for other machines. */
+bool http_is_direct(const char *url);
+
 /* Several at once. */
 struct http_set {
 	void *multi; /* owned: CURLM */

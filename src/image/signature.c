@@ -103,13 +103,13 @@ static bool parse(const char *text, size_t len, struct parts *ret)
 	       decode(line, n, ret->whole, sizeof(ret->whole)) && text == end;
 }
 
-static bool is_by(const struct signature_key *key, const struct parts *p, const char *signed_text)
+static bool is_by(const struct signature_key *key, const struct parts *p, const char *data,
+		  size_t len)
 {
 	unsigned char hash[HASH_SIZE];
 	unsigned char both[crypto_sign_BYTES + SIGNATURE_MAX];
 
-	(void)crypto_generichash(hash, sizeof(hash), (const unsigned char *)signed_text,
-				 strlen(signed_text), NULL, 0);
+	(void)crypto_generichash(hash, sizeof(hash), (const unsigned char *)data, len, NULL, 0);
 	if (crypto_sign_verify_detached(p->packed.signature, hash, sizeof(hash), key->public) != 0)
 		return false;
 	memcpy(both, p->packed.signature, crypto_sign_BYTES);
@@ -118,26 +118,42 @@ static bool is_by(const struct signature_key *key, const struct parts *p, const 
 					   key->public) == 0;
 }
 
-int signature_check(const struct signature_keys *keys, const char *text, size_t len,
-		    const char *name, const char *digest, struct err *e)
+/* WHAT and NAMED are words for errors: "the image", and which one. */
+static int check(const struct signature_keys *keys, const char *text, size_t len, const char *data,
+		 size_t data_len, const char *what, const char *named, struct err *e)
 {
-	char named[NAMED_MAX];
 	struct parts parts;
 
-	if ((size_t)snprintf(named, sizeof(named), "%s@%s\n", name, digest) >= sizeof(named))
-		return err_set(e, ERR_IMAGE_INVALID, ENAMETOOLONG, "the image's name");
 	if (len > SIGNATURE_MAX || !parse(text, len, &parts))
-		return err_set(e, ERR_IMAGE_INVALID, 0, "the signature of the image is damaged");
+		return err_set(e, ERR_IMAGE_INVALID, 0, "the signature of %s is damaged", what);
 	for (size_t i = 0; i < keys->n; i++) {
 		const struct signature_key *key = &keys->keys[i];
 
 		if (memcmp(key->id, parts.packed.id, sizeof(key->id)) != 0)
 			continue;
-		return is_by(key, &parts, named)
+		return is_by(key, &parts, data, data_len)
 			   ? 0
-			   : err_set(e, ERR_IMAGE_INVALID, 0,
-				     "the signature is not one of %s@%.19s…", name, digest);
+			   : err_set(e, ERR_IMAGE_INVALID, 0, "the signature is not one of %s",
+				     named);
 	}
 	return err_set(e, ERR_IMAGE_INVALID, 0,
-		       "the image is signed with a key that is not in SANDBOX_IMAGE_KEY");
+		       "%s is signed with a key that is not in SANDBOX_IMAGE_KEY", what);
+}
+
+int signature_check(const struct signature_keys *keys, const char *text, size_t len,
+		    const char *name, const char *digest, struct err *e)
+{
+	char line[NAMED_MAX], named[NAMED_MAX];
+	const int n = snprintf(line, sizeof(line), "%s@%s\n", name, digest);
+
+	if ((size_t)n >= sizeof(line))
+		return err_set(e, ERR_IMAGE_INVALID, ENAMETOOLONG, "the image's name");
+	(void)snprintf(named, sizeof(named), "%s@%.19s…", name, digest);
+	return check(keys, text, len, line, (size_t)n, "the image", named, e);
+}
+
+int signature_check_file(const struct signature_keys *keys, const char *text, size_t len,
+			 const char *data, size_t data_len, const char *what, struct err *e)
+{
+	return check(keys, text, len, data, data_len, what, what, e);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signatures of images, in the format of minisign: whoever wants to check one by hand needs no program of ours. What is
- * signed is one line, NAME@DIGEST, so that a signed image cannot be passed off as another one. A registry has the
+/* Signatures of images and of release files, in the format of minisign: whoever wants to check one by hand needs no program of
+ * ours. Of an image one line is signed, NAME@DIGEST, so that a signed image cannot be passed off as another one. A registry has the
  * signature under the tag sha256-HEX.minisig of the image's repository (docs/decisions/0036-signed-images.md).
  *
  * All functions work on memory and do nothing else. */
@@ -32,3 +32,7 @@ int signature_parse_keys(const char *text, struct signature_keys *ret, struct er
 /* Whether TEXT is a signature of NAME@DIGEST by one of the keys. IMAGE_INVALID: it is not. */
 int signature_check(const struct signature_keys *keys, const char *text, size_t len,
 		    const char *name, const char *digest, struct err *e) MUST_CHECK;
+/* Whether TEXT is a signature of the file whose content is DATA. WHAT names that in errors. IMAGE_INVALID: it is not. */
+int signature_check_file(const struct signature_keys *keys, const char *text, size_t len,
+			 const char *data, size_t data_len, const char *what,
+			 struct err *e) MUST_CHECK;

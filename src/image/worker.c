@@ -92,7 +92,8 @@ static int prepare_files(const struct worker *work)
 
 	if (rules < 0)
 		return rules == -EOPNOTSUPP ? TAKE_FD(rules) : rules;
-	r = allow_fd(rules, work->write, LANDLOCK_WRITE);
+	if (work->write >= 0)
+		r = allow_fd(rules, work->write, LANDLOCK_WRITE);
 	if (r >= 0 && work->source >= 0)
 		r = allow_fd(rules, work->source, LANDLOCK_READ);
 	for (size_t i = 0; r >= 0 && work->kind == WORKER_NETWORK && i < ARRAY_SIZE(network_files);

@@ -18,7 +18,7 @@ enum worker_kind { WORKER_LOCAL, WORKER_NETWORK };
 
 struct worker {
 	enum worker_kind kind;
-	int write;  /* folder that it may change; borrowed */
+	int write;  /* folder that it may change; borrowed; -1 = none */
 	int source; /* folder that it may read; borrowed; -1 = none */
 	/* Runs in the child; REPORT is what the caller gets. A failure is reported too. */
 	int (*fn)(void *ctx, void *report, struct err *e);

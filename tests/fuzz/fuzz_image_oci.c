@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Documents of container images, names of images, what registries ask for.
+/* Documents of container images, release files, names of images, what registries ask for.
  * Properties: what is accepted is within its limits; a refusal has one line of text. */
 #include "fuzz.h"
 
@@ -7,6 +7,7 @@
 #include "image/fetch.h"
 #include "image/oci.h"
 #include "image/ref.h"
+#include "image/release.h"
 
 #include <string.h>
 
@@ -21,6 +22,7 @@ static void documents(const char *text, size_t size)
 	static struct oci_manifest manifest;
 	static struct oci_config config;
 	static struct docker_archive archive;
+	static struct release release;
 	struct oci_blob blob;
 	struct err e = ERR_INIT;
 	char token[256];
@@ -41,6 +43,12 @@ static void documents(const char *text, size_t size)
 	r = oci_parse_docker(text, size, NULL, &archive, &e);
 	check(r, &e);
 	ASSERT(r < 0 || archive.n_layers <= OCI_LAYERS_MAX);
+	r = release_parse(text, size, &release, &e);
+	check(r, &e);
+	for (size_t i = 0; r >= 0 && i < release.n; i++)
+		ASSERT(!strpbrk(release.files[i].name, "/ \n\033"));
+	if (r >= 0)
+		ASSERT(release_compare(release.version, release.version) == 0);
 	if (oci_parse_token(text, size, token, sizeof(token)) == 0)
 		ASSERT(!strpbrk(token, "\r\n "));
 	(void)oci_is_index(text, size);
