@@ -268,7 +268,13 @@ struct layer_source {
 	const struct oci_manifest *manifest;  /* of an OCI layout, or NULL */
 	const struct docker_archive *archive; /* of a Docker archive, or NULL */
 	const struct oci_config *config;
+	const struct bundle_arrival *arrival;
 };
+
+static int arrive(const struct bundle_arrival *a, size_t part, struct err *e)
+{
+	return a ? a->wait(a->user, part, e) : 0;
+}
 
 static int unpack_layers(const struct layer_source *l, size_t n, int root,
 			 const struct image_watch *w, struct bundle_facts *ret, struct err *e)
@@ -281,6 +287,9 @@ static int unpack_layers(const struct layer_source *l, size_t n, int root,
 	for (size_t i = 0; r >= 0 && i < n; i++) {
 		char step[64];
 
+		r = arrive(l->arrival, i, e);
+		if (r < 0)
+			break;
 		(void)snprintf(step, sizeof(step), "unpacking layer %zu of %zu", i + 1, n);
 		w->step(w->user, step);
 		_cleanup_fd_ int fd = l->manifest
@@ -295,9 +304,10 @@ static int unpack_layers(const struct layer_source *l, size_t n, int root,
 	return r;
 }
 
-static int unpack_oci(int folder, const char *tag, const char *digest, int root,
-		      const struct image_watch *w, struct bundle_facts *ret, struct err *e)
+static int unpack_oci(const struct bundle_source *s, int root, const struct image_watch *w,
+		      struct bundle_facts *ret, struct err *e)
 {
+	const int folder = s->folder;
 	_cleanup_(buf_done) struct buf b = BUF_INIT(OCI_JSON_MAX);
 	_cleanup_free_ struct oci_manifest *manifest = calloc(1, sizeof(*manifest));
 	_cleanup_free_ struct oci_config *config = calloc(1, sizeof(*config));
@@ -305,12 +315,14 @@ static int unpack_oci(int folder, const char *tag, const char *digest, int root,
 
 	if (!manifest || !config)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "reading the image");
-	int r = read_part(folder, "index.json", &b, e);
+	int r = arrive(s->arrival, BUNDLE_DOCUMENTS, e);
 
 	if (r >= 0)
-		r = oci_parse_index(buf_str(&b), b.len, tag, &blob, e);
-	if (r >= 0 && digest && digest[0] && !streq(digest, blob.digest))
-		r = mismatch(e, digest, blob.digest);
+		r = read_part(folder, "index.json", &b, e);
+	if (r >= 0)
+		r = oci_parse_index(buf_str(&b), b.len, s->tag, &blob, e);
+	if (r >= 0 && s->digest && s->digest[0] && !streq(s->digest, blob.digest))
+		r = mismatch(e, s->digest, blob.digest);
 	for (int depth = 0; r >= 0; depth++) {
 		r = read_blob(folder, &blob, &b, e);
 		if (r < 0 || !oci_is_index(buf_str(&b), b.len))
@@ -328,7 +340,8 @@ static int unpack_oci(int folder, const char *tag, const char *digest, int root,
 	if (r < 0)
 		return r;
 	(void)snprintf(ret->digest, sizeof(ret->digest), "%s", blob.digest);
-	const struct layer_source l = {.folder = folder, .manifest = manifest, .config = config};
+	const struct layer_source l = {
+	    .folder = folder, .manifest = manifest, .config = config, .arrival = s->arrival};
 
 	return unpack_layers(&l, manifest->n_layers, root, w, ret, e);
 }
@@ -375,10 +388,11 @@ static int unpack_docker(int folder, const char *tag, int root, const struct ima
 	return unpack_layers(&l, archive->n_layers, root, w, ret, e);
 }
 
-int bundle_unpack(int folder, enum bundle_kind kind, const char *tag, const char *digest, int root,
-		  const struct image_watch *w, struct bundle_facts *ret, struct err *e)
+int bundle_unpack(const struct bundle_source *source, int root, const struct image_watch *w,
+		  struct bundle_facts *ret, struct err *e)
 {
-	ASSERT(kind != BUNDLE_NONE);
-	return kind == BUNDLE_OCI ? unpack_oci(folder, tag, digest, root, w, ret, e)
-				  : unpack_docker(folder, tag, root, w, ret, e);
+	ASSERT(source->kind != BUNDLE_NONE);
+	return source->kind == BUNDLE_OCI
+		   ? unpack_oci(source, root, w, ret, e)
+		   : unpack_docker(source->folder, source->tag, root, w, ret, e);
 }

@@ -18,9 +18,25 @@ struct bundle_facts {
 	struct unpack_stats stats;
 };
 
-/* FOLDER and ROOT are borrowed. TAG: see oci_parse_index(). DIGEST: what an OCI layout must begin with; NULL or "" = anything. */
-int bundle_unpack(int folder, enum bundle_kind kind, const char *tag, const char *digest, int root,
-		  const struct image_watch *w, struct bundle_facts *ret, struct err *e) MUST_CHECK;
+/* A layout whose files are still coming. */
+struct bundle_arrival {
+	/* Waits until PART is there: BUNDLE_DOCUMENTS or the number of a layer. What is there is checked as always. */
+	int (*wait)(void *user, size_t part, struct err *e);
+	void *user;
+};
+#define BUNDLE_DOCUMENTS SIZE_MAX
+
+struct bundle_source {
+	int folder; /* borrowed */
+	enum bundle_kind kind;
+	const char *tag;    /* see oci_parse_index() */
+	const char *digest; /* what an OCI layout must begin with; NULL or "" = anything */
+	const struct bundle_arrival *arrival; /* of an OCI layout; NULL = all is there */
+};
+
+/* ROOT is borrowed. */
+int bundle_unpack(const struct bundle_source *source, int root, const struct image_watch *w,
+		  struct bundle_facts *ret, struct err *e) MUST_CHECK;
 
 /* Reads a tar file of any compression that images have and unpacks it. DIFF_ID: "sha256:…", which the
  * uncompressed bytes must have; NULL = any. A tar that is not LAYER is unpacked strictly. */

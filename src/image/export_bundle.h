@@ -10,9 +10,9 @@
 struct export_bundle {
 	const char *tag;     /* "llm-sandbox:latest" */
 	const char *created; /* RFC 3339, of the image */
-	const char *beside;  /* path of the archive; the layer is made beside it */
+	const char *beside;  /* path of the archive; the layers are made beside it */
 	bool docker;         /* `docker load` takes it */
-	bool zstd;           /* the layer is compressed with zstd, not gzip */
+	bool zstd;           /* the layers are compressed with zstd, not gzip */
 	const char *preload; /* modules for the warm interpreter of a container, blanks between
 			      * them; "" = none */
 	json_t *start; /* borrowed: how its containers start (start.h); NULL = as user 1000 with

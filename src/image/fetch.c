@@ -6,7 +6,6 @@
 #include "base/libcurl.h"
 #include "base/text.h"
 #include "image/oci.h"
-#include "image/worker.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -352,8 +351,7 @@ static int get_signature(struct pull *p, struct buf *text, struct oci_manifest *
 	return check_signature(p, ret, e); /* before the layers come */
 }
 
-/* The files that make a folder with blobs an OCI layout. */
-static int finish_layout(const struct pull *p, const struct buf *text, struct err *e)
+int fetch_write_layout(const struct pull *p, struct err *e)
 {
 	static const char layout[] = "{\"imageLayoutVersion\":\"1.0.0\"}";
 	const struct oci_blob *manifest = &p->chain[p->n_chain - 1], *top = &p->chain[0];
@@ -363,8 +361,8 @@ static int finish_layout(const struct pull *p, const struct buf *text, struct er
 		     "{\"schemaVersion\":2,\"manifests\":[{\"mediaType\":\"%s\","
 		     "\"digest\":\"%s\",\"size\":%" PRIu64 "}]}",
 		     p->n_chain > 1 ? OCI_TYPE_INDEX : OCI_TYPE_MANIFEST, top->digest, top->size);
-	int r =
-	    write_text(p->blobs, manifest->digest + strlen("sha256:"), buf_str(text), text->len, e);
+	int r = write_text(p->blobs, manifest->digest + strlen("sha256:"), buf_str(p->manifest),
+			   p->manifest->len, e);
 
 	if (r >= 0)
 		r = write_text(p->folder, "index.json", index, (size_t)n, e);
@@ -436,10 +434,11 @@ static int pull(void *ctx, void *report, struct err *e)
 		r = oci_parse_manifest(buf_str(&text), text.len, m, e);
 	if (r >= 0)
 		r = remove_others(p, m, e);
+	p->manifest = &text;
+	if (r >= 0 && worker_tell(ret) < 0)
+		r = err_set(e, ERR_SYSTEM, EIO, "asking a registry");
 	if (r >= 0)
 		r = fetch_blobs(p, m, e);
-	if (r >= 0)
-		r = finish_layout(p, &text, e);
 	p->blobs = fd_close(p->blobs);
 	return r;
 }
@@ -501,11 +500,30 @@ int fetch_prepare(bool plain, const char *ca_file, char ret[FETCH_CA_SIZE], int 
 	return trusted && trusted[0] ? copy_certificates(trusted, ret, ret_fd, e) : 0;
 }
 
+/* What the worker said of the name, before it fetches the layers. The signature is looked at once more, because the worker may
+ * have been taken over by what it read. */
+static int judge(const struct pull *p, struct worker_process *worker, const struct image_watch *w,
+		 char ret_digest[OCI_DIGEST_LEN + 1], struct err *e)
+{
+	struct pull_report report = {0};
+	int r = worker_next(worker, w, &report, sizeof(report), e);
+
+	if (r < 0)
+		return r;
+	report.digest[OCI_DIGEST_LEN] = '\0';
+	if (r == 0 || !oci_is_digest(report.digest))
+		return err_set(e, ERR_IMAGE_INVALID, EBADMSG, "the image's digest");
+	r = check_signature(p, &report, e);
+	if (r >= 0)
+		(void)snprintf(ret_digest, OCI_DIGEST_LEN + 1, "%s", report.digest);
+	return r;
+}
+
 int fetch_registry(const struct image_ref *ref, const struct fetch_options *o, int folder,
-		   const struct image_watch *w, char ret_digest[OCI_DIGEST_LEN + 1], struct err *e)
+		   int ready, const struct image_watch *w, struct worker_process *ret,
+		   char ret_digest[OCI_DIGEST_LEN + 1], struct err *e)
 {
 	static struct pull p; /* secrets stay in one place, and off the stack */
-	struct pull_report report = {0};
 	_cleanup_fd_ int ca = -1;
 	const bool plain = o->plain_http || ref_is_loopback(ref->host);
 
@@ -513,6 +531,7 @@ int fetch_registry(const struct image_ref *ref, const struct fetch_options *o, i
 			  .watch = w,
 			  .folder = folder,
 			  .blobs = -1,
+			  .ready = ready,
 			  .plain = o->plain_http,
 			  .keys = o->keys};
 	(void)snprintf(p.base, sizeof(p.base), "http%s://%s", plain ? "" : "s", ref->host);
@@ -525,18 +544,8 @@ int fetch_registry(const struct image_ref *ref, const struct fetch_options *o, i
 	const struct worker work = {
 	    .kind = WORKER_NETWORK, .write = folder, .source = -1, .fn = pull, .ctx = &p};
 
-	r = worker_run(&work, w, &report, sizeof(report), e);
+	r = worker_begin(&work, ret, e);
 	sodium_memzero(p.user, sizeof(p.user));
 	sodium_memzero(p.password, sizeof(p.password));
-	if (r < 0)
-		return r;
-	report.digest[OCI_DIGEST_LEN] = '\0';
-	if (!oci_is_digest(report.digest))
-		return err_set(e, ERR_IMAGE_INVALID, EBADMSG, "the image's digest");
-	/* Once more, because the worker may have been taken over by what it read. */
-	r = check_signature(&p, &report, e);
-	if (r < 0)
-		return r;
-	(void)snprintf(ret_digest, OCI_DIGEST_LEN + 1, "%s", report.digest);
-	return 0;
+	return r < 0 ? r : judge(&p, ret, w, ret_digest, e);
 }

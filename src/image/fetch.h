@@ -10,6 +10,7 @@
 #include "image/image.h"
 #include "image/ref.h"
 #include "image/signature.h"
+#include "image/worker.h"
 
 #define FETCH_REDIRECTS_MAX 5
 #define FETCH_SECRET_MAX    4096 /* bytes of a user, a password or a token */
@@ -20,12 +21,19 @@ struct fetch_options {
 	struct signature_keys keys;
 };
 
-/* Writes an OCI layout into FOLDER, in which blobs of an earlier attempt may be, whole or in part.
- * RET_DIGEST: of the manifest or index that the name stands for. If there are keys, one of them has signed that digest;
- * whoever reads the layout must insist that it begins with it (bundle.h). */
+/* Starts to write an OCI layout into FOLDER, in which blobs of an earlier attempt may be, whole or in part. Returns when it is known
+ * what the name stands for, RET_DIGEST: a manifest or an index. If there are keys, one of them has signed that digest; whoever
+ * reads the layout must insist that it begins with it (bundle.h).
+ *
+ * READY: a pipe, borrowed, which RET, the process that fetches, keeps. It gets a byte for each part that is complete: FETCH_DOCUMENTS for
+ * all documents of the layout, I for layer I, the lowest being 0. Its end is that of the process, whose last worker_next() says how
+ * it went. The reader of the layout believes neither: bytes in the pipe say when to look, not what is there. */
 int fetch_registry(const struct image_ref *ref, const struct fetch_options *o, int folder,
-		   const struct image_watch *w, char ret_digest[OCI_DIGEST_LEN + 1],
-		   struct err *e) MUST_CHECK;
+		   int ready, const struct image_watch *w, struct worker_process *ret,
+		   char ret_digest[OCI_DIGEST_LEN + 1], struct err *e) MUST_CHECK;
+#define FETCH_DOCUMENTS 255
+_Static_assert(OCI_LAYERS_MAX < FETCH_DOCUMENTS, "a layer is a byte");
+
 /* Writes FOLDER/archive.tar, a Docker archive. The daemon is that of DOCKER_HOST, if set. */
 int fetch_daemon(const struct image_ref *ref, int folder, const struct image_watch *w,
 		 struct err *e) MUST_CHECK;

@@ -32,6 +32,7 @@ struct slot {
 
 struct crew {
 	struct pull *p;
+	const struct oci_manifest *m;
 	const struct oci_blob *blobs[OCI_LAYERS_MAX + 1]; /* each digest once */
 	size_t n;
 	size_t next;
@@ -173,6 +174,27 @@ static int again(struct crew *c, struct slot *s, struct err *e)
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "cannot keep what was fetched") : ask(c, s, e);
 }
 
+/* Tells whoever unpacks. An image may have one layer several times. */
+static int tell(const struct crew *c, const struct oci_blob *b, struct err *e)
+{
+	unsigned char parts[OCI_LAYERS_MAX + 1];
+	size_t n = 0;
+
+	if (streq(b->digest, c->m->config.digest)) {
+		const int r = fetch_write_layout(c->p, e);
+
+		if (r < 0)
+			return r;
+		parts[n++] = FETCH_DOCUMENTS;
+	}
+	for (size_t i = 0; i < c->m->n_layers; i++)
+		if (streq(b->digest, c->m->layers[i].digest))
+			parts[n++] = (unsigned char)i;
+	const int r = fd_write_all(c->p->ready, parts, n);
+
+	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "cannot pass on what was fetched") : 0;
+}
+
 /* The slot has as many bytes as the blob, or cannot get more. */
 static int finish(struct crew *c, struct slot *s, struct err *e)
 {
@@ -184,9 +206,11 @@ static int finish(struct crew *c, struct slot *s, struct err *e)
 	}
 	if (r < 0)
 		return r;
+	const struct oci_blob *b = s->blob;
+
 	c->done += s->sink.size;
 	close_slot(c, s);
-	return 0;
+	return tell(c, b, e);
 }
 
 static int begin(struct crew *c, struct slot *s, const struct oci_blob *b, struct err *e)
@@ -259,7 +283,7 @@ int fetch_blobs(struct pull *p, const struct oci_manifest *m, struct err *e)
 	static struct crew c; /* large */
 	char step[64];
 
-	c = (struct crew){.p = p};
+	c = (struct crew){.p = p, .m = m};
 	add(&c, &m->config);
 	for (size_t i = 0; i < m->n_layers; i++)
 		add(&c, &m->layers[i]);

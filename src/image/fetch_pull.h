@@ -17,6 +17,7 @@ struct pull {
 	const struct image_watch *watch;
 	int folder;                   /* borrowed */
 	int blobs;                    /* owned: FOLDER/blobs/sha256 */
+	int ready;                    /* borrowed: gets a byte for each part that is complete */
 	bool plain;                   /* http is permitted */
 	char base[16 + REF_HOST_MAX]; /* "https://HOST" */
 	char ca_file[FETCH_CA_SIZE];  /* "" = the system's */
@@ -29,6 +30,7 @@ struct pull {
 	struct signature_keys keys;
 	struct oci_blob chain[INDEX_DEPTH + 1]; /* from what the name stands for to the manifest */
 	size_t n_chain;
+	const struct buf *manifest; /* borrowed: the last one of the chain */
 };
 
 /* Before a worker speaks to another machine: libcurl, and the certificates to trust as a file that the worker can open, RET; "" = the
@@ -72,7 +74,9 @@ void asking_prepare(struct pull *p, struct asking *ask);
 /* After an answer. 1: the sink has the body. 0: another round. */
 int asking_judge(struct pull *p, struct asking *ask, struct err *e) MUST_CHECK;
 
-/* The blobs of a manifest into p->blobs, FETCH_AT_ONCE at once. What is there already, whole or in
+/* The blobs of a manifest into p->blobs, FETCH_AT_ONCE at once, the lowest layers first; p->ready is told of each. What is there already, whole or in
  * part, is checked and not fetched again. */
 #define FETCH_AT_ONCE 3
+/* Writes the files that make a folder with blobs an OCI layout, once the configuration is there. */
+int fetch_write_layout(const struct pull *p, struct err *e) MUST_CHECK;
 int fetch_blobs(struct pull *p, const struct oci_manifest *m, struct err *e) MUST_CHECK;

@@ -67,7 +67,7 @@ int image_import(const struct image_store *s, const char *name, const char *sour
 		 struct image_manifest *ret, struct err *e) MUST_CHECK;
 struct image_export_options {
 	const char *format;      /* "tar", "docker", "oci"; NULL = "tar" */
-	const char *compression; /* of the layer of "oci": "gzip", "zstd"; NULL = "gzip" */
+	const char *compression; /* of the layers of "oci": "gzip", "zstd"; NULL = "gzip" */
 	const char *tag; /* NAME:TAG of the container image; NULL = the image's name, latest */
 	const char
 	    *start; /* file that says how its containers start (start.h); NULL = as sandboxes */

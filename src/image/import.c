@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Imports images. Up to two processes without rights do the work (worker.h): one fetches, if the
  * image is elsewhere, into the draft's folder `fetched`; one reads that, or what the caller named,
- * and unpacks it into the draft's root. This process only makes folders and records the result. */
+ * and unpacks it into the draft's root. Of a registry's image both work at once: a layer is unpacked while the next ones come. This
+ * process only makes folders and records the result. */
 #include "image/image.h"
 
 #include "base/fdio.h"
 #include "base/parse.h"
 #include "base/text.h"
+#include "image/arrival.h"
 #include "image/bundle.h"
 #include "image/fetch.h"
 #include "image/python.h"
@@ -16,6 +18,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -34,6 +37,7 @@ struct job {
 	int root;
 	int file;   /* an archive; -1 = FOLDER */
 	int folder; /* a layout, an unpacked archive or a root file system; -1 = FILE */
+	int ready;  /* a pipe: the layout is still coming (fetch.h); -1 = all is there */
 };
 
 /* What the worker says. The caller checks every member. */
@@ -75,7 +79,16 @@ static int move_bundle(const struct job *j, struct err *e)
 static int unpack_bundle(const struct job *j, int folder, enum bundle_kind kind,
 			 struct bundle_facts *facts, struct err *e)
 {
-	return bundle_unpack(folder, kind, j->tag, j->digest, j->root, j->watch, facts, e);
+	struct arrival arrival = {.pipe = j->ready, .shown = j->watch};
+	const struct bundle_arrival coming = {.wait = arrival_wait, .user = &arrival};
+	const struct image_watch watch = arrival_watch(&arrival);
+	const struct bundle_source source = {.folder = folder,
+					     .kind = kind,
+					     .tag = j->tag,
+					     .digest = j->digest,
+					     .arrival = j->ready >= 0 ? &coming : NULL};
+
+	return bundle_unpack(&source, j->root, j->ready >= 0 ? &watch : j->watch, facts, e);
 }
 
 static int unpack_archive(const struct job *j, struct report *ret, struct bundle_facts *facts,
@@ -132,7 +145,7 @@ static int unpack(void *ctx, void *report, struct err *e)
 	if (j->file >= 0) {
 		r = unpack_archive(j, ret, facts, e);
 	} else {
-		ret->kind = bundle_kind_of(j->folder);
+		ret->kind = j->ready >= 0 ? BUNDLE_OCI : bundle_kind_of(j->folder);
 		/* Nothing but a layout is bound to the digest that was asked for, or signed. */
 		if (j->digest[0] && ret->kind != BUNDLE_OCI)
 			return err_set(e, ERR_IMAGE_INVALID, EBADMSG, "what was fetched");
@@ -213,7 +226,9 @@ struct import {
 	struct image_ref ref;
 	struct image_draft draft;
 	int source; /* owned: file or folder */
-	int kept;   /* owned: KEPT, locked; -1 = not used */
+	int ready;  /* owned: what the fetcher tells the unpacker by; -1 = all is there */
+	struct worker_process fetcher;
+	int kept; /* owned: KEPT, locked; -1 = not used */
 	bool is_folder;
 	char digest[OCI_DIGEST_LEN + 1]; /* of a registry's name */
 };
@@ -234,6 +249,7 @@ static int open_path(struct import *i, const char *path, struct err *e)
 
 static int fetch(struct import *i, struct err *e)
 {
+	int ends[2] = {-1, -1};
 	struct fetch_options o = {.plain_http = i->options->plain_http,
 				  .ca_file = i->options->ca_file};
 	const bool for_nobody = i->ref.kind == REF_REGISTRY && geteuid() == 0;
@@ -245,8 +261,13 @@ static int fetch(struct import *i, struct err *e)
 
 	if (r >= 0)
 		r = signature_parse_keys(i->options->keys ? i->options->keys : "", &o.keys, e);
+	if (r >= 0 && pipe2(ends, O_CLOEXEC) < 0)
+		r = err_set(e, ERR_SYSTEM, errno, "cannot make a pipe");
+	i->ready = ends[0];
+	_cleanup_fd_ UNUSED int theirs = ends[1]; /* the fetcher's alone, so that its end is seen */
 	if (r >= 0 && i->ref.kind == REF_REGISTRY)
-		r = fetch_registry(&i->ref, &o, folder, i->watch, i->digest, e);
+		r = fetch_registry(&i->ref, &o, folder, ends[1], i->watch, &i->fetcher, i->digest,
+				   e);
 	else if (r >= 0)
 		r = fetch_daemon(&i->ref, folder, i->watch, e);
 	if (r < 0)
@@ -307,6 +328,60 @@ static int record(struct import *i, const char *name, const char *from, const st
 	return r;
 }
 
+static bool has_said(const struct worker_process *p)
+{
+	struct pollfd poll_for = {.fd = p->pipe, .events = POLLIN};
+
+	return poll(&poll_for, 1, 0) > 0;
+}
+
+static int end_fetch(struct import *i, struct err *e)
+{
+	char nothing;
+	const int r = worker_next(&i->fetcher, i->watch, &nothing, sizeof(nothing), e);
+
+	return r > 0 ? err_set(e, ERR_IMAGE_INVALID, EBADMSG, "what was fetched") : r;
+}
+
+/* The unpacker and, if there is one, the fetcher, which began before. If one fails, the other one is of no use. */
+static int run_workers(struct import *i, const struct worker *work, struct report *ret,
+		       struct err *e)
+{
+	struct worker_process unpacker = WORKER_PROCESS_INIT;
+	int r = worker_begin(work, &unpacker, e);
+
+	if (r >= 0 && i->fetcher.pid) {
+		struct pollfd p[] = {{.fd = i->fetcher.pipe, .events = POLLIN},
+				     {.fd = unpacker.pipe, .events = POLLIN},
+				     {.fd = i->watch->cancel_fd, .events = POLLIN}};
+
+		while (poll(p, ARRAY_SIZE(p), -1) < 0 && errno == EINTR)
+			;
+		/* An unpacker that waits in vain fails after the fetcher, whose reason is the right one. */
+		if (!p[1].revents || has_said(&i->fetcher))
+			r = end_fetch(i, e);
+	}
+	if (r >= 0)
+		r = worker_next(&unpacker, i->watch, ret, sizeof(*ret), e);
+	if (r > 0)
+		r = err_set(e, ERR_IMAGE_INVALID, EBADMSG, "what was unpacked");
+	if (r < 0 && i->fetcher.pid && has_said(&i->fetcher)) {
+		struct err other = ERR_INIT;
+
+		const int fetched = end_fetch(i, &other);
+
+		if (fetched < 0) {
+			*e = other;
+			r = fetched;
+		}
+	}
+	if (r >= 0 && i->fetcher.pid)
+		r = end_fetch(i, e);
+	worker_end(&unpacker);
+	worker_end(&i->fetcher);
+	return r;
+}
+
 static int run_job(struct import *i, struct report *ret, struct err *e)
 {
 	struct job j = {.watch = i->watch,
@@ -315,13 +390,14 @@ static int run_job(struct import *i, struct report *ret, struct err *e)
 			.draft = i->draft.dir,
 			.root = i->draft.root,
 			.file = i->is_folder ? -1 : i->source,
-			.folder = i->is_folder ? i->source : -1};
+			.folder = i->is_folder ? i->source : -1,
+			.ready = i->fetcher.pid ? i->ready : -1};
 	const struct worker work = {.kind = WORKER_LOCAL,
 				    .write = i->draft.dir,
 				    .source = j.folder,
 				    .fn = unpack,
 				    .ctx = &j};
-	int r = worker_run(&work, i->watch, ret, sizeof(*ret), e);
+	int r = run_workers(i, &work, ret, e);
 
 	if (r < 0)
 		return r;
@@ -356,6 +432,8 @@ int image_import(const struct image_store *s, const char *name, const char *sour
 			   .watch = w,
 			   .draft = IMAGE_DRAFT_INIT,
 			   .source = -1,
+			   .ready = -1,
+			   .fetcher = WORKER_PROCESS_INIT,
 			   .kept = -1};
 	struct report report = {0};
 
@@ -378,7 +456,9 @@ int image_import(const struct image_store *s, const char *name, const char *sour
 		r = run_job(&i, &report, e);
 	if (r >= 0)
 		r = record(&i, name, source, &report, ret, e);
+	worker_end(&i.fetcher); /* before its folder goes */
 	i.source = fd_close(i.source);
+	i.ready = fd_close(i.ready);
 	settle_kept(&i, r, e);
 	image_draft_drop(s, &i.draft);
 	return r;

@@ -20,10 +20,13 @@
 #define NOBODY 65534
 
 struct message {
-	int32_t result; /* of fn: 0 or a negative errno */
+	int32_t result; /* of fn: 0 or a negative errno; 1 = fn goes on */
 	struct err error;
 	char report[WORKER_REPORT_MAX];
 };
+
+static struct message message; /* what is told, or was received last */
+static int report_pipe = -1;   /* in the worker */
 
 /* What TLS, the resolver and its modules read. */
 static const char *const network_files[] = {"/etc", "/usr",         "/lib",     "/lib64",
@@ -138,17 +141,24 @@ static int give_up_rights(const struct worker *work, struct err *e)
 
 NORETURN static void be_worker(const struct worker *work, int pipe, pid_t parent)
 {
-	static struct message m;
-
+	message = (struct message){0};
+	report_pipe = pipe;
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
 		_exit(1);
 	(void)signal(SIGPIPE, SIG_IGN);
-	int r = give_up_rights(work, &m.error);
+	int r = give_up_rights(work, &message.error);
 
 	if (r >= 0)
-		r = work->fn(work->ctx, m.report, &m.error);
-	m.result = r < 0 ? r : 0;
-	_exit(fd_write_all(pipe, &m, sizeof(m)) < 0 ? 1 : 0);
+		r = work->fn(work->ctx, message.report, &message.error);
+	message.result = r < 0 ? r : 0;
+	_exit(fd_write_all(pipe, &message, sizeof(message)) < 0 ? 1 : 0);
+}
+
+int worker_tell(const void *report)
+{
+	ASSERT(report == message.report);
+	message.result = 1;
+	return fd_write_all(report_pipe, &message, sizeof(message));
 }
 
 /* The text of the child's error goes to a terminal, so control characters become question marks. */
@@ -172,27 +182,23 @@ static void clean_error(struct err *e)
 }
 
 /* True when the message is complete; false when the watch was cancelled or the child has ended. */
-static bool wait_message(int pipe, const struct image_watch *w, struct message *m)
+static bool wait_message(int pipe, const struct image_watch *w)
 {
 	struct pollfd p[] = {{.fd = pipe, .events = POLLIN},
 			     {.fd = w->cancel_fd, .events = POLLIN}};
 
+	message = (struct message){0};
 	while (poll(p, ARRAY_SIZE(p), -1) < 0)
 		if (errno != EINTR)
 			return false;
-	return !p[1].revents && fd_read_exact(pipe, m, sizeof(*m)) == 0;
+	return !p[1].revents && fd_read_exact(pipe, &message, sizeof(message)) == 0;
 }
 
-int worker_run(const struct worker *work, const struct image_watch *w, void *report, size_t len,
-	       struct err *e)
+int worker_begin(const struct worker *work, struct worker_process *ret, struct err *e)
 {
-	static struct message m;
 	const pid_t self = getpid();
 	int ends[2];
-	int status = 0;
 
-	ASSERT(len <= WORKER_REPORT_MAX);
-	m = (struct message){0};
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_set(e, ERR_SYSTEM, errno, "cannot start a worker");
 	_cleanup_fd_ int ours = ends[0];
@@ -203,24 +209,69 @@ int worker_run(const struct worker *work, const struct image_watch *w, void *rep
 		return err_set(e, ERR_SYSTEM, errno, "cannot start a worker");
 	if (pid == 0)
 		be_worker(work, theirs, self);
-	theirs = fd_close(theirs);
-	const bool complete = wait_message(ours, w, &m);
+	*ret = (struct worker_process){.pid = pid, .pipe = TAKE_FD(ours)};
+	return 0;
+}
 
-	if (!complete)
-		(void)kill(pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+static int reap(struct worker_process *p)
+{
+	int status = 0;
+
+	while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
 		;
+	p->pid = 0;
+	p->pipe = fd_close(p->pipe);
+	return status;
+}
+
+void worker_end(struct worker_process *p)
+{
+	if (p->pid == 0)
+		return;
+	(void)kill(p->pid, SIGKILL);
+	(void)reap(p);
+}
+
+int worker_next(struct worker_process *p, const struct image_watch *w, void *report, size_t len,
+		struct err *e)
+{
+	ASSERT(p->pid > 0 && len <= WORKER_REPORT_MAX);
+	const bool complete = wait_message(p->pipe, w);
+
+	if (complete && message.result == 1) {
+		memcpy(report, message.report, len);
+		return 1;
+	}
+	if (!complete)
+		(void)kill(p->pid, SIGKILL);
+	const int status = reap(p);
+
 	if (!complete && image_cancelled(w))
 		return err_set(e, ERR_CANCELLED, ECANCELED, "stopped");
 	if (!complete)
 		return err_set(e, ERR_IMAGE_BUILD_FAILED, 0,
 			       "the process that reads the image died (status 0x%x)",
 			       (unsigned)status);
-	if (m.result < 0) {
-		clean_error(&m.error);
-		*e = m.error;
-		return m.result;
+	if (message.result < 0) {
+		clean_error(&message.error);
+		*e = message.error;
+		return message.result;
 	}
-	memcpy(report, m.report, len);
+	memcpy(report, message.report, len);
 	return 0;
+}
+
+int worker_run(const struct worker *work, const struct image_watch *w, void *report, size_t len,
+	       struct err *e)
+{
+	struct worker_process p = WORKER_PROCESS_INIT;
+	int r = worker_begin(work, &p, e);
+
+	if (r >= 0)
+		r = worker_next(&p, w, report, len, e);
+	/* Nobody waits for a second report of this one. */
+	if (r > 0)
+		r = err_set(e, ERR_IMAGE_BUILD_FAILED, 0, "the process that reads the image");
+	worker_end(&p);
+	return r;
 }

@@ -78,6 +78,46 @@ describe('container images from images', () => {
 			assert.equal(execFileSync('tar', ['-tf', file]).toString().includes('manifest.json'), format === 'docker');
 		}
 	});
+	it('have several layers if they are large, each for itself, and come back as they were (slow)', async () => {
+		const big = 70 << 20, file = path.join(folder, 'big.tar'), body = Buffer.alloc(big, 'x');
+		fs.writeFileSync(file, tar([...root, { name: 'mnt/', type: 'dir' }, { name: 'mnt/data/', type: 'dir' }, { name: 'mnt/data/1', body }, { name: 'mnt/data/2', body }, { name: 'mnt/data/3', type: 'hard', target: 'mnt/data/1' },
+			{ name: 'mnt/data/4', body: 'four' }, { name: 'usr/5', body: Buffer.concat([body, body]) }]));
+		const import_ = async (name: string, from: string): Promise<string> => {
+			const r = await caisson(['image', 'import', name, from], { env: state });
+			assert.equal(r.code, 0, r.stderr.toString());
+			return path.join(state.SANDBOX_STATE_DIR, 'images', name, 'root');
+		};
+		const was = await import_('big', file);
+		fs.rmSync(file);
+		const out = async (name: string): Promise<string> => {
+			const to = path.join(folder, name);
+			const r = await caisson(['image', 'export', 'big', to, '--format', 'docker'], { env: state });
+			assert.equal(r.code, 0, r.stderr.toString());
+			return to;
+		};
+		const once = await out('once.tar');
+		assert.ok(fs.readFileSync(once).equals(fs.readFileSync(await out('twice.tar'))));
+		const get = open(once), manifest = JSON.parse(get(`blobs/sha256/${JSON.parse(get('index.json').toString()).manifests[0].digest.slice(7)}`).toString());
+		const config = JSON.parse(get(`blobs/sha256/${manifest.config.digest.slice(7)}`).toString());
+		const layers = manifest.layers.map((l: { digest: string }) => gunzipSync(get(`blobs/sha256/${l.digest.slice(7)}`))) as Buffer[];
+		assert.deepEqual(config.rootfs.diff_ids, layers.map(sha256));
+		assert.equal(config.history.length, layers.length);
+		assert.deepEqual(JSON.parse(get('manifest.json').toString())[0].Layers, manifest.layers.map((l: { digest: string }) => `blobs/sha256/${l.digest.slice(7)}`));
+		const listed = layers.map((l) => execFileSync('tar', ['--numeric-owner', '-tv'], { input: l, encoding: 'utf8', maxBuffer: 1 << 28 }).trim().split('\n'));
+		const names = listed.map((l) => l.map((x) => x.replace(/ (link to|->) .*/, '').split(' ').at(-1)!));
+		assert.deepEqual(names.map((n) => n.filter((x) => /\d$/.test(x) && !/python/.test(x))), [['mnt/data/1'], ['mnt/data/2'], ['mnt/data/3', 'mnt/data/4'], ['usr/5'], []]);
+		// An engine lays layers over each other, so each has the folders of its files, and no link leads to another one.
+		for (const i of [0, 1, 2])
+			assert.ok(listed[i]!.some((l) => /^drwxr-xr-x 1000\/1000 .* mnt\/data\/$/.test(l)) && names[i]!.includes('mnt/'), `layer ${i}`);
+		for (const [i, l] of listed.entries())
+			for (const link of l.filter((x) => x.startsWith('h')))
+				assert.ok(names[i]!.includes(/ link to (.*)$/.exec(link)![1]!), link);
+		const back = await import_('again', once);
+		for (const n of ['mnt/data/1', 'mnt/data/2', 'mnt/data/3', 'mnt/data/4', 'usr/5'])
+			assert.ok(fs.readFileSync(path.join(back, n)).equals(fs.readFileSync(path.join(was, n))), n);
+		for (const name of ['big', 'again'])
+			assert.equal((await caisson(['image', 'rm', name], { env: state })).code, 0);
+	});
 	it('start as a file says', async () => {
 		const file = path.join(folder, 'start.json');
 		const start = { Entrypoint: ['/bin/x', '-v'], Cmd: ['serve'], Env: ['A=b=c', 'D='], User: '0', WorkingDir: '/', StopSignal: 'SIGINT', ExposedPorts: { '80/tcp': {} }, Volumes: { '/v': {} },

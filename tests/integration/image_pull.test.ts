@@ -96,6 +96,77 @@ describe('of an index', () => {
 	});
 });
 
+describe('a pull of several layers', () => {
+	const layers = (marked: string): Buffer[] => [tar(root), tar([{ name: 'opt/mark', body: marked }]), tar([{ name: 'opt/last', body: 'last' }])];
+	const two = image(layers('two'));
+	const digestOf = (i: typeof two, n: number): string => JSON.parse(i.manifest.toString()).layers[n].digest;
+	/** The last layer does not come before release() is called. */
+	function hold(i: typeof two): { release(): void; readonly asked: boolean } {
+		let held: ServerResponse[] = [];
+		registry.lie = (req, res) => {
+			if (!req.url!.endsWith(digestOf(i, 2)))
+				return false;
+			held.push(res);
+			return true;
+		};
+		return {
+			get asked() { return held.length > 0; },
+			release() {
+				registry.lie = () => false;
+				for (const res of held)
+					res.end(i.blobs.get(digestOf(i, 2)));
+				held = [];
+			},
+		};
+	}
+	const unpacked = (): string[] => names().filter((n) => n.startsWith('.build-')).map((n) => path.join(store, n, 'root/opt/mark')).filter((f) => fs.existsSync(f));
+
+	it('unpacks the lower ones while the last is coming', async () => {
+		registry.add('team/two', two);
+		const last = hold(two);
+		const running = good(`${registry.host}/team/two`);
+		await until('the second layer, unpacked', () => last.asked && unpacked().length > 0);
+		assert.deepEqual(images(), []);
+		last.release();
+		await running;
+		assert.equal(marks('two'), 'two');
+		assert.equal(fs.readFileSync(path.join(store, 'two/root/opt/last'), 'utf8'), 'last');
+	});
+	it('fails on a lower one without waiting for the last', async () => {
+		const lying = image(layers('lying'), { config: (c) => c.rootfs.diff_ids[1] = c.rootfs.diff_ids[0] });
+		registry.add('team/lying', lying);
+		const last = hold(lying);
+		await bad(/the image is damaged/, `${registry.host}/team/lying`);
+		last.release();
+		assert.deepEqual([images(), hidden()], [[], []]);
+	});
+	it('keeps what came if the last one does not, and says why', async () => {
+		registry.add('team/two', two);
+		registry.lie = (req, res) => {
+			if (!req.url!.endsWith(digestOf(two, 2)))
+				return false;
+			void until('the second layer, unpacked', () => unpacked().length > 0).then(() => res.socket!.destroy());
+			return true;
+		};
+		await bad(/no answer/, `${registry.host}/team/two`);
+		assert.deepEqual([images(), hidden()], [[], ['.fetch']]);
+		registry.lie = () => false;
+		registry.requests.length = 0;
+		await good(`${registry.host}/team/two`);
+		assert.deepEqual(registry.requests.filter((r) => r.url.endsWith(digestOf(two, 1))), [], 'the second layer was kept');
+	});
+	it('ends while one is unpacked and another one comes if the user ends it', async () => {
+		registry.add('team/two', two);
+		const last = hold(two);
+		const p = start(['image', 'pull', `${registry.host}/team/two`], { env: state });
+		await until('the second layer, unpacked', () => last.asked && unpacked().length > 0);
+		p.kill('SIGINT');
+		assert.notEqual((await p.exit).code, 0);
+		last.release();
+		assert.deepEqual([images(), hidden()], [[], ['.fetch']]);
+	});
+});
+
 describe('an interrupted pull', () => {
 	// Two layers; the second one is long, and no compression makes it shorter.
 	const long = image([tar(root), tar([{ name: 'opt/mark', body: 'long' }, { name: 'opt/noise', body: randomBytes(3 << 20) }])], { plain: true });

@@ -102,7 +102,10 @@ static int unpack(int folder, const char *digest, struct err *e)
 	    .step = quiet_text, .tick = quiet_tick, .warn = quiet_text, .cancel_fd = -1};
 	struct bundle_facts facts = {0};
 
-	return bundle_unpack(folder, BUNDLE_OCI, NULL, digest, folder, &w, &facts, e);
+	const struct bundle_source source = {
+	    .folder = folder, .kind = BUNDLE_OCI, .digest = digest};
+
+	return bundle_unpack(&source, folder, &w, &facts, e);
 }
 
 static void test_layout_begins_with(void **state UNUSED)

@@ -86,13 +86,13 @@ export const cases: ContainerCase[] = [
 			assert.equal(json('oci-layout').imageLayoutVersion, '1.0.0');
 			const manifest = JSON.parse(blob(json('index.json').manifests[0]).toString()) as Json;
 			const config = JSON.parse(blob(manifest.config).toString()) as Json;
-			const layer = gunzipSync(blob(manifest.layers[0]));
-			assert.deepEqual(config.rootfs.diff_ids, [sha256(layer)]);
+			const layers = (manifest.layers as { digest: string; size: number }[]).map((l) => gunzipSync(blob(l)));
+			assert.deepEqual(config.rootfs.diff_ids, layers.map(sha256));
 			assert.deepEqual(config.config.Healthcheck.Test, ['CMD', 'caisson', 'ps', '--health']);
 			assert.deepEqual(Object.keys(config.config.ExposedPorts), ['8080/tcp', '8181/tcp']);
 			assert.match(config.created, /^20\d\d-/);
 			assert.deepEqual(json('manifest.json')[0].RepoTags, [w.image]);
-			const listed = spawnSync('tar', ['-tv', '--numeric-owner'], { input: layer, encoding: 'utf8', maxBuffer: 1 << 28 }).stdout.split('\n');
+			const listed = layers.flatMap((input) => spawnSync('tar', ['-tv', '--numeric-owner'], { input, encoding: 'utf8', maxBuffer: 1 << 28 }).stdout.split('\n'));
 			const special = listed.filter((l) => /^.{3}[sS]|^.{6}[sS]/.test(l) && l.startsWith('-')).map((l) => l.split(' ').at(-1));
 			assert.deepEqual(special.sort(), ['usr/bin/newgidmap', 'usr/bin/newuidmap'], 'programs that change their user');
 			assert.deepEqual(listed.filter((l) => /^[bcps]/.test(l)), [], 'devices, pipes');

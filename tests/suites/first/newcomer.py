@@ -23,7 +23,7 @@ def demand(true, what):
 def run():
     r = subprocess.run([*COMMAND, 'run', '--out', 'results', '-c', CODE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     demand(r.stdout == '42\n', r.stdout + r.stderr)
-    demand(re.search(r'fetching 1 layer .*\d+/\d+ MB', r.stderr), r.stderr)
+    demand(re.search(r'fetching \d+ layers? .*\d+/\d+ MB', r.stderr), r.stderr)
     if CHART:
         with open('results/figure-1.png', 'rb') as f:
             demand(f.read(4) == b'\x89PNG', 'a chart')
@@ -51,7 +51,7 @@ def stdio():
         if 'call again' not in r['content'][0]['text']:
             break
     demand(not r.get('isError') and r['content'][0]['text'].startswith('42\n'), r)
-    demand(any(re.search(r'fetching 1 layer, \d+/\d+ MB', t) for t in told), told)
+    demand(any(re.search(r'fetching \d+ layers?, \d+/\d+ MB', t) for t in told), told)
     demand(not CHART or any(c['type'] == 'image' for c in r['content']), 'a chart')
     server.stdin.close()
     demand(server.wait() == 0, 'the end of the server')
@@ -76,7 +76,7 @@ def serve():
         with urllib.request.urlopen(url) as page:
             demand(b'<html' in page.read(), 'the page')
         lines = []
-        while not any(re.search(r'fetching 1 layer +\d+/\d+ MB', t) for t in lines):
+        while not any(re.search(r'fetching \d+ layers? +\d+/\d+ MB', t) for t in lines):
             build = ask('/images')['build']
             demand(build and build['state'] in ('downloading', 'done'), build)
             lines = build['lines']
