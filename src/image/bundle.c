@@ -301,6 +301,7 @@ static int unpack_layers(const struct layer_source *l, size_t n, int root,
 						&ret->stats, e);
 	}
 	(void)snprintf(ret->path, sizeof(ret->path), "%.1023s", l->config->path);
+	(void)snprintf(ret->created, sizeof(ret->created), "%s", l->config->created);
 	return r;
 }
 

@@ -15,6 +15,7 @@ struct bundle_facts {
 	char digest[OCI_DIGEST_LEN + 1]; /* of the manifest; for a Docker archive of the
 					  * configuration, which Docker calls the image's id */
 	char path[1024];                 /* PATH of the image's environment; "" = none */
+	char created[OCI_TIME_MAX + 1]; /* when the image says that it was made; "" = it does not */
 	struct unpack_stats stats;
 };
 

@@ -45,6 +45,7 @@ struct report {
 	uint32_t kind; /* enum bundle_kind */
 	uint32_t warm;
 	char digest[OCI_DIGEST_LEN + 1];
+	char created[OCI_TIME_MAX + 1];
 	struct unpack_stats stats;
 };
 
@@ -160,6 +161,7 @@ static int unpack(void *ctx, void *report, struct err *e)
 	ret->warm = warm;
 	ret->stats = facts->stats;
 	(void)snprintf(ret->digest, sizeof(ret->digest), "%s", facts->digest);
+	(void)snprintf(ret->created, sizeof(ret->created), "%s", facts->created);
 	return r;
 }
 
@@ -305,6 +307,7 @@ static int record(struct import *i, const char *name, const char *from, const st
 	    .source = source_name(i, report->kind),
 	    .origin = i->ref.kind == REF_PATH ? "" : from,
 	    .digest = i->digest[0] ? i->digest : report->digest,
+	    .created = report->created,
 	    .description = origin.description,
 	    .suite = origin.suite,
 	    .definition = origin.definition,
@@ -402,6 +405,9 @@ static int run_job(struct import *i, struct report *ret, struct err *e)
 	if (r < 0)
 		return r;
 	ret->digest[OCI_DIGEST_LEN] = '\0';
+	ret->created[OCI_TIME_MAX] = '\0';
+	if (ret->created[0] && !oci_is_time(ret->created))
+		return err_set(e, ERR_IMAGE_INVALID, EBADMSG, "the image's time");
 	if (ret->digest[0] && !oci_is_digest(ret->digest))
 		return err_set(e, ERR_IMAGE_INVALID, EBADMSG, "the image's digest");
 	return 0;

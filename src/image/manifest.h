@@ -47,9 +47,10 @@ int image_manifest_each(const struct image_store *s,
 /* What only the builder knows; the rest is read from the draft's root. */
 struct image_facts {
 	const char *name;
-	const char *source; /* "build", or what an import read: "registry", "tar" … */
-	const char *origin; /* the registry's or daemon's name of it; NULL or "" = none */
-	const char *digest; /* "sha256:…" of its manifest; NULL or "" = it had none */
+	const char *source;  /* "build", or what an import read: "registry", "tar" … */
+	const char *origin;  /* the registry's or daemon's name of it; NULL or "" = none */
+	const char *digest;  /* "sha256:…" of its manifest; NULL or "" = it had none */
+	const char *created; /* when a container image says that it was made; NULL or "" = now */
 	const char *description;
 	const char *suite;
 	const char *definition; /* digest of the definition; "" for imported images */

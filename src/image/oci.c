@@ -26,6 +26,18 @@ const char *oci_architecture(void)
 #endif
 }
 
+bool oci_is_time(const char *s)
+{
+	static const char form[] = "dddd-dd-ddTdd:dd:dd";
+	size_t i = 0;
+
+	for (; form[i]; i++)
+		if (form[i] == 'd' ? s[i] < '0' || s[i] > '9' : s[i] != form[i])
+			return false;
+	return s[i] && strlen(s) <= OCI_TIME_MAX &&
+	       strspn(s + i, "0123456789.:+-Z") == strlen(s + i);
+}
+
 bool oci_is_digest(const char *s)
 {
 	return strlen(s) == OCI_DIGEST_LEN && text_starts_with(s, "sha256:") &&
@@ -223,6 +235,8 @@ int oci_parse_config(const char *text, size_t len, struct oci_config *ret, struc
 	}
 	if (r >= 0)
 		take_path(json_object_get(json_object_get(json, "config"), "Env"), ret->path);
+	if (r >= 0 && oci_is_time(get_str(json, "created")))
+		(void)snprintf(ret->created, sizeof(ret->created), "%s", get_str(json, "created"));
 	json_decref(json);
 	return r;
 }

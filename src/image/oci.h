@@ -22,6 +22,7 @@
 #define OCI_BLOB_MAX      (UINT64_C(16) << 30) /* bytes of one layer, as stored */
 #define OCI_PATH_MAX      255
 #define OCI_ENV_MAX       4096 /* bytes of PATH */
+#define OCI_TIME_MAX      35
 
 #define OCI_TYPE_INDEX       "application/vnd.oci.image.index.v1+json"
 #define OCI_TYPE_MANIFEST    "application/vnd.oci.image.manifest.v1+json"
@@ -45,7 +46,8 @@ struct oci_manifest {
 struct oci_config {
 	char diff_ids[OCI_LAYERS_MAX][OCI_DIGEST_LEN + 1]; /* of the uncompressed layers */
 	size_t n_diff_ids;
-	char path[OCI_ENV_MAX + 1]; /* PATH of its environment; "" = none */
+	char path[OCI_ENV_MAX + 1];     /* PATH of its environment; "" = none */
+	char created[OCI_TIME_MAX + 1]; /* RFC 3339; "" = it does not say, or oddly */
 };
 
 struct docker_archive {
@@ -58,6 +60,8 @@ struct docker_archive {
 const char *oci_architecture(void);
 
 bool oci_is_digest(const char *s);
+/* "2026-01-31T12:00:00Z", with a fraction or an offset if it likes. Whether there is such a day is not looked at. */
+bool oci_is_time(const char *s);
 
 /* True if the text is an index, not a manifest: it has `manifests`. */
 bool oci_is_index(const char *text, size_t len);

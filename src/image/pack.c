@@ -196,7 +196,9 @@ static int write_bundle(int fd, int root, const struct image_manifest *m, const 
 {
 	char tag[IMAGE_NAME_MAX + 16];
 	json_t *start = NULL;
-	const char *created = image_manifest_str(m, "built_at");
+	/* Of an image from elsewhere, that of the image and not of its import: so what is exported again is the same. */
+	const char *since = image_manifest_str(m, "created");
+	const char *created = since[0] ? since : image_manifest_str(m, "built_at");
 
 	(void)snprintf(tag, sizeof(tag), "%.63s:latest", image_manifest_str(m, "name"));
 	struct image_origin origin;

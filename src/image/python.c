@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "image/python.h"
 
+#include "base/buf.h"
 #include "base/fdio.h"
 #include "base/parse.h"
 #include "base/text.h"
+#include "image/root.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -16,6 +18,8 @@
 #define HEADERS_MAX  64 /* program headers that are looked at */
 #define VENV_FILE    "caisson-environment.pth"
 #define FRESH_FILE   "caisson-bytecode.pth"
+#define CUSTOM_LINE  "\n_Loader._cache_bytecode = _cache\n" /* of what images/customize.sh writes */
+#define CUSTOM_MAX   (64u << 10)
 
 /* A .pyc is valid while its source has the same size and second of change (PEP 552). A program that
  * edits a module of its own twice within a second would get the old one, so modules of the workspace
@@ -193,6 +197,8 @@ static int replace(int root, const char *path, const char *target, const char *t
 
 	if (dir < 0)
 		return dir;
+	if (!target && image_file_is(dir, slash + 1, text, strlen(text)))
+		return 0;
 	if (unlinkat(dir, slash + 1, 0) < 0 && errno != ENOENT)
 		return -errno;
 	if (target)
@@ -230,6 +236,20 @@ static int add_file(int root, const struct python *p, const char *name, const ch
 		return r == -ENOENT ? 0 : r;
 	(void)snprintf(file, sizeof(file), "%s/%s", folder, name);
 	return strlen(file) >= PATH_MAX ? -ENAMETOOLONG : replace(root, file, NULL, text);
+}
+
+/* Does P do already what FRESH_FILE is for? Then it is the Python of an image that was built here. */
+static bool is_fresh(int root, const struct python *p)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(CUSTOM_MAX);
+	char path[64];
+
+	if (!text_starts_with(p->real, "usr/bin/"))
+		return false;
+	(void)snprintf(path, sizeof(path), "etc/python3.%u/sitecustomize.py", p->minor);
+	_cleanup_fd_ int fd = open_in_root(root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+
+	return fd >= 0 && fd_read_file(fd, &text) >= 0 && strstr(buf_str(&text), CUSTOM_LINE);
 }
 
 /* PATH found the python3 of a virtual environment. Started from another place it does not know that
@@ -278,7 +298,7 @@ int python_place(int root, const char *path, struct python *ret, bool *ret_warm,
 	(void)snprintf(target, sizeof(target), "/%s", ret->real);
 	r = add_environment(root, ret);
 	if (r >= 0)
-		r = add_file(root, ret, FRESH_FILE, fresh_text);
+		r = is_fresh(root, ret) ? 0 : add_file(root, ret, FRESH_FILE, fresh_text);
 	if (r >= 0 && (python_find(root, "usr/bin", &now) < 0 || !streq(now.real, ret->real)))
 		r = replace(root, PYTHON_PLACE, target, NULL);
 	return r < 0 ? err_set(e, ERR_IMAGE_BUILD_FAILED, -r, "cannot make /%s in the image",

@@ -114,8 +114,23 @@ static int remove_path(int root, const char *path)
 	return image_tree_remove(dir, slash ? slash + 1 : path);
 }
 
+bool image_file_is(int dir, const char *name, const char *text, size_t len)
+{
+	_cleanup_(buf_done) struct buf found = BUF_INIT(ACCOUNTS_MAX);
+	_cleanup_fd_ int fd =
+	    openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	struct stat st;
+
+	return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	       (st.st_mode & 07777) == 0644 && (uint64_t)st.st_size == len &&
+	       fd_read_file(fd, &found) >= 0 && found.len == len &&
+	       memcmp(buf_str(&found), text, len) == 0;
+}
+
 static int write_file(int etc, const char *name, const char *text, size_t len)
 {
+	if (image_file_is(etc, name, text, len))
+		return 0;
 	if (unlinkat(etc, name, 0) < 0 && errno != ENOENT)
 		return -errno;
 	_cleanup_fd_ int fd =

@@ -6,7 +6,14 @@
 #include "base/attr.h"
 #include "base/err.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #define SANDBOX_USER "sandbox"
 #define SANDBOX_UID  1000
 
 int image_root_finish(int root, struct err *e) MUST_CHECK;
+
+/* Whether NAME in DIR is a file of mode 0644 with just that text. Such a file is not written anew, because its time is part of what is exported:
+ * an image that was exported, imported and exported again is the same. */
+bool image_file_is(int dir, const char *name, const char *text, size_t len);

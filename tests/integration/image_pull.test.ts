@@ -3,11 +3,13 @@
 // registry is asked for. More of what a hostile registry cannot do is in image_import.test.ts: both commands fetch in the same way.
 
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import * as path from 'node:path';
 import { after, before, beforeEach, describe, it } from 'node:test';
+import { Downloads } from '../lib/downloads.ts';
 import { binary, mode, scratch } from '../lib/env.ts';
 import { architecture, image, Registry, root, sha256, tar } from '../lib/oci.ts';
 import { caisson, start } from '../lib/process.ts';
@@ -164,6 +166,38 @@ describe('a pull of several layers', () => {
 		assert.notEqual((await p.exit).code, 0);
 		last.release();
 		assert.deepEqual([images(), hidden()], [[], ['.fetch']]);
+	});
+});
+
+describe('an image that was pulled', () => {
+	it('is, exported again, the one that was pulled, also with a Python from elsewhere (slow)', async () => {
+		const again = async (name: string): Promise<{ digest: string; config: Record<string, any> }> => {
+			const file = path.join(scratch('again'), 'x.tar');
+			const r = await caisson(['image', 'export', name, file, '--format', 'oci'], { env: state });
+			assert.equal(r.code, 0, r.stderr.toString());
+			const get = (n: string): any => JSON.parse(execFileSync('tar', ['-xOf', file, n]).toString());
+			const { digest } = get('index.json').manifests[0];
+			return { digest, config: get(`blobs/sha256/${get(`blobs/sha256/${digest.slice(7)}`).config.digest.slice(7)}`) };
+		};
+		const downloads = new Downloads(); // of the image base, built here
+		await downloads.open();
+		try {
+			await good(`${downloads.source}/base`);
+			assert.equal((await again('base')).digest, sha256(downloads.image.manifest));
+		} finally {
+			downloads.close();
+		}
+		// What is added to an image from elsewhere is added once.
+		registry.add('team/foreign', image([tar(root)], { config: (c) => c.created = '2001-02-03T04:05:06.789Z' }));
+		await good(`${registry.host}/team/foreign`);
+		const once = await again('foreign');
+		assert.equal(once.config.created, '2001-02-03T04:05:06.789Z');
+		const file = path.join(scratch('foreign'), 'x.tar');
+		assert.equal((await caisson(['image', 'export', 'foreign', file, '--format', 'oci'], { env: state })).code, 0);
+		const now = Math.floor(Date.now() / 1000);
+		await until('another second, since files have times in seconds', () => Date.now() / 1000 > now + 1);
+		assert.equal((await caisson(['image', 'import', 'foreign', file], { env: state })).code, 0);
+		assert.equal((await again('foreign')).digest, once.digest);
 	});
 });
 

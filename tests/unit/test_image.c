@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "image/image.h"
 #include "image/inventory.h"
+#include "image/oci.h"
 #include "image/progress.h"
 #include "image/root.h"
 #include "image/source.h"
@@ -548,6 +549,27 @@ static void test_subuids_avoid_those_that_are_taken(void **state UNUSED)
 	}
 }
 
+static void times(void **state UNUSED)
+{
+	static const char *const good[] = {"2001-02-03T04:05:06Z", "2001-02-03T04:05:06.123456789Z",
+					   "2001-02-03T04:05:06+02:00"};
+	static const char *const bad[] = {
+	    "",
+	    "2001-02-03",
+	    "2001-02-03T04:05:06",
+	    "2001-02-03 04:05:06Z",
+	    "2001-02-03T04:05:06Z\033",
+	    "2001-02-03T04:05:06Z; x",
+	    "x001-02-03T04:05:06Z",
+	    "2001-02-03T04:05:06.1234567890123456Z",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(good); i++)
+		assert_true(oci_is_time(good[i]));
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		assert_false(oci_is_time(bad[i]));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -563,6 +585,7 @@ int main(void)
 	    cmocka_unit_test(hostile_origin),
 	    cmocka_unit_test(store_replaces_and_holds),
 	    cmocka_unit_test(export_then_import),
+	    cmocka_unit_test(times),
 	};
 
 	return cmocka_run_group_tests_name("image", tests, make_scratch, remove_scratch);
