@@ -6,6 +6,9 @@ import re
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), 'sbom'))
+import formats  # noqa: E402
+
 TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), '..'))
 OLDEST = (2, 31)  # the version of glibc that packaging/release builds for
 ZIP_BEGINS = 315619200  # 2 January 1980
@@ -40,6 +43,12 @@ def epoch():
             fail('this is no git repository: set SOURCE_DATE_EPOCH to the time of the sources')
         given = r.stdout
     return max(int(given), ZIP_BEGINS)
+
+
+def materials(kind):
+    """Bills of materials of caisson-mcp where it has nothing but code of this repository: {name: (bytes, may be executed)}. KIND: "pypi", "npm"."""
+    whole = {'name': 'caisson-mcp', 'version': version(), 'sha256': None, 'licence': 'Apache-2.0', 'kind': 'APPLICATION', 'purl': f'pkg:{kind}/caisson-mcp@{version()}'}
+    return {f'caisson-mcp.{name}.json': (form(whole, [], [], epoch()).encode(), False) for name, form in (('spdx', formats.spdx), ('cdx', formats.cyclonedx))}
 
 
 def readelf(option, path):

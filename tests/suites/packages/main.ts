@@ -13,6 +13,7 @@ import { pythonEnvironment } from '../../lib/python.ts';
 import { within } from '../../lib/wait.ts';
 import { bridgeCases } from './bridges.ts';
 import { installCases } from './installs.ts';
+import { materialCases } from './materials.ts';
 import { stubCases } from './stub_cases.ts';
 import { must, packed, unpack } from './world.ts';
 
@@ -48,7 +49,7 @@ async function main(): Promise<void> {
 	const world = unpack({ wheels, archives, version, portable: given !== undefined, uv }, process.execPath);
 	const bridges = await bridgeCases(world);
 	try {
-		const cases = [...installCases(world, tree), ...stubCases(world), ...bridges.cases].filter((c) => new RegExp(opt.case).test(c.name));
+		const cases = [...installCases(world, tree), ...materialCases(world, tree), ...stubCases(world), ...bridges.cases].filter((c) => new RegExp(opt.case).test(c.name));
 		await play(cases.map((c) => ({ name: c.name, run: () => within(c.name, c.run(), CASE_MS) })), count);
 	} finally {
 		await bridges.stop();
