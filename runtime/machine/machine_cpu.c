@@ -16,14 +16,21 @@
 #define PROCESSORS_MAX 1024
 
 /* The front gives the CPU limit to each run, rounded up, if the machine has more. */
-unsigned machine_processors(void)
+unsigned machine_processors_limit(void)
 {
 	const char *limit = getenv("PYTHON_CPU_COUNT");
 	uint64_t n = 0;
+
+	return limit && parse_u64(limit, 1, PROCESSORS_MAX, &n) == 0 ? (unsigned)n : 0;
+}
+
+unsigned machine_processors(void)
+{
+	const unsigned limit = machine_processors_limit();
 	cpu_set_t set;
 
-	if (limit && parse_u64(limit, 1, PROCESSORS_MAX, &n) == 0)
-		return (unsigned)n;
+	if (limit > 0)
+		return limit;
 	CPU_ZERO(&set);
 	return sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
 }
@@ -33,6 +40,54 @@ void machine_cpu_list(int fd)
 	const unsigned n = machine_processors();
 
 	(void)dprintf(fd, n > 1 ? "0-%u\n" : "0\n", n - 1);
+}
+
+/* The bits of FIRST to LAST as a bitmap of the kernel, one word of 32 bits after the other. */
+static void add_bitmap(int fd, unsigned first, unsigned last)
+{
+	for (unsigned word = (machine_processors() - 1) / 32 + 1; word-- > 0;) {
+		uint32_t bits = 0;
+
+		for (unsigned i = 0; i < 32; i++)
+			if (word * 32 + i >= first && word * 32 + i <= last)
+				bits |= UINT32_C(1) << i;
+		(void)dprintf(fd, "%08x%s", bits, word > 0 ? "," : "\n");
+	}
+}
+
+/* One socket, with as many cores of one thread as there are processors: lscpu, joblib and others count them so. */
+bool machine_topology(int fd, unsigned cpu, const char *name)
+{
+	static const struct {
+		const char *name;
+		enum { CORE, SOCKET, OF_CORE, OF_SOCKET } what;
+	} files[] = {{"core_id", CORE},          {"physical_package_id", SOCKET},
+		     {"die_id", SOCKET},         {"thread_siblings", OF_CORE},
+		     {"core_cpus", OF_CORE},     {"core_siblings", OF_SOCKET},
+		     {"package_cpus", OF_SOCKET}};
+	const unsigned n = machine_processors();
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		const size_t len = strlen(files[i].name);
+		const bool list =
+		    files[i].what >= OF_CORE && strcmp(name + strnlen(name, len), "_list") == 0;
+
+		if (cpu >= n || strncmp(name, files[i].name, len) != 0 || !(list || !name[len]))
+			continue;
+		if (fd < 0)
+			return true;
+		if (files[i].what < OF_CORE)
+			(void)dprintf(fd, "%u\n", files[i].what == CORE ? cpu : 0);
+		else if (!list)
+			add_bitmap(fd, files[i].what == OF_CORE ? cpu : 0,
+				   files[i].what == OF_CORE ? cpu : n - 1);
+		else if (files[i].what == OF_CORE)
+			(void)dprintf(fd, "%u\n", cpu);
+		else
+			machine_cpu_list(fd);
+		return true;
+	}
+	return false;
 }
 
 #if defined(__x86_64__)

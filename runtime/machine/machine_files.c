@@ -9,6 +9,7 @@
  * ask the kernel for. Statically linked programs do without it. */
 #include "machine_files.h"
 
+#include "base/parse.h"
 #include "old_libc.h"
 
 #include <errno.h>
@@ -17,21 +18,18 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define PUBLIC __attribute__((visibility("default")))
+#define PUBLIC     __attribute__((visibility("default")))
+#define PROCESSORS "/sys/devices/system/cpu"
 
 static const struct row {
 	const char *path;
 	void (*write)(int fd);
 } rows[] = {
-    {"/proc/cpuinfo", machine_cpuinfo},
-    {"/proc/loadavg", machine_loadavg},
-    {"/proc/meminfo", machine_meminfo},
-    {"/proc/stat", machine_stat},
-    {"/proc/uptime", machine_uptime},
-    {"/proc/version", machine_version},
-    {"/sys/devices/system/cpu/online", machine_cpu_list},
-    {"/sys/devices/system/cpu/possible", machine_cpu_list},
-    {"/sys/devices/system/cpu/present", machine_cpu_list},
+    {"/proc/cpuinfo", machine_cpuinfo},        {"/proc/loadavg", machine_loadavg},
+    {"/proc/meminfo", machine_meminfo},        {"/proc/stat", machine_stat},
+    {"/proc/uptime", machine_uptime},          {"/proc/version", machine_version},
+    {PROCESSORS "/online", machine_cpu_list},  {PROCESSORS "/possible", machine_cpu_list},
+    {PROCESSORS "/present", machine_cpu_list},
 };
 
 static int kernel_open(int dir, const char *path, int flags, mode_t mode)
@@ -54,8 +52,37 @@ static int is_folder(int dir, const char *folder, size_t len)
 	return n == (ssize_t)len && memcmp(found, folder, len) == 0;
 }
 
-/* NULL: none. lscpu opens the folder first, and its files below that. */
-static const struct row *find_row(int dir, const char *path)
+/* What is made: a row, or the file NAME of the topology of a processor. Neither: nothing. */
+struct found {
+	const struct row *row;
+	const char *name;
+	unsigned cpu;
+};
+
+/* cpuN/topology/NAME, in full or seen from the folder of processors. */
+static struct found find_topology(int dir, const char *path)
+{
+	static const char folder[] = PROCESSORS "/", middle[] = "/topology/";
+	const bool full = strncmp(path, folder, sizeof(folder) - 1) == 0;
+	const char *at = full ? path + sizeof(folder) - 1 : path;
+	uint64_t cpu = 0;
+
+	if (strncmp(at, "cpu", 3) != 0)
+		return (struct found){0};
+	at += 3;
+	const size_t digits = strspn(at, "0123456789");
+	if (digits == 0 || strncmp(at + digits, middle, sizeof(middle) - 1) != 0 ||
+	    parse_u64_n(at, digits, 0, UINT16_MAX, &cpu) < 0)
+		return (struct found){0};
+	const char *name = at + digits + sizeof(middle) - 1;
+	if (!machine_topology(-1, (unsigned)cpu, name) ||
+	    !(full || is_folder(dir, PROCESSORS, sizeof(PROCESSORS) - 1)))
+		return (struct found){0};
+	return (struct found){.name = name, .cpu = (unsigned)cpu};
+}
+
+/* lscpu opens the folder first, and its files below that. */
+static struct found find(int dir, const char *path)
 {
 	const size_t len = strlen(path);
 
@@ -67,19 +94,29 @@ static const struct row *find_row(int dir, const char *path)
 			continue;
 		if (len == own_len ||
 		    (own[own_len - len - 1] == '/' && is_folder(dir, own, own_len - len - 1)))
-			return &rows[i];
+			return (struct found){.row = &rows[i]};
 	}
-	return NULL;
+	return find_topology(dir, path);
 }
 
-/* A file in memory with the text of ROW, or -1 with the errno of a file that is not there. */
-static int made(const struct row *row, int flags)
+bool machine_makes(int dir, const char *path)
 {
-	const int fd =
-	    (int)syscall(SYS_memfd_create, row->path + 1, flags & O_CLOEXEC ? MFD_CLOEXEC : 0U);
+	const struct found f = find(dir, path);
+
+	return f.row || f.name;
+}
+
+/* A file in memory with the text of F, or -1 with the errno of a file that is not there. */
+static int made(const struct found *f, int flags)
+{
+	const int fd = (int)syscall(SYS_memfd_create, f->row ? f->row->path + 1 : f->name,
+				    flags & O_CLOEXEC ? MFD_CLOEXEC : 0U);
 
 	if (fd >= 0) {
-		row->write(fd);
+		if (f->row)
+			f->row->write(fd);
+		else
+			(void)machine_topology(fd, f->cpu, f->name);
 		if (lseek(fd, 0, SEEK_SET) == 0)
 			return fd;
 		(void)close(fd);
@@ -94,9 +131,9 @@ static int open_or_make(int dir, const char *path, int flags, mode_t mode)
 
 	if (fd >= 0 || errno != ENOENT || (flags & (O_ACCMODE | O_CREAT | O_DIRECTORY)))
 		return fd;
-	const struct row *row = find_row(dir, path);
-	if (row)
-		return made(row, flags);
+	const struct found f = find(dir, path);
+	if (f.row || f.name)
+		return made(&f, flags);
 	errno = ENOENT; /* is_folder() may have changed it */
 	return fd;
 }

@@ -105,22 +105,46 @@ static uint64_t age(void)
 	return passed > 0 ? (uint64_t)passed : 1;
 }
 
+struct memory {
+	uint64_t limit, used, files, left; /* bytes */
+};
+
 /* init gives /dev/shm half of the memory limit; a limit that was changed since is in the environment. */
-void machine_meminfo(int fd)
+static uint64_t memory_limit(void)
 {
 	const char *changed = getenv("CAISSON_MEMORY");
 	const uint64_t given = changed ? number_at(changed) : 0;
-	const uint64_t limit = given > 0 ? given : 2 * bytes_of("/dev/shm", true);
-	const uint64_t used = look_at_processes().memory;
-	const uint64_t files = bytes_of("/dev/shm", false) + bytes_of("/tmp", false);
-	const uint64_t left = limit > used + files ? limit - used - files : 0;
+
+	return given > 0 ? given : 2 * bytes_of("/dev/shm", true);
+}
+
+static struct memory look_at_memory(void)
+{
+	struct memory m = {
+	    .limit = memory_limit(),
+	    .used = look_at_processes().memory,
+	    .files = bytes_of("/dev/shm", false) + bytes_of("/tmp", false),
+	};
+
+	m.left = m.limit > m.used + m.files ? m.limit - m.used - m.files : 0;
+	return m;
+}
+
+uint64_t machine_memory(bool left)
+{
+	return left ? look_at_memory().left : memory_limit();
+}
+
+void machine_meminfo(int fd)
+{
+	const struct memory m = look_at_memory();
 	const struct {
 		const char *name;
 		uint64_t bytes;
-	} lines[] = {{"MemTotal:", limit}, {"MemFree:", left},   {"MemAvailable:", left},
-		     {"Buffers:", 0},      {"Cached:", files},   {"SwapCached:", 0},
-		     {"Active:", used},    {"Inactive:", files}, {"SwapTotal:", 0},
-		     {"SwapFree:", 0},     {"Shmem:", files},    {"Slab:", 0},
+	} lines[] = {{"MemTotal:", m.limit}, {"MemFree:", m.left},   {"MemAvailable:", m.left},
+		     {"Buffers:", 0},        {"Cached:", m.files},   {"SwapCached:", 0},
+		     {"Active:", m.used},    {"Inactive:", m.files}, {"SwapTotal:", 0},
+		     {"SwapFree:", 0},       {"Shmem:", m.files},    {"Slab:", 0},
 		     {"SReclaimable:", 0}};
 
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)

@@ -14,6 +14,8 @@ kept = bytearray(64 << 20)
 again = psutil.virtual_memory()
 print(m.total >> 20, again.used - before >= 60 << 20, again.available < m.available, 0 <= again.percent <= 100)
 print(os.cpu_count(), os.process_cpu_count(), multiprocessing.cpu_count(), psutil.cpu_count(), psutil.cpu_count(logical=False))
+print(os.sched_getaffinity(0) == set(psutil.Process().cpu_affinity()), len(os.sched_getaffinity(0)), os.sysconf("SC_NPROCESSORS_ONLN"), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20)
+print(os.path.exists("/proc/meminfo"), os.access("/proc/cpuinfo", os.R_OK), os.access("/proc/cpuinfo", os.W_OK), os.path.isfile("/proc/nosuch"))
 print(psutil.swap_memory().total, len(psutil.cpu_percent(percpu=True)), psutil.cpu_times().user >= 0)
 p = psutil.Process()
 import time
@@ -26,7 +28,7 @@ describe('figures of the machine', () => {
 	for (const [way, more, settings] of [['warm', {}, {}], ['in a session', { stateful: true }, {}], ['cold', {}, { SANDBOX_WARM: 'off' }]] as [string, Json, Record<string, string>][])
 		it(`(slow) Python, ${way}`, () => using('stdio', { profile: 'full', env: { ...env, ...settings } }, async (s) => {
 			const r = facts(await s.raw('sandbox_run_python', { code: python, session_id: 'm', ...more }));
-			assert.equal(r.stdout, '300 True True True\n1 1 1 1 1\n0 1 True\nTrue True True\nTrue True 0 None\n[(\'lo\', [\'127.0.0.1\'])] True\n', JSON.stringify(r));
+			assert.equal(r.stdout, '300 True True True\n1 1 1 1 1\nTrue 1 1 300\nTrue True False False\n0 1 True\nTrue True True\nTrue True 0 None\n[(\'lo\', [\'127.0.0.1\'])] True\n', JSON.stringify(r));
 		}));
 
 	for (const [way, settings] of [['warm', {}], ['cold', { SANDBOX_WARM: 'off' }]] as [string, Record<string, string>][])
@@ -45,7 +47,9 @@ describe('figures of the machine', () => {
 			return r.stdout;
 		};
 		assert.equal(await run('nproc'), '1\n');
-		assert.match(await run('lscpu'), /\nCPU\(s\): +1\nOn-line CPU\(s\) list: +0\n[^]*\nModel name: +\S/);
+		assert.match(await run('lscpu'), /\nCPU\(s\): +1\nOn-line CPU\(s\) list: +0\n[^]*\nModel name: +\S[^]*\nThread\(s\) per core: +1\nCore\(s\) per socket: +1\nSocket\(s\): +1\n/);
+		assert.equal(await run('nproc --all; getconf _NPROCESSORS_ONLN; getconf _NPROCESSORS_CONF; echo $(($(getconf _PHYS_PAGES) * $(getconf PAGE_SIZE) >> 20))'), '1\n1\n1\n300\n');
+		assert.equal(await run('for f in /proc/meminfo /sys/devices/system/cpu/cpu0/topology/core_id /proc/nosuch /sys/devices/system/cpu/cpu1/topology/core_id; do [ -f $f ] && [ -r $f ] && [ ! -w $f ] && stat -c %F $f; done; cd /sys/devices/system/cpu/; cat cpu0/topology/core_siblings cpu0/topology/thread_siblings_list'), 'regular empty file\nregular empty file\n00000001\n0\n');
 		assert.equal(await run('cd /sys/devices/system/cpu && cat possible online ./present /proc/nosuch present 2>/dev/null || :'), '0\n0\n0\n');
 		assert.match(await run('free -m'), /^ +total +used .*\nMem: +300 +\d+ +2\d\d .*\nSwap: +0 +0 +0\n$/);
 		assert.match(await run('free'), /\nMem: +307200 /);
@@ -92,5 +96,8 @@ print(len(long) > 2, max(long) < 700)`;
 	it('without a CPU limit the processors are those that there are', () => using('stdio', { profile: 'full', env: { SANDBOX_CPU_LIMIT: '0' } }, async (s) => {
 		const r = facts(await s.raw('sandbox_run_python', { code: 'import os\nlen(os.sched_getaffinity(0)) == os.cpu_count(), "OMP_NUM_THREADS" in os.environ', session_id: 'm' }));
 		assert.equal(r.result, os.availableParallelism() > 0 ? '(True, False)' : '');
+		const all = facts(await s.raw('sandbox_run_shell', { command: 'nproc; getconf _NPROCESSORS_ONLN; lscpu --parse=core | grep -v "#" | sort -u | wc -l; lscpu | sed -n "s/^\\(Core\\|Socket\\)[^:]*: *//p"', session_id: 'm' }));
+		const [n, online, cores, perSocket, sockets] = all.stdout.trim().split('\n');
+		assert.deepEqual([online, cores, perSocket, sockets], [n, n, n, '1'], JSON.stringify(all));
 	}));
 });
