@@ -57,6 +57,7 @@ static void store(struct kept_output *k, const char *data, size_t len)
 
 	if (k->lost)
 		return;
+	k->stored += len;
 	if (room > 0 && buf_add(&k->data, data, room) < 0) {
 		k->lost = true;
 		return;
@@ -65,16 +66,33 @@ static void store(struct kept_output *k, const char *data, size_t len)
 		add_to_ring(k, data + room, len - room);
 }
 
+/* The line is stored now, and its states of before are known only by their number. */
+static void count_states(struct kept_output *k)
+{
+	if (k->now.n == 0)
+		return;
+	if (k->n_states == KEPT_STATES_MAX) {
+		k->n_states--;
+		memmove(k->states, k->states + 1, k->n_states * sizeof(k->states[0]));
+	}
+	k->now.at = (size_t)k->stored;
+	k->states[k->n_states++] = k->now;
+	k->now = (struct run_states){0};
+}
+
 static void store_line(struct kept_output *k)
 {
+	count_states(k);
 	store(k, k->line, k->line_len);
 	k->line_len = 0;
 }
 
 static void add_text(struct kept_output *k, const char *data, size_t len)
 {
-	if (k->again) {
+	if (k->again && k->line_len > 0) {
 		k->over += k->line_len;
+		k->now.bytes += k->line_len;
+		k->now.n++;
 		k->line_len = 0;
 	}
 	k->again = false;
@@ -163,6 +181,9 @@ void kept_output_skip(struct kept_output *k, uint64_t len)
 	k->head = MIN(k->head, k->data.len);
 	k->at = k->head;
 	k->data.len = k->head;
+	k->stored = k->head;
+	k->n_states = 0;
+	k->now = (struct run_states){0};
 	if (k->data.data)
 		k->data.data[k->data.len] = '\0';
 }
@@ -200,10 +221,26 @@ static void rotate(char *data, size_t size, size_t first)
 	}
 }
 
+/* Their places among the bytes that are still there. */
+static void place_states(struct kept_output *k)
+{
+	const size_t gone = (size_t)(k->stored - k->data.len);
+	size_t n = 0;
+
+	for (size_t i = 0; i < k->n_states; i++)
+		if (k->states[i].at >= k->head + gone) {
+			k->states[n] = k->states[i];
+			k->states[n++].at -= gone;
+		}
+	k->n_states = n;
+}
+
 struct run_output kept_output_end(struct kept_output *k)
 {
 	store_line(k);
 	const bool truncated = k->total > k->data.len;
+
+	place_states(k);
 
 	if (truncated && k->at > k->head) {
 		rotate(k->data.data + k->head, k->data.len - k->head, k->at - k->head);
@@ -216,6 +253,8 @@ struct run_output kept_output_end(struct kept_output *k)
 				   .total = k->total,
 				   .over = k->over,
 				   .cleared = k->cleared,
+				   .states = k->states,
+				   .n_states = k->n_states,
 				   .shown = k->settles ? k->shown + k->shown_line : k->total};
 }
 

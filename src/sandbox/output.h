@@ -8,7 +8,8 @@
 #include "base/buf.h"
 #include "sandbox/sandbox.h"
 
-#define KEPT_LINE_MAX 1024u /* bytes of a state; a longer one is kept as it comes */
+#define KEPT_LINE_MAX   1024u /* bytes of a state; a longer one is kept as it comes */
+#define KEPT_STATES_MAX 64u   /* lines whose states are counted; of more, the last ones */
 
 struct kept_output {
 	struct buf data;
@@ -24,6 +25,10 @@ struct kept_output {
 	char line[KEPT_LINE_MAX];
 	size_t line_len;
 	uint64_t over; /* bytes of states that are not kept */
+	/* Those of the line that is written now, and of lines before; AT counts the bytes of STORED. */
+	struct run_states now, states[KEPT_STATES_MAX];
+	size_t n_states;
+	uint64_t stored; /* bytes that were given to DATA, also those that later ones replaced */
 	/* What all lines have in their last state, whether earlier ones are kept or not, and whether the screen was cleared. */
 	uint64_t shown;
 	size_t shown_line;

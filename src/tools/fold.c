@@ -253,14 +253,31 @@ static int fold_lines(struct buf *b, const char *data, size_t len)
 	return r < 0 ? r : buf_add(b, data + at, len - at);
 }
 
-/* SHORT_ONE: what repeats stays. */
-static int fold_part(struct buf *b, const char *data, size_t len, bool short_one)
+/* Adds the states that are missing among the LEN bytes of O from AT on. */
+static void add_gone(const struct run_output *o, size_t at, size_t len, struct gone_states *gone)
+{
+	for (size_t i = 0; i < o->n_states; i++)
+		if (o->states[i].at >= at && o->states[i].at < at + len) {
+			gone->list[gone->n] = o->states[i];
+			gone->list[gone->n++].at -= at;
+		}
+}
+
+/* The LEN bytes from AT on. SHORT_ONE: what repeats stays. */
+static int fold_part(struct buf *b, const struct run_output *o, size_t at, size_t len,
+		     bool short_one)
 {
 	_cleanup_(buf_done) struct buf shown = BUF_INIT(4 * FOLD_BYTES);
 	_cleanup_(buf_done) struct buf typed = BUF_INIT(4 * FOLD_BYTES);
+	_cleanup_free_ struct run_states *list = calloc(o->n_states + 1, sizeof(*list));
+	struct gone_states gone = {.list = list};
+	const char *data = o->data + at;
 
+	if (!list)
+		return -ENOMEM;
+	add_gone(o, at, len, &gone);
 	if (memchr(data, '\b', len)) {
-		int r = fold_typed(&typed, data, len);
+		int r = fold_typed(&typed, data, len, &gone);
 
 		if (r < 0)
 			return r;
@@ -268,7 +285,7 @@ static int fold_part(struct buf *b, const char *data, size_t len, bool short_one
 		len = typed.len;
 	}
 	if (fold_is_for_terminal(data, len)) {
-		int r = fold_terminal(&shown, data, len);
+		int r = fold_terminal(&shown, data, len, &gone);
 
 		if (r < 0)
 			return r;
@@ -300,10 +317,10 @@ void fold_output(const struct run_output *o, size_t max, struct buf *b, struct r
 		tail = head;
 	head = MIN(head, (size_t)FOLD_BYTES * (truncated || long_one ? 1 : 2));
 	tail = MIN(tail, (size_t)FOLD_BYTES);
-	if (fold_part(b, o->data, head, short_one) < 0)
+	if (fold_part(b, o, 0, head, short_one) < 0)
 		return;
 	const size_t folded_head = b->len - before;
-	if (tail > 0 && fold_part(b, o->data + o->len - tail, tail, short_one) < 0)
+	if (tail > 0 && fold_part(b, o, o->len - tail, tail, short_one) < 0)
 		return;
 	const size_t folded = b->len - before;
 	*ret =

@@ -36,10 +36,17 @@ static inline bool line_begins(const struct line *l, const char *with)
 
 /* fold_terminal.c: is there something in DATA that only a terminal understands? */
 bool fold_is_for_terminal(const char *data, size_t len);
+/* States of lines that DATA does not have (struct run_states), with places in it. */
+struct gone_states {
+	struct run_states *list; /* owned by the caller */
+	size_t n;
+};
+
 /* Adds DATA as a terminal shows it at the end. */
-int fold_terminal(struct buf *b, const char *data, size_t len);
-/* DATA as it is after its backspaces. Percentages and spinners write over themselves with them. */
-int fold_typed(struct buf *b, const char *data, size_t len);
+int fold_terminal(struct buf *b, const char *data, size_t len, const struct gone_states *gone);
+/* DATA as it is after its backspaces. Percentages and spinners write over themselves with them. The places of GONE become
+ * those in what is added. */
+int fold_typed(struct buf *b, const char *data, size_t len, struct gone_states *gone);
 
 /* Leaves out of Python's tracebacks what nobody needs to understand them. */
 void fold_tracebacks(struct part *p);

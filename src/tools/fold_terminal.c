@@ -252,10 +252,20 @@ static int add_rows(struct buf *b, const struct terminal *t)
 	return r;
 }
 
-int fold_terminal(struct buf *b, const char *data, size_t len)
+/* Counts those of GONE, from NEXT on, that stood before the text which ends at AT. */
+static size_t count_gone(struct row *w, const struct gone_states *gone, size_t next, size_t at)
+{
+	for (; next < gone->n && gone->list[next].at < at; next++) {
+		w->states += (size_t)gone->list[next].n;
+		w->over += (size_t)gone->list[next].bytes;
+	}
+	return next;
+}
+
+int fold_terminal(struct buf *b, const char *data, size_t len, const struct gone_states *gone)
 {
 	const char *end = data + len;
-	size_t lines = 1;
+	size_t lines = 1, next = 0;
 
 	for (const char *c = data; (c = memchr(c, '\n', (size_t)(end - c))); c++)
 		lines++;
@@ -280,6 +290,7 @@ int fold_terminal(struct buf *b, const char *data, size_t len)
 			while (c + n < end && c[n] != '\n' && c[n] != '\r' && c[n] != '\033')
 				n++;
 			write_text(&t, c, n);
+			next = count_gone(&t.rows[t.row], gone, next, (size_t)(c + n - data));
 		}
 		c += n;
 	}
@@ -322,9 +333,10 @@ static void move_back(struct typed *t)
 		t->cursor--;
 }
 
-int fold_typed(struct buf *b, const char *data, size_t len)
+int fold_typed(struct buf *b, const char *data, size_t len, struct gone_states *gone)
 {
 	const char *end = data + len;
+	size_t next = 0;
 	_cleanup_free_ char *text = malloc(len);
 
 	if (!text)
@@ -333,6 +345,8 @@ int fold_typed(struct buf *b, const char *data, size_t len)
 	for (const char *c = data; c < end;) {
 		const size_t n = char_bytes(c, end);
 
+		for (; next < gone->n && gone->list[next].at <= (size_t)(c - data); next++)
+			gone->list[next].at = t.len;
 		if (*c == '\b') {
 			move_back(&t);
 		} else if (end - c >= 3 && memcmp(c, "\033[K", 3) == 0 && t.cursor < t.len) {

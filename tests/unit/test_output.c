@@ -67,6 +67,10 @@ static void test_settles(void **state UNUSED)
 		assert_true(o.truncated);
 		assert_int_equal(o.total, sizeof(sent) - 1);
 		assert_int_equal(o.over, o.total - o.len);
+		assert_int_equal(o.n_states, 1);
+		assert_int_equal(o.states[0].at, strlen("head\r0\r"));
+		assert_int_equal(o.states[0].n, 1);
+		assert_int_equal(o.states[0].bytes, 1);
 		assert_int_equal(o.shown, strlen("2\nA\nlong"));
 		assert_false(o.cleared);
 		kept_output_done(&k);
