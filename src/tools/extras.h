@@ -40,6 +40,13 @@ json_t *extras_result_of(struct buf *text, json_t *object, json_t *pictures);
 json_t *extras_json_answer(struct tools *t, const struct mcp_call *call, const struct sandbox *s,
 			   const char *path, uint64_t size);
 
+/* Does PATH mean the workspace itself? It may be NULL. */
+bool extras_is_root(const char *path);
+/* Finishes the call with the files of FOLDER ("": of the workspace) and of those in it. NO_FOLDER: the error if there is no
+ * such folder; NULL: what the sandbox says. */
+void extras_list_folder(struct tools *t, struct mcp_call *call, struct sandbox *s,
+			const char *folder, const struct err *no_folder);
+
 /* The session id in ARGUMENTS; "" if it was left out and OPTIONAL. False: the call is finished. */
 bool extras_session_id(struct mcp_call *call, const json_t *arguments, bool optional, char *ret_id);
 /* The active sandbox that ARGUMENTS name. NULL: the call is finished, or it will be handled

@@ -14,6 +14,8 @@
 struct list_call {
 	struct tool_call base;
 	char folder[ENGINE_PATH_MAX];
+	struct err
+	    no_folder; /* what is said if there is no such folder; ERR_NONE: what the walk says */
 };
 
 json_t *extras_json_answer(struct tools *t, const struct mcp_call *call, const struct sandbox *s,
@@ -135,7 +137,7 @@ static void on_walked(const struct walk *w, const struct err *e, void *user)
 	struct listed *l = e ? NULL : listed_new(c, w);
 
 	if (e) {
-		extras_fail_err(call, e);
+		extras_fail_err(call, c->no_folder.code == ERR_NONE ? e : &c->no_folder);
 	} else if (!l) {
 		mcp_call_finish_error(call, MCP_ERR_INTERNAL, "no memory", NULL);
 	} else {
@@ -145,36 +147,40 @@ static void on_walked(const struct walk *w, const struct err *e, void *user)
 	tool_call_free(&c->base);
 }
 
+bool extras_is_root(const char *path)
+{
+	static const char *const roots[] = {
+	    ".", "./", "/", "/mnt/data", "/mnt/data/", "/app/results", "/app/results/"};
+
+	for (size_t i = 0; path && i < ARRAY_SIZE(roots); i++)
+		if (streq(path, roots[i]))
+			return true;
+	return false;
+}
+
 /* The folder in ARGUMENTS; "" is the workspace. False: the call is finished. */
 static bool get_folder(struct mcp_call *call, const json_t *arguments, char *ret)
 {
-	static const char *const roots[] = {
-	    "", ".", "./", "/", "/mnt/data", "/mnt/data/", "/app/results", "/app/results/"};
 	const json_t *given = json_object_get(arguments, "path");
 	const char *path = mcp_text_arg(call, arguments, "path");
-	bool is_root = !given || json_is_null(given);
 
 	ret[0] = '\0';
-	for (size_t i = 0; path && i < ARRAY_SIZE(roots); i++)
-		is_root = is_root || streq(path, roots[i]);
-	return is_root || extras_path(call, arguments, ret);
+	return !given || json_is_null(given) || (path && !*path) || extras_is_root(path) ||
+	       extras_path(call, arguments, ret);
 }
 
-void extras_list_files(struct mcp_call *call, json_t *arguments, void *user)
+static void list_folder(struct tools *t, struct mcp_call *call, struct sandbox *s,
+			const char *folder, int64_t depth, const struct err *no_folder)
 {
-	char folder[ENGINE_PATH_MAX];
 	struct err e = ERR_INIT;
-	int64_t depth = EXTRAS_DEPTH_MAX;
+	struct list_call *c = tool_call_new(t, call, s, sizeof(*c));
 
-	struct sandbox *s = extras_session(user, call, arguments);
-	if (!s || !get_folder(call, arguments, folder))
-		return;
-	(void)args_int(arguments, "depth", &depth);
-	struct list_call *c = tool_call_new(user, call, s, sizeof(*c));
 	if (!c)
 		return;
-	memcpy(c->folder, folder, sizeof(folder));
-	const struct walk_request request = {.folder = folder,
+	(void)snprintf(c->folder, sizeof(c->folder), "%s", folder);
+	if (no_folder)
+		c->no_folder = *no_folder;
+	const struct walk_request request = {.folder = c->folder,
 					     .depth = (unsigned)depth,
 					     .max_files = LISTED_MAX,
 					     .max_folders = WALK_FOLDERS_MAX};
@@ -183,4 +189,22 @@ void extras_list_files(struct mcp_call *call, json_t *arguments, void *user)
 		return;
 	extras_fail_err(call, &e);
 	tool_call_free(&c->base);
+}
+
+void extras_list_folder(struct tools *t, struct mcp_call *call, struct sandbox *s,
+			const char *folder, const struct err *no_folder)
+{
+	list_folder(t, call, s, folder, EXTRAS_DEPTH_MAX, no_folder);
+}
+
+void extras_list_files(struct mcp_call *call, json_t *arguments, void *user)
+{
+	char folder[ENGINE_PATH_MAX];
+	int64_t depth = EXTRAS_DEPTH_MAX;
+
+	struct sandbox *s = extras_session(user, call, arguments);
+	if (!s || !get_folder(call, arguments, folder))
+		return;
+	(void)args_int(arguments, "depth", &depth);
+	list_folder(user, call, s, folder, depth, NULL);
 }

@@ -502,12 +502,26 @@ static void on_loaded(void *user)
 	}
 }
 
+/* A folder is listed: whoever asks for one wants to see what is in it. */
+static void no_file(struct read_call *c)
+{
+	struct err error = ERR_INIT;
+
+	(void)err_set(&error, ERR_NOT_FOUND, 0, "There is no file /mnt/data/%s", c->path);
+	extras_list_folder(c->base.tools, c->base.call, c->base.sandbox, c->path, &error);
+	read_call_free(c);
+}
+
 static void on_open(int fd, const struct engine_file *info, const struct err *e, void *user)
 {
 	struct read_call *c = user;
 	struct err error = ERR_INIT;
 
 	c->fd = fd;
+	if (e && e->code == ERR_NOT_FOUND) {
+		no_file(c);
+		return;
+	}
 	if (e) {
 		fail(c, e);
 		return;
@@ -531,6 +545,10 @@ void extras_read_file(struct mcp_call *call, json_t *arguments, void *user)
 	struct err e = ERR_INIT;
 
 	struct sandbox *s = extras_session(user, call, arguments);
+	if (s && extras_is_root(mcp_text_arg(call, arguments, "path"))) {
+		extras_list_folder(user, call, s, "", NULL);
+		return;
+	}
 	if (!s || !extras_path(call, arguments, path))
 		return;
 	bool has_last = args_int(arguments, "end_line", &last);

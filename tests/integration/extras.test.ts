@@ -204,6 +204,19 @@ matrix('extras', { profile: 'all', env: { SANDBOX_MEMORY_LIMIT: '512m', SANDBOX_
 		const r = await s().raw('sandbox_read_file', { session_id: 'fail', path: 'f.txt' });
 		assert.match(r.content[0]!.text, /\na a$/);
 	});
+	it('a folder that is read as a file is listed', async () => {
+		await s().call('sandbox_write_file', { path: 'sub/deep/f.txt', content: 'a', session_id: 'folder' });
+		await s().call('sandbox_run_shell', { command: 'mkdir empty; ln -s sub link', session_id: 'folder' });
+		for (const path of ['sub', '/mnt/data/sub/', '.', '/mnt/data', 'sub/deep']) {
+			const r = await s().raw('sandbox_read_file', { session_id: 'folder', path, start_line: 1 });
+			assert.ok(!r.isError, JSON.stringify(r));
+			assert.match(r.content[0]!.text, /^\/mnt\/data\S* in session_id: folder\n- \/mnt\/data\/sub\/deep\/f\.txt \(1 byte/);
+			assert.deepEqual(facts(r).files.map((f: Json) => f.path), ['/mnt/data/sub/deep/f.txt']);
+		}
+		assert.match((await s().raw('sandbox_read_file', { session_id: 'folder', path: 'empty' })).content[0]!.text, /^No files in session_id: folder\n/);
+		for (const path of ['none', 'none/sub', 'sub/none'])
+			assert.match(String(facts(await s().raw('sandbox_read_file', { session_id: 'folder', path })).message), new RegExp(`^There is no file /mnt/data/${path}$`));
+	});
 	it('a shell command: streams, status, its own time', async () => {
 		const r = await s().call('sandbox_run_shell', { command: 'echo out; echo err >&2; exit 3', session_id: 'sh' });
 		assert.deepEqual([r.exit_code, r.stdout, r.stderr, r.reason], [3, 'out\n', 'err\n', 'exited']);

@@ -149,11 +149,13 @@ static void on_run(struct fake_sandbox *s, const struct proto_init_run *m, int *
 static int list(const char *path, struct proto_init_filed *m)
 {
 	struct proto_entry entry;
-	int fd = memfd_create("list", MFD_CLOEXEC);
 	_cleanup_dir_ DIR *dir = opendir(path);
 	struct stat st;
 
-	ASSERT(fd >= 0 && dir);
+	if (!dir)
+		return -1;
+	int fd = memfd_create("list", MFD_CLOEXEC);
+	ASSERT(fd >= 0);
 	for (const struct dirent *d; (d = readdir(dir));) {
 		if (streq(d->d_name, ".") || streq(d->d_name, "..") ||
 		    fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
