@@ -10,6 +10,7 @@ import os
 import re
 
 CELL = re.compile(r'\s*%%(\w+|!)[ \t]*([^\n]*)\n?')
+BELOW = re.compile(r'%%(?:[A-Za-z]\w*|!)(?:\s|$)')
 TARGET = re.compile(r'([A-Za-z_][\w.]*(?:\s*,\s*[A-Za-z_]\w*)*)\s*=\s*(?=!|%[A-Za-z])')
 MAGIC = re.compile(r'%([A-Za-z_]\w*)\s*(.*)')
 INSTALL = re.compile(r'(?:(?:python3?\s+-m\s+)?pip3?|uv(?:\s+pip)?|conda|mamba|apt|apt-get)\s+(?:install|uninstall|list|show|freeze)\b(?!\s*[=(.])')
@@ -98,12 +99,32 @@ def changed_lines(text, make):
 	return '\n'.join(lines) if found else None
 
 
+def cell_of(text):
+	"""(TEXT as far as it stands above its first line with %%, the rest), or None. A notebook wants that line to be the first one; what
+	stands above it most often is a comment or an import."""
+	if CELL.match(text):
+		return '', text
+	if '%%' not in text:
+		return None
+	depth, quote, going_on, at = 0, '', False, 0
+	for line in text.splitlines(True):
+		if not (depth or quote or going_on) and BELOW.match(line):
+			return text[:at], text[at:]
+		depth, quote = scan(line, depth, quote)
+		going_on = line.rstrip('\r\n').endswith('\\')
+		at += len(line)
+	return None
+
+
 def translate(text):
-	cell = CELL.match(text)
-	if cell:
+	parts = cell_of(text)
+	if parts:
+		above, rest = parts
+		cell = CELL.match(rest)
 		builtins._caisson_cell = run_cell_magic
-		before = text[:cell.end()].count('\n')
-		return '_caisson_cell(%r, %r, %r)\n' % (cell.group(1), cell.group(2).strip(), '\n' * before + text[cell.end():])
+		before = (above + rest[:cell.end()]).count('\n')
+		below = any(line.strip() and line.lstrip()[0] != '#' for line in above.splitlines())
+		return '%s_caisson_cell(%r, %r, %r, %r)\n' % (translate(above) or above, cell.group(1), cell.group(2).strip(), '\n' * before + rest[cell.end():], below)
 	changed = changed_lines(text, lambda call, line: call)
 	if changed is not None:
 		builtins._caisson_line = run_line
@@ -115,7 +136,10 @@ def without_magics(text):
 	def nothing(call, line):
 		before, equals, after = call.partition(' = _caisson_line(')
 		return before + ' = None' if equals else line[:len(line) - len(line.lstrip())] + 'pass'
-	return 'pass\n' if CELL.match(text) else changed_lines(text, nothing)
+	parts = cell_of(text)
+	if parts:
+		return (without_magics(parts[0]) or parts[0]) + 'pass\n'
+	return changed_lines(text, nothing)
 
 
 # What such a line does --------------------------------------------------------------------------------
@@ -317,8 +341,10 @@ class Captured:
 		sys.stderr.write(self.stderr)
 
 
-def run_cell_magic(name, rest, body):
+def run_cell_magic(name, rest, body, below):
 	frame = sys._getframe(1)
+	if below:
+		tell('%%' + name + ' is not the first line of the code: it was taken for the lines below it.')
 	if name in ('time', 'python', 'python3', 'pypy', 'prun', 'snakeviz'):
 		return timed(body, frame) if name == 'time' else evaluate(body, frame)
 	if name == 'timeit':
