@@ -158,11 +158,27 @@ def rich_result(value):
 		pass
 
 
+def join_user_packages():
+	"""True if pip has made the folder of the user's packages since this interpreter began: a module that is missing may be there now."""
+	import os
+	import site
+	place = site.ENABLE_USER_SITE and site.getusersitepackages()
+	if not place or place in sys.path or not os.path.isdir(place):
+		return False
+	site.addsitedir(place)
+	return True
+
+
 class LightFinder:
 	"""Last in sys.meta_path: a light IPython and ipywidgets where the real ones are not installed."""
 
 	@staticmethod
 	def find_spec(name, path=None, target=None):
+		if path is None and join_user_packages():
+			from importlib.machinery import PathFinder
+			spec = PathFinder.find_spec(name)
+			if spec is not None:
+				return spec
 		if not name.startswith(LIGHT_NAMES):
 			return None
 		notebook_later()

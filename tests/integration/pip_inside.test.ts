@@ -46,6 +46,16 @@ describe('pip in a sandbox', () => {
 		assert.equal(both.stdout, 'alpha of the index gamma\n', both.stderr);
 	}));
 
+	for (const stateful of [false, true])
+		it(`a wheel of the workspace can be imported at once, without a network, ${stateful ? 'in a session' : 'in a run'}`, () => using('stdio', { profile: 'full', env: env({}) }, async (s) => {
+			const file = wheelName('delta', '1.0');
+			await s.call('sandbox_write_file', { session_id: 'one', path: file, content_base64: Buffer.from(wheel('delta', '1.0', 'who = "delta"')).toString('base64') });
+			const run = async (code: string): Promise<Json> => facts(await s.raw('sandbox_run_python', { code, session_id: 'one', stateful }));
+			const r = await run(`try:\n    import delta\nexcept ImportError as e: print(e)\nimport os\nos.system("pip install -q ./${file}")\nimport delta\nprint(delta.who)`);
+			assert.deepEqual([r.exit_code, r.stdout], [0, "No module named 'delta'\ndelta\n"], JSON.stringify(r));
+			assert.equal((await run('import importlib.metadata, delta; print(delta.who, importlib.metadata.version("delta"))')).stdout, 'delta 1.0\n');
+		}));
+
 	it('(slow) uv installs for every run as well, and into the virtual environment where there is one', () => using('stdio', { profile: 'full', env: env({ SANDBOX_NETWORK: 'packages' }) }, async (s) => {
 		const r = await shell(s, 'uv pip install alpha && ~/.local/bin/alpha-run && uv pip freeze && uv pip uninstall alpha && uv pip list');
 		assert.equal(r.exit_code, 0, `${r.stdout}${r.stderr}`);
