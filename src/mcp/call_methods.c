@@ -269,6 +269,10 @@ void run_complete(struct mcp_call *c)
 		call_fail(c, MCP_ERR_PARAMS, NULL, "ref must be a ref/prompt or a ref/resource");
 		return;
 	}
+	if (what.is_prompt && !item_find(c->server, ITEM_PROMPT, what.ref)) {
+		call_fail(c, MCP_ERR_PARAMS, NULL, "Unknown prompt: %s", what.ref);
+		return;
+	}
 	if (!what.argument || !what.value) {
 		call_fail(c, MCP_ERR_PARAMS, NULL, "argument must have name and value");
 		return;

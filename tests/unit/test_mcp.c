@@ -181,6 +181,9 @@ static void test_legacy_answers(void **state)
 	    {REQ("completion/complete", "\"ref\":{\"type\":\"ref/prompt\",\"name\":\"p\"},"
 					"\"argument\":{\"name\":\"topic\",\"value\":\"a\"}"),
 	     "{\"result\":{\"completion\":{\"values\":[]}}}"},
+	    {REQ("completion/complete", "\"ref\":{\"type\":\"ref/prompt\",\"name\":\"q\"},"
+					"\"argument\":{\"name\":\"topic\",\"value\":\"a\"}"),
+	     ERROR(-32602)},
 	    {REQ("completion/complete", "\"ref\":{\"type\":\"ref/other\",\"name\":\"p\"},"
 					"\"argument\":{\"name\":\"topic\",\"value\":\"a\"}"),
 	     ERROR(-32602)},
