@@ -17,6 +17,9 @@ UNREADABLE = frozenset('''UnicodeDecodeError ParserError JSONDecodeError EmptyDa
 	LZMAError XMLSyntaxError SchemaError MatReadError'''.split())
 UNREADABLE_TEXTS = ('Excel file format cannot be determined', 'Trailing data', 'Expected object or value', 'file is not a database', 'could not convert string',
 	'Not a gzipped file', 'Invalid data stream', 'No magic bytes found', 'Specify an engine', 'is not a valid xls', 'not utf-8 encoded', 'to be a Parquet file', 'Parquet magic bytes', 'contains pickled', 'not a valid DuckDB', 'Unknown mat file', 'Version of given Stata', 'not a Feather', 'end-of-file without')
+# What readers of Office files say of a file that is another one of these, or no such file at all.
+FOREIGN_TEXTS = 'There is no item named', "'io.excel.", 'is not a Word file', 'is not a PowerPoint file'
+YAML_LINES = 5
 # What the right reader says of a file whose end is missing, by a word of the kind in kinds.py.
 DAMAGED = (('PDF', ('Stream has ended unexpectedly', 'Unexpected EOF', 'No /Root object', 'EOF marker not found')), ('pickle', ('pickle data was truncated', 'Ran out of input')),
 	('Parquet', ('Parquet magic bytes', 'too small to be')), ('Arrow', ('Not an Arrow file', 'too small to be')), ('picture', ('is truncated',)), ('gzip', ('ended before the end-of-stream', 'CRC check failed')),
@@ -51,6 +54,9 @@ def advice_of(error, tb):
 			return 'polars reads Excel with engine="openpyxl" here.'
 		if isinstance(error, ModuleNotFoundError):
 			return mistyped_module(error)
+		said = unreadable_file(error, tb) if any(text in str(error)[:400] for text in FOREIGN_TEXTS) else ''
+		if said:
+			return said
 		said = number_with_signs(error) or of_date(error) or of_database(error, tb) or of_table_file(error, tb)
 		if said:
 			return said
@@ -172,10 +178,27 @@ def module_names():
 def mistyped_module(error):
 	"""The server recognises these words, and then does not just advise to install a package of the mistyped name."""
 	wanted = error.name or ''
+	own = own_module(wanted)
+	if own:
+		return own
 	if not 5 <= len(wanted) <= 64 or not wanted.isidentifier() or wanted in NO_SLIPS or wanted in sys.stdlib_module_names:
 		return ''
 	near = sorted(name for name in module_names() if name[0] != '_' and one_slip(wanted.lower(), name.lower()))
 	return 'the module %s may be meant, which is installed.' % near[0] if near else ''
+
+
+def own_module(wanted):
+	"""A module of the workspace that is in no folder where imports look. The server recognises these words, too, and advises to install
+	nothing: a package of that name is somebody else's."""
+	if not wanted.isidentifier():
+		return ''
+	for name in workspace_names():
+		above, found, inside = ('/' + name).partition('/%s/' % wanted)
+		if not found and name.endswith('/%s.py' % wanted):
+			above, found, inside = '/' + os.path.dirname(name), '/', name
+		if found and above and inside.endswith('.py'):
+			return 'your module %s is in %s, where imports do not look: sys.path.insert(0, %r) before the import.' % (wanted, WORKSPACE + above, WORKSPACE + above)
+	return ''
 
 
 def one_slip(a, b):
@@ -363,9 +386,10 @@ def of_table_file(error, tb):
 					return 'the sheets are %s.' % ', '.join(repr(name) for name in names[:NAMES_SHOWN])
 	found = re.search(r'(?:Package not found at|Cannot open resource) ([\'"])(.+?)\1', text)
 	if found and not found.group(2).lower().endswith(FONT_FILES) and not is_library(found.group(2)):
+		if os.path.isfile(found.group(2)):
+			return what_it_is(found.group(2), beginning(found.group(2))) or '%s is no document of Word or PowerPoint.' % found.group(2)
 		names = workspace_names()
-		return '%s is no document of Word or PowerPoint.' % found.group(2) if os.path.exists(found.group(2)) else \
-			nearest(found.group(2), names) + (listed(names) if names else 'There are no files in %s.' % WORKSPACE)
+		return nearest(found.group(2), names) + (listed(names) if names else 'There are no files in %s.' % WORKSPACE)
 	found = re.search(r'Expected (\d+) fields in line (\d+), saw (\d+)', text)
 	if found:
 		return of_ragged_lines(*map(int, found.groups()), tb)
@@ -508,6 +532,25 @@ def in_charset(what, data):
 		'' if sure > LATIN_SURE else ', and look whether letters with accents come out right')
 
 
+def what_it_is(path, data):
+	kind = kind_of(path, data[:HEAD_BYTES]) or (None if b'\0' in data else text_kind(data, len(data) < DATA_LOOKED))
+	return '%s is %s%s.' % (path, kind[0], ': read it with ' + kind[1] if kind[1] else '') if kind else ''
+
+
+def is_yaml(error, data):
+	"""True if json has been given the text DATA, and it looks like YAML."""
+	import re
+	if type(error).__name__ != 'JSONDecodeError':
+		return False
+	lines = [line for line in data[:HEAD_BYTES].decode('utf-8', 'replace').splitlines() if line.strip() and line.lstrip()[0] != '#'][:YAML_LINES]
+	return len(lines) > 1 and all(re.match(r'---|\s*(?:- )?[\w.-]+:(?:\s|$)|\s*- ', line) for line in lines[:-1])
+
+
+def read_by_lines(tb):
+	"""True if pandas was asked to read a value of JSON from each line."""
+	return any(frame.f_locals.get('lines') is True for frame in frames_of(tb) if '/pandas/' in frame.f_code.co_filename)
+
+
 def unreadable_file(error, tb):
 	undecoded = isinstance(error, UnicodeDecodeError) or any(words in str(error)[:400].lower() for words in ('invalid utf-8', 'not utf-8'))
 	for path in open_files(tb):
@@ -520,9 +563,15 @@ def unreadable_file(error, tb):
 		kind = kind_of(path, data[:HEAD_BYTES])
 		if kind and any(word in kind[0] and any(text in str(error)[:400] for text in texts) for word, texts in DAMAGED):
 			return '%s is %s that is damaged or incomplete, most often its end is missing: a program that writes such a file must close it; otherwise give the file once more.' % (path, kind[0])
+		if kind and kind[0] == 'a PDF' and type(error).__name__ == 'UnidentifiedImageError':
+			kind = kind[0], 'pypdfium2.PdfDocument(path)[0].render(scale=2).to_pil(), which makes a picture of a page'
 		if kind:
 			return '%s is %s%s.' % (path, kind[0], ': read it with ' + kind[1] if kind[1] else '')
 		kind = None if undecoded or b'\0' in data else text_kind(data, len(data) < DATA_LOOKED)
+		if kind and kind[0] == 'JSON' and read_by_lines(tb):
+			return '%s is one value of JSON, not one in each line: leave lines=True out.' % path
+		if not kind and is_yaml(error, data):
+			return '%s is YAML: read it with yaml.safe_load().' % path
 		if kind and not is_expected(error, kind):
 			return '%s is %s%s.' % (path, kind[0], ': read it with ' + kind[1] if kind[1] else '')
 		said = in_charset(path, data) if undecoded and not is_utf8(data, len(data) == DATA_LOOKED) else ''

@@ -255,6 +255,8 @@ def note(objects, said):
 		if name == 'figure':
 			drawn['shown'][what] = digest
 			drawn['now'].add(what)
+			if notebook and 'matplotlib.animation' in sys.modules:
+				tell_animation(what)
 		elif is_page(what):
 			drawn['pages'].add(digest)
 		if notebook and name != 'result':

@@ -297,6 +297,19 @@ def tell_dollars(text):
 		sys.stderr.write('Note: the text %r has been drawn as a formula:%s\n' % (' '.join(text.split())[:DOLLARS_CHARS], DOLLARS))
 
 
+def tell_animation(figure):
+	"""A picture of an animation has its first frame alone. Drawn by a child, it is not started here, of which it would warn at the end
+	of the program, when the module of warnings is gone."""
+	for known in list(figure.canvas.callbacks.callbacks.get('draw_event', {}).values()):
+		method = known()
+		moving = getattr(method, '__self__', None)
+		if moving is not None and type(moving).__module__ == 'matplotlib.animation':
+			moving._draw_was_started = True
+			if sys.stderr is not None:
+				sys.stderr.write('Note: of an animation the picture has the first frame alone: animation.save("film.gif", writer="pillow") or "film.mp4" saves all of it.\n')
+			return
+
+
 def look_at_backends(module):
 	"""matplotlib takes the names of the backends of notebooks only where they are installed. IPython's light stand-in has them."""
 	for name in 'inline', 'widget', 'ipympl':

@@ -10,6 +10,9 @@ HEAD_BYTES, DATA_LOOKED = 512, 1 << 20
 LINES_COUNTED = 10
 UTF_16 = ((None, 'encoding="utf-16" (a table: pandas.read_csv(path, encoding="utf-16", sep=None, engine="python"))'),)
 SPSS = (('pyreadstat', 'pandas.read_spss(), with the package pyreadstat'),)
+HEIC = (('pillow_heif', 'PIL.Image.open() after pillow_heif.register_heif_opener(), of the package pillow-heif'),)
+FILM = (('cv2', 'cv2.VideoCapture(), or the commands ffprobe and ffmpeg'), (None, 'the commands ffprobe and ffmpeg'))
+SOUND = ((None, 'the command ffmpeg, which makes WAV of it for scipy.io.wavfile.read()'),)
 STATA = (('pandas', 'pandas.read_stata()'),)
 # The first bytes of a file, where they stand, what it is, and what reads it: modules in the order of preference.
 KINDS = (
@@ -24,10 +27,19 @@ KINDS = (
 	(b'\xff\xd8\xff', 0, 'a JPEG picture', (('PIL', 'PIL.Image.open()'),)),
 	(b'GIF8', 0, 'a GIF picture', (('PIL', 'PIL.Image.open()'),)),
 	(b'WEBP', 8, 'a WebP picture', (('PIL', 'PIL.Image.open()'),)),
+	(b'ftypheic', 4, 'a HEIC picture', HEIC), (b'ftypheix', 4, 'a HEIC picture', HEIC), (b'ftypmif1', 4, 'a HEIC picture', HEIC), (b'ftypheif', 4, 'a HEIC picture', HEIC),
+	(b'ftypavif', 4, 'an AVIF picture', (('pillow_avif', 'PIL.Image.open() after import pillow_avif, of the package pillow-avif-plugin'),)),
+	(b'ftyp', 4, 'a film or sound (MP4, MOV, M4A)', FILM), (b'\x1aE\xdf\xa3', 0, 'a film (MKV, WebM)', FILM), (b'AVI ', 8, 'a film (AVI)', FILM),
+	(b'WAVE', 8, 'sound (WAV)', (('scipy', 'scipy.io.wavfile.read()'), ('wave', 'wave.open()'))), (b'OggS', 0, 'sound (Ogg)', SOUND), (b'fLaC', 0, 'sound (FLAC)', SOUND),
+	(b'ID3\x02', 0, 'sound (MP3)', SOUND), (b'ID3\x03', 0, 'sound (MP3)', SOUND), (b'ID3\x04', 0, 'sound (MP3)', SOUND),
+	(b'CDF\x01', 0, 'netCDF data', (('scipy', 'scipy.io.netcdf_file()'),)), (b'CDF\x02', 0, 'netCDF data', (('scipy', 'scipy.io.netcdf_file()'),)),
+	(b'SIMPLE  =', 0, 'FITS data', (('astropy', 'astropy.io.fits.open() of the package astropy'),)),
+	(b'DICM', 128, 'a DICOM picture', (('pydicom', 'pydicom.dcmread() of the package pydicom'),)),
+	(b'\0\0\x27\x0a', 0, 'a shapefile', (('geopandas', 'geopandas.read_file() of the package geopandas'),)),
 	(b'SQLite format 3', 0, 'an SQLite database', (('sqlite3', 'sqlite3.connect()'),)),
 	(b'\x89HDF', 0, 'an HDF5 file', (('h5py', 'h5py.File()'), ('tables', 'pandas.read_hdf()'))),
 	(b'\x93NUMPY', 0, 'a NumPy array', (('numpy', 'numpy.load()'),)),
-	(b'\xd0\xcf\x11\xe0', 0, 'an old Office file (xls, doc, ppt)', (('xlrd', 'pandas.read_excel() for xls'),)),
+	(b'\xd0\xcf\x11\xe0', 0, 'an old Office file (xls, doc, ppt)', (('xlrd', 'pandas.read_excel() for xls; nothing here reads doc and ppt, so ask for docx or pptx'),)),
 	(b'ORC', 0, 'an ORC file', (('pyorc', 'pyorc.Reader() of the package pyorc'),)),
 	(b'Obj\x01', 0, 'an Avro file', (('fastavro', 'fastavro.reader() on the file opened with "rb"'), ('polars', 'polars.read_avro()'))),
 	(b'<stata_dta>', 0, 'Stata data', STATA), (b'\x71\x01\x01\0', 0, 'Stata data', STATA), (b'\x71\x02\x01\0', 0, 'Stata data', STATA),
@@ -112,6 +124,8 @@ def text_kind(data, whole):
 		return 'a workbook in the XML of Excel 2003', 'rows = [[cell.text for cell in row.iter("{*}Data")] for row in lxml.etree.parse(path).iter("{*}Row")]'
 	if start.startswith(('<!doctype html', '<html')) or '<table' in start or '<body' in start:
 		return 'an HTML page', 'pandas.read_html(), if it has tables' if '<table' in text.lower() else ''
+	if '<svg' in start:
+		return 'a picture in SVG, which Pillow and matplotlib do not read', 'xml.etree.ElementTree'
 	if start.startswith('<?xml') or start[:1] == '<':
 		return 'XML', 'pandas.read_xml() or xml.etree.ElementTree'
 	if start.startswith('version https://git-lfs'):

@@ -7,16 +7,20 @@
 
 static const struct {
 	const char *sign, *also, *hint;
+	bool always;
 } rows[] = {
-#define ROW(sign, also, hint) {sign, also, hint},
+#define ROW(sign, also, hint)        {sign, also, hint, false},
+#define ROW_ALWAYS(sign, also, hint) {sign, also, hint, true},
 #include "tools/error_hints.tbl.h"
 #undef ROW
+#undef ROW_ALWAYS
 };
 
-const char *error_hint_of(const char *text)
+const char *error_hint_of(const char *text, bool failed)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if (strstr(text, rows[i].sign) && strstr(text, rows[i].also))
+		if ((failed || rows[i].always) && strstr(text, rows[i].sign) &&
+		    strstr(text, rows[i].also))
 			return rows[i].hint;
 	return NULL;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clang-format off */
 /* ROW("SIGN", "ALSO", "HINT"): what the end of stderr has when a run failed, what else it has ("": nothing more), and what to do.
- * The first row that fits is taken. */
+ * The first row that fits is taken. ROW_ALWAYS: also when the run has ended well, since the program may not look. */
 
 /* Names that newer versions of libraries do not have. */
 ROW("'ImageDraw' object has no attribute 'textsize'", "", "Pillow 10 removed textsize(): draw.textbbox((0, 0), text, font=font) gives left, top, right, bottom.")
@@ -96,6 +96,8 @@ ROW("Excel does not support datetimes with timezones", "", "Take the zone off be
 ROW("IllegalCharacterError", "", "The text has control characters: openpyxl.cell.cell.ILLEGAL_CHARACTERS_RE.sub(\"\", text) removes them.")
 ROW("Multiple files found in ZIP file", "", "Read one of them: z = zipfile.ZipFile(path); pd.read_csv(z.open(name)). z.namelist() has the names.")
 ROW("If using all scalar values, you must pass an index", "", "It is one record: pd.DataFrame([record]), or of a file pd.read_json(path, typ=\"series\").")
+ROW("Mixing dicts with non-Series may lead to ambiguous ordering", "", "The JSON is one object, and its table is a part of it: data = json.load(open(path)); pd.json_normalize(data[KEY]) with the key of its list.")
+ROW("All arrays must be of the same length", "read_json", "The JSON is one object, and its table is a part of it: data = json.load(open(path)); pd.json_normalize(data[KEY]) with the key of its list.")
 ROW("no style with name '", "", "[s.name for s in document.styles] lists the styles of this document: \"List Bullet\", \"Heading 1\" and \"Table Grid\" are in a new one.")
 ROW("no placeholder on this slide with idx", "", "[(p.placeholder_format.idx, p.name) for p in slide.placeholders] lists those of this slide.")
 ROW("unable to open database file", "", "Databases are made in /mnt/data: give a name without a folder.")
@@ -104,6 +106,17 @@ ROW("Failed loading language", "tesseract", "tesseract has eng, deu, fra and rus
 ROW("TesseractNotFoundError", "", "tesseract is on PATH here: leave tesseract_cmd out.")
 ROW("Please use the NLTK Downloader", "", "NLTK's data is not in this image, and only a network brings it. Instead: re.findall(r\"\\w+\", text) for words, sklearn.feature_extraction.text.ENGLISH_STOP_WORDS for stop words.")
 ROW("Failed to download extension", "duckdb", "Extensions of DuckDB need a network: those for CSV, JSON and Parquet are built in.")
+
+/* Things that a sandbox does not have. */
+ROW_ALWAYS("can't open camera by index", "", "There is no camera here: cv2.VideoCapture(\"film.mp4\") reads a film, cv2.imread() a picture, that the person gives.")
+ROW("Cannot open video device /dev/video", "", "There is no camera here: work with a film or a picture that the person gives.")
+ROW("PortAudio library not found", "", "There is no microphone and no loudspeaker here: work with sound files (scipy.io.wavfile, wave, ffmpeg).")
+ROW("No Default Input Device Available", "", "There is no microphone here: work with sound files (scipy.io.wavfile, wave, ffmpeg).")
+ROW("Error querying device -1", "", "There is no microphone and no loudspeaker here: work with sound files (scipy.io.wavfile, wave, ffmpeg).")
+ROW("ALSA lib ", "", "There is no sound card here: work with sound files (scipy.io.wavfile, wave, ffmpeg).")
+ROW("PyperclipException", "", "There is no clipboard here: print the text, or write it to a file.")
+ROW("X connection failed: error", "", "There is no screen here: work with a picture that the person gives.")
+ROW("Bad linux display name", "", "There is no screen here: leave this out, or draw with matplotlib or Pillow.")
 
 /* The program and its surroundings. */
 ROW("\n-c: error: ", "", "There is no command line here: give the words to parse_args([\"WORD\", ...]), or set the values in the code.")

@@ -281,9 +281,9 @@ static int add_no_input(struct buf *b, const struct run_call *c, const char *tex
 	return buf_add_str(b, "Nobody answers input() here: give all its lines as stdin.");
 }
 
-static int add_library_error(struct buf *b, const char *text)
+static int add_library_error(struct buf *b, const char *text, bool failed)
 {
-	const char *hint = error_hint_of(text);
+	const char *hint = error_hint_of(text, failed);
 
 	return hint ? buf_add_str(b, hint) : 0;
 }
@@ -314,6 +314,8 @@ static int add_reason(struct buf *b, const struct run_call *c, const struct run_
 	if (result->exit_code == 0) { /* `!conda install x`, os.system(): the run goes on after a
 					 command that is missing, or failed */
 		r = missing_command_add(b, text);
+		if (r == 0 && b->len == 0)
+			r = add_library_error(b, text, false);
 		return r == 0 && b->len == 0 && strstr(text, FAILED_COMMAND)
 			   ? add_no_network(b, c, text)
 			   : r;
@@ -332,7 +334,7 @@ static int add_reason(struct buf *b, const struct run_call *c, const struct run_
 	if (r == 0 && b->len == 0)
 		r = add_no_debugger(b, c, result);
 	if (r == 0 && b->len == 0)
-		r = add_library_error(b, text);
+		r = add_library_error(b, text, true);
 	if (r == 0 && b->len == 0)
 		r = add_limit(b, c, text);
 	if (r == 0 && b->len == 0)

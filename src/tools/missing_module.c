@@ -50,6 +50,14 @@ static const struct {
     {" xlwings docx2pdf comtypes ",
      "It needs Microsoft Office, which is not here: use openpyxl, python-docx, reportlab."},
     {" pyttsx3 ", "It needs a program that speaks, and there is none here."},
+    {" sounddevice pyaudio simpleaudio playsound pvrecorder ",
+     "It needs a microphone or loudspeakers, and there are none here: work with sound files "
+     "(scipy.io.wavfile, wave, the command ffmpeg)."},
+    {" pynput keyboard mouse ",
+     "It needs a keyboard and a mouse, and there are none here: leave it out."},
+    {" pyperclip ", "There is no clipboard here: print the text, or write it to a file."},
+    {" RPi gpiozero picamera picamera2 smbus smbus2 board machine ",
+     "It needs hardware that is not here: make up the values that it would give."},
     {" pkg_resources ", "It is a part of old versions of setuptools: use importlib.metadata and "
 			"importlib.resources."},
     {" pyodide js micropip ", "Only Python in a browser has it: leave it out."},
@@ -159,7 +167,8 @@ int missing_module_add(struct buf *b, const char *text, bool packages)
 	static const char before[] = "ModuleNotFoundError: No module named '";
 	const char *name = strstr(text, before);
 
-	if (!name || strstr(text, "ZoneInfoNotFoundError")) /* zoneinfo looks for tzdata, too */
+	/* zoneinfo looks for tzdata, too; runtime/python/advice.py has found the module in a folder of the workspace */
+	if (!name || strstr(text, "ZoneInfoNotFoundError") || strstr(text, "Hint: your module "))
 		return 0;
 	name += strlen(before);
 	const size_t len = strcspn(name, "'\n");

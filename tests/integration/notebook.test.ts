@@ -11,6 +11,7 @@ interface Expect { result?: string; stdout?: string | RegExp; stderr?: string | 
 const at = (line: number, text: string): RegExp => new RegExp(`File "<(string|cell \\d+)>", line ${line}, in <module>\\n {4}${text}`);
 
 /** Each row: what it is, the code, what comes back. Streams are empty and the exit code is 0 unless a row says otherwise. */
+const b64 = (text: string): string => Buffer.from(text, 'latin1').toString('base64');
 const rows: [name: string, code: string, expect: Expect][] = [
 	['a last expression', 'x = 40\nx + 2', { result: '42' }],
 	['a semicolon', '5;', {}],
@@ -159,6 +160,17 @@ const rows: [name: string, code: string, expect: Expect][] = [
 	['a background process', 'import subprocess\np = subprocess.Popen(["sleep", "99"])', { hint: /^A background process of this run was ended with it/, living: /^Threads and processes that are left rest now/ }],
 	['its pool is nobody\'s business', 'import multiprocessing as m\nwith m.Pool(1) as p: print(p.map(abs, [-1]))', { stdout: '[1]\n' }],
 	['mutual recursion', 'def f(n): return g(n)\ndef g(n): return f(n)\nf(0)', { code: 1, stderr: /^Traceback[^]{0,6000}\[\.\.\. \d+ more frames; the whole[^]{0,6000}RecursionError: [^\n]*\n$/ }],
+	...([['an array read as lines', 'pd.read_json("ar.jsonl", lines=True)', 'ar.jsonl', b64('[{"a": 1},\n{"a": 2}]'), 'ar\\.jsonl is one value of JSON, not one in each line: leave lines=True out\\.'], ['YAML as JSON', 'json.load(open("c.json"))', 'c.json', b64('# settings\na: 1\nb:\n  - 2\n'), 'c\\.json is YAML: read it with yaml\\.safe_load\\(\\)'],
+		['a HEIC picture', 'Image.open("a.heic")', 'a.heic', b64('\0\0\0\x18ftypheic\0\0\0\0mif1heic'), 'a\\.heic is a HEIC picture: [^\n]*pillow-heif\\.'], ['SVG in Pillow', 'Image.open("a.svg")', 'a.svg', b64('<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"/>'), 'a\\.svg is a picture in SVG, which Pillow'],
+		['PDF in Pillow', 'Image.open("p.pdf")', 'p.pdf', b64('%PDF-1.4\n'), 'p\\.pdf is a PDF: read it with pypdfium2\\.'], ['an old document', 'docx.Document("a.doc")', 'a.doc', '0M8R4KGxGuEAAAAA', 'a\\.doc is an old Office file [^\n]*ask for docx'], ['RTF as a document', 'docx.Document("r.docx")', 'r.docx', b64('{\\rtf1 hi}'), 'r\\.docx is a text in RTF'],
+		['a document as a workbook', 'docx.Document().save("d.xlsx")\npd.read_excel("d.xlsx")', '', '', 'd\\.xlsx is a Word document: read it with docx\\.Document\\(\\)'], ['a document in openpyxl', 'pd.DataFrame({"a": [1]}).to_excel("o.ods")\nos.rename("o.ods", "o.xlsx")\npd.read_excel("o.xlsx", engine="openpyxl")', '', '', 'o\\.xlsx is an OpenDocument file'],
+		['a workbook as a document', 'pd.DataFrame({"a": [1]}).to_excel("w.xlsx")\nos.rename("w.xlsx", "w.docx")\ndocx.Document("w.docx")', '', '', 'w\\.docx is an Excel workbook'], ['a module in another folder', 'os.makedirs("proj/owner", exist_ok=True)\nopen("proj/owner/deep.py", "w").close()\nimport deep', '', '', "your module deep is in /mnt/data/proj/owner, where imports do not look: sys\\.path\\.insert\\(0, '/mnt/data/proj/owner'\\)"],
+		['a folder of modules in another folder', 'import owner', '', '', "your module owner is in /mnt/data/proj, "]] as const).map(([what, use, file, data, hint]): [string, string, Expect] =>
+		[what, `import base64, docx, json, os\nimport pandas as pd\nfrom PIL import Image\n${file ? `open("${file}", "wb").write(base64.b64decode("${data}"))\n` : ''}${use}`, { code: 1, stderr: new RegExp(`^Hint: ${hint}`) }]),
+	...([['a clipboard', 'import pandas as pd\npd.read_clipboard()', /^There is no clipboard here/], ['a screen', 'from PIL import ImageGrab\nImageGrab.grab()', /^There is no screen here/], ['a microphone', 'import sounddevice', /^The module sounddevice is not installed here\. It needs a microphone/], ['a table in an object', 'import pandas as pd\nopen("n.json", "w").write(\'{"ok": 1, "items": [{"a": 1}, {"a": 2}], "x": {"q": 1}}\')\npd.read_json("n.json")', /^The JSON is one object, and its table is a part of it/]] as const).map(([what, code, hint]): [string, string, Expect] =>
+		[what, code, { code: 1, stderr: /Traceback/, hint }]),
+	['a camera', 'import cv2\nc = cv2.VideoCapture(0)\nc.isOpened()', { result: 'False', stderr: /can't open camera by index/, hint: /^There is no camera here: cv2\.VideoCapture\("film\.mp4"\) reads a film/ }],
+	['an animation', 'import matplotlib.pyplot as plt\nfrom matplotlib.animation import FuncAnimation\nfig, ax = plt.subplots()\nline, = ax.plot([0, 1])\nfilm = FuncAnimation(fig, lambda i: line.set_ydata([0, i]) or (line,), frames=3)\nplt.show()', { stderr: /^Note: of an animation the picture has the first frame alone: animation\.save\("film\.gif", writer="pillow"\) or "film\.mp4" saves all of it\.\n$/ }],
 ];
 
 const check = async (s: Session, name: string, code: string, e: Expect, more: Json = {}): Promise<void> => {

@@ -377,6 +377,8 @@ static void test_missing_commands(void **state UNUSED)
 	     "The program gcc is not in this image. Instead: "},
 	    {"bash: line 1: nosuch: command not found\n",
 	     "The program nosuch is not in this image. sandbox_install_packages has"},
+	    {"bash: line 1: arecord: command not found\n", "no camera and no sound card here"},
+	    {"bash: line 1: systemctl: command not found\n", "Instead: sandbox_process"},
 	    {"ls: not found\n", NULL},
 	    {"file: x y: not found here\n", NULL},
 	    {"bash: line 1: $(x): command not found\n", NULL},
