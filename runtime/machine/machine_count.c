@@ -42,7 +42,8 @@ PUBLIC int get_nprocs_conf(void)
 
 PUBLIC long sysconf(int name)
 {
-	static _Atomic(void *) known; /* a program calls it in the child of a fork, too, where looking it up would wait */
+	static _Atomic(void *)
+	    known; /* a program calls it in the child of a fork, too, where looking it up would wait */
 	long (*original)(int);
 	void *found = atomic_load(&known);
 

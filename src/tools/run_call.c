@@ -184,6 +184,8 @@ static void on_output(struct run *r UNUSED, enum engine_stream stream, const voi
 {
 	struct run_call *c = user;
 
+	if (stream == ENGINE_RESULT) /* the value of a last expression is in the answer */
+		return;
 	last_bytes_add(c->tail, sizeof(c->tail), &c->tail_len, data, len);
 	report_output(c);
 	if (mcp_call_logs(c->call, MCP_LEVEL_DEBUG))

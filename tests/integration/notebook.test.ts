@@ -4,6 +4,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { LoggingMessageNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 import { newStateDir, unlessEnforced } from '../lib/env.ts';
 import { facts, using, type Json, type Session } from '../lib/session.ts';
 
@@ -280,6 +281,16 @@ describe('as in a notebook', () => {
 		const most = unlessEnforced('memory') ? 5000 : 19_900; // this machine may permit no more than 20,000
 		await check(s, `${most} open files`, `import os\nf = [os.open("/dev/null", 0) for i in range(${most})]\nfor x in f: os.close(x)\nlen(f)`, { result: String(most) });
 		await check(s, '70,000 open files', 'import os\nf = [os.open("/dev/null", 0) for i in range(70000)]', { code: 1, stderr: /Too many open files/, hint: /^A process of a sandbox may have \d+ open files \(SANDBOX_NOFILE_LIMIT\)/ });
+	}));
+
+	it('the value of the last line is no output: a client that follows it hears only what was printed', () => using('stdio', { profile: 'full' }, async (s) => {
+		const heard: Json[] = [];
+		s.client.setNotificationHandler(LoggingMessageNotificationSchema, (n) => void heard.push(n.params));
+		await s.client.setLoggingLevel('debug');
+		for (const stateful of [false, true])
+			assert.equal(facts(await s.raw('sandbox_run_python', { code: 'import sys\nprint("out")\nsys.stderr.write("err\\n")\n6 * 7', session_id: 'notebook', stateful })).result, '42');
+		const said = (logger: string): string => heard.filter((l) => l.logger === logger).map((l) => l.data).join('');
+		assert.deepEqual([said('stdout'), said('stderr')], ['out\nout\n', 'err\nerr\n'], JSON.stringify(heard));
 	}));
 
 	it('the exact profiles stay exact', () => using('stdio', {}, async (s) => {
