@@ -19,7 +19,6 @@ UNREADABLE_TEXTS = ('Excel file format cannot be determined', 'Trailing data', '
 	'Not a gzipped file', 'Invalid data stream', 'No magic bytes found', 'Specify an engine', 'is not a valid xls', 'not utf-8 encoded', 'to be a Parquet file', 'Parquet magic bytes', 'contains pickled', 'not a valid DuckDB', 'Unknown mat file', 'Version of given Stata', 'not a Feather', 'end-of-file without')
 # What readers of Office files say of a file that is another one of these, or no such file at all.
 FOREIGN_TEXTS = 'There is no item named', "'io.excel.", 'is not a Word file', 'is not a PowerPoint file'
-YAML_LINES = 5
 # What the right reader says of a file whose end is missing, by a word of the kind in kinds.py.
 DAMAGED = (('PDF', ('Stream has ended unexpectedly', 'Unexpected EOF', 'No /Root object', 'EOF marker not found')), ('pickle', ('pickle data was truncated', 'Ran out of input')),
 	('Parquet', ('Parquet magic bytes', 'too small to be')), ('Arrow', ('Not an Arrow file', 'too small to be')), ('picture', ('is truncated',)), ('gzip', ('ended before the end-of-stream', 'CRC check failed')),
@@ -60,7 +59,7 @@ def advice_of(error, tb):
 		said = number_with_signs(error) or of_date(error) or of_database(error, tb) or of_table_file(error, tb)
 		if said:
 			return said
-		if isinstance(error, KeyError) or type(error).__name__ == 'ColumnNotFoundError' or isinstance(error, AttributeError) and is_table(getattr(error, 'obj', None)) and error.name not in GONE:
+		if isinstance(error, KeyError) or type(error).__name__ == 'ColumnNotFoundError' or isinstance(error, AttributeError) and has_columns_as_names(getattr(error, 'obj', None)) and error.name not in GONE:
 			return missing_column(error, tb)
 		if isinstance(error, IndexError):
 			return lone_field(tb)
@@ -133,6 +132,8 @@ def missing_file(error, tb):
 		return 'the working folder was removed. os.chdir(%r) goes back.' % WORKSPACE
 	names = workspace_names()
 	said = nearest(wanted, names)
+	if not said and (wanted.startswith('sandbox:') or wanted[1:3] == ':\\'):
+		said = 'files are in %s here: give their names without %s. ' % (WORKSPACE, 'sandbox:' if wanted[0] == 's' else 'folders of Windows')
 	if not said and wanted.startswith(ELSEWHERE):
 		said = 'files are in %s here, which is the working folder: leave the folder of the name out. ' % WORKSPACE
 	folder = os.path.dirname(wanted)
@@ -144,7 +145,7 @@ def missing_file(error, tb):
 
 def nearest(wanted, names):
 	import difflib
-	base = os.path.basename(wanted.rstrip('/')).lower()
+	base = os.path.basename(wanted.rstrip('/').replace('\\', '/')).lower()
 	bases = {}
 	for name in names:
 		bases.setdefault(os.path.basename(name).lower(), name)
@@ -212,6 +213,11 @@ def one_slip(a, b):
 
 def is_table(value):
 	return type(value).__name__ == 'DataFrame' and type(value).__module__.startswith(('pandas.', 'polars.'))
+
+
+def has_columns_as_names(value):
+	"""A table of pandas, whose columns are attributes, too. Those of polars are not: a name that is missing there is a method's."""
+	return is_table(value) and type(value).__module__.startswith('pandas.')
 
 
 def lone_key(frame, wanted):
@@ -535,15 +541,6 @@ def in_charset(what, data):
 def what_it_is(path, data):
 	kind = kind_of(path, data[:HEAD_BYTES]) or (None if b'\0' in data else text_kind(data, len(data) < DATA_LOOKED))
 	return '%s is %s%s.' % (path, kind[0], ': read it with ' + kind[1] if kind[1] else '') if kind else ''
-
-
-def is_yaml(error, data):
-	"""True if json has been given the text DATA, and it looks like YAML."""
-	import re
-	if type(error).__name__ != 'JSONDecodeError':
-		return False
-	lines = [line for line in data[:HEAD_BYTES].decode('utf-8', 'replace').splitlines() if line.strip() and line.lstrip()[0] != '#'][:YAML_LINES]
-	return len(lines) > 1 and all(re.match(r'---|\s*(?:- )?[\w.-]+:(?:\s|$)|\s*- ', line) for line in lines[:-1])
 
 
 def read_by_lines(tb):

@@ -7,7 +7,7 @@ COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/|^\s*#[^\n]*', re.S
 TOO_MANY = re.compile(r',(\s*[]}])')
 SEPARATORS = ';', '\t', '|', ','
 HEAD_BYTES, DATA_LOOKED = 512, 1 << 20
-LINES_COUNTED = 10
+LINES_COUNTED, YAML_LINES = 10, 5
 UTF_16 = ((None, 'encoding="utf-16" (a table: pandas.read_csv(path, encoding="utf-16", sep=None, engine="python"))'),)
 SPSS = (('pyreadstat', 'pandas.read_spss(), with the package pyreadstat'),)
 HEIC = (('pillow_heif', 'PIL.Image.open() after pillow_heif.register_heif_opener(), of the package pillow-heif'),)
@@ -192,3 +192,11 @@ def separated(lines):
 			if lines[0].count(one) and len({line.count(one) for line in lines}) == 1:
 				return 'text with %r between columns' % one, 'pandas.read_csv(path, sep=%r) or csv.reader(file, delimiter=%r)' % (one, one)
 	return None
+
+
+def is_yaml(error, data):
+	"""True if json has been given the text DATA, and it looks like YAML."""
+	if type(error).__name__ != 'JSONDecodeError':
+		return False
+	lines = [line for line in data[:HEAD_BYTES].decode('utf-8', 'replace').splitlines() if line.strip() and line.lstrip()[0] != '#'][:YAML_LINES]
+	return len(lines) > 1 and all(re.match(r'---|\s*(?:- )?[\w.-]+:(?:\s|$)|\s*- ', line) for line in lines[:-1])

@@ -79,6 +79,26 @@ static const struct {
      "first, or put its code into the program."},
 };
 
+/* Modules that a package which is here had in older versions, and where their names are now. */
+static const struct {
+	const char *module, *now;
+} moved[] = {
+    {"sklearn.cross_validation", "sklearn.model_selection"},
+    {"sklearn.grid_search", "sklearn.model_selection"},
+    {"sklearn.learning_curve", "sklearn.model_selection"},
+    {"sklearn.datasets.samples_generator", "sklearn.datasets"},
+    {"sklearn.ensemble.forest", "sklearn.ensemble"},
+    {"sklearn.linear_model.logistic", "sklearn.linear_model"},
+    {"sklearn.tree.tree", "sklearn.tree"},
+    {"sklearn.utils.testing", "numpy.testing and pytest"},
+    {"pandas.util.testing", "pandas.testing"},
+    {"pandas.tools", "pandas and pandas.plotting"},
+    {"pandas.tseries.tools", "pandas"},
+    {"numpy.testing.decorators", "pytest"},
+    {"matplotlib.finance", "the package mplfinance"},
+    {"scipy.misc.pilutil", "PIL.Image"},
+};
+
 /* Folders of modules that many packages add to. None of them is a package of that name. */
 static const char open_names[] = " google google.cloud azure azure.ai azure.mgmt zope backports "
 				 "ruamel jaraco sphinxcontrib mpl_toolkits nvidia ";
@@ -106,6 +126,14 @@ static size_t package_of(const char *name, size_t min, const char **ret_package)
 			}
 	}
 	return 0;
+}
+
+static const char *moved_to(const char *name, size_t len)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(moved); i++)
+		if (strlen(moved[i].module) == len && strncmp(moved[i].module, name, len) == 0)
+			return moved[i].now;
+	return NULL;
 }
 
 static size_t instead_of(const char *name, size_t min, const char **ret_advice)
@@ -192,6 +220,12 @@ int missing_module_add(struct buf *b, const char *text, bool packages)
 	if (advice)
 		return buf_printf(b, "The module %.*s is not installed here. %s", (int)row_len,
 				  wanted, advice);
+	const char *now = moved_to(name, len);
+	if (now)
+		return buf_printf(b,
+				  "The module %.*s is one of older versions: its names are in %s "
+				  "now.",
+				  (int)len, name, now);
 	/* The interpreter has found what stands before the dot. */
 	if (!package && dot && !has_word(open_names, name, (size_t)(dot - name)))
 		return buf_printf(
