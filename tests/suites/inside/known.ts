@@ -199,6 +199,10 @@ export const skips: Skip[] = [
 		reasons: [/stdio buffering is disabled/],
 	},
 	{
+		why: 'a run has the processors that its CPU limit is worth, which may be one',
+		reasons: [/^sched_getaffinity\(\) returns less than 2 CPUs/],
+	},
+	{
 		why: 'packages of the image have a .pth file',
 		reasons: [/^found \d+ \.pth files in: /],
 	},
