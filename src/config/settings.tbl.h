@@ -137,7 +137,7 @@ S(INT, stall_timeout_s, "server.stall_timeout_s", "SANDBOX_STALL_TIMEOUT_S", "60
 S(STR, public_url, "server.public_url", "SANDBOX_PUBLIC_URL", "", 0, 1000,
   "a URL such as https://box.example.org, or nothing",
   "Start of the links that clients get, if a proxy stands in front.")
-S(STR, port_domain, "server.port_domain", "SANDBOX_PORT_DOMAIN", "auto", 0, 200,
+S(STR, port_domain, "server.port_domain", "SANDBOX_PORT_DOMAIN", "auto", 1, 200,
   "auto, off, or a domain such as ports.example.org, whose names all lead here",
   "Servers in sandboxes get addresses PORT-SANDBOX.DOMAIN, each with an origin of its own for browsers. auto: localhost, if "
   "no other machine can reach this server, else off; then they are at /p/SANDBOX/PORT/ alone, where many pages cannot work.")
