@@ -256,6 +256,21 @@ print(sorted(s.getsockname()[1] for s in kept))`;
 		assert.equal((await named(`70000-${id}.localhost`, '/echo', { cookie })).status, 404);
 	});
 
+	it('the domain of the names: another one, none, and one that cannot be', async () => {
+		for (const [domain, pattern] of [['ports.example.org', /^http:\/\/8000-sess_\w+\.ports\.example\.org:\d+\/\?caisson-port=/], ['off', /^http:\/\/127\.0\.0\.1:\d+\/p\/sess_\w+\/8000\/$/]] as const) {
+			const s = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_PORT_DOMAIN: domain } });
+			const post = async (path: string, body: Json): Promise<Json> => await (await fetch(`${s.base}/api/v1${path}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })).json() as Json;
+			const { id: own } = await post('/sandboxes', {});
+			const { url } = await post(`/sandboxes/${own}/ports`, { port: 8000 });
+			assert.match(url, pattern);
+			const host = (name: string): Promise<number> => new Promise((done) => http.get({ host: '127.0.0.1', port: s.port, path: '/healthz', headers: { host: `8000-${own}.${name}` } }, (r) => done(r.resume().statusCode!)));
+			assert.deepEqual([await host('ports.example.org'), await host('localhost')], domain === 'off' ? [200, 200] : [502, 200], 'names of no domain are names of nobody, and probes may come with any');
+			await s.program.end();
+		}
+		for (const wrong of ['http://x', 'x:80', '*.x', 'a b', '[::1]'])
+			assert.match((await caisson(['serve', '--listen', '127.0.0.1:0'], { env: { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_PORT_DOMAIN: wrong } })).stderr.toString(), /SANDBOX_PORT_DOMAIN: .* is no domain/);
+	});
+
 	it('a pass ends with its user', async () => {
 		const dan = { 'x-api-key': await keyOf('dan') };
 		const own = (await ask('POST', '/sandboxes', {}, dan)).body.id;
