@@ -407,10 +407,12 @@ struct http_socket_ops {
 bool http_request_wants_socket(const struct http_request *req);
 /* Becomes a WebSocket. The request is over for the caller. NULL: it was refused (400, 426) or the client is gone, and no
  * callback is called. */
+/* May it get one? Only GET of HTTP/1.1 without a body that asks for it in both headers (RFC 6455 §4.2.1). */
+bool http_request_may_upgrade(const struct http_request *req);
 struct http_socket *http_socket_begin(struct http_request *req, const struct http_socket_ops *ops,
 				      size_t message_max, void *userdata);
-/* Becomes what the client asked for in Upgrade, a protocol that the owner knows: bytes pass as they come, as messages that are
- * no texts. The headers of the 101 besides Upgrade and Connection are the owner's. NULL: as above. */
+/* The same where the owner makes the handshake, if http_request_may_upgrade(): bytes pass as they come, as messages that are no
+ * texts. The headers of the 101 besides Upgrade and Connection are the owner's. NULL: as above. */
 struct http_socket *http_socket_begin_raw(struct http_request *req,
 					  const struct http_socket_ops *ops, void *userdata);
 /* Queues a message. To be called by on_room only, which bounds what waits. -ENOMEM: the connection will be closed. */

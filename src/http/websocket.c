@@ -51,15 +51,20 @@ bool http_request_wants_socket(const struct http_request *req)
 	return has_token(req, "upgrade", "websocket");
 }
 
+bool http_request_may_upgrade(const struct http_request *req)
+{
+	return req->head.method == HTTP_GET && req->head.minor > 0 &&
+	       req->head.framing == HTTP_BODY_NONE && has_token(req, "connection", "upgrade") &&
+	       http_request_wants_socket(req);
+}
+
 /* RFC 6455 §4.2.1. Answers and returns false if the request is no proper handshake. */
 static bool check_handshake(struct http_request *req)
 {
 	const char *version = http_request_header(req, "sec-websocket-version");
 	const char *key = http_request_header(req, "sec-websocket-key");
 
-	if (req->head.method != HTTP_GET || req->head.minor == 0 ||
-	    req->head.framing != HTTP_BODY_NONE || !has_token(req, "connection", "upgrade") ||
-	    !http_request_wants_socket(req)) {
+	if (!http_request_may_upgrade(req)) {
 		http_respond_problem(
 		    req, ERR_BAD_REQUEST,
 		    "a WebSocket begins with GET of HTTP/1.1 without a body, and with the headers "
@@ -79,11 +84,12 @@ static bool check_handshake(struct http_request *req)
 }
 
 /* ACCEPT NULL: the owner has added what the protocol needs. */
-static int add_head(struct http_request *req, const char *accept, const char *protocol)
+static int add_head(struct http_request *req, const char *accept)
 {
 	_cleanup_(buf_done) struct buf head = BUF_INIT(HTTP_EXTRA_MAX + 1024);
-	int r = buf_printf(&head, "HTTP/1.1 101 %s\r\n%sUpgrade: %s\r\nConnection: Upgrade\r\n",
-			   http_status_text(101), server_date_line(req->conn->server), protocol);
+	int r =
+	    buf_printf(&head, "HTTP/1.1 101 %s\r\n%sUpgrade: websocket\r\nConnection: Upgrade\r\n",
+		       http_status_text(101), server_date_line(req->conn->server));
 
 	if (r == 0 && accept)
 		r = buf_printf(&head, "Sec-WebSocket-Accept: %s\r\n", accept);
@@ -92,14 +98,14 @@ static int add_head(struct http_request *req, const char *accept, const char *pr
 	return r < 0 ? r : out_add_head(req->conn, head.data, head.len);
 }
 
-static struct http_socket *begin(struct http_request *req, const char *accept, const char *protocol,
+static struct http_socket *begin(struct http_request *req, const char *accept,
 				 const struct http_socket_ops *ops, void *userdata)
 {
 	struct http_conn *c = req->conn;
 	struct http_socket *s = calloc(1, sizeof(*s));
 	const int on = 1;
 
-	if (!s || add_head(req, accept, protocol) < 0) {
+	if (!s || add_head(req, accept) < 0) {
 		free(s);
 		reply_failed(req);
 		return NULL;
@@ -130,7 +136,7 @@ struct http_socket *http_socket_begin(struct http_request *req, const struct htt
 	if (!PROMISE(req->conn->state == HTTP_CONN_REQUEST) || !check_handshake(req))
 		return NULL;
 	ws_accept(http_request_header(req, "sec-websocket-key"), accept);
-	s = begin(req, accept, "websocket", ops, userdata);
+	s = begin(req, accept, ops, userdata);
 	if (s)
 		ws_reader_init(&s->reader, message_max, true);
 	return s;
@@ -139,11 +145,9 @@ struct http_socket *http_socket_begin(struct http_request *req, const struct htt
 struct http_socket *http_socket_begin_raw(struct http_request *req,
 					  const struct http_socket_ops *ops, void *userdata)
 {
-	const char *protocol = http_request_header(req, "upgrade");
-
-	if (!PROMISE(req->conn->state == HTTP_CONN_REQUEST && protocol))
+	if (!PROMISE(req->conn->state == HTTP_CONN_REQUEST && http_request_may_upgrade(req)))
 		return NULL;
-	return begin(req, NULL, protocol, ops, userdata);
+	return begin(req, NULL, ops, userdata);
 }
 
 struct http_socket *socket_free(struct http_socket *s)

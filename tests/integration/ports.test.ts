@@ -194,6 +194,26 @@ describe('ports of a sandbox', () => {
 		assert.equal(head.headers.get('content-length'), '5');
 	});
 
+	it('an upgrade that was not asked for is none', async () => {
+		const answer = Buffer.from('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nhello').toString('hex');
+		const host = new URL(base).host;
+		for (const [head, why] of [
+			['POST HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 5\r\n\r\nabcde', 'with a body'],
+			['POST HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n', 'with a body in chunks'],
+			['GET HTTP/1.1\r\nUpgrade: websocket\r\n\r\n', 'without Connection'],
+			['GET HTTP/1.0\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n', 'of HTTP/1.0'],
+			['GET HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n', 'of another protocol'],
+		]) {
+			const socket = net.connect(Number(new URL(base).port), '127.0.0.1');
+			const [method, rest] = [head!.slice(0, head!.indexOf(' ')), head!.slice(head!.indexOf(' ') + 1)];
+			socket.end(`${method} /p/${id}/${RAW}/${answer} ${rest.replace('\r\n', `\r\nHost: ${host}\r\nX-Api-Key: ${ADMIN}\r\n`)}`);
+			assert.match(await content(socket), /^HTTP\/1.1 502 /, why);
+		}
+		const odd = await WebSocketClient.open(`${at}/echo`, { ...key, Upgrade: 'h2c, websocket' });
+		assert.ok(!(odd instanceof WebSocketClient));
+		assert.match(odd.text, /"Upgrade", "websocket"/);
+	});
+
 	it('the ports that are listened on, and who listens', async () => {
 		const rows = (await ask('GET', `/sandboxes/${id}/ports`)).body.ports as Json[];
 		assert.deepEqual(rows.map((r) => [r.port, r.path, r.program]), [HTTP, RAW].map((n) => [n, `/p/${id}/${n}/`, 'python3']));

@@ -260,7 +260,7 @@ static void begin_socket(struct exchange *x)
 {
 	struct http_request *req = x->req;
 
-	if (!http_request_wants_socket(req)) {
+	if (!x->upgrades) {
 		port_refuse(x, ERR_BAD_GATEWAY,
 			    "the server changed the protocol without being asked");
 		return;

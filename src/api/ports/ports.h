@@ -60,6 +60,7 @@ struct exchange {
 	bool deaf;           /* the server reads no more; it may answer all the same */
 	bool chunked;        /* the request's body */
 	struct buf in;       /* the head of the answer, then what came with it */
+	bool upgrades;       /* the server has been asked for a WebSocket */
 	size_t scanned;
 	bool eof; /* the server sends no more */
 	struct port_reply reply;

@@ -117,13 +117,13 @@ static int add_forwarding(struct exchange *x, struct buf *b)
 static int add_connection(struct exchange *x, struct buf *b)
 {
 	const uint64_t length = http_request_body_length(x->req);
-	const char *protocol = http_request_header(x->req, "upgrade");
 
 	x->chunked = length == UINT64_MAX;
 	if (x->chunked)
 		return buf_add_str(b, "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n");
-	if (http_request_wants_socket(x->req) && length == 0)
-		return buf_printf(b, "Connection: Upgrade\r\nUpgrade: %s\r\n\r\n", protocol);
+	x->upgrades = http_request_may_upgrade(x->req);
+	if (x->upgrades)
+		return buf_add_str(b, "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
 	if (length > 0 || http_request_header(x->req, "content-length"))
 		return buf_printf(b, "Content-Length: %ju\r\nConnection: close\r\n\r\n",
 				  (uintmax_t)length);
