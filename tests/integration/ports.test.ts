@@ -22,6 +22,13 @@ const gvisor = engineEnv.SANDBOX_RUNTIME === 'runsc';
 const key = { 'x-api-key': ADMIN };
 const text = fs.readFileSync(new URL('../lib/port_server.py', import.meta.url));
 
+/** What a process has computed so far, without its children. */
+function cpuMs(pid: number): number {
+	const stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8');
+	const [user, system] = stat.slice(stat.lastIndexOf(')') + 2).split(' ').slice(11);
+	return (Number(user) + Number(system)) * 10;
+}
+
 describe('ports of a sandbox', () => {
 	let program: Program;
 	let base: string;
@@ -192,6 +199,35 @@ describe('ports of a sandbox', () => {
 			await assert.rejects(async () => await (await raw(answer)).text(), answer);
 		const head = await raw('HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n', 'HEAD');
 		assert.equal(head.headers.get('content-length'), '5');
+	});
+
+	it('a server that answers without end holds nobody up', async () => {
+		const interim = await fetch(`${base}/p/${id}/${RAW}/${Buffer.from('HTTP/1.1 100 Continue\n\n').toString('hex')}/again`, { headers: key });
+		assert.deepEqual(await problem(interim), [502, 'bad_gateway']);
+		assert.equal((await get('/echo')).status, 200);
+	});
+
+	it('a server that leaves while its client does not read costs no time', async () => {
+		const socket = net.connect(Number(new URL(base).port), '127.0.0.1');
+		let said = '';
+		socket.on('error', () => undefined).on('data', (d) => {
+			said += d.toString('latin1');
+			socket.pause();
+		});
+		socket.write(`GET /p/${id}/${RAW}/${Buffer.from('HTTP/1.1 200 OK\r\n\r\n').toString('hex')}/again HTTP/1.1\r\nHost: ${new URL(base).host}\r\nX-Api-Key: ${ADMIN}\r\n\r\n`);
+		await until('the beginning', () => said.length > 0);
+		assert.equal((await get('/ended')).status, 204);
+		const before = cpuMs(program.pid);
+		assert.equal((await get('/sleep?s=2')).status, 204);
+		const used = cpuMs(program.pid) - before;
+		assert.ok(used < 500, `${used} ms of the CPU in two seconds`);
+		socket.destroy();
+	});
+
+	it('a server may take its time before it reads a request', async () => {
+		const body = Buffer.alloc(24 << 20); // more than sockets hold
+		const r = await get('/echo/late?s=12', { method: 'PUT', body });
+		assert.deepEqual([r.status, ((await r.json()) as Json).bytes], [200, body.length]);
 	});
 
 	it('an upgrade that was not asked for is none', async () => {

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # A server in a sandbox, for ports.test.ts: one port speaks HTTP as frameworks do, the other answers with whatever bytes the path asks for.
-import base64, hashlib, json, socket, sys, threading, time
+import base64, contextlib, hashlib, json, socket, struct, sys, threading, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
-GO = threading.Event()
+GO, ENDED = threading.Event(), threading.Event()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -37,6 +37,8 @@ class Handler(BaseHTTPRequestHandler):
         q = {k: v[0] for k, v in parse_qs(at.query).items()}
         if at.path == "/ws":
             return self.socket()
+        if at.path == "/echo/late":
+            time.sleep(float(q["s"]))
         body = self.body()
         if at.path.startswith("/echo"):
             self.say(200, json.dumps({"method": self.command, "path": self.path, "headers": self.headers.items(),
@@ -58,11 +60,17 @@ class Handler(BaseHTTPRequestHandler):
         elif at.path == "/go":
             GO.set()
             self.say(204)
+        elif at.path == "/ended":  # an answer of the other port
+            ENDED.wait()
+            self.say(204)
+        elif at.path == "/large":
+            self.say(302, b"", ("Content-Type", "text/html"), ("Refresh", "0;url=/"), ("Location", "/x"), *[("X-Filler", "x" * 3000)] * 8)
         elif at.path == "/to":
             self.say(302, b"", ("Location", q["to"]), ("Set-Cookie", "a=b; Path=/"), ("Clear-Site-Data", '"*"'), ("Service-Worker-Allowed", "/"),
                      ("Strict-Transport-Security", "max-age=1"), ("X-Own", "kept"))
         elif at.path == "/sleep":
-            time.sleep(1000)
+            time.sleep(float(q.get("s", 1000)))
+            self.say(204)
         else:
             self.say(404, b"no such page")
 
@@ -89,14 +97,29 @@ class Handler(BaseHTTPRequestHandler):
                 return
 
 
+def raw_answer(c):
+    _, answer, *how = c.recv(65536).split(b" ")[1].decode().split("/")
+    answer = bytes.fromhex(answer)
+    if how:
+        ENDED.clear()
+    c.sendall(answer)
+    if how:
+        c.settimeout(1)
+        c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        with contextlib.suppress(OSError):
+            while True:
+                c.sendall(answer * 100)
+    c.close()
+    if how:
+        ENDED.set()
+
+
 def raw(port):
-    """Answers GET /HEX with those bytes, and closes."""
+    """Answers GET /HEX with those bytes, and closes; GET /HEX/again with them until nobody reads any more, and resets."""
     listening = socket.create_server(("127.0.0.1", port))
     while True:
         c, _ = listening.accept()
-        got = c.recv(65536)
-        c.sendall(bytes.fromhex(got.split(b" ")[1].strip(b"/").decode()))
-        c.close()
+        threading.Thread(target=raw_answer, args=(c,), daemon=True).start()
 
 
 threading.Thread(target=raw, args=(int(sys.argv[2]),), daemon=True).start()

@@ -14,6 +14,9 @@
  * reaches neither the API nor what a browser keeps for it. CSP Level 3, `sandbox`. */
 #define POLICY "sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads"
 
+/* Interim answers of one server: they are read in one turn of the loop. */
+#define INTERIM_MAX 32u
+
 /* ---- reading ---- */
 
 /* > 0, 0 = the end, -EAGAIN; every error of the connection is an end. */
@@ -131,21 +134,29 @@ static void finish(struct exchange *x, bool whole)
 	port_free(x);
 }
 
-/* Passes on what has come of the body. 1: the answer is over and X gone; 0: more is to come; < 0: it is none. */
+/* Passes on what has come of the body. 1: the answer is over; 0: more is to come; < 0: it is none. A block may have thousands of
+ * chunks: their data moves together in place, and goes out in one piece. */
 static int pass_chunks(struct exchange *x)
 {
-	while (x->in.len > 0 && !http_chunk_done(&x->chunk)) {
+	size_t at = 0, kept = 0;
+	int64_t used = 0;
+
+	while (at < x->in.len && !http_chunk_done(&x->chunk)) {
 		const char *data = NULL;
 		size_t n = 0;
-		const int64_t used = http_chunk_next(&x->chunk, x->in.data, x->in.len, &data, &n);
 
+		used = http_chunk_next(&x->chunk, x->in.data + at, x->in.len - at, &data, &n);
 		if (used < 0)
-			return -EBADMSG;
-		if (data && http_stream_write(x->stream, data, n) < 0)
-			return -ENOMEM;
-		buf_consume(&x->in, (size_t)used);
+			break;
+		if (data)
+			memmove(x->in.data + kept, data, n);
+		kept += n;
+		at += (size_t)used;
 	}
-	return http_chunk_done(&x->chunk);
+	x->in.len = 0;
+	if (kept > 0 && http_stream_write(x->stream, x->in.data, kept) < 0)
+		return -ENOMEM;
+	return used < 0 ? -EBADMSG : http_chunk_done(&x->chunk);
 }
 
 static int pass(struct exchange *x)
@@ -286,7 +297,10 @@ static bool take_head(struct exchange *x, size_t len)
 	x->scanned = 0;
 	if (x->reply.status < 200 && x->reply.status != 101) { /* an interim answer */
 		buf_consume(&x->in, len);
-		return true;
+		if (++x->interim <= INTERIM_MAX)
+			return true;
+		port_refuse(x, ERR_BAD_GATEWAY, "the server has sent too many interim answers");
+		return false;
 	}
 	/* the strings of the head are in IN */
 	const int r = add_headers(x);

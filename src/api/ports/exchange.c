@@ -16,8 +16,11 @@
 
 /* Until the head of the answer: longer than any server of a page should take. One that runs in a thread of a session rests
  * with it. */
-#define ANSWER_US  (UINT64_C(120) * 1000 * 1000)
-#define CONNECT_MS 10000 /* until the server must have accepted, or acknowledged what it was sent */
+#define ANSWER_US (UINT64_C(120) * 1000 * 1000)
+/* A body of chunks may come in thousands of small pieces at once. They wait for each other: to send each would make a long turn
+ * of the loop. */
+#define GATHER_BYTES (16u << 10)
+#define CONNECT_MS   10000 /* until the server must have accepted */
 
 /* ---- the connection ---- */
 
@@ -66,6 +69,8 @@ static void watch(struct exchange *x, uint32_t events)
 		return;
 	x->wanted = events;
 	(void)sd_event_source_set_io_events(x->io, events);
+	/* The end of a connection is told without being asked for, again and again: nobody listens who wants nothing. */
+	(void)sd_event_source_set_enabled(x->io, events ? SD_EVENT_ON : SD_EVENT_OFF);
 }
 
 void port_want(struct exchange *x, uint32_t events)
@@ -80,6 +85,8 @@ void port_stop_wanting(struct exchange *x, uint32_t events)
 
 bool port_flush(struct exchange *x)
 {
+	const unsigned no_timeout = 0;
+
 	while (x->out.len > 0 && !x->deaf) {
 		const ssize_t n = send(x->fd, x->out.data, x->out.len, MSG_DONTWAIT | MSG_NOSIGNAL);
 
@@ -89,6 +96,12 @@ bool port_flush(struct exchange *x)
 		}
 		if (n < 0 && errno != EINTR)
 			x->deaf = true; /* whether it has answered is seen by reading */
+		/* It is connected. That time would also count while a server reads nothing, which it may: tcp(7). */
+		if (n > 0 && !x->connected) {
+			x->connected = true;
+			(void)setsockopt(x->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &no_timeout,
+					 sizeof(no_timeout));
+		}
 		buf_consume(&x->out, n < 0 ? 0 : (size_t)n);
 	}
 	buf_done(&x->out);
@@ -143,6 +156,8 @@ static int add_piece(struct exchange *x, const void *data, size_t len)
 static int on_body(struct http_request *req, const void *data, size_t len, void *user)
 {
 	struct exchange *x = user;
+	/* The server has until the end of the request, and then some time. */
+	(void)sd_event_source_set_time_relative(x->patience, ANSWER_US);
 	const int r = data         ? add_piece(x, data, len)
 		      : x->chunked ? buf_add_str(&x->out, "0\r\n\r\n")
 				   : 0;
@@ -150,6 +165,10 @@ static int on_body(struct http_request *req, const void *data, size_t len, void 
 	if (r < 0) {
 		port_refuse(x, ERR_OUT_OF_MEMORY, "no memory");
 		return r;
+	}
+	if (x->out.len < GATHER_BYTES) {
+		port_want(x, EPOLLOUT); /* which goes on in the next turn of the loop */
+		return 0;
 	}
 	if (!port_flush(x) && data && x->out.len >= PORT_OUT_MAX) {
 		x->body_waits = true;

@@ -57,12 +57,14 @@ struct exchange {
 	    [PORT_PATH_MAX]; /* the path of this server, as its client sees it; "" with a name */
 	struct buf out;      /* to the server */
 	bool body_waits;     /* the request's, until OUT has gone */
+	bool connected;      /* something of OUT has gone */
 	bool deaf;           /* the server reads no more; it may answer all the same */
 	bool chunked;        /* the request's body */
-	struct buf in;       /* the head of the answer, then what came with it */
 	bool upgrades;       /* the server has been asked for a WebSocket */
+	struct buf in;       /* the head of the answer, then what came with it */
 	size_t scanned;
-	bool eof; /* the server sends no more */
+	unsigned interim; /* answers so far that are none */
+	bool eof;         /* the server sends no more */
 	struct port_reply reply;
 	struct http_chunk chunk;
 	uint64_t left;
