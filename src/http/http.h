@@ -289,6 +289,8 @@ void http_request_resume_body(struct http_request *req);
  * VALUE could break the head (control characters). -E2BIG: the head of the answer is full (16 KiB).
  */
 int http_add_header(struct http_request *req, const char *name, const char *value);
+/* Takes back what http_add_header() has added. */
+void http_drop_headers(struct http_request *req);
 
 /* Answers with a copy of BODY. TYPE NULL: no Content-Type. HEAD gets the length and no body.
  * Answers with a type carry X-Content-Type-Options: nosniff; all carry Date and the headers that
@@ -405,10 +407,10 @@ struct http_socket_ops {
 
 /* Does the client ask for a WebSocket? If it is answered otherwise, its connection ends with the answer. */
 bool http_request_wants_socket(const struct http_request *req);
-/* Becomes a WebSocket. The request is over for the caller. NULL: it was refused (400, 426) or the client is gone, and no
- * callback is called. */
 /* May it get one? Only GET of HTTP/1.1 without a body that asks for it in both headers (RFC 6455 §4.2.1). */
 bool http_request_may_upgrade(const struct http_request *req);
+/* Becomes a WebSocket. The request is over for the caller. NULL: it was refused (400, 426) or the client is gone, and no
+ * callback is called. */
 struct http_socket *http_socket_begin(struct http_request *req, const struct http_socket_ops *ops,
 				      size_t message_max, void *userdata);
 /* The same where the owner makes the handshake, if http_request_may_upgrade(): bytes pass as they come, as messages that are no

@@ -78,6 +78,11 @@ int http_add_header(struct http_request *req, const char *name, const char *valu
 	return buf_printf(&req->extra, "%s: %s\r\n", name, value) < 0 ? -E2BIG : 0;
 }
 
+void http_drop_headers(struct http_request *req)
+{
+	buf_reset(&req->extra);
+}
+
 static bool has_body(int status)
 {
 	return status >= 200 && status != 204 && status != 304;

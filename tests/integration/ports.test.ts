@@ -250,6 +250,28 @@ describe('ports of a sandbox', () => {
 		assert.match(odd.text, /"Upgrade", "websocket"/);
 	});
 
+	it('the answer to HEAD has no length that the server has not told', async () => {
+		for (const head of ['Transfer-Encoding: chunked\r\n', '']) {
+			const r = await raw(`HTTP/1.1 200 OK\r\n${head}\r\n`, 'HEAD');
+			assert.deepEqual([r.status, r.headers.get('content-length')], [200, null], head);
+		}
+		for (const status of [204, 304])
+			assert.equal((await raw(`HTTP/1.1 ${status} Odd\r\nContent-Length: 7\r\n\r\n`, 'HEAD')).status, status);
+	});
+
+	it('nothing steers a proxy before this server, or what a browser does with all of a host', async () => {
+		const names = ['X-Accel-Redirect', 'x-accel-buffering', 'X-Sendfile', 'NEL', 'Report-To'];
+		const r = await raw(`HTTP/1.1 200 OK\r\n${names.map((n) => `${n}: /api/v1/me\r\n`).join('')}X-Accel: kept\r\nContent-Length: 0\r\n\r\n`);
+		for (const name of names)
+			assert.equal(r.headers.get(name), null, name);
+		assert.equal(r.headers.get('x-accel'), 'kept');
+	});
+
+	it('what tells that a head is too large has nothing of that head', async () => {
+		const r = await get('/large');
+		assert.deepEqual([r.status, r.headers.get('content-type'), r.headers.get('refresh'), r.headers.get('location')], [502, 'application/problem+json', null, null]);
+	});
+
 	it('the ports that are listened on, and who listens', async () => {
 		const rows = (await ask('GET', `/sandboxes/${id}/ports`)).body.ports as Json[];
 		assert.deepEqual(rows.map((r) => [r.port, r.path, r.program]), [HTTP, RAW].map((n) => [n, `/p/${id}/${n}/`, 'python3']));
@@ -295,7 +317,7 @@ print(sorted(s.getsockname()[1] for s in kept))`;
 		const to = await named(host, '/to?to=/login', { cookie });
 		assert.deepEqual([to.headers.location, to.headers['set-cookie'], to.headers['service-worker-allowed'], to.headers['strict-transport-security']], ['/login', ['a=b; Path=/'], '/', undefined]);
 		assert.equal((await named(host, `/to?to=${encodeURIComponent(`http://localhost:${HTTP}/x`)}`, { cookie })).headers.location, '/x');
-		const odd = 'HTTP/1.1 200 OK\r\nSet-Cookie: x=1; Domain=localhost; Path=/\r\nSet-Cookie: caisson-port=stolen\r\nSet-Cookie: domain=kept\r\nContent-Length: 0\r\n\r\n';
+		const odd = 'HTTP/1.1 200 OK\r\nSet-Cookie: x=1; Domain=localhost; Path=/\r\nSet-Cookie: caisson-port=stolen\r\nSet-Cookie: caisson-port =x\r\nSet-Cookie: =caisson-port=x\r\nSet-Cookie: domain=kept\r\nContent-Length: 0\r\n\r\n';
 		const raws = await named(`${RAW}-${id}.localhost`, `/${Buffer.from(odd).toString('hex')}`, key);
 		assert.deepEqual(raws.headers['set-cookie'], ['x=1; Path=/', 'domain=kept']);
 		// for this port, this sandbox and its owner alone; nothing of our own is there

@@ -34,16 +34,22 @@ static ssize_t receive(struct exchange *x)
 
 /* ---- the head ---- */
 
-/* What would act on more than the pages of this server: on all names of the host, or, below a path, on the page of ours. */
+/* What would act on more than the pages of this server: on all names of the host, on a proxy before us, which would give out
+ * its own files or ask us in the name of the client, or, below a path, on the page of ours. */
 static bool is_for_others(const struct exchange *x, const char *name)
 {
-	static const char *const always[] = {"strict-transport-security", "alt-svc", "date"};
+	static const char *const always[] = {
+	    "strict-transport-security", "alt-svc", "date", "nel", "report-to", "x-sendfile",
+	};
+	static const char accel[] = "x-accel-"; /* nginx acts on all of them */
 	static const char *const names[] = {"set-cookie", "clear-site-data",
 					    "service-worker-allowed"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(always); i++)
 		if (strcasecmp(name, always[i]) == 0)
 			return true;
+	if (strncasecmp(name, accel, sizeof(accel) - 1) == 0)
+		return true;
 	if (x->own_name)
 		return false;
 
@@ -89,7 +95,9 @@ static int add_cookie(struct exchange *x, const char *name, const char *value)
 	_cleanup_(buf_done) struct buf b = BUF_INIT(PORT_HEAD_MAX);
 	int r = 0;
 
-	if (port_is_pass_cookie(value, strcspn(value, ";")))
+	/* Browsers send "=NAME=VALUE" back as "NAME=VALUE" (RFC 6265bis §5.6). */
+	const char *pair = value + strspn(value, "= \t");
+	if (port_is_pass_cookie(pair, strcspn(pair, ";")))
 		return 0;
 	for (const char *p = value; r == 0 && *p;) {
 		const char *part = p + strspn(p, "; \t");
@@ -215,10 +223,11 @@ static void begin_answer(struct exchange *x)
 
 	note_answer(x);
 	x->left = h->length;
-	const bool head = http_request_method(req) == HTTP_HEAD; /* its answer has a length alone */
-	if (h->framing == PORT_NO_BODY && !(head && h->has_length))
+	/* The answer to HEAD has the head that GET would have got. */
+	const bool head = http_request_method(req) == HTTP_HEAD;
+	if (h->status == 204 || h->status == 304)
 		http_respond(req, h->status, NULL, NULL, 0);
-	else if (h->framing == PORT_NO_BODY || h->framing == PORT_LENGTH)
+	else if (head ? h->has_length : h->framing == PORT_LENGTH)
 		x->stream =
 		    http_stream_begin_sized(req, h->status, NULL, h->length, &stream_ops, x);
 	else
@@ -305,12 +314,14 @@ static bool take_head(struct exchange *x, size_t len)
 	/* the strings of the head are in IN */
 	const int r = add_headers(x);
 	buf_consume(&x->in, len);
-	if (r < 0)
+	if (r < 0) {
+		http_drop_headers(x->req); /* they are of an answer that is not given */
 		port_refuse(x, ERR_BAD_GATEWAY, "the head of the server's answer is too large");
-	else if (x->reply.status == 101)
+	} else if (x->reply.status == 101) {
 		begin_socket(x);
-	else
+	} else {
 		begin_answer(x);
+	}
 	return false;
 }
 

@@ -171,7 +171,9 @@ bool port_is_pass_cookie(const char *pair, size_t len)
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		const size_t n = strlen(names[i]);
 
-		if (len >= n && memcmp(pair, names[i], n) == 0 && (len == n || pair[n] == '='))
+		/* Browsers drop blanks before the "=". */
+		if (len >= n && memcmp(pair, names[i], n) == 0 &&
+		    (len == n || strchr("= \t", pair[n])))
 			return true;
 	}
 	return false;
