@@ -130,7 +130,8 @@ static void add_line(struct listeners *l, char *line)
 	for (unsigned i = 0; i < l->n; i++)
 		if (l->all[i].port.port == port)
 			return;
-	l->all[l->n++] = (struct listener){.inode = inode, .port = {.port = port}};
+	l->all[l->n] = (struct listener){.inode = inode, .port = {.port = port}};
+	l->n++;
 }
 
 static void read_table(const struct init *in, struct listeners *l, const char *path)
