@@ -308,11 +308,13 @@ print(sorted(s.getsockname()[1] for s in kept))`;
 		const set = first.headers['set-cookie']![0]!;
 		assert.match(set, /^caisson-port=[^;]+; Path=\/; Max-Age=43200; HttpOnly; SameSite=Lax$/);
 		const cookie = set.split(';')[0]!;
-		const echo = await named(host, '/echo?x=1', { cookie: `own=1; ${cookie}; more=2`, origin: `http://${host}:${new URL(base).port}`, authorization: 'Basic b3du' });
+		const echo = await named(host, '/echo?x=1', { cookie: `own=1; ${cookie}; more=2`, origin: `http://${host}:${new URL(base).port}`, authorization: 'Bearer of-its-own' });
 		assert.equal(echo.status, 200, echo.text);
 		const headers = Object.fromEntries((JSON.parse(echo.text) as Json).headers.map(([k, v]: string[]) => [k!.toLowerCase(), v]));
 		assert.deepEqual([headers.cookie, headers.host, headers.origin, headers['x-forwarded-prefix'], headers['x-forwarded-host']],
 			['own=1; more=2', `localhost:${HTTP}`, `http://localhost:${HTTP}`, undefined, `${host}:${new URL(base).port}`]);
+		assert.equal(headers.authorization, 'Bearer of-its-own');
+		assert.ok(!(await named(host, '/echo', { cookie, authorization: `bearer  ${ADMIN}` })).text.includes(ADMIN));
 		assert.equal(echo.headers['content-security-policy'], undefined);
 		const to = await named(host, '/to?to=/login', { cookie });
 		assert.deepEqual([to.headers.location, to.headers['set-cookie'], to.headers['service-worker-allowed'], to.headers['strict-transport-security']], ['/login', ['a=b; Path=/'], '/', undefined]);
@@ -349,15 +351,18 @@ print(sorted(s.getsockname()[1] for s in kept))`;
 			assert.match((await caisson(['serve', '--listen', '127.0.0.1:0'], { env: { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_PORT_DOMAIN: wrong } })).stderr.toString(), /SANDBOX_PORT_DOMAIN: .* is no domain/);
 	});
 
-	it('a pass ends with its user', async () => {
+	it('a pass ends with its user, and so does what it has opened', async () => {
 		const dan = { 'x-api-key': await keyOf('dan') };
 		const own = (await ask('POST', '/sandboxes', {}, dan)).body.id;
 		await startServer(own, dan);
 		const url = new URL((await ask('POST', `/sandboxes/${own}/ports`, { port: HTTP }, dan)).body.url);
 		const cookie = (await named(url.hostname, `/${url.search}`)).headers['set-cookie']![0]!.split(';')[0]!;
 		assert.equal((await named(url.hostname, '/echo', { cookie })).status, 200);
+		const open = await WebSocketClient.open(`${base}/ws`, { Host: url.host, Cookie: cookie });
+		assert.ok(open instanceof WebSocketClient, JSON.stringify(open));
 		const user = (await ask('GET', '/users')).body.users.find((u: Json) => u.name === 'dan').id;
 		assert.equal((await ask('PATCH', `/users/${user}`, { active: false })).status, 200);
+		await until('the end of what is open', () => open.ended);
 		assert.equal((await named(url.hostname, '/echo', { cookie })).status, 401);
 	});
 

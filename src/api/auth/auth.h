@@ -83,6 +83,12 @@ void auth_refuse(const struct auth *a, struct http_request *req);
 /* The caller, borrowed from the request, without answering: for routes that are public. NULL: a
  * credential is required and there is none, or it is not valid. */
 const struct caller *auth_identify(struct auth *a, struct http_request *req);
+/* The caller of REQ is OWNER, as something shows that this server gave to OWNER and that holds until UNTIL_MS: borrowed as above.
+ * NULL: the user is gone or not active. */
+const struct caller *auth_by_pass(struct auth *a, struct http_request *req, const char *owner,
+				  uint64_t until_ms);
+/* Would CREDENTIAL let somebody in here, or is it at least of the form of our keys? */
+bool auth_is_credential(const struct auth *a, const char *credential);
 /* The identity that auth_check() found, borrowed from the request. */
 const struct caller *auth_caller(const struct http_request *req);
 /* Adds a reference, which caller_unref() drops. */

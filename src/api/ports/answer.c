@@ -43,7 +43,7 @@ static bool is_for_others(const struct exchange *x, const char *name)
 	};
 	static const char accel[] = "x-accel-"; /* nginx acts on all of them */
 	static const char *const names[] = {"set-cookie", "clear-site-data",
-					    "service-worker-allowed"};
+					    "service-worker-allowed", "www-authenticate"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(always); i++)
 		if (strcasecmp(name, always[i]) == 0)

@@ -259,6 +259,7 @@ static void begin(struct api *a, struct http_request *req, const char *owner,
 	x->fd = -1;
 	x->req = req;
 	x->loop = a->config.loop;
+	x->auth = a->config.auth;
 	x->port = n->port;
 	x->own_name = own_name;
 	(void)snprintf(x->base, sizeof(x->base), "%s", base);
@@ -322,13 +323,15 @@ static void on_path(struct http_request *req, void *user)
 
 static void on_name(struct http_request *req, void *user)
 {
-	char owner[STORE_OWNER_SIZE];
 	struct port_name n;
 
-	if (!port_name_of(req, &n))
+	if (!port_name_of(req, &n)) {
 		http_respond_problem(req, ERR_NOT_FOUND, "no port has this name", NULL);
-	else if (port_identify(user, req, &n, owner))
-		begin(user, req, owner, &n, "", true);
+		return;
+	}
+	const struct caller *who = port_identify(user, req, &n);
+	if (who)
+		begin(user, req, who->owner, &n, "", true);
 }
 
 #define ALL_METHODS                                                                                \

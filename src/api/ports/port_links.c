@@ -45,13 +45,11 @@ static void make_pass(const struct api *a, uint64_t until, const char *owner,
 	(void)snprintf(ret, PASS_SIZE, "%ju.%s.%s", (uintmax_t)until, owner, mac);
 }
 
-/* PASS has LEN bytes, of anybody. Whose it is goes to OWNER. */
-static bool check_pass(struct api *a, const char *pass, size_t len, const struct port_name *n,
-		       char owner[STORE_OWNER_SIZE])
+/* PASS has LEN bytes, of anybody. The caller of REQ is whoever got it. */
+static bool check_pass(struct api *a, struct http_request *req, const char *pass, size_t len,
+		       const struct port_name *n)
 {
-	char text[PASS_SIZE], right[PASS_SIZE];
-	struct store_user u;
-	struct err e = ERR_INIT;
+	char text[PASS_SIZE], right[PASS_SIZE], owner[STORE_OWNER_SIZE];
 	uint64_t until;
 
 	if (len >= sizeof(text))
@@ -69,9 +67,8 @@ static bool check_pass(struct api *a, const char *pass, size_t len, const struct
 	make_pass(a, until, owner, n, right);
 	if (strlen(right) != len || sodium_memcmp(right, text, len) != 0)
 		return false;
-	/* Identity is judged at each request: the user may be gone or not active. */
-	return !owner[0] ||
-	       (a->config.store && store_user_get(a->config.store, owner, &u, &e) == 1 && u.active);
+	/* Identity is judged at each request, and while something is open. */
+	return auth_by_pass(a->config.auth, req, owner, until * 1000) != NULL;
 }
 
 /* ---- names ---- */
@@ -179,8 +176,7 @@ bool port_is_pass_cookie(const char *pair, size_t len)
 	return false;
 }
 
-static bool has_cookie(struct api *a, struct http_request *req, const struct port_name *n,
-		       char owner[STORE_OWNER_SIZE])
+static bool has_cookie(struct api *a, struct http_request *req, const struct port_name *n)
 {
 	const char *name = cookie_name(a, req), *p = http_request_header(req, "cookie");
 	const size_t name_len = strlen(name);
@@ -190,7 +186,7 @@ static bool has_cookie(struct api *a, struct http_request *req, const struct por
 		const size_t len = strcspn(p, ";");
 
 		if (len > name_len && memcmp(p, name, name_len) == 0 && p[name_len] == '=' &&
-		    check_pass(a, p + name_len + 1, len - name_len - 1, n, owner))
+		    check_pass(a, req, p + name_len + 1, len - name_len - 1, n))
 			return true;
 	}
 	return false;
@@ -216,8 +212,8 @@ static void take_pass(struct api *a, struct http_request *req, const char *pass,
 		http_respond(req, 303, NULL, NULL, 0);
 }
 
-bool port_identify(struct api *a, struct http_request *req, const struct port_name *n,
-		   char owner[STORE_OWNER_SIZE])
+const struct caller *port_identify(struct api *a, struct http_request *req,
+				   const struct port_name *n)
 {
 	static const char parameter[] = PASS_NAME "=";
 	const char *query = http_request_raw_query(req);
@@ -226,23 +222,18 @@ bool port_identify(struct api *a, struct http_request *req, const struct port_na
 	if (query && strncmp(query, parameter, skip) == 0 && http_request_method(req) == HTTP_GET) {
 		const size_t len = strcspn(query + skip, "&");
 
-		if (check_pass(a, query + skip, len, n, owner)) {
+		if (check_pass(a, req, query + skip, len, n)) {
 			take_pass(a, req, query + skip, len);
-			return false;
+			return NULL;
 		}
 	}
-	if (has_cookie(a, req, n, owner))
-		return true;
+	if (has_cookie(a, req, n))
+		return auth_caller(req);
 	const struct caller *who = auth_identify(a->config.auth, req);
-	if (!who) {
+	if (!who)
 		http_respond_problem(
 		    req, ERR_UNAUTHORIZED,
 		    "this address needs a pass: open the port anew on the page of the server",
 		    NULL);
-		return false;
-	}
-	if (!port_may_use(req, who))
-		return false;
-	(void)snprintf(owner, STORE_OWNER_SIZE, "%s", who->owner);
-	return true;
+	return who && port_may_use(req, who) ? who : NULL;
 }

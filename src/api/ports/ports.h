@@ -47,6 +47,7 @@ struct exchange {
 	bool held;
 	struct budget_share share;
 	sd_event *loop;
+	const struct auth *auth;
 	sd_event_source *io;       /* of FD */
 	uint32_t wanted;           /* events of it */
 	sd_event_source *patience; /* until the head of the answer */
@@ -73,9 +74,9 @@ struct exchange {
 /* port_links.c */
 /* Which server the Host of REQ names. */
 bool port_name_of(const struct http_request *req, struct port_name *ret) MUST_CHECK;
-/* Whose server is asked for, by the pass or the key of REQ. False: it has answered. */
-bool port_identify(struct api *a, struct http_request *req, const struct port_name *n,
-		   char owner[STORE_OWNER_SIZE]) MUST_CHECK;
+/* Who asks for it, by the pass or the key of REQ: borrowed from REQ. NULL: it has answered. */
+const struct caller *port_identify(struct api *a, struct http_request *req,
+				   const struct port_name *n) MUST_CHECK;
 /* Is "NAME=VALUE", or NAME, our cookie? */
 bool port_is_pass_cookie(const char *pair, size_t len);
 /* exchange.c: may WHO use a server, which may do anything? False: it has answered. */

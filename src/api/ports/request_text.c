@@ -10,9 +10,8 @@
 #include <strings.h>
 
 /* Our own credentials, and what we say ourselves. Cookies: see add_cookies(). */
-static bool is_ours(const struct exchange *x, const char *name)
+static bool is_ours(const struct exchange *x, const char *name, const char *value)
 {
-	const struct caller *who = auth_caller(x->req);
 	static const char *const names[] = {
 	    "host",
 	    "cookie",
@@ -31,8 +30,9 @@ static bool is_ours(const struct exchange *x, const char *name)
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (strcasecmp(name, names[i]) == 0)
 			return true;
-	/* Without authentication a header of that name is for the server inside. */
-	return strcasecmp(name, "authorization") == 0 && who && who->how != CALLER_LOCAL;
+	/* Any other Authorization is for the server inside. */
+	return strcasecmp(name, "authorization") == 0 && strncasecmp(value, "bearer", 6) == 0 &&
+	       auth_is_credential(x->auth, value + 6 + strspn(value + 6, " \t"));
 }
 
 /* Is NAME one of the fields that Connection lists? They are not to be passed on either. */
@@ -69,7 +69,8 @@ static int add_fields(struct exchange *x, struct buf *b)
 	int r = 0;
 
 	for (unsigned i = 0; r == 0 && http_request_field(x->req, i, &name, &value); i++)
-		if (!is_ours(x, name) && !port_is_of_connection(name) && !is_listed(x->req, name))
+		if (!is_ours(x, name, value) && !port_is_of_connection(name) &&
+		    !is_listed(x->req, name))
 			r = buf_printf(b, "%s: %s\r\n", name, value);
 	return r;
 }
