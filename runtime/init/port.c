@@ -130,8 +130,9 @@ static void add_line(struct listeners *l, char *line)
 	for (unsigned i = 0; i < l->n; i++)
 		if (l->all[i].port.port == port)
 			return;
-	l->all[l->n] = (struct listener){.inode = inode, .port = {.port = port}};
-	l->n++;
+	struct listener *found = &l->all[l->n++];
+	*found = (struct listener){.inode = inode};
+	found->port.port = port;
 }
 
 static void read_table(const struct init *in, struct listeners *l, const char *path)
