@@ -347,6 +347,9 @@ static const char *batch_fault(const struct mcp_peer *p, const json_t *array)
 		if (json_object_get(json_object_get(params, "_meta"), META_VERSION))
 			return "A modern request must not be in a batch";
 	}
+	if (p->revision == MCP_REV_NONE)
+		return "Send initialize first, by itself: whether batches exist depends on the "
+		       "revision";
 	if (p->revision != MCP_REV_2025_03_26)
 		return "Batches exist in revision 2025-03-26 alone";
 	if (json_array_size(array) == 0)

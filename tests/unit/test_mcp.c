@@ -555,6 +555,13 @@ static void test_batches(void **state)
 
 	(void)state;
 	run_rows(rows, ARRAY_SIZE(rows), "2025-03-26");
+	struct talk early; /* no revision yet */
+	talk_open(&early, MCP_TRANSPORT_STDIO, EVERYTHING);
+	talk_say(&early, batch);
+	assert_has(early.answer,
+		   "{\"error\":{\"code\":-32600,\"message\":\"Send initialize first, by "
+		   "itself: whether batches exist depends on the revision\"}}");
+	talk_close(&early);
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
 		struct talk t;
 
