@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The servers of a sandbox: which there are, and connections to them. init makes them, because it is in the network namespace of the sandbox, and
- * hands them out; the front never enters that namespace. What a socket holds counts for the process that made it: init, and
- * so the sandbox. */
+/* The servers of a sandbox: which there are, and connections to them. init connects, because it is in the network namespace of
+ * the sandbox, and hands the socket out; the front never enters that namespace. What a socket holds counts for the process that
+ * made it: init, and so the sandbox. */
 #include "init.h"
 
 #include "base/fdio.h"

@@ -37,8 +37,10 @@ function Window({ lines, n, live, label }: { lines: readonly Line[]; n: number; 
 	const [top, setTop] = useState(0);
 	const end = useRef(Boolean(live));
 	useLayoutEffect(() => {
-		if (live && end.current)
+		if (live && end.current) {
 			box.current!.scrollTop = box.current!.scrollHeight;
+			setTop(box.current!.scrollTop); // the event of the first scrolling comes before anybody listens
+		}
 	});
 	useEffect(() => {
 		const b = box.current!;
