@@ -9,7 +9,7 @@
  *   SAVE      FORKING until the session has a backup, then COPYING; the backup is kept
  *   RESTORE   FORKING: the kept backup forks; then COPYING; the fork becomes the session process.
  *             With PARK the session is set aside, and the files are as they were saved, so nothing is copied.
- *             With RETURN the session that was set aside comes back, and nothing forks (parked_session.c).
+ *             With RETURN the session that was set aside comes back, and nothing forks (contexts.c).
  *   DROP      COPYING, which removes the files
  *
  * A child of init copies the files, in the cgroup of the runs, so that the copy counts as memory of
@@ -399,9 +399,8 @@ static void start_restore(struct init *in)
 		copy_now(in);
 	} else if (at->state == CHECKPOINT_LOST) {
 		answer(in, ESTALE, 0);
-	} else { /* one process forks at a time: checkpoints_work() goes on */
-		p->phase = CHECKPOINTS_FORKING;
-		p->until = init_now() + FORK_WAIT_NS;
+	} else {
+		fork_kept(in);
 	}
 }
 
@@ -438,10 +437,25 @@ void checkpoints_events(struct init *in, short fork)
 		copy_now(in);
 }
 
+static bool is_default(const struct init *in)
+{
+	return in->contexts.current == 0;
+}
+
+void checkpoints_choose(struct init *in)
+{
+	const struct init_checkpoints *p = &in->checkpoints;
+
+	if (p->phase == CHECKPOINTS_FORKING && p->fork_channel < 0 && contexts_choose(in, 0) &&
+	    p->f.op == PROTO_CHECKPOINT_SAVE)
+		session_wanted(in);
+}
+
 /* The session's backup is what a SAVE keeps; session_prepare() has it made, or gives up. */
 static bool save_can_start(const struct init *in)
 {
-	return in->session.state == SESSION_NONE || in->session.state == SESSION_READY;
+	return is_default(in) &&
+	       (in->session.state == SESSION_NONE || in->session.state == SESSION_READY);
 }
 
 void checkpoints_work(struct init *in)
@@ -458,9 +472,9 @@ void checkpoints_work(struct init *in)
 			copy_now(in);
 	}
 	if (p->phase == CHECKPOINTS_FORKING && p->f.op == PROTO_CHECKPOINT_RESTORE &&
-	    p->fork_channel < 0 && in->session.state != SESSION_FORKING &&
+	    p->fork_channel < 0 && is_default(in) && in->session.state != SESSION_FORKING &&
 	    in->session.state != SESSION_WAKING && in->warm.spare_state != SPARE_FORKING)
-		fork_kept(in);
+		start_restore(in);
 	if (p->phase == CHECKPOINTS_IDLE || init_now() < p->until)
 		return;
 	if (p->phase != CHECKPOINTS_FORKING)
@@ -485,15 +499,12 @@ int checkpoints_handle(struct init *in, const struct proto_init_checkpoint *f)
 		answer(in, EBUSY, 0);
 	} else if (p->store < 0) {
 		answer(in, ENOTSUP, 0);
-	} else if (f->op == PROTO_CHECKPOINT_RESTORE) {
-		start_restore(in);
 	} else if (f->op == PROTO_CHECKPOINT_DROP) {
 		lose_interpreter(&p->at[f->place]);
 		copy_now(in);
-	} else if (p->at[f->place].state != CHECKPOINT_FREE) {
+	} else if (f->op == PROTO_CHECKPOINT_SAVE && p->at[f->place].state != CHECKPOINT_FREE) {
 		return -1;
-	} else {
-		session_wanted(in);
+	} else { /* one process forks at a time: checkpoints_work() goes on */
 		p->phase = CHECKPOINTS_FORKING;
 		p->until = init_now() + FORK_WAIT_NS;
 	}

@@ -146,6 +146,18 @@ static int on_checkpoint(struct init *in, const union proto_frame *f, const int 
 	return checkpoints_handle(in, &f->checkpoint);
 }
 
+static int on_forget(struct init *in, const union proto_frame *f, const int *fds UNUSED,
+		     size_t n UNUSED)
+{
+	const uint32_t context = f->forget_context.context;
+	const bool uses = run_is_on(in) && in->run.form == RUN_STATEFUL;
+
+	if (context >= PROTO_CONTEXTS_MAX || (uses && context == in->contexts.current))
+		return -1;
+	contexts_end(in, context);
+	return 0;
+}
+
 /* Every message that the front may send. The most descriptors, the size and who may send it are in
  * messages.tbl.h; proto_check() has judged those. */
 /* clang-format off */
@@ -163,6 +175,7 @@ static const struct message {
     [PROTO_INIT_CHECKPOINT] = {0,                   on_checkpoint, "checkpoint"}, /* EBUSY */
     [PROTO_INIT_LIMIT]      = {0,                   on_limit,      "limit"},      /* at once */
     [PROTO_INIT_KEEP]       = {0,                   on_keep,       "keep"},       /* at once */
+    [PROTO_INIT_FORGET]     = {0,                   on_forget,     "forget"},     /* at once; not of its own session */
 };
 /* clang-format on */
 
@@ -264,6 +277,7 @@ _Noreturn static void loop(struct init *in)
 		if (in->strangers && !run_is_on(in))
 			kill_strangers(in);
 		calm_work(in);
+		checkpoints_choose(in); /* before session_prepare(), which forks its backup */
 		/* Before warm_prepare(), because only one of the two may fork at a time. */
 		session_prepare(in);
 		warm_prepare(in);
@@ -319,7 +333,6 @@ static int take_config(struct init *in)
 	(void)close(filter);
 	session_start(in);
 	checkpoints_start(in);
-	parked_start(in);
 	if (has_store)
 		in->checkpoints.store = fds[at];
 	warm_start(in, warm, f.config.fds & PROTO_CONFIG_SOON);

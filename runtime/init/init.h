@@ -27,6 +27,7 @@
  *   INIT_REST    release the interpreters that can be made again
  *   INIT_KEEP    flush what is uploaded from now on
  *   INIT_CHECKPOINT  save, restore or drop a checkpoint; answered by INIT_CHECKPOINTED
+ *   INIT_FORGET  end the session of a context
  *
  * A run, one at a time (run_state.c has the table of the steps, run_start.c takes most of them):
  *
@@ -302,7 +303,7 @@ struct init {
 	struct init_warm warm;
 	struct init_zygote zygote;
 	struct init_session session;
-	struct init_session parked; /* parked_session.c; pid 0 = none */
+	struct init_contexts contexts;
 	struct init_checkpoints checkpoints;
 	struct init_waiting waiting;
 	uint64_t watch_at; /* next check of memory and sockets; 0 = no run is on */
@@ -509,6 +510,7 @@ bool checkpoints_busy(const struct init *in);                  /* no run may sta
  * meanwhile. */
 bool checkpoints_forking(const struct init *in);
 uint64_t checkpoints_next(const struct init *in); /* when it wants to be called again, 0 = never */
+void checkpoints_choose(struct init *in);         /* a request may need the default context */
 void checkpoints_work(struct init *in);
 void checkpoints_events(struct init *in, short fork);
 bool checkpoints_keep(const struct init *in, pid_t pid);

@@ -143,7 +143,7 @@ static uint64_t beyond(const struct init *in, pid_t pid, uint64_t clean)
 }
 
 /* Memory of the waiting interpreters. Nearly all of it is shared with the zygote. So of a session
- * that waits, or of its backup while it runs, and of each checkpoint's interpreter only what exceeds the clean
+ * that waits, or of its backup while it runs, and of each context that is set aside, and of each checkpoint's interpreter only what exceeds the clean
  * interpreter is counted, and of the others nothing. Pages that these share are counted more than once. */
 static uint64_t of_waiting(const struct init *in)
 {
@@ -152,6 +152,9 @@ static uint64_t of_waiting(const struct init *in)
 	uint64_t clean = in->warm.clean > 0 ? watch_resident(in, in->warm.clean) : in->warm.shared;
 	uint64_t sum = beyond(in, session_waiting(in), clean);
 
+	size_t at = 0;
+	for (pid_t pid = contexts_next(in, &at); pid >= 0; pid = contexts_next(in, &at))
+		sum += beyond(in, pid, clean);
 	for (size_t i = 0; i < PROTO_CHECKPOINTS_MAX; i++)
 		if (in->checkpoints.at[i].state == CHECKPOINT_LIVE)
 			sum += beyond(in, in->checkpoints.at[i].pid, clean);
@@ -166,7 +169,7 @@ static bool is_waiting(const struct init *in, const char *name)
 		return false;
 	pid_t pid = (pid_t)number;
 	return pid == in->warm.clean || pid == in->warm.spare || session_keeps(in, pid) ||
-	       checkpoints_keep(in, pid) || end_is_leaving(in, pid);
+	       checkpoints_keep(in, pid) || end_is_leaving(in, pid) || contexts_wait(in, pid);
 }
 
 static struct held in_processes(const struct init *in, struct held (*one)(int, const char *))

@@ -17,17 +17,28 @@
 static bool is_kept(const struct init *in, pid_t pid)
 {
 	return pid == in->warm.clean || pid == in->warm.spare || session_keeps(in, pid) ||
-	       checkpoints_keep(in, pid) || end_is_leaving(in, pid) || parked_keeps(in, pid) ||
+	       checkpoints_keep(in, pid) || end_is_leaving(in, pid) || contexts_keep(in, pid) ||
 	       background_keeps(in, pid);
 }
 
 bool kill_keeps_any(const struct init *in)
 {
 	return in->warm.clean > 0 || in->warm.spare > 0 || in->session.state != SESSION_NONE ||
-	       checkpoints_any(in) || parked_any(in) || end_any(in) || background_any(in);
+	       checkpoints_any(in) || contexts_any(in) || end_any(in) || background_any(in);
+}
+
+static bool is_loose(const struct init *in, pid_t pid)
+{
+	return !is_kept(in, pid);
 }
 
 uint32_t kill_each(struct init *in, void (*fn)(struct init *, pid_t, int), int signo)
+{
+	return kill_each_that(in, is_loose, fn, signo);
+}
+
+uint32_t kill_each_that(struct init *in, bool (*wanted)(const struct init *, pid_t),
+			void (*fn)(struct init *, pid_t, int), int signo)
 {
 	int fd = openat(in->proc, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
@@ -41,7 +52,7 @@ uint32_t kill_each(struct init *in, void (*fn)(struct init *, pid_t, int), int s
 		init_die("proc");
 	while ((de = readdir(d))) {
 		if (parse_u64_n(de->d_name, strlen(de->d_name), 2, INT32_MAX, &pid) < 0 ||
-		    is_kept(in, (pid_t)pid))
+		    !wanted(in, (pid_t)pid))
 			continue;
 		const enum end_look look = end_look_at(in, (pid_t)pid);
 		if (look == END_ENTERING)
@@ -95,8 +106,9 @@ void kill_run(struct init *in)
 		run_to(in, RUN_KILLING);
 	warm_events(in, POLLIN, 0); /* learn the pid of a clean interpreter that has just come */
 	/* These must survive, and they were forked in the cgroup of the runs. */
-	bool spared = in->session.state != SESSION_NONE || checkpoints_any(in) || parked_any(in) ||
-		      end_any_stopped(in) || warm_spare_alone(in) || background_any(in);
+	bool spared = in->session.state != SESSION_NONE || checkpoints_any(in) ||
+		      contexts_any(in) || end_any_stopped(in) || warm_spare_alone(in) ||
+		      background_any(in);
 	if (in->kill >= 0 && !spared)
 		(void)!write(in->kill, "1", 1);
 	if (!kill_keeps_any(in)) {

@@ -78,8 +78,8 @@ static bool is_possible(const struct proto_init_run *f)
 	return f->run != 0 && f->kind >= PROTO_RUN_PYTHON && f->kind <= PROTO_RUN_BACKGROUND &&
 	       (f->fds & ~(uint32_t)(PROTO_RUN_CODE | PROTO_RUN_STDIN | PROTO_RUN_RESULT |
 				     PROTO_RUN_TAIL)) == 0 &&
-	       f->argc <= PROTO_ARG_MAX && f->envc <= PROTO_ARG_MAX && f->args_size > 0 &&
-	       f->args_size <= PROTO_ARGS_MAX &&
+	       f->context < PROTO_CONTEXTS_MAX && f->argc <= PROTO_ARG_MAX &&
+	       f->envc <= PROTO_ARG_MAX && f->args_size > 0 && f->args_size <= PROTO_ARGS_MAX &&
 	       (f->rows == 0 && f->columns == 0
 		    ? true
 		    : f->kind == PROTO_RUN_BACKGROUND && terminal_is_size(f->rows, f->columns)) &&
@@ -232,6 +232,8 @@ void run_waiting(struct init *in)
 		warm_ask(in);
 		return;
 	}
+	if (w->f.kind == PROTO_RUN_STATEFUL)
+		(void)contexts_choose(in, w->f.context);
 	if (warm_must_wait(in, &w->f)) {
 		if (init_now() < w->until)
 			return;
@@ -275,10 +277,8 @@ void run_start(struct init *in, const struct proto_init_run *f, const int *fds, 
 		return;
 	}
 	KILL_POINT(RUN_TAKEN);
-	if (f->kind == PROTO_RUN_STATEFUL && f->restarts) {
-		session_adopt(in, 0, -1, false);
-		in->session.lost = in->session.behind = false;
-	}
+	if (f->kind == PROTO_RUN_STATEFUL)
+		contexts_begin(in, f);
 	run_to(in, RUN_WAITING);
 	in->run.id = f->run;
 	in->run.error = -1;
@@ -445,7 +445,7 @@ void run_reap(struct init *in)
 		if (pid == in->run.pid)
 			first_ended(in, status, &use);
 		else if (warm_reaped(in, pid) || session_reaped(in, pid) ||
-			 parked_reaped(in, pid) || end_reaped(in, pid) || checkpoint ||
+			 contexts_reaped(in, pid) || end_reaped(in, pid) || checkpoint ||
 			 background_reaped(in, pid, status, &use))
 			continue;
 		else

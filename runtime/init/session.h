@@ -126,16 +126,44 @@ void session_take_over(struct init *in); /* the session process is dead or silen
 void session_wake_on(struct init *in);
 void session_woken(struct init *in); /* its process has answered, or has died */
 
-/* parked_session.c: a session that is set aside while continuations of a branch execute */
-void parked_start(struct init *in);
+/* contexts.c: the sessions that are not current */
+#define ASIDE_BRANCH PROTO_CONTEXTS_MAX /* place of the session while continuations execute */
+struct init_aside {
+	bool used;
+	struct init_session
+	    session; /* NONE, HELD, READY or RESTING; pid 0 = its process has died */
+};
+struct init_contexts {
+	uint32_t current; /* context of init.session */
+	uint32_t n;       /* used places */
+	struct init_aside at[PROTO_CONTEXTS_MAX + 1];
+};
+/* Makes the session of CONTEXT current. False: not yet, because a process of the current one is being made. */
+bool contexts_choose(struct init *in, uint32_t context);
+enum session_state contexts_state(const struct init *in, uint32_t context);
+/* F, a stateful run, has come. */
+void contexts_begin(struct init *in, const struct proto_init_run *f);
+/* Ends the session of CONTEXT with all that it has started. No run of that context is on. */
+void contexts_end(struct init *in, uint32_t context);
+void contexts_rest(struct init *in);  /* as session_rest() */
+void contexts_go_on(struct init *in); /* a run begins */
+void contexts_end_awake(struct init *in);
+bool contexts_any(const struct init *in);    /* is a session set aside? */
+bool contexts_active(const struct init *in); /* and may one have something that could execute? */
+bool contexts_wait(const struct init *in, pid_t pid); /* PID is the process of one, or a backup */
+bool contexts_keep(const struct init *in, pid_t pid); /* or something that one has started */
+/* The session process of each, 0 if it has died; -1 after the last. *AT is 0 for the first. */
+pid_t contexts_next(const struct init *in, size_t *at);
+bool contexts_reaped(struct init *in, pid_t pid);
+/* run_kill.c: as kill_each(), for each process that is WANTED */
+uint32_t kill_each_that(struct init *in, bool (*wanted)(const struct init *, pid_t),
+			void (*fn)(struct init *, pid_t, int), int signo);
 /* Sets the session aside, if there is one, and adopts PID instead; as session_adopt(). */
 void session_park(struct init *in, pid_t pid, int channel, bool carries);
 /* The session that was set aside comes back, and the one in its place ends. False = there is none, or it has died. */
 bool session_return(struct init *in);
 void parked_end(struct init *in);
 bool parked_any(const struct init *in);
-bool parked_keeps(const struct init *in, pid_t pid);
-bool parked_reaped(struct init *in, pid_t pid);
 
 /* What the session has besides variables, and no backup or checkpoint: PROTO_KIND_* */
 uint32_t session_kinds(const struct init *in);

@@ -46,8 +46,11 @@ static bool go_on_at_once(const struct init *in)
 void processes_go_on(struct init *in)
 {
 	(void)kill(in->session.pid, SIGCONT);
-	if (in->session.processes > 0 && !go_on_at_once(in))
+	if ((in->session.processes > 0 || contexts_active(in)) && go_on_at_once(in))
+		return;
+	if (in->session.processes > 0)
 		(void)kill_each(in, send_signal, SIGCONT);
+	contexts_go_on(in);
 }
 
 void processes_note(struct init *in)
@@ -61,6 +64,7 @@ void processes_note(struct init *in)
 		(void)go_on_at_once(in);
 		(void)kill_each(in, note, SIGCONT);
 	}
+	contexts_go_on(in);
 }
 
 static void ignore(struct init *in UNUSED, pid_t pid UNUSED, int signo UNUSED)

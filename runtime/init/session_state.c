@@ -221,7 +221,14 @@ void session_settled(struct init *in)
 	struct init_session *s = &in->session;
 
 	s->look_in = FIRST_LOOK_NS;
-	s->look_at = s->processes > 0 || s->threads > 1 ? init_now() + s->look_in : 0;
+	s->look_at =
+	    s->processes > 0 || s->threads > 1 || contexts_active(in) ? init_now() + s->look_in : 0;
+}
+
+static void end_awake(struct init *in)
+{
+	processes_end_awake(in);
+	contexts_end_awake(in);
 }
 
 /* Between runs: what a run could have left executes although it was stopped (a timer of timer_create(2) can send
@@ -235,7 +242,7 @@ static void session_look(struct init *in)
 	s->look_at = init_now() + s->look_in;
 	/* not while a process may be made that init does not know yet */
 	if (!forks && in->warm.spare_state != SPARE_FORKING && !checkpoints_forking(in))
-		processes_end_awake(in);
+		end_awake(in);
 	bool over = in->config.poll_memory && watch_memory(in) == 0;
 	if (over || (!forks && s->pid > 0 && end_look_at(in, s->pid) == END_ALIVE))
 		session_take_over(in);
@@ -257,7 +264,8 @@ void session_prepare(struct init *in)
 	if (s->look_at != 0 && (in->run.state == RUN_NONE || s->state == SESSION_WAKING) &&
 	    init_now() >= s->look_at)
 		session_look(in);
-	if (in->run.state == RUN_WAITING && in->waiting.f.kind == PROTO_RUN_STATEFUL)
+	if (in->run.state == RUN_WAITING && in->waiting.f.kind == PROTO_RUN_STATEFUL &&
+	    in->waiting.f.context == in->contexts.current)
 		session_wanted(in);
 	if (s->state != SESSION_HELD || run_is_on(in) || in->warm.spare_state == SPARE_FORKING ||
 	    (in->calm_until != 0 && !in->hasty) || checkpoints_replace(in) || warm_pair(pair) < 0)
@@ -303,6 +311,7 @@ pid_t session_take(struct init *in, const struct run_child *c)
 		if (pid > 0) {
 			s->pid = pid;
 			session_to(s, SESSION_RUNNING);
+			processes_go_on(in);
 		}
 		return pid;
 	}

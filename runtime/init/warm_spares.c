@@ -165,7 +165,8 @@ void warm_tell(struct init *in)
 bool warm_is_lost(const struct init *in, const struct proto_init_run *f)
 {
 	const struct init_warm *w = &in->warm;
-	bool needed = f->kind != PROTO_RUN_STATEFUL || in->session.state == SESSION_NONE;
+	bool needed =
+	    f->kind != PROTO_RUN_STATEFUL || contexts_state(in, f->context) == SESSION_NONE;
 
 	return f->warm != PROTO_WARM_NO && needed && w->channel < 0 && !w->soon &&
 	       w->spare_state == SPARE_NONE;
@@ -193,6 +194,7 @@ static void let_go(struct init *in)
 		return;
 	w->rest = false;
 	session_rest(in);
+	contexts_rest(in);
 	if (in->contained) /* to make it again would take an import */
 		return;
 	w->told_cold = true;
@@ -288,6 +290,8 @@ bool warm_must_wait(const struct init *in, const struct proto_init_run *f)
 
 	if (in->session.state == SESSION_FORKING || in->session.state == SESSION_WAKING ||
 	    w->spare_state == SPARE_FORKING)
+		return true;
+	if (f->kind == PROTO_RUN_STATEFUL && f->context != in->contexts.current)
 		return true;
 	if (f->kind == PROTO_RUN_STATEFUL)
 		return !session_can(in) &&

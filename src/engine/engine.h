@@ -116,6 +116,7 @@ enum engine_run_kind {
 };
 
 #define ENGINE_TERMINAL_MAX 1000 /* rows, and columns, of a terminal */
+#define ENGINE_CONTEXTS_MAX 8    /* sessions of a sandbox, each with variables of its own */
 
 enum engine_stream {
 	ENGINE_STDOUT = 1,
@@ -204,11 +205,13 @@ struct engine_run_spec {
 				  * descriptor 3; it comes at the end as ENGINE_RESULT */
 	bool display;            /* Python: save figures that are open and unsaved when the code has
 				  * returned as figure-N.png in the workspace */
-	bool restarts; /* STATEFUL: the session ends first, with its variables, threads and
+	bool restarts;    /* STATEFUL: the session ends first, with its variables, threads and
 				  * processes; the run is the first of a new one */
-	bool notebook; /* Python: the value of a last expression comes as ENGINE_RESULT,
+	uint32_t context; /* STATEFUL: whose session, below ENGINE_CONTEXTS_MAX; 0 = the default
+				  * one. It begins with its first run. Checkpoints have that of 0 */
+	bool notebook;    /* Python: the value of a last expression comes as ENGINE_RESULT,
 				  * and notebook syntax works (RT_NOTEBOOK of runtime/frames.h) */
-	int stdin_fd;  /* duplicated; -1 = /dev/null */
+	int stdin_fd;     /* duplicated; -1 = /dev/null */
 	uint64_t
 	    timeout_ns; /* then its process group gets SIGTERM, or a stateful run SIGINT; 0 = none */
 	/* BACKGROUND: it gets a terminal of this size, each 1 to ENGINE_TERMINAL_MAX, for standard input (`stdin_fd` is what
@@ -457,6 +460,8 @@ int engine_run(struct engine_sandbox *s, const struct engine_run_spec *spec,
 int engine_signal(struct engine_run *r, int signo) MUST_CHECK;
 /* Another size for the terminal of R. */
 int engine_resize(struct engine_run *r, uint32_t rows, uint32_t columns) MUST_CHECK;
+/* Ends the session of CONTEXT with all that it has started. No run of it is on. */
+int engine_end_context(struct engine_sandbox *s, uint32_t context) MUST_CHECK;
 
 /* PATH is relative to the workspace, with `/` between its parts and no empty, `.` or `..` part. The
  * callback gets a read-only descriptor of a regular file (else NOT_FOUND). */

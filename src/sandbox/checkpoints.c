@@ -327,7 +327,7 @@ static void on_restored(const struct engine_checkpoint *what, const struct err *
 	s->marks_whole = false;
 	sandbox_measure_uploads(s);
 	if (!e && what->state_kept && !streq(c->name, CHECKPOINTS_BASE))
-		run_session_forget(s);
+		run_session_forget(&s->context);
 	if (!e)
 		LOG_INFO("checkpoint_restored", LOG_S("session_id", s->id),
 			 LOG_U("files", what->files), LOG_B("state", what->state_kept));

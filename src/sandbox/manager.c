@@ -131,6 +131,7 @@ struct sandbox *sandbox_unref(struct sandbox *s)
 	file_marks_done(&s->marks);
 	free(s->uploaded.rows);
 	checkpoints_free(s->checkpoints);
+	contexts_free(s);
 	processes_forget_all(s);
 	free(s->making);
 	usage_log_free(s->usage);

@@ -4,6 +4,7 @@
 
 #include "base/list.h"
 #include "sandbox/checkpoints.h"
+#include "sandbox/contexts.h"
 #include "sandbox/process.h"
 #include "sandbox/sandbox_work.h"
 #include "sandbox/workspace_inventory.h"
@@ -81,26 +82,26 @@ struct sandbox {
 	bool measuring;                 /* they are being measured */
 	char last_run
 	    [RUN_ID_SIZE]; /* the last one that ended, not of the server itself; "" = none */
-	char last_point[CHECKPOINT_NAME_MAX + 1]; /* made or restored last; "" = none */
-	uint64_t runs;                            /* sandbox_runs() */
-	struct run_undone undone;        /* what the next stateful run tells (run_session.c) */
-	struct session_clients clients;  /* whom it is told to */
-	struct usage_log *usage;         /* owned; NULL: nobody has looked */
-	bool used;                       /* something has run in it */
-	bool keeps;                      /* it may have variables or packages */
-	struct sandbox_end earlier;      /* of an earlier session with this id */
-	bool limiting;                   /* the engine changes its limits */
-	bool keeping;                    /* it is about to be stored (keep.h) */
-	bool was_session;                /* since these processes were made */
-	bool seized;                     /* a checkpoint, branch or fork is being made */
-	struct seizing *seizing;         /* borrowed: waits to seize it; NULL = nobody */
-	struct checkpoints *checkpoints; /* owned; NULL before the first one */
-	char parent[SANDBOX_ID_MAX + 1]; /* sandbox_parent() */
-	char *place;                     /* sandbox_place(); owned, or NULL */
-	bool stopped;                    /* sandbox_on_ration() has told so */
-	bool told_offline;               /* sandbox_first_offline() */
-	bool told_kept;                  /* sandbox_first_kept() */
-	struct inventory inventory;      /* of the workspace after the last known change */
+	char last_point[CHECKPOINT_NAME_MAX + 1];   /* made or restored last; "" = none */
+	uint64_t runs;                              /* sandbox_runs() */
+	struct context context;                     /* the default one */
+	struct context *contexts[CONTEXTS_MAX - 1]; /* owned; NULL = free; at context.number - 1 */
+	struct usage_log *usage;                    /* owned; NULL: nobody has looked */
+	bool used;                                  /* something has run in it */
+	bool keeps;                                 /* it may have variables or packages */
+	struct sandbox_end earlier;                 /* of an earlier session with this id */
+	bool limiting;                              /* the engine changes its limits */
+	bool keeping;                               /* it is about to be stored (keep.h) */
+	bool was_session;                           /* since these processes were made */
+	bool seized;                                /* a checkpoint, branch or fork is being made */
+	struct seizing *seizing;                    /* borrowed: waits to seize it; NULL = nobody */
+	struct checkpoints *checkpoints;            /* owned; NULL before the first one */
+	char parent[SANDBOX_ID_MAX + 1];            /* sandbox_parent() */
+	char *place;                                /* sandbox_place(); owned, or NULL */
+	bool stopped;                               /* sandbox_on_ration() has told so */
+	bool told_offline;                          /* sandbox_first_offline() */
+	bool told_kept;                             /* sandbox_first_kept() */
+	struct inventory inventory; /* of the workspace after the last known change */
 	bool inventory_known;
 	struct file_marks marks;  /* of files in folders after the last run */
 	bool marks_whole;         /* no file in a folder is missing there */

@@ -107,6 +107,7 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 	    .display = q->display,
 	    .notebook = q->notebook,
 	    .restarts = q->restarts && q->kind == ENGINE_RUN_STATEFUL,
+	    .context = r->context->number,
 	    .report = q->report,
 	    .stdin_fd = r->input_fd >= 0 ? r->input_fd
 			: q->stdin_fd    ? *q->stdin_fd
@@ -134,6 +135,7 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 	r->start_ns = now_ns();
 	int x = engine_run(s->handle, &spec, &r->handle, e);
 	r->began = x == 0;
+	r->context->runs += r->began && !q->hidden ? 1 : 0;
 	return x;
 }
 

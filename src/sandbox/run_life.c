@@ -23,6 +23,11 @@ struct sandbox *run_sandbox(const struct run *r)
 	return r->sandbox;
 }
 
+const char *run_context(const struct run *r)
+{
+	return r->context_name;
+}
+
 static void make_run_id(char ret[RUN_ID_SIZE])
 {
 	char stamp[20], random[5];
@@ -280,6 +285,42 @@ static int refuse_timeout(uint64_t timeout_ns, uint64_t longest_ns, struct err *
 	return err_set_member(e, "timeout_s");
 }
 
+/* Owned; nothing of it is known to others. NULL after setting E. */
+static struct run *make(struct sandbox *s, const struct run_request *request,
+			struct context *context, struct err *e)
+{
+	struct run *r = calloc(1, sizeof(*r));
+	if (!r) {
+		(void)err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "run in session %s", s->id);
+		return NULL;
+	}
+	r->refs = 1;
+	make_run_id(r->id);
+	r->request = *request;
+	r->request.code = NULL;
+	r->request.argv = NULL;
+	r->request.cwd = NULL;
+	r->request.input = NULL;
+	r->request.asked_cwd = NULL;
+	r->request.context = NULL;
+	r->context = context;
+	(void)!text_copy(r->context_name, sizeof(r->context_name), context->name);
+	r->chosen_cwd =
+	    request->cwd && request->asked_cwd && streq(request->cwd, request->asked_cwd);
+	r->sandbox = sandbox_ref(s);
+	r->shown.open = -1;
+	r->input_fd = -1;
+	for (size_t i = 0; i < ARRAY_SIZE(r->output); i++) {
+		kept_output_init(&r->output[i], (size_t)sandbox_output_max(s), request->head_only);
+		/* REST gives the output as it is. */
+		r->output[i].settles = request->whole_over > 0 && request->whole_over < SIZE_MAX;
+	}
+	if (take_input(r, request, e) == 0)
+		return r;
+	run_unref(r);
+	return NULL;
+}
+
 /* WAIT: the run goes into the queue. */
 static int run_new(struct sandbox *s, const struct run_request *request, bool wait,
 		   struct run **ret, struct err *e)
@@ -296,37 +337,18 @@ static int run_new(struct sandbox *s, const struct run_request *request, bool wa
 		return refused;
 	if (!sandbox_use(s, e))
 		return -ENOENT;
-	struct run *r = calloc(1, sizeof(*r));
+	struct context *context = sandbox_context(
+	    s, request->kind == ENGINE_RUN_STATEFUL ? request->context : NULL, true, e);
+	if (!context)
+		return -EINVAL;
+	struct run *r = make(s, request, context, e);
 	if (!r)
-		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "run in session %s", s->id);
-	r->refs = 1;
-	make_run_id(r->id);
-	r->request = *request;
-	r->request.code = NULL;
-	r->request.argv = NULL;
-	r->request.cwd = NULL;
-	r->request.input = NULL;
-	r->request.asked_cwd = NULL;
-	r->chosen_cwd =
-	    request->cwd && request->asked_cwd && streq(request->cwd, request->asked_cwd);
-	r->sandbox = sandbox_ref(s);
-	r->shown.open = -1;
-	r->input_fd = -1;
-	for (size_t i = 0; i < ARRAY_SIZE(r->output); i++) {
-		kept_output_init(&r->output[i], (size_t)sandbox_output_max(s), request->head_only);
-		/* REST gives the output as it is. */
-		r->output[i].settles = request->whole_over > 0 && request->whole_over < SIZE_MAX;
-	}
-	int x = take_input(r, request, e);
-	if (x < 0) {
-		run_unref(r);
-		return x;
-	}
+		return -ENOMEM; /* or whatever E says */
 	s->used = true;
 	s->keeps = s->keeps || request->kind == ENGINE_RUN_STATEFUL;
 	if (!wait)
 		s->run = r;
-	x = wait ? enqueue(r, request, e) : run_execute(r, request, e);
+	int x = wait ? enqueue(r, request, e) : run_execute(r, request, e);
 	if (x < 0) {
 		if (!wait)
 			s->run = NULL;

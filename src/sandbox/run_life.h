@@ -24,6 +24,8 @@ struct run {
 	unsigned refs;
 	struct budget_share waits; /* while it is in the queue */
 	struct sandbox *sandbox;   /* reference */
+	struct context *context;   /* of the sandbox; the default one if it is no stateful run */
+	char context_name[CONTEXT_NAME_MAX + 1]; /* the context may end before the result is read */
 	char id[RUN_ID_SIZE];
 	enum run_phase phase;
 	struct run_request request; /* its code, argv and cwd are the copies below, or NULL */

@@ -138,6 +138,7 @@ void run_report(struct run *r)
 	    .state_lost = r->end.state_lost,
 	    .state_kept = r->end.state_kept,
 	    .stateful = r->request.kind == ENGINE_RUN_STATEFUL,
+	    .context = r->context_name,
 	    .left = r->end.left,
 	    .killed = r->end.killed,
 	    .cell = r->end.cell,

@@ -116,7 +116,7 @@ static bool is_anybody_owed(const struct session_clients *c)
 	return owed;
 }
 
-void run_session_forget(struct sandbox *s)
+void run_session_forget(struct context *s)
 {
 	s->undone = (struct run_undone){0};
 	s->clients.unheard = false;
@@ -156,7 +156,7 @@ static void add_undone(struct run_undone *u, const struct run_result *result)
 /* R has ended, and its client does not know. What R had to tell it is not known either. */
 static void note_undone(const struct run *r)
 {
-	struct sandbox *s = r->sandbox;
+	struct context *s = r->context;
 	struct session_clients *c = &s->clients;
 
 	if (is_empty(&s->undone))
@@ -183,7 +183,7 @@ void run_unheard(const struct run *r)
 
 static void tell(struct run *r)
 {
-	struct session_clients *c = &r->sandbox->clients;
+	struct session_clients *c = &r->context->clients;
 	struct run_result *result = &r->result;
 	const struct session_client *known = find_client(c, r->client);
 
@@ -193,7 +193,7 @@ static void tell(struct run *r)
 		return;
 	if (!known || r->client == c->canceller)
 		c->unheard = false;
-	result->undone = r->sandbox->undone;
+	result->undone = r->context->undone;
 	result->undone.late = c->used;
 	if (c->used) /* the variables of now are those of the runs since then */
 		return;
@@ -206,10 +206,10 @@ static void tell(struct run *r)
 
 void run_session_tell(struct run *r)
 {
-	struct sandbox *s = r->sandbox;
+	struct context *s = r->context;
 
 	/* The continuations of a branch end with it, and the session is as it was. */
-	if (!r->began || !r->result.stateful || s->seized)
+	if (!r->began || !r->result.stateful || r->sandbox->seized)
 		return;
 	if (r->request.hidden) { /* the server looks into the session, and shows nothing of this */
 		if (has_changed(&r->result))

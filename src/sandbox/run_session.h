@@ -2,7 +2,7 @@
 /* What a run has done to its session, in words for those who answer: MCP, REST, the live cells. */
 #pragma once
 
-#include "sandbox/sandbox.h"
+#include "sandbox/contexts.h"
 
 /* What has become of the variables of the session: "kept", "unchanged" (as before the run), "carried" (in another
  * interpreter) or "lost"; "" if R is no stateful run. */
@@ -17,8 +17,8 @@ void run_unheard(const struct run *r);
 void run_session_tell(struct run *r);
 /* The client that asks for Q, as struct session_clients knows it. */
 uint64_t run_client(const struct run_request *q);
-/* The variables of S are others now, so nothing that was done to them before matters. */
-void run_session_forget(struct sandbox *s);
+/* The variables of C are others now, so nothing that was done to them before matters. */
+void run_session_forget(struct context *c);
 /* The names of ENGINE_KIND_* in KINDS, static texts. Returns their number. */
 #define SESSION_KINDS_MAX 3
 size_t session_kinds(uint32_t kinds, const char *ret[SESSION_KINDS_MAX]);

@@ -483,6 +483,7 @@ struct run_result {
 	size_t n_folders;
 	bool has_folders; /* there are folders in the workspace, new or not */
 	bool warm, stateful;
+	const char *context; /* its name; "" = the default one, or it is no stateful run */
 	bool host_full;  /* it failed because the disk of the host has no space for its workspace */
 	bool state_lost; /* the session's variables are gone */
 	bool state_kept; /* the next run sees its changes to the variables */
@@ -509,6 +510,7 @@ struct run_request {
 	const char *const *argv; /* engine_run_spec.argv */
 	/* The word of argv that the client asked for, among those of a program of ours; 0 = all. People see it. */
 	unsigned asked;
+	const char *context; /* of a stateful run: its name, as for sandbox_context(); borrowed */
 	const char *cwd;
 	const char *asked_cwd;            /* the client asked for it; people see it; borrowed */
 	const int *stdin_fd;              /* instead of input; duplicated; NULL: /dev/null */
@@ -545,6 +547,7 @@ const char *run_id(const struct run *r);
 struct run *run_ref(struct run *r);
 void run_unref(struct run *r);
 struct sandbox *run_sandbox(const struct run *r); /* borrowed */
+const char *run_context(const struct run *r);     /* its name; "" = the default one */
 /* Kills all processes of the run; on_done follows, from inside if the run still waits for its turn. The first time, a cell
  * is interrupted, and killed only after its grace period. */
 void run_cancel(struct run *r);

@@ -7,6 +7,7 @@
 #include "tools/picture.h"
 
 #include "base/jsonio.h"
+#include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "base/workers.h"
@@ -282,12 +283,24 @@ static struct run_call *prepare(struct tools *t, struct mcp_call *call, const js
 void extras_run_python(struct mcp_call *call, json_t *arguments, void *user)
 {
 	struct tools *t = user;
+	const char *context = json_string_value(json_object_get(arguments, "context"));
+	const size_t length = json_string_length(json_object_get(arguments, "context"));
+
+	if (context && !parse_is_session_id(context, length)) {
+		extras_fail(call, "invalid_argument", "Give another name.",
+			    "A context has 1-64 letters, numbers, hyphens and underscores.");
+		return;
+	}
 
 	struct run_call *c = prepare(t, call, arguments, "code", t->config.max_code_bytes);
 	if (!c)
 		return;
 	c->request.restarts = args_bool(arguments, "restart", false);
-	c->request.kind = c->request.restarts || args_bool(arguments, "stateful", false)
+	if (context) {
+		(void)!text_copy(c->context, sizeof(c->context), context);
+		c->request.context = c->context;
+	}
+	c->request.kind = context || c->request.restarts || args_bool(arguments, "stateful", false)
 			      ? ENGINE_RUN_STATEFUL
 			      : ENGINE_RUN_PYTHON;
 	c->request.display = t->config.save_figures_extras;

@@ -51,6 +51,9 @@ static const struct tool_arg python_args[] = {
      "A crash leaves the variables as they were.",
      .otherwise = "false"},
     {"restart", ARG_BOOL, ARG_NULL, "In a new interpreter; files stay.", .otherwise = "false"},
+    /* For programs that keep several notebooks in one sandbox. */
+    {"context", ARG_STRING, ARG_NULL | ARG_UNLISTED,
+     "Stateful, with variables of its own under this name."},
     INPUT("What input() and sys.stdin read."),
     TIMEOUT,
     END};

@@ -3,6 +3,7 @@
  * the run if the client cancels. Each family writes its own answer. Private to this folder. */
 #pragma once
 
+#include "sandbox/contexts.h"
 #include "tools/common.h"
 
 #define RUN_CALL_ARGV_MAX 6   /* including the NULL at the end */
@@ -16,8 +17,9 @@ struct run_call {
 	struct run_request request;  /* code and argv must stay valid until the run has started */
 	char *text;                  /* owned: code or command */
 	size_t text_len;
-	char *input;         /* owned: text of its standard input, or NULL */
-	const char *blanked; /* what was blanked in the text of a command, or NULL */
+	char context[CONTEXT_NAME_MAX + 1]; /* of request.context */
+	char *input;                        /* owned: text of its standard input, or NULL */
+	const char *blanked;                /* what was blanked in the text of a command, or NULL */
 	bool background; /* the text starts something in the background, as far as one can see */
 	const char *argv[RUN_CALL_ARGV_MAX]; /* room for request.argv */
 	char **words;                        /* more room for request.argv; owned, one allocation */

@@ -4,7 +4,7 @@
  *
  * Each step of the input: one byte that says who speaks (clean interpreter, spare, backup of
  * the session, session process), what happens around it (a run begins or ends, somebody is reaped, the channel
- * ends) and whether descriptors come along; one byte of length; the frame. Whatever comes, init
+ * ends, another context becomes current) and whether descriptors come along; one byte of length; the frame. Whatever comes, init
  * must neither crash nor signal anybody but the processes that it knows, nor keep a descriptor that
  * it was sent. */
 #include "base/fdio.h"
@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #define STEPS_MAX 64
+#define CONTEXTS  2
 #define OWN_PID   getpid() /* who all frames come from, as the kernel says it */
 
 static struct init in;
@@ -69,6 +70,18 @@ void zygote_again(struct init *i UNUSED)
 
 void kill_strangers(struct init *i UNUSED)
 {
+}
+
+uint32_t kill_each(struct init *i UNUSED, void (*fn)(struct init *, pid_t, int) UNUSED,
+		   int signo UNUSED)
+{
+	return 0;
+}
+
+uint32_t kill_each_that(struct init *i UNUSED, bool (*wanted)(const struct init *, pid_t) UNUSED,
+			void (*fn)(struct init *, pid_t, int) UNUSED, int signo UNUSED)
+{
+	return 0;
 }
 
 void processes_go_on(struct init *i UNUSED)
@@ -133,6 +146,9 @@ static void begin(void)
 
 static void end(void)
 {
+	for (uint32_t i = 0; i < CONTEXTS; i++)
+		if (i != in.contexts.current)
+			contexts_end(&in, i);
 	for (int i = 0; i < 4; i++)
 		(void)fd_close(theirs[i]);
 	(void)fd_close(in.warm.channel);
@@ -204,7 +220,7 @@ static void happen(unsigned what)
 		calm_begin(&in);
 	} else if (what == 3)
 		(void)(warm_reaped(&in, OWN_PID) || session_reaped(&in, OWN_PID) ||
-		       end_reaped(&in, OWN_PID));
+		       contexts_reaped(&in, OWN_PID) || end_reaped(&in, OWN_PID));
 }
 
 static void turn(void)
@@ -229,6 +245,8 @@ int fuzz_init_frames(const uint8_t *data, size_t size)
 		int who = (int)(head & 3U);
 		at += 2;
 		happen(head >> 2 & 3U);
+		if (head & 64U)
+			(void)contexts_choose(&in, head >> 7 & (CONTEXTS - 1U));
 		if (head & 32U)
 			theirs[who] = fd_close(theirs[who]);
 		else if (len > 0)

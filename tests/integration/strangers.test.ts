@@ -54,7 +54,7 @@ const BODIES: Record<string, Json | string> = {
 	changeUser: { active: false }, newKey: {}, newInvitation: {}, changeSandbox: { name: 'mine' }, keepSandbox: { name: 'mine' }, addMarkdown: { text: 'mine' }, changeMarkdown: { text: 'mine' },
 	completeName: { code: 'pri', cursor: 3 }, signIn: { name: 'bob', password: 'wrong' }, register: { name: 'carol', password: 'short' },
 	changePassword: { password: 'wrong', new_password: 'long-enough-1' },
-	makeCheckpoint: { name: 'point' }, restoreCheckpoint: {}, tryBranches: { branches: [{ code: '1' }] }, forkSandbox: {}, buildImage: { name: 'base' },
+	makeCheckpoint: { name: 'point' }, makeContext: {}, restoreCheckpoint: {}, tryBranches: { branches: [{ code: '1' }] }, forkSandbox: {}, buildImage: { name: 'base' },
 	startProcess: { command: 'touch new.txt' }, signalProcess: { signal: 'KILL' }, writeProcess: { text: 'x' }, startTerminal: { command: 'touch new.txt' }, openPort: { port: 8000 },
 };
 
@@ -162,7 +162,7 @@ describe('strangers', () => {
 	it('every route', async () => {
 		const doc = (await (await fetch(`${base}/api/v1/openapi.json`)).json()) as Json;
 		const invitation = (await cli('user', 'invite')).trim();
-		const theirs: Record<string, string> = { id: stored, checkpoint: 'point', process: 'p1', terminal: 'p2', run, path: 'secret.txt', name: 'secret.txt', packages: 'six', user: users.alice!, key, invitation };
+		const theirs: Record<string, string> = { id: stored, checkpoint: 'point', process: 'p1', terminal: 'p2', context: 'b', run, path: 'secret.txt', name: 'secret.txt', packages: 'six', user: users.alice!, key, invitation };
 		const nobodys: Record<string, string> = { ...theirs, id: randomUUID(), run: `run_${randomUUID()}`, user: randomUUID(), key: randomUUID(), invitation: `csi_${'a'.repeat(43)}` };
 		// Sessions of his own that had the id have left a history of his own.
 		await rest('bob', 'DELETE', `/api/v1/notebooks/${stored}`);

@@ -107,6 +107,7 @@ describe('turns of the loop, by route of REST', () => {
 	const bodies: Record<string, Json> = {
 		createSandbox: {},
 		makeCheckpoint: { name: 'one' },
+		makeContext: {},
 		startProcess: { command: `python3 -c 'print("\\x01" * 65535)'` },
 		startTerminal: { command: `python3 -c 'print("\x01" * 65535)'` },
 		tryBranches: { branches: [{ code: 'print("\\x01" * 100000)' }, { code: 'print("\\x01" * 100000)' }] },

@@ -170,6 +170,7 @@ struct cell *cell_new(struct run *r, const struct run_request *q)
 	(void)snprintf(l->run, sizeof(l->run), "%s", run_id(r));
 	(void)snprintf(l->sandbox, sizeof(l->sandbox), "%s", sandbox_id(s));
 	(void)snprintf(l->owner, sizeof(l->owner), "%s", sandbox_owner(s));
+	(void)snprintf(l->context, sizeof(l->context), "%s", run_context(r));
 	_cleanup_free_ char *by =
 	    cell_text(q->asked_by ? q->asked_by : "", q->asked_by ? strlen(q->asked_by) : 0,
 		      CELL_NAME_SIZE - 1);
@@ -419,6 +420,8 @@ static json_t *meta_json(const struct cell *l, bool lost)
 		(void)json_object_set_new(m, "cwd", json_string(l->cwd));
 	if (m && l->number > 0)
 		(void)json_object_set_new(m, "number", json_integer(l->number));
+	if (m && l->context[0])
+		(void)json_object_set_new(m, "context", json_string(l->context));
 	if (m && l->ended_cwd)
 		(void)json_object_set_new(m, "ended_cwd", json_string(l->ended_cwd));
 	if (m && l->state && l->state[0])

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/list.h"
+#include "sandbox/contexts.h"
 #include "sandbox/output.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/secrets.h"
@@ -67,8 +68,9 @@ struct cell {
 	bool cut_told;
 	char *code; /* owned; UTF-8 */
 	bool code_cut;
-	bool reports;    /* its value is the folder where it ends (run_request.report) */
-	char *cwd;       /* owned, masked: the folder that was asked for; NULL: none */
+	bool reports; /* its value is the folder where it ends (run_request.report) */
+	char *cwd;    /* owned, masked: the folder that was asked for; NULL: none */
+	char context[CONTEXT_NAME_MAX + 1]; /* "" = the default one */
 	char *ended_cwd; /* owned, masked: the folder where it ended; NULL: it is not known */
 	const char *
 	    state; /* static: what became of the session, run_session_state(); NULL, "": it is not known */

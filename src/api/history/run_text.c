@@ -93,6 +93,7 @@ static int add_session(struct buf *b, const struct run_result *result)
 {
 	_cleanup_(buf_done) struct buf gone = BUF_INIT(1024);
 	int r = json_text_member(b, "state", run_session_state(result));
+	r = r == 0 && result->context[0] ? json_text_member(b, "context", result->context) : r;
 
 	r = r < 0 ? r : run_gone_text(&gone, result);
 	if (r < 0 || gone.len == 0)

@@ -180,6 +180,10 @@ void rest_branch(struct rest_call *c);
 void rest_fork(struct rest_call *c);
 /* Ends the branches whose credential was revoked. */
 void branches_end_callers(struct api *a);
+/* rest_contexts.c */
+void rest_list_contexts(struct rest_call *c);
+void rest_make_context(struct rest_call *c);
+void rest_end_context(struct rest_call *c);
 /* rest_packages.c */
 void rest_list_packages(struct rest_call *c);
 void rest_look_up_package(struct rest_call *c);
@@ -213,7 +217,7 @@ void rest_remove_terminal(struct rest_call *c);
 /* Ends the processes whose credential was revoked, also those that a tool has started. */
 void processes_end_callers(struct api *a);
 json_t *rest_process_json(const struct process_facts *f);
-/* Goes on with NEXT, with the sandbox and the id of a process, PARAM of the path, in c->text. */
+/* Goes on with NEXT, with the sandbox and the id of a process or of another part of it, PARAM of the path, in c->text. */
 void rest_with_process(struct rest_call *c, const char *param, const char *action, rest_fn next);
 /* The process c->text of c->sandbox; NULL after it has answered, and C is gone. */
 struct process *rest_need_process(struct rest_call *c);

@@ -3,6 +3,7 @@
  * read, followed and ended while it runs, and read for some minutes afterwards. */
 #include "api/history/run_text.h"
 #include "api/rest/rest.h"
+#include "api/rest/run_request.h"
 
 #include "base/jsonio.h"
 #include "base/loop.h"
@@ -417,47 +418,11 @@ void rest_run_events(struct rest_call *c)
 
 /* ---- start, read, cancel ---- */
 
-/* The words of a run, behind those of ours, and the folder where it begins. */
-struct words {
-	const char *argv[6];
-	char place[SANDBOX_PLACE_MAX + sizeof(WORKSPACE)];
-};
-
-static void add_command(struct run_request *q, const char *command, struct words *w)
-{
-	const char *const argv[] = {"sh", "-c", command, NULL};
-
-	q->kind = ENGINE_RUN_ARGV;
-	q->code = NULL;
-	q->code_len = 0;
-	memcpy(w->argv, argv, sizeof(argv));
-	q->argv = w->argv;
-}
-
-/* A command that begins in a chosen folder says over descriptor 3 where it ends. The caller can give that folder to
- * the next one, without words of his own in the command, in its output and in the history. */
-static void add_folder(struct run_request *q, const struct sandbox *s, const char *cwd,
-		       struct words *w)
-{
-	static const char tell[] = "trap '{ pwd -P >&3; } 2>/dev/null' EXIT; "
-				   "__command=$1; shift; eval \"$__command\"";
-	const char *const argv[] = {"sh", "-c", tell, "sh", w->argv[2], NULL};
-	const char *own = sandbox_workdir(s);
-
-	memcpy(w->argv, argv, sizeof(argv));
-	(void)snprintf(w->place, sizeof(w->place), "%s%s", cwd[0] == '/' ? "" : WORKSPACE "/", cwd);
-	q->asked = 4;
-	q->asked_cwd = w->place;
-	/* The sandbox's own folder is made if it is missing. */
-	q->cwd = own && streq(own, w->place) ? NULL : w->place;
-	q->report = true;
-}
-
 static void start(struct rest_call *c)
 {
 	const char *command = rest_text(c, "command", NULL), *code = rest_text(c, "code", "");
-	const char *cwd = rest_text(c, "cwd", NULL), *input = rest_text(c, "stdin", "");
-	struct words words;
+	struct run_request request;
+	struct run_words words;
 	struct err e = ERR_INIT;
 	struct api_run *r = calloc(1, sizeof(*r));
 
@@ -468,29 +433,10 @@ static void start(struct rest_call *c)
 		rest_refuse(c, ERR_OUT_OF_MEMORY, "no memory");
 		return;
 	}
-	struct run_request request = {
-	    .kind = rest_bool(c, "stateful") || rest_bool(c, "restart") ? ENGINE_RUN_STATEFUL
-									: ENGINE_RUN_PYTHON,
-	    .restarts = rest_bool(c, "restart"),
-	    .code = r->code,
-	    .code_len = strlen(r->code),
-	    .input = input,
-	    .input_len = strlen(input),
-	    .timeout_ns = (uint64_t)rest_int(c, "timeout_s", 0) * NS_PER_S,
-	    .queued = sandbox_is_stored(c->sandbox),
-	    .display = c->api->config.save_figures,
-	    .whole_over = SIZE_MAX,
-	    .notebook = true,
-	    .asked_how = rest_is_page(c) ? "page" : "rest",
-	    .asked_by = c->who->name,
-	    .on_output = on_output,
-	    .on_done = on_done,
-	    .user = r,
-	};
-	if (command)
-		add_command(&request, r->code, &words);
-	if (cwd)
-		add_folder(&request, c->sandbox, cwd, &words);
+	run_request_fill(c, r->code, &request, &words);
+	request.on_output = on_output;
+	request.on_done = on_done;
+	request.user = r;
 	r->reports = request.report;
 	r->api = c->api;
 	list_init(&r->followers);
@@ -540,22 +486,8 @@ void api_end_callers(struct api *a)
 
 void rest_start_run(struct rest_call *c)
 {
-	const char *code = rest_text(c, "code", ""), *input = rest_text(c, "stdin", "");
-	const uint64_t max = c->api->config.max_code_bytes;
-
 	c->action = "run.start";
-	if (rest_has(c, "code") == rest_has(c, "command"))
-		rest_refuse(c, ERR_INVALID_ARGUMENT, "give code or command, one of them");
-	else if (rest_has(c, "cwd") && !rest_has(c, "command"))
-		rest_refuse(c, ERR_INVALID_ARGUMENT,
-			    "cwd goes with command; Python code calls os.chdir()");
-	else if (strlen(code) > max)
-		rest_refuse(c, ERR_CODE_TOO_LARGE, "Code is %zu bytes, exceeds %ju byte limit.",
-			    strlen(code), (uintmax_t)max);
-	else if (strlen(input) > max)
-		rest_refuse(c, ERR_STDIN_TOO_LARGE, "stdin is %zu bytes, the limit is %ju.",
-			    strlen(input), (uintmax_t)max);
-	else
+	if (run_request_check(c))
 		rest_sandbox(c, start);
 }
 

@@ -53,6 +53,8 @@ S(Fork, "{\"type\":\"object\",\"required\":[\"id\",\"forked_from\",\"files\",\"b
 #define STREAM                                                                                     \
 	"{\"type\":\"object\",\"required\":[\"text\",\"from\",\"next\"],\"properties\":{\"text\":" STRING ",\"from\":" INTEGER \
 	",\"next\":" INTEGER "}}"
+S(Context, "{\"type\":\"object\",\"required\":[\"name\",\"runs\"],\"properties\":{\"name\":" STRING ",\"runs\":" INTEGER "}}")
+S(Contexts, LIST("contexts", "Context"))
 S(Process,
   "{\"type\":\"object\",\"required\":[\"id\",\"command\",\"state\",\"input\",\"started_at\",\"duration_ms\",\"stdout_bytes\","
   "\"stderr_bytes\"],\"properties\":{\"id\":" STRING ",\"name\":" STRING ",\"command\":" STRING
@@ -95,7 +97,7 @@ S(Result, "{\"type\":\"object\",\"required\":[\"kind\",\"offset\",\"end\",\"data
 	  RESULT_HEAD ",\"data\":{\"type\":\"object\",\"additionalProperties\":" STRING "}}}")
 S(Results, "{\"type\":\"array\",\"items\":{\"$ref\":\"#/components/schemas/Result\"}}")
 #define SESSION_STATE                                                                              \
-	",\"state\":{\"enum\":[\"kept\",\"unchanged\",\"carried\",\"lost\"]},\"gone\":{\"type\":\"array\"," \
+	",\"context\":" STRING ",\"state\":{\"enum\":[\"kept\",\"unchanged\",\"carried\",\"lost\"]},\"gone\":{\"type\":\"array\"," \
 	"\"items\":" STRING "}"
 S(Run, "{\"type\":\"object\",\"required\":[\"id\",\"sandbox\",\"status\"],\"properties\":{"
        "\"id\":" STRING ",\"sandbox\":" STRING

@@ -45,4 +45,5 @@ M(MON_SPACE, M, F, proto_mon_space, 0, FRONT(space), "how much space the disk of
 M(MON_ZYGOTE, M, F, proto_mon_zygote, 0, FRONT(zygote), "the zygote of an image could not be started, and what it said; once until one was")
 M(MON_KEEP, F, M, proto_mon_keep, 0, MONITOR(keep), "the workspace of a session that lives becomes a stored one")
 M(MON_KEPT, M, F, proto_mon_kept, 0, FRONT(kept), "answer to MON_KEEP")
+M(INIT_FORGET, F, I, proto_init_forget, 0, OTHER, "end the session of a context")
 M(INIT_KEEP, F, I, proto_init_note, 0, OTHER, "the workspace may be stored from now on: what is uploaded is flushed")

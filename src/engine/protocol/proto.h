@@ -74,6 +74,13 @@ struct proto_init_failed {
 	int32_t errnum;
 };
 
+/* Has no answer. No run of that context is on or waits. */
+struct proto_init_forget {
+	struct proto_head head;
+	uint32_t context; /* < PROTO_CONTEXTS_MAX */
+	uint32_t pad;
+};
+
 /* INIT_REST, INIT_KEEP: have no fields. */
 struct proto_init_note {
 	struct proto_head head;
@@ -108,6 +115,7 @@ enum proto_run_kind {
 	PROTO_RUN_STATEFUL,
 	PROTO_RUN_BACKGROUND,
 };
+#define PROTO_CONTEXTS_MAX   8    /* sessions of a sandbox; ENGINE_CONTEXTS_MAX */
 #define PROTO_TERMINAL_MAX   1000 /* rows, and columns, of a terminal */
 #define PROTO_BACKGROUND_MAX 32   /* of a sandbox at a time; EAGAIN beyond */
 
@@ -140,7 +148,9 @@ struct proto_init_run {
 	uint32_t python;   /* bits PROTO_PYTHON_*; 0 for commands */
 	uint32_t make_cwd; /* make the working folder if it is missing; it is below the workspace */
 	uint32_t restarts; /* STATEFUL: end the session first */
-	uint32_t rows;     /* BACKGROUND: of its terminal, then stdin is there; 0 = it has none */
+	uint32_t context;  /* STATEFUL: whose session; 0 = the default one; < PROTO_CONTEXTS_MAX */
+	uint32_t pad;
+	uint32_t rows; /* BACKGROUND: of its terminal, then stdin is there; 0 = it has none */
 	uint32_t columns;
 	uint64_t timeout_ns; /* 0 = none */
 	uint64_t grace_ns;
@@ -366,6 +376,7 @@ union proto_frame {
 	struct proto_init_checkpoint checkpoint;
 	struct proto_init_checkpointed checkpointed;
 	struct proto_init_limit init_limit;
+	struct proto_init_forget forget_context;
 };
 
 /* 0, or -1 when the N bytes and N_FDS descriptors are not a message from FROM to TO. */

@@ -44,6 +44,7 @@ export interface components {
 			};
 			code: string;
 			code_cut: boolean;
+			context?: string;
 			cpu_ms?: number;
 			cwd?: string;
 			duration_ms?: number;
@@ -120,6 +121,13 @@ export interface components {
 		};
 		Checkpoints: {
 			checkpoints: components["schemas"]["Checkpoint"][];
+		};
+		Context: {
+			name: string;
+			runs: number;
+		};
+		Contexts: {
+			contexts: components["schemas"]["Context"][];
 		};
 		Entry: {
 			/** Format: date-time */
@@ -394,6 +402,7 @@ export interface components {
 				size: number;
 			}[];
 			artifacts_more?: boolean;
+			context?: string;
 			cpu_ms?: number;
 			duration_ms?: number;
 			ended_cwd?: string;

@@ -425,6 +425,7 @@ export const text = {
 		markdownWhere: 'Where',
 		moreFiles: (n: number) => `${plural(n, 'file')} in all. The others are under Files.`,
 		noCode: 'The code of this run was not kept.',
+		contextWhat: 'The context: it has variables of its own',
 		numberWhat: (n: number) => `Tracebacks of this session call its code <cell ${n}>`,
 		notFound: 'No run has these words.',
 		olderNot: 'Older runs are not in this list yet: scroll to the beginning to load them, or search under History.',

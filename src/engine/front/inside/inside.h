@@ -133,8 +133,8 @@ struct engine_sandbox { /* first member of every engine's own sandbox struct */
 	struct engine_run *run;
 	struct list background; /* struct engine_run: what goes on beside it */
 	uint32_t n_background;
-	struct inside_pipe streams
-	    [2]; /* standard output and error of the session, from its first run to its end */
+	/* standard output and error of the session of each context, from its first run to its end */
+	struct inside_pipe streams[ENGINE_CONTEXTS_MAX][2];
 	struct inside_counters counters;
 	/* CPU time up to the last look at the counter: when a run began or ended. Without a counter: of
 	 * the runs that have ended, as init reported it. */
@@ -192,6 +192,8 @@ void inside_cancel(struct engine_sandbox *s, const struct err *e);
 void inside_free(struct engine_sandbox *s);
 /* S, which is READY and pooled, gets an owner: CB is called from the loop. */
 int inside_hand_over(struct engine_sandbox *s, engine_create_fn cb, void *user) MUST_CHECK;
+/* What the processes of the session of CONTEXT wrote and nobody has read is dropped. */
+void inside_streams_close(struct engine_sandbox *s, uint32_t context);
 /* Whether S can be used; sets E otherwise. */
 int inside_check_ready(const struct engine_sandbox *s, struct err *e) MUST_CHECK;
 /* A request could not be sent to init, or was not made: R is the -errno, WHAT says what failed. Sets E; errnos that

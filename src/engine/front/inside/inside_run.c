@@ -417,6 +417,8 @@ static int check_spec(const struct engine_sandbox *s, const struct engine_run_sp
 	if (spec->kind == ENGINE_RUN_STATEFUL && !s->warm)
 		return err_set(e, ERR_WARM_OFF, 0,
 			       "stateful runs need warm interpreters, and SANDBOX_WARM is off");
+	ASSERT(spec->context < ENGINE_CONTEXTS_MAX &&
+	       (spec->context == 0 || spec->kind == ENGINE_RUN_STATEFUL));
 	if (spec->rows > 0 && s->inward) {
 		inside_start_failed(ENOTSUP, true, e);
 		return -ENOTSUP;
@@ -434,11 +436,9 @@ static int check_spec(const struct engine_sandbox *s, const struct engine_run_sp
 static int make_fds(struct engine_run *r, const struct engine_run_spec *spec,
 		    struct proto_init_run *m, int fds[PROTO_FDS_MAX], size_t *n)
 {
-	struct inside_pipe *kept = r->stateful ? r->s->streams : NULL;
-	if (spec->restarts) { /* what the old session's processes wrote last is nobody's output */
-		inside_pipe_close(&r->s->streams[0]);
-		inside_pipe_close(&r->s->streams[1]);
-	}
+	struct inside_pipe *kept = r->stateful ? r->s->streams[spec->context] : NULL;
+	if (spec->restarts) /* what the old session's processes wrote last is nobody's output */
+		inside_streams_close(r->s, spec->context);
 	int q = inside_output_pipe(&r->output, ENGINE_STDOUT, kept, &fds[*n]);
 
 	if (q < 0)
@@ -503,6 +503,7 @@ static int start(struct engine_run *r, const struct engine_run_spec *spec)
 	    .grace_ns = spec->grace_ns,
 	    .make_cwd = spec->make_cwd,
 	    .restarts = spec->restarts,
+	    .context = spec->context,
 	    .rows = spec->rows,
 	    .columns = spec->columns,
 	};

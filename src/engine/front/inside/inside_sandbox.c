@@ -86,8 +86,8 @@ void inside_new(struct engine *g, struct engine_sandbox *s, const struct engine_
 	s->wants_egress = c->egress;
 	s->egress = -1;
 	s->counters = (struct inside_counters){-1, -1, -1};
-	for (size_t i = 0; i < ARRAY_SIZE(s->streams); i++)
-		s->streams[i] = (struct inside_pipe){-1, -1};
+	for (size_t i = 0; i < ENGINE_CONTEXTS_MAX; i++)
+		s->streams[i][0] = s->streams[i][1] = (struct inside_pipe){-1, -1};
 	list_init(&s->ops);
 	list_init(&s->answers);
 	list_init(&s->usages);
@@ -257,8 +257,8 @@ void inside_free(struct engine_sandbox *s)
 	inside_idle_remove(s);
 	s->init = channel_free(s->init);
 	close_figures(s);
-	for (size_t i = 0; i < ARRAY_SIZE(s->streams); i++)
-		inside_pipe_close(&s->streams[i]);
+	for (size_t i = 0; i < ENGINE_CONTEXTS_MAX; i++)
+		inside_streams_close(s, (unsigned)i);
 	s->egress = fd_close(s->egress);
 	inside_carried_abort(s);
 	s->later = sd_event_source_disable_unref(s->later);

@@ -23,7 +23,7 @@ import { RunFiles } from './run-files.tsx';
 const t = text.notebook;
 const CODE_LINES = 24; // longer code is folded
 
-export interface CellActions { edit: (code: string) => void; again: (code: string) => void }
+export interface CellActions { edit: (code: string) => void; again: (cell: Cell) => void }
 
 export interface CellProps { cell: Cell; n: Notebook; checkpoint?: Checkpoint; act?: CellActions; remove?: (c: Cell) => void; write?: (c: Cell) => void; beside?: (c: Cell) => void; pick?: { on: boolean; set: (on: boolean) => void } }
 
@@ -52,13 +52,14 @@ function CellHead({ cell, act, remove, beside, pick }: Pick<CellProps, 'cell' | 
 		<header class="cell-head">
 			{pick && <input type="checkbox" aria-label={t.pick(cell.number)} checked={pick.on} onChange={(e) => pick.set(e.currentTarget.checked)} />}
 			{cell.number && <span class="mono" title={t.numberWhat(cell.number)}>[{cell.number}]</span>}
+			{cell.context && <span class="mono" title={t.contextWhat}>{cell.context}</span>}
 			<span class="cell-who" title={t.how[how]}>{cell.asked_by?.how === 'page' ? t.byPage : cell.asked_by?.name || t.how[how] || how}</span>
 			{cell.started_at && <time dateTime={cell.started_at}>{when(cell.started_at)}</time>}
 			{settled(cell) ? <Figures cell={cell} /> : <Running cell={cell} />}
 			<span class="cell-tools push">
 				{act && cell.code && !cell.code_cut && cell.kind !== 'package' && cell.kind !== 'command' && (
 					<>
-						{settled(cell) && <Button icon="play" label={t.runAgain} iconOnly tiny look="plain" onClick={() => act.again(cell.code!)} />}
+						{settled(cell) && <Button icon="play" label={t.runAgain} iconOnly tiny look="plain" onClick={() => act.again(cell)} />}
 						<Button icon="pencil" label={t.edit} iconOnly tiny look="plain" onClick={() => act.edit(cell.code!)} />
 					</>
 				)}

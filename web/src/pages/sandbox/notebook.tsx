@@ -38,9 +38,9 @@ export function NotebookView({ id, s }: TabProps) {
 		older.current = true;
 		void loadCells(id, true).catch(sayFault).finally(() => (older.current = false));
 	}, [id]);
-	const run = async (code: string): Promise<void> => {
+	const run = async (code: string, context?: string): Promise<void> => {
 		list.current?.toEnd();
-		await api.post(`/sandboxes/${id}/runs`, { code, stateful: true });
+		await api.post(`/sandboxes/${id}/runs`, { code, stateful: true, context });
 	};
 	const [picked, setPicked] = useState<ReadonlySet<number> | null>(null); // null: nobody selects
 	const pickOf = (c: Cell) => picked && c.seq !== null ? { on: picked.has(c.seq), set: (on: boolean) => {
@@ -51,7 +51,7 @@ export function NotebookView({ id, s }: TabProps) {
 	const [removing, setRemoving] = useState<Cell | null>(null);
 	const [writing, setWriting] = useState<{ cell: Cell | null; beside?: Cell } | null>(null);
 	const change = !me.value?.read_only;
-	const again = (code: string): void => void run(code).catch(sayFault);
+	const again = (c: Cell): void => void run(c.code!, c.context).catch(sayFault);
 	const edit = (code: string): void => {
 		drafts.set(id, code);
 		editor.current?.set(code);
