@@ -246,7 +246,7 @@ _Noreturn static void become(const struct run_child *c, const struct strings *s)
 
 	if (r < 0)
 		give_up(c->error, -r);
-	if (c->f->kind == PROTO_RUN_PYTHON) {
+	if (c->f->fds & PROTO_RUN_CODE) {
 		char **argv = calloc((size_t)c->f->argc + 4, sizeof(char *));
 
 		if (!argv)

@@ -49,7 +49,7 @@ static void report_failure(struct init *in, uint32_t id, int errnum)
 
 static bool is_command(const struct proto_init_run *f)
 {
-	return f->kind == PROTO_RUN_ARGV || f->kind == PROTO_RUN_BACKGROUND;
+	return f->kind == PROTO_RUN_ARGV || (f->kind == PROTO_RUN_BACKGROUND && f->argc > 0);
 }
 
 /* Stores the descriptors of INIT_RUN in C; -1 = the message is invalid. */
@@ -66,7 +66,7 @@ static int sort_fds(const struct proto_init_run *f, const int *fds, size_t n, st
 	c->result = (f->fds & PROTO_RUN_RESULT) && at < n ? fds[at++] : -1;
 	c->stdin_fd = (f->fds & PROTO_RUN_STDIN) && at < n ? fds[at++] : -1;
 	c->tail = (f->fds & PROTO_RUN_TAIL) && at < n ? fds[at++] : -1;
-	bool wants_code = f->kind == PROTO_RUN_PYTHON || f->kind == PROTO_RUN_STATEFUL;
+	bool wants_code = !is_command(f);
 	bool wants_result =
 	    f->kind == PROTO_RUN_STATEFUL || (f->python & PROTO_PYTHON_NOTEBOOK) != 0;
 	bool right_result = f->kind == PROTO_RUN_ARGV || (c->result >= 0) == wants_result;

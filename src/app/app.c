@@ -214,6 +214,7 @@ static struct manager_config sessions(struct app *a)
 	    .output_stop = (uint64_t)s->output_stop_bytes,
 	    .whole_output_max = (uint64_t)s->whole_output_bytes,
 	    .max_sandboxes = (unsigned)s->max_sessions,
+	    .parallel_runs = (unsigned)s->parallel_runs,
 	    .give_up_empty = profile_of(s)->full,
 	    .maxima = {.memory_bytes = s->max_memory_limit,
 		       .workspace_bytes = s->max_workspace_limit,

@@ -46,6 +46,9 @@ S(INT, max_sessions, "session.max", "SANDBOX_MAX_SESSIONS", "10", 1, 100000,
   "Sessions that may exist at the same time. In the profiles `full` and `all` the default is what this machine's memory "
   "(or SANDBOX_TOTAL_MEMORY) holds at SANDBOX_MEMORY_LIMIT each, from 10 to 1000; and at this number an unused session of "
   "the same caller without files, variables, packages and options is closed for a new one.")
+S(INT, parallel_runs, "limits.parallel_runs", "SANDBOX_PARALLEL_RUNS", "4", 0, 32,
+  "a whole number from 0 to 32",
+  "Runs that may execute in one sandbox beside the one that is on, where a client asks for it (`parallel`).")
 S(INT, cleanup_interval_m, "session.cleanup_interval_m", "SANDBOX_CLEANUP_INTERVAL_M", "5", 1, 10080,
   "whole minutes from 1 to 10080", "Minutes between two sweeps for unused sandboxes.")
 S(INT, max_upload_bytes, "limits.max_upload_bytes", "SANDBOX_MAX_UPLOAD_BYTES", "52428800", 0, TIB,

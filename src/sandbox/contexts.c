@@ -28,9 +28,10 @@ static struct context *make(struct sandbox *s, const char *name, struct err *e)
 	while (place < ARRAY_SIZE(s->contexts) && s->contexts[place])
 		place++;
 	if (place == ARRAY_SIZE(s->contexts)) {
-		(void)err_set(e, ERR_QUOTA_EXCEEDED, 0,
-			      "The sandbox has %d contexts, and no more are possible. End one first.",
-			      CONTEXTS_MAX);
+		(void)err_set(
+		    e, ERR_QUOTA_EXCEEDED, 0,
+		    "The sandbox has %d contexts, and no more are possible. End one first.",
+		    CONTEXTS_MAX);
 		return NULL;
 	}
 	struct context *c = calloc(1, sizeof(*c));
@@ -87,9 +88,10 @@ int sandbox_end_context(struct sandbox *s, const char *name, struct err *e)
 	if (!c)
 		return -ENOENT;
 	if (c == &s->context)
-		return err_set(e, ERR_INVALID_ARGUMENT, 0,
-			       "The default context ends with the sandbox. A run with restart begins it "
-			       "anew.");
+		return err_set(
+		    e, ERR_INVALID_ARGUMENT, 0,
+		    "The default context ends with the sandbox. A run with restart begins it "
+		    "anew.");
 	if (is_used(s, c))
 		return err_set(e, ERR_SESSION_BUSY, 0, "A run of context %s is on or waits", name);
 	const int r = s->handle ? engine_end_context(s->handle, c->number) : 0;

@@ -210,7 +210,7 @@ bool sandbox_is_stopped(const struct sandbox *s)
 
 bool sandbox_is_busy(const struct sandbox *s)
 {
-	return s->run != NULL || s->seized;
+	return s->run != NULL || s->n_beside > 0 || s->seized;
 }
 
 int sandbox_check_free(const struct sandbox *s, struct err *e)
@@ -269,8 +269,9 @@ void sandbox_end_holds(struct sandbox *s)
 
 bool sandbox_is_idle(const struct sandbox *s)
 {
-	return !s->run && !s->seized && list_is_empty(&s->queue) && list_is_empty(&s->uploads) &&
-	       list_is_empty(&s->writers) && list_is_empty(&s->holds) && s->n_processes == 0;
+	return !s->run && s->n_beside == 0 && !s->seized && list_is_empty(&s->queue) &&
+	       list_is_empty(&s->uploads) && list_is_empty(&s->writers) &&
+	       list_is_empty(&s->holds) && s->n_processes == 0;
 }
 
 uint64_t manager_run_timeout_max_ns(const struct manager *m)

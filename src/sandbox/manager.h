@@ -62,6 +62,8 @@ struct sandbox {
 	struct making *making; /* owned; NULL: it is made, or the manager waits for no image */
 	struct run *run;       /* the one that is executed, or NULL */
 	struct list queue;     /* runs that wait for it, in order */
+	struct list beside;    /* runs that execute beside it */
+	unsigned n_beside;
 	unsigned n_queue;
 	struct list processes;     /* struct process, oldest first (process.h) */
 	unsigned n_processes;      /* that live */

@@ -95,7 +95,7 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 	uint64_t timeout = q->timeout_ns == 0 ? sandbox_run_timeout_ns(s) : q->timeout_ns;
 	const char *env[SANDBOX_RUN_ENV_MAX];
 	struct engine_run_spec spec = {
-	    .kind = q->kind,
+	    .kind = q->beside ? ENGINE_RUN_BACKGROUND : q->kind,
 	    .env = q->own ? sandbox_network_env(s, env) : sandbox_run_env(s, env),
 	    .code = q->code,
 	    .code_len = q->code_len,
@@ -108,7 +108,7 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 	    .notebook = q->notebook,
 	    .restarts = q->restarts && q->kind == ENGINE_RUN_STATEFUL,
 	    .context = r->context->number,
-	    .report = q->report,
+	    .report = q->report && !q->beside,
 	    .stdin_fd = r->input_fd >= 0 ? r->input_fd
 			: q->stdin_fd    ? *q->stdin_fd
 					 : -1,

@@ -66,6 +66,7 @@ void run_unref(struct run *r)
 	whole_output_free(r);
 	drop_input(r);
 	budget_give(&r->waits);
+	budget_give(&r->place);
 	for (size_t i = 0; i < ARRAY_SIZE(r->output); i++)
 		kept_output_done(&r->output[i]);
 	for (char **p = r->argv; p && *p; p++)
@@ -113,12 +114,23 @@ static void count_run(const struct run *r)
 		records->note_run(records->user, r->sandbox->id);
 }
 
+/* R executes beside the run that is on no more. */
+static void leave(struct run *r)
+{
+	if (!r->request.beside)
+		return;
+	list_remove(&r->node);
+	budget_give(&r->place);
+	r->sandbox->n_beside--;
+}
+
 void run_end(struct run *r, const struct run_result *result, const struct err *e)
 {
 	const bool was_its_turn = r->sandbox->run == r;
 
 	if (was_its_turn)
 		r->sandbox->run = NULL;
+	leave(r);
 	drop_input(r);
 	/* Before the next one begins, or ends because nothing can run any more: people see them in their order. */
 	if (r->seen)
@@ -277,6 +289,45 @@ static int check_free(const struct sandbox *s, const struct run_request *q, stru
 	return 1;
 }
 
+static int check_beside(const struct sandbox *s, const struct run_request *q, struct err *e)
+{
+	const unsigned most = s->manager->config.parallel_runs;
+
+	if (s->seized)
+		return sandbox_check_free(s, e);
+	if (q->kind == ENGINE_RUN_STATEFUL)
+		return err_set(
+		    e, ERR_INVALID_ARGUMENT, 0,
+		    "A stateful run cannot be parallel: one at a time uses the variables.");
+	if (s->n_beside < most)
+		return 0;
+	return err_set(
+	    e, ERR_SESSION_BUSY, 0,
+	    "%u parallel runs are on in sandbox %s, and the server permits %u. Wait for one "
+	    "of them.",
+	    s->n_beside, s->id, most);
+}
+
+/* Begins R beside the run that is on. */
+static int execute_beside(struct run *r, const struct run_request *q, struct err *e)
+{
+	struct sandbox *s = r->sandbox;
+
+	r->request.no_artifacts = true; /* other runs change files meanwhile */
+	int x =
+	    budget_take(s->manager->config.budgets, s->owner, BUDGET_PROCESSES, 1, &r->place, e);
+	if (x < 0)
+		return x;
+	struct run_request copy = *q;
+	copy.no_artifacts = true;
+	x = run_execute(r, &copy, e);
+	if (x == 0) {
+		list_append(&s->beside, &r->node);
+		s->n_beside++;
+	}
+	return x;
+}
+
 static int refuse_timeout(uint64_t timeout_ns, uint64_t longest_ns, struct err *e)
 {
 	(void)err_set(e, ERR_INVALID_ARGUMENT, 0,
@@ -346,11 +397,14 @@ static int run_new(struct sandbox *s, const struct run_request *request, bool wa
 		return -ENOMEM; /* or whatever E says */
 	s->used = true;
 	s->keeps = s->keeps || request->kind == ENGINE_RUN_STATEFUL;
-	if (!wait)
+	const bool turn = !wait && !request->beside;
+	if (turn)
 		s->run = r;
-	int x = wait ? enqueue(r, request, e) : run_execute(r, request, e);
+	int x = wait              ? enqueue(r, request, e)
+		: request->beside ? execute_beside(r, request, e)
+				  : run_execute(r, request, e);
 	if (x < 0) {
-		if (!wait)
+		if (turn)
 			s->run = NULL;
 		run_note(r, NULL);
 		run_unref(r);
@@ -368,7 +422,7 @@ static int run_new(struct sandbox *s, const struct run_request *request, bool wa
 int sandbox_run(struct sandbox *s, const struct run_request *request, struct run **ret,
 		struct err *e)
 {
-	int wait = check_free(s, request, e);
+	int wait = request->beside ? check_beside(s, request, e) : check_free(s, request, e);
 
 	return wait < 0 ? wait : run_new(s, request, wait > 0, ret, e);
 }

@@ -20,7 +20,7 @@ enum run_phase {
 };
 
 struct run {
-	struct list node; /* of the queue */
+	struct list node; /* of the queue, or of those beside the run that is on */
 	unsigned refs;
 	struct budget_share waits; /* while it is in the queue */
 	struct sandbox *sandbox;   /* reference */
@@ -34,6 +34,7 @@ struct run {
 	char *cwd;
 	int input_fd;              /* a sealed memory file: its request's input; -1 = none */
 	struct budget_share input; /* the bytes of that file */
+	struct budget_share place; /* BUDGET_PROCESSES, if it executes beside others */
 	struct engine_run *handle; /* while executing */
 	struct kept_output output[ENGINE_RESULT + 1];  /* by enum engine_stream */
 	struct whole_output *whole[ENGINE_RESULT + 1]; /* owned; NULL = no file */

@@ -155,6 +155,7 @@ struct manager_config {
 	uint64_t output_stop; /* a stream that passes it ends the run (RUN_OUTPUT_LIMIT); 0 = no */
 	uint64_t whole_output_max; /* bytes of a stream that are kept as a file; 0 = none */
 	unsigned max_sandboxes;    /* sessions */
+	unsigned parallel_runs;    /* of a sandbox, beside the one that is on */
 	bool give_up_empty;        /* at this number, end an empty session of the caller */
 	struct sandbox_maxima maxima;
 	struct budgets *budgets; /* borrowed; NULL: each user may have all of them */
@@ -512,12 +513,14 @@ struct run_request {
 	unsigned asked;
 	const char *context; /* of a stateful run: its name, as for sandbox_context(); borrowed */
 	const char *cwd;
-	const char *asked_cwd;            /* the client asked for it; people see it; borrowed */
-	const int *stdin_fd;              /* instead of input; duplicated; NULL: /dev/null */
-	uint64_t timeout_ns;              /* 0 = the manager's; SANDBOX_RUN_NO_TIMEOUT */
-	bool unbounded;                   /* all output is streamed and none is kept */
-	bool head_only;                   /* if output is too long, only its beginning is kept */
-	bool no_artifacts;                /* no inventory before and after the run */
+	const char *asked_cwd; /* the client asked for it; people see it; borrowed */
+	const int *stdin_fd;   /* instead of input; duplicated; NULL: /dev/null */
+	uint64_t timeout_ns;   /* 0 = the manager's; SANDBOX_RUN_NO_TIMEOUT */
+	bool unbounded;        /* all output is streamed and none is kept */
+	bool head_only;        /* if output is too long, only its beginning is kept */
+	bool no_artifacts;     /* no inventory before and after the run */
+	bool
+	    beside; /* it executes beside the run that is on, in an interpreter of its own; no files are told */
 	bool queued;                      /* if the sandbox is busy, wait instead of SESSION_BUSY */
 	bool display, notebook, restarts; /* engine_run_spec's */
 	bool report; /* engine_run_spec.report: what sandbox_read_place() reads */

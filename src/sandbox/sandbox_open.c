@@ -222,6 +222,7 @@ static struct sandbox *new_sandbox(struct manager *m, const char *owner, const c
 	list_init(&s->node);
 	list_init(&s->waiters);
 	list_init(&s->queue);
+	list_init(&s->beside);
 	list_init(&s->uploads);
 	list_init(&s->writers);
 	list_init(&s->holds);

@@ -30,6 +30,12 @@
 		    "Most seconds of the run; sandbox_info has the limit.",                        \
 		    .min = 1, .max = TOOLS_TIMEOUT_MAX_S                                           \
 	}
+#define PARALLEL                                                                                   \
+	{                                                                                          \
+		"parallel", ARG_BOOL, ARG_NULL | ARG_UNLISTED,                                     \
+		    "Beside the run that is on, in an interpreter of its own; no files are told.", \
+		    .otherwise = "false"                                                           \
+	}
 #define INPUT(doc)                                                                                 \
 	{                                                                                          \
 		"stdin", ARG_STRING, ARG_NULL, doc                                                 \
@@ -54,6 +60,7 @@ static const struct tool_arg python_args[] = {
     /* For programs that keep several notebooks in one sandbox. */
     {"context", ARG_STRING, ARG_NULL | ARG_UNLISTED,
      "Stateful, with variables of its own under this name."},
+    PARALLEL,
     INPUT("What input() and sys.stdin read."),
     TIMEOUT,
     END};
@@ -62,6 +69,7 @@ static const struct tool_arg shell_args[] = {
     SESSION_OPTIONAL,
     INPUT("Its standard input."),
     TIMEOUT,
+    PARALLEL,
     END};
 static const struct tool_arg create_args[] = {
     {"session_id", ARG_STRING, ARG_NULL,

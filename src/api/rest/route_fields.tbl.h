@@ -105,6 +105,8 @@ static const struct rest_field run_body[] = {
     {"stateful", REST_BOOL, false, 0, 0, NULL, "keep the variables of earlier stateful runs"},
     {"context", REST_TEXT, false, 1, CONTEXT_NAME_MAX, NULL,
      "stateful, with variables of its own under this name; it begins with its first run"},
+    {"parallel", REST_BOOL, false, 0, 0, NULL,
+     "not stateful: beside the run that is on, in an interpreter of its own, and its files are not listed"},
     {"restart", REST_BOOL, false, 0, 0, NULL,
      "stateful, in a new interpreter: the variables, threads and processes of the session end "
      "first, its files stay"},

@@ -41,11 +41,13 @@ void run_request_fill(struct rest_call *c, const char *text, struct run_request 
 {
 	const char *command = rest_text(c, "command", NULL);
 	const char *cwd = rest_text(c, "cwd", NULL), *input = rest_text(c, "stdin", "");
-	const bool keeps = rest_bool(c, "stateful") || rest_bool(c, "restart") || rest_has(c, "context");
+	const bool keeps =
+	    rest_bool(c, "stateful") || rest_bool(c, "restart") || rest_has(c, "context");
 	*q = (struct run_request){
 	    .context = rest_text(c, "context", NULL),
 	    .kind = keeps ? ENGINE_RUN_STATEFUL : ENGINE_RUN_PYTHON,
 	    .restarts = rest_bool(c, "restart"),
+	    .beside = rest_bool(c, "parallel"),
 	    .code = text,
 	    .code_len = strlen(text),
 	    .input = input,

@@ -107,7 +107,7 @@ struct proto_init_warm {
 /* May a run be forked? COMING: yes, and it must wait for INIT_WARM. */
 enum proto_warm { PROTO_WARM_NO, PROTO_WARM_YES, PROTO_WARM_COMING };
 
-/* BACKGROUND: a command that begins and ends beside runs. Its number is of the same series, and INIT_SIGNAL and
+/* BACKGROUND: a command, or Python with PROTO_RUN_CODE, that begins and ends beside runs. Its number is of the same series, and INIT_SIGNAL and
  * INIT_ENDED are for it as well. */
 enum proto_run_kind {
 	PROTO_RUN_PYTHON = 1,
@@ -124,7 +124,7 @@ enum {
 	PROTO_PYTHON_NOTEBOOK = 2, /* RT_NOTEBOOK of runtime/frames.h */
 };
 
-/* Descriptors: stdout, stderr, args, then as `fds` says: code, result (STATEFUL, and PYTHON with
+/* Descriptors: stdout, stderr, args, then as `fds` says: code, result (STATEFUL, and Python with
  * PROTO_PYTHON_NOTEBOOK; ARGV may have it: then it is descriptor 3 of the command), stdin, tail
  * (base/output_tail.h). `args` is a sealed memfd of NUL-terminated strings: working folder, argv
  * (ARGV only), environment. */

@@ -402,7 +402,8 @@ int engine_resize(struct engine_run *r, uint32_t rows, uint32_t columns)
 
 static bool is_command(const struct engine_run_spec *spec)
 {
-	return spec->kind == ENGINE_RUN_ARGV || spec->kind == ENGINE_RUN_BACKGROUND;
+	return spec->kind == ENGINE_RUN_ARGV ||
+	       (spec->kind == ENGINE_RUN_BACKGROUND && !spec->code);
 }
 
 static int check_spec(const struct engine_sandbox *s, const struct engine_run_spec *spec,
