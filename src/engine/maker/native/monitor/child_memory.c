@@ -16,9 +16,12 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
-/* Names of files: the C library and its dynamic linker. A build with sanitizers needs theirs, too. */
-static const char *const needed[] = {"libc.so", "ld-linux", "ld-musl",
-				     "libasan", "libubsan", "libtsan"};
+/* Names of files: the C library and its dynamic linker. Before glibc 2.34 the C library had more files, and
+ * libpthread has read(2), write(2) and open(2) of its own there, which the program then calls. A build with
+ * sanitizers needs theirs, too. */
+static const char *const needed[] = {"libc.so",    "libpthread.so", "libdl.so", "librt.so",
+				     "libutil.so", "ld-linux",      "ld-musl",  "libasan",
+				     "libubsan",   "libtsan"};
 
 static bool is_needed(const char *path)
 {
