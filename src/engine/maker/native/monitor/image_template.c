@@ -21,6 +21,7 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "base/walls.h"
+#include "engine/maker/common/blob.h"
 #include "engine/maker/common/sys.h"
 #include "engine/maker/native/monitor/devices.h"
 #include "engine/maker/native/monitor/monitor.h"
@@ -30,6 +31,7 @@
 #include <linux/mount.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -42,7 +44,8 @@ int umount2(const char *target, int flags);
 
 #define INOTIFY_MAX                                                                                \
 	"16" /* instances for each sandbox; the host allows 128 to all of them together */
-#define BASE_OPTIONS "mode=0755,size=256k,nr_inodes=128"
+#define BASE_INODES      128
+#define BASE_OPTIONS_MAX 64
 
 static const char *const base_dirs[] = {"image", "skel", "lower", "proc", "dev", "new", "ws"};
 
@@ -64,12 +67,25 @@ NORETURN static void give_up(const struct builder *b, enum proto_step step, int 
 	_exit(1);
 }
 
+/* Room for the libraries of the skeleton, whose size depends on the machine they are built for, and a page for each
+ * other file. */
+static void base_options(char ret[BASE_OPTIONS_MAX])
+{
+	const size_t libraries = (size_t)(native_machine_library_end - native_machine_library) +
+				 (size_t)(native_output_extension_end - native_output_extension);
+
+	(void)snprintf(ret, BASE_OPTIONS_MAX, "mode=0755,size=%zu,nr_inodes=%d",
+		       libraries + BASE_INODES * (size_t)getauxval(AT_PAGESZ), BASE_INODES);
+}
+
 static int make_base(void)
 {
+	char options[BASE_OPTIONS_MAX];
+
+	base_options(options);
 	/* /tmp exists on every host, so it is the place of the first mount. */
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-	    mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, BASE_OPTIONS) < 0 ||
-	    chdir("/tmp") < 0)
+	    mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, options) < 0 || chdir("/tmp") < 0)
 		return -errno;
 	for (size_t i = 0; i < ARRAY_SIZE(base_dirs); i++)
 		if (mkdir(base_dirs[i], 0755) < 0)
