@@ -29,10 +29,10 @@ export class WebSocketClient {
 	private constructor(socket: net.Socket) {
 		this.socket = socket;
 	}
-	/** Gives the status of the answer if it is not 101. */
-	static async open(url: string, headers: Record<string, string> = {}): Promise<WebSocketClient | { status: number; text: string }> {
+	/** Gives the status of the answer if it is not 101. CONNECTED: a connection that is there already. */
+	static async open(url: string, headers: Record<string, string> = {}, connected?: net.Socket): Promise<WebSocketClient | { status: number; text: string }> {
 		const u = new URL(url);
-		const socket = net.connect({ host: u.hostname.replace(/[[\]]/g, ''), port: Number(u.port), noDelay: true });
+		const socket = connected ?? net.connect({ host: u.hostname.replace(/[[\]]/g, ''), port: Number(u.port), noDelay: true });
 		const key = randomBytes(16).toString('base64');
 		let head = '';
 		const all = { Host: u.host, Connection: 'Upgrade', Upgrade: 'websocket', 'Sec-WebSocket-Version': '13', 'Sec-WebSocket-Key': key, ...headers };
