@@ -140,6 +140,12 @@ static int on_file(struct init *in, const union proto_frame *f, const int *fds, 
 	return files_handle(in, &f->file, n == 1 ? fds[0] : -1);
 }
 
+static int on_watch(struct init *in, const union proto_frame *f, const int *fds UNUSED,
+		    size_t n UNUSED)
+{
+	return watch_handle(in, &f->watch);
+}
+
 static int on_checkpoint(struct init *in, const union proto_frame *f, const int *fds UNUSED,
 			 size_t n UNUSED)
 {
@@ -170,6 +176,7 @@ static const struct message {
     [PROTO_INIT_RUN]        = {PROTO_RUN_BASE_FDS,  on_run,        "run"},        /* EBUSY; a background process: at once */
     [PROTO_INIT_SIGNAL]     = {0,                   on_signal,     "signal"},     /* at once */
     [PROTO_INIT_FILE]       = {0,                   on_file,       "file"},       /* at once */
+    [PROTO_INIT_WATCH]      = {0,                   on_watch,      "watch"},      /* at once */
     [PROTO_INIT_WARM]       = {0,                   on_warm,       "warm"},       /* at once */
     [PROTO_INIT_REST]       = {0,                   on_rest,       "rest"},       /* after it */
     [PROTO_INIT_CHECKPOINT] = {0,                   on_checkpoint, "checkpoint"}, /* EBUSY */
@@ -206,9 +213,10 @@ static bool take_message(struct init *in)
 static int timeout_of(const struct init *in, struct timespec *ret)
 {
 	struct timespec now;
-	uint64_t at = init_sooner(run_next(in), background_next(in));
+	const uint64_t at =
+	    init_sooner(watch_next(in), init_sooner(run_next(in), background_next(in)));
 
-	if (files_pending(in) || disk_pending(in)) {
+	if (files_pending(in) || disk_pending(in) || watch_pending(in)) {
 		*ret = (struct timespec){0};
 		return 1;
 	}
@@ -243,6 +251,7 @@ _Noreturn static void loop(struct init *in)
 	    {.events = POLLIN}, /* session process */
 	    {.events = POLLIN}, /* fork of a checkpoint */
 	    {.events = POLLIN}, /* reapers of background processes */
+	    {.events = POLLIN}, /* watched folders */
 	};
 
 	for (;;) {
@@ -255,6 +264,7 @@ _Noreturn static void loop(struct init *in)
 		p[8].fd = background_any(in) && in->background.reports[0] > 0
 			      ? in->background.reports[0]
 			      : -1;
+		p[9].fd = watch_fd(in);
 		const struct timespec *wait = timeout_of(in, &left) ? &left : NULL;
 		if (ppoll(p, sizeof(p) / sizeof(p[0]), wait, NULL) < 0 && errno != EINTR)
 			init_die("poll");
@@ -267,6 +277,8 @@ _Noreturn static void loop(struct init *in)
 		checkpoints_events(in, p[7].revents);
 		if (p[8].revents)
 			background_events(in);
+		if (p[9].revents)
+			watch_events(in);
 		run_reap(in);
 		run_tick(in);
 		background_tick(in);
@@ -285,6 +297,7 @@ _Noreturn static void loop(struct init *in)
 		checkpoints_work(in);
 		files_work(in);
 		run_watch_disk(in);
+		watch_work(in);
 	}
 }
 

@@ -23,6 +23,7 @@
  *   INIT_RUN     start a run; answered by INIT_ENDED when it is over
  *   INIT_SIGNAL  signal the run, or kill all of it
  *   INIT_FILE    files of the workspace; answered by INIT_FILED
+ *   INIT_WATCH   changes of folders; answered by INIT_CHANGED
  *   INIT_WARM    a channel to a new clean interpreter; INIT_COLD asks for one
  *   INIT_REST    release the interpreters that can be made again
  *   INIT_KEEP    flush what is uploaded from now on
@@ -66,6 +67,7 @@
 #include "file_tree.h"
 #include "session.h"
 #include "walls/filter_load.h"
+#include "watches.h"
 
 #include <dirent.h>
 #include <poll.h>
@@ -311,6 +313,7 @@ struct init {
 	struct init_put puts[PROTO_PUTS_MAX];
 	struct init_remove remove;
 	struct init_carry carries[INIT_CARRIES_MAX];
+	struct init_watches watches;
 };
 
 /* CLOCK_MONOTONIC, in nanoseconds. */

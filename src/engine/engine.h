@@ -483,6 +483,44 @@ int engine_list_ports(struct engine_sandbox *s, engine_ports_fn cb, void *user,
  * listens there; PORT_UNAVAILABLE: no descriptor comes out of it. */
 int engine_connect(struct engine_sandbox *s, uint16_t port, engine_fd_fn cb, void *user,
 		   struct err *e) MUST_CHECK;
+
+/* ---- watching ---- */
+
+enum engine_change_kind { /* enum proto_change */
+			  ENGINE_CHANGE_CREATE = 1,
+			  ENGINE_CHANGE_WRITE,
+			  ENGINE_CHANGE_REMOVE,
+			  ENGINE_CHANGE_RENAME,
+			  ENGINE_CHANGE_CHMOD,
+};
+struct engine_change {
+	enum engine_change_kind kind;
+	bool folder;
+	const char *path; /* from the workspace on; any bytes */
+};
+struct engine_news {
+	bool
+	    overflow; /* some changes are not known: whoever keeps a list of the folder lists it again */
+	bool
+	    partial; /* from now on: not every folder below it is watched, because there are too many */
+	const struct engine_change *changes;
+	size_t n_changes;
+	const struct engine_port
+	    *ports; /* all of them, smallest first; NULL: this is no watch of ports */
+	size_t n_ports;
+};
+struct engine_watch;
+/* The first call says that the watch has begun. Afterwards, each engine_watch_next() leads to one call, when there is
+ * something. What nobody has asked for is gathered in the sandbox. NEWS NULL: it has ended, E says why, and the watch is
+ * gone. */
+typedef void (*engine_watch_fn)(const struct engine_news *news, const struct err *e, void *user);
+/* Watches folder PATH ("" = the workspace), RECURSIVE: and all below it, for changes by anybody. Errors also come to CB:
+ * NOT_FOUND; INVALID_ARGUMENT: it is no folder; BUDGET_EXCEEDED: the sandbox has too many; TOO_MANY_FILES: the kernel has. */
+int engine_watch(struct engine_sandbox *s, const char *path, bool recursive, engine_watch_fn cb,
+		 void *user, struct engine_watch **ret, struct err *e) MUST_CHECK;
+void engine_watch_next(struct engine_watch *w);
+void engine_unwatch(struct engine_watch *w); /* CB is not called any more */
+
 /* Makes a file without a name (owner = the sandbox, mode 0644) that is to become PATH. The callback
  * gets a write-only descriptor; *RET_PUT gets the number that engine_commit_file() takes.
  * FILE_EXISTS when OVERWRITE is false and something has the name already. Files for the same path

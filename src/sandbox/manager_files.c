@@ -38,6 +38,14 @@ int sandbox_list_ports(struct sandbox *s, engine_ports_fn cb, void *user, struct
 	return handle ? engine_list_ports(handle, cb, user, e) : -ENOENT;
 }
 
+int sandbox_watch(struct sandbox *s, const char *path, bool recursive, engine_watch_fn cb,
+		  void *user, struct engine_watch **ret, struct err *e)
+{
+	struct engine_sandbox *handle = sandbox_use(s, e);
+
+	return handle ? engine_watch(handle, path, recursive, cb, user, ret, e) : -ENOENT;
+}
+
 struct opening {
 	char name[sizeof(((struct engine_file *)0)->name)];
 	char owner[SANDBOX_OWNER_MAX + 1];

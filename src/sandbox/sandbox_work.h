@@ -23,3 +23,7 @@ int sandbox_list_ports(struct sandbox *s, engine_ports_fn cb, void *user, struct
 /* A connection to PORT of its loopback: engine_connect(). */
 int sandbox_connect(struct sandbox *s, uint16_t port, engine_fd_fn cb, void *user,
 		    struct err *e) MUST_CHECK;
+
+/* Watches a folder: engine_watch(). It does not keep the sandbox from being ended for being idle. */
+int sandbox_watch(struct sandbox *s, const char *path, bool recursive, engine_watch_fn cb,
+		  void *user, struct engine_watch **ret, struct err *e) MUST_CHECK;

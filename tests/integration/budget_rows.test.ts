@@ -261,6 +261,11 @@ const rows: Record<string, Row> = {
 		prepare: async (s, who) => { const { id, run } = await s.busy(who); return { boxes: [id], run }; },
 		one: (s, who, p) => s.stream(who.key, `/api/v1/runs/${p.run}/events`),
 	},
+	watchers: {
+		each: EACH, total: TOTAL, beyond: 'refuses',
+		prepare: async (s, who) => ({ boxes: [await s.box(who)] }),
+		one: (s, who, p) => s.stream(who.key, `/api/v1/sandboxes/${p.boxes[0]}/events`),
+	},
 	installations: {
 		each: EACH, total: TOTAL, beyond: 'refuses', many: 8,
 		prepare: async (s, who) => ({ boxes: [await s.box(who)] }),

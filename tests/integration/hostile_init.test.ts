@@ -13,7 +13,7 @@ import { serve, type Json } from '../lib/session.ts';
 import { until, within } from '../lib/wait.ts';
 
 /** enum lie of the library, without the first; after them how the sandbox ends: by itself, or when it is deleted. */
-const LIES = ['silent', 'mute', 'deaf', 'long', 'short', 'others', 'twice', 'serial', 'descriptors', 'pipes', 'colds', 'ends', 'files', 'readies', 'errnos'] as const;
+const LIES = ['silent', 'mute', 'deaf', 'long', 'short', 'others', 'twice', 'serial', 'descriptors', 'pipes', 'colds', 'ends', 'files', 'changes', 'readies', 'errnos'] as const;
 const QUIET: readonly string[] = ['silent', 'mute', 'deaf'];
 const MiB = 1 << 20;
 /** They want to be the first library. */
@@ -76,7 +76,7 @@ describe('an init that lies', { skip }, () => {
 			const at = made?.body.id as string | undefined;
 			if (at)
 				asked.push(...[
-					api('POST', `sandboxes/${at}/runs`, { code: 'open("a", "w").write("a"); print(1)', wait: true }), api('GET', `sandboxes/${at}/files`), api('GET', `sandboxes/${at}/files/a`), api('GET', `sandboxes/${at}/usage`),
+					api('POST', `sandboxes/${at}/runs`, { code: 'open("a", "w").write("a"); print(1)', wait: true }), api('GET', `sandboxes/${at}/files`), api('GET', `sandboxes/${at}/files/a`), api('GET', `sandboxes/${at}/events?path=none`), api('GET', `sandboxes/${at}/usage`),
 					api('POST', `sandboxes/${at}/checkpoints`, { name: 'p' }), api('POST', `sandboxes/${at}/complete`, { code: 'pri', cursor: 3 }), api('POST', `sandboxes/${at}/runs`, { code: 'x = 1', stateful: true, wait: true }),
 				]);
 			for (let n = 0; n < 5; n++)

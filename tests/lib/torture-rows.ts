@@ -147,6 +147,7 @@ export const allocationsFail = (part: Part): unknown => describe('allocations fa
 		startTerminal: row(() => request('POST', '/sandboxes/terminals/terminals', { command: 'true', env: { A: '1' }, rows: 2 }), SLOW, aTerminal),
 		getTerminal: row(() => request('GET', '/sandboxes/terminals/terminals/p1'), FEW, aTerminal),
 		listPorts: row(() => request('GET', '/sandboxes/terminals/ports'), FEW, aTerminal),
+		watchSandbox: { ...row(() => request('GET', '/sandboxes/terminals/events?path=none'), FEW, aTerminal), may: 404 },
 		openPort: row(() => request('POST', '/sandboxes/terminals/ports', { port: 8000 }), FEW, aTerminal),
 		removeTerminal: { ...row(() => request('DELETE', '/sandboxes/terminals/terminals/none'), FEW, aTerminal), may: 404 },
 		listPackages: row(() => request('GET', '/sandboxes/torture/packages')),

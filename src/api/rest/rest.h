@@ -232,6 +232,10 @@ void rest_forget_process(struct rest_call *c);
 void rest_list_ports(struct rest_call *c);
 void rest_open_port(struct rest_call *c);
 
+/* rest_watch.c */
+extern const struct rest_field rest_watch_query[];
+void rest_watch(struct rest_call *c);
+
 /* terminal_socket.c */
 /* Ends the call: its client becomes one of those of the terminal P. */
 void terminal_attach(struct rest_call *c, struct process *p);

@@ -208,30 +208,9 @@ static const struct rest_field rm_query[] = {
     OWNER,
     {"recursive", REST_BOOL, false, 0, 0, NULL, "also remove a folder that is not empty"},
     END};
-#define QUOTAS                                                                                     \
-	{"max_sandboxes",                                                                          \
-	 REST_INT,                                                                                 \
-	 false,                                                                                    \
-	 -1,                                                                                       \
-	 1000000,                                                                                  \
-	 NULL,                                                                                     \
-	 "-1: the server's setting; 0: nothing is allowed"},                                       \
-	    {"max_cpu_s_per_day",                                                                  \
-	     REST_INT,                                                                             \
-	     false,                                                                                \
-	     -1,                                                                                   \
-	     1000000000,                                                                           \
-	     NULL,                                                                                 \
-	     "-1: the server's setting; 0: nothing is allowed"},                                   \
-	    {"max_disk_bytes",                                                                     \
-	     REST_INT,                                                                             \
-	     false,                                                                                \
-	     -1,                                                                                   \
-	     INT64_MAX,                                                                            \
-	     NULL,                                                                                 \
-	     "-1: the server's setting; 0: nothing is allowed"},                                   \
+#define QUOTA(member, most)                                                                        \
 	{                                                                                          \
-		"max_runs_per_minute", REST_INT, false, -1, 1000000, NULL,                         \
+		member, REST_INT, false, -1, most, NULL,                                           \
 		    "-1: the server's setting; 0: nothing is allowed"                              \
 	}
 static const struct rest_field user_body[] = {
@@ -240,7 +219,10 @@ static const struct rest_field user_body[] = {
     {"password", REST_TEXT, false, STORE_PASSWORD_MIN, STORE_PASSWORD_MAX, NULL,
      "at least SANDBOX_PASSWORD_MIN bytes; without a password the user can only use keys"},
     {"role", REST_WORD, false, 0, 0, "user|admin", "missing: user"},
-    QUOTAS,
+    QUOTA("max_sandboxes", 1000000),
+    QUOTA("max_cpu_s_per_day", 1000000000),
+    QUOTA("max_disk_bytes", INT64_MAX),
+    QUOTA("max_runs_per_minute", 1000000),
     END};
 static const struct rest_field user_change[] = {
     {"email", REST_TEXT, false, 0, 254, NULL, "unique; case does not matter"},
@@ -248,7 +230,10 @@ static const struct rest_field user_change[] = {
      "at least SANDBOX_PASSWORD_MIN bytes"},
     {"role", REST_WORD, false, 0, 0, "user|admin", "rights of the user"},
     {"active", REST_BOOL, false, 0, 0, NULL, "keys and tokens of an inactive user are refused"},
-    QUOTAS,
+    QUOTA("max_sandboxes", 1000000),
+    QUOTA("max_cpu_s_per_day", 1000000000),
+    QUOTA("max_disk_bytes", INT64_MAX),
+    QUOTA("max_runs_per_minute", 1000000),
     END};
 static const struct rest_field key_body[] = {
     {"name", REST_TEXT, false, 0, NAME_MAX_, NULL, "a name to recognise the key"},

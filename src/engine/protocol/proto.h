@@ -279,6 +279,56 @@ struct proto_port {
 	char name[16]; /* of that process: proc(5), comm; any bytes, ends with NUL */
 };
 
+/* Watches of folders. START and NEXT get one INIT_CHANGED each; STOP gets the one that says ENDED. A number
+ * that init does not know any more gets none: that watch has ended, and init has said so. So init never says more than
+ * it was asked for, and what the front has not asked for yet is gathered in the sandbox. */
+#define PROTO_WATCHES_MAX   8    /* of one sandbox; EAGAIN beyond */
+#define PROTO_CHANGED_BYTES 8192 /* holds one change with the longest path */
+#define PROTO_CHANGES_MAX   512  /* in one message */
+enum proto_watch_op {
+	PROTO_WATCH_START = 1, /* ENOTDIR: it is no folder */
+	PROTO_WATCH_NEXT,
+	PROTO_WATCH_STOP,
+	PROTO_WATCH_OP_MAX_,
+};
+enum { PROTO_WATCH_RECURSIVE = 1 };
+struct proto_init_watch {
+	struct proto_head head;
+	uint32_t watch; /* serial, never 0 */
+	uint32_t op;
+	uint32_t flags; /* START */
+	uint32_t pad;
+	char path[PROTO_PATH_MAX]; /* START: a folder, as in struct proto_init_file */
+};
+
+enum proto_change {
+	PROTO_CHANGE_CREATE = 1, /* the name is new, or stands for another file now */
+	PROTO_CHANGE_WRITE,
+	PROTO_CHANGE_REMOVE,
+	PROTO_CHANGE_RENAME, /* the name has gone; the file has another one */
+	PROTO_CHANGE_CHMOD,  /* mode, owner, times or extended attributes */
+	PROTO_CHANGE_MAX_,
+};
+#define PROTO_CHANGE_FOLDER 0x80u /* beside the kind */
+enum {
+	PROTO_CHANGED_OVERFLOW =
+	    1, /* some were not noted, so what was known of the folder may be wrong */
+	PROTO_CHANGED_PARTIAL = 2, /* not every folder below it is watched; said once */
+	PROTO_CHANGED_ENDED = 4,   /* nothing more comes; errnum is 0 after a STOP, else why */
+	PROTO_CHANGED_FLAGS = 7,
+};
+/* `data`: N times the kind in one byte and the path, from the workspace on, with its NUL. */
+struct proto_init_changed {
+	struct proto_head head;
+	uint32_t watch;
+	int32_t errnum; /* of a START that failed: it is ENDED, too */
+	uint32_t flags;
+	uint32_t n;
+	uint32_t bytes; /* of data */
+	uint32_t pad;
+	char data[PROTO_CHANGED_BYTES];
+};
+
 enum proto_checkpoint_op {
 	PROTO_CHECKPOINT_SAVE = 1, /* into a free place */
 	PROTO_CHECKPOINT_RESTORE,
@@ -338,7 +388,7 @@ struct proto_init_limit {
 	uint32_t pad;
 };
 
-#define PROTO_FRAME_MAX sizeof(struct proto_init_file) /* the largest */
+#define PROTO_FRAME_MAX sizeof(struct proto_init_changed) /* the largest */
 
 /* A message buffer: aligned for every struct above. */
 union proto_frame {
@@ -377,6 +427,8 @@ union proto_frame {
 	struct proto_init_checkpointed checkpointed;
 	struct proto_init_limit init_limit;
 	struct proto_init_forget forget_context;
+	struct proto_init_watch watch;
+	struct proto_init_changed changed;
 };
 
 /* 0, or -1 when the N bytes and N_FDS descriptors are not a message from FROM to TO. */

@@ -33,6 +33,7 @@ enum lie {
 	COLDS,       /* asks for interpreters without an end */
 	ENDS,        /* ends runs without an end */
 	FILES,       /* sends files without an end */
+	CHANGES,     /* tells changes that nobody asked for */
 	READIES,     /* is ready again and again */
 	ERRNOS,      /* fails with numbers that are no errno */
 };
@@ -154,6 +155,9 @@ static void flood(const struct liar *l)
 		p.frame.filed = (struct proto_init_filed){
 		    .head = PROTO_HEAD(INIT_FILED, proto_init_filed), .seq = 1};
 		p.fds[p.n++] = memfd_create("lie", MFD_CLOEXEC);
+	} else if (l->lie == CHANGES) {
+		p.frame.changed = (struct proto_init_changed){
+		    .head = PROTO_HEAD(INIT_CHANGED, proto_init_changed), .watch = 1};
 	} else {
 		p.frame.ready =
 		    (struct proto_init_ready){.head = PROTO_HEAD(INIT_READY, proto_init_ready)};

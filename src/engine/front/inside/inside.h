@@ -148,6 +148,8 @@ struct engine_sandbox { /* first member of every engine's own sandbox struct */
 	/* questions to init */
 	uint32_t next_seq;
 	struct list ops;     /* struct inside_file_op, oldest first */
+	struct list watches; /* struct engine_watch */
+	unsigned n_watches;
 	struct list answers; /* the same: answers that threads read */
 	struct list usages;  /* struct inside_usage_op, oldest first */
 	struct inside_checkpoint_op checkpoint;
@@ -303,6 +305,13 @@ int inside_carry_in(struct engine_sandbox *s, uint32_t put) MUST_CHECK;
 /* The same file, for init; the caller's now. -ENOENT: there is no such upload. */
 int inside_carried_in(struct engine_sandbox *s, uint32_t put) MUST_CHECK;
 void inside_carried_abort(struct engine_sandbox *s);
+
+/* inside_watch.c */
+/* INIT_CHANGED. */
+int inside_watch_told(struct engine_sandbox *s, const struct proto_init_changed *m) MUST_CHECK;
+/* Does a watch wait for what init says at once? */
+bool inside_watch_asks(const struct engine_sandbox *s);
+void inside_watch_abort(struct engine_sandbox *s, const struct err *e);
 
 /* inside_usage.c */
 /* The answer to PROTO_FILE_MEASURE. */

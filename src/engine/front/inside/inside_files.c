@@ -93,7 +93,8 @@ static void set_error(const struct engine_sandbox *s, struct err *e, int errnum,
 /* Does a question wait for init's answer? */
 static bool asks(const struct engine_sandbox *s)
 {
-	return !list_is_empty(&s->ops) || !list_is_empty(&s->usages) || s->checkpoint.cb;
+	return !list_is_empty(&s->ops) || !list_is_empty(&s->usages) || s->checkpoint.cb ||
+	       inside_watch_asks(s);
 }
 
 static int on_silence(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)

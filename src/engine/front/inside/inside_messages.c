@@ -53,6 +53,12 @@ static int on_zygote(struct engine_sandbox *s, const union proto_frame *f, int *
 	return 0;
 }
 
+static int on_changed(struct engine_sandbox *s, const union proto_frame *f, int *fds UNUSED,
+		      size_t n UNUSED)
+{
+	return inside_watch_told(s, &f->changed);
+}
+
 static int on_checkpointed(struct engine_sandbox *s, const union proto_frame *f, int *fds UNUSED,
 			   size_t n UNUSED)
 {
@@ -69,6 +75,7 @@ static const struct {
     [PROTO_INIT_FILED] = {ALIVE, on_filed},
     [PROTO_INIT_COLD] = {IN(STARTING) | ALIVE, on_cold},
     [PROTO_INIT_ZYGOTE] = {ALIVE, on_zygote},
+    [PROTO_INIT_CHANGED] = {ALIVE, on_changed},
     [PROTO_INIT_CHECKPOINTED] = {ALIVE, on_checkpointed},
 };
 

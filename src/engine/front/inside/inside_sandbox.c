@@ -90,6 +90,7 @@ void inside_new(struct engine *g, struct engine_sandbox *s, const struct engine_
 		s->streams[i][0] = s->streams[i][1] = (struct inside_pipe){-1, -1};
 	list_init(&s->ops);
 	list_init(&s->answers);
+	list_init(&s->watches);
 	list_init(&s->usages);
 	list_init(&s->carried);
 	list_init(&s->idle);
@@ -273,6 +274,7 @@ static void abort_questions(struct engine_sandbox *s, const struct err *e)
 	inside_usages_abort(s, e);
 	inside_change_abort(s, e);
 	inside_checkpoints_abort(s, e);
+	inside_watch_abort(s, e);
 }
 
 void inside_tell_loss(struct engine_sandbox *s)

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Watches of folders for the front: messages, and when something is looked at. The front asks for each
+ * answer (proto.h), and between its questions nothing is read: the kernel gathers the events of inotify(7) and bounds
+ * them, and a front that does not ask costs nothing.
+ *
+ * inotify, not fanotify(7): without CAP_SYS_ADMIN fanotify watches single folders, too, and tells no more.
+ *
+ * After the first event of a folder init waits for GATHER_NS, so that many writes to a file become one change, and
+ * reads once. If there were many changes the last time, it waits longer. */
+#include "watch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GATHER_NS UINT64_C(50000000)
+#define FLOOD_NS  UINT64_C(500000000)
+#define FLOOD     1024U /* changes in one reading */
+
+static struct watch *find(struct init *in, uint32_t number)
+{
+	for (size_t i = 0; i < PROTO_WATCHES_MAX; i++)
+		if (in->watches.folders[i] && in->watches.folders[i]->number == number)
+			return in->watches.folders[i];
+	return NULL;
+}
+
+static void drop(struct init *in, struct watch *w)
+{
+	for (size_t i = 0; i < PROTO_WATCHES_MAX; i++)
+		if (in->watches.folders[i] == w)
+			in->watches.folders[i] = NULL;
+	watch_overflow(w);
+	free(w);
+	tree_prune(in);
+}
+
+/* ---- answers ---- */
+
+static struct proto_init_changed *answer_of(uint32_t number)
+{
+	static struct proto_init_changed a; /* large, and sent at once */
+
+	a = (struct proto_init_changed){.head = PROTO_HEAD(INIT_CHANGED, proto_init_changed),
+					.watch = number};
+	return &a;
+}
+
+static void tell_end(struct init *in, uint32_t number, int errnum)
+{
+	struct proto_init_changed *a = answer_of(number);
+
+	a->errnum = errnum;
+	a->flags = PROTO_CHANGED_ENDED;
+	init_send(in, &a->head, NULL, 0);
+}
+
+/* What of W may be told now. */
+static void tell(struct init *in, struct watch *w)
+{
+	struct proto_init_changed *a = answer_of(w->number);
+
+	watch_take(w, a);
+	if (w->partial && !w->told_partial) {
+		w->told_partial = true;
+		a->flags |= PROTO_CHANGED_PARTIAL;
+	}
+	w->asked = false;
+	init_send(in, &a->head, NULL, 0);
+}
+
+/* ---- folders ---- */
+
+static int new_watch(struct init *in, const struct proto_init_watch *f)
+{
+	struct watch **place = NULL;
+
+	for (size_t i = 0; i < PROTO_WATCHES_MAX && !place; i++)
+		if (!in->watches.folders[i])
+			place = &in->watches.folders[i];
+	struct watch *w = place ? calloc(1, sizeof(*w)) : NULL;
+	if (!w)
+		return place ? -ENOMEM : -EAGAIN;
+	w->number = f->watch;
+	w->recursive = f->flags & PROTO_WATCH_RECURSIVE;
+	w->asked = true;
+	memcpy(w->path, f->path, sizeof(w->path));
+	list_init(&w->changes);
+	*place = w;
+	const int r = tree_watch(in, w);
+	if (r < 0) {
+		*place = NULL;
+		free(w);
+		tree_prune(in);
+	}
+	return r;
+}
+
+static void start_folder(struct init *in, const struct proto_init_watch *f)
+{
+	const int r = new_watch(in, f);
+
+	if (r < 0)
+		tell_end(in, f->watch, r == -EAGAIN ? EAGAIN : -r);
+}
+
+static void work(struct init *in, struct watch *w)
+{
+	struct tree *t = in->watches.tree;
+
+	if (w->ended != 0) {
+		tell_end(in, w->number, w->ended);
+		drop(in, w);
+		return;
+	}
+	if (!w->asked || t->reading || tree_scans(t))
+		return;
+	if (!w->started || watch_any(w) || (w->partial && !w->told_partial)) {
+		w->started = true;
+		t->flooded |= w->n_changes > FLOOD;
+		tell(in, w);
+	}
+}
+
+void watch_work(struct init *in)
+{
+	struct tree *t = in->watches.tree;
+
+	if (!t)
+		return;
+	if (t->due != 0 && init_now() >= t->due) {
+		t->due = 0;
+		t->reading = true;
+	}
+	if (t->reading)
+		tree_read(t);
+	tree_scan(t);
+	for (size_t i = 0; i < PROTO_WATCHES_MAX; i++)
+		if (in->watches.folders[i])
+			work(in, in->watches.folders[i]);
+}
+
+/* ---- messages ---- */
+
+static void stop(struct init *in, uint32_t number)
+{
+	struct watch *w = find(in, number);
+
+	if (!w)
+		return; /* it has ended, and that was said */
+	drop(in, w);
+	tell_end(in, number, 0);
+}
+
+static void next(struct init *in, uint32_t number)
+{
+	struct watch *w = find(in, number);
+
+	if (w)
+		w->asked = true;
+}
+
+int watch_handle(struct init *in, const struct proto_init_watch *f)
+{
+	if (f->watch == 0 || (f->flags & ~1u) != 0 || !proto_path_ok(f->path, true))
+		return -1;
+	switch (f->op) {
+	case PROTO_WATCH_START:
+		if (find(in, f->watch))
+			return -1;
+		start_folder(in, f);
+		return 0;
+	case PROTO_WATCH_NEXT:
+		next(in, f->watch);
+		return 0;
+	case PROTO_WATCH_STOP:
+		stop(in, f->watch);
+		return 0;
+	default:
+		return -1;
+	}
+}
+
+/* ---- the loop ---- */
+
+int watch_fd(const struct init *in)
+{
+	const struct tree *t = in->watches.tree;
+	bool asked = false;
+
+	for (size_t i = 0; i < PROTO_WATCHES_MAX; i++)
+		asked |= in->watches.folders[i] && in->watches.folders[i]->asked;
+	return t && asked && t->due == 0 && !t->reading ? t->fd : -1;
+}
+
+void watch_events(struct init *in)
+{
+	struct tree *t = in->watches.tree;
+
+	if (t)
+		t->due = init_now() + (t->flooded ? FLOOD_NS : GATHER_NS);
+}
+
+uint64_t watch_next(const struct init *in)
+{
+	return in->watches.tree ? in->watches.tree->due : 0;
+}
+
+bool watch_pending(const struct init *in)
+{
+	const struct tree *t = in->watches.tree;
+
+	return t && (t->reading || tree_scans(t));
+}
