@@ -102,6 +102,22 @@ bool peer_may_subscribe(struct mcp_peer *p, const char *uri)
 	return false;
 }
 
+static void source_subscribed(const struct mcp_server *s, const char *principal, const char *uri,
+			      bool is)
+{
+	if (s->source.subscribed)
+		s->source.subscribed(principal, uri, is, s->source.user);
+}
+
+void source_subscribed_all(const struct mcp_server *s, const char *principal, json_t *uris, bool is)
+{
+	const char *uri;
+	json_t *v;
+
+	json_object_foreach(uris, uri, v)
+		source_subscribed(s, principal, uri, is);
+}
+
 /* Notes that P has subscriptions to one more or one less. */
 static int count_subscriptions(struct mcp_peer *p, size_t n, struct err *e)
 {
@@ -126,7 +142,11 @@ void run_subscribe(struct mcp_call *c)
 	if (!p->subscriptions)
 		p->subscriptions = json_object();
 	size_t n = json_object_size(p->subscriptions);
-	if (!json_object_get(p->subscriptions, uri) && count_subscriptions(p, n + 1, &e) < 0) {
+	if (json_object_get(p->subscriptions, uri)) {
+		call_answer_text(c, "{}", 2);
+		return;
+	}
+	if (count_subscriptions(p, n + 1, &e) < 0) {
 		call_fail_budget(c, BUDGET_SUBSCRIPTIONS, &e);
 		return;
 	}
@@ -135,6 +155,7 @@ void run_subscribe(struct mcp_call *c)
 		call_fail(c, MCP_ERR_INTERNAL, NULL, "Too many subscriptions");
 		return;
 	}
+	source_subscribed(p->server, p->who->principal, uri, true);
 	call_answer_text(c, "{}", 2);
 }
 
@@ -146,7 +167,8 @@ void run_unsubscribe(struct mcp_call *c)
 		call_fail(c, MCP_ERR_PARAMS, NULL, "uri must be a string");
 		return;
 	}
-	json_object_del(c->peer->subscriptions, uri);
+	if (json_object_del(c->peer->subscriptions, uri) == 0)
+		source_subscribed(c->server, c->peer->who->principal, uri, false);
 	struct err ignored = ERR_INIT;
 	(void)!count_subscriptions(c->peer, json_object_size(c->peer->subscriptions), &ignored);
 	call_answer_text(c, "{}", 2);

@@ -220,6 +220,8 @@ struct mcp_resource_source {
 	/* May the principal of PEER subscribe to URI, which is not registered itself? NULL: if a
 	 * registered template matches it. */
 	bool (*may_subscribe)(struct mcp_peer *peer, const char *uri, void *user);
+	/* A client of PRINCIPAL has subscribed to URI, or does not any more. As often the one as the other. May be NULL. */
+	void (*subscribed)(const char *principal, const char *uri, bool is, void *user);
 	/* Reads resources that match nothing registered. NULL: there are none. */
 	mcp_read_fn read;
 	void *user;

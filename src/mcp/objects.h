@@ -134,6 +134,9 @@ bool identity_may_see(const struct mcp_server *s, const struct identity *who,
 		      const struct item *tool);
 /* May PEER watch URI? */
 bool peer_may_subscribe(struct mcp_peer *peer, const char *uri);
+/* Tells the source of resources who has subscribed to, or does not any more, the keys of URIS (may be NULL). */
+void source_subscribed_all(const struct mcp_server *s, const char *principal, json_t *uris,
+			   bool is);
 bool identity_may_ask(const struct mcp_server *s, const struct identity *who, const char *method);
 struct identity *identity_unref(struct identity *who);
 

@@ -67,6 +67,8 @@ void mcp_peer_close(struct mcp_peer *p)
 		return;
 	p->closed = true;
 	list_remove(&p->node);
+	source_subscribed_all(p->server, p->who->principal, p->subscriptions, false);
+	json_decref(TAKE_PTR(p->subscriptions));
 	/* All calls leave the peer before any of them is told. The end of one call may make a
 	 * handler send something for another call or withdraw its questions. */
 	list_for_each(node, &p->calls) {

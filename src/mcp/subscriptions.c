@@ -104,9 +104,11 @@ void listen_end(struct mcp_call *c)
 
 void listen_remove(struct mcp_call *c)
 {
-	if (!c->listen)
+	if (!c->listen || list_is_empty(&c->listen_node))
 		return;
 	list_remove(&c->listen_node);
+	source_subscribed_all(c->server, c->who->principal,
+			      json_object_get(c->listen, "resourceSubscriptions"), false);
 }
 
 /* No handler would finish a listen that was cancelled. */
@@ -155,6 +157,8 @@ void run_listen(struct mcp_call *c)
 	}
 	c->listen = filter;
 	list_append(&c->server->listens, &c->listen_node);
+	source_subscribed_all(c->server, c->who->principal,
+			      json_object_get(filter, "resourceSubscriptions"), true);
 	mcp_call_on_cancel(c, listen_cancelled, NULL);
 	if (empty)
 		listen_end(c);

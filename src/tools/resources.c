@@ -3,6 +3,7 @@
  * part, with notifications when they change. Only files directly in a workspace are listed; all
  * files can be read. */
 #include "tools/resources.h"
+#include "tools/resource_watch.h"
 
 #include "base/base64.h"
 #include "base/fdio.h"
@@ -30,6 +31,7 @@
 struct resources {
 	struct tools *tools;
 	struct mcp_server *server;
+	struct resource_watches *watches;
 	sd_event_source *flush; /* set while a list has changed and no notification was sent */
 	char owner[SANDBOX_OWNER_MAX + 1];
 };
@@ -87,6 +89,17 @@ static int parse_uri(const char *uri, struct place *ret)
 	    decoded[0] == '/' || workspace_path(decoded, len, true, ret->path, &ignored) < 0)
 		return -EINVAL;
 	return query ? parse_query(query + 1, ret) : 0;
+}
+
+bool resources_place(const char *uri, char id[SANDBOX_ID_MAX + 1], char path[ENGINE_PATH_MAX])
+{
+	struct place place;
+
+	if (parse_uri(uri, &place) < 0)
+		return false;
+	memcpy(id, place.id, sizeof(place.id));
+	memcpy(path, place.path, sizeof(place.path));
+	return true;
 }
 
 /* ---- resources/read ---- */
@@ -429,6 +442,15 @@ static bool may_subscribe(struct mcp_peer *peer, const char *uri, void *user)
 		manager_get_stored(m, principal, place.id, NULL, &ignored) > 0);
 }
 
+static void subscribed(const char *principal, const char *uri, bool is, void *user)
+{
+	const struct resources *res = user;
+	struct place place;
+
+	if (parse_uri(uri, &place) == 0)
+		resource_watches_count(res->watches, principal, place.id, is);
+}
+
 static int on_flush(sd_event_source *source, uint64_t usec UNUSED, void *user)
 {
 	struct resources *res = user;
@@ -444,15 +466,16 @@ struct changes {
 	const char *id;
 	const char *path; /* of a file or folder; "" = everything. NULL: RESULT tells */
 	const struct run_result *result;
+	bool watched; /* a watch tells of PATH itself */
 };
 
-/* Whether PATH is BASE or below it. */
-static bool is_below(const char *path, const char *base)
+/* Whether PATH is below BASE, or, unless STRICTLY, BASE itself. */
+static bool is_below(const char *path, const char *base, bool strictly)
 {
 	const size_t len = strlen(base);
 
-	return len == 0 ||
-	       (strncmp(path, base, len) == 0 && (path[len] == '\0' || path[len] == '/'));
+	return len == 0 || (strncmp(path, base, len) == 0 &&
+			    (path[len] == '/' || (path[len] == '\0' && !strictly)));
 }
 
 static int compare_hash(const void *a, const void *b)
@@ -489,7 +512,7 @@ static bool is_changed(const char *uri, void *user)
 	if (parse_uri(uri, &place) < 0 || !streq(place.id, c->id))
 		return false;
 	if (c->path)
-		return is_below(place.path, c->path);
+		return is_below(place.path, c->path, c->watched);
 	/* Those directly in the workspace come first, sorted by name. */
 	if (r->n_shallow > 0 &&
 	    bsearch(place.path, r->artifacts, r->n_shallow, sizeof(*r->artifacts), compare_name))
@@ -505,9 +528,11 @@ static void on_change(struct sandbox *s, const char *path, const struct run_resu
 {
 	struct resources *res = user;
 	const char *owner = sandbox_owner(s);
-	struct changes changes = {sandbox_id(s), path, result};
+	struct changes changes = {sandbox_id(s), path, result,
+				  resource_watches_tell(res->watches, s)};
 
-	if (result || path)
+	/* What is below a folder that was removed at once may have gone long before. */
+	if (changes.watched ? path != NULL : result || path)
 		mcp_server_resources_updated(res->server, owner, is_changed, &changes);
 	if (result && result->n_artifacts == 0 && result->n_gone == 0)
 		return; /* what may have changed in folders is in no list */
@@ -537,6 +562,11 @@ int tools_add_resources(struct tools *t, struct mcp_server *server, struct err *
 
 	if (!res)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "resources");
+	res->watches = resource_watches_new(t, server);
+	if (!res->watches) {
+		free(res);
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "resources");
+	}
 	res->tools = t;
 	res->server = server;
 	t->resources = res;
@@ -548,6 +578,7 @@ int tools_add_resources(struct tools *t, struct mcp_server *server, struct err *
 	struct mcp_resource_source source = {
 	    .list = list_resources,
 	    .may_subscribe = may_subscribe,
+	    .subscribed = subscribed,
 	    .read = read_resource,
 	    .user = res,
 	};
@@ -558,8 +589,10 @@ int tools_add_resources(struct tools *t, struct mcp_server *server, struct err *
 
 struct resources *resources_free(struct resources *res)
 {
-	if (res)
+	if (res) {
 		(void)sd_event_source_disable_unref(res->flush);
+		res->watches = resource_watches_free(res->watches);
+	}
 	free(res);
 	return NULL;
 }

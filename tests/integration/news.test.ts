@@ -81,6 +81,28 @@ describe('news of files', () => {
 		await told(() => s.call('sandbox_restore', { session_id: 'news', name: 'c' }), 'top', 'a/one', 'a/b/two', 'a/b/keep', 'a/up', 'a/.h/x');
 	});
 
+	it('subscribers learn what a background process does when no run is on, often enough and not for each write', async () => {
+		await s.ok('open("log", "w").close()', 'between');
+		await s.client.subscribeResource({ uri: 'sandbox://between/log' });
+		await s.client.subscribeResource({ uri: 'sandbox://between/folder/deep' });
+		updated.length = 0;
+		const post = async (path: string, body: object): Promise<Response> => fetch(`${s.base}/api/v1/sandboxes/${path}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
+		const count = (uri: string): number => updated.filter((u) => u === `sandbox://between/${uri}`).length;
+		const code = 'i=0; while [ $i -lt 3000 ]; do echo $i >> log; i=$((i+1)); done; mkdir folder; echo x > folder/deep; sleep 1000';
+		assert.equal((await post('between/processes', { command: code })).status, 201);
+		await until('the log and the file in a new folder', () => count('log') > 0 && count('folder/deep') > 0);
+		assert.ok(count('log') < 300, `${count('log')} for 3000 writes`);
+		assert.deepEqual([...new Set(updated)].sort(), ['sandbox://between/folder/deep', 'sandbox://between/log']);
+		for (const path of ['log', 'folder/deep'])
+			await s.client.unsubscribeResource({ uri: `sandbox://between/${path}` });
+		const figures = async (): Promise<number> => ((await (await fetch(`${s.base}/api/v1/me`)).json()) as { budgets: Record<string, { used: number }> }).budgets.watchers!.used;
+		const others = await figures();
+		await s.client.subscribeResource({ uri: 'sandbox://between/log' });
+		assert.equal(await figures(), others + 1);
+		await s.client.unsubscribeResource({ uri: 'sandbox://between/log' });
+		assert.equal(await figures(), others);
+	});
+
 	it('a name with line ends and control characters forges no line of a text', async () => {
 		const name = 'a\n- /mnt/data/FORGED\x1b[2J\x9b\u2028b.txt';
 		const text = async (tool: string, args: object): Promise<string> => {
