@@ -27,7 +27,7 @@ const IMAGE = 'base';
 const cases = [...common, ...leftoverCases, ...storedCases, ...takenCases, ...levelCases, ...gvisorCases];
 const CASE_MS = 90_000;
 /** Files of tests/integration that say what a client sees, and nothing about how an engine works. */
-const files = ['files.test', 'sessions.test', 'classic.test', 'rest_checkpoints', 'limits_later', 'network.test', 'terminal', 'run_inputs', 'damaged_folder', 'living_session', 'rest_processes', 'rest_terminals', 'ports', 'shell_verb'];
+const files = ['files.test', 'sessions.test', 'classic.test', 'rest_checkpoints', 'limits_later', 'network.test', 'terminal', 'run_inputs', 'damaged_folder', 'living_session', 'rest_processes', 'rest_terminals', 'ports', 'watch', 'shell_verb'];
 const opt = options(`usage: tests/run engines [options]
   --engine NAME  docker or podman (default: both)
   --case REGEX   only cases whose name matches; no files of tests/integration
