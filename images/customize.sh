@@ -60,12 +60,12 @@ if [ -d "$noto" ]; then
 	done
 fi
 
-# Signs and emoji that no other font has, out of one with every letter of Unicode.
+# Signs and emoji that no other font has, out of one with every letter of Unicode. reportlab reads no outlines of PostScript.
 unifont=/usr/share/fonts/opentype/unifont
 if [ -f "$root$unifont/unifont.otf" ]; then
-	inside python3 -m fontTools.subset "$unifont/unifont.otf" --unicodes=2000-2BFF --name-IDs='*' --output-file="$unifont/signs.otf"
-	inside python3 -m fontTools.subset "$unifont/unifont_upper.otf" --unicodes=1F000-1FAFF --name-IDs='*' --output-file="$unifont/emoji.otf"
-	rm "$root$unifont"/unifont*
+	say "signs and emoji"
+	inside python3 - "$unifont" /usr/share/fonts/truetype/unifont <"$here/signs.py"
+	rm -r "$root$unifont"
 fi
 
 if [ -f "$root/etc/matplotlibrc" ]; then
@@ -104,6 +104,10 @@ if [ -f "$root/$pdf/pdfmetrics.py" ]; then
 		wide.use(sys.modules[__name__])
 		del wide
 	END
+	for call in ttfonts:use_texts ../pdfgen/textobject:use_shapes; do
+		printf '\n# Added by this image: see wide.py.\nimport sys\nfrom reportlab.pdfbase import wide\nwide.%s(sys.modules[__name__])\n' "${call#*:}" >>"$root/$pdf/${call%%:*}.py"
+		touch -d @1000000000 "$root/$pdf/${call%%:*}.py"
+	done
 	chmod 644 "$root/$pdf/wide.py"
 	# mmdebstrap gives files that are newer than the archive the archive's date: byte code made before would then be stale.
 	touch -d @1000000000 "$root/$pdf/wide.py" "$root/$pdf/pdfmetrics.py"
@@ -116,6 +120,13 @@ find "$root/usr/lib/python3/dist-packages" -name '*.cpython-3*.so' ! -name "*.$t
 # git finds itself on PATH; its second copy has the links of the commands that are parts of it.
 if [ -f "$root/usr/lib/git-core/git" ]; then
 	ln -sf ../../bin/git "$root/usr/lib/git-core/git"
+fi
+
+# Debian's small vim is started as vi, and imitates the vi of 1976 unless it is told not to.
+if [ -f "$root/usr/bin/vim.tiny" ]; then
+	ln -sf vim.tiny "$root/usr/bin/vim"
+	ln -sf vim.tiny "$root/usr/bin/vi"
+	echo 'set nocompatible backspace=indent,eol,start ruler nomodeline' >"$root/etc/vim/vimrc.tiny"
 fi
 
 # A commit needs an author, and nobody in a sandbox has told git one.

@@ -14,7 +14,7 @@ import re
 import sys
 
 DEJAVU = '/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf'
-FOLDERS = ('/usr/share/fonts/truetype/wqy/*.ttc', '/usr/share/fonts/truetype/noto/*.ttf', '/usr/share/fonts/opentype/unifont/*.otf')
+FOLDERS = ('/usr/share/fonts/truetype/wqy/*.ttc', '/usr/share/fonts/truetype/noto/*.ttf', '/usr/share/fonts/truetype/unifont/*.ttf')
 WIDE = [DEJAVU] + [path for folder in FOLDERS for path in sorted(glob.glob(folder))]
 RIGHT_TO_LEFT = re.compile('[\u0590-\u08ff]')
 _own = []  # the function that brings a text into order

@@ -3,14 +3,21 @@
 
 Helvetica, Times and Courier of a PDF have Latin letters only: reportlab draws black boxes for all other scripts. pdfmetrics.py of this image calls use() at its end, and each standard font then takes, letter by letter, the first font that
 has the letter: the standard font itself, DejaVu, WenQuanYi Micro Hei, fonts for other scripts. Documents that need only the standard font are as before.
+
+Scripts of India and South-East Asia join their letters and change their order: HarfBuzz makes glyphs of their words. textobject.py calls use_shapes(). ttfonts.py calls use_texts(): a reader that copies such a word gets its letters, and emoji.
 """
 
+import functools
 import glob
+import itertools
 import re
 
 DEJAVU = '/usr/share/fonts/truetype/dejavu/DejaVu%s.ttf'
 WIDE = '/usr/share/fonts/truetype/wqy/wqy-microhei.ttc'
-OTHERS = sorted(glob.glob('/usr/share/fonts/truetype/noto/*.ttf'))
+OTHERS = sorted(glob.glob('/usr/share/fonts/truetype/noto/*.ttf')) + sorted(glob.glob('/usr/share/fonts/truetype/unifont/*.ttf'))
+JOINED = re.compile('[\u0900-\u0dff\u0f00-\u109f\u1780-\u17ff]')  # Devanagari to Sinhala, Tibetan, Myanmar, Khmer
+JOINERS = '\u200c\u200d'  # between letters of these scripts; else they make one emoji of several
+FORMS = dict.fromkeys([0xfe0e, 0xfe0f])  # which form of an emoji is meant: a PDF has one form
 STAND_INS = {
     'Helvetica': 'Sans', 'Helvetica-Bold': 'Sans-Bold',
     'Helvetica-Oblique': 'Sans-Oblique', 'Helvetica-BoldOblique': 'Sans-BoldOblique',
@@ -20,6 +27,9 @@ STAND_INS = {
     'Courier-Oblique': 'SansMono-Oblique', 'Courier-BoldOblique': 'SansMono-BoldOblique',
 }
 _shared = {}
+_glyphs = {}  # code of a glyph in a word, by font, glyph and the letters that it stands for
+_letters = {}  # those letters, by the code
+_codes = itertools.count(0xf0000)  # private ones
 
 
 def _open(path, **options):
@@ -69,6 +79,8 @@ class WideFont:
     def _runs(self, text):
         if isinstance(text, bytes):
             text = text.decode('utf-8')
+        if not text.isascii():
+            text = text.translate(FORMS)
         if text.isascii():
             return [(None, text)]
         runs = []
@@ -83,7 +95,12 @@ class WideFont:
     def _word(self, word):
         """A word of letters that the first two fonts have is not mixed: it takes one of them as a whole."""
         parts = []
+        if any(char in word for char in JOINERS):
+            word = re.sub('(?<!%s)[%s]' % (JOINED.pattern, JOINERS), '', word)
         for char in word:
+            if char in JOINERS:
+                parts.append(parts[-1])
+                continue
             if char not in self._parts:
                 self._parts[char] = self._part_of(char)
             parts.append(self._parts[char])
@@ -96,7 +113,8 @@ class WideFont:
         return zip(parts, word)
 
     def stringWidth(self, text, size, encoding='utf8'):
-        return sum((part or self._plain).stringWidth(run, size) for part, run in self._runs(text))
+        return sum(sum(glyph[1] for glyph in shape(part, run)) * size / 1000 if part and JOINED.search(run) else (part or self._plain).stringWidth(run, size)
+                   for part, run in self._runs(text))
 
     def splitString(self, text, doc, encoding='utf-8'):
         pieces = []
@@ -117,6 +135,75 @@ class WideFont:
     def addObjects(self, doc):
         if self.fontName not in doc.fontMapping:
             self._plain.addObjects(doc)
+
+
+@functools.lru_cache(4096)
+def shape(font, text):
+    """The glyphs of TEXT, which FONT has all letters of: (private code, advance, offset to the right, upwards, width) in thousandths of the size."""
+    import uharfbuzz
+    buffer = uharfbuzz.Buffer()
+    buffer.cluster_level = uharfbuzz.BufferClusterLevel.MONOTONE_GRAPHEMES
+    buffer.add_str(text)
+    buffer.guess_segment_properties()
+    drawn = font.hbFont()
+    uharfbuzz.shape(drawn, buffer)
+    infos, places, found = buffer.glyph_infos, buffer.glyph_positions, []
+    for start, syllable in itertools.groupby(range(len(infos)), lambda i: infos[i].cluster):
+        syllable = list(syllable)
+        after = syllable[-1] + 1
+        letters = text[start:infos[after].cluster if after < len(infos) else len(text)]
+        for n, i in enumerate(syllable):
+            # One letter for each glyph and the rest for the last one: together they give the syllable to readers.
+            key = font, infos[i].codepoint, letters[n:n + 1] if i + 1 < after else letters[n:]
+            if key not in _glyphs:
+                code = _glyphs[key] = next(_codes)
+                _letters[code] = key[2]
+                font.face.charToGlyph[code] = key[1]
+                font.face.charWidths[code] = font.face._pdfScale(drawn.get_glyph_h_advance(key[1]))
+            code = _glyphs[key]
+            found.append((code, *(font.face._pdfScale(v) for v in (places[i].x_advance, places[i].x_offset, places[i].y_offset)), font.face.charWidths[code]))
+    return found
+
+
+def use_shapes(textobject):
+    """Lets a text object draw the glyphs that shape() gives."""
+    from reportlab.pdfbase import pdfmetrics, ttfonts
+    kind = textobject.PDFTextObject
+    plain = kind._formatText
+
+    @functools.wraps(plain)
+    def format_text(self, text):
+        name = self._fontname
+        font = pdfmetrics.getFont(name)
+        text = text.decode('utf-8') if isinstance(text, bytes) else text
+        if not isinstance(font, WideFont) or isinstance(text, ttfonts.ShapedStr) or not JOINED.search(text):
+            return plain(self, text)
+        pieces = []
+        for part, run in font._runs(text):
+            if part and JOINED.search(run):
+                glyphs = shape(part, run)
+                pdfmetrics._fonts.setdefault(part.fontName, part)
+                self._fontname, self._curSubset = part.fontName, -1
+                pieces.append(plain(self, ttfonts.ShapedStr(''.join(chr(glyph[0]) for glyph in glyphs),
+                    [ttfonts.ShapeData(i, advance, 0, right, up, width) for i, (code, advance, right, up, width) in enumerate(glyphs)])))
+                self._fontname, self._curSubset = name, -1
+            else:
+                pieces.append(plain(self, run))
+        return ' '.join(pieces)
+
+    kind._formatText = format_text
+
+
+def use_texts(ttfonts):
+    """The table of a font with which readers find the letters of its glyphs: reportlab's own has wrong digits for letters above U+FFFF."""
+    plain = ttfonts.makeToUnicodeCMap
+
+    @functools.wraps(plain)
+    def table(fontname, subset):
+        long = {'%04X' % code: _letters.get(code, chr(code)).encode('utf-16-be').hex().upper() for code in subset if code > 0xffff}
+        return re.sub(r'(?m)^(<..> )<(.{5,6})>$', lambda found: '%s<%s>' % (found.group(1), long[found.group(2)]), plain(fontname, subset))
+
+    ttfonts.makeToUnicodeCMap = table
 
 
 def use(pdfmetrics):

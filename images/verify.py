@@ -26,6 +26,7 @@ OTHERS = (
 )
 LABELS = "Größe Ωμέγα Жук 中文 日本語 한국어"
 SCRIPTS = "हिन्दी বাংলা தமிழ் తెలుగు ಕನ್ನಡ മലയാളം ગુજરાતી ਪੰਜਾਬੀ සිංහල ไทย ລາວ ខ្មែរ မြန်မာ ქართული Հայերեն አማርኛ עברית العربية ✅❌₿😀🥰🫠🇩🇪"
+WORDS = "हिन्दी क्षत्रिय বাংলা শুভ தமிழ் කොළඹ ไทย ខ្មែរ မြန်မာ ქართული አማርኛ 📊 ✅ 🥰"
 problems = []
 
 
@@ -110,6 +111,7 @@ def check_numbers(folder):
 def check_report(folder):
     """The standard fonts write every script: what was drawn is read back from the PDF."""
     import pdfplumber
+    import pypdf
     from reportlab.lib.styles import getSampleStyleSheet
     from reportlab.pdfgen import canvas
     from reportlab.platypus import Paragraph
@@ -118,6 +120,7 @@ def check_report(folder):
     page.drawString(72, 720, LABELS)
     page.setFont("Times-Bold", 12)
     page.drawString(72, 690, LABELS)
+    page.drawString(72, 590, WORDS)
     style = getSampleStyleSheet()["Normal"]
     paragraph = Paragraph(LABELS, style)
     paragraph.wrapOn(page, 400, 100)
@@ -125,7 +128,8 @@ def check_report(folder):
     page.save()
     with pdfplumber.open(path) as pdf:
         text = pdf.pages[0].extract_text()
-    if text.count(LABELS) != 3:
+    text += pypdf.PdfReader(path).pages[0].extract_text()  # in the order of drawing: some syllables overlap
+    if text.count(LABELS) != 6 or WORDS not in text:
         problems.append(f"reportlab: the PDF has other letters than were drawn: {text!r}")
     check_fonts_of_report(path)
 

@@ -18,7 +18,7 @@ FONTS_ELSEWHERE = '''arial helvetica times cour courier verdana tahoma georgia c
 	gulim batang nanum wqy applecoloremoji applegothic applesd menlo monaco lucida palatino garamond dejavu vera symbola mangal nirmala latha arphic uming ukai ipa takao
 	vlgothic sfpro sfns opensymbol nimbus luxi century bookman franklin futura gothic'''.split()
 SERIF, MONO, BOLD = 'times serif georgia cambria simsun song mincho batang palatino garamond century bookman', 'cour mono consol menlo monaco', 'bold black heavy impact'
-FONTS_HERE = '/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf', '/usr/share/fonts/truetype/wqy/*.ttc', '/usr/share/fonts/truetype/noto/*.ttf', '/usr/share/fonts/opentype/unifont/*.otf'
+FONTS_HERE = '/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf', '/usr/share/fonts/truetype/wqy/*.ttc', '/usr/share/fonts/truetype/noto/*.ttf', '/usr/share/fonts/*type/unifont/*.?tf'
 
 
 def look_at(pyplot):
@@ -59,9 +59,10 @@ def look_at_viewers(show):
 
 def look_at_fonts(module):
 	"""The font that Pillow uses if none is given has the letters of English alone, and boxes for all others. A text with
-	others takes the first font of the image that has all its letters, or the one that has most of them: Pillow draws a text
-	in one font."""
+	others takes the first font of the image that has all its letters. If none has, each letter takes the first that has it: Pillow itself
+	draws a text in one font."""
 	import functools
+	from PIL import Image
 	original = module.load_default
 
 	class FreeTypeFont(module.FreeTypeFont):
@@ -69,8 +70,11 @@ def look_at_fonts(module):
 			if not isinstance(text, str) or text.isascii():
 				return super()
 			path = best_font(self.font_bytes, frozenset(text))
-			if not path:
-				return super()
+			if path is None:
+				return Mixed(self, super(), text)
+			return self.other(path) if path else super()
+
+		def other(self, path):
 			others = self.__dict__.setdefault('others', {})
 			if path not in others:
 				others[path] = module.FreeTypeFont(path, self.size)  # with Raqm, which Arabic and Hindi need
@@ -96,18 +100,49 @@ def look_at_fonts(module):
 
 	FreeTypeFont.__module__, FreeTypeFont.__qualname__ = module.__name__, 'FreeTypeFont'
 
+	class Mixed:
+		"""A text in several fonts: each part is drawn by its own, on one line."""
+		def __init__(self, font, plain, text):
+			own = font.font_bytes if type(font) is FreeTypeFont else font.path
+			self.ascent, self.descent = font.getmetrics()
+			self.parts = [(plain if path in ('', own) else font.other(path), piece) for path, piece in runs_of(own, text)]
+
+		def getlength(self, text, *args, **kwargs):
+			return sum(font.getlength(piece, *args, **kwargs) for font, piece in self.parts)
+
+		def getbbox(self, *args, **kwargs):
+			(width, height), (left, top) = self.getmask2(*args, **kwargs)[0].size, self.getmask2(*args, **kwargs)[1]
+			return left, top, left + width, top + height
+
+		def getmask2(self, text, mode='', direction=None, features=None, language=None, stroke_width=0, anchor=None, ink=0, start=None, *args, **kwargs):
+			across, drawn = 0, []
+			for font, piece in self.parts:
+				mask, (left, top) = font.getmask2(piece, mode, direction, features, language, stroke_width, 'ls', ink, *args, **kwargs)
+				drawn.append((mask, round(across) + left, top))
+				across += font.getlength(piece, mode, direction, features, language)
+			drawn = [one for one in drawn if one[0].size[0] and one[0].size[1]]
+			if not drawn:
+				return self.parts[0][0].getmask2('', mode)
+			x, y = min(left for mask, left, top in drawn), min(top for mask, left, top in drawn)
+			width, height = max(left + mask.size[0] for mask, left, top in drawn) - x, max(top + mask.size[1] for mask, left, top in drawn) - y
+			whole = Image.core.fill(drawn[0][0].mode, (width, height), 0)
+			for mask, left, top in drawn:
+				whole.paste(mask, (left - x, top - y, left - x + mask.size[0], top - y + mask.size[1]), mask)
+			anchor = anchor or 'la'
+			right = {'l': 0, 'm': across / 2, 'r': across}[anchor[0]]
+			down = {'a': self.ascent, 't': -y, 'm': (self.ascent - self.descent) / 2, 's': 0, 'b': -y - height, 'd': -self.descent}[anchor[1]]
+			shift = start or (0, 0)
+			return whole, (round(x - right + shift[0] % 1), round(y + down + shift[1] % 1))
+
 	class SystemFont(FreeTypeFont):
 		"""A font of the image, which has not all letters either."""
 		def of(self, text):
 			if not isinstance(text, str) or text.isascii():
 				return super(FreeTypeFont, self)
 			path = best_font(self.path, frozenset(text))
-			if not path or path == self.path:
-				return super(FreeTypeFont, self)
-			others = self.__dict__.setdefault('others', {})
-			if path not in others:
-				others[path] = module.FreeTypeFont(path, self.size)
-			return others[path]
+			if path is None:
+				return Mixed(self, super(FreeTypeFont, self), text)
+			return self.other(path) if path and path != self.path else super(FreeTypeFont, self)
 
 		def __reduce__(self):
 			return module.truetype, (self.path, self.size, self.index, self.encoding, self.layout_engine)
@@ -165,7 +200,7 @@ def font_for(font):
 
 
 def best_font(own, letters):
-	"""The path of the font for LETTERS; OWN wins if no other has more of them, and is '' here if it is the bytes of a font."""
+	"""The path of the first font that has all LETTERS, None if no font has. OWN comes first, and is '' here if it is the bytes of a font."""
 	key = letters if isinstance(own, bytes) else (own, letters)
 	if key not in fonts_best:
 		try:
@@ -179,19 +214,31 @@ def find_font(own, letters):
 	import glob
 	import io
 	from matplotlib.ft2font import FT2Font
-	best, most = '', -1
 	for path in ['' if isinstance(own, bytes) else own] + [path for pattern in FONTS_HERE for path in sorted(glob.glob(pattern))]:
 		if path not in fonts_known:
 			fonts_known[path] = FT2Font(path or io.BytesIO(own)).get_char_index
-		n = sum(1 for letter in letters if fonts_known[path](letter))
-		if n > most:
-			best, most = path, n
-		if n == len(letters):
-			return best
-	if notebook and sys.stderr is not None and not drawn['boxes']:
-		drawn['boxes'] = True
-		sys.stderr.write('Note: no font here has all letters of a text that Pillow draws, so it has boxes. Draw each script by itself; `fc-list` lists the fonts for ImageFont.truetype().\n')
-	return best
+		if all(map(fonts_known[path], letters)):
+			return path
+	return None
+
+
+def runs_of(own, text):
+	"""The text in pieces that one font each has, in the order in which they are seen. What belongs to the letter before it, and blanks, stay with it."""
+	import unicodedata
+	runs = []
+	for char in text:
+		joins = runs and (unicodedata.combining(char) or char in '\u200c\u200d\ufe0e\ufe0f' or char == ' ' and fonts_known[runs[-1][0]](32))
+		path = runs[-1][0] if joins else best_font(own, frozenset(char))
+		if path is None and notebook and sys.stderr is not None and not drawn['boxes']:
+			drawn['boxes'] = True
+			sys.stderr.write('Note: no font here has the letter %s of a text that Pillow draws: it is a box.\n' % ascii(char))
+		path = path or ('' if isinstance(own, bytes) else own)
+		if runs and runs[-1][0] == path:
+			runs[-1][1] += char
+		else:
+			runs.append([path, char])
+	strong = [kind for kind in map(unicodedata.bidirectional, text) if kind in ('L', 'R', 'AL')]
+	return runs[::-1] if strong and strong[0] != 'L' else runs
 
 
 def look_at_font_manager(module):

@@ -49,7 +49,20 @@ plain = ImageFont.FreeTypeFont(__import__("io").BytesIO(font.font_bytes), 24, la
 for more in {}, {"font": ImageFont.load_default()}, {"font": font}, {"font_size": 24}, {"font": font.font_variant(size=30)}, {"font": pickle.loads(pickle.dumps(font))}:
     assert len({look(c, **more) for c in "öäüñЖЩΩλ中文日本한글עשกข"}) == 18, more
 assert look("Hello", font=font) == look("Hello", font=plain) and font.getlength("中文") > font.getlength("一") and font.getbbox("ö") != font.getbbox("Ö")`, []],
-	['Pillow: letters that no font has together', 'from PIL import Image, ImageDraw\nfor i in range(2): ImageDraw.Draw(Image.new("L", (60, 60))).text((5, 5), "हिन्दी and 中文")', [], /^Note: no font here has all letters of a text that Pillow draws, so it has boxes\.[^\n]*\n$/],
+	['Pillow: letters that no font has together', `from PIL import Image, ImageDraw, ImageFont
+def look(text, font, **more):
+    picture = Image.new("L", (400, 90))
+    ImageDraw.Draw(picture).text((200, 45), text, fill=255, font=font, **more)
+    return picture
+for font in ImageFont.load_default(24), ImageFont.truetype("DejaVuSans.ttf", 24):
+    words = "हिन्दी", "中文", "📊", "✅", " ok"
+    assert len({look("हि" + c, font).tobytes() for c in "中文😀✅📊"}) == 5
+    assert abs(font.getlength("".join(words)) - sum(map(font.getlength, words))) < 3
+    for anchor in None, "mm", "rs", "lb", "ma":
+        box = ImageDraw.Draw(Image.new("L", (400, 90))).textbbox((200, 45), "".join(words), font, anchor)
+        seen = look("".join(words), font, anchor=anchor).getbbox()
+        assert all(abs(a - b) < 3 for a, b in zip(box, seen)), (anchor, box, seen)`, []],
+	['Pillow: a letter that no font has', 'from PIL import Image, ImageDraw\nfor i in range(2): ImageDraw.Draw(Image.new("L", (60, 60))).text((5, 5), "a中 \\U00012000")', [], /^Note: no font here has the letter '\\U00012000' of a text that Pillow draws: it is a box\.\n$/],
 	['Pillow: fonts of other systems', `from PIL import Image, ImageDraw, ImageFont
 def look(text, font):
     picture = Image.new("L", (90, 60))
@@ -162,6 +175,26 @@ matrixOnce('programs that were written for a desktop', {}, (s) => {
 		const r = await run(s(), 'letters', `import matplotlib.pyplot as plt\nfor family in None, "SimHei", "Microsoft YaHei", "PingFang SC", "Malgun Gothic", "MS Gothic", "Hiragino Sans", "Arial", "Helvetica", "Times New Roman", "Courier New":\n    plt.title("${letters}", family=family)\n    plt.savefig("own.png")`);
 		quiet(r);
 	});
+	it('(slow) a PDF of reportlab has the letters and emoji that were drawn, and syllables of India and South-East Asia as they are written', async () => {
+		const lines = ['Report 📊 ✅ 🥰', 'हिन्दी क्षत्रिय', 'আমি বাংলায় গান গাই।', 'தமிழ் நெல்லை கொடு', 'ශ්‍රී ලංකාව', 'ไทย น้ำ', 'ខ្មែរ', 'မြန်မာ', 'ქართული', 'Հայերեն', 'አማርኛ', '中文 日本語 한국어', 'Tiếng Việt'];
+		quiet(await run(s(), 'pdf', `from reportlab.lib.styles import getSampleStyleSheet
+from reportlab.pdfgen import canvas
+from reportlab.pdfbase.pdfmetrics import stringWidth
+from reportlab.platypus import Paragraph, SimpleDocTemplate
+import pypdf
+lines = ${JSON.stringify(lines)}
+page = canvas.Canvas("a.pdf")
+for i, line in enumerate(lines):
+    page.setFont("Times-Bold" if i % 2 else "Helvetica", 14)
+    page.drawString(72, 780 - 30 * i, line)
+page.save()
+SimpleDocTemplate("b.pdf").build([Paragraph("<b>%s</b>" % line, getSampleStyleSheet()["Normal"]) for line in lines])
+for name in "a.pdf", "b.pdf":
+    text = pypdf.PdfReader(name).pages[0].extract_text()
+    assert [line for line in lines if line not in text] == [], (name, text)
+for word in "क्षत्रिय", "ខ្មែរ":
+    assert stringWidth(word, "Helvetica", 12) < 0.9 * sum(stringWidth(c, "Helvetica", 12) for c in word), word`));
+	});
 	it('(slow) Arabic and Hebrew come as they are read, unless the program sees to it', async () => {
 		const text = 'import matplotlib.pyplot as plt\nt = plt.title("שלום")\nplt.savefig("own.svg")\nprint(t._preprocess_math(t.get_text())[0])';
 		assert.equal((await run(s(), 'order', text)).stdout, 'םולש\n');
@@ -169,7 +202,7 @@ matrixOnce('programs that were written for a desktop', {}, (s) => {
 		assert.match((await run(s(), 'order', text.replace('שלום', 'سلام'))).stdout, /^[\ufe70-\ufeff]+\n$/);
 	});
 	it('(slow) locales and time zones', async () => {
-		const r = await run(s(), 'locale', 'import locale, datetime, zoneinfo, pytz\nfor name in "de_DE.UTF-8", "en_US.UTF-8", "fr_FR.UTF-8", "es_ES.UTF-8", "zh_CN.UTF-8", "ja_JP.UTF-8", "pt_BR.UTF-8", "it_IT.UTF-8", "ru_RU.UTF-8", "ko_KR.UTF-8", "hi_IN.UTF-8", "de_DE":\n    locale.setlocale(locale.LC_ALL, name)\nprint(datetime.date(2025, 3, 4).strftime("%A %B"), locale.format_string("%.2f", 12345.678, grouping=True), zoneinfo.ZoneInfo("Europe/Berlin"), pytz.timezone("Asia/Tokyo"))');
+		const r = await run(s(), 'locale', 'import locale, datetime, zoneinfo, pytz\nnames = set()\nfor name in "de_DE.UTF-8", "en_US.UTF-8", "fr_FR.UTF-8", "es_ES.UTF-8", "zh_CN.UTF-8", "ja_JP.UTF-8", "pt_BR.UTF-8", "it_IT.UTF-8", "ru_RU.UTF-8", "ko_KR.UTF-8", "hi_IN.UTF-8", "de_DE", *[n + ".UTF-8" for n in "vi_VN bn_BD sr_RS hr_HR sk_SK ro_RO bg_BG lt_LT lv_LV et_EE sl_SI ur_PK ta_IN te_IN mr_IN gu_IN ms_MY fil_PH sw_KE ka_GE hy_AM km_KH my_MM am_ET".split()]:\n    locale.setlocale(locale.LC_ALL, name)\n    names.add(datetime.date(2025, 3, 4).strftime("%A"))\nassert len(names) > 30, names\nlocale.setlocale(locale.LC_ALL, "de_DE")\nprint(datetime.date(2025, 3, 4).strftime("%A %B"), locale.format_string("%.2f", 12345.678, grouping=True), zoneinfo.ZoneInfo("Europe/Berlin"), pytz.timezone("Asia/Tokyo"))');
 		assert.deepEqual([r.exit_code, r.stdout], [0, 'Dienstag März 12.345,68 Europe/Berlin Asia/Tokyo\n'], r.stderr);
 	});
 });
