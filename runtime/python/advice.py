@@ -260,7 +260,7 @@ def missing_column(error, tb):
 		return 'this table has no columns.'
 	said = 'the columns of this table are %s%s' % (', '.join(names), ' and %d more' % more if more > 0 else '')
 	wrong = above_read_table(table, error.args[0] if isinstance(error, KeyError) and error.args else getattr(error, 'name', '')) or \
-		(wrong_separator(str(table.columns[0])) if len(table.columns) == 1 else '')
+		no_table(open_files(tb), str(table.columns[0])) or (wrong_separator(str(table.columns[0])) if len(table.columns) == 1 else '')
 	words = str(getattr(error, 'name', '') or (error.args[0] if error.args else ''))
 	if not wrong and any(str(name) != str(name).strip() and str(name).strip().lower() in words.lower() for name in table.columns[:NAMES_LOOKED]):
 		wrong = 'df.columns = df.columns.str.strip() takes the blanks from the names'
@@ -430,7 +430,8 @@ def titled(lines):
 
 def above_table(path):
 	"""What to do about lines above the table of a file; '' if there are none."""
-	lines = beginning(path).decode('utf-8', 'replace').splitlines()
+	data = beginning(path)
+	lines = [] if kind_of(path, data[:HEAD_BYTES]) else data.decode('utf-8', 'replace').splitlines()
 	found = titled(lines)
 	return 'the header seems to be in line %d of %s: read the file with skiprows=%d%s.' % (found[0], path, found[0] - 1, '' if found[1] == ',' else ', sep=%r' % found[1]) if found else ''
 
@@ -481,7 +482,7 @@ def open_files(tb):
 		for path in values_of(frame):
 			value = path
 			if not isinstance(path, (str, bytes, os.PathLike)):
-				path = getattr(value, 'name', None) if hasattr(value, 'read') else None
+				path = name_of_file(value)
 			if not isinstance(path, (str, os.PathLike)) or len(os.fspath(path)) > 1024:
 				continue
 			path = os.fspath(path)

@@ -7,6 +7,7 @@ COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/|^\s*#[^\n]*', re.S
 TOO_MANY = re.compile(r',(\s*[]}])')
 SEPARATORS = ';', '\t', '|', ','
 HEAD_BYTES, DATA_LOOKED = 512, 1 << 20
+NAMES_IN, NAME_CHARS = 3, 60  # of an archive
 LINES_COUNTED, YAML_LINES = 10, 5
 UTF_16 = ((None, 'encoding="utf-16" (a table: pandas.read_csv(path, encoding="utf-16", sep=None, engine="python"))'),)
 SPSS = (('pyreadstat', 'pandas.read_spss(), with the package pyreadstat'),)
@@ -101,18 +102,54 @@ def kind_of(path, head):
 			names = [start for start, what, choices in IN_ZIP if start and start.encode() in head]
 		for start, what, choices in IN_ZIP:
 			if any(name.startswith(start) for name in names) or not start:
-				return what, reader(choices)
+				return what if start or not names else '%s of %s' % (what, few(names)), reader(choices)
 	if head[:4] == b'\xd0\xcf\x11\xe0' and path and 'EncryptedPackage'.encode('utf-16-le') in beginning(path):
 		return 'an Office file with a password', 'msoffcrypto (the package msoffcrypto-tool), which takes the password off'
 	for magic, at, what, choices in KINDS:
 		if head[at:at + len(magic)] == magic:
-			return what, reader(choices)
+			names = names_in_tar(path) if path and (what.endswith(' data') and at == 0 or 'tar' in what) else []
+			return ('a tar archive of %s' % few(names), 'tarfile.open()') if names else (what, reader(choices))
 	return None
+
+
+def few(names):
+	return ', '.join(name[:NAME_CHARS] for name in names[:NAMES_IN]) + (', ...' if len(names) > NAMES_IN else '')
+
+
+def names_in_tar(path):
+	"""The first files of a tar archive, packed or not; [] if it is none. Programs see the name alone, such as data.csv.gz."""
+	import tarfile
+	try:
+		with tarfile.open(path) as archive:
+			return [member.name for member, _ in zip(archive, range(NAMES_IN + 1)) if member.isfile()]
+	except Exception:  # of each kind of packing, its own
+		return []
+
+
+def no_table(paths, name):
+	"""What a file is that was read as CSV without an error: the first column has NAME then."""
+	for path in paths:
+		data = beginning(path)
+		kind = kind_of(path, data[:HEAD_BYTES])
+		if not kind and name[:1] in ('{', '['):
+			kind = text_kind(data, len(data) < DATA_LOOKED)
+			kind = kind if kind and 'JSON' in kind[0] else None
+		if kind and ('JSON' in kind[0] or kind[0].startswith('a tar archive')):
+			return '%s is %s, no CSV: read it with %s' % (path, kind[0], kind[1])
+	return ''
 
 
 def beginning(path):
 	with open(path, 'rb') as f:
 		return f.read(DATA_LOOKED)
+
+
+def name_of_file(value):
+	"""The name of an open file; None of anything else. An object that is half made may fail when it is asked."""
+	try:
+		return getattr(value, 'name', None) if hasattr(value, 'read') else None
+	except Exception:
+		return None
 
 
 def text_kind(data, whole):

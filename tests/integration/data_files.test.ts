@@ -27,6 +27,13 @@ const binary: Row[] = [
 	['Stata as Parquet', 'pd.DataFrame({"a": [1]}).to_stata("x.csv")\npd.read_parquet("x.csv")', 'x.csv is Stata data'],
 	['MATLAB for NumPy', 'import scipy.io, numpy as np\nscipy.io.savemat("x.mat", {"a": [1]})\nnp.load("x.mat")', 'x.mat is MATLAB data: read it with scipy.io.loadmat()'],
 	['MATLAB as CSV, which becomes an empty table', 'pd.read_csv("x.mat")["a"]', "the columns of this table are 'MATLAB 5.0 MAT-file"],
+	['a tar archive as CSV', 'import tarfile\nopen("in.csv", "w").write("a,b\\n1,2\\n")\nfor mode in "w", "w:gz", "w:xz":\n    with tarfile.open("t.csv" + mode[1:].replace(":", "."), mode) as t: t.add("in.csv")\npd.read_csv("t.csv.gz")["a"]', "the columns of this table are '././@PaxHeader': t.csv.gz is a tar archive of in.csv, no CSV: read it with tarfile.open()."],
+	['the same in xz', 'pd.read_csv("t.csv.xz")["a"]', "the columns of this table are '././@PaxHeader': t.csv.xz is a tar archive of in.csv"],
+	['the same as it is', 'pd.read_csv("t.csv")["a"]', "the columns of this table are '././@PaxHeader': t.csv is a tar archive of in.csv"],
+	['a tar archive as ZIP', 'import zipfile\nzipfile.ZipFile("t.csv.gz")', 't.csv.gz is a tar archive of in.csv: read it with tarfile.open().'],
+	['a tar archive for polars', 'import polars as pl\npl.read_csv("t.csv.gz")', 't.csv.gz is a tar archive of in.csv: read it with tarfile.open().'],
+	['a ZIP archive as CSV', 'import zipfile\nwith zipfile.ZipFile("z.csv", "w", 8) as z:\n    for i in range(5): z.write("in.csv", "in%d.csv" % i)\npd.read_csv("z.csv")', 'z.csv is a ZIP archive of in0.csv, in1.csv, in2.csv, ...: read it with zipfile.ZipFile().'],
+	['JSON as CSV', 'pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}).to_json("j.csv", orient="records")\npd.read_csv("j.csv")["a"]', "the columns of this table are '[{\"a\":1', 'b:\"x\"}', '{\"a\":2', 'b:\"y\"}]': j.csv is JSON, no CSV: read it with json.load()"],
 	['a pointer of Git LFS', 'open("l.csv", "w").write("version https://git-lfs.github.com/spec/v1\\noid sha256:0\\nsize 1\\n")\npd.read_csv("l.csv")["a"]', "the columns of this table are 'version https://git-lfs.github.com/spec: the file is a pointer of Git LFS, without the data"],
 ];
 
