@@ -14,6 +14,7 @@ under a name that no other file has: figure-1.png, result-1.png, result-1.html."
 FOLDER = '/mnt/data'
 PICTURES_MAX = 20  # files of one run
 NAMES_MAX = 10000
+FILES_LOOKED, PORTS_TOLD = 1000, 4
 CALL_S, RUN_S = 5.0, 15.0  # seconds for one call of show() or the end of a run; seconds for the whole run
 PIXELS_MAX = 16000000
 SIDE_MAX = 12000
@@ -157,6 +158,39 @@ def finish(values=(), close=False):
 			sys.modules['matplotlib.pyplot'].close('all')
 		except Exception:
 			pass
+	if not close and notebook:
+		try:
+			tell_servers()
+		except Exception:
+			pass
+
+
+def tell_servers():
+	"""A server in a daemon thread ends with the run, and the last words of its program often say that it runs."""
+	threading, socket = sys.modules.get('threading'), sys.modules.get('socket')
+	if not threading or not socket or threading.active_count() < 2:
+		return
+	others = [thread for thread in threading.enumerate() if thread.daemon]
+	ports = listening(socket) if others else []
+	for thread in others:  # shutdown() has ended one a moment ago
+		thread.join(0.02 if ports else 0)
+	if ports and any(thread.is_alive() for thread in others):
+		sys.stderr.write('Note: the server on port %s ended with this run, as daemon threads do.\n' % ', '.join(map(str, ports)))
+
+
+def listening(socket):
+	"""The ports on which this process takes connections."""
+	import os
+	found = set()
+	for name in os.listdir('/proc/self/fd')[:FILES_LOOKED]:
+		try:
+			if os.readlink('/proc/self/fd/' + name).startswith('socket:'):
+				with socket.socket(fileno=os.dup(int(name))) as one:
+					if one.family in (socket.AF_INET, socket.AF_INET6) and one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+						found.add(one.getsockname()[1])
+		except OSError:
+			pass
+	return sorted(found)[:PORTS_TOLD]
 
 
 def picture(wanted):

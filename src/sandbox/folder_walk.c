@@ -69,9 +69,15 @@ static int add_file(struct walking *w, const char *path, const struct engine_fil
 	return 0;
 }
 
+/* Folders that tools fill with thousands of files, which nobody asked for. */
 static bool is_left_out(const struct walking *w, const struct engine_file *info)
 {
-	return w->request.quiet && (info->name[0] == '.' || streq(info->name, "__pycache__"));
+	static const char *const folders[] = {"__pycache__", "node_modules", "site-packages"};
+
+	for (size_t i = 0; w->request.quiet && i < ARRAY_SIZE(folders); i++)
+		if (S_ISDIR(info->mode) && streq(info->name, folders[i]))
+			return true;
+	return w->request.quiet && info->name[0] == '.';
 }
 
 /* There may be thousands that are not, so they cost little. */

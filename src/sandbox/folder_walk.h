@@ -23,7 +23,7 @@ struct walk {
 struct walk_request {
 	const char *folder; /* "" = the workspace; copied */
 	unsigned depth;     /* levels of folders that are listed; at least 1 */
-	bool quiet;         /* leave out names that begin with a dot, and __pycache__ */
+	bool quiet;         /* leave out names that begin with a dot, and folders of packages */
 	bool below;         /* leave out files directly in `folder` */
 	/* Whether a file is found, for each regular file that is seen; NULL = all are. USER is that of
 	 * the walk. It may be called with more files than the walk finds. */

@@ -173,6 +173,19 @@ static int add_no_network(struct buf *b, const struct run_call *c, const char *t
 	    network);
 }
 
+/* pip of the program's own virtual environment, which is none of the commands of the sandbox, does not know that it can ask nobody. */
+static int add_own_pip(struct buf *b, const struct run_call *c, const char *text)
+{
+	if (strcmp(sandbox_network(c->sandbox), "none") != 0 ||
+	    !strstr(text, "ERROR: No matching distribution found for "))
+		return 0;
+	return buf_add_str(
+	    b, "The sandbox has no network, so pip in a virtual environment finds no package. "
+	       "Leave the environment out: sandbox_install_packages installs for all runs of the "
+	       "session. Or make it with python3 -m venv --system-site-packages, which has what is "
+	       "installed.");
+}
+
 /* Which limit of the sandbox the program has met. */
 static int add_limit(struct buf *b, const struct run_call *c, const char *text)
 {
@@ -315,12 +328,16 @@ static int add_reason(struct buf *b, const struct run_call *c, const struct run_
 					 command that is missing, or failed */
 		r = missing_command_add(b, text);
 		if (r == 0 && b->len == 0)
+			r = add_own_pip(b, c, text);
+		if (r == 0 && b->len == 0)
 			r = add_library_error(b, text, false);
 		return r == 0 && b->len == 0 && strstr(text, FAILED_COMMAND)
 			   ? add_no_network(b, c, text)
 			   : r;
 	}
-	r = missing_module_add(b, text, c->tools->config.packages);
+	r = add_own_pip(b, c, text);
+	if (r == 0 && b->len == 0)
+		r = missing_module_add(b, text, c->tools->config.packages);
 	if (r == 0 && b->len == 0)
 		r = missing_command_add(b, text);
 	if (r == 0 && b->len == 0)
@@ -368,6 +385,23 @@ static int add_killed(struct buf *b, const struct run_call *c, const struct run_
 	    "%sA background process of this run was ended with it: sandbox_process with "
 	    "action start keeps one running beside later runs.",
 	    b->len > 0 ? " " : "");
+}
+
+/* display.py has found a server in a thread that ends with its run, and says so in stderr. */
+static int add_server(struct buf *b, const struct run_result *result)
+{
+	char text[SIGNS_TAIL + 1];
+
+	if (result->reason != RUN_EXITED || result->killed > 0)
+		return 0;
+	signs_tail(&result->err, text);
+	if (!strstr(text, "Note: the server on port ") ||
+	    !strstr(text, " ended with this run, as daemon threads do."))
+		return 0;
+	return buf_printf(b,
+			  "%ssandbox_process with action start keeps a server running beside "
+			  "later runs.",
+			  b->len > 0 ? " " : "");
 }
 
 static size_t count_names(const char *names)
@@ -524,6 +558,8 @@ int extras_add_hint(struct buf *b, const struct run_call *c, const struct run_re
 	if (r == 0)
 		r = add_killed(b, c, result);
 	if (r == 0)
+		r = add_server(b, result);
+	if (r == 0)
 		r = add_undone(b, result);
 	if (r == 0)
 		r = add_gone(b, result);
@@ -534,7 +570,8 @@ int extras_add_hint(struct buf *b, const struct run_call *c, const struct run_re
 	if (r == 0 && result->left.rests)
 		r = buf_printf(b,
 			       "%sThreads and processes that are left rest now, and go on in the "
-			       "session's next run.",
+			       "session's next run: a server answers only then. sandbox_process "
+			       "keeps one running all the time.",
 			       b->len > 0 ? " " : "");
 	if (r == 0 && c->blanked)
 		r = buf_printf(b, "%sThe command had %s, and ran without.", b->len > 0 ? " " : "",
