@@ -55,16 +55,17 @@ static void row_kernel(const struct doctor_facts *f, struct doctor_row *r)
 /* The switch that may forbid user namespaces, and how to change it; NULL: no known switch does. */
 static const char *userns_switch(const struct host_probe *p)
 {
-	if (p->apparmor_restrict_userns > 0)
-		return "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0   (Ubuntu; "
-		       "for good: a file in "
-		       "/etc/sysctl.d, or an AppArmor profile for caisson with `userns,`)";
-	if (p->unprivileged_userns_clone == 0)
-		return "sudo sysctl -w kernel.unprivileged_userns_clone=1   (for good: a file in "
-		       "/etc/sysctl.d)";
+	/* AppArmor may permit them all the same, so it is the last one. */
 	if (p->max_user_namespaces == 0)
 		return "sudo sysctl -w user.max_user_namespaces=15000   (for good: a file in "
 		       "/etc/sysctl.d)";
+	if (p->unprivileged_userns_clone == 0)
+		return "sudo sysctl -w kernel.unprivileged_userns_clone=1   (for good: a file in "
+		       "/etc/sysctl.d)";
+	if (p->apparmor_restrict_userns > 0)
+		return "load the AppArmor profile that 'caisson doctor' prints (Ubuntu), or, for "
+		       "all "
+		       "programs: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0";
 	return NULL;
 }
 

@@ -2,6 +2,9 @@
 // How programs of all kinds start Caisson: without some of the descriptors 0 to 2, without variables, in a folder that is gone, under small limits.
 
 import assert from 'node:assert/strict';
+import * as fs from 'node:fs';
+import * as os from 'node:os';
+import * as path from 'node:path';
 import { describe, it } from 'node:test';
 import { engine, newStateDir, sanitized } from '../lib/env.ts';
 import { caisson } from '../lib/process.ts';
@@ -107,5 +110,35 @@ describe('environment and limits', () => {
 		} finally {
 			await c.end();
 		}
+	});
+});
+
+describe('switches of the kernel that forbid user namespaces', () => {
+	/** What doctor says where /proc/sys/kernel has VALUES; user namespaces are forbidden by the limit of a namespace, so that one is left out. */
+	const doctor = async (values: Record<string, string>, limit: number): Promise<string> => {
+		const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'switches-'));
+		try {
+			fs.chmodSync(folder, 0o755); // the server's account reads it
+			for (const sub of ['kernel', 'user'])
+				fs.mkdirSync(path.join(folder, sub));
+			for (const [name, value] of Object.entries({ ...values, 'user/max_user_namespaces': `${limit}` }))
+				fs.writeFileSync(path.join(folder, name), `${value}\n`);
+			// The limit is real, and what doctor reads of it is LIMIT.
+			const script = 'echo 0 >/proc/sys/user/max_user_namespaces && mount --bind "$0/kernel" /proc/sys/kernel && mount --bind "$0/user" /proc/sys/user && exec "$@"';
+			return (await caisson(['doctor'], { under: ['unshare', '-Urm', 'sh', '-c', script, folder] })).stdout.toString();
+		} finally {
+			fs.rmSync(folder, { recursive: true });
+		}
+	};
+	it('doctor names the one that does, and prints a profile for AppArmor', async () => {
+		const profile = /\nAn AppArmor profile [^]*\nprofile caisson "\/[^"]+" flags=\(unconfined\) \{\n {2}userns,\n {2}include if exists <local\/caisson>\n\}\n/;
+		const apparmor = await doctor({ 'kernel/apparmor_restrict_unprivileged_userns': '1' }, 1000);
+		assert.match(apparmor, /MISSING namespaces and mounts [^\n]*\n +-> load the AppArmor profile that 'caisson doctor' prints \(Ubuntu\), or, for all programs: sudo sysctl -w kernel\.apparmor_restrict_unprivileged_userns=0\n/);
+		assert.match(apparmor, profile);
+		const limit = await doctor({ 'kernel/apparmor_restrict_unprivileged_userns': '1' }, 0);
+		assert.match(limit, /MISSING namespaces and mounts [^\n]*\n +-> sudo sysctl -w user\.max_user_namespaces=15000 /);
+		const debian = await doctor({ 'kernel/unprivileged_userns_clone': '0' }, 1000);
+		assert.match(debian, /MISSING namespaces and mounts [^\n]*\n +-> sudo sysctl -w kernel\.unprivileged_userns_clone=1 /);
+		assert.doesNotMatch(debian, profile);
 	});
 });
