@@ -25,7 +25,8 @@ DAMAGED = (('PDF', ('Stream has ended unexpectedly', 'Unexpected EOF', 'No /Root
 	('xz', ('ended before the end-of-stream',)), ('bzip2', ('ended before the end-of-stream',)), ('NumPy', ('could only read', 'cannot reshape')), ('SQLite', ('disk image is malformed',)), ('tar', ('unexpected end of data',)))
 DAMAGED_TEXTS = tuple(text for kind, texts in DAMAGED for text in texts)
 # Modules of packages with names like those of installed ones, so nobody mistyped them.
-NO_SLIPS = frozenset('crypt icalendar markdown2 pydot rarfile scapy simpy sunpy typer ujson xarray'.split())
+NO_SLIPS = frozenset('''aenum asgiref cattrs cchardet contextlib2 crypt dateutils glob2 hjson httpx icalendar ijson json5 jsons locket markdown2 ntplib parsy pathlib2 pathy polib
+	pyaml pydot rarfile scapy simpy smmap sunpy typer ujson uuid6 uuid7 weave xarray xattr'''.split())
 GONE = frozenset('append ix iteritems as_matrix'.split())  # methods of old versions of pandas, no columns
 FONT_FILES = '.ttf', '.ttc', '.otf', '.afm', '.pfb'
 ELSEWHERE = ('/content', '/kaggle', '/home/user', '/home/jovyan', '/workspace', '/sandbox', '/Users/', '/data', '/input', '/output', '/uploads', '/files')
@@ -67,6 +68,8 @@ def advice_of(error, tb):
 			return 'plotly needs a browser for pictures, and there is none here: fig.show() saves a page for people. A picture is drawn with matplotlib.'
 		if 'outside the range of characters supported by the font' in str(error)[:200]:
 			return font_of_pdf() + (PDF_SHAPED if any('\u0590' <= c <= '\u08ff' for c in str(error)[:80]) else '')
+		if isinstance(error, UnicodeEncodeError):
+			return lacking_letters(error)
 		if isinstance(error, UnicodeError) or type(error).__name__ in UNREADABLE or 'NUL' in str(error)[:80] or any(text in str(error)[:400] for text in UNREADABLE_TEXTS + DAMAGED_TEXTS):
 			return unreadable_file(error, tb)
 		if isinstance(error, OSError) and error.errno in (13, 30) and isinstance(error.filename, str) \

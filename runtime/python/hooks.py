@@ -273,6 +273,30 @@ def look_at_text(module):
 	module.Text.get_usetex = get_usetex
 
 
+def look_at_pytest(module):
+	"""pytest imports what it tests, and no module has a name that begins with a dot. The code of the run is in another file as well, which
+	each cell of a session writes anew: a module or byte code of an earlier one would be tested again."""
+	import functools
+	import os
+	original = module.main
+
+	@functools.wraps(original)
+	def main(args=None, plugins=None):
+		own = isinstance(args, (list, tuple)) and any(isinstance(word, str) and os.path.basename(word.partition('::')[0]) == BESIDE for word in args)
+		if not own:
+			return original(args, plugins)
+		keeps_none = sys.dont_write_bytecode
+		try:
+			sys.dont_write_bytecode = True
+			args = [CODE_FILE + word[word.index(BESIDE) + len(BESIDE):] if isinstance(word, str) and os.path.basename(word.partition('::')[0]) == BESIDE else word for word in args]
+			return original(args, plugins)
+		finally:
+			sys.dont_write_bytecode = keeps_none
+			if getattr(sys.modules.get('main'), '__file__', '') == CODE_FILE:
+				del sys.modules['main']
+	module.main = main
+
+
 def look_at_cv2(cv2):
 	"""OpenCV without windows raises an error for each function that has to do with one. Loops ask waitKey() for the q or the Escape that ends
 	them."""
@@ -477,7 +501,7 @@ def without_values(archive):
 
 
 hooks = {'matplotlib.pyplot': look_at, 'matplotlib.font_manager': look_at_font_manager, 'matplotlib.text': look_at_text, 'matplotlib.mathtext': look_at_mathtext, 'matplotlib.backends.registry': look_at_backends, 'tqdm.std': look_at_tqdm, 'loky.backend.context': look_at_loky, 'joblib.externals.loky.backend.context': look_at_loky, 'pip': look_at_pip, 'pip._internal': look_at_pip, 'openpyxl.reader.excel': look_at_openpyxl, 'plotly.io': look_at_plotly, 'PIL.ImageShow': look_at_viewers, 'PIL.ImageFont': look_at_fonts, 'pandas.io.html': look_at_html, 'glob': look_at_glob, 'pathlib': look_at_pathlib, 'os': look_at_os, 'cv2': look_at_cv2,
-         'reportlab.pdfgen.textobject': look_at_reportlab}  # what is not imported yet
+         'reportlab.pdfgen.textobject': look_at_reportlab, 'pytest': look_at_pytest}  # what is not imported yet
 
 
 class Finder:

@@ -152,6 +152,13 @@ def name_of_file(value):
 		return None
 
 
+def lacking_letters(error):
+	"""Advice for a text that was to be written in an encoding that has not all of its letters."""
+	if error.encoding.lower().replace('_', '-').startswith('utf'):
+		return ''  # halves of surrogate pairs: no encoding has them
+	return 'the encoding %s does not have all letters of the text: encoding="utf-8" has (for Excel "utf-8-sig"), and errors="replace" writes ? for those that are missing.' % error.encoding
+
+
 def text_kind(data, whole):
 	"""(what the text DATA is, what reads it), or None. WHOLE: nothing of it is missing."""
 	import json

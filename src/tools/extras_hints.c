@@ -32,6 +32,17 @@ static bool is_said_later(const struct run_result *result)
 	return result->left.carried || result->left.gone != 0;
 }
 
+/* Whether an exception came before the timeout. The interrupt itself is one. */
+static bool worker_failed(const struct run_result *result)
+{
+	char text[SIGNS_TAIL + 1];
+
+	signs_tail(&result->err, text);
+	return strstr(text, "Exception in thread ") || strstr(text, "spawn_main(") ||
+	       (strstr(text, "Traceback (most recent call last):\n") &&
+		!strstr(text, "KeyboardInterrupt"));
+}
+
 static int add_timeout(struct buf *b, const struct run_call *c, const struct run_result *result)
 {
 	const uint64_t longest = manager_run_timeout_max_ns(c->tools->config.manager);
@@ -52,6 +63,10 @@ static int add_timeout(struct buf *b, const struct run_call *c, const struct run
 
 	if (r < 0)
 		return r;
+	if (worker_failed(result))
+		return buf_add_str(b,
+				   "A thread or a worker process of it failed, as stderr says, and "
+				   "the run may have waited for it.");
 	if (longest == 0)
 		return buf_add_str(b, "Do less in one run, or give a larger timeout_s.");
 	if (extras_timeout_of(c) >= longest)
@@ -395,13 +410,11 @@ static int add_server(struct buf *b, const struct run_result *result)
 	if (result->reason != RUN_EXITED || result->killed > 0)
 		return 0;
 	signs_tail(&result->err, text);
-	if (!strstr(text, "Note: the server on port ") ||
-	    !strstr(text, " ended with this run, as daemon threads do."))
+	if (!strstr(text, " ended with this run, as daemon threads do.\n"))
 		return 0;
-	return buf_printf(b,
-			  "%ssandbox_process with action start keeps a server running beside "
-			  "later runs.",
-			  b->len > 0 ? " " : "");
+	return buf_printf(
+	    b, "%ssandbox_process with action start keeps a server running beside later runs.",
+	    b->len > 0 ? " " : "");
 }
 
 static size_t count_names(const char *names)

@@ -162,6 +162,8 @@ const rows: [name: string, code: string, expect: Expect][] = [
 	['a server in a daemon thread', 'import http.server, threading\ns = http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)\nthreading.Thread(target=s.serve_forever, daemon=True).start()', { stderr: /^(Note: the server on port \d+ ended with this run, as daemon threads do\.\n)?$/, hint: /^sandbox_process with action start keeps a server running/, living: /^Threads and processes that are left rest now, [^]*sandbox_process keeps one running all the time\.$/ }],
 	['a server that the program has ended', 'import http.server, threading\ns = http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)\nthreading.Thread(target=s.serve_forever, daemon=True).start()\ns.shutdown(); s.server_close(); print(1)', { stdout: '1\n' }],
 	['pip in a virtual environment', 'import os, subprocess, sys\nif os.path.isdir("/tmp/v"): pass\nelse: subprocess.run([sys.executable, "-m", "venv", "/tmp/v"], check=True)\nsubprocess.run(["/tmp/v/bin/pip", "install", "cowsay"], check=True)', { code: 1, stdout: /^/, stderr: /ERROR: No matching distribution found for cowsay/, hint: /^The sandbox has no network, so pip in a virtual environment finds no package\. Leave the environment out: sandbox_install_packages/ }],
+	['an encoding that lacks letters', 'open("l.txt", "w", encoding="latin-1").write("caf\u00e9 \u65e5\u672c")', { code: 1, stderr: /^Hint: the encoding latin-1 does not have all letters of the text: encoding="utf-8" has/ }],
+	['a package with nearly the name of a module', 'import httpx', { code: 1, stderr: /^Traceback/, hint: /^The module httpx is not installed here: use sandbox_install_packages with the package httpx\.$/ }],
 	['its pool is nobody\'s business', 'import multiprocessing as m\nwith m.Pool(1) as p: print(p.map(abs, [-1]))', { stdout: '[1]\n' }],
 	['mutual recursion', 'def f(n): return g(n)\ndef g(n): return f(n)\nf(0)', { code: 1, stderr: /^Traceback[^]{0,6000}\[\.\.\. \d+ more frames; the whole[^]{0,6000}RecursionError: [^\n]*\n$/ }],
 	...([['an array read as lines', 'pd.read_json("ar.jsonl", lines=True)', 'ar.jsonl', b64('[{"a": 1},\n{"a": 2}]'), 'ar\\.jsonl is one value of JSON, not one in each line: leave lines=True out\\.'], ['YAML as JSON', 'json.load(open("c.json"))', 'c.json', b64('# settings\na: 1\nb:\n  - 2\n'), 'c\\.json is YAML: read it with yaml\\.safe_load\\(\\)'],
@@ -308,5 +310,21 @@ describe('as in a notebook', () => {
 		const r = await s.run('1 + 1', 'exact');
 		assert.deepEqual([r.stdout, r.stderr, r.result], ['', '', undefined]);
 		assert.doesNotMatch((await s.run('open("/nosuch")', 'exact')).stderr, /Hint/);
+	}));
+	it('(slow) pytest.main() tests the code of the run, and of the cell', () => using('stdio', { profile: 'full' }, async (s) => {
+		const rows: [string, string, Expect][] = [
+			['its own tests', 'import pytest\ndef test_a(): assert 1 + 1 == 2\ndef test_b(): assert sum([1, 2]) == 4\nif __name__ == "__main__": print(int(pytest.main(["-q", "--no-header", __file__ + "::test_a"])), int(pytest.main(["-q", "-p", "no:cacheprovider", __file__])))', { stdout: /1 passed[^]*assert 3 == 4[^]*1 failed, 1 passed[^]*\n0 1\n$/ }],
+			['its own tests, in the next cell', 'import pytest\ndef test_a(): assert 1 + 1 == 3\nif __name__ == "__main__": print(int(pytest.main(["-q", "--no-header", __file__])))', { stdout: /== 3\n[^]*FAILED [^\n]*::test_a - [^]*\n1\n$/ }],
+		];
+		for (const [name, code, expect] of rows)
+			for (const more of [{ session_id: 'plain' }, { session_id: 'tests', stateful: true }])
+				await check(s, name, code, expect, more);
+	}));
+	it('(slow) a run that waits for a thread that has failed is told so, and one that only takes too long is not', () => using('stdio', { profile: 'full' }, async (s) => {
+		const thread = 'import threading, queue\nq = queue.Queue()\ndef work(): raise ValueError("x")\nthreading.Thread(target=work).start()\nq.get()';
+		for (const stateful of [false, true]) {
+			assert.match(String(facts(await s.raw('sandbox_run_python', { code: thread, timeout_s: 3, stateful })).hint), / A thread or a worker process of it failed, as stderr says, and the run may have waited for it\.$/);
+			assert.match(String(facts(await s.raw('sandbox_run_python', { code: 'while True: pass', timeout_s: 2, stateful })).hint), / Do less in one run, /);
+		}
 	}));
 });
