@@ -238,6 +238,24 @@ static void drain_children(const struct init *in)
 		;
 }
 
+/* What may be due after whatever has happened. */
+static void work(struct init *in)
+{
+	run_waiting(in);
+	if (in->strangers && !run_is_on(in))
+		kill_strangers(in);
+	calm_work(in);
+	checkpoints_choose(in); /* before session_prepare(), which forks its backup */
+	/* Before warm_prepare(), because only one of the two may fork at a time. */
+	session_prepare(in);
+	warm_prepare(in);
+	warm_tell(in);
+	checkpoints_work(in);
+	files_work(in);
+	run_watch_disk(in);
+	watch_work(in);
+}
+
 _Noreturn static void loop(struct init *in)
 {
 	struct pollfd p[] = {
@@ -285,19 +303,7 @@ _Noreturn static void loop(struct init *in)
 		for (int i = 0; p[2].revents && i < FRAMES_PER_TURN; i++)
 			if (!take_message(in))
 				break;
-		run_waiting(in);
-		if (in->strangers && !run_is_on(in))
-			kill_strangers(in);
-		calm_work(in);
-		checkpoints_choose(in); /* before session_prepare(), which forks its backup */
-		/* Before warm_prepare(), because only one of the two may fork at a time. */
-		session_prepare(in);
-		warm_prepare(in);
-		warm_tell(in);
-		checkpoints_work(in);
-		files_work(in);
-		run_watch_disk(in);
-		watch_work(in);
+		work(in);
 	}
 }
 

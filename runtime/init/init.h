@@ -295,13 +295,12 @@ struct init {
 	struct init_run run;
 	struct init_backgrounds background;
 	struct init_leaving leaving[INIT_LEAVING_MAX];
-	uint64_t
-	    calm_until; /* init frees and forks nothing before this time; 0 = no calm (run_end.c) */
-	uint64_t told_at; /* when the front was told of the last end; 0 = never */
-	uint32_t awake;   /* of those that kill_each() saw last: neither stopped nor about to be */
-	uint32_t dying;   /* of those, too: they were sent SIGKILL */
-	bool strangers;   /* kill_strangers() is due */
-	bool hasty;       /* the client sends statements back to back: fork the next one at once */
+	uint64_t calm_until; /* nothing is freed or forked before; 0 = no calm (run_end.c) */
+	uint64_t told_at;    /* when the front was told of the last end; 0 = never */
+	uint32_t awake; /* of those that kill_each() saw last: neither stopped nor about to be */
+	uint32_t dying; /* of those, too: they were sent SIGKILL */
+	bool strangers; /* kill_strangers() is due */
+	bool hasty;     /* the client sends statements back to back: fork the next one at once */
 	struct init_warm warm;
 	struct init_zygote zygote;
 	struct init_session session;
