@@ -549,7 +549,7 @@ void run_tick(struct init *in)
 	struct init_run *r = &in->run;
 	uint64_t t;
 
-	if (!init_executes(in) || run_next(in) == 0)
+	if (run_next(in) == 0)
 		return;
 	t = init_now();
 	if (r->term_at != 0 && t >= r->term_at && r->pid > 0) {

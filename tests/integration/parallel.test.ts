@@ -2,8 +2,11 @@
 // Runs that execute beside the one that is on, where a client asks for it.
 
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
 import { after, before, describe, it } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { engineEnv, newStateDir } from '../lib/env.ts';
+import { initsOf } from '../lib/family.ts';
 import type { Program } from '../lib/process.ts';
 import { matrix, serve, type Json } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
@@ -109,6 +112,15 @@ describe('parallel runs', () => {
 		await beside(id, { command: 'touch go' });
 		await end(run);
 		await until('a checkpoint', async () => (await ask('POST', `/sandboxes/${id}/checkpoints`, { name: 'p' })).status === 201);
+	});
+
+	it('after the last one init sleeps', { skip: Object.keys(engineEnv).length > 0 && 'init is in a container' }, async () => {
+		const id = await make();
+		const ticks = (): number => initsOf(program.pid).flatMap((p) => fs.readFileSync(`/proc/${p.pid}/stat`, 'latin1').split(') ')[1]!.split(' ').slice(11, 13)).reduce((n, t) => n + Number(t), 0);
+		await end(await beside(id, { command: 'true' }));
+		const before = ticks();
+		await setTimeout(2000); // a span to measure
+		assert.ok(ticks() - before < 30, `${ticks() - before} ticks of 10 ms in 2 s`);
 	});
 
 	it('all end with the sandbox', async () => {
