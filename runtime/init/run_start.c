@@ -453,9 +453,9 @@ void run_reap(struct init *in)
 	}
 	if (in->run.state != RUN_ENDING)
 		return;
-	/* Code of the session executes while its variables are written and read, and may start a process. */
-	const bool again = in->strangers && in->session.state != SESSION_WAKING &&
-			   in->warm.spare_state != SPARE_FORKING;
+	/* The kernel completes a fork that SIGSTOP meets, so kill_run() may have missed a process. Code of the session
+	 * executes while its variables are written and read, and may start one that init is to keep. */
+	const bool again = !session_is_waking(in) && in->warm.spare_state != SPARE_FORKING;
 	/* Without any child of init the namespace is empty, because init adopts orphans. */
 	if (((pid < 0 && errno == ECHILD) ||
 	     (kill_keeps_any(in) && kill_others(in, again ? SIGKILL : 0) == 0)) &&

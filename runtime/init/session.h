@@ -117,6 +117,7 @@ void session_adopt(struct init *in, pid_t pid, int channel, bool carries);
 /* The run has ended and no process of it is left. True = its session process has died, and another one does not have
  * its place yet: the front is told later. */
 bool session_wakes(struct init *in);
+bool session_is_waking(const struct init *in);   /* and does not wait for the end of the run */
 bool session_wants_spare(const struct init *in); /* also while a run is on: it is ending */
 
 /* For session_state.c and session_waking.c. The only place that changes the state. */

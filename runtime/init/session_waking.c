@@ -59,6 +59,11 @@ bool session_wants_spare(const struct init *in)
 	return in->session.state == SESSION_WAKING && in->session.waking == WAKING_SPARE;
 }
 
+bool session_is_waking(const struct init *in)
+{
+	return in->session.state == SESSION_WAKING && in->session.waking != WAKING_WAITS;
+}
+
 bool session_wakes(struct init *in)
 {
 	struct init_session *s = &in->session;

@@ -106,6 +106,30 @@ describe('endings', () => {
 		assert.equal((await bomb).exit_code, -1);
 		assert.equal((await s.ok('print(1)', 'bomb')).stdout, '1\n');
 	}));
+	it('(slow) a fork that the kernel completes while the run is being killed', { skip: cold && 'there is no session' }, () => using('stdio', { profile: 'full', env: { SANDBOX_EXEC_TIMEOUT_S: String(5 * slowness) } }, async (s) => {
+		// Copying 100 MB takes the kernel so long that the end of the run often comes meanwhile, and those that wait are killed first.
+		const code = [
+			'import os, time',
+			'for i in range(60):',
+			'    if os.fork() == 0: time.sleep(1000)',
+			'm = bytearray(100 << 20)',
+			'for i in range(0, len(m), 4096): m[i] = 1',
+			'for i in range(3):',
+			'    if os.fork() == 0:',
+			'        while True:',
+			'            p = os.fork()',
+			'            if p == 0: time.sleep(1000)',
+			'            os.kill(p, 9)',
+			'            os.waitpid(p, 0)',
+			'time.sleep(0.5)',
+			'os._exit(3)',
+		].join('\n');
+		for (let i = 0; i < 10; i++) {
+			await s.raw('sandbox_run_python', { code: 'n = 1', session_id: 'late', stateful: true });
+			const r = await s.call('sandbox_run_python', { code, session_id: 'late', stateful: i % 2 === 0 });
+			assert.deepEqual([r.exit_code, r.reason], [3, 'exited'], JSON.stringify(r));
+		}
+	}));
 	it('a full disk is ENOSPC inside, and the session can be cleaned', { skip: unlessEnforced('disk') }, () => using('stdio', { env: disk }, async (s) => {
 		const r = await s.run('f = open("big", "wb")\nwhile True: f.write(b"x" * (1 << 20))', 'disk');
 		assert.match(r.stderr, /OSError: \[Errno 28\] No space left on device/);
