@@ -68,6 +68,12 @@ uint32_t kill_each_that(struct init *in, bool (*wanted)(const struct init *, pid
 	return found;
 }
 
+bool kill_again(const struct init *in)
+{
+	return !session_is_waking(in) && in->warm.spare_state != SPARE_FORKING &&
+	       (in->strangers || !in->contained);
+}
+
 static uint32_t others; /* found by kill_others() */
 
 static void kill_other(struct init *in, pid_t pid, int signo)

@@ -453,12 +453,9 @@ void run_reap(struct init *in)
 	}
 	if (in->run.state != RUN_ENDING)
 		return;
-	/* The kernel completes a fork that SIGSTOP meets, so kill_run() may have missed a process. Code of the session
-	 * executes while its variables are written and read, and may start one that init is to keep. */
-	const bool again = !session_is_waking(in) && in->warm.spare_state != SPARE_FORKING;
 	/* Without any child of init the namespace is empty, because init adopts orphans. */
 	if (((pid < 0 && errno == ECHILD) ||
-	     (kill_keeps_any(in) && kill_others(in, again ? SIGKILL : 0) == 0)) &&
+	     (kill_keeps_any(in) && kill_others(in, kill_again(in) ? SIGKILL : 0) == 0)) &&
 	    !session_wakes(in))
 		finish(in);
 }

@@ -156,7 +156,11 @@ bool contexts_keep(const struct init *in, pid_t pid); /* or something that one h
 /* The session process of each, 0 if it has died; -1 after the last. *AT is 0 for the first. */
 pid_t contexts_next(const struct init *in, size_t *at);
 bool contexts_reaped(struct init *in, pid_t pid);
-/* run_kill.c: as kill_each(), for each process that is WANTED */
+/* run_kill.c: what a run has left may be killed again. The kernel completes a fork that SIGSTOP meets, so kill_run() may
+ * have missed a process. Those that init does not know yet are made while variables are written and read, and by the
+ * interpreter of a container. */
+bool kill_again(const struct init *in);
+/* As kill_each(), for each process that is WANTED */
 uint32_t kill_each_that(struct init *in, bool (*wanted)(const struct init *, pid_t),
 			void (*fn)(struct init *, pid_t, int), int signo);
 /* Sets the session aside, if there is one, and adopts PID instead; as session_adopt(). */
