@@ -73,6 +73,7 @@ static const struct mount_row {
      SIZE_HOME},
     {PROTO_STEP_WORKSPACE, MOUNT_BIND, STORE "/data", "/mnt/data", 0, 0, SIZE_NONE},
     {PROTO_STEP_WORKSPACE, MOUNT_BIND, STORE "/data", "/app/results", 0, 0, SIZE_NONE},
+    {PROTO_STEP_WORKSPACE, MOUNT_BIND, STORE "/data", "/home/user", 0, 0, SIZE_NONE},
     {PROTO_STEP_PACKAGES, MOUNT_PACKAGES, STORE "/venv", "/app/.venv", 0, 0, SIZE_NONE},
 };
 

@@ -43,7 +43,7 @@ def keep_no_bytecode():
 	original = SourceFileLoader._cache_bytecode
 
 	def cache(self, source, bytecode, data):
-		if not source.startswith(('/mnt/data/', '/tmp/')) or '/site-packages/' in source:
+		if not source.startswith(('/mnt/data/', '/app/results/', '/home/user/', '/tmp/')) or '/site-packages/' in source:
 			original(self, source, bytecode, data)
 	SourceFileLoader._cache_bytecode = cache
 

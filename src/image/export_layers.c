@@ -46,7 +46,7 @@ struct writer {
 	uint64_t room; /* bytes of files that it may still get */
 };
 
-static const char *const writable[] = {"mnt/data", "app/results", "home/sandbox"};
+static const char *const writable[] = {"mnt/data", "app/results", "home/sandbox", "home/user"};
 
 void export_digest(crypto_hash_sha256_state *h, char ret[OCI_DIGEST_LEN + 1])
 {

@@ -28,7 +28,8 @@
 static const char fresh_text[] =
     "import _frozen_importlib_external as _b; exec(\"def _c(self, source, bytecode, data, "
     "_o=_b.SourceFileLoader._cache_bytecode):\\n if not source.startswith(('/mnt/data/', "
-    "'/app/results/', '/tmp/')) or '/site-packages/' in source:\\n  _o(self, source, bytecode, "
+    "'/app/results/', '/home/user/', '/tmp/')) or '/site-packages/' in source:\\n  _o(self, "
+    "source, bytecode, "
     "data)\\n_b.SourceFileLoader._cache_bytecode = _c\")\n";
 
 #if defined(__x86_64__)

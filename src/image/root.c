@@ -38,8 +38,8 @@ static const char *const removed[] = {
 /* Mount points. They must exist, because the root is read-only when something is mounted. Nobody but their owner can
  * write to them: /tmp of a sandbox is mounted over the image's, which every account of the host can see. */
 static const char *const folders[] = {
-    "proc",        "sys",  "dev",       "run", "tmp",         "mnt", "mnt/data", "app",
-    "app/results", "home", HOME_FOLDER, "opt", "opt/caisson", "etc", "var",      "var/log",
+    "proc", "sys",       "dev", "run",         "tmp", "mnt", "mnt/data", "app",       "app/results",
+    "home", HOME_FOLDER, "opt", "opt/caisson", "etc", "var", "var/log",  "home/user",
 };
 
 /* Files of /etc that are the same in every sandbox. */

@@ -105,7 +105,7 @@ matrix('runs', {}, (s) => {
 			'        open(os.path.join(p, "probe"), "w").close(); os.unlink(os.path.join(p, "probe")); return True',
 			'    except OSError: return False',
 			'print([p for p in ("/mnt/data", "/tmp") if not can(p)])',
-			'skip = ("/mnt/data", "/tmp", "/proc", "/app/results", "/dev/shm", "/home/sandbox")',
+			'skip = ("/mnt/data", "/tmp", "/proc", "/app/results", "/dev/shm", "/home/sandbox", "/home/user")',
 			'bad = [d for d, _, _ in os.walk("/") if not d.startswith(skip) and can(d)]',
 			'print(bad)',
 		].join('\n'), 'walls');
@@ -115,6 +115,18 @@ matrix('runs', {}, (s) => {
 		const r = await s().ok('open("/app/results/both.txt", "w").write("x"); print(open("/mnt/data/both.txt").read())', 'walls');
 		assert.equal(r.stdout, 'x\n');
 		assert.deepEqual(r.artifacts.map((a: { filename: string }) => a.filename), ['both.txt']);
+	});
+	it('/home/user is /mnt/data, and the home of the account user', async () => {
+		const r = await s().ok([
+			'import os, pwd, grp, subprocess',
+			'open("/home/user/home.txt", "w").write("x")',
+			'print(open("/mnt/data/home.txt").read())',
+			'print(subprocess.run("cd /home/user; pwd; python3 -c \'import os; print(os.getcwd())\'", shell=True, capture_output=True, text=True).stdout)',
+			'print(pwd.getpwnam("user")[2:], grp.getgrnam("user").gr_gid, pwd.getpwuid(1000).pw_name, grp.getgrgid(1000).gr_name)',
+			'print(os.path.expanduser("~user"), os.path.expanduser("~"))',
+		].join('\n'), 'walls');
+		assert.equal(r.stdout, "x\n/home/user\n/home/user\n\n(1000, 1000, 'user', '/home/user', '/bin/bash') 1000 sandbox sandbox\n/home/user /home/sandbox\n");
+		assert.deepEqual(r.artifacts.map((a: { filename: string }) => a.filename), ['home.txt']);
 	});
 	it('the user is not root and has no way up', async () => {
 		const r = await s().ok([

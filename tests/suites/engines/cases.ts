@@ -61,7 +61,7 @@ export const cases: EngineCase[] = [
 			assert.match(h.Tmpfs['/tmp'], /size=(67108864|64m|65536k)/);
 			assert.match(JSON.stringify(await python(s, 'import os; [os.statvfs(d).f_blocks * os.statvfs(d).f_frsize >> 20 for d in ("/tmp", "/var/tmp")]')), /\[64, 64\]/);
 			const writable = (c.Mounts as Json[]).filter((m) => m.RW).map((m) => m.Destination).sort();
-			assert.deepEqual(writable.filter((d) => !['/tmp', '/home/sandbox'].includes(d)), ['/app/results', '/mnt/data']);
+			assert.deepEqual(writable.filter((d) => !['/tmp', '/home/sandbox'].includes(d)), ['/app/results', '/home/user', '/mnt/data']);
 			assert.ok((c.Mounts as Json[]).every((m) => !/sock/.test(m.Source ?? '')), 'no socket of the host');
 		}),
 	},

@@ -8,10 +8,13 @@
 
 #include <string.h>
 
+/* Uid 1000 has two names. It is called by the first one; the second is what programs written for E2B expect, with the
+ * workspace as its home. */
 static const char passwd[] = "root:x:0:0:root:/root:/usr/sbin/nologin\n"
 			     "sandbox:x:1000:1000:sandbox:/home/sandbox:/bin/sh\n"
+			     "user:x:1000:1000:user:/home/user:/bin/bash\n"
 			     "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
-static const char group[] = "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n";
+static const char group[] = "root:x:0:\nsandbox:x:1000:\nuser:x:1000:\nnogroup:x:65534:\n";
 
 /* `pip install` in a sandbox without network, or whose network does not lead to the package index
  * (CAISSON_PACKAGES=tool, from sandbox/network.c), would only wait and fail. runtime/python/installer.py says

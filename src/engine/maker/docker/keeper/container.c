@@ -193,6 +193,7 @@ static json_t *mounts_of(const struct keeper *k, const struct docker_sandbox *b)
 	r |= add(list, bind_mount(path, "/caisson-channel", false));
 	r |= add(list, data_mount(k, b, "data", "/mnt/data", true));
 	r |= add(list, data_mount(k, b, "data", "/app/results", true));
+	r |= add(list, data_mount(k, b, "data", "/home/user", true));
 	if (b->stored) {
 		r |= add(list, stored_mount(k, b, "tmp", "/tmp", true));
 		if (container_is_podman(k)) /* see tmpfs_of() */
@@ -211,10 +212,10 @@ static json_t *mounts_of(const struct keeper *k, const struct docker_sandbox *b)
 /* Folders that have a mount of ours, or contain one. */
 static bool is_ours(const char *path)
 {
-	static const char *const ours[] = {"/",          "/tmp",      "/home", "/home/sandbox",
-					   "/mnt",       "/mnt/data", "/app",  "/app/results",
-					   "/app/.venv", "/caisson",  "/proc", "/dev",
-					   "/sys",       "/usr",      "/etc"};
+	static const char *const ours[] = {"/",          "/tmp",       "/home",    "/home/sandbox",
+					   "/mnt",       "/mnt/data",  "/app",     "/app/results",
+					   "/home/user", "/app/.venv", "/caisson", "/proc",
+					   "/dev",       "/sys",       "/usr",     "/etc"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(ours); i++)
 		if (streq(path, ours[i]))

@@ -28,6 +28,7 @@ static const struct {
     {"app/.venv", 0755},
     {"home", 0755},
     {"home/sandbox", 0755},
+    {"home/user", 0755},
     {"etc", 0755},
     {"run", 0755},
     {"usr", 0755},
