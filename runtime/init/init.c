@@ -256,6 +256,8 @@ static void work(struct init *in)
 	watch_work(in);
 }
 
+#define WATCHED 9U /* the first that is polled for watched folders */
+
 _Noreturn static void loop(struct init *in)
 {
 	struct pollfd p[] = {
@@ -269,8 +271,12 @@ _Noreturn static void loop(struct init *in)
 	    {.events = POLLIN}, /* session process */
 	    {.events = POLLIN}, /* fork of a checkpoint */
 	    {.events = POLLIN}, /* reapers of background processes */
-	    {.events = POLLIN}, /* watched folders */
+	    {.events = POLLIN}, /* watched folders, from here on */
+	    {.events = POLLIN},
+	    {.events = POLLIN},
+	    {.events = POLLIN},
 	};
+	_Static_assert(sizeof(p) / sizeof(p[0]) == WATCHED + WATCH_TREES, "one for each tree");
 
 	for (;;) {
 		struct timespec left;
@@ -282,7 +288,8 @@ _Noreturn static void loop(struct init *in)
 		p[8].fd = background_any(in) && in->background.reports[0] > 0
 			      ? in->background.reports[0]
 			      : -1;
-		p[9].fd = watch_fd(in);
+		for (size_t i = 0; i < WATCH_TREES; i++)
+			p[WATCHED + i].fd = watch_fd(in, i);
 		const struct timespec *wait = timeout_of(in, &left) ? &left : NULL;
 		if (ppoll(p, sizeof(p) / sizeof(p[0]), wait, NULL) < 0 && errno != EINTR)
 			init_die("poll");
@@ -295,8 +302,9 @@ _Noreturn static void loop(struct init *in)
 		checkpoints_events(in, p[7].revents);
 		if (p[8].revents)
 			background_events(in);
-		if (p[9].revents)
-			watch_events(in);
+		for (size_t i = 0; i < WATCH_TREES; i++)
+			if (p[WATCHED + i].revents)
+				watch_events(in, i);
 		run_reap(in);
 		run_tick(in);
 		background_tick(in);

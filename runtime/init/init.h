@@ -22,7 +22,7 @@
  *   INIT_CONFIG  first, from the monitor; answered by INIT_READY, or INIT_FAILED and the end
  *   INIT_RUN     start a run; answered by INIT_ENDED when it is over
  *   INIT_SIGNAL  signal the run, or kill all of it
- *   INIT_FILE    files of the workspace; answered by INIT_FILED
+ *   INIT_FILE    files; answered by INIT_FILED
  *   INIT_WATCH   changes of folders; answered by INIT_CHANGED
  *   INIT_WARM    a channel to a new clean interpreter; INIT_COLD asks for one
  *   INIT_REST    release the interpreters that can be made again
@@ -272,7 +272,7 @@ struct init {
 	int channel, liveness, children; /* children: signalfd(SIGCHLD) */
 	int proc;                        /* O_PATH of a writable /proc that is mounted nowhere */
 	int oom_score;                   /* its own /proc/self/oom_score_adj; -1 = none */
-	int workspace;                   /* O_PATH of /mnt/data */
+	int workspace, tmp, home, root;  /* O_PATH of /mnt/data, /tmp, /home/sandbox, / */
 	int dev;                         /* a /dev to mount; -1 = take the template's */
 	int store;                       /* a stored workspace to mount; -1 = make one in memory */
 	int ballast;    /* O_PATH of the folder of a disk's ballast; -1 = no disk */

@@ -2,7 +2,7 @@
 /* Turns a copy of the image's template into a finished sandbox: mounts, loopback, privileges. The
  * mounts are one table, applied in order below /new. pivot_root(2) then makes /new the root, and the
  * template is unmounted. */
-#include "init.h"
+#include "file_places.h"
 
 #include "base/fdio.h"
 #include "base/kill_points.h"
@@ -484,9 +484,9 @@ int init_setup(struct init *in, enum proto_step *ret_step)
 	if (in->stored)
 		kept_tidy();
 	*ret_step = PROTO_STEP_WORKSPACE;
-	in->workspace = open("/mnt/data", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (in->workspace < 0)
-		return -errno;
+	r = places_open(in);
+	if (r < 0)
+		return r;
 	disk_start(in, kept);
 	in->landlock = landlock_prepare(""); /* -1 where the kernel has no Landlock */
 	return 0;

@@ -8,8 +8,10 @@
  * After the first event of a folder init waits for GATHER_NS, so that many writes to a file become one change, and
  * reads once. If there were many changes the last time, it waits longer. */
 #include "watch.h"
+#include "file_places.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,7 +86,11 @@ static int new_watch(struct init *in, const struct proto_init_watch *f)
 	w->number = f->watch;
 	w->recursive = f->flags & PROTO_WATCH_RECURSIVE;
 	w->asked = true;
-	memcpy(w->path, f->path, sizeof(w->path));
+	const struct file_place p = place_of(in, f->path);
+	w->dir = p.dir;
+	w->top = p.top;
+	if (strcmp(p.below, ".") != 0)
+		(void)snprintf(w->path, sizeof(w->path), "%s", p.below);
 	list_init(&w->changes);
 	*place = w;
 	const int r = tree_watch(in, w);
@@ -106,7 +112,7 @@ static void start_folder(struct init *in, const struct proto_init_watch *f)
 
 static void work(struct init *in, struct watch *w)
 {
-	struct tree *t = in->watches.tree;
+	struct tree *t = tree_of(in, w);
 
 	if (w->ended != 0) {
 		tell_end(in, w->number, w->ended);
@@ -122,12 +128,8 @@ static void work(struct init *in, struct watch *w)
 	}
 }
 
-void watch_work(struct init *in)
+static void read_events(struct tree *t)
 {
-	struct tree *t = in->watches.tree;
-
-	if (!t)
-		return;
 	if (t->due != 0 && init_now() >= t->due) {
 		t->due = 0;
 		t->reading = true;
@@ -135,6 +137,13 @@ void watch_work(struct init *in)
 	if (t->reading)
 		tree_read(t);
 	tree_scan(t);
+}
+
+void watch_work(struct init *in)
+{
+	for (size_t i = 0; i < WATCH_TREES; i++)
+		if (in->watches.trees[i])
+			read_events(in->watches.trees[i]);
 	for (size_t i = 0; i < PROTO_WATCHES_MAX; i++)
 		if (in->watches.folders[i])
 			work(in, in->watches.folders[i]);
@@ -183,19 +192,19 @@ int watch_handle(struct init *in, const struct proto_init_watch *f)
 
 /* ---- the loop ---- */
 
-int watch_fd(const struct init *in)
+int watch_fd(const struct init *in, size_t i)
 {
-	const struct tree *t = in->watches.tree;
+	const struct tree *t = in->watches.trees[i];
 	bool asked = false;
 
-	for (size_t i = 0; i < PROTO_WATCHES_MAX; i++)
-		asked |= in->watches.folders[i] && in->watches.folders[i]->asked;
-	return t && asked && t->due == 0 && !t->reading ? t->fd : -1;
+	for (size_t k = 0; t && k < PROTO_WATCHES_MAX; k++)
+		asked |= watch_of(t, k) && watch_of(t, k)->asked;
+	return asked && t->due == 0 && !t->reading ? t->fd : -1;
 }
 
-void watch_events(struct init *in)
+void watch_events(struct init *in, size_t i)
 {
-	struct tree *t = in->watches.tree;
+	struct tree *t = in->watches.trees[i];
 
 	if (t)
 		t->due = init_now() + (t->flooded ? FLOOD_NS : GATHER_NS);
@@ -203,12 +212,22 @@ void watch_events(struct init *in)
 
 uint64_t watch_next(const struct init *in)
 {
-	return in->watches.tree ? in->watches.tree->due : 0;
+	uint64_t next = 0;
+
+	for (size_t i = 0; i < WATCH_TREES; i++)
+		if (in->watches.trees[i])
+			next = init_sooner(next, in->watches.trees[i]->due);
+	return next;
 }
 
 bool watch_pending(const struct init *in)
 {
-	const struct tree *t = in->watches.tree;
+	bool pending = false;
 
-	return t && (t->reading || tree_scans(t));
+	for (size_t i = 0; i < WATCH_TREES; i++) {
+		const struct tree *t = in->watches.trees[i];
+
+		pending |= t && (t->reading || tree_scans(t));
+	}
+	return pending;
 }

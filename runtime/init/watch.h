@@ -25,12 +25,15 @@ struct watch {
 	struct list changes; /* of struct change, as they are to be told */
 	uint32_t n_changes;
 	struct change *by_path[WATCH_BUCKETS];
-	char path[PROTO_PATH_MAX]; /* from the workspace on */
+	int dir; /* of its place (file_places.h) */
+	const char *
+	    top; /* what the front's name for that place is; each path that is told begins with it */
+	char path[PROTO_PATH_MAX]; /* from DIR on; "" = DIR itself */
 };
 
 struct tree {
-	const struct init *in;
-	struct watch *const *watches; /* those of init */
+	int dir;                      /* the place that it begins with */
+	struct watch *const *watches; /* those of init, also of other places: watch_of() */
 	int fd;                       /* inotify(7) */
 	uint64_t due;        /* when the events that have come are to be read; 0 = none have */
 	bool reading;        /* there may be more of them */
@@ -38,7 +41,7 @@ struct tree {
 	bool flooded;        /* the last reading had many changes, or an overflow */
 	bool anew;           /* it was built anew by the last slice */
 	bool building;       /* that is under way */
-	struct folder *root; /* the workspace */
+	struct folder *root; /* DIR */
 	uint32_t n_folders;
 	struct list away;  /* of struct folder: moved, and where to is not known yet */
 	struct list scans; /* of struct folder: those whose entries were not looked through yet */
@@ -47,9 +50,18 @@ struct tree {
 	struct folder *by_name[WATCH_BUCKETS];
 };
 
+/* The Ith watch, if it is one of T's. */
+static inline struct watch *watch_of(const struct tree *t, size_t i)
+{
+	struct watch *w = t->watches[i];
+
+	return w && w->dir == t->dir ? w : NULL;
+}
+
 /* watch_tree.c */
 /* Watches the folder of W, which is one of those of IN. -ENOTDIR: it is no folder. */
 int tree_watch(struct init *in, struct watch *w);
+struct tree *tree_of(const struct init *in, const struct watch *w);
 void tree_prune(struct init *in);      /* a watch has ended: forgets what nobody needs */
 void tree_read(struct tree *t);        /* a slice of the events that have come */
 void tree_scan(struct tree *t);        /* a slice of the folders that are new */

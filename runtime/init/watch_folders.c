@@ -75,8 +75,8 @@ static void free_folder(struct tree *t, struct folder *f)
 		leave(t, f);
 	list_remove(&f->sibling);
 	for (size_t i = 0; i < PROTO_WATCHES_MAX; i++)
-		if (t->watches[i] && t->watches[i]->root == f)
-			t->watches[i]->root = NULL;
+		if (watch_of(t, i) && watch_of(t, i)->root == f)
+			watch_of(t, i)->root = NULL;
 	if (t->root == f)
 		t->root = NULL;
 	t->n_folders--;
@@ -197,8 +197,8 @@ bool folder_come_back(struct tree *t, struct folder *f, struct folder *parent, c
 		list_append(&t->scans, &n->scan);
 	}
 	for (size_t i = 0; i < PROTO_WATCHES_MAX; i++)
-		if (t->watches[i] && t->watches[i]->root == f)
-			t->watches[i]->root = n;
+		if (watch_of(t, i) && watch_of(t, i)->root == f)
+			watch_of(t, i)->root = n;
 	n->cookie = 0;
 	join(t, n, parent);
 	free(f);
@@ -209,7 +209,7 @@ bool folder_come_back(struct tree *t, struct folder *f, struct folder *parent, c
 bool folder_is_wanted_below(const struct tree *t, const struct folder *f)
 {
 	for (size_t i = 0; i < PROTO_WATCHES_MAX; i++) {
-		const struct watch *w = t->watches[i];
+		const struct watch *w = watch_of(t, i);
 
 		if (w && w->recursive && w->root && folder_is_below(f, w->root))
 			return true;
@@ -221,7 +221,8 @@ bool folder_is_wanted_below(const struct tree *t, const struct folder *f)
 bool folder_is_wanted(const struct tree *t, const struct folder *f)
 {
 	for (size_t i = 0; i < PROTO_WATCHES_MAX; i++)
-		if (t->watches[i] && t->watches[i]->root && folder_is_below(t->watches[i]->root, f))
+		if (watch_of(t, i) && watch_of(t, i)->root &&
+		    folder_is_below(watch_of(t, i)->root, f))
 			return true;
 	return folder_is_wanted_below(t, f);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The folders that are watched: a tree from the workspace on, with the folder of each watch, those above it, and, if it is
+/* The folders that are watched: a tree for each place of files (file_places.h), with the folder of each watch, those above it, and, if it is
  * recursive, all below it. inotify(7) watches one folder, not what is below it, so each folder has a watch of its own; one
- * instance has them all, because a user may have few instances (16 for a sandbox; all sandboxes together on a server of a
+ * instance has all of a tree, because a user may have few instances (16 for a sandbox; all sandboxes together on a server of a
  * plain user). A folder is watched first, then looked through: so nothing is missed and some is seen twice.
  *
- * Everything here is hostile: names, depth, moves at any moment. Folders are opened beneath the workspace, without
+ * Everything here is hostile: names, depth, moves at any moment. Folders are opened beneath the place, without
  * links. If what is known of the tree does not fit what is seen, or the kernel has dropped events, the tree is built anew
  * and everybody is told that there was an overflow. */
 #include "watch_folders.h"
@@ -48,17 +48,21 @@ static bool concerns(const struct watch *w, const char *path)
 static void note(struct tree *t, const struct folder *f, const char *name, enum proto_change kind,
 		 bool folder)
 {
-	char path[PROTO_PATH_MAX];
+	char path[PROTO_PATH_MAX], told[PROTO_PATH_MAX];
 
 	if (is_own(name))
 		return;
 	const bool known = folder_path(f, name, path) == 0;
 	for (size_t i = 0; i < PROTO_WATCHES_MAX; i++) {
-		struct watch *w = t->watches[i];
+		struct watch *w = watch_of(t, i);
 
-		if (w && known && concerns(w, path))
-			watch_note(w, kind, folder, path);
-		else if (w && !known)
+		const bool fits =
+		    w && known &&
+		    snprintf(told, sizeof(told), "%s%s", w->top, path) < (int)sizeof(told);
+
+		if (fits && concerns(w, path))
+			watch_note(w, kind, folder, told);
+		else if (w && !fits)
 			w->partial |= w->recursive;
 	}
 }
@@ -67,8 +71,8 @@ static void note(struct tree *t, const struct folder *f, const char *name, enum 
 static void set_partial(const struct tree *t)
 {
 	for (size_t i = 0; i < PROTO_WATCHES_MAX; i++)
-		if (t->watches[i])
-			t->watches[i]->partial |= t->watches[i]->recursive;
+		if (watch_of(t, i))
+			watch_of(t, i)->partial |= watch_of(t, i)->recursive;
 }
 
 /* ---- building ---- */
@@ -87,7 +91,7 @@ static void scan_later(struct tree *t, struct folder *f, bool quiet)
 static int watch_kernel(const struct tree *t, const char *path)
 {
 	_cleanup_fd_ int fd =
-	    fd_open_beneath(t->in->workspace, path[0] ? path : ".", O_PATH | O_DIRECTORY, 0);
+	    fd_open_beneath(t->dir, path[0] ? path : ".", O_PATH | O_DIRECTORY, 0);
 	char held[32];
 
 	if (fd < 0)
@@ -229,7 +233,7 @@ static void rebuild(struct tree *t)
 	t->anew = true;
 	const int built = build(t);
 	for (size_t i = 0; i < PROTO_WATCHES_MAX; i++) {
-		struct watch *w = t->watches[i];
+		struct watch *w = watch_of(t, i);
 
 		if (!w)
 			continue;
@@ -325,7 +329,7 @@ static void check_roots(struct tree *t)
 	char path[PROTO_PATH_MAX];
 
 	for (size_t i = 0; i < PROTO_WATCHES_MAX; i++) {
-		struct watch *w = t->watches[i];
+		struct watch *w = watch_of(t, i);
 
 		if (w && w->ended == 0 &&
 		    (!w->root || !folder_is_below(w->root, t->root) ||
@@ -366,8 +370,7 @@ static DIR *open_folder(const struct tree *t, const struct folder *f)
 
 	if (folder_path(f, "", path) < 0)
 		return NULL;
-	const int fd =
-	    fd_open_beneath(t->in->workspace, path[0] ? path : ".", O_RDONLY | O_DIRECTORY, 0);
+	const int fd = fd_open_beneath(t->dir, path[0] ? path : ".", O_RDONLY | O_DIRECTORY, 0);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	if (!d)
 		(void)fd_close(fd);
@@ -418,41 +421,51 @@ bool tree_scans(const struct tree *t)
 
 /* ---- life ---- */
 
+struct tree *tree_of(const struct init *in, const struct watch *w)
+{
+	for (size_t i = 0; i < WATCH_TREES; i++)
+		if (in->watches.trees[i] && in->watches.trees[i]->dir == w->dir)
+			return in->watches.trees[i];
+	return NULL;
+}
+
+static int new_tree(struct init *in, const struct watch *w)
+{
+	struct tree *t = calloc(1, sizeof(*t));
+	size_t i = 0;
+
+	while (in->watches.trees[i]) /* there are as many as places */
+		i++;
+	if (!t)
+		return -ENOMEM;
+	t->dir = w->dir;
+	t->watches = in->watches.folders;
+	t->fd = -1;
+	list_init(&t->scans);
+	list_init(&t->away);
+	in->watches.trees[i] = t;
+	return build(t);
+}
+
 int tree_watch(struct init *in, struct watch *w)
 {
-	struct tree *t = in->watches.tree;
-	int r = 0;
+	int r = tree_of(in, w) ? 0 : new_tree(in, w);
 
-	if (!t) {
-		t = calloc(1, sizeof(*t));
-		if (!t)
-			return -ENOMEM;
-		t->in = in;
-		t->watches = in->watches.folders;
-		t->fd = -1;
-		list_init(&t->scans);
-		list_init(&t->away);
-		in->watches.tree = t;
-		r = build(t);
-	}
-	r = r < 0 ? r : reach(t, w);
+	r = r < 0 ? r : reach(tree_of(in, w), w);
 	return r == -EAGAIN && w->root ? 0 : r == -EAGAIN ? -ENOENT : r;
 }
 
-void tree_prune(struct init *in)
+/* False: nobody needs T any more, and it was freed. */
+static bool prune(struct tree *t)
 {
-	struct tree *t = in->watches.tree;
 	bool any = false;
 
 	for (size_t i = 0; i < PROTO_WATCHES_MAX; i++)
-		any |= in->watches.folders[i] != NULL;
-	if (!t)
-		return;
+		any |= watch_of(t, i) != NULL;
 	if (!any) {
 		clear(t);
 		free(t);
-		in->watches.tree = NULL;
-		return;
+		return false;
 	}
 	for (size_t i = 0; i < WATCH_BUCKETS; i++)
 		for (struct folder *f = t->by_wd[i]; f;) {
@@ -463,4 +476,12 @@ void tree_prune(struct init *in)
 			f = goes ? t->by_wd[i]
 				 : f->next_wd; /* others of the bucket may have gone, too */
 		}
+	return true;
+}
+
+void tree_prune(struct init *in)
+{
+	for (size_t i = 0; i < WATCH_TREES; i++)
+		if (in->watches.trees[i] && !prune(in->watches.trees[i]))
+			in->watches.trees[i] = NULL;
 }

@@ -8,15 +8,18 @@ struct init;
 struct watch; /* of a folder: watch.h */
 struct tree;
 
+#define WATCH_TREES 4 /* one for each place of files (file_places.h) */
+
 struct init_watches {
 	struct watch *folders[PROTO_WATCHES_MAX]; /* NULL = free */
-	struct tree *tree;                        /* NULL = no folder is watched */
+	struct tree *trees[WATCH_TREES];          /* NULL = no folder of it is watched */
 };
 
 int watch_handle(struct init *in,
 		 const struct proto_init_watch *f); /* -1 = not a possible request */
-int watch_fd(const struct init *in);        /* what is to be polled for them; -1 = nothing */
-void watch_events(struct init *in);         /* it can be read */
-uint64_t watch_next(const struct init *in); /* when watch_work() is due; 0 = not by time */
-bool watch_pending(const struct init *in);  /* a slice of work is due */
+int watch_fd(const struct init *in,
+	     size_t i); /* what is to be polled for the tree I; -1 = nothing */
+void watch_events(struct init *in, size_t i); /* it can be read */
+uint64_t watch_next(const struct init *in);   /* when watch_work() is due; 0 = not by time */
+bool watch_pending(const struct init *in);    /* a slice of work is due */
 void watch_work(struct init *in);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens, lists and removes files of the workspace for the front. init opens a file with the sandbox's
+/* Opens, writes and removes files of the sandbox for the front. init opens a file with the sandbox's
  * own rights and passes the descriptor. No open blocks: fd_open_beneath() does not wait for a FIFO or a
  * lease, follows no link and enters no other mount. A large folder is removed in slices, and the loop
  * watches its deadlines between two slices.
  *
  * An uploaded file has no name until it is complete: O_TMPFILE, then linkat(2) through in->proc. */
-#include "init.h"
+#include "file_places.h"
 
 #include "base/attr.h"
 #include "base/fdio.h"
@@ -24,49 +24,9 @@
 #include <unistd.h>
 
 #define CLOSED_BYTES     (UINT64_C(2) << 20) /* a disk with ballast has no room if no more is left */
-#define LIST_BATCH       64
 #define SLICE_ENTRIES    512
 #define SLICES_MAX       1000000u /* a run that keeps adding files cannot make it endless */
 #define REMOVE_DEPTH_MAX 256
-
-static void answer(struct init *in, uint32_t seq, int r)
-{
-	struct proto_init_filed a = {
-	    .head = PROTO_HEAD(INIT_FILED, proto_init_filed), .seq = seq, .errnum = r < 0 ? -r : 0};
-
-	init_send(in, &a.head, NULL, 0);
-}
-
-static void answer_fd(struct init *in, uint32_t seq, int fd)
-{
-	struct proto_init_filed a = {.head = PROTO_HEAD(INIT_FILED, proto_init_filed), .seq = seq};
-
-	init_send(in, &a.head, &fd, 1);
-}
-
-/* Splits PATH into its folder and its last part. MAKE = make missing folders. Returns a descriptor of
- * the folder. */
-static int open_parent(const struct init *in, const char *path, bool make, const char **ret_name)
-{
-	char part[PROTO_NAME_MAX];
-	int dir = fd_open_beneath(in->workspace, ".", O_PATH | O_DIRECTORY, 0);
-
-	for (const char *slash; dir >= 0 && (slash = strchr(path, '/')); path = slash + 1) {
-		size_t len = (size_t)(slash - path);
-		memcpy(part, path, len); /* shorter than PROTO_NAME_MAX: proto_path_ok() */
-		part[len] = '\0';
-		if (make && mkdirat(dir, part, 0755) < 0 && errno != EEXIST) {
-			int r = -errno;
-			(void)close(dir);
-			return r;
-		}
-		int next = fd_open_beneath(dir, part, O_PATH | O_DIRECTORY, 0);
-		(void)close(dir);
-		dir = next;
-	}
-	*ret_name = path;
-	return dir;
-}
 
 void files_make_folder(const struct init *in, const char *path)
 {
@@ -83,28 +43,29 @@ void files_make_folder(const struct init *in, const char *path)
 	memcpy(below, path, len + 1);
 	if (!proto_path_ok(below, false))
 		return;
-	/* open_parent() makes everything before the last '/'. */
+	/* files_open_parent() makes everything before the last '/'. */
 	memcpy(below + len, "/.", sizeof("/."));
-	(void)fd_close(open_parent(in, below, true, &name));
+	(void)fd_close(files_open_parent(in, below, true, &name));
 }
 
 /* ---- open ---- */
 
 static void do_open(struct init *in, const struct proto_init_file *f, int file)
 {
-	_cleanup_fd_ int fd = fd_open_beneath(in->workspace, f->path, O_RDONLY, 0);
+	const struct file_place p = place_of(in, f->path);
+	_cleanup_fd_ int fd = fd_open_beneath(p.dir, p.below, O_RDONLY, 0);
 	struct stat st;
 
 	if (fd < 0)
-		answer(in, f->seq, fd);
+		files_answer(in, f->seq, fd);
 	else if (fstat(fd, &st) < 0)
-		answer(in, f->seq, -errno);
+		files_answer(in, f->seq, -errno);
 	else if (!S_ISREG(st.st_mode))
-		answer(in, f->seq, S_ISDIR(st.st_mode) ? -EISDIR : -ENOENT);
+		files_answer(in, f->seq, S_ISDIR(st.st_mode) ? -EISDIR : -ENOENT);
 	else if (!in->inward)
-		answer_fd(in, f->seq, fd);
+		files_answer_fd(in, f->seq, fd);
 	else if (carry_out(in, f->seq, fd, &st, file) < 0)
-		answer(in, f->seq, -EAGAIN);
+		files_answer(in, f->seq, -EAGAIN);
 }
 
 /* ---- put and commit ---- */
@@ -137,7 +98,7 @@ static int check_target(const struct init *in, const struct proto_init_file *f)
 {
 	const char *name;
 	struct stat st;
-	_cleanup_fd_ int parent = open_parent(in, f->path, false, &name);
+	_cleanup_fd_ int parent = files_open_parent(in, f->path, false, &name);
 
 	if (parent < 0)
 		return parent == -ENOENT ? 0 : parent;
@@ -151,7 +112,7 @@ static int check_target(const struct init *in, const struct proto_init_file *f)
 static int open_named(const struct init *in, const char *path)
 {
 	const char *name;
-	_cleanup_fd_ int parent = open_parent(in, path, true, &name);
+	_cleanup_fd_ int parent = files_open_parent(in, path, true, &name);
 
 	return parent < 0 ? parent
 			  : fd_open_beneath(parent, name, O_CREAT | O_TRUNC | O_WRONLY, 0644);
@@ -167,9 +128,10 @@ static int start_put(const struct init *in, const struct proto_init_file *f, str
 	if (in->inward)
 		return 0;
 	p->used = false;
-	_cleanup_fd_ int fd = wall_stands(WALL_ASIDE)
-				  ? fd_open_beneath(in->workspace, ".", O_TMPFILE | O_WRONLY, 0)
-				  : open_named(in, f->path);
+	_cleanup_fd_ int fd =
+	    wall_stands(WALL_ASIDE)
+		? fd_open_beneath(place_of(in, f->path).dir, ".", O_TMPFILE | O_WRONLY, 0)
+		: open_named(in, f->path);
 	if (fd < 0)
 		return fd;
 	if (fchmod(fd, 0644) < 0)
@@ -185,9 +147,9 @@ static void do_put(struct init *in, const struct proto_init_file *f, int file UN
 
 	r = r < 0 ? r : start_put(in, f, p);
 	if (r < 0 || in->inward)
-		answer(in, f->seq, r);
+		files_answer(in, f->seq, r);
 	else
-		answer_fd(in, f->seq, p->fd);
+		files_answer_fd(in, f->seq, p->fd);
 }
 
 static int link_put(const struct init *in, const struct init_put *p, int parent, const char *name)
@@ -203,7 +165,7 @@ static int commit(const struct init *in, const struct init_put *p, const char *p
 	char temp[40];
 	uint64_t noise;
 	const char *name;
-	_cleanup_fd_ int parent = open_parent(in, path, true, &name);
+	_cleanup_fd_ int parent = files_open_parent(in, path, true, &name);
 
 	if (parent < 0)
 		return parent;
@@ -226,7 +188,7 @@ static int commit(const struct init *in, const struct init_put *p, const char *p
 static int commit_carried(struct init *in, const struct proto_init_file *f, int file)
 {
 	const char *name;
-	_cleanup_fd_ int parent = open_parent(in, f->path, true, &name);
+	_cleanup_fd_ int parent = files_open_parent(in, f->path, true, &name);
 
 	return parent < 0
 		   ? parent
@@ -238,7 +200,7 @@ static void do_commit(struct init *in, const struct proto_init_file *f, int file
 	struct init_put *p = find_put(in, f->put);
 
 	if (!p) {
-		answer(in, f->seq, -ENOENT);
+		files_answer(in, f->seq, -ENOENT);
 		return;
 	}
 	int r = disk_admit(in, in->inward ? file : p->fd);
@@ -251,7 +213,7 @@ static void do_commit(struct init *in, const struct proto_init_file *f, int file
 		r = -errno;
 	drop_put(p);
 	if (r < 0 || !in->inward)
-		answer(in, f->seq, r);
+		files_answer(in, f->seq, r);
 }
 
 static void do_drop(struct init *in, const struct proto_init_file *f, int file UNUSED)
@@ -260,7 +222,7 @@ static void do_drop(struct init *in, const struct proto_init_file *f, int file U
 
 	if (p)
 		drop_put(p);
-	answer(in, f->seq, 0);
+	files_answer(in, f->seq, 0);
 }
 
 /* ---- remove ---- */
@@ -301,7 +263,7 @@ static int remove_slice(struct init *in, const char *path)
 {
 	const char *name;
 	int budget = SLICE_ENTRIES;
-	_cleanup_fd_ int parent = open_parent(in, path, false, &name);
+	_cleanup_fd_ int parent = files_open_parent(in, path, false, &name);
 
 	return parent < 0 ? parent : remove_below(parent, name, 0, &budget);
 }
@@ -324,27 +286,29 @@ void files_work(struct init *in)
 		return;
 	w->active = false;
 	disk_changed(in);
-	answer(in, w->seq, r);
+	files_answer(in, w->seq, r);
 }
 
 static void do_remove(struct init *in, const struct proto_init_file *f, int file UNUSED)
 {
 	const char *name;
-	_cleanup_fd_ int parent = open_parent(in, f->path, false, &name);
-	int r = parent < 0 ? parent : (unlinkat(parent, name, 0) < 0 ? -errno : 0);
+	_cleanup_fd_ int parent = files_open_parent(in, f->path, false, &name);
+	int r = parent == -EISDIR ? -EPERM /* a mount of the sandbox itself */
+		: parent < 0      ? parent
+				  : (unlinkat(parent, name, 0) < 0 ? -errno : 0);
 
 	disk_changed(in);
 
 	if (r != -EISDIR) {
-		answer(in, f->seq, r);
+		files_answer(in, f->seq, r);
 		return;
 	}
 	if (!(f->flags & PROTO_FILE_RECURSIVE)) {
-		answer(in, f->seq, unlinkat(parent, name, AT_REMOVEDIR) < 0 ? -errno : 0);
+		files_answer(in, f->seq, unlinkat(parent, name, AT_REMOVEDIR) < 0 ? -errno : 0);
 		return;
 	}
 	if (in->remove.active) {
-		answer(in, f->seq, -EBUSY);
+		files_answer(in, f->seq, -EBUSY);
 		return;
 	}
 	in->remove.active = true;
@@ -353,98 +317,7 @@ static void do_remove(struct init *in, const struct proto_init_file *f, int file
 	memcpy(in->remove.path, f->path, sizeof(in->remove.path));
 }
 
-/* ---- list and measure ---- */
-
-struct lister {
-	int out;
-	uint32_t n;
-	bool more;
-	size_t fill;
-	struct proto_entry batch[LIST_BATCH];
-};
-
-static int flush(struct lister *l)
-{
-	int r = l->fill > 0 ? fd_write_all(l->out, l->batch, l->fill * sizeof(l->batch[0])) : 0;
-
-	l->fill = 0;
-	return r;
-}
-
-static int64_t time_ns(struct timespec t)
-{
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static int add_entry(struct lister *l, int dir, const char *name)
-{
-	struct stat st;
-
-	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
-	    fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0) /* gone meanwhile */
-		return 0;
-	if (l->n == PROTO_LIST_MAX) {
-		l->more = true;
-		return 0;
-	}
-	struct proto_entry *e = &l->batch[l->fill++];
-	*e = (struct proto_entry){
-	    .size = (uint64_t)st.st_size,
-	    .mtime_ns = time_ns(st.st_mtim),
-	    .ctime_ns = time_ns(st.st_ctim),
-	    .inode = st.st_ino,
-	    .mode = st.st_mode,
-	    .nlink = (uint32_t)st.st_nlink,
-	};
-	(void)snprintf(e->name, sizeof(e->name), "%s", name);
-	l->n++;
-	return l->fill == LIST_BATCH ? flush(l) : 0;
-}
-
-static int list(struct lister *l, int dir)
-{
-	_cleanup_dir_ DIR *d = fdopendir(dir);
-	const struct dirent *de;
-	int r = 0;
-
-	if (!d) {
-		(void)close(dir);
-		return -ENOMEM;
-	}
-	while (r == 0 && !l->more && (de = readdir(d)))
-		r = add_entry(l, dirfd(d), de->d_name);
-	return r < 0 ? r : flush(l);
-}
-
-static void do_list(struct init *in, const struct proto_init_file *f, int file)
-{
-	static struct lister l;
-	struct proto_init_filed a = {.head = PROTO_HEAD(INIT_FILED, proto_init_filed),
-				     .seq = f->seq};
-	int dir =
-	    fd_open_beneath(in->workspace, f->path[0] ? f->path : ".", O_RDONLY | O_DIRECTORY, 0);
-
-	if (dir < 0) {
-		answer(in, f->seq, dir);
-		return;
-	}
-	_cleanup_fd_ int out =
-	    in->inward ? fcntl(file, F_DUPFD_CLOEXEC, 0) : memfd_create("list", MFD_CLOEXEC);
-	if (out < 0) {
-		(void)close(dir);
-		answer(in, f->seq, -errno);
-		return;
-	}
-	l = (struct lister){.out = out};
-	int r = list(&l, dir);
-	if (r < 0) {
-		answer(in, f->seq, r);
-		return;
-	}
-	a.n = l.n;
-	a.more = l.more;
-	init_send(in, &a.head, &out, in->inward ? 0 : 1);
-}
+/* ---- measure ---- */
 
 /* The ballast of a disk counts for the host, not for the sandbox. */
 static void leave_out_ballast(const struct init *in, const struct statvfs *v,
@@ -473,7 +346,7 @@ static void do_measure(struct init *in, const struct proto_init_file *f, int fil
 		a.bytes = use.bytes;
 		a.inodes = use.inodes;
 	} else if (statvfs("/mnt/data", &v) < 0) {
-		answer(in, f->seq, -errno);
+		files_answer(in, f->seq, -errno);
 		return;
 	} else {
 		a.bytes = (uint64_t)(v.f_blocks - v.f_bfree) * v.f_frsize;
@@ -494,9 +367,9 @@ static void do_connect(struct init *in, const struct proto_init_file *f, int fil
 	_cleanup_fd_ int fd = port_connect(f->port);
 
 	if (fd < 0)
-		answer(in, f->seq, fd);
+		files_answer(in, f->seq, fd);
 	else
-		answer_fd(in, f->seq, fd);
+		files_answer_fd(in, f->seq, fd);
 }
 
 static void do_ports(struct init *in, const struct proto_init_file *f, int file UNUSED)
@@ -507,7 +380,7 @@ static void do_ports(struct init *in, const struct proto_init_file *f, int file 
 	const int n = out < 0 ? -errno : ports_list(in, out);
 
 	if (n < 0) {
-		answer(in, f->seq, n);
+		files_answer(in, f->seq, n);
 		return;
 	}
 	a.n = (uint32_t)n;
@@ -524,7 +397,7 @@ static void (*const operations[PROTO_FILE_OP_MAX_])(struct init *, const struct 
 						    int) = {
     [PROTO_FILE_OPEN] = do_open,       [PROTO_FILE_PUT] = do_put,
     [PROTO_FILE_COMMIT] = do_commit,   [PROTO_FILE_DROP] = do_drop,
-    [PROTO_FILE_REMOVE] = do_remove,   [PROTO_FILE_LIST] = do_list,
+    [PROTO_FILE_REMOVE] = do_remove,   [PROTO_FILE_LIST] = files_list,
     [PROTO_FILE_MEASURE] = do_measure, [PROTO_FILE_CONNECT] = do_connect,
     [PROTO_FILE_PORTS] = do_ports,
 };

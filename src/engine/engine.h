@@ -463,8 +463,10 @@ int engine_resize(struct engine_run *r, uint32_t rows, uint32_t columns) MUST_CH
 /* Ends the session of CONTEXT with all that it has started. No run of it is on. */
 int engine_end_context(struct engine_sandbox *s, uint32_t context) MUST_CHECK;
 
-/* PATH is relative to the workspace, with `/` between its parts and no empty, `.` or `..` part. The
- * callback gets a read-only descriptor of a regular file (else NOT_FOUND). */
+/* PATH of these calls is relative to the workspace, with `/` between its parts and no empty, `.` or `..` part. With a `/`
+ * at its beginning it names any other file of the sandbox ("/": the root). No link is followed, and nothing of /proc, /sys,
+ * /dev or another mount is found. Files can be changed in the workspace, in /tmp and in /home/sandbox; elsewhere FORBIDDEN.
+ * The callback gets a read-only descriptor of a regular file (else NOT_FOUND). */
 int engine_open_file(struct engine_sandbox *s, const char *path, engine_fd_fn cb, void *user,
 		     struct err *e) MUST_CHECK;
 struct engine_port {
@@ -496,7 +498,7 @@ enum engine_change_kind { /* enum proto_change */
 struct engine_change {
 	enum engine_change_kind kind;
 	bool folder;
-	const char *path; /* from the workspace on; any bytes */
+	const char *path; /* from the workspace on, or absolute like that of the watch; any bytes */
 };
 struct engine_news {
 	bool

@@ -8,6 +8,7 @@
 #include "sandbox/file_output.h"
 #include "sandbox/manager.h"
 #include "sandbox/run_files.h"
+#include "sandbox/sandbox_path.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -132,7 +133,7 @@ static void writer_free(struct file_writer *w)
 	list_remove(&w->node);
 	close_output(w);
 	w->sandbox->writing_bytes -= w->written;
-	sandbox_uncount_uploads(w->sandbox, w->counted);
+	sandbox_uncount_uploads(w->sandbox, sandbox_path_is_outside(w->path), w->counted);
 	(void)sandbox_unref(w->sandbox);
 	free(w);
 }
@@ -153,7 +154,7 @@ static void writer_end(struct file_writer *w, const struct err *e)
 	writer_free(w);
 	if (ops)
 		ops->on_end(written, e, user);
-	if (path) {
+	if (path && !sandbox_path_is_outside(path)) {
 		sandbox_tell(s, SANDBOX_FILES, path);
 		sandbox_changed(s, path);
 	}
@@ -455,7 +456,8 @@ static int take(struct file_writer *w, const void *data, struct buf *whole, size
 	if (w->state != WRITER_OPEN || !w->out || w->finish || w->failed)
 		return err_set(e, ERR_SYSTEM, EBADF, "the file is not open");
 	sandbox_touch(w->sandbox);
-	if (sandbox_count_upload(w->sandbox, len, &w->counted, e) < 0)
+	if (sandbox_count_upload(w->sandbox, sandbox_path_is_outside(w->path), len, &w->counted,
+				 e) < 0)
 		return -ENOMEM;
 	if (!workspace_has_room(w->sandbox, len))
 		return err_set(e, ERR_NO_SPACE, 0, "the workspace is full");

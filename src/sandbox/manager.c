@@ -126,7 +126,7 @@ struct sandbox *sandbox_unref(struct sandbox *s)
 {
 	if (!s || --s->refs > 0)
 		return NULL;
-	sandbox_uncount_uploads(s, s->uploaded_bytes);
+	sandbox_uncount_all(s);
 	inventory_done(&s->inventory);
 	file_marks_done(&s->marks);
 	free(s->uploaded.rows);

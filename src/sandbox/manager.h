@@ -80,6 +80,7 @@ struct sandbox {
 	uint64_t writing_bytes;         /* of all writers, in files without a name yet */
 	uint64_t uploaded_bytes;        /* counted by engine_count_upload() for it */
 	uint64_t uploaded_since;        /* of them, since the measure under way began */
+	uint64_t outside_bytes;         /* counted like these, of files outside of its workspace */
 	uint64_t measured_ns;           /* when uploads were last measured */
 	bool measuring;                 /* they are being measured */
 	char last_run
@@ -255,12 +256,13 @@ void sandbox_forget_inventory(struct sandbox *s);
 bool file_writers_are_busy(const struct sandbox *s);
 /* The checkpoint is made: begins the commits that waited for it. */
 void file_writers_go_on(struct sandbox *s);
-/* uploaded_memory.c: BYTES are about to be written into a file without a name. Adds what was counted of them to
- * *RET. OUT_OF_MEMORY: all sandboxes together have too much. */
-int sandbox_count_upload(struct sandbox *s, uint64_t bytes, uint64_t *ret,
+/* uploaded_memory.c: BYTES are about to be written into a file without a name, OUTSIDE of the workspace or in it. Adds what
+ * was counted of them to *RET. OUT_OF_MEMORY: all sandboxes together have too much. */
+int sandbox_count_upload(struct sandbox *s, bool outside, uint64_t bytes, uint64_t *ret,
 			 struct err *e) MUST_CHECK;
-/* Gives back BYTES of s->uploaded_bytes: their file was forgotten, or the sandbox has ended. */
-void sandbox_uncount_uploads(struct sandbox *s, uint64_t bytes);
+/* Gives back BYTES of what was counted: their file was forgotten. */
+void sandbox_uncount_uploads(struct sandbox *s, bool outside, uint64_t bytes);
+void sandbox_uncount_all(struct sandbox *s); /* it has ended */
 /* Files may have gone: counts no more than the workspace holds. Cheap where nothing is counted. */
 void sandbox_measure_uploads(struct sandbox *s);
 /* The sandbox has ended: ends all writers with SANDBOX_LOST and closes their descriptors. */

@@ -2,6 +2,7 @@
 /* Files of a workspace: listing, opening, removal. */
 #include "base/workers.h"
 #include "sandbox/manager.h"
+#include "sandbox/sandbox_path.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -156,6 +157,8 @@ int sandbox_remove_file(struct sandbox *s, const char *path, bool recursive, san
 
 void sandbox_files_changed(struct sandbox *s, const char *path)
 {
+	if (sandbox_path_is_outside(path))
+		return;
 	sandbox_forget_inventory(s);
 	sandbox_tell(s, SANDBOX_FILES, path);
 	sandbox_changed(s, path);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/text.h"
 #include "base/walls.h"
-#include "sandbox/sandbox.h"
+#include "sandbox/sandbox_path.h"
 
+#include <limits.h>
 #include <string.h>
 
-static const char *const roots[] = {"/mnt/data", "/app/results"};
+static const char *const roots[] = {"/mnt/data", "/app/results"}; /* that clients are told of */
+static const char *const names[] = {"mnt/data", "app/results", "home/user"}; /* all */
 
 static int bad(struct err *e, const char *message)
 {
@@ -97,6 +99,59 @@ int workspace_path(const char *path, size_t len, bool relative_too, char *ret, s
 	if (!inside)
 		return bad(e, "Path outside /mnt/data/");
 	return join_parts(p, end, ret, e);
+}
+
+/* ---- any file of a sandbox ---- */
+
+/* Appends the parts of PATH to the N bytes of RET, which are parts without a slash at their beginning. Their new number, or
+ * -1: it is too long. */
+static ssize_t add_parts(char ret[ENGINE_PATH_MAX], size_t n, const char *path, size_t len)
+{
+	const char *part, *p = path;
+	size_t part_len;
+
+	while ((part = next_part(&p, path + len, &part_len))) {
+		if (is_part(part, part_len, "..")) {
+			while (n > 0 && ret[--n] != '/')
+				;
+			continue;
+		}
+		/* a slash before it, one before the whole, and a NUL */
+		if (part_len > NAME_MAX || n + part_len + 3 > ENGINE_PATH_MAX)
+			return -1;
+		if (n > 0)
+			ret[n++] = '/';
+		memcpy(ret + n, part, part_len);
+		n += part_len;
+	}
+	return (ssize_t)n;
+}
+
+int sandbox_path(const char *path, size_t len, const char *base, char *ret, struct err *e)
+{
+	char out[ENGINE_PATH_MAX];
+	ssize_t n = 0;
+
+	if (memchr(path, '\0', len))
+		return bad(e, "a path cannot hold a NUL byte");
+	if (len == 0 || path[0] != '/')
+		n = add_parts(out, 0, base, strlen(base));
+	n = n < 0 ? n : add_parts(out, (size_t)n, path, len);
+	if (n < 0)
+		return bad(e, "the path, or a part of it, is too long");
+	out[n] = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		const size_t top = strlen(names[i]);
+
+		if (strncmp(out, names[i], top) == 0 && (out[top] == '/' || out[top] == '\0')) {
+			const char *below = out + top + (out[top] == '/');
+			memcpy(ret, below, strlen(below) + 1);
+			return 0;
+		}
+	}
+	ret[0] = '/';
+	memcpy(ret + 1, out, (size_t)n + 1);
+	return 0;
 }
 
 bool sandbox_read_place(const char *data, size_t len, char *ret)

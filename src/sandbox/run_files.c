@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/workers.h"
 #include "sandbox/folder_walk.h"
+#include "sandbox/sandbox_path.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -28,6 +29,8 @@ void sandbox_note_upload(struct sandbox *s, const char *path, uint64_t size)
 	struct run *r = s->run;
 	const int64_t now = (int64_t)now_wall_ns();
 
+	if (sandbox_path_is_outside(path))
+		return;
 	if (!r || r->request.no_artifacts)
 		sandbox_forget_inventory(s);
 	else /* the listing after the run may lack it */

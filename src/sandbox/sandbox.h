@@ -571,7 +571,7 @@ typedef void (*sandbox_list_fn)(const struct engine_file *files, size_t n, bool 
 				const struct err *e, void *user);
 typedef void (*sandbox_file_fn)(int fd, const struct engine_file *info, const struct err *e,
 				void *user);
-/* The entries of a folder ("" = the workspace), of all types, sorted by name. */
+/* The entries of a folder ("" = the workspace), of all types, sorted by name. PATH of these is in the engine's form. */
 int sandbox_list(struct sandbox *s, const char *path, sandbox_list_fn cb, void *user,
 		 struct err *e) MUST_CHECK;
 /* The same without restarting the idle clock. */

@@ -94,5 +94,5 @@ void sandbox_on_lost(struct engine_sandbox *handle UNUSED, const char *why, void
 		s->state = SANDBOX_LOST;
 	file_writers_end(s);
 	sandbox_end_holds(s);
-	sandbox_uncount_uploads(s, s->uploaded_bytes); /* its workspace has ended with it */
+	sandbox_uncount_all(s); /* its workspace has ended with it */
 }

@@ -6,29 +6,36 @@
  * Written bytes are added as they come. What code in the sandbox removes is not seen, so the workspace is
  * measured again: uploads never take more than all its files do. That happens after each run, after files
  * were removed, every MEASURE_NS while the sandbox is in use, and of all sandboxes when an upload was refused.
- * So at most MEASURE_NS after files are gone their memory is free for everybody. */
+ * So at most MEASURE_NS after files are gone their memory is free for everybody.
+ *
+ * /tmp and the home folder of a session are in memory, too, also where its workspace is on a disk, and nobody measures
+ * them. What was uploaded there counts until the session ends, up to what both can hold. */
 #include "base/rand.h"
 #include "sandbox/file_writer.h"
 #include "sandbox/manager.h"
 
 #define MEASURE_NS NS_PER_S
+#define HOME_BYTES (UINT64_C(16) << 20) /* of a home folder in memory: runtime/init/setup_root.c */
 
-static bool is_counted(const struct sandbox *s)
+static bool is_counted(const struct sandbox *s, bool outside)
 {
-	return !s->stored && !(s->policy.enforced & ENGINE_CAP_ON_DISK);
+	return !s->stored && (outside || !(s->policy.enforced & ENGINE_CAP_ON_DISK));
 }
 
-static void take_back(struct sandbox *s, uint64_t bytes)
+void sandbox_uncount_uploads(struct sandbox *s, bool outside, uint64_t bytes)
 {
-	bytes = MIN(bytes, s->uploaded_bytes); /* a measure may have taken it back already */
-	s->uploaded_bytes -= bytes;
+	uint64_t *counted = outside ? &s->outside_bytes : &s->uploaded_bytes;
+
+	bytes = MIN(bytes, *counted); /* a measure may have taken it back already */
+	*counted -= bytes;
 	if (bytes > 0 && s->manager->engine)
 		engine_uncount_upload(s->manager->engine, bytes);
 }
 
-void sandbox_uncount_uploads(struct sandbox *s, uint64_t bytes)
+void sandbox_uncount_all(struct sandbox *s)
 {
-	take_back(s, bytes);
+	sandbox_uncount_uploads(s, false, s->uploaded_bytes);
+	sandbox_uncount_uploads(s, true, s->outside_bytes);
 }
 
 static void on_measured(const struct engine_usage *u, const struct err *e, void *user)
@@ -42,7 +49,7 @@ static void on_measured(const struct engine_usage *u, const struct err *e, void 
 
 		s->measured_ns = manager_now(s->manager);
 		if (s->uploaded_bytes > most)
-			take_back(s, s->uploaded_bytes - most);
+			sandbox_uncount_uploads(s, false, s->uploaded_bytes - most);
 	}
 	(void)sandbox_unref(s);
 }
@@ -99,12 +106,15 @@ static void arm(struct manager *m)
 						  MEASURE_NS / NS_PER_US / 8, on_time, m);
 }
 
-int sandbox_count_upload(struct sandbox *s, uint64_t bytes, uint64_t *ret, struct err *e)
+int sandbox_count_upload(struct sandbox *s, bool outside, uint64_t bytes, uint64_t *ret,
+			 struct err *e)
 {
-	const uint64_t max = s->policy.limits.workspace_bytes;
-	const uint64_t more = max == 0 ? bytes : MIN(bytes, max - MIN(max, s->uploaded_bytes));
+	uint64_t *counted = outside ? &s->outside_bytes : &s->uploaded_bytes;
+	const uint64_t max =
+	    outside ? s->policy.limits.tmp_bytes + HOME_BYTES : s->policy.limits.workspace_bytes;
+	const uint64_t more = max == 0 ? bytes : MIN(bytes, max - MIN(max, *counted));
 
-	if (!is_counted(s))
+	if (!is_counted(s, outside))
 		return 0;
 	if (engine_count_upload(s->manager->engine, more, e) < 0) {
 		/* Somebody may have removed files meanwhile: the next try sees it. */
@@ -113,10 +123,12 @@ int sandbox_count_upload(struct sandbox *s, uint64_t bytes, uint64_t *ret, struc
 				sandbox_measure_uploads(list_entry(l, struct sandbox, node));
 		return -ENOMEM;
 	}
-	s->uploaded_bytes += more;
+	*counted += more;
+	*ret += more;
+	if (outside)
+		return 0;
 	if (s->measuring)
 		s->uploaded_since += more;
-	*ret += more;
 	arm(s->manager);
 	return 0;
 }

@@ -155,7 +155,7 @@ static void ask(struct world *w, bool checkpoint)
 		(void)!engine_run(w->sandbox, &spec, &r, &e);
 	(void)!engine_open_file(w->sandbox, "a", on_fd, NULL, &e);
 	(void)!engine_put_file(w->sandbox, "b", true, &put, on_fd, NULL, &e);
-	(void)!engine_list_files(w->sandbox, "", on_list, NULL, &e);
+	(void)!engine_list_files(w->sandbox, "/tmp", on_list, NULL, &e);
 	(void)!engine_commit_file(w->sandbox, put, "b", true, true, on_done, NULL, &e);
 	(void)!engine_usage(w->sandbox, on_usage, NULL, &e);
 	struct engine_limits limits = create.limits;

@@ -585,8 +585,8 @@ static void case_files(struct client *c)
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		EXPECT_OF(&o, open_path(c, s, bad[i], &o) < 0 && o.e.code == ERR_NOT_FOUND);
 	}
-	static const char *const impossible[] = {"",     "/etc/passwd", "../x", "a/../x",
-						 "a//b", "./a",         "a/.",  "a/"};
+	static const char *const impossible[] = {"",     "/",   "//etc/passwd", "../x", "a/../x",
+						 "a//b", "./a", "a/.",          "a/"};
 	for (size_t i = 0; i < ARRAY_SIZE(impossible); i++) {
 		EXPECT_OF(&o,
 			  open_path(c, s, impossible[i], &o) < 0 && o.e.code == ERR_INVALID_PATH);
@@ -605,6 +605,160 @@ static void case_files(struct client *c)
 	EXPECT(remove_path(c, s, "a", true) == ERR_NONE);
 	EXPECT(remove_path(c, s, "a", true) == ERR_NOT_FOUND);
 	EXPECT(remove_path(c, s, "link", false) == ERR_NONE);
+	end_sandbox(c, s);
+}
+
+static void expect_text(struct client *c, struct engine_sandbox *s, const char *path,
+			const char *want)
+{
+	char text[64] = "";
+	const int fd = open_path(c, s, path, &o);
+
+	EXPECT_OF(&o, fd >= 0 && read(fd, text, sizeof(text) - 1) >= 0);
+	EXPECT(strncmp(text, want, strlen(want)) == 0);
+	(void)close(fd);
+}
+
+/* Files outside of the workspace. */
+static void case_places(struct client *c)
+{
+	struct engine_sandbox *s = sandbox(c);
+	static const char *const hidden[] = {"/proc/self/environ",
+					     "/proc/1/environ",
+					     "/proc/self/root/etc/passwd",
+					     "/proc/self/cwd/x",
+					     "/dev/null",
+					     "/dev/fd/0",
+					     "/dev/shm/x",
+					     "/dev/stdin",
+					     "/sys/kernel/notes",
+					     "/tmp/proc/self/environ",
+					     "/tmp/etc/passwd",
+					     "/var/tmp/x",
+					     "/home/user/up/passwd",
+					     "/nothing"};
+	static const char *const fixed[] = {"/etc/passwd", "/etc/x",   "/x",        "/home/x",
+					    "/mnt/x",      "/dev/x",   "/proc/x",   "/tmpx",
+					    "/root/x",     "/usr/x/y", "/dev/shm/y"};
+	static const char *const tops[] = {"/tmp", "/home/user", "/mnt/data", "/app/results",
+					   "/home/sandbox"};
+
+	EXPECT(put_text(c, s, "/tmp/a/t", "tmp", false) == ERR_NONE);
+	EXPECT(put_text(c, s, "/tmp/a/t", "tmp", false) == ERR_FILE_EXISTS);
+	EXPECT(put_text(c, s, "/home/sandbox/.rc", "home", false) == ERR_NONE);
+	EXPECT(put_text(c, s, "/home/user/w", "workspace", false) == ERR_NONE);
+	run_python(
+	    c, s,
+	    "import os\n"
+	    "print(open('/tmp/a/t').read(), open('/home/sandbox/.rc').read(), open('w').read(), "
+	    "os.stat('/tmp/a/t').st_uid)\n"
+	    "open('/dev/shm/x', 'w').write('x')\n"
+	    "for name in 'proc', 'etc': os.symlink('/' + name, '/tmp/' + name)\n"
+	    "os.symlink('/etc', 'up')\n",
+	    60000, &o);
+	EXPECT_OF(&o, streq(o.out, "tmp home workspace 1000\n"));
+	expect_text(c, s, "/tmp/a/t", "tmp");
+	expect_text(c, s, "/app/results/w", "workspace");
+	expect_text(c, s, "w", "workspace");
+	expect_text(c, s, "/etc/passwd", "root:");
+	for (size_t i = 0; i < ARRAY_SIZE(hidden); i++)
+		EXPECT_OF(&o, open_path(c, s, hidden[i], &o) < 0 && o.e.code == ERR_NOT_FOUND);
+	for (size_t i = 0; i < ARRAY_SIZE(fixed); i++) {
+		EXPECT(put_text(c, s, fixed[i], "x", true) == ERR_FORBIDDEN);
+		EXPECT(remove_path(c, s, fixed[i], true) == ERR_FORBIDDEN);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(tops); i++) {
+		EXPECT(put_text(c, s, tops[i], "x", true) == ERR_FILE_EXISTS);
+		EXPECT(remove_path(c, s, tops[i], true) == ERR_FORBIDDEN);
+	}
+	list_path(c, s, "/", &o);
+	EXPECT_OF(&o, o.n_files > 8);
+	list_path(c, s, "/home", &o);
+	EXPECT_OF(&o, o.n_files == 2 && streq(o.files[1].name, "user"));
+	list_path(c, s, "/tmp/a", &o);
+	EXPECT_OF(&o, o.n_files == 1 && streq(o.files[0].name, "t") && o.files[0].size == 3);
+	list_path(c, s, "/proc", &o);
+	EXPECT_OF(&o, o.e.code == ERR_NOT_FOUND);
+	EXPECT(remove_path(c, s, "/tmp/a", true) == ERR_NONE);
+	EXPECT(remove_path(c, s, "/home/user/w", false) == ERR_NONE);
+	list_path(c, s, "", &o);
+	EXPECT_OF(&o, o.n_files == 1);
+	end_sandbox(c, s);
+}
+
+/* What a watch has told: the paths, each after a blank. */
+struct told {
+	char paths[512];
+	bool called;
+	struct err e;
+};
+
+static void on_news(const struct engine_news *news, const struct err *e, void *user)
+{
+	struct told *t = user;
+
+	t->called = true;
+	if (e)
+		t->e = *e;
+	for (size_t i = 0; news && i < news->n_changes; i++)
+		(void)snprintf(t->paths + strlen(t->paths), sizeof(t->paths) - strlen(t->paths),
+			       " %s", news->changes[i].path);
+}
+
+static struct engine_watch *watch(struct client *c, struct engine_sandbox *s, const char *path,
+				  struct told *t)
+{
+	struct engine_watch *w = NULL;
+	struct err e = ERR_INIT;
+
+	*t = (struct told){0};
+	EXPECT(engine_watch(s, path, true, on_news, t, &w, &e) == 0);
+	turn_until(c, &t->called, 10000);
+	t->called = false;
+	return w;
+}
+
+static void expect_told(struct client *c, struct engine_watch *w, struct told *t, const char *path)
+{
+	while (!strstr(t->paths, path)) {
+		t->called = false;
+		engine_watch_next(w);
+		turn_until(c, &t->called, 10000);
+	}
+}
+
+/* Watches in several places at once: each tells its own files, by the names that it was asked by. */
+static void case_watched_places(struct client *c)
+{
+	static struct told workspace, tmp, user, root, no;
+	struct engine_sandbox *s = sandbox(c);
+	struct engine_watch *in_workspace = watch(c, s, "", &workspace);
+	struct engine_watch *in_tmp = watch(c, s, "/tmp", &tmp);
+	struct engine_watch *in_user = watch(c, s, "/home/user/a", &no);
+
+	EXPECT(no.e.code == ERR_NOT_FOUND);
+	EXPECT(put_text(c, s, "a/b", "x", false) == ERR_NONE);
+	in_user = watch(c, s, "/home/user/a", &user);
+	EXPECT(user.e.code == ERR_NONE);
+	struct engine_watch *in_root = watch(c, s, "/home", &root);
+	EXPECT(root.e.code == ERR_NONE);
+	(void)watch(c, s, "/proc", &no);
+	EXPECT(no.e.code == ERR_NOT_FOUND);
+	run_python(c, s,
+		   "import os\nos.makedirs('/tmp/n/m')\nopen('/tmp/n/m/t', 'w').close()\n"
+		   "open('a/c', 'w').close()\n",
+		   60000, &o);
+	EXPECT_OF(&o, o.result.exit_code == 0);
+	expect_told(c, in_workspace, &workspace, " a/c");
+	expect_told(c, in_user, &user, " /home/user/a/c");
+	expect_told(c, in_tmp, &tmp, " /tmp/n/m/t");
+	EXPECT(!strstr(workspace.paths, "/tmp") && !strstr(tmp.paths, "a/c"));
+	engine_unwatch(in_workspace);
+	engine_unwatch(in_root);
+	EXPECT(put_text(c, s, "/tmp/n/later", "x", false) == ERR_NONE);
+	expect_told(c, in_tmp, &tmp, " /tmp/n/later");
+	engine_unwatch(in_tmp);
+	engine_unwatch(in_user);
 	end_sandbox(c, s);
 }
 
@@ -924,13 +1078,17 @@ static const struct {
 	const char *name;
 	void (*fn)(struct client *c);
 } cases[] = {
-    {"hello", case_hello},       {"inside", case_inside}, {"commands", case_commands},
-    {"timeout", case_timeout},   {"ends", case_ends},     {"init_is_safe", case_init_is_safe},
-    {"output", case_output},     {"memory", case_memory}, {"pids", case_pids},
-    {"disk", case_disk},         {"files", case_files},   {"many_files", case_many_files},
-    {"refusals", case_refusals}, {"state", case_state},   {"pool", case_pool},
-    {"forged", case_forged},     {"core", case_core},     {"many", case_many},
+    {"hello", case_hello},       {"inside", case_inside},
+    {"commands", case_commands}, {"timeout", case_timeout},
+    {"ends", case_ends},         {"init_is_safe", case_init_is_safe},
+    {"output", case_output},     {"memory", case_memory},
+    {"pids", case_pids},         {"disk", case_disk},
+    {"files", case_files},       {"many_files", case_many_files},
+    {"refusals", case_refusals}, {"state", case_state},
+    {"pool", case_pool},         {"forged", case_forged},
+    {"core", case_core},         {"many", case_many},
     {"apart", case_apart},       {"limits", case_limits},
+    {"places", case_places},     {"watched_places", case_watched_places},
 };
 
 /* ---- measuring ---- */

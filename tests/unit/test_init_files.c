@@ -27,8 +27,8 @@ static int uploads
     [4 *
      PROTO_PUTS_MAX]; /* of the front of an inward sandbox: by number, from the first of the test */
 static uint32_t first_seq;
-static char root[64];
-static int front; /* the other end of init's channel */
+static char base[32], root[64]; /* the folder of a test, and its workspace */
+static int front;               /* the other end of init's channel */
 
 void init_die(const char *why)
 {
@@ -64,12 +64,19 @@ int fdatasync(int fd UNUSED)
 	return flush();
 }
 
+static int make_place(const char *name)
+{
+	return mkdirat(in.root, name, 0755) < 0
+		   ? -1
+		   : openat(in.root, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
 static int set_up(void **state)
 {
 	int pair[2];
 
-	(void)snprintf(root, sizeof(root), "/tmp/test_init_files.XXXXXX");
-	if (!mkdtemp(root) || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+	(void)snprintf(base, sizeof(base), "/tmp/test_init_files.XXXXXX");
+	if (!mkdtemp(base) || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -1;
 	memset(&in, 0, sizeof(in));
 	in.inward = *state != NULL;
@@ -78,7 +85,11 @@ static int set_up(void **state)
 		uploads[i] = -1;
 	in.channel = pair[0];
 	front = pair[1];
-	in.workspace = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	in.root = open(base, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	in.workspace = make_place("ws");
+	in.tmp = make_place("tmp");
+	in.home = make_place("home");
+	(void)snprintf(root, sizeof(root), "%s/ws", base);
 	in.proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	return in.workspace < 0 || in.proc < 0 ? -1 : 0;
 }
@@ -94,10 +105,13 @@ static int tear_down(void **state UNUSED)
 	(void)close(in.channel);
 	(void)close(front);
 	(void)close(in.workspace);
+	(void)close(in.tmp);
+	(void)close(in.home);
+	(void)close(in.root);
 	(void)close(in.proc);
 	for (size_t i = 0; i < ARRAY_SIZE(uploads); i++)
 		uploads[i] = fd_close(uploads[i]);
-	return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	return nftw(base, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 /* What the front of an inward sandbox does: the file that goes with a request, -1 = none. */
@@ -317,6 +331,71 @@ static void test_list(void **state UNUSED)
 	assert_int_equal(ask(PROTO_FILE_LIST, odd, 0), ENOTDIR);
 }
 
+static uint32_t count(const char *path)
+{
+	assert_int_equal(ask(PROTO_FILE_LIST, path, 0), 0);
+	(void)close(answer_fd);
+	return answer.n;
+}
+
+/* Absolute paths: the place that each leads to, and what may be changed there. */
+static void test_places(void **state UNUSED)
+{
+	static const struct {
+		const char *path;
+		int *place;
+		const char *below;
+	} rows[] = {
+	    {"/tmp/a/f", &in.tmp, "a/f"},         {"/home/sandbox/f", &in.home, "f"},
+	    {"/mnt/data/f", &in.workspace, "f"},  {"/app/results/b/f", &in.workspace, "b/f"},
+	    {"/home/user/c", &in.workspace, "c"},
+	};
+	static const char *const outside[] = {"/etc/f", "/tmpf", "/home/f",   "/home/users/f",
+					      "/mnt/f", "/f",    "/mnt/data2"};
+	static const char *const places[] = {"/tmp", "/home/user", "/mnt/data", "/home/sandbox"};
+	struct stat st;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		put(rows[i].path, "content");
+		assert_content(rows[i].path, "content");
+		assert_int_equal(fstatat(*rows[i].place, rows[i].below, &st, AT_SYMLINK_NOFOLLOW),
+				 0);
+		assert_int_equal(ask(PROTO_FILE_PUT, rows[i].path, 0), EEXIST);
+		assert_int_equal(ask(PROTO_FILE_REMOVE, rows[i].path, 0), 0);
+		assert_int_equal(ask(PROTO_FILE_OPEN, rows[i].path, 0), ENOENT);
+	}
+	assert_int_equal(count("/tmp"), 1);
+	assert_int_equal(count("/home/user"), count(""));
+	/* elsewhere files are read, and nothing is changed */
+	assert_int_equal(mkdirat(in.root, "etc", 0777), 0);
+	int fd = openat(in.root, "etc/f", O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
+	assert_int_equal(write(fd, "image", 5), 5);
+	(void)close(fd);
+	assert_content("/etc/f", "image");
+	assert_int_equal(count("/etc"), 1);
+	assert_int_equal(count("/"), 4);
+	for (size_t i = 0; i < ARRAY_SIZE(outside); i++) {
+		assert_int_equal(ask(PROTO_FILE_PUT, outside[i], PROTO_FILE_OVERWRITE), EROFS);
+		assert_int_equal(ask(PROTO_FILE_REMOVE, outside[i], PROTO_FILE_RECURSIVE), EROFS);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		assert_int_equal(ask(PROTO_FILE_OPEN, places[i], 0), EISDIR);
+		assert_int_equal(ask(PROTO_FILE_PUT, places[i], PROTO_FILE_OVERWRITE), EISDIR);
+		assert_int_equal(ask(PROTO_FILE_REMOVE, places[i], PROTO_FILE_RECURSIVE), EPERM);
+	}
+	/* no link leads from one place to another */
+	assert_int_equal(symlinkat("../etc", in.tmp, "link"), 0);
+	assert_int_equal(ask(PROTO_FILE_OPEN, "/tmp/link/f", 0), ELOOP);
+	assert_int_equal(ask(PROTO_FILE_LIST, "/tmp/link", 0), ENOTDIR);
+	/* a put that is to be named in another place than it was begun for */
+	if (in.inward)
+		return;
+	assert_int_equal(ask(PROTO_FILE_PUT, "/etc/f", 0), EROFS);
+	assert_int_equal(ask(PROTO_FILE_PUT, "x", 0), 0);
+	(void)close(answer_fd);
+	assert_int_equal(ask(PROTO_FILE_COMMIT, "/etc/x", 0), EROFS);
+}
+
 /* A run that has ended took the rights from the workspace. */
 static void test_without_rights(void **state UNUSED)
 {
@@ -331,7 +410,8 @@ static void test_without_rights(void **state UNUSED)
 
 static void test_impossible(void **state UNUSED)
 {
-	static const char *const paths[] = {"/x", "..", "a/..", "a//b", "a/", "./a"};
+	static const char *const paths[] = {"//x",  "/x/",  "/..", "/tmp/../x", "..",
+					    "a/..", "a//b", "a/",  "./a"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
 		for (int op = PROTO_FILE_OPEN; op < PROTO_FILE_OP_MAX_; op++)
@@ -340,6 +420,7 @@ static void test_impossible(void **state UNUSED)
 	assert_int_equal(ask(PROTO_FILE_OP_MAX_, "a", 0), -1);
 	assert_int_equal(ask(PROTO_FILE_OPEN, "a", 4), -1);
 	assert_int_equal(ask(PROTO_FILE_OPEN, "", 0), -1);
+	assert_int_equal(ask(PROTO_FILE_OPEN, "/", 0), -1);
 	assert_int_equal(ask(PROTO_FILE_REMOVE, "", PROTO_FILE_RECURSIVE), -1);
 }
 
@@ -412,6 +493,7 @@ int main(void)
 	    BOTH(test_open),
 	    BOTH(test_remove),
 	    BOTH(test_list),
+	    BOTH(test_places),
 	    BOTH(test_without_rights),
 	    BOTH(test_impossible),
 	    BOTH(test_stored_is_flushed),

@@ -43,15 +43,20 @@ static void test_paths(void **state UNUSED)
 		const char *path;
 		bool ok;
 	} rows[] = {
-	    {"a", true},       {"a/b", true},    {"...", true},   {".a", true},
-	    {"a.", true},      {"..a", true},    {"a/..b", true}, {"a b\n\xff", true},
-	    {"-", true},       {"", false},      {"/", false},    {"/a", false},
-	    {"a/", false},     {"a//b", false},  {".", false},    {"..", false},
-	    {"a/..", false},   {"a/.", false},   {"./a", false},  {"../a", false},
-	    {"a/../b", false}, {"a/./b", false},
+	    {"a", true},       {"a/b", true},       {"...", true},    {".a", true},
+	    {"a.", true},      {"..a", true},       {"a/..b", true},  {"a b\n\xff", true},
+	    {"-", true},       {"", false},         {"/", false},     {"//", false},
+	    {"a/", false},     {"a//b", false},     {".", false},     {"..", false},
+	    {"a/..", false},   {"a/.", false},      {"./a", false},   {"../a", false},
+	    {"a/../b", false}, {"a/./b", false},    {"/a", true},     {"/a/b", true},
+	    {"/...", true},    {"/mnt/data", true}, {"//a", false},   {"/a/", false},
+	    {"/.", false},     {"/..", false},      {"/../a", false}, {"/./a", false},
+	    {"/a//b", false},  {"/a/..", false},
 	};
 	char path[PROTO_PATH_MAX] = "";
 
+	assert_true(proto_path_ok(path, true));
+	path[0] = '/';
 	assert_true(proto_path_ok(path, true));
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		(void)snprintf(path, sizeof(path), "%s", rows[i].path);
@@ -68,6 +73,14 @@ static void test_paths(void **state UNUSED)
 		path[i] = i % 2 ? '/' : 'a';
 	path[sizeof(path) - 1] = '\0';
 	assert_true(proto_path_ok(path, false));
+	for (size_t i = 0; i < sizeof(path) - 1; i++)
+		path[i] = i % 2 ? 'a' : '/';
+	path[sizeof(path) - 1] = 'a'; /* no end */
+	assert_false(proto_path_ok(path, false));
+	path[sizeof(path) - 2] = '\0';
+	assert_true(proto_path_ok(path, false));
+	path[sizeof(path) - 3] = '\0';
+	assert_false(proto_path_ok(path, false));
 }
 
 static void test_limits(void **state UNUSED)

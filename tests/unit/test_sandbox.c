@@ -6,6 +6,7 @@
 #include "manager_world.h"
 #include "sandbox/file_writer.h"
 #include "sandbox/manager.h"
+#include "sandbox/sandbox_path.h"
 #include "sandbox/upload.h"
 #include "sandbox/workspace_inventory.h"
 
@@ -908,6 +909,74 @@ static void test_paths(void **state UNUSED)
 	assert_int_equal(e.code, ERR_NOT_FOUND);
 }
 
+static void test_sandbox_path(void **state UNUSED)
+{
+	static const struct {
+		const char *path, *base;
+		const char *want;
+	} rows[] = {
+	    {"a", "/home/user", "a"},
+	    {"", "/home/user", ""},
+	    {".", "/mnt/data", ""},
+	    {"/", "/home/user", "/"},
+	    {"//", "/home/user", "/"},
+	    {"/mnt/data", "/", ""},
+	    {"/mnt/data/", "/", ""},
+	    {"/mnt//data/./a//b/", "/", "a/b"},
+	    {"/app/results/a", "/", "a"},
+	    {"/home/user/a", "/", "a"},
+	    {"/home/users/a", "/", "/home/users/a"},
+	    {"/home/user2", "/", "/home/user2"},
+	    {"/home", "/", "/home"},
+	    {"/mnt/data2/a", "/", "/mnt/data2/a"},
+	    {"/tmp/x", "/mnt/data", "/tmp/x"},
+	    {"x", "/tmp", "/tmp/x"},
+	    {"../x", "/tmp", "/x"},
+	    {"../../../x", "/tmp", "/x"},
+	    {"../..", "/home/user", "/"},
+	    {"..", "/home/user", "/home"},
+	    {"../user/a", "/home/user", "a"},
+	    {"../../tmp/./../tmp/a", "/home/user", "/tmp/a"},
+	    {"/mnt/data/../../etc/passwd", "/", "/etc/passwd"},
+	    {"/proc/../app/results", "/", ""},
+	    {"...", "/tmp", "/tmp/..."},
+	    {"..a/.b", "/tmp", "/tmp/..a/.b"},
+	    {"~/a", "/home/user", "~/a"},
+	    {"\xff\n", "/tmp/", "/tmp/\xff\n"},
+	};
+	char path[ENGINE_PATH_MAX];
+	struct err e = ERR_INIT;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		assert_int_equal(
+		    sandbox_path(rows[i].path, strlen(rows[i].path), rows[i].base, path, &e), 0);
+		assert_string_equal(path, rows[i].want);
+	}
+	assert_true(sandbox_path("a\0b", 3, "/tmp", path, &e) < 0);
+	assert_int_equal(e.code, ERR_INVALID_PATH);
+	/* a part of 255 bytes, and one of 256 */
+	char longest[ENGINE_PATH_MAX + 2];
+	memset(longest, 'b', sizeof(longest));
+	assert_int_equal(sandbox_path(longest, 255, "/tmp", path, &e), 0);
+	assert_true(sandbox_path(longest, 256, "/tmp", path, &e) < 0);
+	assert_int_equal(e.code, ERR_INVALID_PATH);
+	/* the longest path, and one byte more */
+	for (size_t i = 0; i < sizeof(longest); i += 2)
+		longest[i] = '/';
+	assert_int_equal(sandbox_path(longest, ENGINE_PATH_MAX - 2, "/", path, &e), 0);
+	assert_int_equal(strlen(path), ENGINE_PATH_MAX - 2);
+	longest[ENGINE_PATH_MAX - 2] = 'b';
+	assert_int_equal(sandbox_path(longest, ENGINE_PATH_MAX - 1, "/", path, &e), 0);
+	assert_int_equal(strlen(path), ENGINE_PATH_MAX - 1);
+	longest[ENGINE_PATH_MAX - 1] = 'b';
+	assert_true(sandbox_path(longest, ENGINE_PATH_MAX, "/", path, &e) < 0);
+	/* what goes up again is not long */
+	for (size_t i = 0; i + 3 < sizeof(longest); i += 3)
+		memcpy(longest + i, i % 2 ? "/.." : "/aa", 3);
+	assert_int_equal(sandbox_path(longest, ENGINE_PATH_MAX / 6 * 6, "/tmp", path, &e), 0);
+	assert_string_equal(path, "/");
+}
+
 static void test_types(void **state UNUSED)
 {
 	static const char unknown[] = "application/octet-stream";
@@ -1140,6 +1209,7 @@ int main(void)
 	    T(test_upload_from_a_file),
 #undef T
 	    cmocka_unit_test(test_paths),
+	    cmocka_unit_test(test_sandbox_path),
 	    cmocka_unit_test(test_types),
 	    cmocka_unit_test(test_types_are_sorted),
 	    cmocka_unit_test(test_inventory_diff),

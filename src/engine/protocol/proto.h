@@ -244,7 +244,7 @@ struct proto_init_file {
 	uint32_t put;  /* COMMIT, DROP: `seq` of the PUT */
 	uint32_t port; /* CONNECT: 1 to 65535; else 0 */
 	uint32_t pad;
-	char path[PROTO_PATH_MAX]; /* relative to the workspace, checked; "" = the workspace */
+	char path[PROTO_PATH_MAX]; /* proto_path_ok(); "" = the workspace, "/" = the root */
 };
 
 enum {
@@ -546,14 +546,16 @@ static inline void proto_leave_out_walls(struct proto_limits *l)
 	}
 }
 
-/* Whether PATH is inside the workspace: relative, at most PROTO_PATH_MAX bytes with its NUL, no empty,
- * `.` or `..` part, every part at most 255 bytes. "" only if EMPTY_OK. */
+/* Whether PATH names a file of the sandbox: from the workspace on, or, with a slash at its beginning, from the root on. It
+ * has at most PROTO_PATH_MAX bytes with its NUL, no empty, `.` or `..` part, and every part has at most 255 bytes. "" and
+ * "/" only if EMPTY_OK. */
 static inline bool proto_path_ok(const char path[PROTO_PATH_MAX], bool empty_ok)
 {
+	const size_t begin = path[0] == '/';
 	size_t part = 0;
-	size_t i = 0;
+	size_t i = begin;
 
-	if (path[0] == '\0')
+	if (path[begin] == '\0')
 		return empty_ok;
 	for (; i < PROTO_PATH_MAX; i++) {
 		if (path[i] != '/' && path[i] != '\0') {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of a workspace: requests to init, and distrust of its answers. */
-#include "engine/front/inside/inside.h"
+/* Files of a sandbox: requests to init, and distrust of its answers. */
+#include "engine/front/inside/inside_files.h"
 
 #include "base/fdio.h"
 #include "base/loop.h"
@@ -10,31 +10,8 @@
 
 #include <fcntl.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-
-struct inside_file_op {
-	struct list node; /* of the sandbox */
-	uint32_t seq;
-	enum proto_file_op op;
-	uint16_t port; /* CONNECT */
-	union {
-		engine_fd_fn fd;
-		engine_done_fn done;
-		engine_list_fn list;
-		engine_ports_fn ports;
-	} cb;
-	void *user;
-	int carried; /* the file that init fills; -1 = init sends one */
-	/* An answer in a file, while a thread reads or cuts it: init decides what file it is, and how large. */
-	struct engine_sandbox *reads; /* NULL: it has ended, and whoever asked was told */
-	int fd;                       /* that init has sent, or -1 */
-	struct proto_init_filed answer;
-	struct engine_file *files; /* read; owned */
-	int r;                     /* 0, or -errno; -EPROTO: the answer is a lie */
-	char path[];               /* for error texts */
-};
 
 /* How long init may be silent. It answers in milliseconds; removing or copying a huge folder takes
  * seconds. */
@@ -52,6 +29,8 @@ static const struct {
     {EISDIR, ERR_NOT_FOUND},
     {EACCES, ERR_NOT_FOUND},
     {ENXIO, ERR_NOT_FOUND},
+    {EROFS, ERR_FORBIDDEN},
+    {EPERM, ERR_FORBIDDEN},
     {EEXIST, ERR_FILE_EXISTS},
     {ENOTEMPTY, ERR_FILE_EXISTS},
     {ENOSPC, ERR_NO_SPACE},
@@ -81,6 +60,13 @@ static void set_error(const struct engine_sandbox *s, struct err *e, int errnum,
 	if (o->op == PROTO_FILE_CONNECT && errnum == ECONNREFUSED) {
 		(void)err_set(e, ERR_PORT_CLOSED, 0, "nothing in the sandbox listens on port %u",
 			      o->port);
+		return;
+	}
+	if (errnum == EROFS) {
+		(void)err_set(e, code, 0,
+			      "'%s' is no place for files: they are written in the workspace, in "
+			      "/tmp and in /home/sandbox",
+			      o->path);
 		return;
 	}
 	if (errnum == ENOSPC && s->ration != ENGINE_RATION_ALL)
@@ -131,7 +117,8 @@ static int carry(struct engine_sandbox *s, struct inside_file_op *o, uint32_t pu
 		workers_close(INSIDE_CARRIED, inside_carried_in(s, put));
 		return 0;
 	case PROTO_FILE_OPEN:
-		*ret = inside_carry_out(s->policy.limits.workspace_bytes);
+		*ret = inside_carry_out(
+		    MAX(s->policy.limits.workspace_bytes, s->policy.limits.tmp_bytes));
 		break;
 	case PROTO_FILE_LIST:
 		*ret = inside_carry_out(PROTO_LIST_MAX * sizeof(struct proto_entry));
@@ -163,9 +150,8 @@ static void free_op(struct inside_file_op *o)
 	free(o);
 }
 
-/* NUMBER: of the put for COMMIT and DROP, the port for CONNECT. */
-static int ask(struct engine_sandbox *s, enum proto_file_op op, uint32_t flags, uint32_t number,
-	       const char *path, struct inside_file_op **ret, struct err *e)
+int inside_file_ask(struct engine_sandbox *s, enum proto_file_op op, uint32_t flags,
+		    uint32_t number, const char *path, struct inside_file_op **ret, struct err *e)
 {
 	struct proto_init_file m = {.head = PROTO_HEAD(INIT_FILE, proto_init_file),
 				    .op = op,
@@ -179,8 +165,7 @@ static int ask(struct engine_sandbox *s, enum proto_file_op op, uint32_t flags, 
 	*(connects ? &m.port : &m.put) = number;
 	if (text_copy(m.path, sizeof(m.path), path) < 0 ||
 	    !proto_path_ok(m.path, op == PROTO_FILE_LIST || op >= PROTO_FILE_CONNECT))
-		return err_set(e, ERR_INVALID_PATH, EINVAL,
-			       "a path inside the workspace is needed");
+		return err_set(e, ERR_INVALID_PATH, EINVAL, "a path inside the sandbox is needed");
 	size_t len = strlen(path) + 1;
 	struct inside_file_op *o = calloc(1, sizeof(*o) + len);
 	if (!o)
@@ -213,43 +198,11 @@ int engine_open_file(struct engine_sandbox *s, const char *path, engine_fd_fn cb
 		     struct err *e)
 {
 	struct inside_file_op *o = NULL;
-	int r = ask(s, PROTO_FILE_OPEN, 0, 0, path, &o, e);
+	int r = inside_file_ask(s, PROTO_FILE_OPEN, 0, 0, path, &o, e);
 
 	if (r < 0 || !o)
 		return r;
 	o->cb.fd = cb;
-	o->user = user;
-	return 0;
-}
-
-int engine_connect(struct engine_sandbox *s, uint16_t port, engine_fd_fn cb, void *user,
-		   struct err *e)
-{
-	struct inside_file_op *o = NULL;
-
-	if (s->inward)
-		return err_set(e, ERR_PORT_UNAVAILABLE, 0,
-			       "in a sandbox under gVisor no port can be reached from outside");
-	const int r = ask(s, PROTO_FILE_CONNECT, 0, port, "", &o, e);
-	if (r < 0 || !o)
-		return r;
-	o->port = port;
-	o->cb.fd = cb;
-	o->user = user;
-	return 0;
-}
-
-int engine_list_ports(struct engine_sandbox *s, engine_ports_fn cb, void *user, struct err *e)
-{
-	struct inside_file_op *o = NULL;
-
-	if (s->inward)
-		return err_set(e, ERR_PORT_UNAVAILABLE, 0,
-			       "the ports of a sandbox under gVisor cannot be seen from outside");
-	const int r = ask(s, PROTO_FILE_PORTS, 0, 0, "", &o, e);
-	if (r < 0 || !o)
-		return r;
-	o->cb.ports = cb;
 	o->user = user;
 	return 0;
 }
@@ -259,7 +212,7 @@ int engine_put_file(struct engine_sandbox *s, const char *path, bool overwrite, 
 {
 	struct inside_file_op *o = NULL;
 	uint32_t flags = overwrite ? PROTO_FILE_OVERWRITE : 0;
-	int r = ask(s, PROTO_FILE_PUT, flags, 0, path, &o, e);
+	int r = inside_file_ask(s, PROTO_FILE_PUT, flags, 0, path, &o, e);
 
 	if (r < 0 || !o)
 		return r;
@@ -273,7 +226,7 @@ static int ask_done(struct engine_sandbox *s, enum proto_file_op op, uint32_t fl
 		    const char *path, engine_done_fn cb, void *user, struct err *e)
 {
 	struct inside_file_op *o = NULL;
-	int r = ask(s, op, flags, put, path, &o, e);
+	int r = inside_file_ask(s, op, flags, put, path, &o, e);
 
 	if (r < 0 || !o)
 		return r;
@@ -300,7 +253,7 @@ int engine_list_files(struct engine_sandbox *s, const char *path, engine_list_fn
 		      struct err *e)
 {
 	struct inside_file_op *o = NULL;
-	int r = ask(s, PROTO_FILE_LIST, 0, 0, path, &o, e);
+	int r = inside_file_ask(s, PROTO_FILE_LIST, 0, 0, path, &o, e);
 
 	if (r < 0 || !o)
 		return r;
@@ -323,18 +276,6 @@ static int check_fd(int fd, bool writing)
 	if (flags < 0 || (flags & O_PATH) || (flags & O_ACCMODE) != (writing ? O_WRONLY : O_RDONLY))
 		return -EPROTO;
 	return 0;
-}
-
-/* Only a socket of TCP. The sandbox keeps it, too, and may change it at any time, so nobody may rely on its flags. */
-static int check_socket(int fd)
-{
-	int type = 0, domain = 0;
-	socklen_t size = sizeof(type);
-
-	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) < 0 || type != SOCK_STREAM ||
-	    getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) < 0)
-		return -EPROTO;
-	return domain == AF_INET || domain == AF_INET6 ? 0 : -EPROTO;
 }
 
 /* ---- answers in files ---- */
@@ -450,7 +391,7 @@ static int finish_fd(struct engine_sandbox *s, struct inside_file_op *o,
 		return n == 0 ? 0 : -EPROTO;
 	}
 	const int bad = n != 1                        ? -EPROTO
-			: o->op == PROTO_FILE_CONNECT ? check_socket(fds[0])
+			: o->op == PROTO_FILE_CONNECT ? inside_check_socket(fds[0])
 						      : check_fd(fds[0], o->op == PROTO_FILE_PUT);
 	if (bad < 0) {
 		struct err lie = ERR_INIT;
@@ -482,21 +423,6 @@ static int finish_list(struct engine_sandbox *s, struct inside_file_op *o,
 	return take_answer(s, o, m, keeps);
 }
 
-static int finish_ports(struct inside_file_op *o, const struct proto_init_filed *m,
-			const struct err *e, const int *fds, size_t n)
-{
-	struct engine_port ports[PROTO_PORTS_MAX];
-	struct err lie = ERR_INIT;
-
-	if (e || n != 1 || inside_read_ports(fds[0], m->n, ports) < 0) {
-		(void)err_set(&lie, ERR_SANDBOX_LOST, 0, "the sandbox broke the protocol");
-		o->cb.ports(NULL, 0, e ? e : &lie, o->user);
-		return e && n == 0 ? 0 : -EPROTO;
-	}
-	o->cb.ports(ports, m->n, NULL, o->user);
-	return 0;
-}
-
 static int finish_op(struct engine_sandbox *s, struct inside_file_op *o,
 		     const struct proto_init_filed *m, int *fds, size_t n, bool *keeps)
 {
@@ -515,7 +441,7 @@ static int finish_op(struct engine_sandbox *s, struct inside_file_op *o,
 	case PROTO_FILE_LIST:
 		return finish_list(s, o, m, failed, fds, n, keeps);
 	case PROTO_FILE_PORTS:
-		return finish_ports(o, m, failed, fds, n);
+		return inside_finish_ports(o, m, failed, fds, n);
 	case PROTO_FILE_COMMIT:
 	case PROTO_FILE_DROP:
 	case PROTO_FILE_REMOVE:

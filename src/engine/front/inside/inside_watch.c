@@ -17,6 +17,7 @@ struct engine_watch {
 	bool begun;    /* the answer to its START has come */
 	bool asked;    /* a START or NEXT has no answer yet */
 	bool stopping; /* nobody wants to hear of it */
+	bool absolute; /* its folder is named from the root on, and so is what changes in it */
 	engine_watch_fn cb;
 	void *user;
 };
@@ -56,8 +57,7 @@ static int start(struct engine_sandbox *s, const char *path, uint32_t flags, eng
 	if (r < 0)
 		return r;
 	if (text_copy(checked, sizeof(checked), path) < 0 || !proto_path_ok(checked, true))
-		return err_set(e, ERR_INVALID_PATH, EINVAL,
-			       "a path inside the workspace is needed");
+		return err_set(e, ERR_INVALID_PATH, EINVAL, "a path inside the sandbox is needed");
 	if (s->n_watches >= WATCHES_MAX)
 		return err_set(e, ERR_BUDGET_EXCEEDED, 0,
 			       "the sandbox has %u watches that have not ended", s->n_watches);
@@ -66,6 +66,7 @@ static int start(struct engine_sandbox *s, const char *path, uint32_t flags, eng
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "watching");
 	*w = (struct engine_watch){
 	    .sandbox = s, .number = ++s->next_seq, .asked = true, .cb = cb, .user = user};
+	w->absolute = path[0] == '/';
 	list_append(&s->watches, &w->node);
 	s->n_watches++;
 	r = ask(w, PROTO_WATCH_START, flags, path);
@@ -105,7 +106,8 @@ void engine_unwatch(struct engine_watch *w)
 
 /* ---- answers ---- */
 
-static int take_changes(const struct proto_init_changed *m, struct engine_news *ret)
+static int take_changes(const struct engine_watch *w, const struct proto_init_changed *m,
+			struct engine_news *ret)
 {
 	static struct engine_change changes[PROTO_CHANGES_MAX]; /* one loop, one thread */
 	const char *at = m->data;
@@ -119,7 +121,7 @@ static int take_changes(const struct proto_init_changed *m, struct engine_news *
 		const char *nul = at < end ? memchr(at, '\0', (size_t)(end - at)) : NULL;
 
 		if (!nul || bare == 0 || bare >= PROTO_CHANGE_MAX_ || nul - at >= PROTO_PATH_MAX ||
-		    !proto_path_ok(at, false))
+		    !proto_path_ok(at, false) || (at[0] == '/') != w->absolute)
 			return -EPROTO;
 		changes[i] = (struct engine_change){.kind = (enum engine_change_kind)bare,
 						    .folder = kind & PROTO_CHANGE_FOLDER,
@@ -207,7 +209,7 @@ int inside_watch_told(struct engine_sandbox *s, const struct proto_init_changed 
 	const bool first = !w->begun;
 	w->asked = false;
 	w->begun = true;
-	const int r = first && m->n != 0 ? -EPROTO : take_changes(m, &news);
+	const int r = first && m->n != 0 ? -EPROTO : take_changes(w, m, &news);
 	if (r < 0)
 		return r;
 	if (first)
