@@ -15,8 +15,9 @@ static const struct {
 	const char *top;
 	enum { IN_WORKSPACE, IN_TMP, IN_HOME, IN_ROOT } place;
 } rows[] = {
-    {"/mnt/data/", IN_WORKSPACE}, {"/app/results/", IN_WORKSPACE}, {"/home/user/", IN_WORKSPACE},
-    {"/tmp/", IN_TMP},            {"/home/sandbox/", IN_HOME},     {"/", IN_ROOT},
+    {"/mnt/data/", IN_WORKSPACE},  {"/app/results/", IN_WORKSPACE},
+    {"/home/user/", IN_WORKSPACE}, {"/tmp/", IN_TMP},
+    {"/home/sandbox/", IN_HOME},   {"/", IN_ROOT},
 };
 
 int places_open(struct init *in)
@@ -38,8 +39,8 @@ struct file_place place_of(const struct init *in, const char *path)
 	if (path[0] == '/')
 		for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 			const size_t len = strlen(rows[i].top);
-			const bool itself = strncmp(path, rows[i].top, len - 1) == 0 &&
-					    path[len - 1] == '\0';
+			const bool itself =
+			    strncmp(path, rows[i].top, len - 1) == 0 && path[len - 1] == '\0';
 
 			if (!itself && strncmp(path, rows[i].top, len) != 0)
 				continue;

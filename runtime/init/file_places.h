@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the files of the front's questions are, and what the files that answer them share: workspace_files.c and
- * file_listing.c.
+/* Where the files of the front's questions are, and what the files that answer them share: workspace_files.c,
+ * file_listing.c and file_names.c.
  *
  * A path leads to one of a few places, each a descriptor that init holds open since before the first run. It is opened
  * beneath that place: no link is followed and no other mount is entered, so /proc, /sys and /dev cannot be reached. */
@@ -9,8 +9,9 @@
 #include "init.h"
 
 struct file_place {
-	int dir;           /* O_PATH, borrowed */
-	const char *top;   /* the name that the path begins with, with a slash at its end; "" = none */
+	int dir; /* O_PATH, borrowed */
+	const char
+	    *top; /* the name that the path begins with, with a slash at its end; "" = none */
 	const char *below; /* the rest of the path, from DIR on; "." = DIR itself */
 	bool writable;
 };
@@ -30,3 +31,8 @@ void files_answer_fd(struct init *in, uint32_t seq, int fd);
 
 /* file_listing.c: the operations LIST and STAT. FILE: as of files_handle(). */
 void files_list(struct init *in, const struct proto_init_file *f, int file);
+void files_stat(struct init *in, const struct proto_init_file *f, int file);
+
+/* file_names.c: the operation MAKE, and INIT_MOVE. -1 = not a possible request. */
+void files_make(struct init *in, const struct proto_init_file *f, int file);
+int files_move(struct init *in, const struct proto_init_move *m);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Start, loop and messages of PID 1. Theory of operation: init.h. */
-#include "init.h"
+#include "file_places.h"
 
 #include "base/attr.h"
 #include "base/fdio.h"
@@ -140,6 +140,12 @@ static int on_file(struct init *in, const union proto_frame *f, const int *fds, 
 	return files_handle(in, &f->file, n == 1 ? fds[0] : -1);
 }
 
+static int on_move(struct init *in, const union proto_frame *f, const int *fds UNUSED,
+		   size_t n UNUSED)
+{
+	return files_move(in, &f->move);
+}
+
 static int on_watch(struct init *in, const union proto_frame *f, const int *fds UNUSED,
 		    size_t n UNUSED)
 {
@@ -176,6 +182,7 @@ static const struct message {
     [PROTO_INIT_RUN]        = {PROTO_RUN_BASE_FDS,  on_run,        "run"},        /* EBUSY; a background process: at once */
     [PROTO_INIT_SIGNAL]     = {0,                   on_signal,     "signal"},     /* at once */
     [PROTO_INIT_FILE]       = {0,                   on_file,       "file"},       /* at once */
+    [PROTO_INIT_MOVE]       = {0,                   on_move,       "move"},       /* at once */
     [PROTO_INIT_WATCH]      = {0,                   on_watch,      "watch"},      /* at once */
     [PROTO_INIT_WARM]       = {0,                   on_warm,       "warm"},       /* at once */
     [PROTO_INIT_REST]       = {0,                   on_rest,       "rest"},       /* after it */

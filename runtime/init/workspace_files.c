@@ -387,26 +387,21 @@ static void do_ports(struct init *in, const struct proto_init_file *f, int file 
 	init_send(in, &a.head, &out, 1);
 }
 
-static bool may_be_empty(uint32_t op)
-{
-	return op == PROTO_FILE_LIST || op == PROTO_FILE_PORTS || op == PROTO_FILE_MEASURE ||
-	       op == PROTO_FILE_CONNECT;
-}
-
 static void (*const operations[PROTO_FILE_OP_MAX_])(struct init *, const struct proto_init_file *,
 						    int) = {
     [PROTO_FILE_OPEN] = do_open,       [PROTO_FILE_PUT] = do_put,
     [PROTO_FILE_COMMIT] = do_commit,   [PROTO_FILE_DROP] = do_drop,
     [PROTO_FILE_REMOVE] = do_remove,   [PROTO_FILE_LIST] = files_list,
     [PROTO_FILE_MEASURE] = do_measure, [PROTO_FILE_CONNECT] = do_connect,
-    [PROTO_FILE_PORTS] = do_ports,
+    [PROTO_FILE_PORTS] = do_ports,     [PROTO_FILE_STAT] = files_stat,
+    [PROTO_FILE_MAKE] = files_make,
 };
 
 /* Whether the front gives a file of its own. */
 static bool brings_file(const struct init *in, const struct proto_init_file *f)
 {
-	return in->inward &&
-	       (f->op == PROTO_FILE_OPEN || f->op == PROTO_FILE_COMMIT || f->op == PROTO_FILE_LIST);
+	return in->inward && (f->op == PROTO_FILE_OPEN || f->op == PROTO_FILE_COMMIT ||
+			      f->op == PROTO_FILE_LIST || f->op == PROTO_FILE_STAT);
 }
 
 /* A run may take the rights from the workspace itself. Without them no later run could begin, not even one that gives
@@ -428,7 +423,7 @@ int files_handle(struct init *in, const struct proto_init_file *f, int file)
 		return -1;
 	if (f->op >= PROTO_FILE_OP_MAX_ || !operations[f->op] || (f->flags & ~3u) != 0 ||
 	    f->port > 65535 || (f->port != 0) != (f->op == PROTO_FILE_CONNECT) ||
-	    !proto_path_ok(f->path, may_be_empty(f->op)))
+	    !proto_path_ok(f->path, proto_file_may_be_empty(f->op)))
 		return -1;
 	give_rights_back(in);
 	operations[f->op](in, f, file);

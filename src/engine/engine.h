@@ -242,7 +242,15 @@ struct engine_file {    /* one entry of a listing */
 	int64_t ctime_ns;
 	uint64_t inode;
 	mode_t mode;
-	uint32_t nlink; /* names of the inode */
+	uint32_t nlink;    /* names of the inode */
+	uint32_t uid, gid; /* as the sandbox counts them; 0 in what comes from a descriptor */
+};
+
+struct engine_stat {
+	struct engine_file file;      /* its name: the last part of the path; "" = a place itself */
+	char target[ENGINE_PATH_MAX]; /* the text of a link, any bytes; else "" */
+	mode_t target_mode; /* of a link: of what it leads to in the end; 0 = there is nothing */
+	uint64_t target_size;
 };
 
 struct engine_usage { /* 0 = unused, or the engine does not count it */
@@ -540,6 +548,21 @@ int engine_remove_file(struct engine_sandbox *s, const char *path, bool recursiv
  * A thread reads a long list. */
 int engine_list_files(struct engine_sandbox *s, const char *path, engine_list_fn cb, void *user,
 		      struct err *e) MUST_CHECK;
+
+/* ST is valid during the call; NULL with E. */
+typedef void (*engine_stat_fn)(const struct engine_stat *st, const struct err *e, void *user);
+/* What PATH is, itself and not what a link leads to. */
+int engine_stat_file(struct engine_sandbox *s, const char *path, engine_stat_fn cb, void *user,
+		     struct err *e) MUST_CHECK;
+/* Makes a folder, with those above it. ALREADY_EXISTS: something has the name. INVALID_ARGUMENT: a part is no folder. */
+int engine_make_folder(struct engine_sandbox *s, const char *path, engine_done_fn cb, void *user,
+		       struct err *e) MUST_CHECK;
+/* Gives FROM, a file, folder or link, the name TO, and makes the folders above that. ALREADY_EXISTS: something has the name,
+ * and OVERWRITE is false or it cannot take its place: only a file (or link) replaces a file, and a folder an empty one.
+ * INVALID_ARGUMENT: into itself, or a part of TO is no folder. NOT_IMPLEMENTED: from one place (the workspace, /tmp,
+ * /home/sandbox) to another. */
+int engine_move_file(struct engine_sandbox *s, const char *from, const char *to, bool overwrite,
+		     engine_done_fn cb, void *user, struct err *e) MUST_CHECK;
 
 /* A checkpoint holds the variables of the session and the files of the workspace. The caller
  * chooses its PLACE (0 to ENGINE_CHECKPOINTS_MAX-1). One of these calls at a time, and none during a

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of a workspace: listing, opening, removal. */
+/* Files of a sandbox: listing, opening, changes of names. */
 #include "base/workers.h"
 #include "sandbox/manager.h"
+#include "sandbox/sandbox_names.h"
 #include "sandbox/sandbox_path.h"
 
 #include <string.h>
@@ -106,60 +107,108 @@ int sandbox_open_file(struct sandbox *s, const char *path, sandbox_file_fn cb, v
 	return r;
 }
 
-struct removal {
+int sandbox_stat(struct sandbox *s, const char *path, engine_stat_fn cb, void *user, struct err *e)
+{
+	struct engine_sandbox *handle = sandbox_use(s, e);
+
+	return handle ? engine_stat_file(handle, path, cb, user, e) : -ENOENT;
+}
+
+/* ---- changes ---- */
+
+struct file_change {
 	struct sandbox *sandbox; /* reference */
 	sandbox_done_fn cb;
 	void *user;
 	char path[ENGINE_PATH_MAX];
+	char to[ENGINE_PATH_MAX]; /* of a move: the other name */
+	bool moves;
 };
 
-static void removal_free(struct removal *r)
+static void change_free(struct file_change *c)
 {
-	(void)sandbox_unref(r->sandbox);
-	free(r);
+	(void)sandbox_unref(c->sandbox);
+	free(c);
 }
 
-static void on_removed(const struct err *e, void *user)
-{
-	struct removal *r = user;
-
-	r->cb(e, r->user);
-	if (!e || e->code != ERR_CANCELLED) /* of a folder a part may have gone */
-		sandbox_files_changed(r->sandbox, r->path);
-	removal_free(r);
-}
-
-int sandbox_remove_file(struct sandbox *s, const char *path, bool recursive, sandbox_done_fn cb,
-			void *user, struct err *e)
-{
-	struct engine_sandbox *handle = sandbox_use(s, e);
-
-	if (!handle)
-		return -ENOENT;
-	int r = sandbox_check_free(s, e);
-	if (r < 0)
-		return r;
-	struct removal *removal = calloc(1, sizeof(*removal));
-	if (!removal)
-		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "removing a file");
-	(void)snprintf(removal->path, sizeof(removal->path), "%s", path);
-	removal->sandbox = sandbox_ref(s);
-	removal->cb = cb;
-	removal->user = user;
-	sandbox_forget_inventory(s); /* a run may begin before the answer */
-	r = engine_remove_file(handle, path, recursive, on_removed, removal, e);
-	if (r == 0)
-		sandbox_measure_uploads(s); /* answered after the removal */
-	else
-		removal_free(removal);
-	return r;
-}
-
-void sandbox_files_changed(struct sandbox *s, const char *path)
+/* What was known of the workspace is old. */
+static void files_changed(struct sandbox *s, const char *path)
 {
 	if (sandbox_path_is_outside(path))
 		return;
 	sandbox_forget_inventory(s);
 	sandbox_tell(s, SANDBOX_FILES, path);
 	sandbox_changed(s, path);
+}
+
+static void on_changed(const struct err *e, void *user)
+{
+	struct file_change *c = user;
+
+	c->cb(e, c->user);
+	/* After an error a part may have been done: of a folder that is removed, and of the folders above a new name. */
+	if (!e || e->code != ERR_CANCELLED) {
+		files_changed(c->sandbox, c->path);
+		if (c->moves)
+			files_changed(c->sandbox, c->to);
+	}
+	change_free(c);
+}
+
+/* NULL: S cannot be changed now. */
+static struct file_change *change_new(struct sandbox *s, const char *path, sandbox_done_fn cb,
+				      void *user, struct err *e)
+{
+	if (!sandbox_use(s, e) || sandbox_check_free(s, e) < 0)
+		return NULL;
+	struct file_change *c = calloc(1, sizeof(*c));
+	if (!c) {
+		(void)err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "changing a file");
+		return NULL;
+	}
+	(void)snprintf(c->path, sizeof(c->path), "%s", path);
+	c->sandbox = sandbox_ref(s);
+	c->cb = cb;
+	c->user = user;
+	sandbox_forget_inventory(s); /* a run may begin before the answer */
+	return c;
+}
+
+/* R: whether the engine was asked. */
+static int change_asked(struct file_change *c, int r)
+{
+	if (r == 0)
+		sandbox_measure_uploads(c->sandbox); /* answered after the change */
+	else
+		change_free(c);
+	return r;
+}
+
+int sandbox_remove_file(struct sandbox *s, const char *path, bool recursive, sandbox_done_fn cb,
+			void *user, struct err *e)
+{
+	struct file_change *c = change_new(s, path, cb, user, e);
+
+	return c ? change_asked(c, engine_remove_file(s->handle, path, recursive, on_changed, c, e))
+		 : -EBUSY;
+}
+
+int sandbox_make_folder(struct sandbox *s, const char *path, sandbox_done_fn cb, void *user,
+			struct err *e)
+{
+	struct file_change *c = change_new(s, path, cb, user, e);
+
+	return c ? change_asked(c, engine_make_folder(s->handle, path, on_changed, c, e)) : -EBUSY;
+}
+
+int sandbox_move(struct sandbox *s, const char *from, const char *to, bool overwrite,
+		 sandbox_done_fn cb, void *user, struct err *e)
+{
+	struct file_change *c = change_new(s, from, cb, user, e);
+
+	if (!c)
+		return -EBUSY;
+	(void)snprintf(c->to, sizeof(c->to), "%s", to);
+	c->moves = true;
+	return change_asked(c, engine_move_file(s->handle, from, to, overwrite, on_changed, c, e));
 }

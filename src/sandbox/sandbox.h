@@ -582,7 +582,5 @@ int sandbox_open_file(struct sandbox *s, const char *path, sandbox_file_fn cb, v
 		      struct err *e) MUST_CHECK;
 int sandbox_remove_file(struct sandbox *s, const char *path, bool recursive, sandbox_done_fn cb,
 			void *user, struct err *e) MUST_CHECK;
-/* A program of the server (run_request.own) has changed PATH: what was known of the workspace is old. */
-void sandbox_files_changed(struct sandbox *s, const char *path);
 /* The media type for the name's extension; never NULL. It is the same on every machine. */
 const char *mime_type(const char *name);

@@ -54,6 +54,11 @@ static void on_done(const struct err *e UNUSED, void *user UNUSED)
 {
 }
 
+static void on_stat(const struct engine_stat *st UNUSED, const struct err *e UNUSED,
+		    void *user UNUSED)
+{
+}
+
 static void on_list(const struct engine_file *files UNUSED, size_t n UNUSED, bool more UNUSED,
 		    const struct err *e UNUSED, void *user UNUSED)
 {
@@ -164,6 +169,9 @@ static void ask(struct world *w, bool checkpoint)
 	(void)!engine_create(w->engine, &create, on_second, NULL, &e);
 	(void)!engine_keep(w->sandbox, "kept", on_done, NULL, &e);
 	(void)!engine_forget(w->engine, "key", on_done, NULL, &e);
+	(void)!engine_stat_file(w->sandbox, "/", on_stat, NULL, &e);
+	(void)!engine_make_folder(w->sandbox, "c", on_done, NULL, &e);
+	(void)!engine_move_file(w->sandbox, "c", "d", false, on_done, NULL, &e);
 }
 
 enum { FROM_MONITOR = 128, RAW = 64 }; /* bits of the kind */

@@ -686,6 +686,112 @@ static void case_places(struct client *c)
 	end_sandbox(c, s);
 }
 
+static struct engine_stat known;
+
+static void on_stat(const struct engine_stat *st, const struct err *e, void *user)
+{
+	struct outcome *x = user;
+
+	x->done = true;
+	if (e)
+		x->e = *e;
+	else
+		known = *st;
+}
+
+static enum err_code look(struct client *c, struct engine_sandbox *s, const char *path)
+{
+	o = (struct outcome){.fd = -1};
+	memset(&known, 0, sizeof(known));
+	if (engine_stat_file(s, path, on_stat, &o, &o.e) == 0)
+		turn_until(c, &o.done, 60000);
+	return o.e.code;
+}
+
+static void on_named(const struct err *e, void *user)
+{
+	struct outcome *x = user;
+
+	x->done = true;
+	if (e)
+		x->e = *e;
+}
+
+static enum err_code folder(struct client *c, struct engine_sandbox *s, const char *path)
+{
+	o = (struct outcome){.fd = -1};
+	if (engine_make_folder(s, path, on_named, &o, &o.e) == 0)
+		turn_until(c, &o.done, 60000);
+	return o.e.code;
+}
+
+static enum err_code move(struct client *c, struct engine_sandbox *s, const char *from,
+			  const char *to, bool overwrite)
+{
+	o = (struct outcome){.fd = -1};
+	if (engine_move_file(s, from, to, overwrite, on_named, &o, &o.e) == 0)
+		turn_until(c, &o.done, 60000);
+	return o.e.code;
+}
+
+/* Names: what they are, new folders, other names; in the workspace and elsewhere. */
+static void case_names(struct client *c)
+{
+	struct engine_sandbox *s = sandbox(c);
+
+	EXPECT(folder(c, s, "a/b") == ERR_NONE);
+	EXPECT(folder(c, s, "a/b") == ERR_ALREADY_EXISTS);
+	EXPECT(folder(c, s, "/tmp/a/b") == ERR_NONE);
+	EXPECT(folder(c, s, "/home/user") == ERR_ALREADY_EXISTS);
+	EXPECT(folder(c, s, "/etc/a") == ERR_FORBIDDEN);
+	EXPECT(folder(c, s, "/a") == ERR_FORBIDDEN);
+	EXPECT(folder(c, s, "../a") == ERR_INVALID_PATH);
+	EXPECT(put_text(c, s, "a/f", "text", false) == ERR_NONE);
+	EXPECT(folder(c, s, "a/f/x") == ERR_INVALID_ARGUMENT);
+	run_python(c, s,
+		   "import os\nos.symlink('/etc/passwd', 'link'); os.symlink('f', 'a/near')\n"
+		   "os.symlink('gone', 'dead'); os.symlink('/proc/1/environ', 'odd')\n"
+		   "os.chmod('a/f', 0o751)\n",
+		   60000, &o);
+	EXPECT_OF(&o, o.result.exit_code == 0);
+	EXPECT(look(c, s, "a/f") == ERR_NONE);
+	EXPECT(known.file.mode == (S_IFREG | 0751) && known.file.size == 4 &&
+	       known.file.uid == 1000 && known.file.gid == 1000 && known.target[0] == '\0' &&
+	       streq(known.file.name, "f"));
+	EXPECT(look(c, s, "/home/user/link") == ERR_NONE);
+	EXPECT(S_ISLNK(known.file.mode) && streq(known.target, "/etc/passwd") &&
+	       S_ISREG(known.target_mode) && known.target_size > 100);
+	EXPECT(look(c, s, "a/near") == ERR_NONE);
+	EXPECT(streq(known.target, "f") && known.target_mode == (S_IFREG | 0751) &&
+	       known.target_size == 4);
+	EXPECT(look(c, s, "dead") == ERR_NONE && known.target_mode == 0);
+	EXPECT(look(c, s, "odd") == ERR_NONE && known.target_mode == 0);
+	EXPECT(look(c, s, "") == ERR_NONE && S_ISDIR(known.file.mode) &&
+	       known.file.name[0] == '\0');
+	EXPECT(look(c, s, "/tmp") == ERR_NONE && known.file.mode == (S_IFDIR | 01777));
+	EXPECT(look(c, s, "/etc/passwd") == ERR_NONE && S_ISREG(known.file.mode));
+	EXPECT(look(c, s, "/proc/1/environ") == ERR_NOT_FOUND);
+	EXPECT(look(c, s, "a/f/x") == ERR_NOT_FOUND && look(c, s, "link/x") == ERR_NOT_FOUND);
+	EXPECT(move(c, s, "a/f", "/home/user/n/m/f", false) == ERR_NONE);
+	EXPECT(move(c, s, "a/f", "x", false) == ERR_NOT_FOUND);
+	expect_text(c, s, "n/m/f", "text");
+	EXPECT(put_text(c, s, "other", "other", false) == ERR_NONE);
+	EXPECT(move(c, s, "other", "n/m/f", false) == ERR_ALREADY_EXISTS);
+	EXPECT(move(c, s, "other", "n/m", true) == ERR_ALREADY_EXISTS);
+	EXPECT(move(c, s, "other", "n/m/f", true) == ERR_NONE);
+	expect_text(c, s, "n/m/f", "other");
+	EXPECT(move(c, s, "n", "n/m/n", false) == ERR_INVALID_ARGUMENT);
+	EXPECT(move(c, s, "n", "a/f/x", false) == ERR_NONE); /* a/f is free again */
+	EXPECT(move(c, s, "a", "/tmp/a2", false) == ERR_NOT_IMPLEMENTED);
+	EXPECT_OF(&o, strstr(o.e.text, "'a' to '/tmp/a2': ") == o.e.text);
+	EXPECT(move(c, s, "/tmp/a", "/tmp/z/a", false) == ERR_NONE);
+	EXPECT(look(c, s, "/tmp/z/a/b") == ERR_NONE && S_ISDIR(known.file.mode));
+	EXPECT(move(c, s, "a", "/usr/a", false) == ERR_FORBIDDEN);
+	EXPECT(move(c, s, "/etc/passwd", "p", false) == ERR_FORBIDDEN);
+	EXPECT(move(c, s, "/tmp", "t", false) == ERR_FORBIDDEN);
+	end_sandbox(c, s);
+}
+
 /* What a watch has told: the paths, each after a blank. */
 struct told {
 	char paths[512];
@@ -1089,6 +1195,7 @@ static const struct {
     {"core", case_core},         {"many", case_many},
     {"apart", case_apart},       {"limits", case_limits},
     {"places", case_places},     {"watched_places", case_watched_places},
+    {"names", case_names},
 };
 
 /* ---- measuring ---- */

@@ -7,6 +7,7 @@ import { after, before, describe, it } from 'node:test';
 import { newStateDir } from '../lib/env.ts';
 import type { Program } from '../lib/process.ts';
 import { serve, type Json } from '../lib/session.ts';
+import { until } from '../lib/wait.ts';
 
 describe('looking into a sandbox', () => {
 	let program: Program;
@@ -116,6 +117,16 @@ open("no.zip", "w").write("no")`);
 		assert.equal((await ask('PATCH', '/sandboxes/nobody/files/x', { to: 'y' })).status, 404);
 	});
 
+	it('renames files and makes folders while code runs', async () => {
+		const files = async (path: string): Promise<string[]> => ((await ask('GET', `/sandboxes/${id}/files?path=${path}`)).body.files ?? []).map((f: Json) => f.name);
+		const running = run('import os\nopen("begun", "w").close()\nwhile not os.path.exists("while/on"): pass\nos.remove("while/on"); os.rmdir("while")');
+		await until('the run', async () => (await files('')).includes('begun'));
+		assert.equal((await ask('POST', `/sandboxes/${id}/folders`, { path: 'while' })).status, 201);
+		assert.equal((await ask('PATCH', `/sandboxes/${id}/files/begun`, { to: 'while/on' })).status, 200);
+		await running;
+		assert.deepEqual((await files('')).filter((f) => f === 'begun' || f === 'while'), []);
+	});
+
 	it('shows pages of tables', async () => {
 		await run(`import pandas as pd, json
 df = pd.DataFrame({"n": range(2500), "text": ["<b>%d</b>" % i for i in range(2500)], "x": [i / 4 for i in range(2500)]})
@@ -220,7 +231,7 @@ my_variable_1 = 1; my_variable_2 = lambda: 0`);
 
 	it('leaves no trace in the history, and does not wait for a long run', async () => {
 		const cells = (await ask('GET', `/notebooks/${id}`)).body.cells;
-		assert.equal(cells.length, 9, JSON.stringify(cells.map((c: Json) => c.code)));
+		assert.equal(cells.length, 10, JSON.stringify(cells.map((c: Json) => c.code)));
 		const long = (await ask('POST', `/sandboxes/${id}/runs`, { code: 'import time\nwhile True: time.sleep(1)' })).body.id;
 		assert.equal((await preview('path=t.csv')).status, 409);
 		assert.deepEqual(await names('my_var'), []);

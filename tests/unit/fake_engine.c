@@ -174,6 +174,33 @@ static int list(const char *path, struct proto_init_filed *m)
 	return fd;
 }
 
+static int look(const char *path, struct proto_init_filed *m)
+{
+	struct proto_stat found = {0};
+	struct stat st;
+
+	if (lstat(path, &st) < 0)
+		return -1;
+	int fd = memfd_create("stat", MFD_CLOEXEC);
+	found.entry.size = (uint64_t)st.st_size;
+	found.entry.mode = st.st_mode;
+	ASSERT(fd >= 0 && write(fd, &found, sizeof(found)) == (ssize_t)sizeof(found));
+	m->n = 1;
+	return fd;
+}
+
+static void on_move(struct fake_sandbox *s, const struct proto_init_move *f)
+{
+	struct proto_init_filed m = {.head = PROTO_HEAD(INIT_FILED, proto_init_filed),
+				     .seq = f->seq};
+	char from[sizeof(f->from) + 128], to[sizeof(from)];
+
+	(void)snprintf(from, sizeof(from), "%s/%s", s->path, f->from);
+	(void)snprintf(to, sizeof(to), "%s/%s", s->path, f->to);
+	m.errnum = rename(from, to) < 0 ? errno : 0;
+	reply(s, &m.head, -1);
+}
+
 /* Returns the descriptor of the answer, or -1 with errno (0: done). */
 static int do_file(struct fake_sandbox *s, const struct proto_init_file *f,
 		   struct proto_init_filed *m)
@@ -198,6 +225,12 @@ static int do_file(struct fake_sandbox *s, const struct proto_init_file *f,
 	case PROTO_FILE_LIST:
 		engine_of_fake(s)->n_lists++;
 		return list(path, m);
+	case PROTO_FILE_STAT:
+		return look(path, m);
+	case PROTO_FILE_MAKE:
+		errno = 0;
+		(void)mkdir(path, 0755);
+		return -1;
 	default:
 		errno = 0;
 		(void)unlink(f->op == PROTO_FILE_DROP ? part : path);
@@ -264,6 +297,8 @@ static int on_message(sd_event_source *source UNUSED, int fd, uint32_t revents U
 		on_run(s, &f.run, fds);
 	else if (f.head.type == PROTO_INIT_FILE)
 		on_file(s, &f.file);
+	else if (f.head.type == PROTO_INIT_MOVE)
+		on_move(s, &f.move);
 	else if (f.head.type == PROTO_INIT_LIMIT)
 		engine_of_fake(s)->n_limits++;
 	else if (f.head.type == PROTO_INIT_CHECKPOINT)

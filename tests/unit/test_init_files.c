@@ -1,46 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* init's file agent on a folder of this machine, so that sanitizers see what the static program
  * cannot be built with. What needs a sandbox is in tests/integration/engine_native.c. */
-#include "base/attr.h"
-#include "base/fdio.h"
-#include "init.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <ftw.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-static struct init in;
-static uint32_t seq;
-static uint32_t last_put; /* COMMIT and DROP name it */
-static struct proto_init_filed answer;
-static int answer_fd;
-static int uploads
-    [4 *
-     PROTO_PUTS_MAX]; /* of the front of an inward sandbox: by number, from the first of the test */
-static uint32_t first_seq;
-static char base[32], root[64]; /* the folder of a test, and its workspace */
-static int front;               /* the other end of init's channel */
-
-void init_die(const char *why)
-{
-	fail_msg("init ended: %s", why);
-	abort();
-}
-
-void init_send(struct init *i, const struct proto_head *frame, const int *fds, size_t n)
-{
-	assert_int_equal(fd_send(i->channel, frame, frame->size, fds, n, MSG_DONTWAIT),
-			 frame->size);
-}
+#include "init_files_world.h"
 
 /* ---- flushes, seen instead of done ---- */
 
@@ -62,142 +23,6 @@ int fsync(int fd UNUSED)
 int fdatasync(int fd UNUSED)
 {
 	return flush();
-}
-
-static int make_place(const char *name)
-{
-	return mkdirat(in.root, name, 0755) < 0
-		   ? -1
-		   : openat(in.root, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-}
-
-static int set_up(void **state)
-{
-	int pair[2];
-
-	(void)snprintf(base, sizeof(base), "/tmp/test_init_files.XXXXXX");
-	if (!mkdtemp(base) || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return -1;
-	memset(&in, 0, sizeof(in));
-	in.inward = *state != NULL;
-	first_seq = seq;
-	for (size_t i = 0; i < ARRAY_SIZE(uploads); i++)
-		uploads[i] = -1;
-	in.channel = pair[0];
-	front = pair[1];
-	in.root = open(base, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	in.workspace = make_place("ws");
-	in.tmp = make_place("tmp");
-	in.home = make_place("home");
-	(void)snprintf(root, sizeof(root), "%s/ws", base);
-	in.proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return in.workspace < 0 || in.proc < 0 ? -1 : 0;
-}
-
-static int remove_one(const char *path, const struct stat *st UNUSED, int type UNUSED,
-		      struct FTW *at UNUSED)
-{
-	return remove(path);
-}
-
-static int tear_down(void **state UNUSED)
-{
-	(void)close(in.channel);
-	(void)close(front);
-	(void)close(in.workspace);
-	(void)close(in.tmp);
-	(void)close(in.home);
-	(void)close(in.root);
-	(void)close(in.proc);
-	for (size_t i = 0; i < ARRAY_SIZE(uploads); i++)
-		uploads[i] = fd_close(uploads[i]);
-	return nftw(base, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-/* What the front of an inward sandbox does: the file that goes with a request, -1 = none. */
-
-static int *upload(uint32_t put)
-{
-	assert_in_range(put - first_seq, 0, ARRAY_SIZE(uploads) - 1);
-	return &uploads[put - first_seq];
-}
-
-static int file_for(enum proto_file_op op)
-{
-	if (op == PROTO_FILE_COMMIT) {
-		int fd = *upload(last_put);
-		*upload(last_put) = -1;
-		if (fd < 0) /* given up before */
-			fd = memfd_create("nothing", MFD_CLOEXEC);
-		assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
-		return fd;
-	}
-	return op == PROTO_FILE_OPEN || op == PROTO_FILE_LIST ? memfd_create("file", MFD_CLOEXEC)
-							      : -1;
-}
-
-static void file_back(enum proto_file_op op, int file)
-{
-	if (op == PROTO_FILE_PUT && answer.errnum == 0) {
-		*upload(last_put) = memfd_create("upload", MFD_CLOEXEC);
-		answer_fd = dup(*upload(last_put));
-	} else if (op == PROTO_FILE_DROP) {
-		*upload(last_put) = fd_close(*upload(last_put));
-	} else if (op == PROTO_FILE_OPEN && answer.errnum == 0) {
-		assert_int_equal(lseek(file, 0, SEEK_END), answer.bytes);
-		assert_int_equal(lseek(file, 0, SEEK_SET), 0);
-		answer_fd = file;
-	} else if (op == PROTO_FILE_LIST && answer.errnum == 0) {
-		answer_fd = file;
-	} else {
-		(void)fd_close(file);
-	}
-}
-
-/* One request to its end; the errno of the answer, -1 = refused as impossible. */
-static int ask(enum proto_file_op op, const char *path, uint32_t flags)
-{
-	static struct proto_init_file f;
-	int fds[FDIO_PASS_MAX];
-	size_t n = 0;
-
-	f = (struct proto_init_file){.seq = ++seq, .op = op, .flags = flags, .put = last_put};
-	if (op == PROTO_FILE_PUT)
-		last_put = seq;
-	(void)snprintf(f.path, sizeof(f.path), "%s", path);
-	const int file = in.inward ? file_for(op) : -1;
-	if (files_handle(&in, &f, file) < 0)
-		return -1;
-	while (files_pending(&in))
-		files_work(&in);
-	assert_int_equal(fd_recv(front, &answer, sizeof(answer), fds, &n, MSG_DONTWAIT),
-			 sizeof(answer));
-	assert_int_equal(answer.seq, seq);
-	answer_fd = n > 0 ? fds[0] : -1;
-	assert_true(n <= 1 && (n == 0 || answer.errnum == 0));
-	if (in.inward) {
-		assert_int_equal(n, 0);
-		file_back(op, file);
-	}
-	return answer.errnum;
-}
-
-static void put(const char *path, const char *text)
-{
-	assert_int_equal(ask(PROTO_FILE_PUT, path, PROTO_FILE_OVERWRITE), 0);
-	assert_int_equal(write(answer_fd, text, strlen(text)), strlen(text));
-	(void)close(answer_fd);
-	assert_int_equal(ask(PROTO_FILE_COMMIT, path, PROTO_FILE_OVERWRITE), 0);
-}
-
-static void assert_content(const char *path, const char *want)
-{
-	char text[64] = "";
-
-	assert_int_equal(ask(PROTO_FILE_OPEN, path, 0), 0);
-	assert_int_equal(read(answer_fd, text, sizeof(text) - 1), strlen(want));
-	assert_string_equal(text, want);
-	(void)close(answer_fd);
 }
 
 static void test_put(void **state UNUSED)
@@ -331,71 +156,6 @@ static void test_list(void **state UNUSED)
 	assert_int_equal(ask(PROTO_FILE_LIST, odd, 0), ENOTDIR);
 }
 
-static uint32_t count(const char *path)
-{
-	assert_int_equal(ask(PROTO_FILE_LIST, path, 0), 0);
-	(void)close(answer_fd);
-	return answer.n;
-}
-
-/* Absolute paths: the place that each leads to, and what may be changed there. */
-static void test_places(void **state UNUSED)
-{
-	static const struct {
-		const char *path;
-		int *place;
-		const char *below;
-	} rows[] = {
-	    {"/tmp/a/f", &in.tmp, "a/f"},         {"/home/sandbox/f", &in.home, "f"},
-	    {"/mnt/data/f", &in.workspace, "f"},  {"/app/results/b/f", &in.workspace, "b/f"},
-	    {"/home/user/c", &in.workspace, "c"},
-	};
-	static const char *const outside[] = {"/etc/f", "/tmpf", "/home/f",   "/home/users/f",
-					      "/mnt/f", "/f",    "/mnt/data2"};
-	static const char *const places[] = {"/tmp", "/home/user", "/mnt/data", "/home/sandbox"};
-	struct stat st;
-
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		put(rows[i].path, "content");
-		assert_content(rows[i].path, "content");
-		assert_int_equal(fstatat(*rows[i].place, rows[i].below, &st, AT_SYMLINK_NOFOLLOW),
-				 0);
-		assert_int_equal(ask(PROTO_FILE_PUT, rows[i].path, 0), EEXIST);
-		assert_int_equal(ask(PROTO_FILE_REMOVE, rows[i].path, 0), 0);
-		assert_int_equal(ask(PROTO_FILE_OPEN, rows[i].path, 0), ENOENT);
-	}
-	assert_int_equal(count("/tmp"), 1);
-	assert_int_equal(count("/home/user"), count(""));
-	/* elsewhere files are read, and nothing is changed */
-	assert_int_equal(mkdirat(in.root, "etc", 0777), 0);
-	int fd = openat(in.root, "etc/f", O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
-	assert_int_equal(write(fd, "image", 5), 5);
-	(void)close(fd);
-	assert_content("/etc/f", "image");
-	assert_int_equal(count("/etc"), 1);
-	assert_int_equal(count("/"), 4);
-	for (size_t i = 0; i < ARRAY_SIZE(outside); i++) {
-		assert_int_equal(ask(PROTO_FILE_PUT, outside[i], PROTO_FILE_OVERWRITE), EROFS);
-		assert_int_equal(ask(PROTO_FILE_REMOVE, outside[i], PROTO_FILE_RECURSIVE), EROFS);
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-		assert_int_equal(ask(PROTO_FILE_OPEN, places[i], 0), EISDIR);
-		assert_int_equal(ask(PROTO_FILE_PUT, places[i], PROTO_FILE_OVERWRITE), EISDIR);
-		assert_int_equal(ask(PROTO_FILE_REMOVE, places[i], PROTO_FILE_RECURSIVE), EPERM);
-	}
-	/* no link leads from one place to another */
-	assert_int_equal(symlinkat("../etc", in.tmp, "link"), 0);
-	assert_int_equal(ask(PROTO_FILE_OPEN, "/tmp/link/f", 0), ELOOP);
-	assert_int_equal(ask(PROTO_FILE_LIST, "/tmp/link", 0), ENOTDIR);
-	/* a put that is to be named in another place than it was begun for */
-	if (in.inward)
-		return;
-	assert_int_equal(ask(PROTO_FILE_PUT, "/etc/f", 0), EROFS);
-	assert_int_equal(ask(PROTO_FILE_PUT, "x", 0), 0);
-	(void)close(answer_fd);
-	assert_int_equal(ask(PROTO_FILE_COMMIT, "/etc/x", 0), EROFS);
-}
-
 /* A run that has ended took the rights from the workspace. */
 static void test_without_rights(void **state UNUSED)
 {
@@ -418,6 +178,7 @@ static void test_impossible(void **state UNUSED)
 			assert_int_equal(ask((enum proto_file_op)op, paths[i], 0), -1);
 	assert_int_equal(ask((enum proto_file_op)0, "a", 0), -1);
 	assert_int_equal(ask(PROTO_FILE_OP_MAX_, "a", 0), -1);
+	assert_int_equal(ask(PROTO_FILE_MOVE, "a", 0), -1);
 	assert_int_equal(ask(PROTO_FILE_OPEN, "a", 4), -1);
 	assert_int_equal(ask(PROTO_FILE_OPEN, "", 0), -1);
 	assert_int_equal(ask(PROTO_FILE_OPEN, "/", 0), -1);
@@ -429,8 +190,8 @@ static void test_files_brought(void **state UNUSED)
 {
 	for (int op = PROTO_FILE_OPEN; op < PROTO_FILE_OP_MAX_; op++) {
 		struct proto_init_file f = {.seq = 1, .op = (uint32_t)op, .path = "a"};
-		const bool brings =
-		    op == PROTO_FILE_OPEN || op == PROTO_FILE_LIST || op == PROTO_FILE_COMMIT;
+		const bool brings = op == PROTO_FILE_OPEN || op == PROTO_FILE_LIST ||
+				    op == PROTO_FILE_COMMIT || op == PROTO_FILE_STAT;
 
 		assert_int_equal(files_handle(&in, &f, brings ? -1 : in.workspace), -1);
 	}
@@ -481,10 +242,6 @@ static void test_stored_is_flushed(void **state UNUSED)
 		assert_int_equal(fstatat(in.workspace, "lost", &st, 0), -1);
 }
 
-#define BOTH(test)                                                                                 \
-	cmocka_unit_test_setup_teardown(test, set_up, tear_down),                                  \
-	    cmocka_unit_test_prestate_setup_teardown(test, set_up, tear_down, &in)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -493,7 +250,6 @@ int main(void)
 	    BOTH(test_open),
 	    BOTH(test_remove),
 	    BOTH(test_list),
-	    BOTH(test_places),
 	    BOTH(test_without_rights),
 	    BOTH(test_impossible),
 	    BOTH(test_stored_is_flushed),

@@ -6,6 +6,7 @@
 #include "manager_world.h"
 #include "sandbox/file_writer.h"
 #include "sandbox/manager.h"
+#include "sandbox/sandbox_names.h"
 #include "sandbox/sandbox_path.h"
 #include "sandbox/upload.h"
 #include "sandbox/workspace_inventory.h"
@@ -720,6 +721,77 @@ static struct owner *owner_new(struct sandbox *s, const char *path)
 	return o;
 }
 
+/* What the watcher was told, each path after a blank. */
+static char watched[256];
+
+static void on_watched(struct sandbox *s UNUSED, const char *path,
+		       const struct run_result *r UNUSED, void *user UNUSED)
+{
+	if (path)
+		(void)snprintf(watched + strlen(watched), sizeof(watched) - strlen(watched), " %s",
+			       path);
+}
+
+static void on_named(const struct err *e, void *user)
+{
+	*(enum err_code *)user = e ? e->code : ERR_NONE;
+}
+
+static void on_stat(const struct engine_stat *st, const struct err *e, void *user)
+{
+	*(enum err_code *)user = e ? e->code : st->file.size == 5 ? ERR_NONE : ERR_INTERNAL;
+}
+
+/* New folders and names: the sandbox is in use by them, and what was known of the workspace is old; nobody is told of files
+ * outside of it. */
+static void test_names(void **state)
+{
+	struct manager_world *w = *state;
+	struct sandbox *s = open_sandbox(w, "one");
+	enum err_code code;
+	struct err e = ERR_INIT;
+
+	manager_watch(w->manager, on_watched, NULL);
+	watched[0] = '\0';
+	(void)run_code(w, s, "wa;");
+	const uint64_t epoch = s->inventory_epoch;
+	assert_int_equal(sandbox_make_folder(s, "d", on_named, &code, &e), 0);
+	manager_world_turn(w);
+	assert_int_equal(code, ERR_NONE);
+	assert_string_equal(watched, " d");
+	assert_true(s->inventory_epoch > epoch);
+	clock_ns += NS_PER_S;
+	assert_int_equal(sandbox_move(s, "d", "e", false, on_named, &code, &e), 0);
+	assert_int_equal(sandbox_idle_ns(s), 0);
+	manager_world_turn(w);
+	assert_int_equal(code, ERR_NONE);
+	assert_string_equal(watched, " d d e");
+	assert_int_equal(sandbox_move(s, "none", "e", false, on_named, &code, &e), 0);
+	manager_world_turn(w);
+	assert_int_equal(code, ERR_NOT_FOUND);
+	(void)run_code(w, s, "wsize;wsize;wsize;wsize;wsize;");
+	assert_int_equal(sandbox_stat(s, "size", on_stat, &code, &e), 0);
+	manager_world_turn(w);
+	assert_int_equal(code, ERR_NONE);
+	assert_int_equal(sandbox_stat(s, "none", on_stat, &code, &e), 0);
+	manager_world_turn(w);
+	assert_int_equal(code, ERR_NOT_FOUND);
+	watched[0] = '\0';
+	assert_int_equal(sandbox_make_folder(s, "/tmp/d", on_named, &code, &e), 0);
+	manager_world_turn(w);
+	assert_string_equal(watched, "");
+	/* while a checkpoint is being made */
+	assert_int_equal(sandbox_seize(s, &e), 0);
+	assert_true(sandbox_make_folder(s, "f", on_named, &code, &e) < 0);
+	assert_int_equal(e.code, ERR_SESSION_BUSY);
+	assert_true(sandbox_move(s, "e", "f", false, on_named, &code, &e) < 0);
+	assert_int_equal(e.code, ERR_SESSION_BUSY);
+	assert_int_equal(sandbox_stat(s, "e", on_stat, &code, &e), 0);
+	manager_world_turn(w);
+	sandbox_yield(s);
+	manager_watch(w->manager, NULL, NULL);
+}
+
 enum drop_state { DROP_OPENING, DROP_OPEN, DROP_WAITING, DROP_COMMITTING, DROP_STATES };
 
 /* Brings the writer of O into STATE. */
@@ -1210,6 +1282,7 @@ int main(void)
 #undef T
 	    cmocka_unit_test(test_paths),
 	    cmocka_unit_test(test_sandbox_path),
+	    cmocka_unit_test_setup_teardown(test_names, setup, teardown),
 	    cmocka_unit_test(test_types),
 	    cmocka_unit_test(test_types_are_sorted),
 	    cmocka_unit_test(test_inventory_diff),

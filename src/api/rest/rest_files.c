@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "base/workers.h"
 #include "sandbox/file_writer.h"
+#include "sandbox/sandbox_names.h"
 
 #include <errno.h>
 #include <string.h>
@@ -319,4 +320,64 @@ static void delete_file(struct rest_call *c)
 void rest_delete_file(struct rest_call *c)
 {
 	rest_sandbox(c, delete_file);
+}
+
+/* ---- other names, and folders ---- */
+
+/* The new name: member `to` of a move, `path` of a folder. */
+static const char *new_name(const struct rest_call *c)
+{
+	return rest_text(c, "to", rest_text(c, "path", ""));
+}
+
+static void on_named(const struct err *e, void *user)
+{
+	struct rest_call *c = user;
+	const char *name = new_name(c);
+
+	if (!e)
+		rest_reply(c, rest_text(c, "to", NULL) ? 200 : 201,
+			   json_pack("{s:s}", "path", name));
+	else if (e->code == ERR_ALREADY_EXISTS)
+		rest_refuse(c, ERR_FILE_EXISTS, "there is something of the name %s already", name);
+	else if (e->code == ERR_NOT_FOUND)
+		rest_refuse(c, ERR_NOT_FOUND, "there is no such file or folder");
+	else
+		rest_fail(c, e);
+}
+
+static void move_file(struct rest_call *c)
+{
+	const char *to = new_name(c);
+	char path[ENGINE_PATH_MAX], new_path[ENGINE_PATH_MAX];
+	struct err e = ERR_INIT;
+
+	c->action = "file.move";
+	if (!need_path(c, path))
+		return;
+	if (workspace_path(to, strlen(to), true, new_path, &e) < 0 ||
+	    sandbox_move(c->sandbox, path, new_path, false, on_named, c, &e) < 0)
+		rest_fail(c, &e);
+}
+
+void rest_move_file(struct rest_call *c)
+{
+	rest_sandbox(c, move_file);
+}
+
+static void make_folder(struct rest_call *c)
+{
+	const char *name = new_name(c);
+	char path[ENGINE_PATH_MAX];
+	struct err e = ERR_INIT;
+
+	c->action = "file.folder";
+	if (workspace_path(name, strlen(name), true, path, &e) < 0 ||
+	    sandbox_make_folder(c->sandbox, path, on_named, c, &e) < 0)
+		rest_fail(c, &e);
+}
+
+void rest_make_folder(struct rest_call *c)
+{
+	rest_sandbox(c, make_folder);
 }

@@ -31,7 +31,7 @@ M(INIT_REST, F, I, proto_init_note, 0, OTHER, "end every interpreter that can be
 M(INIT_RUN, F, I, proto_init_run, 7, OTHER, "start a run")
 M(INIT_SIGNAL, F, I, proto_init_signal, 0, OTHER, "signal the run, or end it")
 M(INIT_ENDED, I, F, proto_init_ended, 0, OTHER, "a run has ended and all its processes are killed")
-M(INIT_FILE, F, I, proto_init_file, 1, OTHER, "open, put, commit, remove, list, measure")
+M(INIT_FILE, F, I, proto_init_file, 1, OTHER, "open, put, commit, remove, list, measure, stat, make a folder")
 M(INIT_FILED, I, F, proto_init_filed, 1, OTHER, "answer to INIT_FILE")
 M(INIT_CHECKPOINT, F, I, proto_init_checkpoint, 0, OTHER, "save, restore or drop a checkpoint")
 M(INIT_CHECKPOINTED, I, F, proto_init_checkpointed, 0, OTHER, "answer to INIT_CHECKPOINT")
@@ -49,3 +49,4 @@ M(INIT_FORGET, F, I, proto_init_forget, 0, OTHER, "end the session of a context"
 M(INIT_KEEP, F, I, proto_init_note, 0, OTHER, "the workspace may be stored from now on: what is uploaded is flushed")
 M(INIT_WATCH, F, I, proto_init_watch, 0, OTHER, "begin or end to watch a folder, or ask for what has changed")
 M(INIT_CHANGED, I, F, proto_init_changed, 0, OTHER, "answer to INIT_WATCH, at once or when something has changed")
+M(INIT_MOVE, F, I, proto_init_move, 0, OTHER, "give a file or folder another name; INIT_FILED answers it, too")

@@ -15,6 +15,7 @@
  * allocates nothing. */
 #pragma once
 
+#include "engine/protocol/proto_files.h"
 #include "engine/protocol/proto_head.h"
 #include "engine/protocol/proto_mon.h"
 
@@ -221,64 +222,6 @@ struct proto_init_ended {
 	char gone[PROTO_GONE_MAX];
 };
 
-enum proto_file_op {
-	PROTO_FILE_OPEN = 1, /* answer: a descriptor to read */
-	PROTO_FILE_PUT,      /* answer: a descriptor to write */
-	PROTO_FILE_COMMIT,
-	PROTO_FILE_DROP, /* forget a put */
-	PROTO_FILE_REMOVE,
-	PROTO_FILE_LIST,    /* answer: a memfd of struct proto_entry */
-	PROTO_FILE_MEASURE, /* answer: bytes and inodes of the workspace */
-	PROTO_FILE_CONNECT, /* no file: answer: a socket that is, or is being, connected to `port` of loopback */
-	PROTO_FILE_PORTS, /* no file: answer: a memfd of struct proto_port */
-	PROTO_FILE_OP_MAX_,
-};
-enum { PROTO_FILE_OVERWRITE = 1, PROTO_FILE_RECURSIVE = 2 };
-/* Descriptor, if `inward`: OPEN, LIST: an empty file, which init fills instead of sending one; COMMIT: the
- * content. */
-struct proto_init_file {
-	struct proto_head head;
-	uint32_t seq;
-	uint32_t op;
-	uint32_t flags;
-	uint32_t put;  /* COMMIT, DROP: `seq` of the PUT */
-	uint32_t port; /* CONNECT: 1 to 65535; else 0 */
-	uint32_t pad;
-	char path[PROTO_PATH_MAX]; /* proto_path_ok(); "" = the workspace, "/" = the root */
-};
-
-enum {
-	PROTO_MEASURED_PACKAGES = 1, /* it has packages of its own */
-	PROTO_MEASURED_CLOSED = 2,   /* it takes no more data, for want of space on the host */
-};
-struct proto_init_filed {
-	struct proto_head head;
-	uint32_t seq;
-	int32_t errnum; /* 0 = done */
-	uint32_t n;     /* LIST, PORTS: entries in the memfd */
-	uint32_t more;  /* LIST: there were more; MEASURE: bits PROTO_MEASURED_* */
-	uint64_t bytes; /* MEASURE; OPEN, if `inward` */
-	uint64_t inodes;
-	int64_t mtime_ns; /* OPEN, if `inward` */
-};
-
-struct proto_entry {
-	uint64_t size;
-	int64_t mtime_ns;
-	int64_t ctime_ns;
-	uint64_t inode;
-	uint32_t mode;
-	uint32_t nlink;
-	char name[PROTO_NAME_MAX];
-};
-
-#define PROTO_PORTS_MAX 256 /* those with the smallest numbers */
-struct proto_port {
-	uint32_t port; /* that something listens on, at an address that loopback reaches */
-	uint32_t pid; /* one of the processes that do, as the sandbox numbers them; 0 = not known */
-	char name[16]; /* of that process: proc(5), comm; any bytes, ends with NUL */
-};
-
 /* Watches of folders. START and NEXT get one INIT_CHANGED each; STOP gets the one that says ENDED. A number
  * that init does not know any more gets none: that watch has ended, and init has said so. So init never says more than
  * it was asked for, and what the front has not asked for yet is gathered in the sandbox. */
@@ -422,6 +365,7 @@ union proto_frame {
 	struct proto_init_signal signal;
 	struct proto_init_ended ended;
 	struct proto_init_file file;
+	struct proto_init_move move;
 	struct proto_init_filed filed;
 	struct proto_init_checkpoint checkpoint;
 	struct proto_init_checkpointed checkpointed;

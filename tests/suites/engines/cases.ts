@@ -109,6 +109,7 @@ import os, socket
 status = dict(l.split(":", 1) for l in open("/proc/self/status") if ":" in l)
 print([status[k].strip() for k in ("CapEff", "CapPrm", "CapBnd", "NoNewPrivs", "Seccomp")])
 print(os.getuid(), os.getgid(), socket.gethostname(), [l.split(":")[0].strip() for l in open("/proc/net/dev").readlines()[2:]])
+open("/home/user/x", "w").write("home"); print(open("/mnt/data/x").read(), __import__("pwd").getpwnam("user").pw_dir, __import__("pwd").getpwuid(1000).pw_name)
 for path in "/etc/x", "/usr/x", "/caisson/x", "/app/.venv/x":
     try: open(path, "w"); print("WROTE", path)
     except OSError as e: print(e.errno in (13, 30))
@@ -119,6 +120,7 @@ print(open("/proc/1/status").read().split()[1], os.access("/proc/1/environ", os.
 `);
 			assert.match(said, /\['0000000000000000', '0000000000000000', '0000000000000000', '1', '2'\]/);
 			assert.match(said, /1000 1000 sandbox \['lo'\]/);
+			assert.match(said, /^home \/home\/user sandbox$/m);
 			assert.match(said, /True\nTrue\nTrue\nTrue\nno way out\ntables \[\] \[\]\ncaisson-init False False/);
 			assert.doesNotMatch(said, /WROTE|CONNECTED/);
 		}),

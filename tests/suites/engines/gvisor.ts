@@ -80,6 +80,11 @@ export const gvisorCases: EngineCase[] = [
 				assert.equal((await ask('GET', `${at}/files/empty`)).bytes.length, 0);
 				assert.equal((await ask('GET', `${at}/files/link`)).status, 404);
 				assert.equal((await ask('GET', `${at}/files/nothing`)).status, 404);
+				const patch = async (from: string, to: string): Promise<number> => (await ask('PATCH', `${at}/files/${from}`, JSON.stringify({ to }))).status;
+				assert.equal((await ask('POST', `${at}/folders`, '{"path":"new/folder"}')).status, 201);
+				assert.equal((await ask('POST', `${at}/folders`, '{"path":"new/folder"}')).status, 409);
+				assert.deepEqual([await patch('deep/er', 'new/folder/er'), await patch('empty', 'new/folder/er/big.bin'), await patch('nothing', 'x'), await patch('new', 'new/folder/new')], [200, 409, 404, 400]);
+				assert.equal((await ask('GET', `${at}/files/new/folder/er/big.bin`)).bytes.toString(), 'small');
 				assert.equal((await ask('DELETE', `${at}/files/deep?recursive=true`)).status, 204);
 			} finally {
 				await server.program.end();

@@ -287,6 +287,7 @@ void inside_files_abort(struct engine_sandbox *s, const struct err *e);
 
 /* inside_listing.c */
 #define INSIDE_LIST_BATCH 64 /* entries that are read at once */
+void inside_copy_entry(struct engine_file *to, const struct proto_entry *from);
 /* Reads N entries from FD, sorted by name; *RET is to be freed. -EPROTO: a lie. */
 int inside_read_list(int fd, uint32_t n, struct engine_file **ret) MUST_CHECK;
 

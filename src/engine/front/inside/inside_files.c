@@ -62,6 +62,8 @@ static void set_error(const struct engine_sandbox *s, struct err *e, int errnum,
 			      o->port);
 		return;
 	}
+	if (inside_names_error(o, errnum, e))
+		return;
 	if (errnum == EROFS) {
 		(void)err_set(e, code, 0,
 			      "'%s' is no place for files: they are written in the workspace, in "
@@ -123,11 +125,16 @@ static int carry(struct engine_sandbox *s, struct inside_file_op *o, uint32_t pu
 	case PROTO_FILE_LIST:
 		*ret = inside_carry_out(PROTO_LIST_MAX * sizeof(struct proto_entry));
 		break;
+	case PROTO_FILE_STAT:
+		*ret = inside_carry_out(sizeof(struct proto_stat));
+		break;
 	case PROTO_FILE_PUT:
 	case PROTO_FILE_REMOVE:
 	case PROTO_FILE_MEASURE:
 	case PROTO_FILE_CONNECT:
 	case PROTO_FILE_PORTS:
+	case PROTO_FILE_MAKE:
+	case PROTO_FILE_MOVE:
 	case PROTO_FILE_OP_MAX_:
 	default:
 		return 0;
@@ -147,42 +154,37 @@ static void free_op(struct inside_file_op *o)
 	if (o->files)
 		workers_free_memory(INSIDE_CARRIED, o->files,
 				    (size_t)o->answer.n * sizeof(*o->files));
+	free(o->stat);
 	free(o);
 }
 
-int inside_file_ask(struct engine_sandbox *s, enum proto_file_op op, uint32_t flags,
-		    uint32_t number, const char *path, struct inside_file_op **ret, struct err *e)
+int inside_file_bad_path(struct err *e)
 {
-	struct proto_init_file m = {.head = PROTO_HEAD(INIT_FILE, proto_init_file),
-				    .op = op,
-				    .flags = flags,
-				    .seq = ++s->next_seq};
-	const bool connects = op == PROTO_FILE_CONNECT;
-	int r = inside_check_ready(s, e);
+	return err_set(e, ERR_INVALID_PATH, EINVAL, "a path inside the sandbox is needed");
+}
 
-	if (r < 0)
-		return r;
-	*(connects ? &m.port : &m.put) = number;
-	if (text_copy(m.path, sizeof(m.path), path) < 0 ||
-	    !proto_path_ok(m.path, op == PROTO_FILE_LIST || op >= PROTO_FILE_CONNECT))
-		return err_set(e, ERR_INVALID_PATH, EINVAL, "a path inside the sandbox is needed");
-	size_t len = strlen(path) + 1;
+int inside_file_send(struct engine_sandbox *s, enum proto_file_op op, uint32_t seq, uint32_t number,
+		     const char *text, const struct proto_head *m, struct inside_file_op **ret,
+		     struct err *e)
+{
+	size_t len = strlen(text) + 1;
 	struct inside_file_op *o = calloc(1, sizeof(*o) + len);
+
 	if (!o)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "file request");
-	o->seq = m.seq;
+	o->seq = seq;
 	o->op = op;
 	o->carried = -1;
 	o->fd = -1;
-	memcpy(o->path, path, len);
+	memcpy(o->path, text, len);
 	_cleanup_fd_ int file = -1;
-	r = carry(s, o, number, &file);
+	int r = carry(s, o, number, &file);
 	if (r < 0) {
 		set_error(s, e, -r, o);
 		free_op(o);
 		return r;
 	}
-	r = channel_send(s->init, &m.head, &file, file >= 0);
+	r = channel_send(s->init, m, &file, file >= 0);
 	file = -1; /* it is the channel's */
 	if (r < 0) {
 		free_op(o);
@@ -192,6 +194,24 @@ int inside_file_ask(struct engine_sandbox *s, enum proto_file_op op, uint32_t fl
 	inside_wait(s);
 	*ret = o;
 	return 0;
+}
+
+int inside_file_ask(struct engine_sandbox *s, enum proto_file_op op, uint32_t flags,
+		    uint32_t number, const char *path, struct inside_file_op **ret, struct err *e)
+{
+	struct proto_init_file m = {.head = PROTO_HEAD(INIT_FILE, proto_init_file),
+				    .op = op,
+				    .flags = flags,
+				    .seq = ++s->next_seq};
+	int r = inside_check_ready(s, e);
+
+	if (r < 0)
+		return r;
+	*(op == PROTO_FILE_CONNECT ? &m.port : &m.put) = number;
+	if (text_copy(m.path, sizeof(m.path), path) < 0 ||
+	    !proto_path_ok(m.path, proto_file_may_be_empty(op)))
+		return inside_file_bad_path(e);
+	return inside_file_send(s, op, m.seq, number, path, &m.head, ret, e);
 }
 
 int engine_open_file(struct engine_sandbox *s, const char *path, engine_fd_fn cb, void *user,
@@ -292,6 +312,8 @@ static void read_answer(void *user)
 
 	if (o->op == PROTO_FILE_LIST)
 		o->r = inside_read_list(file_of(o), o->answer.n, &o->files);
+	else if (o->op == PROTO_FILE_STAT)
+		o->r = inside_read_stat(file_of(o), o->path, &o->stat);
 	else
 		o->r = inside_carried_out(file_of(o), o->answer.bytes, o->answer.mtime_ns);
 }
@@ -309,6 +331,8 @@ static void tell(struct inside_file_op *o)
 	if (o->op == PROTO_FILE_LIST)
 		o->cb.list(o->files, o->r < 0 ? 0 : o->answer.n, o->r == 0 && o->answer.more != 0,
 			   o->r < 0 ? &e : NULL, o->user);
+	else if (o->op == PROTO_FILE_STAT)
+		o->cb.stat(o->r < 0 ? NULL : o->stat, o->r < 0 ? &e : NULL, o->user);
 	else
 		o->cb.fd(o->r < 0 ? -1 : TAKE_FD(o->carried), o->r < 0 ? &e : NULL, o->user);
 }
@@ -332,7 +356,8 @@ static void on_read(void *user)
  * somebody at this moment. */
 static bool is_quick(const struct inside_file_op *o)
 {
-	return o->op == PROTO_FILE_LIST && o->answer.n <= INSIDE_LIST_BATCH &&
+	return (o->op == PROTO_FILE_STAT ||
+		(o->op == PROTO_FILE_LIST && o->answer.n <= INSIDE_LIST_BATCH)) &&
 	       fcntl(file_of(o), F_GET_SEALS) >= 0;
 }
 
@@ -403,6 +428,15 @@ static int finish_fd(struct engine_sandbox *s, struct inside_file_op *o,
 	return 0;
 }
 
+static void tell_failed(const struct inside_file_op *o, const struct err *e)
+{
+	if (o->op == PROTO_FILE_LIST)
+		o->cb.list(NULL, 0, false, e, o->user);
+	else
+		o->cb.stat(NULL, e, o->user);
+}
+
+/* LIST and STAT. */
 static int finish_list(struct engine_sandbox *s, struct inside_file_op *o,
 		       const struct proto_init_filed *m, const struct err *e, int *fds, size_t n,
 		       bool *keeps)
@@ -410,12 +444,12 @@ static int finish_list(struct engine_sandbox *s, struct inside_file_op *o,
 	struct err lie = ERR_INIT;
 
 	if (e) {
-		o->cb.list(NULL, 0, false, e, o->user);
+		tell_failed(o, e);
 		return n == 0 ? 0 : -EPROTO;
 	}
 	if (n != (o->carried >= 0 ? 0 : 1) || m->n > PROTO_LIST_MAX) {
 		(void)err_set(&lie, ERR_SANDBOX_LOST, 0, "listing");
-		o->cb.list(NULL, 0, false, &lie, o->user);
+		tell_failed(o, &lie);
 		return -EPROTO;
 	}
 	if (n == 1)
@@ -439,6 +473,7 @@ static int finish_op(struct engine_sandbox *s, struct inside_file_op *o,
 	case PROTO_FILE_CONNECT:
 		return finish_fd(s, o, m, failed, fds, n, keeps);
 	case PROTO_FILE_LIST:
+	case PROTO_FILE_STAT:
 		return finish_list(s, o, m, failed, fds, n, keeps);
 	case PROTO_FILE_PORTS:
 		return inside_finish_ports(o, m, failed, fds, n);
@@ -446,6 +481,8 @@ static int finish_op(struct engine_sandbox *s, struct inside_file_op *o,
 	case PROTO_FILE_DROP:
 	case PROTO_FILE_REMOVE:
 	case PROTO_FILE_MEASURE:
+	case PROTO_FILE_MAKE:
+	case PROTO_FILE_MOVE:
 	case PROTO_FILE_OP_MAX_:
 	default:
 		o->cb.done(failed, o->user);
@@ -486,8 +523,8 @@ static void tell_end(const struct inside_file_op *o, const struct err *e)
 {
 	if (o->op == PROTO_FILE_OPEN || o->op == PROTO_FILE_PUT || o->op == PROTO_FILE_CONNECT)
 		o->cb.fd(-1, e, o->user);
-	else if (o->op == PROTO_FILE_LIST)
-		o->cb.list(NULL, 0, false, e, o->user);
+	else if (o->op == PROTO_FILE_LIST || o->op == PROTO_FILE_STAT)
+		tell_failed(o, e);
 	else if (o->op == PROTO_FILE_PORTS)
 		o->cb.ports(NULL, 0, e, o->user);
 	else

@@ -15,6 +15,7 @@ struct inside_file_op {
 		engine_done_fn done;
 		engine_list_fn list;
 		engine_ports_fn ports;
+		engine_stat_fn stat;
 	} cb;
 	void *user;
 	int carried; /* the file that init fills; -1 = init sends one */
@@ -23,6 +24,7 @@ struct inside_file_op {
 	int fd;                       /* that init has sent, or -1 */
 	struct proto_init_filed answer;
 	struct engine_file *files; /* read; owned */
+	struct engine_stat *stat;  /* the same */
 	int r;                     /* 0, or -errno; -EPROTO: the answer is a lie */
 	char path[];               /* for error texts */
 };
@@ -32,6 +34,17 @@ struct inside_file_op {
 int inside_file_ask(struct engine_sandbox *s, enum proto_file_op op, uint32_t flags,
 		    uint32_t number, const char *path, struct inside_file_op **ret,
 		    struct err *e) MUST_CHECK;
+
+/* The same with the message M of number SEQ; TEXT names its files in errors. */
+int inside_file_send(struct engine_sandbox *s, enum proto_file_op op, uint32_t seq, uint32_t number,
+		     const char *text, const struct proto_head *m, struct inside_file_op **ret,
+		     struct err *e) MUST_CHECK;
+int inside_file_bad_path(struct err *e); /* INVALID_PATH */
+
+/* inside_names.c: reads the answer to STAT from FD, which is small and in memory. -ENOMEM; -EPROTO: a lie. */
+int inside_read_stat(int fd, const char *path, struct engine_stat **ret) MUST_CHECK;
+/* What the answers to STAT, MAKE and MOVE say with ERRNUM where other questions mean something else. False: nothing. */
+bool inside_names_error(const struct inside_file_op *o, int errnum, struct err *e);
 
 /* inside_ports.c: 0, or -EPROTO: it is no socket of TCP. */
 int inside_check_socket(int fd) MUST_CHECK;

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void copy_entry(struct engine_file *to, const struct proto_entry *from)
+void inside_copy_entry(struct engine_file *to, const struct proto_entry *from)
 {
 	*to = (struct engine_file){
 	    .size = from->size,
@@ -20,6 +20,8 @@ static void copy_entry(struct engine_file *to, const struct proto_entry *from)
 	    .inode = from->inode,
 	    .mode = from->mode,
 	    .nlink = from->nlink,
+	    .uid = from->uid,
+	    .gid = from->gid,
 	};
 	memcpy(to->name, from->name, sizeof(to->name));
 }
@@ -61,7 +63,7 @@ int inside_read_list(int fd, uint32_t n, struct engine_file **ret)
 		for (uint32_t i = 0; i < want; i++) {
 			if (!is_entry(&batch[i]))
 				return -EPROTO;
-			copy_entry(&files[at++], &batch[i]);
+			inside_copy_entry(&files[at++], &batch[i]);
 		}
 	}
 	qsort(files, n, sizeof(*files), compare_names);
