@@ -288,7 +288,7 @@ struct http_request {
 	uint64_t start_ns;
 	const char *origin;
 	const char *raw_query; /* or NULL */
-	bool of_port;          /* Host is a name of HTTP_SCOPE_PORTS */
+	bool of_port;          /* Host is a name of HTTP_SCOPE_PORTS or HTTP_SCOPE_FACES */
 	char principal[64];
 	char peer[64];
 	char *text; /* raw head (cut into strings), then decoded path, then decoded query */

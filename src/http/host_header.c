@@ -96,20 +96,27 @@ bool http_host_is_ours(const struct http_host *host, const char *local, const ch
 	return false;
 }
 
-bool http_host_is_of_port(const struct http_host *host, const char *domain)
+bool http_host_is_below(const struct http_host *host, const char *domain, size_t *ret_label)
 {
 	const size_t len = domain ? strlen(domain) : 0;
-	size_t digits = 0;
 
 	if (len == 0 || host->len <= len + 1 ||
 	    strncasecmp(host->name + host->len - len, domain, len) != 0 ||
 	    host->name[host->len - len - 1] != '.')
 		return false;
-	const size_t label = host->len - len - 1;
+	*ret_label = host->len - len - 1;
+	return !memchr(host->name, '.', *ret_label);
+}
+
+bool http_host_is_of_port(const struct http_host *host, const char *domain)
+{
+	size_t digits = 0, label;
+
+	if (!http_host_is_below(host, domain, &label))
+		return false;
 	while (digits < label && host->name[digits] >= '0' && host->name[digits] <= '9')
 		digits++;
-	return digits > 0 && digits + 1 < label && host->name[digits] == '-' &&
-	       !memchr(host->name, '.', label);
+	return digits > 0 && digits + 1 < label && host->name[digits] == '-';
 }
 
 /* Compared with its scheme, as browsers send it. */

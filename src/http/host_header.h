@@ -25,6 +25,9 @@ int http_origin_parse(const char *origin, struct http_host *ret) MUST_CHECK;
  * be NULL), or one of HOSTS (NULL-terminated, may be NULL; "*" is any)? Case is ignored. */
 bool http_host_is_ours(const struct http_host *host, const char *local, const char *const *hosts);
 
+/* Is NAME one label below DOMAIN (NULL or "": no)? *RET_LABEL: the bytes of that label. */
+bool http_host_is_below(const struct http_host *host, const char *domain, size_t *ret_label);
+
 /* Is NAME that of a port of a sandbox: digits, '-', more of the same label, '.', DOMAIN (NULL or "": no)? */
 bool http_host_is_of_port(const struct http_host *host, const char *domain);
 

@@ -75,6 +75,11 @@ enum http_route_flag {
 
 typedef void (*http_handler_fn)(struct http_request *req, void *userdata);
 
+/* May this request pass? Called for rows with HTTP_ROUTE_AUTH, after the head and before the body.
+ * Returns true, maybe after http_request_set_principal(); or false after it has answered (401, 403)
+ * with http_respond(). */
+typedef bool (*http_auth_fn)(struct http_request *req, void *userdata);
+
 /* One row of a routing table. PATTERN is a path whose segments are literal or `{name}` (exactly one
  * non-empty segment, without %2F); a last segment `{name...}` takes one or more segments. Literals
  * win over parameters. If rows have the path but not the method, the answer is 405 with Allow. GET
@@ -87,6 +92,8 @@ struct http_route {
 	http_handler_fn handler;
 	unsigned flags;    /* HTTP_ROUTE_* */
 	uint64_t body_max; /* bytes of body accepted; 0 = HTTP_BODY_MAX_DEFAULT; more is 413 */
+	http_auth_fn
+	    admit; /* HTTP_ROUTE_AUTH: instead of the server's hook; gets USERDATA of the row */
 };
 
 #define HTTP_BODY_MAX_DEFAULT (64u << 10)
@@ -101,14 +108,10 @@ enum http_scope {
 	HTTP_SCOPE_LINKS = 1u << 1, /* artifact links only */
 	HTTP_SCOPE_LOCAL = 1u << 2, /* the user's own unix socket */
 	HTTP_SCOPE_PORTS = 1u << 3, /* of HTTP_SCOPE_MAIN what has a name below `port_domain` */
+	HTTP_SCOPE_FACES = 1u << 4, /* and of those what `is_face` claims */
 };
 
 /* ---- server ---------------------------------------------------------------------------------- */
-
-/* May this request pass? Called for rows with HTTP_ROUTE_AUTH, after the head and before the body.
- * Returns true, maybe after http_request_set_principal(); or false after it has answered (401, 403)
- * with http_respond(). */
-typedef bool (*http_auth_fn)(struct http_request *req, void *userdata);
 
 /* Called after every answer. The request is still readable; NULL: it was refused before it was one. */
 typedef void (*http_log_fn)(struct http_request *req, int status, uint64_t bytes, uint64_t ns,
@@ -154,6 +157,9 @@ struct http_config {
 	/* Borrowed until free: names "8000-ID.DOMAIN", of one label before DOMAIN, have tables of their own
 	 * (HTTP_SCOPE_PORTS); pages of such a name reach that name alone. NULL or "": there are none. */
 	const char *port_domain;
+	/* Does the label (LEN bytes, any case) before `port_domain` name an API of another system (HTTP_SCOPE_FACES)? NULL:
+	 * none does. */
+	bool (*is_face)(const char *label, size_t len);
 	http_auth_fn auth; /* NULL: rows with HTTP_ROUTE_AUTH are open */
 	void *auth_userdata;
 	http_log_fn log;

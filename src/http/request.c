@@ -224,12 +224,19 @@ static void respond_unrouted(struct http_request *req)
 static unsigned scopes_of(struct http_request *req)
 {
 	const char *value = req->head.host ? req->text + req->head.host : NULL;
+	const struct http_config *cfg = &req->conn->server->cfg;
 	struct http_host host;
+	size_t label;
 
-	req->of_port = (req->conn->scopes & HTTP_SCOPE_MAIN) && value &&
-		       http_host_parse(value, strlen(value), &host) == 0 &&
-		       http_host_is_of_port(&host, req->conn->server->cfg.port_domain);
-	return req->of_port ? (unsigned)HTTP_SCOPE_PORTS : req->conn->scopes;
+	if (!(req->conn->scopes & HTTP_SCOPE_MAIN) || !value ||
+	    http_host_parse(value, strlen(value), &host) < 0 ||
+	    !http_host_is_below(&host, cfg->port_domain, &label))
+		return req->conn->scopes;
+	const bool face = cfg->is_face && cfg->is_face(host.name, label);
+	req->of_port = face || http_host_is_of_port(&host, cfg->port_domain);
+	return face           ? (unsigned)HTTP_SCOPE_FACES
+	       : req->of_port ? (unsigned)HTTP_SCOPE_PORTS
+			      : req->conn->scopes;
 }
 
 /* Cuts the target into path and query, decodes both, and finds the row of the routing table.
@@ -309,12 +316,15 @@ static void dispatch(struct http_request *req)
 {
 	const struct http_route *row = req->match.row;
 	const struct http_config *cfg = &req->conn->server->cfg;
+	const http_auth_fn admit = !(row->flags & HTTP_ROUTE_AUTH) ? NULL
+				   : row->admit                    ? row->admit
+								   : cfg->auth;
 
-	if ((row->flags & HTTP_ROUTE_AUTH) && cfg->auth && !cfg->auth(req, cfg->auth_userdata)) {
+	if (admit && !admit(req, row->admit ? req->match.userdata : cfg->auth_userdata)) {
 		ASSERT(req->conn->state != HTTP_CONN_REQUEST); /* it has answered */
 		return;
 	}
-	if ((row->flags & HTTP_ROUTE_AUTH) && cfg->auth && !may_go_on(req))
+	if (admit && !may_go_on(req))
 		return;
 	if (req->hold == HTTP_HOLD_NONE)
 		request_go_on(req);
