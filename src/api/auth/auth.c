@@ -309,9 +309,28 @@ static bool looks_like_ours(const char *credential)
 	return text_starts_with(credential, "csn_") || text_starts_with(credential, "eyJ");
 }
 
+/* Clients of E2B's API insist on keys of the form "e2b_" and hexadecimal digits. Those are the bytes of a key of this server,
+ * which RET (HTTP_KEY_BYTES_MAX + 1 bytes) gets. Everything else stays as it is. */
+static const char *plain_key(const char *credential, char *ret)
+{
+	static const char prefix[] = "e2b_";
+	size_t len = 0;
+
+	if (!credential || !text_starts_with(credential, prefix))
+		return credential;
+	const char *hex = credential + sizeof(prefix) - 1;
+	if (sodium_hex2bin((unsigned char *)ret, HTTP_KEY_BYTES_MAX, hex, strlen(hex), NULL, &len,
+			   NULL) < 0 ||
+	    strlen(hex) != 2 * len || memchr(ret, '\0', len))
+		return credential;
+	ret[len] = '\0';
+	return ret;
+}
+
 const struct caller *auth_identify(struct auth *a, struct http_request *req)
 {
-	const char *credential = http_request_key(req);
+	char plain[HTTP_KEY_BYTES_MAX + 1];
+	const char *credential = plain_key(http_request_key(req), plain);
 	struct caller *w = http_request_caller(req);
 
 	if (w)
@@ -357,8 +376,10 @@ const struct caller *auth_by_pass(struct auth *a, struct http_request *req, cons
 	return w;
 }
 
-bool auth_is_credential(const struct auth *a, const char *credential)
+bool auth_is_credential(const struct auth *a, const char *given)
 {
+	char plain[HTTP_KEY_BYTES_MAX + 1];
+	const char *credential = plain_key(given, plain);
 	json_t *claims =
 	    text_starts_with(credential, "eyJ") ? jwt_open(a->token_key, credential) : NULL;
 	const bool is_token = claims != NULL;
