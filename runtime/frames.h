@@ -155,6 +155,8 @@ enum rt_run_flag {
 	/* As in a notebook: the value of a last expression, await at the top level, `!command` and
 	 * `%magic`, folded tracebacks with hints. */
 	RT_NOTEBOOK = 1u << 4,
+	RT_ERRORS =
+	    1u << 5, /* with RT_NOTEBOOK: exceptions are records (tracebacks.py) and not printed */
 };
 
 /* The process name of a run that has ended: exit status, and peak resident set in KiB. prctl(2)

@@ -340,6 +340,8 @@ int warm_send_run(int channel, const struct run_child *c)
 			t.run.flags |= RT_DISPLAY;
 		if (c->f->python & PROTO_PYTHON_NOTEBOOK)
 			t.run.flags |= RT_NOTEBOOK;
+		if (c->f->python & PROTO_PYTHON_ERRORS)
+			t.run.flags |= RT_ERRORS;
 		if (c->tail >= 0)
 			t.run.flags |= RT_TAIL;
 		size_t len = sizeof(t.run) + t.run.env_len + t.run.cwd_len;

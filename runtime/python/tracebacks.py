@@ -8,6 +8,7 @@ import os
 
 WHOLE_FILE = CODE_FOLDER + '/traceback.txt'
 WHOLE_MAX = 1 << 20  # bytes of that file
+ERROR = 'application/vnd.caisson.error+json'  # sandbox/shown.h has the same
 LIBRARY_KEPT = 2  # so many frames of libraries in a row are shown; of more, the first and the last
 OWN_KEPT = 20  # so many frames of the program in a row are shown; of more, the first and the last half
 WORDS_MIN = 8  # letters of an error that a later one repeats
@@ -167,6 +168,15 @@ def keep_whole(text):
 		pass  # no room; what matters is shown
 
 
+def record_error(value, text):
+	"""Keeps an exception for a client that wants to know its parts."""
+	try:
+		said = str(value)
+	except Exception:
+		said = ''
+	return record(DISPLAY, {'text/plain': text, ERROR: {'name': type(value).__name__, 'value': said, 'traceback': text}})
+
+
 def show_folded(kind, value, tb):
 	try:
 		tb = without_ours(tb)
@@ -186,5 +196,7 @@ def show_folded(kind, value, tb):
 	sys.last_type, sys.last_value, sys.last_traceback = kind, value, tb
 	if sys.version_info >= (3, 12):
 		sys.last_exc = value
-	sys.stderr.write(('Hint: %s\n' % advice if advice else '') + text)
+	text = ('Hint: %s\n' % advice if advice else '') + text
+	if not (errors_are_records and record_error(value, text)):
+		sys.stderr.write(text)
 	return True

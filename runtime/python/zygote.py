@@ -449,12 +449,12 @@ def forget_input():
 		pass
 
 
-def enter(source, session, env, cwd, channel, result, display, as_notebook):
+def enter(source, session, env, cwd, channel, result, display, as_notebook, as_records):
 	"""The last step of a spare: sets the environment, folder and streams of its run. Returns the source and the
 	namespace for it. A session keeps its own: descriptors 0 to 2 are new, the objects on them are not.
 	CHANNEL is -1 unless the run is stateful; RESULT is -1 unless that or RT_NOTEBOOK."""
-	global sent, notebook
-	notebook = as_notebook
+	global sent, notebook, errors_are_records
+	notebook, errors_are_records = as_notebook, as_records
 	if not session:
 		environment(env)
 		sent = env

@@ -184,10 +184,11 @@ static PyObject *enter(const struct frame *f, int channel, int result)
 	const char *env = (const char *)f->u.bytes + sizeof(*run);
 
 	return PyObject_CallFunction(
-	    zygote.enter, "iOy#y#iiOO", f->fds[3], zygote.session ? Py_True : Py_False, env,
+	    zygote.enter, "iOy#y#iiOOO", f->fds[3], zygote.session ? Py_True : Py_False, env,
 	    (Py_ssize_t)run->env_len, env + run->env_len, (Py_ssize_t)run->cwd_len, channel, result,
 	    run->flags & RT_DISPLAY ? Py_True : Py_False,
-	    run->flags & RT_NOTEBOOK ? Py_True : Py_False);
+	    run->flags & RT_NOTEBOOK ? Py_True : Py_False,
+	    run->flags & RT_ERRORS ? Py_True : Py_False);
 }
 
 static bool has_result(const struct rt_run *run)

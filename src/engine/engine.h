@@ -211,7 +211,10 @@ struct engine_run_spec {
 				  * one. It begins with its first run. Checkpoints have that of 0 */
 	bool notebook;    /* Python: the value of a last expression comes as ENGINE_RESULT,
 				  * and notebook syntax works (RT_NOTEBOOK of runtime/frames.h) */
-	int stdin_fd;     /* duplicated; -1 = /dev/null */
+	bool
+	    errors; /* with `notebook` and STATEFUL: an exception that the code does not catch is not printed; it comes
+			   * as a record (SHOWN_ERROR of sandbox/shown.h) */
+	int stdin_fd; /* duplicated; -1 = /dev/null */
 	uint64_t
 	    timeout_ns; /* then its process group gets SIGTERM, or a stateful run SIGINT; 0 = none */
 	/* BACKGROUND: it gets a terminal of this size, each 1 to ENGINE_TERMINAL_MAX, for standard input (`stdin_fd` is what
@@ -468,6 +471,9 @@ int engine_run(struct engine_sandbox *s, const struct engine_run_spec *spec,
 int engine_signal(struct engine_run *r, int signo) MUST_CHECK;
 /* Another size for the terminal of R. */
 int engine_resize(struct engine_run *r, uint32_t rows, uint32_t columns) MUST_CHECK;
+/* HOLD: the output of R is not read until it is let go, so R waits where its pipes are full. At the end all of it is
+ * delivered. */
+void engine_hold_output(struct engine_run *r, bool hold);
 /* Ends the session of CONTEXT with all that it has started. No run of it is on. */
 int engine_end_context(struct engine_sandbox *s, uint32_t context) MUST_CHECK;
 

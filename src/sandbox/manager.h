@@ -158,6 +158,10 @@ const char *const *sandbox_network_env(const struct sandbox *s,
  * gate. NULL if there are none. */
 #define SANDBOX_RUN_ENV_MAX (SANDBOX_NETWORK_ENV_MAX + SANDBOX_ENV_MAX)
 const char *const *sandbox_run_env(const struct sandbox *s, const char *ret[SANDBOX_RUN_ENV_MAX]);
+/* The same and MORE (NULL: none), at most SANDBOX_ENV_MAX; the last of two with one name counts. */
+#define SANDBOX_ENV_WITH_MAX (SANDBOX_RUN_ENV_MAX + SANDBOX_ENV_MAX + 1)
+const char *const *sandbox_env_with(const struct sandbox *s, const char *const *more,
+				    const char *ret[SANDBOX_ENV_WITH_MAX]);
 /* Puts limits and image of O into C; numbers beyond the operator's maxima are lowered. */
 void manager_apply_options(const struct manager *m, const struct sandbox_options *o,
 			   struct engine_create *c);

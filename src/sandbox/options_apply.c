@@ -258,6 +258,30 @@ const char *const *sandbox_run_env(const struct sandbox *s, const char *ret[SAND
 	return n > 0 ? ret : NULL;
 }
 
+const char *const *sandbox_env_with(const struct sandbox *s, const char *const *more,
+				    const char *ret[SANDBOX_ENV_WITH_MAX])
+{
+	const char *own[SANDBOX_RUN_ENV_MAX];
+	const char *const *env = sandbox_run_env(s, own);
+	size_t n = 0, n_more = 0;
+
+	while (more && more[n_more] && n_more < SANDBOX_ENV_MAX)
+		n_more++;
+	for (size_t i = 0; env && env[i]; i++) {
+		const size_t len = strcspn(env[i], "=") + 1;
+		bool other = false;
+
+		for (size_t k = 0; k < n_more; k++)
+			other = other || strncmp(more[k], env[i], len) == 0;
+		if (!other)
+			ret[n++] = env[i];
+	}
+	for (size_t k = 0; k < n_more; k++)
+		ret[n++] = more[k];
+	ret[n] = NULL;
+	return n > 0 ? ret : NULL;
+}
+
 /* ---- of a stored sandbox ---- */
 
 int manager_stored_options(struct manager *m, const struct sandbox_record *record,

@@ -55,7 +55,7 @@ static void grow(struct process *p, struct stream *k, size_t wanted)
 	struct err e = ERR_INIT;
 	int r;
 
-	const size_t most = p->rows > 0 ? PROCESS_TERMINAL_MAX : PROCESS_OUTPUT_MAX;
+	const size_t most = p->rows > 0 || p->paced ? PROCESS_TERMINAL_MAX : PROCESS_OUTPUT_MAX;
 	while (size < wanted && size < most)
 		size *= 2;
 	if (size == k->size)
@@ -194,6 +194,23 @@ void process_tell(struct process *p)
 void process_watch(struct process *p, struct process_watch *w)
 {
 	list_append(&p->watches, &w->node);
+	p->paced = p->paced || w->paced;
+}
+
+void process_pace(struct process *p)
+{
+	bool hold = false;
+
+	list_for_each(l, &p->watches) {
+		const struct process_watch *w = list_entry(l, struct process_watch, node);
+
+		hold = hold || (w->paced && (p->out.total - w->at[0] > PROCESS_AHEAD ||
+					     p->err.total - w->at[1] > PROCESS_AHEAD));
+	}
+	if (hold == p->held || !p->handle)
+		return;
+	p->held = hold;
+	engine_hold_output(p->handle, hold);
 }
 
 void process_unwatch(struct process_watch *w)
@@ -207,6 +224,8 @@ static void on_output(struct engine_run *handle UNUSED, enum engine_stream s, co
 	struct process *p = user;
 
 	keep(p, stream_of(p, s), data, len);
+	if (p->paced)
+		process_pace(p);
 	process_tell(p);
 }
 
@@ -266,21 +285,11 @@ static void make_room(struct sandbox *s)
 /* Those of the sandbox, then Q's: the last of two with one name counts. */
 static size_t add_env(const struct sandbox *s, const struct process_request *q, const char **ret)
 {
-	const char *own[SANDBOX_RUN_ENV_MAX];
-	const char *const *env = sandbox_run_env(s, own);
 	bool named = false;
 	size_t n = 0;
 
-	for (size_t i = 0; env && env[i]; i++) {
-		const size_t len = strcspn(env[i], "=") + 1;
-		bool other = false;
-		for (size_t k = 0; q->env && q->env[k]; k++)
-			other = other || strncmp(q->env[k], env[i], len) == 0;
-		if (!other)
-			ret[n++] = env[i];
-	}
-	for (size_t k = 0; q->env && q->env[k] && k < PROCESS_ENV_MAX; k++)
-		ret[n++] = q->env[k];
+	while (sandbox_env_with(s, q->env, ret) && ret[n])
+		n++;
 	for (size_t k = 0; k < n; k++)
 		named = named || text_starts_with(ret[k], "TERM=");
 	if (q->rows > 0 && !named)

@@ -94,9 +94,16 @@ void process_forget(struct process *p); /* kills it if it lives */
 struct process_watch {
 	struct list node;
 	void (*fn)(struct process_watch *w);
+	/* It may miss no output: the process waits while more than PROCESS_AHEAD bytes of a stream lie beyond AT, which the
+	 * watcher moves on, and says so by process_pace(), also after it has left. Without memory or budget for that much, a
+	 * part is missed all the same: process_bytes() tells. */
+	bool paced;
+	uint64_t at[2]; /* positions in stdout and stderr */
 };
+#define PROCESS_AHEAD (64u << 10)
 void process_watch(struct process *p, struct process_watch *w);
 void process_unwatch(struct process_watch *w);
+void process_pace(struct process *p);
 struct process *process_ref(struct process *p);
 struct process *process_unref(struct process *p);         /* returns NULL */
 struct manager *process_manager(const struct process *p); /* of one that lives */

@@ -32,6 +32,7 @@ struct process {
 	sd_event_source *room; /* tells when it has; NULL: nothing is unread */
 	struct budget_share share;
 	struct list watches;
+	bool paced, held; /* a paced watcher was there; its output is held */
 	struct err failure;
 	struct engine_run_result end;
 	uint64_t started_ms, started_ns;

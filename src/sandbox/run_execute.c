@@ -36,6 +36,14 @@ static void on_output(struct engine_run *handle UNUSED, enum engine_stream strea
 	kept_output_add(k, data, len);
 }
 
+/* Of what was dropped or replaced meanwhile there is nothing to tell. */
+static void tell_shown(struct run *r, unsigned index, bool ends)
+{
+	for (size_t i = 0; i < r->shown.n; i++)
+		if (r->shown.items[i].index == index)
+			r->request.on_shown(r, &r->shown.items[i], ends, r->request.user);
+}
+
 static void on_record(struct engine_run *handle UNUSED, const void *data, size_t len, void *user)
 {
 	struct run *r = user;
@@ -43,6 +51,8 @@ static void on_record(struct engine_run *handle UNUSED, const void *data, size_t
 	const int index =
 	    data ? shown_list_add(&r->shown, data, len, at) : shown_list_end_text(&r->shown, at);
 
+	if (index >= 0 && r->request.on_shown)
+		tell_shown(r, (unsigned)index, !data);
 	if (index >= 0 && r->seen && r->sandbox->manager->witness.run_shown)
 		r->sandbox->manager->witness.run_shown(r->seen, (unsigned)index, !data);
 }
@@ -93,10 +103,10 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 	 * delivers one byte more than is kept, which shows that output is missing. */
 	uint64_t wanted = q->head_only ? sandbox_output_max(s) + 1 : 0;
 	uint64_t timeout = q->timeout_ns == 0 ? sandbox_run_timeout_ns(s) : q->timeout_ns;
-	const char *env[SANDBOX_RUN_ENV_MAX];
+	const char *env[SANDBOX_ENV_WITH_MAX];
 	struct engine_run_spec spec = {
 	    .kind = q->beside ? ENGINE_RUN_BACKGROUND : q->kind,
-	    .env = q->own ? sandbox_network_env(s, env) : sandbox_run_env(s, env),
+	    .env = q->own ? sandbox_network_env(s, env) : sandbox_env_with(s, q->env, env),
 	    .code = q->code,
 	    .code_len = q->code_len,
 	    .argv = q->argv,
@@ -106,6 +116,7 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 	    .make_cwd = !q->cwd && !q->own && sandbox_workdir(s),
 	    .display = q->display,
 	    .notebook = q->notebook,
+	    .errors = q->errors && q->notebook && q->kind == ENGINE_RUN_STATEFUL,
 	    .restarts = q->restarts && q->kind == ENGINE_RUN_STATEFUL,
 	    .context = r->context->number,
 	    .report = q->report && !q->beside,

@@ -69,6 +69,9 @@ void run_unref(struct run *r)
 	budget_give(&r->place);
 	for (size_t i = 0; i < ARRAY_SIZE(r->output); i++)
 		kept_output_done(&r->output[i]);
+	for (char **p = r->env; p && *p; p++)
+		free(*p);
+	free(r->env);
 	for (char **p = r->argv; p && *p; p++)
 		free(*p);
 	free(r->argv);
@@ -158,19 +161,19 @@ void run_end(struct run *r, const struct run_result *result, const struct err *e
 
 /* ---- the request ---- */
 
-static int copy_argv(struct run *r, const char *const *argv)
+static int copy_texts(const char *const *texts, char ***ret)
 {
 	size_t n = 0;
 
-	while (argv[n])
+	while (texts[n])
 		n++;
-	r->argv = calloc(n + 1, sizeof(*r->argv));
-	for (size_t i = 0; r->argv && i < n; i++) {
-		r->argv[i] = strdup(argv[i]);
-		if (!r->argv[i])
+	char **copy = *ret = calloc(n + 1, sizeof(*copy));
+	for (size_t i = 0; copy && i < n; i++) {
+		copy[i] = strdup(texts[i]);
+		if (!copy[i])
 			return -ENOMEM;
 	}
-	return r->argv ? 0 : -ENOMEM;
+	return copy ? 0 : -ENOMEM;
 }
 
 /* The program gets the descriptor itself, so that nobody has to write into a pipe that it may never read. */
@@ -207,9 +210,14 @@ int run_keep_request(struct run *r, const struct run_request *q)
 		r->request.cwd = r->cwd;
 	}
 	if (q->argv) {
-		if (copy_argv(r, q->argv) < 0)
+		if (copy_texts(q->argv, &r->argv) < 0)
 			return -ENOMEM;
 		r->request.argv = (const char *const *)r->argv;
+	}
+	if (q->env) {
+		if (copy_texts(q->env, &r->env) < 0)
+			return -ENOMEM;
+		r->request.env = (const char *const *)r->env;
 	}
 	return 0;
 }
@@ -351,6 +359,7 @@ static struct run *make(struct sandbox *s, const struct run_request *request,
 	r->request.code = NULL;
 	r->request.argv = NULL;
 	r->request.cwd = NULL;
+	r->request.env = NULL;
 	r->request.input = NULL;
 	r->request.asked_cwd = NULL;
 	r->request.context = NULL;
@@ -438,6 +447,12 @@ void run_signal(struct run *r, int signo)
 		r->cancelled = true;
 	else
 		(void)!engine_signal(r->handle, signo);
+}
+
+void run_hold(struct run *r, bool hold)
+{
+	if (r->handle)
+		engine_hold_output(r->handle, hold);
 }
 
 void run_cancel(struct run *r)

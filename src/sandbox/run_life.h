@@ -28,9 +28,9 @@ struct run {
 	char context_name[CONTEXT_NAME_MAX + 1]; /* the context may end before the result is read */
 	char id[RUN_ID_SIZE];
 	enum run_phase phase;
-	struct run_request request; /* its code, argv and cwd are the copies below, or NULL */
+	struct run_request request; /* its code, argv, env and cwd are the copies below, or NULL */
 	char *code;
-	char **argv;
+	char **argv, **env;
 	char *cwd;
 	int input_fd;              /* a sealed memory file: its request's input; -1 = none */
 	struct budget_share input; /* the bytes of that file */
@@ -68,7 +68,7 @@ struct run {
 };
 
 /* run_life.c */
-/* Copies code, argv and cwd of Q into R, for a run that must wait before the engine is called. The
+/* Copies code, argv, env and cwd of Q into R, for a run that must wait before the engine is called. The
  * engine copies what it needs itself. -ENOMEM. */
 int run_keep_request(struct run *r, const struct run_request *q) MUST_CHECK;
 /* Ends and frees R: writes the log, tells the ledger and calls on_done. Either RESULT or E is NULL.

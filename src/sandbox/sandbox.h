@@ -30,6 +30,7 @@
 struct manager;
 struct run;
 struct sandbox;
+struct shown;
 
 #define SANDBOX_ID_MAX         64 /* [A-Za-z0-9_-]{1,64} */
 #define SANDBOX_OWNER_MAX      63
@@ -512,6 +513,8 @@ struct run_request {
 	/* The word of argv that the client asked for, among those of a program of ours; 0 = all. People see it. */
 	unsigned asked;
 	const char *context; /* of a stateful run: its name, as for sandbox_context(); borrowed */
+	const char *const *
+	    env; /* NAME=VALUE, at most SANDBOX_ENV_MAX, besides those of the sandbox; copied; may be NULL */
 	const char *cwd;
 	const char *asked_cwd; /* the client asked for it; people see it; borrowed */
 	const int *stdin_fd;   /* instead of input; duplicated; NULL: /dev/null */
@@ -521,8 +524,8 @@ struct run_request {
 	bool no_artifacts;     /* no inventory before and after the run */
 	bool
 	    beside; /* it executes beside the run that is on, in an interpreter of its own; no files are told */
-	bool queued;                      /* if the sandbox is busy, wait instead of SESSION_BUSY */
-	bool display, notebook, restarts; /* engine_run_spec's */
+	bool queued; /* if the sandbox is busy, wait instead of SESSION_BUSY */
+	bool display, notebook, errors, restarts; /* engine_run_spec's */
 	bool report; /* engine_run_spec.report: what sandbox_read_place() reads */
 	/* A program of the server: without the environment chosen for the sandbox, in "/" without a run's json.py. */
 	bool own,
@@ -536,6 +539,8 @@ struct run_request {
 	/* Output as it arrives; may be NULL. */
 	void (*on_output)(struct run *, enum engine_stream, const void *data, size_t len,
 			  void *user);
+	/* It has shown ITEM, behind the output of stdout so far; ENDS: its text in stdout ends here. May be NULL. */
+	void (*on_shown)(struct run *, const struct shown *item, bool ends, void *user);
 	/* The end: the result (valid during the call) or E; the other one is NULL. */
 	void (*on_done)(struct run *, const struct run_result *, const struct err *e, void *user);
 	void *user;
@@ -554,6 +559,7 @@ const char *run_context(const struct run *r);     /* its name; "" = the default 
 /* Kills all processes of the run; on_done follows, from inside if the run still waits for its turn. The first time, a cell
  * is interrupted, and killed only after its grace period. */
 void run_cancel(struct run *r);
+void run_hold(struct run *r, bool hold); /* engine_hold_output(), while it executes */
 /* Sends SIGINT or SIGTERM to the run's processes. */
 void run_signal(struct run *r, int signo);
 

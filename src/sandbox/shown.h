@@ -15,6 +15,9 @@
 #define SHOWN_PARTS     16u
 #define SHOWN_TYPE_SIZE 128u
 #define SHOWN_TABLE     "application/vnd.caisson.table+json"
+/* An exception, with run_request.errors: {"name": "ValueError", "value": "...", "traceback": "..."}, as
+ * runtime/python/tracebacks.py writes it. */
+#define SHOWN_ERROR "application/vnd.caisson.error+json"
 
 enum shown_kind {
 	SHOWN_DISPLAY = 1,

@@ -123,6 +123,7 @@ enum proto_run_kind {
 enum {
 	PROTO_PYTHON_DISPLAY = 1,  /* save figures that are open and unsaved at the end */
 	PROTO_PYTHON_NOTEBOOK = 2, /* RT_NOTEBOOK of runtime/frames.h */
+	PROTO_PYTHON_ERRORS = 4,   /* RT_ERRORS, for PROTO_RUN_STATEFUL */
 };
 
 /* Descriptors: stdout, stderr, args, then as `fds` says: code, result (STATEFUL, and Python with

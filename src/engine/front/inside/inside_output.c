@@ -109,6 +109,8 @@ static bool read_stream(struct inside_output *o, enum engine_stream s, size_t ti
 		}
 		KILL_POINT(OUTPUT_READ);
 		deliver(o, s, piece, (size_t)n);
+		if (o->held)
+			break;
 	}
 	return true;
 }
@@ -119,7 +121,7 @@ static int on_pause_over(sd_event_source *source, uint64_t at UNUSED, void *user
 
 	loop_work("output", "after a pause");
 	for (size_t s = 0; s < ARRAY_SIZE(o->pause); s++)
-		if (o->pause[s] == source && o->source[s])
+		if (o->pause[s] == source && o->source[s] && !o->held)
 			(void)sd_event_source_set_enabled(o->source[s], SD_EVENT_ON);
 	return 0;
 }
@@ -155,6 +157,8 @@ static int on_tail(sd_event_source *source UNUSED, uint64_t at UNUSED, void *use
 	bool again;
 
 	loop_work("output", "tail");
+	if (o->held)
+		return arm_tail(o, TAIL_AFTER_US);
 	if (!tail_hold(o->tail, &again))
 		return again ? arm_tail(o, TAIL_AGAIN_US) : 0;
 	bool more = read_stream(o, ENGINE_STDOUT, READS_PER_TURN);
@@ -263,8 +267,19 @@ int inside_output_pipe(struct inside_output *o, enum engine_stream s, struct ins
 	return 0;
 }
 
+void inside_output_hold(struct inside_output *o, bool hold)
+{
+	o->held = hold && !o->ended;
+	for (size_t s = 0; s < ARRAY_SIZE(o->source); s++)
+		if (o->source[s])
+			(void)sd_event_source_set_enabled(o->source[s],
+							  o->held ? SD_EVENT_OFF : SD_EVENT_ON);
+}
+
 void inside_output_drain(struct inside_output *o)
 {
+	o->ended = true;
+	o->held = false;
 	(void)read_stream(o, ENGINE_STDOUT, DRAIN_MAX / PIECE_BYTES);
 	deliver_tail(o);
 	records_end_output(&o->records);

@@ -23,6 +23,8 @@ struct inside_output {
 	uint64_t kill_at;           /* engine_run_spec.output_kill */
 	bool endless;               /* of a background process */
 	bool flooded;               /* the run was killed for its output */
+	bool held;                  /* engine_hold_output() */
+	bool ended;                 /* it is drained, whoever would hold it */
 	struct records records;     /* what stdout marks; without on_record there are no marks */
 	void (*on_output)(struct engine_run *, enum engine_stream, const void *, size_t, void *);
 	void (*on_record)(struct engine_run *, const void *, size_t, void *);
@@ -36,6 +38,8 @@ void inside_output_init(struct inside_output *o, struct engine_run *r, sd_event 
 int inside_output_pipe(struct inside_output *o, enum engine_stream s, struct inside_pipe *kept,
 		       int *ret_write) MUST_CHECK;
 void inside_pipe_close(struct inside_pipe *p);
-/* The run has ended: delivers the rest. */
+/* HOLD: nothing is read until it is let go. */
+void inside_output_hold(struct inside_output *o, bool hold);
+/* The run has ended: delivers the rest, also if it was held. */
 void inside_output_drain(struct inside_output *o);
 void inside_output_done(struct inside_output *o);

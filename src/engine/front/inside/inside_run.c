@@ -398,6 +398,11 @@ int engine_resize(struct engine_run *r, uint32_t rows, uint32_t columns)
 	return !r->s || !r->s->init ? -ESRCH : channel_send(r->s->init, &k.head, NULL, 0);
 }
 
+void engine_hold_output(struct engine_run *r, bool hold)
+{
+	inside_output_hold(&r->output, hold);
+}
+
 /* ---- start ---- */
 
 static bool is_command(const struct engine_run_spec *spec)
@@ -510,7 +515,8 @@ static int start(struct engine_run *r, const struct engine_run_spec *spec)
 	};
 	if (!is_command(spec))
 		m.python = (spec->display ? (uint32_t)PROTO_PYTHON_DISPLAY : 0U) |
-			   (spec->notebook ? (uint32_t)PROTO_PYTHON_NOTEBOOK : 0U);
+			   (spec->notebook ? (uint32_t)PROTO_PYTHON_NOTEBOOK : 0U) |
+			   (spec->errors ? (uint32_t)PROTO_PYTHON_ERRORS : 0U);
 	bool stateful = spec->kind == ENGINE_RUN_STATEFUL;
 	int q = make_fds(r, spec, &m, fds, &n);
 
