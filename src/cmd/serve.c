@@ -12,6 +12,7 @@
 #include "cmd/server_facts.h"
 #include "doctor/doctor.h"
 #include "engine/maker/native/probe.h"
+#include "faces/e2b/e2b.h"
 #include "web/site.h"
 
 #include "api/api.h"
@@ -38,6 +39,7 @@ struct serve {
 	struct http_keys *keys;
 	struct auth *auth;
 	struct api *api;
+	struct e2b *e2b; /* NULL: SANDBOX_FACES does not name it */
 	struct transport_http *transport;
 	struct bridge_socket socket;
 	struct bridge_server *bridge;
@@ -287,6 +289,7 @@ static int open_http(struct serve *s, struct err *e)
 	    .prefix = s->names.prefix,
 	    .public_origin = s->names.public_origin,
 	    .port_domain = s->names.port_domain,
+	    .is_face = set->faces[0] ? e2b_is_name : NULL,
 	    .log = log_request,
 	    .log_userdata = s,
 	};
@@ -382,6 +385,29 @@ static int open_api(struct serve *s, struct err *e)
 	return r < 0 ? r : api_add_routes(s->api, s->http, HTTP_SCOPE_MAIN, e);
 }
 
+static int open_faces(struct serve *s, struct err *e)
+{
+	const struct e2b_config config = {
+	    .loop = s->app.loop,
+	    .manager = s->app.manager,
+	    .auth = s->auth,
+	    .budgets = s->app.budgets,
+	    .max_upload_bytes = limits_rest_upload(&s->app.settings),
+	    .base = s->base,
+	    .port_domain = s->names.port_domain,
+	};
+	const char *faces = s->app.settings.faces;
+	int r;
+
+	if (!faces[0])
+		return 0;
+	if (!streq(faces, "e2b"))
+		return err_set(e, ERR_SETTING_INVALID, 0,
+			       "SANDBOX_FACES: this version has the face e2b only");
+	r = e2b_new(&config, &s->e2b, e);
+	return r < 0 ? r : e2b_add_routes(s->e2b, s->http, HTTP_SCOPE_MAIN, e);
+}
+
 static void identify(struct http_request *req, struct mcp_peer_config *peer, void *user)
 {
 	const struct caller *who = auth_caller(req);
@@ -467,6 +493,7 @@ static int serve(struct serve *s, struct err *e)
 		  : links_add_routes(s->app.links, s->http, HTTP_SCOPE_MAIN | HTTP_SCOPE_LINKS, e);
 	r = r < 0 ? r : open_transport(s, e);
 	r = r < 0 ? r : open_api(s, e);
+	r = r < 0 ? r : open_faces(s, e);
 	r = r < 0 ? r : listen_all(s, e);
 	r = r < 0 ? r : open_bridge(s, e);
 	r = r < 0 ? r : app_on_stop(&s->app, on_signal, s, e);
@@ -487,6 +514,7 @@ static void serve_done(struct serve *s)
 {
 	s->drain = sd_event_source_disable_unref(s->drain);
 	s->http = http_server_free(s->http);
+	s->e2b = e2b_free(s->e2b);
 	s->transport = transport_http_free(s->transport);
 	s->bridge = bridge_server_free(s->bridge);
 	/* Runs and answers that REST keeps give their shares back when they are freed. */

@@ -144,6 +144,8 @@ S(STR, port_domain, "server.port_domain", "SANDBOX_PORT_DOMAIN", "auto", 1, 200,
   "auto, off, or a domain such as ports.example.org, whose names all lead here",
   "Servers in sandboxes get addresses PORT-SANDBOX.DOMAIN, each with an origin of its own for browsers. auto: localhost, if "
   "no other machine can reach this server, else off; then they are at /p/SANDBOX/PORT/ alone, where many pages cannot work.")
+S(STR, faces, "server.faces", "SANDBOX_FACES", "", 0, 200, "names separated by commas: e2b",
+  "APIs of other systems that this server offers as well, so that their clients work here unchanged. e2b: below /faces/e2b.")
 S(STR, allowed_hosts, "server.allowed_hosts", "SANDBOX_ALLOWED_HOSTS", "", 0, 2000,
   "host names separated by commas, or *",
   "Further host names that clients may use for the server.")

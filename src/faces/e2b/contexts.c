@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The code interpreter: its contexts. Each is one of the sandbox; the default one is there from the start. */
+#include "faces/e2b/face.h"
+
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void e2b_contexts_begin(struct e2b_sandbox *s)
+{
+	memcpy(s->contexts[0].name, CONTEXT_DEFAULT, sizeof(CONTEXT_DEFAULT));
+}
+
+static void forget(struct e2b_context *x)
+{
+	free(x->cwd);
+	*x = (struct e2b_context){0};
+}
+
+void e2b_contexts_done(struct e2b_sandbox *s)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(s->contexts); i++)
+		forget(&s->contexts[i]);
+}
+
+struct e2b_context *e2b_context_of(struct e2b_sandbox *s, const char *name, struct err *e)
+{
+	if (!name || !*name)
+		return &s->contexts[0];
+	for (size_t i = 0; i < ARRAY_SIZE(s->contexts); i++)
+		if (streq(s->contexts[i].name, name))
+			return &s->contexts[i];
+	(void)err_set(e, ERR_NOT_FOUND, 0, "there is no context of that id");
+	return NULL;
+}
+
+static json_t *context_json(const struct e2b_context *x)
+{
+	return json_pack("{s:s, s:s, s:s}", "id", x->name, "language", "python", "cwd",
+			 x->cwd ? x->cwd : E2B_HOME);
+}
+
+void e2b_list_contexts(struct e2b_call *c)
+{
+	const struct e2b_sandbox *s = c->sandbox;
+	json_t *rows = json_array();
+
+	/* In the order in which they were made: clients look at the last one. Places of ended ones are used again. */
+	for (unsigned seq = 0; seq <= s->last_context; seq++)
+		for (size_t i = 0; i < ARRAY_SIZE(s->contexts); i++)
+			if (s->contexts[i].name[0] && s->contexts[i].seq == seq)
+				(void)json_array_append_new(rows, context_json(&s->contexts[i]));
+	e2b_reply(c, 200, rows);
+}
+
+static struct e2b_context *make(struct e2b_sandbox *s, const char *cwd, struct err *e)
+{
+	struct e2b_context *free_one = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(s->contexts) && !free_one; i++)
+		free_one = s->contexts[i].name[0] ? NULL : &s->contexts[i];
+	if (!free_one) {
+		(void)err_set(e, ERR_QUOTA_EXCEEDED, 0, "a sandbox has at most %d contexts",
+			      CONTEXTS_MAX);
+		return NULL;
+	}
+	if (cwd && !(free_one->cwd = strdup(cwd))) {
+		(void)err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a context");
+		return NULL;
+	}
+	free_one->seq = ++s->last_context;
+	(void)snprintf(free_one->name, sizeof(free_one->name), "context-%u", free_one->seq);
+	if (sandbox_context(s->sandbox, free_one->name, true, e))
+		return free_one;
+	forget(free_one);
+	return NULL;
+}
+
+void e2b_make_context(struct e2b_call *c)
+{
+	const char *language = json_string_value(json_object_get(c->body, "language"));
+	const char *cwd = json_string_value(json_object_get(c->body, "cwd"));
+	struct err e = ERR_INIT;
+
+	if (language && !streq(language, "python")) {
+		e2b_refuse(c, ERR_INVALID_ARGUMENT, "contexts of this server are of python");
+		return;
+	}
+	if (cwd && (cwd[0] != '/' || strlen(cwd) >= SANDBOX_PLACE_MAX)) {
+		e2b_refuse(c, ERR_INVALID_ARGUMENT, "cwd: an absolute path");
+		return;
+	}
+	const struct e2b_context *x = make(c->sandbox, cwd, &e);
+	if (x)
+		e2b_reply(c, 200, context_json(x));
+	else
+		e2b_fail(c, &e);
+}
+
+/* The context {context}; NULL after it has answered. */
+static struct e2b_context *need(struct e2b_call *c)
+{
+	struct err e = ERR_INIT;
+	struct e2b_context *x =
+	    e2b_context_of(c->sandbox, http_request_param(c->req, "context"), &e);
+
+	if (!x)
+		e2b_fail(c, &e);
+	return x;
+}
+
+void e2b_restart_context(struct e2b_call *c)
+{
+	struct e2b_context *x = need(c);
+
+	if (!x)
+		return;
+	x->restarts = true;
+	x->executions = 0;
+	e2b_reply(c, 200, NULL);
+}
+
+void e2b_end_context(struct e2b_call *c)
+{
+	struct e2b_context *x = need(c);
+	struct err e = ERR_INIT;
+
+	if (!x)
+		return;
+	if (x == &c->sandbox->contexts[0]) {
+		e2b_refuse(c, ERR_INVALID_ARGUMENT, "the default context stays");
+		return;
+	}
+	if (sandbox_end_context(c->sandbox->sandbox, x->name, &e) < 0) {
+		e2b_fail(c, &e);
+		return;
+	}
+	forget(x);
+	e2b_reply(c, 204, NULL);
+}

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The control plane: sandboxes are made, found again, given more time and ended. */
+#include "faces/e2b/shapes.h"
+
+#include "base/parse.h"
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LIFE_MAX_S     86400 /* adapters of evaluations ask for a day */
+#define LIFE_V1_S      15    /* what the API gives without a timeout, by its version */
+#define LIFE_V2_S      300
+#define METADATA_MAX   64u
+#define METADATA_BYTES (16u << 10)
+#define SAME_MAX       255u
+#define EVERYTHING     "0.0.0.0/0"
+
+/* ---- what a body asks for ---- */
+
+static int refuse(struct err *e, const char *member, const char *why)
+{
+	(void)err_set(e, ERR_INVALID_ARGUMENT, 0, "%s: %s", member, why);
+	return err_set_member(e, member);
+}
+
+static int not_offered(struct err *e, const char *member)
+{
+	return refuse(e, member, "this server does not offer it");
+}
+
+/* *RET stays as it is without the member. */
+static int read_seconds(const json_t *body, const char *member, uint64_t *ret, struct err *e)
+{
+	const json_t *v = json_object_get(body, member);
+	const json_int_t n = json_integer_value(v);
+
+	if (!v || json_is_null(v))
+		return 0;
+	if (!json_is_integer(v) || n < 0 || n > LIFE_MAX_S)
+		return refuse(e, member, "whole seconds from 0 to 86400");
+	*ret = (uint64_t)n;
+	return 0;
+}
+
+/* An object of texts; RET borrows it, or is NULL. */
+static int read_pairs(const json_t *body, const char *member, json_t **ret, struct err *e)
+{
+	json_t *o = json_object_get(body, member), *v;
+	const char *key;
+	size_t bytes = 0;
+
+	*ret = NULL;
+	if (!o || json_is_null(o))
+		return 0;
+	if (!json_is_object(o))
+		return refuse(e, member, "an object of texts");
+	json_object_foreach(o, key, v) {
+		if (!json_is_string(v))
+			return refuse(e, member, "an object of texts");
+		bytes += strlen(key) + json_string_length(v);
+	}
+	*ret = o;
+	return json_object_size(o) > METADATA_MAX || bytes > METADATA_BYTES
+		   ? refuse(e, member, "at most 64 texts with 16 KiB in all")
+		   : 0;
+}
+
+static bool is_empty(const json_t *v)
+{
+	return !v || json_is_null(v) || json_is_false(v) ||
+	       (json_is_array(v) && json_array_size(v) == 0) ||
+	       (json_is_object(v) && json_object_size(v) == 0);
+}
+
+/* Nothing that was asked for is left out silently. */
+static int check_offer(const json_t *body, struct err *e)
+{
+	static const char *const members[] = {"mcp", "iam", "volumeMounts", "autoPause"};
+	static const char *const network[] = {"allowPublicTraffic", "maskRequestHost",
+					      "egressProxy",        "dnsServers",
+					      "httpsPorts",         "rules"};
+	const json_t *n = json_object_get(body, "network");
+
+	for (size_t i = 0; i < ARRAY_SIZE(members); i++)
+		if (!is_empty(json_object_get(body, members[i])))
+			return not_offered(e, members[i]);
+	if (!is_empty(json_object_get(json_object_get(body, "autoResume"), "enabled")))
+		return not_offered(e, "autoResume");
+	for (size_t i = 0; i < ARRAY_SIZE(network); i++)
+		if (!is_empty(json_object_get(n, network[i])))
+			return not_offered(e, network[i]);
+	return 0;
+}
+
+/* RET is empty if the body chooses nothing: then the operator's policy holds. */
+static int choose_network(struct e2b_call *c, struct sandbox_choice *ret, struct err *e)
+{
+	const json_t *network = json_object_get(c->body, "network");
+	const json_t *allow = json_object_get(network, "allowOut"), *v;
+	const json_t *deny = json_object_get(network, "denyOut");
+	const char *hosts[SANDBOX_HOSTS_MAX];
+	size_t i, n = 0;
+	bool none = json_is_false(json_object_get(c->body, "allow_internet_access"));
+
+	ret->text[0] = '\0';
+	json_array_foreach(deny, i, v) {
+		const char *what = json_string_value(v);
+
+		if (!what || !streq(what, EVERYTHING))
+			return refuse(e, "denyOut", "this server can deny " EVERYTHING " only");
+		none = true;
+	}
+	if (json_array_size(allow) > 0 && !none)
+		return refuse(e, "allowOut", "it needs denyOut with " EVERYTHING);
+	if (!none)
+		return 0;
+	json_array_foreach(allow, i, v) {
+		if (n == ARRAY_SIZE(hosts) || !json_is_string(v))
+			return refuse(e, "allowOut", "at most 32 names of hosts");
+		hosts[n++] = json_string_value(v);
+	}
+	return manager_choose_network(c->face->config.manager, n > 0 ? "allowlist" : "none", hosts,
+				      n, ret, e);
+}
+
+/* The templates that the SDKs name by default are the image of this server. */
+static bool is_own_image(const char *template)
+{
+	return streq(template, "base") || streq(template, "code-interpreter-v1");
+}
+
+static int read_options(struct e2b_call *c, const char *template, struct sandbox_options *ret,
+			struct err *e)
+{
+	json_t *env, *o = json_object();
+	int r = read_pairs(c->body, "envVars", &env, e);
+
+	if (r == 0 && env)
+		(void)json_object_set(o, "env", env);
+	if (r == 0 && !is_own_image(template))
+		(void)json_object_set_new(o, "image", json_string(template));
+	r = r < 0 ? r : sandbox_options_read(o, false, ret, e);
+	json_decref(o);
+	return r;
+}
+
+/* ---- create ---- */
+
+struct making {
+	struct e2b_call *call;
+	struct e2b_sandbox *sandbox; /* reference */
+	uint64_t life_s;
+};
+
+static bool is_about_template(const struct err *e)
+{
+	return e->code == ERR_IMAGE_MISSING || e->code == ERR_IMAGE_INVALID ||
+	       e->code == ERR_IMAGE_UNSUITABLE || streq(e->member, "image");
+}
+
+static void fail_create(struct e2b_call *c, const char *template, const struct err *e)
+{
+	struct err told = *e;
+
+	if (is_about_template(e) && !is_own_image(template))
+		(void)err_set(&told, ERR_NOT_FOUND, 0, "template '%s' not found: %s", template,
+			      e->text);
+	e2b_fail(c, &told);
+}
+
+static void on_made(struct sandbox *made, const struct err *e, void *user)
+{
+	struct making *m = user;
+	struct e2b_sandbox *s = m->sandbox;
+	struct err failed = e ? *e : ERR_INIT;
+
+	if (!e && e2b_sandbox_begin(s, made, &failed) == 0) {
+		e2b_sandbox_set_end(s, m->life_s, false);
+		e2b_reply(m->call, 201, e2b_sandbox_json(s));
+	} else {
+		fail_create(m->call, s->template_id, &failed);
+	}
+	(void)e2b_sandbox_unref(s);
+	free(m);
+}
+
+static int begin(struct e2b_call *c, const char *template, struct making *m, struct err *e)
+{
+	struct sandbox_choice network;
+	struct sandbox_options options;
+	json_t *metadata;
+	int r = check_offer(c->body, e);
+
+	r = r < 0 ? r : read_seconds(c->body, "timeout", &m->life_s, e);
+	r = r < 0 ? r : read_pairs(c->body, "metadata", &metadata, e);
+	r = r < 0 ? r : choose_network(c, &network, e);
+	r = r < 0 ? r : read_options(c, template, &options, e);
+	if (r < 0)
+		return r;
+	m->sandbox->metadata = metadata ? json_incref(metadata) : json_object();
+	manager_open_new(c->face->config.manager, c->who->owner, m->sandbox->id, &network, &options,
+			 on_made, m);
+	sandbox_options_done(&options);
+	return 0;
+}
+
+/* A client that asks again, because it got no answer, gets the sandbox that it made. */
+static struct e2b_sandbox *made_before(const struct e2b_call *c, const char *key)
+{
+	list_for_each(l, &c->face->sandboxes) {
+		struct e2b_sandbox *s = list_entry(l, struct e2b_sandbox, node);
+
+		if (key && s->same_as && streq(s->same_as, key) &&
+		    streq(s->who->owner, c->who->owner))
+			return s;
+	}
+	return NULL;
+}
+
+static void create(struct e2b_call *c, uint64_t life_s)
+{
+	const char *template = json_string_value(json_object_get(c->body, "templateID"));
+	const char *key = http_request_header(c->req, "idempotency-key");
+	const struct e2b_sandbox *before = made_before(c, key);
+	struct err e = ERR_INIT;
+
+	if (before) {
+		e2b_reply(c, 201, e2b_sandbox_json(before));
+		return;
+	}
+	if (!template || !*template || strlen(template) >= ENGINE_NAME_MAX ||
+	    (key && strlen(key) > SAME_MAX)) {
+		e2b_refuse(c, ERR_INVALID_ARGUMENT, "templateID: the name of a template");
+		return;
+	}
+	struct making *m = calloc(1, sizeof(*m));
+	struct e2b_sandbox *s = m ? e2b_sandbox_new(c->face, c->who) : NULL;
+	if (!s || (key && !(s->same_as = strdup(key)))) {
+		(void)e2b_sandbox_unref(s);
+		free(m);
+		e2b_refuse(c, ERR_OUT_OF_MEMORY, "no memory");
+		return;
+	}
+	*m = (struct making){.call = c, .sandbox = s, .life_s = life_s};
+	(void)!text_copy(s->template_id, sizeof(s->template_id), template);
+	if (begin(c, template, m, &e) < 0) {
+		fail_create(c, s->template_id, &e);
+		(void)e2b_sandbox_unref(s);
+		free(m);
+	}
+}
+
+void e2b_create_v1(struct e2b_call *c)
+{
+	create(c, LIFE_V1_S);
+}
+
+void e2b_create_v2(struct e2b_call *c)
+{
+	create(c, LIFE_V2_S);
+}
+
+/* ---- one sandbox ---- */
+
+/* The sandbox {id} of the caller; NULL after it has answered. */
+static struct e2b_sandbox *need(struct e2b_call *c)
+{
+	const char *id = http_request_param(c->req, "id");
+	struct e2b_sandbox *s = e2b_find(c->face, id);
+
+	if (s && streq(s->who->owner, c->who->owner))
+		return s;
+	e2b_refuse(c, ERR_NOT_FOUND, "sandbox \"%.64s\" not found",
+		   text_is_utf8(id, strlen(id)) ? id : "");
+	return NULL;
+}
+
+void e2b_info(struct e2b_call *c)
+{
+	const struct e2b_sandbox *s = need(c);
+
+	if (s)
+		e2b_reply(c, 200, e2b_detail_json(s));
+}
+
+/* From now on the sandbox counts on the credential of this caller. */
+void e2b_connect(struct e2b_call *c)
+{
+	struct e2b_sandbox *s = need(c);
+	uint64_t life_s = LIFE_V2_S;
+	struct err e = ERR_INIT;
+
+	if (!s)
+		return;
+	if (read_seconds(c->body, "timeout", &life_s, &e) < 0) {
+		e2b_fail(c, &e);
+		return;
+	}
+	caller_unref(s->who);
+	s->who = caller_ref(c->who);
+	e2b_sandbox_set_end(s, life_s, true);
+	e2b_reply(c, 200, e2b_sandbox_json(s));
+}
+
+static void set_end(struct e2b_call *c, const char *member, uint64_t otherwise, bool longer)
+{
+	struct e2b_sandbox *s = need(c);
+	struct err e = ERR_INIT;
+
+	if (!s)
+		return;
+	if (read_seconds(c->body, member, &otherwise, &e) < 0) {
+		e2b_fail(c, &e);
+		return;
+	}
+	e2b_sandbox_set_end(s, otherwise, longer);
+	e2b_reply(c, 204, NULL);
+}
+
+void e2b_set_timeout(struct e2b_call *c)
+{
+	set_end(c, "timeout", LIFE_V1_S, false);
+}
+
+void e2b_refresh(struct e2b_call *c)
+{
+	set_end(c, "duration", LIFE_V1_S, true);
+}
+
+static void on_deleted(const struct err *e, void *user)
+{
+	struct e2b_call *c = user;
+
+	if (e && e->code != ERR_CANCELLED)
+		e2b_fail(c, e);
+	else
+		e2b_reply(c, 204, NULL);
+}
+
+void e2b_kill(struct e2b_call *c)
+{
+	struct e2b_sandbox *s = need(c);
+	struct err e = ERR_INIT;
+
+	if (!s)
+		return;
+	struct sandbox *ended = sandbox_ref(s->sandbox);
+	e2b_sandbox_forget(s);
+	const int r = sandbox_close(ended, true, on_deleted, c, &e);
+	(void)sandbox_unref(ended);
+	if (r < 0)
+		e2b_fail(c, &e);
+}
+
+void e2b_not_offered(struct e2b_call *c)
+{
+	e2b_refuse(c, ERR_INVALID_ARGUMENT, "this server does not offer %s %s",
+		   http_method_name(c->route->method), c->route->path + sizeof(E2B_PREFIX) - 1);
+}
+
+void e2b_health(struct e2b_call *c)
+{
+	e2b_reply(c, e2b_is_for_port(c->face, c->req, E2B_CODE_PORT) ? 200 : 204, NULL);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The face of E2B: its SDKs, unchanged, find here what they expect of E2B's servers. Three services share one address and
+ * are told apart by their paths: the control plane (sandboxes), envd (processes and files of one sandbox), and the code
+ * interpreter. docs/decisions/0041-e2b-face.md has the reasons, docs/e2b.md what is offered.
+ *
+ * Below /faces/e2b, and at names below http_config.port_domain. Off unless SANDBOX_FACES names it. Loop only. */
+#pragma once
+
+#include "api/auth/auth.h"
+#include "budget/budgets.h"
+#include "http/http.h"
+#include "sandbox/sandbox.h"
+
+struct e2b;
+
+struct e2b_config {
+	sd_event *loop; /* borrowed, all of them, until e2b_free() */
+	struct manager *manager;
+	struct auth *auth;
+	struct budgets *budgets;
+	uint64_t max_upload_bytes;
+	const char *base;        /* URL of the server; filled in until the first request */
+	const char *port_domain; /* http_config.port_domain; "" = there is none */
+};
+
+int e2b_new(const struct e2b_config *config, struct e2b **ret, struct err *e) MUST_CHECK;
+/* Call it after http_server_free() and before manager_free(). NULL is fine. */
+struct e2b *e2b_free(struct e2b *f);
+/* For http_config.is_face: api, and PORT-SANDBOX for the ports of envd and the code interpreter. */
+bool e2b_is_name(const char *label, size_t len);
+/* Adds the routes for listeners of SCOPES, and for those names. */
+int e2b_add_routes(struct e2b *f, struct http_server *http, unsigned scopes,
+		   struct err *e) MUST_CHECK;

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to this folder. A request is a call: one row of the table of routes (routes.c) says which service it is of, and so who
+ * may make it and how its errors look. A handler owns its call and ends it, at once or later, with exactly one of
+ * e2b_reply(), e2b_fail(), e2b_refuse() and e2b_give(). If the client leaves meanwhile, req becomes NULL and the work goes
+ * on. */
+#pragma once
+
+#include "faces/e2b/e2b.h"
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "sandbox/contexts.h"
+#include "sandbox/process.h"
+#include "sandbox/sandbox_work.h"
+
+#include <jansson.h>
+
+#define E2B_PREFIX       "/faces/e2b"
+#define E2B_ID_SIZE      21      /* "i" and 19 letters and digits, as a part of a host name */
+#define E2B_TOKEN_SIZE   33      /* hexadecimal digits */
+#define E2B_ENVD_VERSION "0.5.2" /* what the SDKs may ask of envd follows from it */
+#define E2B_ENVD_PORT    49983
+#define E2B_CODE_PORT    49999
+#define E2B_HOME         "/home/user"
+#define E2B_FRAME_MAX    (256u << 10) /* bytes of a message of Connect */
+
+struct e2b {
+	struct e2b_config config;
+	struct list sandboxes; /* struct e2b_sandbox, oldest first */
+	uint64_t last_seq;
+	struct http_route *own_rows; /* owned: the addresses without our prefix */
+	struct http_route *rows; /* owned, both */
+	struct e2b_bound *bounds;
+};
+
+/* A context of the code interpreter: one of the sandbox (sandbox/contexts.h), by the same name. */
+struct e2b_context {
+	char name[CONTEXT_NAME_MAX + 1]; /* "" = free */
+	char *cwd;                       /* owned; NULL: E2B_HOME */
+	unsigned seq;                    /* of those that were made, which are listed in this order */
+	unsigned executions;
+	bool restarts; /* its next execution begins anew */
+};
+
+/* A sandbox that was made through this face. It is a session of the manager with the same id. */
+struct e2b_sandbox {
+	struct list node; /* of e2b.sandboxes, until it has ended */
+	unsigned refs;    /* one of the table, one of each call */
+	struct e2b *face;
+	struct caller *who; /* reference: whoever made it or connected to it last. Its tokens hold while that holds */
+	struct sandbox *sandbox; /* reference; NULL: it is being made, or has ended */
+	struct sandbox_hold hold;
+	uint64_t seq;
+	uint64_t started_ms, end_ms; /* since 1970 */
+	sd_event_source *deadline;   /* at END_MS */
+	char id[E2B_ID_SIZE];
+	char token[E2B_TOKEN_SIZE];   /* of envd */
+	char traffic[E2B_TOKEN_SIZE]; /* of the rest */
+	char template_id[ENGINE_NAME_MAX];
+	char *same_as;          /* owned: the client's idempotency key; NULL = none */
+	json_t *metadata;       /* owned, object */
+	struct e2b_context contexts[CONTEXTS_MAX]; /* those with a name are there; the first one always */
+	unsigned last_context;                     /* number of the newest one */
+	struct list watches;                       /* struct e2b_watch: its watchers (watch.c) */
+	unsigned last_watch;
+};
+
+enum e2b_service {
+	E2B_CONTROL, /* a key of the server; errors {"code", "message"} */
+	E2B_RPC,     /* envd: the token of the sandbox; one JSON object each way, errors of Connect */
+	E2B_STREAM,  /* the same; the answer is a stream of frames, the error its last one */
+	E2B_FILES,   /* envd: token or signature; bytes, errors as of CONTROL */
+	E2B_CODE,    /* the code interpreter: either token of the sandbox; errors as of CONTROL */
+	E2B_HEALTH,  /* of envd and the code interpreter: anybody who knows the id */
+};
+
+struct e2b_call;
+typedef void (*e2b_fn)(struct e2b_call *c);
+
+struct e2b_route {
+	enum http_method method;
+	const char *path; /* with E2B_PREFIX */
+	enum e2b_service service;
+	e2b_fn fn;
+	bool reads; /* CONTROL: a key that may only read may do this */
+};
+extern const struct e2b_route e2b_routes[];
+extern const size_t e2b_n_routes;
+
+struct e2b_bound {
+	struct e2b *face;
+	const struct e2b_route *route;
+};
+
+struct e2b_call {
+	struct e2b *face;
+	const struct e2b_route *route;
+	struct http_request *req;    /* NULL: the client has left */
+	struct caller *who;          /* reference */
+	struct e2b_sandbox *sandbox; /* reference; of services of a sandbox */
+	json_t *body;                /* object, owned; of FILES none */
+};
+
+/* ---- calls (face.c) ---- */
+
+void e2b_reply(struct e2b_call *c, int status, json_t *body); /* BODY taken, NULL: none */
+void e2b_fail(struct e2b_call *c, const struct err *e);
+void e2b_refuse(struct e2b_call *c, enum err_code code, const char *fmt, ...) PRINTF(3, 4);
+/* Ends the call and returns its request. NULL: the client has left. */
+struct http_request *e2b_give(struct e2b_call *c);
+/* Answers REQ, which has no call yet, as SERVICE does. */
+void e2b_refuse_request(struct http_request *req, enum e2b_service service, const struct err *e);
+/* The name of Connect for an error. */
+const char *e2b_connect_code(enum err_code code);
+/* For http_route.admit: who asks, and may they? USER is a struct e2b_bound. */
+/* Every process of envd and every file belongs to the user `user`, whom requests may name. E: they name another one. */
+int e2b_check_user(const struct http_request *req, struct err *e) MUST_CHECK;
+int e2b_check_name(const char *name, struct err *e) MUST_CHECK;
+json_t *e2b_text_json(const char *text); /* any bytes */
+bool e2b_admit(struct http_request *req, void *user);
+void e2b_dispatch(struct http_request *req, void *user);
+
+/* ---- sandboxes (sandboxes.c) ---- */
+
+struct e2b_sandbox *e2b_find(const struct e2b *f, const char *id);
+/* Which sandbox REQ is about, by its name or its routing headers, which must not differ, else by its token. NULL: none that
+ * lives. */
+struct e2b_sandbox *e2b_sandbox_of(const struct e2b *f, const struct http_request *req);
+/* Does REQ name PORT, by its name or its routing headers? */
+bool e2b_is_for_port(const struct e2b *f, const struct http_request *req, unsigned port);
+/* The sandbox that REQ names, whether there is one or not. False: it names none. */
+bool e2b_id_of(const struct e2b *f, const struct http_request *req, char ret[E2B_ID_SIZE]);
+struct e2b_sandbox *e2b_sandbox_new(struct e2b *f, const struct caller *who);
+struct e2b_sandbox *e2b_sandbox_ref(struct e2b_sandbox *s);
+struct e2b_sandbox *e2b_sandbox_unref(struct e2b_sandbox *s); /* NULL is fine; returns NULL */
+/* It was made: it lives until its time is over. */
+int e2b_sandbox_begin(struct e2b_sandbox *s, struct sandbox *made, struct err *e) MUST_CHECK;
+/* It ends SECONDS from now on; LONGER: unless it would end later. */
+void e2b_sandbox_set_end(struct e2b_sandbox *s, uint64_t seconds, bool longer);
+/* Takes it out of the table. Its processes are ended by the caller. */
+void e2b_sandbox_forget(struct e2b_sandbox *s);
+void e2b_sandboxes_done(struct e2b *f);
+
+/* ---- Connect (connect.c) ---- */
+
+/* Reads the body of a call of E2B_STREAM: one frame with a JSON object. NULL with E set. */
+json_t *e2b_read_frame(struct http_request *req, struct err *e);
+/* A frame with the JSON text that FMT makes. LAST: the end of the stream. */
+int e2b_send_frame(struct http_stream *st, bool last, const char *text, size_t len) MUST_CHECK;
+/* Answers with a stream that has nothing but the error E. */
+void e2b_stream_refuse(struct http_request *req, const struct err *e);
+/* Ends ST with E; NULL: without an error. ST is gone. */
+void e2b_stream_finish(struct http_stream *st, const struct err *e);
+
+/* ---- files (files.c) ---- */
+
+/* A path as clients write it, from their home on, in the engine's form; RET has ENGINE_PATH_MAX bytes. */
+int e2b_path(const char *path, char *ret, struct err *e) MUST_CHECK;
+/* PATH of the engine as clients know it. */
+int e2b_add_path(struct buf *b, const char *path) MUST_CHECK;
+/* The sandbox whose file the signature in the query of REQ is for. NULL with E set. */
+struct e2b_sandbox *e2b_signed_for(const struct e2b *f, const struct http_request *req,
+				   struct err *e);
+
+/* ---- processes ---- */
+
+unsigned e2b_pid(const struct process_facts *f);
+/* Ends the call: its client is told what P writes, from its beginning or FROM_NOW on, and its end. */
+int e2b_follow(struct e2b_call *c, struct process *p, bool from_now, struct err *e) MUST_CHECK;
+
+/* ---- contexts of the code interpreter (contexts.c) ---- */
+
+/* NULL, or "": the default one. NULL after setting E. Borrowed. */
+struct e2b_context *e2b_context_of(struct e2b_sandbox *s, const char *name, struct err *e);
+void e2b_contexts_begin(struct e2b_sandbox *s);
+void e2b_contexts_done(struct e2b_sandbox *s);
+
+/* ---- watchers (watch.c) ---- */
+
+struct e2b_watch;
+void e2b_watch_free(struct e2b_watch *w);
+void e2b_watches_done(struct e2b_sandbox *s);
+
+/* ---- handlers ---- */
+
+void e2b_create_v1(struct e2b_call *c);
+void e2b_create_v2(struct e2b_call *c);
+void e2b_connect(struct e2b_call *c);
+void e2b_kill(struct e2b_call *c);
+void e2b_info(struct e2b_call *c);
+void e2b_list_v1(struct e2b_call *c);
+void e2b_list_v2(struct e2b_call *c);
+void e2b_set_timeout(struct e2b_call *c);
+void e2b_refresh(struct e2b_call *c);
+void e2b_not_offered(struct e2b_call *c);
+void e2b_metrics(struct e2b_call *c);
+
+void e2b_start_process(struct e2b_call *c);
+void e2b_connect_process(struct e2b_call *c);
+void e2b_list_processes(struct e2b_call *c);
+void e2b_send_input(struct e2b_call *c);
+void e2b_close_input(struct e2b_call *c);
+void e2b_send_signal(struct e2b_call *c);
+void e2b_update_process(struct e2b_call *c);
+
+void e2b_stat(struct e2b_call *c);
+void e2b_make_dir(struct e2b_call *c);
+void e2b_move(struct e2b_call *c);
+void e2b_list_dir(struct e2b_call *c);
+void e2b_remove(struct e2b_call *c);
+void e2b_watch_dir(struct e2b_call *c);
+void e2b_create_watcher(struct e2b_call *c);
+void e2b_watcher_events(struct e2b_call *c);
+void e2b_remove_watcher(struct e2b_call *c);
+
+void e2b_get_file(struct e2b_call *c);
+void e2b_put_files(struct e2b_call *c);
+
+void e2b_execute(struct e2b_call *c);
+void e2b_list_contexts(struct e2b_call *c);
+void e2b_make_context(struct e2b_call *c);
+void e2b_restart_context(struct e2b_call *c);
+void e2b_end_context(struct e2b_call *c);
+
+void e2b_health(struct e2b_call *c);

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* envd: files are sent and fetched, with the token of the sandbox or by an address with a signature. */
+#include "faces/e2b/face.h"
+
+#include "api/files/form_upload.h"
+#include "base/base64.h"
+#include "base/parse.h"
+#include "base/rand.h"
+#include "base/text.h"
+#include "base/workers.h"
+#include "sandbox/sandbox_path.h"
+
+#include <errno.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SIGNATURE_PREFIX "v1_"
+#define SIGNATURE_SIZE   (sizeof(SIGNATURE_PREFIX) + BASE64_ENCODED_LEN(crypto_hash_sha256_BYTES))
+
+/* ---- paths ---- */
+
+int e2b_path(const char *path, char *ret, struct err *e)
+{
+	const bool home = path[0] == '~' && (path[1] == '\0' || path[1] == '/');
+
+	path += home ? 1 + strspn(path + 1, "/") : 0;
+	return sandbox_path(path, strlen(path), E2B_HOME, ret, e);
+}
+
+int e2b_add_path(struct buf *b, const char *path)
+{
+	if (sandbox_path_is_outside(path))
+		return buf_add_str(b, path);
+	return buf_printf(b, "%s%s%s", E2B_HOME, *path ? "/" : "", path);
+}
+
+static json_t *path_json(const char *path)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(ENGINE_PATH_MAX + sizeof(E2B_HOME) + 1);
+
+	return e2b_add_path(&b, path) < 0 ? NULL : e2b_text_json(buf_str(&b));
+}
+
+/* ---- signatures ---- */
+
+static const char *query_of(const struct http_request *req, const char *name)
+{
+	const char *value = http_request_query(req, name);
+
+	return value ? value : "";
+}
+
+static void add(crypto_hash_sha256_state *state, const char *text)
+{
+	(void)crypto_hash_sha256_update(state, (const unsigned char *)text, strlen(text));
+}
+
+/* Of what stands before and behind the token; the SDKs make the same. */
+static void sign(crypto_hash_sha256_state state, const char *token, const char *expiration,
+		 char ret[SIGNATURE_SIZE])
+{
+	uint8_t hash[crypto_hash_sha256_BYTES];
+	char text[BASE64_ENCODED_LEN(sizeof(hash)) + 1];
+
+	add(&state, token);
+	if (*expiration) {
+		add(&state, ":");
+		add(&state, expiration);
+	}
+	(void)crypto_hash_sha256_final(&state, hash);
+	base64_encode(hash, sizeof(hash), text);
+	text[sizeof(text) - 1] = '\0';
+	text[strcspn(text, "=")] = '\0';
+	(void)snprintf(ret, SIGNATURE_SIZE, SIGNATURE_PREFIX "%s", text);
+}
+
+struct e2b_sandbox *e2b_signed_for(const struct e2b *f, const struct http_request *req,
+				   struct err *e)
+{
+	const char *given = query_of(req, "signature");
+	const char *expiration = query_of(req, "signature_expiration");
+	const bool reads = http_request_method(req) == HTTP_GET;
+	struct e2b_sandbox *found = NULL;
+	char id[E2B_ID_SIZE];
+	const bool named = e2b_id_of(f, req, id);
+	crypto_hash_sha256_state state;
+	char right[SIGNATURE_SIZE];
+	uint64_t until = UINT64_MAX;
+
+	(void)crypto_hash_sha256_init(&state);
+	add(&state, query_of(req, "path"));
+	add(&state, reads ? ":read:" : ":write:");
+	add(&state, query_of(req, "username"));
+	add(&state, ":");
+	/* A hash for each sandbox is a microsecond or less. */
+	list_for_each(l, &f->sandboxes) {
+		struct e2b_sandbox *s = list_entry(l, struct e2b_sandbox, node);
+
+		if (!s->sandbox || (named && !streq(id, s->id)))
+			continue;
+		sign(state, s->token, expiration, right);
+		if (strlen(given) == strlen(right) &&
+		    sodium_memcmp(given, right, strlen(right)) == 0)
+			found = s;
+	}
+	if (*expiration && parse_u64(expiration, 0, UINT64_MAX, &until) < 0)
+		found = NULL;
+	if (!found)
+		(void)err_set(e, ERR_UNAUTHORIZED, 0, "the signature is not valid");
+	else if (until < now_wall_ns() / NS_PER_S)
+		(void)err_set(e, ERR_UNAUTHORIZED, 0, "signature is already expired");
+	else
+		return found;
+	return NULL;
+}
+
+/* ---- get ---- */
+
+static void on_open(int fd, const struct engine_file *info, const struct err *e, void *user)
+{
+	struct e2b_call *c = user;
+
+	if (e && e->errnum == EISDIR) {
+		e2b_refuse(c, ERR_INVALID_ARGUMENT, "%s", e->text);
+		return;
+	}
+	if (e) {
+		e2b_fail(c, e);
+		return;
+	}
+	char owner[SANDBOX_OWNER_MAX + 1];
+	(void)snprintf(owner, sizeof(owner), "%s", c->who->owner);
+	const struct http_file file = {
+	    .size = info->size,
+	    .type = mime_type(info->name),
+	    .mtime_s = info->mtime_ns / (int64_t)NS_PER_S,
+	    .payer = owner,
+	};
+	struct http_request *req = e2b_give(c);
+	if (req)
+		http_respond_file(req, fd, &file);
+	else
+		workers_close(owner, fd);
+}
+
+void e2b_get_file(struct e2b_call *c)
+{
+	const char *given = query_of(c->req, "path");
+	char path[ENGINE_PATH_MAX];
+	struct err e = ERR_INIT;
+	int r = e2b_check_name(query_of(c->req, "username"), &e);
+
+	if (r == 0 && !*given)
+		r = err_set(&e, ERR_INVALID_ARGUMENT, 0, "path: the name of a file");
+	r = r < 0 ? r : e2b_path(given, path, &e);
+	r = r < 0 ? r : sandbox_open_file(c->sandbox->sandbox, path, on_open, c, &e);
+	if (r < 0)
+		e2b_fail(c, &e);
+}
+
+/* ---- put ---- */
+
+/* A form of one file may say in the query where it goes. Else the name of each part does. */
+static int path_of(const struct multipart_part *part, char *ret, void *user, struct err *e)
+{
+	const struct e2b_call *c = user;
+	const char *given = query_of(c->req, "path");
+
+	if (!streq(part->name, "file"))
+		return err_set(e, ERR_INVALID_ARGUMENT, 0, "a part of the form is not named file");
+	if (!*given)
+		given = part->filename ? part->filename : "";
+	if (!*given)
+		return err_set(e, ERR_INVALID_ARGUMENT, 0, "a part of the form has no filename");
+	return e2b_path(given, ret, e);
+}
+
+static void on_gone(void *user)
+{
+	((struct e2b_call *)user)->req = NULL;
+}
+
+static void on_done(const struct form_written *files, unsigned n, const struct err *e, void *user)
+{
+	struct e2b_call *c = user;
+
+	if (e) {
+		e2b_fail(c, e);
+		return;
+	}
+	json_t *rows = json_array();
+	for (unsigned i = 0; i < n; i++) {
+		const char *slash = strrchr(files[i].path, '/');
+
+		(void)json_array_append_new(
+		    rows, json_pack("{s:o, s:s, s:o}", "name",
+				    e2b_text_json(slash ? slash + 1 : files[i].path), "type",
+				    "file", "path", path_json(files[i].path)));
+	}
+	e2b_reply(c, 200, rows);
+}
+
+void e2b_put_files(struct e2b_call *c)
+{
+	struct err e = ERR_INIT;
+	const struct form_upload_request q = {
+	    .req = c->req,
+	    .sandbox = c->sandbox->sandbox,
+	    .overwrite = true,
+	    .max_bytes = c->face->config.max_upload_bytes,
+	    .path = path_of,
+	    .gone = on_gone,
+	    .done = on_done,
+	    .user = c,
+	};
+	int r = e2b_check_name(query_of(c->req, "username"), &e);
+
+	r = r < 0 ? r : form_upload_begin(&q, &e);
+	if (r < 0)
+		e2b_fail(c, &e);
+}

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* envd: looking at files and folders, making, moving and removing them. */
+#include "faces/e2b/face.h"
+
+#include "base/rand.h"
+#include "base/text.h"
+#include "sandbox/sandbox_names.h"
+#include "sandbox/sandbox_path.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define ENTRIES_MAX 10000u
+#define FOLDERS_MAX 1000u
+#define DEPTH_MAX   64
+#define TIME_SIZE   40
+
+/* ---- an entry ---- */
+
+static const char *type_of(mode_t mode)
+{
+	return S_ISREG(mode)   ? "FILE_TYPE_FILE"
+	       : S_ISDIR(mode) ? "FILE_TYPE_DIRECTORY"
+	       : S_ISLNK(mode) ? "FILE_TYPE_SYMLINK"
+			       : "FILE_TYPE_UNSPECIFIED";
+}
+
+/* "-rw-r--r--", as Go writes it. */
+static void permissions_of(mode_t mode, char ret[11])
+{
+	static const char letters[] = "rwxrwxrwx";
+
+	ret[0] = S_ISDIR(mode) ? 'd' : S_ISLNK(mode) ? 'L' : '-';
+	for (unsigned i = 0; i < 9; i++)
+		ret[i + 1] = mode & (0400u >> i) ? letters[i] : '-';
+	ret[10] = '\0';
+}
+
+static void time_of(int64_t ns, char ret[TIME_SIZE])
+{
+	const time_t s = (time_t)(ns / (int64_t)NS_PER_S);
+	struct tm tm;
+	size_t n = 0;
+
+	if (gmtime_r(&s, &tm))
+		n = strftime(ret, TIME_SIZE, "%Y-%m-%dT%H:%M:%S", &tm);
+	(void)snprintf(ret + n, TIME_SIZE - n, ".%09uZ",
+		       (unsigned)(ns > 0 ? ns % (int64_t)NS_PER_S : 0));
+}
+
+/* Programs in the sandbox have one user. */
+static const char *name_of(uint32_t id)
+{
+	return id == 1000 ? "user" : "root";
+}
+
+/* PATH: of the engine. */
+static json_t *entry_json(const char *path, const struct engine_file *f)
+{
+	_cleanup_(buf_done) struct buf full = BUF_INIT(2 * ENGINE_PATH_MAX);
+	char permissions[11], when[TIME_SIZE], size[24];
+
+	if (e2b_add_path(&full, path) < 0)
+		return NULL;
+	const char *slash = strrchr(buf_str(&full), '/');
+	permissions_of(f->mode, permissions);
+	time_of(f->mtime_ns, when);
+	(void)snprintf(size, sizeof(size), "%ju", (uintmax_t)f->size);
+	return json_pack("{s:o, s:s, s:o, s:s, s:i, s:s, s:s, s:s, s:s}", "name",
+			 e2b_text_json(slash ? slash + 1 : ""), "type", type_of(f->mode), "path",
+			 e2b_text_json(buf_str(&full)), "size", size, "mode",
+			 (int)(f->mode & 07777), "permissions", permissions, "owner",
+			 name_of(f->uid), "group", name_of(f->gid), "modifiedTime", when);
+}
+
+/* A link is told as what it leads to, and where that is. */
+static json_t *stat_json(const char *path, const struct engine_stat *st)
+{
+	struct engine_file f = st->file;
+	char target[ENGINE_PATH_MAX], base[ENGINE_PATH_MAX];
+	_cleanup_(buf_done) struct buf full = BUF_INIT(2 * ENGINE_PATH_MAX);
+	struct err e = ERR_INIT;
+
+	if (!S_ISLNK(f.mode) || e2b_add_path(&full, path) < 0)
+		return entry_json(path, &f);
+	if (st->target_mode != 0) {
+		f.mode = st->target_mode;
+		f.size = st->target_size;
+	}
+	json_t *o = entry_json(path, &f);
+	const char *slash = strrchr(buf_str(&full), '/');
+	(void)snprintf(base, sizeof(base), "%.*s", slash ? (int)(slash - buf_str(&full)) : 0,
+		       buf_str(&full));
+	buf_reset(&full);
+	if (sandbox_path(st->target, strlen(st->target), base[0] ? base : "/", target, &e) == 0 &&
+	    e2b_add_path(&full, target) == 0)
+		(void)json_object_set_new(o, "symlinkTarget", e2b_text_json(buf_str(&full)));
+	return o;
+}
+
+/* ---- calls ---- */
+
+/* The path MEMBER of the body. False: it has answered. */
+static bool need_path(struct e2b_call *c, const char *member, char *ret)
+{
+	const json_t *v = json_object_get(c->body, member);
+	const char *path = json_string_value(v);
+	struct err e = ERR_INIT;
+	int r = e2b_check_user(c->req, &e);
+
+	if (r == 0 && (!path || strlen(path) != json_string_length(v)))
+		r = err_set(&e, ERR_INVALID_ARGUMENT, 0, "%s: a path", member);
+	r = r < 0 ? r : e2b_path(path, ret, &e);
+	if (r < 0)
+		e2b_fail(c, &e);
+	return r == 0;
+}
+
+/* A call about one path, while the engine works. */
+struct looking {
+	struct e2b_call *call;
+	char path[ENGINE_PATH_MAX];
+};
+
+static struct looking *looking_new(struct e2b_call *c, const char *path)
+{
+	struct looking *l = calloc(1, sizeof(*l));
+
+	if (!l) {
+		e2b_refuse(c, ERR_OUT_OF_MEMORY, "no memory");
+		return NULL;
+	}
+	l->call = c;
+	memcpy(l->path, path, strlen(path) + 1);
+	return l;
+}
+
+static void looking_fail(struct looking *l, const struct err *e)
+{
+	struct e2b_call *c = l->call;
+
+	free(l);
+	e2b_fail(c, e);
+}
+
+static void on_stat(const struct engine_stat *st, const struct err *e, void *user)
+{
+	struct looking *l = user;
+
+	if (e) {
+		looking_fail(l, e);
+		return;
+	}
+	struct e2b_call *c = l->call;
+	json_t *entry = stat_json(l->path, st);
+	free(l);
+	e2b_reply(c, 200, json_pack("{s:o}", "entry", entry));
+}
+
+/* The answer to a call that changed l->path is what is there now. */
+static void tell_entry(struct looking *l)
+{
+	struct err e = ERR_INIT;
+	struct e2b_sandbox *s = l->call->sandbox;
+
+	if (!s->sandbox)
+		(void)err_set(&e, ERR_SANDBOX_LOST, 0, "the sandbox has ended");
+	else if (sandbox_stat(s->sandbox, l->path, on_stat, l, &e) == 0)
+		return;
+	looking_fail(l, &e);
+}
+
+void e2b_stat(struct e2b_call *c)
+{
+	char path[ENGINE_PATH_MAX];
+
+	if (!need_path(c, "path", path))
+		return;
+	struct looking *l = looking_new(c, path);
+	if (l)
+		tell_entry(l);
+}
+
+static void on_changed(const struct err *e, void *user)
+{
+	if (e)
+		looking_fail(user, e);
+	else
+		tell_entry(user);
+}
+
+void e2b_make_dir(struct e2b_call *c)
+{
+	char path[ENGINE_PATH_MAX];
+	struct err e = ERR_INIT;
+
+	if (!need_path(c, "path", path))
+		return;
+	struct looking *l = looking_new(c, path);
+	if (l && sandbox_make_folder(c->sandbox->sandbox, path, on_changed, l, &e) < 0)
+		looking_fail(l, &e);
+}
+
+void e2b_move(struct e2b_call *c)
+{
+	char from[ENGINE_PATH_MAX], to[ENGINE_PATH_MAX];
+	struct err e = ERR_INIT;
+
+	if (!need_path(c, "source", from) || !need_path(c, "destination", to))
+		return;
+	struct looking *l = looking_new(c, to);
+	if (l && sandbox_move(c->sandbox->sandbox, from, to, true, on_changed, l, &e) < 0)
+		looking_fail(l, &e);
+}
+
+static void on_removed(const struct err *e, void *user)
+{
+	struct e2b_call *c = user;
+
+	if (e && e->code != ERR_NOT_FOUND)
+		e2b_fail(c, e);
+	else
+		e2b_reply(c, 200, json_object());
+}
+
+void e2b_remove(struct e2b_call *c)
+{
+	char path[ENGINE_PATH_MAX];
+	struct err e = ERR_INIT;
+
+	if (need_path(c, "path", path) &&
+	    sandbox_remove_file(c->sandbox->sandbox, path, true, on_removed, c, &e) < 0)
+		on_removed(&e, c);
+}
+
+/* ---- a tree of folders ---- */
+
+/* Folders are listed one after the other; each comes before what is in it. */
+struct tree {
+	struct e2b_call *call;
+	unsigned depth;
+	json_t *entries;       /* owned */
+	struct tree_folder {   /* owned; those that are still to be listed: a stack */
+		char *path;    /* owned; of the engine */
+		unsigned depth;
+	} *folders;
+	size_t n, listed;
+	char *path; /* owned: of the one that is being listed */
+	unsigned at;
+};
+
+static void tree_free(struct tree *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		free(t->folders[i].path);
+	free(t->folders);
+	free(t->path);
+	json_decref(t->entries);
+	free(t);
+}
+
+static void tree_fail(struct tree *t, const struct err *e)
+{
+	struct e2b_call *c = t->call;
+
+	tree_free(t);
+	e2b_fail(c, e);
+}
+
+static int push(struct tree *t, char *path, unsigned depth)
+{
+	struct tree_folder *more =
+	    path ? realloc(t->folders, (t->n + 1) * sizeof(*t->folders)) : NULL;
+
+	if (!more) {
+		free(path);
+		return -ENOMEM;
+	}
+	t->folders = more;
+	t->folders[t->n++] = (struct tree_folder){.path = path, .depth = depth};
+	return 0;
+}
+
+/* A place is named without a slash at its end, but for the root. */
+static char *child_of(const char *folder, const char *name)
+{
+	char *path = NULL;
+	const char *between = !*folder || streq(folder, "/") ? "" : "/";
+
+	return asprintf(&path, "%s%s%s", folder, between, name) < 0 ? NULL : path;
+}
+
+static void list_next(struct tree *t);
+
+static int take(struct tree *t, const struct engine_file *files, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_free_ char *path = child_of(t->path, files[i].name);
+
+		if (!path || json_array_size(t->entries) >= ENTRIES_MAX)
+			return path ? -E2BIG : -ENOMEM;
+		if (json_array_append_new(t->entries, entry_json(path, &files[i])) < 0)
+			return -ENOMEM;
+	}
+	/* The last one is listed first. */
+	for (size_t i = n; i-- > 0 && t->at < t->depth;)
+		if (S_ISDIR(files[i].mode) &&
+		    push(t, child_of(t->path, files[i].name), t->at + 1) < 0)
+			return -ENOMEM;
+	return 0;
+}
+
+static void on_list(const struct engine_file *files, size_t n, bool more UNUSED,
+		    const struct err *e, void *user)
+{
+	struct tree *t = user;
+	struct err failed = e ? *e : ERR_INIT;
+	int r = e ? -EIO : take(t, files, n);
+
+	/* A folder below the first one may have gone meanwhile, or nobody may look into it. */
+	if (e && t->listed > 1 && e->code != ERR_SANDBOX_LOST)
+		r = 0;
+	else if (r == -E2BIG)
+		(void)err_set(&failed, ERR_INVALID_ARGUMENT, 0,
+			      "there are more than %u entries: list with less depth", ENTRIES_MAX);
+	else if (r == -ENOMEM)
+		(void)err_set(&failed, ERR_OUT_OF_MEMORY, ENOMEM, "a list");
+	else if (e && (e->errnum == ENOTDIR || e->code == ERR_INVALID_ARGUMENT))
+		(void)err_set(&failed, ERR_INVALID_ARGUMENT, 0, "it is no directory");
+	if (r < 0)
+		tree_fail(t, &failed);
+	else
+		list_next(t);
+}
+
+static int by_path(const void *a, const void *b)
+{
+	const json_t *const *x = a, *const *y = b;
+
+	return strcmp(json_string_value(json_object_get(*x, "path")),
+		      json_string_value(json_object_get(*y, "path")));
+}
+
+/* The entries in the order of their paths. */
+static json_t *sorted(const json_t *entries)
+{
+	const size_t n = json_array_size(entries);
+	json_t **all = calloc(n + 1, sizeof(json_t *)), *list = json_array();
+
+	for (size_t i = 0; all && i < n; i++)
+		all[i] = json_array_get(entries, i);
+	if (all)
+		qsort(all, n, sizeof(json_t *), by_path);
+	for (size_t i = 0; all && i < n; i++)
+		(void)json_array_append(list, all[i]);
+	free(all);
+	return list;
+}
+
+static void list_next(struct tree *t)
+{
+	struct e2b_call *c = t->call;
+	struct err e = ERR_INIT;
+
+	if (t->n == 0 || t->listed == FOLDERS_MAX) {
+		json_t *entries = sorted(t->entries);
+
+		tree_free(t);
+		e2b_reply(c, 200, json_pack("{s:o}", "entries", entries));
+		return;
+	}
+	free(t->path);
+	t->path = t->folders[--t->n].path;
+	t->at = t->folders[t->n].depth;
+	t->listed++;
+	if (!c->sandbox->sandbox)
+		(void)err_set(&e, ERR_SANDBOX_LOST, 0, "the sandbox has ended");
+	else if (sandbox_list(c->sandbox->sandbox, t->path, on_list, t, &e) == 0)
+		return;
+	tree_fail(t, &e);
+}
+
+void e2b_list_dir(struct e2b_call *c)
+{
+	const json_int_t depth = json_integer_value(json_object_get(c->body, "depth"));
+	char path[ENGINE_PATH_MAX];
+
+	if (!need_path(c, "path", path))
+		return;
+	struct tree *t = calloc(1, sizeof(*t));
+	if (t) {
+		t->call = c;
+		t->depth = (unsigned)MAX(MIN(depth, DEPTH_MAX), 1);
+		t->entries = json_array();
+	}
+	if (!t || !t->entries || push(t, strdup(path), 1) < 0) {
+		if (t)
+			tree_free(t);
+		e2b_refuse(c, ERR_OUT_OF_MEMORY, "no memory");
+		return;
+	}
+	list_next(t);
+}

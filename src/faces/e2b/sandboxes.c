@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of the sandboxes of this face: from the request that makes one until its time is over, it is killed, or it ends on
+ * its own. A sandbox without use lives on until its time is over, as with E2B: it is held. */
+#include "faces/e2b/face.h"
+
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/parse.h"
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <ctype.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static void make_id(char ret[E2B_ID_SIZE])
+{
+	static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+	uint32_t words[E2B_ID_SIZE - 2];
+
+	rand_bytes(words, sizeof(words));
+	ret[0] = 'i';
+	for (size_t i = 0; i < E2B_ID_SIZE - 2; i++)
+		ret[i + 1] = digits[words[i] % (sizeof(digits) - 1)];
+	ret[E2B_ID_SIZE - 1] = '\0';
+}
+
+struct e2b_sandbox *e2b_find(const struct e2b *f, const char *id)
+{
+	list_for_each(l, &f->sandboxes) {
+		struct e2b_sandbox *s = list_entry(l, struct e2b_sandbox, node);
+
+		if (streq(s->id, id))
+			return s;
+	}
+	return NULL;
+}
+
+/* Splits "49983-iabc.example.org:8181"; false: Host is no such name. */
+static bool read_name(const struct e2b *f, const struct http_request *req, uint64_t *ret_port,
+		      char ret[E2B_ID_SIZE])
+{
+	const char *host = http_request_header(req, "host");
+	const char *domain = f->config.port_domain;
+	const size_t digits = host ? strspn(host, "0123456789") : 0;
+
+	if (!domain[0] || digits == 0 || host[digits] != '-' ||
+	    parse_u64_n(host, digits, 1, 65535, ret_port) < 0)
+		return false;
+	const char *id = host + digits + 1;
+	const size_t len = strcspn(id, "."), domain_len = strlen(domain);
+	if (id[len] != '.' || len >= E2B_ID_SIZE ||
+	    strncasecmp(id + len + 1, domain, domain_len) != 0 ||
+	    (id[len + 1 + domain_len] != '\0' && id[len + 1 + domain_len] != ':'))
+		return false;
+	for (size_t i = 0; i < len; i++)
+		ret[i] = (char)tolower((unsigned char)id[i]);
+	ret[len] = '\0';
+	return true;
+}
+
+bool e2b_id_of(const struct e2b *f, const struct http_request *req, char ret[E2B_ID_SIZE])
+{
+	const char *id = http_request_header(req, "e2b-sandbox-id");
+	uint64_t port;
+
+	if (read_name(f, req, &port, ret))
+		return !id || streq(id, ret);
+	return id && text_copy(ret, E2B_ID_SIZE, id) == 0;
+}
+
+bool e2b_is_for_port(const struct e2b *f, const struct http_request *req, unsigned port)
+{
+	const char *header = http_request_header(req, "e2b-sandbox-port");
+	char id[E2B_ID_SIZE];
+	uint64_t n = 0;
+
+	if (!read_name(f, req, &n, id) && header && parse_u64(header, 1, 65535, &n) < 0)
+		return false;
+	return n == port;
+}
+
+/* SDKs of 2025 name no sandbox after they have connected to it. The token that they send is that of one sandbox. */
+static struct e2b_sandbox *by_token(const struct e2b *f, const struct http_request *req)
+{
+	const char *token = http_request_header(req, "x-access-token");
+	struct e2b_sandbox *found = NULL;
+
+	if (!token || strlen(token) != E2B_TOKEN_SIZE - 1)
+		return NULL;
+	list_for_each(l, &f->sandboxes) {
+		struct e2b_sandbox *s = list_entry(l, struct e2b_sandbox, node);
+
+		if (sodium_memcmp(s->token, token, E2B_TOKEN_SIZE - 1) == 0)
+			found = s;
+	}
+	return found;
+}
+
+struct e2b_sandbox *e2b_sandbox_of(const struct e2b *f, const struct http_request *req)
+{
+	char id[E2B_ID_SIZE];
+	uint64_t port;
+	const bool named =
+	    http_request_header(req, "e2b-sandbox-id") || read_name(f, req, &port, id);
+	struct e2b_sandbox *s = !named			? by_token(f, req)
+				: e2b_id_of(f, req, id) ? e2b_find(f, id)
+							: NULL;
+
+	return s && s->sandbox ? s : NULL;
+}
+
+bool e2b_is_name(const char *label, size_t len)
+{
+	static const char *const names[] = {"api", "sandbox"};
+	static const char *const ports[] = {"49983-", "49999-", "50005-"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strlen(names[i]) == len && strncasecmp(names[i], label, len) == 0)
+			return true;
+	for (size_t i = 0; i < ARRAY_SIZE(ports); i++)
+		if (len > strlen(ports[i]) && strncmp(ports[i], label, strlen(ports[i])) == 0)
+			return true;
+	return false;
+}
+
+struct e2b_sandbox *e2b_sandbox_new(struct e2b *f, const struct caller *who)
+{
+	struct e2b_sandbox *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->refs = 1;
+	s->face = f;
+	s->who = caller_ref(who);
+	s->seq = ++f->last_seq;
+	list_init(&s->node);
+	list_init(&s->hold.node);
+	list_init(&s->watches);
+	e2b_contexts_begin(s);
+	make_id(s->id);
+	rand_hex(s->token, (E2B_TOKEN_SIZE - 1) / 2);
+	rand_hex(s->traffic, (E2B_TOKEN_SIZE - 1) / 2);
+	return s;
+}
+
+struct e2b_sandbox *e2b_sandbox_ref(struct e2b_sandbox *s)
+{
+	s->refs++;
+	return s;
+}
+
+struct e2b_sandbox *e2b_sandbox_unref(struct e2b_sandbox *s)
+{
+	if (!s || --s->refs > 0)
+		return NULL;
+	e2b_contexts_done(s);
+	json_decref(s->metadata);
+	caller_unref(s->who);
+	free(s->same_as);
+	free(s);
+	return NULL;
+}
+
+/* ---- its end ---- */
+
+void e2b_sandbox_forget(struct e2b_sandbox *s)
+{
+	if (list_is_empty(&s->node))
+		return;
+	list_remove(&s->node);
+	s->deadline = sd_event_source_disable_unref(s->deadline);
+	e2b_watches_done(s);
+	if (s->sandbox)
+		sandbox_release(s->sandbox, &s->hold);
+	s->sandbox = sandbox_unref(s->sandbox);
+	(void)e2b_sandbox_unref(s);
+}
+
+/* From inside the end of the sandbox: nothing of it may be called any more. */
+static void on_ended(struct sandbox_hold *h)
+{
+	struct e2b_sandbox *s = CONTAINER_OF(h, struct e2b_sandbox, hold);
+
+	e2b_sandbox_forget(s);
+}
+
+static int on_deadline(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
+{
+	struct e2b_sandbox *s = user;
+	struct sandbox *ended = sandbox_ref(s->sandbox);
+	struct err e = ERR_INIT;
+
+	loop_work("timer", "end of a sandbox of E2B");
+	LOG_INFO("e2b_timeout", LOG_S("session_id", s->id));
+	e2b_sandbox_forget(s);
+	if (sandbox_close(ended, true, NULL, NULL, &e) < 0)
+		LOG_WARNING("e2b_timeout", LOG_S("error", e.text));
+	(void)sandbox_unref(ended);
+	return 0;
+}
+
+void e2b_sandbox_set_end(struct e2b_sandbox *s, uint64_t seconds, bool longer)
+{
+	const uint64_t end_ms = now_wall_ns() / NS_PER_MS + seconds * 1000;
+
+	if (longer && end_ms <= s->end_ms)
+		return;
+	s->end_ms = end_ms;
+	(void)sd_event_source_set_time_relative(s->deadline, seconds * NS_PER_S / NS_PER_US);
+	(void)sd_event_source_set_enabled(s->deadline, SD_EVENT_ONESHOT);
+}
+
+int e2b_sandbox_begin(struct e2b_sandbox *s, struct sandbox *made, struct err *e)
+{
+	const int r = sd_event_add_time_relative(s->face->config.loop, &s->deadline,
+						 CLOCK_MONOTONIC, UINT64_MAX / 2, 0, on_deadline, s);
+
+	if (r < 0)
+		return err_set(e, ERR_OUT_OF_MEMORY, -r, "the timer of a sandbox");
+	s->sandbox = sandbox_ref(made);
+	s->hold.ended = on_ended;
+	sandbox_hold(made, &s->hold);
+	s->started_ms = now_wall_ns() / NS_PER_MS;
+	list_append(&s->face->sandboxes, &e2b_sandbox_ref(s)->node);
+	return 0;
+}
+
+void e2b_sandboxes_done(struct e2b *f)
+{
+	list_for_each(l, &f->sandboxes)
+		e2b_sandbox_forget(list_entry(l, struct e2b_sandbox, node));
+}

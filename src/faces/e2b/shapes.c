@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "faces/e2b/shapes.h"
+
+#include "api/json_reply.h"
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <string.h>
+
+#define CLIENT_ID "caisson"
+#define MIB       (1u << 20)
+
+/* ":8181" of "http://[::1]:8181/path", or "". */
+static void add_port(struct buf *b, const char *base)
+{
+	const char *host = strstr(base, "://");
+
+	host = host ? host + strlen("://") : base;
+	host += *host == '[' ? strcspn(host, "]") : 0;
+	const char *port = host + strcspn(host, ":/");
+	if (*port == ':')
+		(void)!buf_add(b, port, strcspn(port, "/"));
+}
+
+/* The domain below which ports of sandboxes have names; null: they have none. */
+static json_t *domain_json(const struct e2b *f)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(1024);
+
+	if (!f->config.port_domain[0] || buf_add_str(&b, f->config.port_domain) < 0)
+		return json_null();
+	add_port(&b, f->config.base);
+	return json_string(buf_str(&b));
+}
+
+static json_t *when_json(uint64_t ms)
+{
+	char text[API_TIME_SIZE];
+
+	return json_string(api_time(ms, text));
+}
+
+static json_t *names_json(const struct e2b_sandbox *s)
+{
+	return json_pack("{s:s, s:s, s:s, s:s, s:s}", "templateID", s->template_id, "alias",
+			 s->template_id, "sandboxID", s->id, "clientID", CLIENT_ID, "envdVersion",
+			 E2B_ENVD_VERSION);
+}
+
+json_t *e2b_sandbox_json(const struct e2b_sandbox *s)
+{
+	json_t *o = names_json(s);
+
+	(void)json_object_update_new(o, json_pack("{s:s, s:s, s:o}", "envdAccessToken", s->token,
+						  "trafficAccessToken", s->traffic, "domain",
+						  domain_json(s->face)));
+	return o;
+}
+
+json_t *e2b_row_json(const struct e2b_sandbox *s)
+{
+	const struct engine_limits *l = &sandbox_policy(s->sandbox)->limits;
+	json_t *o = names_json(s);
+
+	(void)json_object_update_new(
+	    o, json_pack("{s:o, s:o, s:s, s:i, s:I, s:I, s:O, s:[]}", "startedAt",
+			 when_json(s->started_ms), "endAt", when_json(s->end_ms), "state",
+			 "running", "cpuCount", (int)(l->cpu_milli + 999) / 1000, "memoryMB",
+			 (json_int_t)(l->memory_bytes / MIB), "diskSizeMB",
+			 (json_int_t)(l->workspace_bytes / MIB), "metadata", s->metadata,
+			 "volumeMounts"));
+	return o;
+}
+
+json_t *e2b_detail_json(const struct e2b_sandbox *s)
+{
+	json_t *o = e2b_row_json(s);
+
+	(void)json_object_update_new(
+	    o, json_pack("{s:s, s:o, s:b, s:{s:b, s:s}}", "envdAccessToken", s->token, "domain",
+			 domain_json(s->face), "allowInternetAccess",
+			 !streq(sandbox_network(s->sandbox), "none"), "lifecycle", "autoResume",
+			 false, "onTimeout", "kill"));
+	return o;
+}

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How sandboxes look to the SDKs. */
+#pragma once
+
+#include "faces/e2b/face.h"
+
+/* New references; NULL: no memory. */
+json_t *e2b_sandbox_json(const struct e2b_sandbox *s); /* Sandbox, with its tokens */
+json_t *e2b_detail_json(const struct e2b_sandbox *s);  /* SandboxDetail */
+json_t *e2b_row_json(const struct e2b_sandbox *s);     /* ListedSandbox */

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* envd: what changes in a folder, as a stream, or gathered by a watcher that the client asks again and again. Of a stream, the
+ * sandbox is asked for the next changes when its client has read the last ones, so a slow client costs no memory here; and
+ * a watcher that nobody asks stops asking the sandbox when it is full. What is missed then, the sandbox gathers. */
+#include "faces/e2b/face.h"
+
+#include "base/json_text.h"
+#include "base/loop.h"
+#include "base/parse.h"
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define EVENTS_MAX   1000u /* that a watcher keeps */
+#define KEEPALIVE_NS (30 * NS_PER_S)
+#define KEEPALIVE    "{\"keepalive\":{}}"
+#define TEXT_MAX     (4u * ENGINE_PATH_MAX + 256u)
+
+struct e2b_watch {
+	struct list node;            /* of e2b_sandbox.watches; of a stream in no list */
+	struct e2b_sandbox *sandbox; /* reference, of a stream and while CALL waits */
+	struct e2b_call *call;       /* until the watch has begun */
+	struct http_stream *stream;  /* NULL: it is a watcher */
+	struct engine_watch *watch;  /* NULL: it has ended */
+	struct budget_share share;
+	sd_event_source *keepalive;
+	unsigned number;
+	bool streams, asked; /* ASKED: the sandbox owes the next changes */
+	json_t *events;      /* owned, of a watcher */
+	char path[ENGINE_PATH_MAX];
+};
+
+void e2b_watch_free(struct e2b_watch *w)
+{
+	list_remove(&w->node);
+	if (w->watch)
+		engine_unwatch(w->watch);
+	(void)sd_event_source_disable_unref(w->keepalive);
+	budget_give(&w->share);
+	json_decref(w->events);
+	(void)e2b_sandbox_unref(w->sandbox);
+	free(w);
+}
+
+void e2b_watches_done(struct e2b_sandbox *s)
+{
+	struct e2b_watch *w;
+
+	while ((w = list_first(&s->watches, struct e2b_watch, node)))
+		e2b_watch_free(w);
+}
+
+/* ---- events ---- */
+
+static const char *type_of(enum engine_change_kind kind)
+{
+	static const char *const names[] = {
+	    [ENGINE_CHANGE_CREATE] = "EVENT_TYPE_CREATE", [ENGINE_CHANGE_WRITE] = "EVENT_TYPE_WRITE",
+	    [ENGINE_CHANGE_REMOVE] = "EVENT_TYPE_REMOVE", [ENGINE_CHANGE_RENAME] = "EVENT_TYPE_RENAME",
+	    [ENGINE_CHANGE_CHMOD] = "EVENT_TYPE_CHMOD",
+	};
+
+	return names[kind];
+}
+
+/* The name of what changed, from the watched folder on. */
+static const char *name_in(const struct e2b_watch *w, const char *path)
+{
+	const size_t len = strlen(w->path);
+
+	if (len > 0 && strncmp(path, w->path, len) == 0 && (path[len] == '/' || streq(w->path, "/")))
+		return path + len + (path[len] == '/');
+	return path;
+}
+
+/* False: W is gone. */
+static bool send(struct e2b_watch *w, const char *text, size_t len)
+{
+	if (e2b_send_frame(w->stream, false, text, len) == 0)
+		return true;
+	http_stream_abort(w->stream);
+	e2b_watch_free(w);
+	return false;
+}
+
+static bool send_change(struct e2b_watch *w, const struct engine_change *change)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(8 * TEXT_MAX);
+	int r = buf_add_str(&text, "{\"filesystem\":");
+
+	r = r < 0 ? r
+		  : json_text_object(&text, "ss", "name", name_in(w, change->path), "type",
+				     type_of(change->kind));
+	r = r < 0 ? r : buf_add_str(&text, "}");
+	return r < 0 || send(w, text.data, text.len);
+}
+
+static void keep_change(struct e2b_watch *w, const struct engine_change *change)
+{
+	if (json_array_size(w->events) < EVENTS_MAX)
+		(void)json_array_append_new(
+		    w->events,
+		    json_pack("{s:o, s:s}", "name", e2b_text_json(name_in(w, change->path)), "type",
+			      type_of(change->kind)));
+}
+
+/* ---- the watch ---- */
+
+static void go_on(struct e2b_watch *w)
+{
+	if (!w->watch || w->asked)
+		return;
+	if (w->streams ? http_stream_queued(w->stream) > 0
+		       : json_array_size(w->events) >= EVENTS_MAX / 2)
+		return;
+	w->asked = true;
+	engine_watch_next(w->watch);
+}
+
+static void on_drain(void *user)
+{
+	go_on(user);
+}
+
+static void on_close(void *user)
+{
+	e2b_watch_free(user);
+}
+
+static int on_keepalive(sd_event_source *source, uint64_t usec UNUSED, void *user)
+{
+	struct e2b_watch *w = user;
+
+	loop_work("timer", "watch of E2B");
+	if (http_stream_last_write_ns(w->stream) + KEEPALIVE_NS <= now_ns() &&
+	    !send(w, KEEPALIVE, sizeof(KEEPALIVE) - 1))
+		return 0;
+	(void)sd_event_source_set_time_relative(source, KEEPALIVE_NS / NS_PER_US);
+	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
+/* False: W is gone. */
+static bool begin_stream(struct e2b_watch *w)
+{
+	static const struct http_stream_ops ops = {.on_close = on_close, .on_drain = on_drain};
+	static const char start[] = "{\"start\":{}}";
+	sd_event *loop = w->call->face->config.loop;
+	struct http_request *req = e2b_give(TAKE_PTR(w->call));
+
+	if (req)
+		(void)http_add_header(req, "X-Accel-Buffering", "no");
+	w->stream =
+	    req ? http_stream_begin(req, 200, "application/connect+json", &ops, w) : NULL;
+	if (!w->stream) {
+		e2b_watch_free(w);
+		return false;
+	}
+	(void)sd_event_add_time_relative(loop, &w->keepalive, CLOCK_MONOTONIC,
+					 KEEPALIVE_NS / NS_PER_US, 0, on_keepalive, w);
+	return send(w, start, sizeof(start) - 1);
+}
+
+static bool begin_watcher(struct e2b_watch *w)
+{
+	struct e2b_call *c = TAKE_PTR(w->call);
+	struct e2b_sandbox *s = c->sandbox;
+	char id[16];
+
+	if (!s->sandbox) { /* it ended meanwhile, and so will the watch */
+		e2b_watch_free(w);
+		e2b_refuse(c, ERR_SANDBOX_LOST, "the sandbox has ended");
+		return false;
+	}
+	list_append(&s->watches, &w->node);
+	w->number = ++s->last_watch;
+	w->sandbox = e2b_sandbox_unref(w->sandbox);
+	(void)snprintf(id, sizeof(id), "w%u", w->number);
+	e2b_reply(c, 200, json_pack("{s:s}", "watcherId", id));
+	return true;
+}
+
+static void end(struct e2b_watch *w, const struct err *e)
+{
+	struct e2b_call *c = TAKE_PTR(w->call);
+	struct http_stream *st = w->stream;
+	const bool lost = e->code == ERR_SANDBOX_LOST || e->code == ERR_CANCELLED;
+
+	w->watch = NULL;
+	if (!c && !st) /* of a watcher the client may still ask for the last events */
+		return;
+	e2b_watch_free(w);
+	if (c)
+		e2b_fail(c, e);
+	else if (lost)
+		http_stream_abort(st);
+	else
+		e2b_stream_finish(st, e);
+}
+
+static void on_news(const struct engine_news *news, const struct err *e, void *user)
+{
+	struct e2b_watch *w = user;
+
+	w->asked = false;
+	if (!news) {
+		end(w, e);
+		return;
+	}
+	if (w->call && !(w->streams ? begin_stream(w) : begin_watcher(w)))
+		return;
+	for (size_t i = 0; i < news->n_changes; i++) {
+		if (!w->streams)
+			keep_change(w, &news->changes[i]);
+		else if (!send_change(w, &news->changes[i]))
+			return;
+	}
+	go_on(w);
+}
+
+static void begin(struct e2b_call *c, bool streams)
+{
+	const char *given = json_string_value(json_object_get(c->body, "path"));
+	const bool recursive = json_is_true(json_object_get(c->body, "recursive"));
+	struct e2b_watch *w = calloc(1, sizeof(*w));
+	struct err e = ERR_INIT;
+	int r = w ? 0 : err_set(&e, ERR_OUT_OF_MEMORY, ENOMEM, "a watch");
+
+	if (w) {
+		list_init(&w->node);
+		w->streams = streams;
+		w->sandbox = e2b_sandbox_ref(c->sandbox);
+		w->events = streams ? NULL : json_array();
+		w->call = c;
+	}
+	r = r < 0 ? r : e2b_check_user(c->req, &e);
+	if (r == 0 && !given)
+		r = err_set(&e, ERR_INVALID_ARGUMENT, 0, "path: a folder");
+	r = r < 0 ? r : e2b_path(given, w->path, &e);
+	r = r < 0 ? r
+		  : budget_take(c->face->config.budgets, c->who->owner, BUDGET_WATCHERS, 1,
+				&w->share, &e);
+	r = r < 0 ? r
+		  : sandbox_watch(c->sandbox->sandbox, w->path, recursive, on_news, w, &w->watch,
+				  &e);
+	if (r == 0)
+		return;
+	if (w)
+		e2b_watch_free(w);
+	e2b_fail(c, &e);
+}
+
+void e2b_watch_dir(struct e2b_call *c)
+{
+	begin(c, true);
+}
+
+void e2b_create_watcher(struct e2b_call *c)
+{
+	begin(c, false);
+}
+
+/* ---- watchers ---- */
+
+/* The watcher that the body names; NULL after it has answered. */
+static struct e2b_watch *need(struct e2b_call *c)
+{
+	const char *id = json_string_value(json_object_get(c->body, "watcherId"));
+	uint64_t number = 0;
+
+	if (id && id[0] == 'w' && parse_u64(id + 1, 1, UINT32_MAX, &number) == 0)
+		list_for_each(l, &c->sandbox->watches)
+		{
+			struct e2b_watch *w = list_entry(l, struct e2b_watch, node);
+
+			if (w->number == number)
+				return w;
+		}
+	e2b_refuse(c, ERR_NOT_FOUND, "there is no such watcher");
+	return NULL;
+}
+
+void e2b_watcher_events(struct e2b_call *c)
+{
+	struct e2b_watch *w = need(c);
+
+	if (!w)
+		return;
+	json_t *events = w->events;
+	w->events = json_array();
+	go_on(w);
+	e2b_reply(c, 200, json_pack("{s:o}", "events", events));
+}
+
+void e2b_remove_watcher(struct e2b_call *c)
+{
+	struct e2b_watch *w = need(c);
+
+	if (!w)
+		return;
+	e2b_watch_free(w);
+	e2b_reply(c, 200, json_object());
+}

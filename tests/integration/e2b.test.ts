@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: Apache-2.0
+// The face e2b, as bytes: who may do what, how errors look, and what no SDK would send. Jobs of the SDKs are in tests/suites/e2b.
+
+import assert from 'node:assert/strict';
+import * as http from 'node:http';
+import { after, before, describe, it } from 'node:test';
+import { newStateDir } from '../lib/env.ts';
+import type { Program } from '../lib/process.ts';
+import { serve, type Json } from '../lib/session.ts';
+import { until } from '../lib/wait.ts';
+
+const ADMIN = 'an-administrators-key-of-the-server';
+const hex = (key: string): string => `e2b_${Buffer.from(key).toString('hex')}`;
+
+interface Answer { status: number; headers: http.IncomingHttpHeaders; bytes: Buffer; text: string; json: Json }
+interface Box { id: string; token: string; traffic: string }
+interface Frame { last: boolean; message: Json }
+
+/** The messages of Connect in BYTES. */
+function frames(bytes: Buffer): Frame[] {
+	const all: Frame[] = [];
+	for (let at = 0; at < bytes.length;) {
+		const size = bytes.readUInt32BE(at + 1);
+		all.push({ last: (bytes[at]! & 2) !== 0, message: JSON.parse(bytes.subarray(at + 5, at + 5 + size).toString()) });
+		at += 5 + size;
+	}
+	return all;
+}
+function frame(message: unknown, flags = 0): Buffer {
+	const text = Buffer.from(typeof message === 'string' ? message : JSON.stringify(message)), head = Buffer.alloc(5);
+	head[0] = flags;
+	head.writeUInt32BE(text.length, 1);
+	return Buffer.concat([head, text]);
+}
+const said = (all: Frame[], stream: string): string =>
+	Buffer.concat(all.map((f) => Buffer.from(f.message.event?.data?.[stream] ?? '', 'base64'))).toString();
+
+describe('e2b', () => {
+	let program: Program;
+	let base: string;
+	let port: number;
+	let other: string;
+
+	before(async () => {
+		({ program, base, port } = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_API_KEY: ADMIN, SANDBOX_FACES: 'e2b' } }));
+		other = await newKey('somebody');
+	});
+	after(async () => {
+		await program.end();
+	});
+
+	async function rest(method: string, at: string, json?: Json): Promise<Json> {
+		const r = await fetch(`${base}/api/v1${at}`, { method, headers: { 'x-api-key': ADMIN, 'content-type': 'application/json' }, body: json && JSON.stringify(json) });
+		const text = await r.text();
+		assert(r.ok, text);
+		return text ? JSON.parse(text) : {};
+	}
+	async function newKey(name: string, more: Json = {}): Promise<string> {
+		const found = (await rest('GET', '/users')).users.find((u: Json) => u.name === name);
+		const user = found ?? await rest('POST', '/users', { name, password: 'a long password' });
+		return (await rest('POST', `/keys?owner=${user.id}`, { name: 'agents', ...more })).key;
+	}
+
+	function ask(method: string, at: string, o: { headers?: Record<string, string>; body?: Json | Buffer | string; prefix?: string } = {}): Promise<Answer> {
+		const raw = Buffer.isBuffer(o.body) || typeof o.body === 'string' ? o.body : o.body && JSON.stringify(o.body);
+		return new Promise((done, failed) => {
+			const req = http.request({ host: '127.0.0.1', port, method, path: `${o.prefix ?? '/faces/e2b'}${at}`,
+				headers: { ...(typeof raw === 'string' ? { 'content-type': 'application/json' } : {}), ...(raw === undefined ? {} : { 'content-length': `${Buffer.byteLength(raw)}` }), ...o.headers } }, (res) => {
+				const pieces: Buffer[] = [];
+				res.on('data', (data) => pieces.push(data));
+				res.on('error', failed);
+				res.on('end', () => {
+					const bytes = Buffer.concat(pieces), text = bytes.toString();
+					let json: Json = {};
+					try {
+						json = JSON.parse(text);
+					} catch { /* bytes */ }
+					done({ status: res.statusCode!, headers: res.headers, bytes, text, json });
+				});
+			});
+			req.on('error', failed);
+			req.end(raw);
+		});
+	}
+	const control = (method: string, at: string, body?: Json, key = hex(ADMIN)): Promise<Answer> => ask(method, at, { headers: { 'x-api-key': key }, body });
+	async function make(body: Json = {}, key = hex(ADMIN)): Promise<Box> {
+		const r = await control('POST', '/v2/sandboxes', { templateID: 'base', timeout: 120, ...body }, key);
+		assert.equal(r.status, 201, r.text);
+		return { id: r.json.sandboxID, token: r.json.envdAccessToken, traffic: r.json.trafficAccessToken };
+	}
+	const routed = (box: Box, service = 49983): Record<string, string> =>
+		({ 'e2b-sandbox-id': box.id, 'e2b-sandbox-port': `${service}`, 'x-access-token': box.token });
+	const envd = (box: Box, method: string, body: Json, headers = routed(box)): Promise<Answer> => ask('POST', `/${method}`, { headers, body });
+	async function start(box: Box, command: string, more: Json = {}, headers: Record<string, string> = {}): Promise<Frame[]> {
+		const r = await ask('POST', '/process.Process/Start', { headers: { ...routed(box), 'content-type': 'application/connect+json', ...headers },
+			body: frame({ process: { cmd: '/bin/bash', args: ['-l', '-c', command] }, stdin: false, ...more }) });
+		assert.equal(r.status, 200, r.text);
+		return frames(r.bytes);
+	}
+	const code = (box: Box, body: Json, headers = routed(box, 49999)): Promise<Answer> => ask('POST', '/execute', { headers, body });
+	const lines = (r: Answer): Json[] => r.text.trim().split('\n').map((l) => JSON.parse(l));
+
+	it('is not there unless a setting names it', async () => {
+		const plain = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: newStateDir() } });
+		assert.equal((await fetch(`${plain.base}/faces/e2b/sandboxes`)).status, 404);
+		assert.equal((await fetch(`${plain.base}/files?path=a`)).status, 404);
+		await plain.program.end();
+	});
+
+	it('takes keys of the server in both forms, and no others', async () => {
+		for (const key of [ADMIN, hex(ADMIN), other, hex(other)])
+			assert.equal((await control('GET', '/v2/sandboxes', undefined, key)).status, 200, key);
+		for (const key of ['e2b_00', 'e2b_', `${hex(ADMIN)}00`, hex(`${ADMIN}x`), 'e2b_zz', `e2b_${'61'.repeat(600)}`, 'wrong']) {
+			const r = await control('POST', '/v2/sandboxes', { templateID: 'base' }, key);
+			assert.deepEqual([r.status, r.json.code], [401, 401], key);
+			assert.match(r.json.message, /key/);
+		}
+		assert.equal((await ask('GET', '/sandboxes')).status, 401);
+	});
+
+	it('a key that may only read makes and changes nothing', async () => {
+		const key = await newKey('somebody', { scope: 'read' }), box = await make({}, other);
+		assert.equal((await control('GET', `/sandboxes/${box.id}`, undefined, key)).status, 200);
+		for (const [method, at] of [['POST', '/sandboxes'], ['DELETE', `/sandboxes/${box.id}`], ['POST', `/sandboxes/${box.id}/timeout`], ['POST', `/sandboxes/${box.id}/connect`]] as const)
+			assert.equal((await control(method, at, { templateID: 'base', timeout: 1 }, key)).status, 403, at);
+		await control('DELETE', `/sandboxes/${box.id}`, undefined, other);
+	});
+
+	it('a sandbox of another user does not exist', async () => {
+		const box = await make(), mine = await make({}, other);
+		for (const [method, at] of [['GET', ''], ['DELETE', ''], ['POST', '/timeout'], ['POST', '/refreshes'], ['POST', '/connect'], ['GET', '/metrics']] as const) {
+			const r = await control(method, `/sandboxes/${box.id}${at}`, { timeout: 5, duration: 5 }, other);
+			assert.deepEqual([r.status, r.json.code], [404, 404], `${method} ${at} ${r.text}`);
+		}
+		assert.deepEqual((await control('GET', '/v2/sandboxes', undefined, other)).json.map((s: Json) => s.sandboxID), [mine.id]);
+		/* With the token of one, nothing of the other. */
+		const wrong: Record<string, string>[] = [{ ...routed(box), 'x-access-token': mine.token }, { ...routed(mine), 'x-access-token': box.token }, { ...routed(box), 'x-access-token': '' },
+			{ ...routed(box), 'x-access-token': box.traffic }, { ...routed(box), 'x-access-token': `${box.token}0` }];
+		for (const headers of wrong) {
+			const r = await envd(box, 'process.Process/List', {}, headers);
+			assert.deepEqual([r.status, r.json.code], [401, 'unauthenticated'], r.text);
+			assert.equal((await ask('GET', '/files?path=a', { headers })).status, 401);
+			assert.equal((await code(box, { code: '1' }, { ...headers, 'e2b-sandbox-port': '49999', 'e2b-traffic-access-token': headers['e2b-sandbox-id'] === box.id ? mine.traffic : box.traffic })).status, 401);
+		}
+	});
+
+	it('tokens end with the key that made the sandbox, until somebody connects again', async () => {
+		const user = (await rest('GET', '/users')).users.find((u: Json) => u.name === 'somebody');
+		const first = await rest('POST', `/keys?owner=${user.id}`, { name: 'first' }), box = await make({}, first.key);
+		assert.equal((await envd(box, 'process.Process/List', {})).status, 200);
+		await rest('DELETE', `/keys/${first.id}?owner=${user.id}`);
+		await until('the end of the token', async () => (await envd(box, 'process.Process/List', {})).status === 401);
+		assert.equal((await control('POST', `/v2/sandboxes/${box.id}/connect`, { timeout: 60 }, other)).status, 200);
+		assert.equal((await envd(box, 'process.Process/List', {})).status, 200);
+	});
+
+	it('what lives has its time, what has ended is 502 in the words that the SDKs look for', async () => {
+		const box = await make({ timeout: 1 });
+		assert.equal((await ask('GET', '/health', { headers: routed(box) })).status, 204);
+		assert.equal((await ask('GET', '/health', { headers: routed(box, 49999) })).status, 200);
+		await until('its end', async () => (await ask('GET', '/health', { headers: routed(box) })).status === 502);
+		const r = await envd(box, 'process.Process/List', {});
+		assert.deepEqual([r.status, r.json], [502, { sandboxId: box.id, message: 'The sandbox was not found', code: 502 }]);
+		assert.equal((await control('DELETE', `/sandboxes/${box.id}`)).status, 404);
+		assert.equal((await rest('GET', '/sandboxes')).sandboxes.some((s: Json) => s.id === box.id), false);
+	});
+
+	it('an idle sandbox lives on, and one that is deleted elsewhere is gone here', async () => {
+		const box = await make();
+		await fetch(`${base}/api/v1/sandboxes/${box.id}?force=true`, { method: 'DELETE', headers: { 'x-api-key': ADMIN } });
+		assert.equal((await ask('GET', '/health', { headers: routed(box) })).status, 502);
+		assert.equal((await control('GET', `/sandboxes/${box.id}`)).status, 404);
+	});
+
+	it('bodies that ask for what is not there are refused with its name', async () => {
+		for (const [member, value] of Object.entries({ autoPause: true, autoResume: { enabled: true }, mcp: { a: 1 }, iam: { b: 1 }, volumeMounts: [{ name: 'v', path: '/v' }],
+			network: { maskRequestHost: 'x' }, timeout: -1, metadata: { a: 1 }, envVars: [], templateID: '' })) {
+			const r = await control('POST', '/v2/sandboxes', { templateID: 'base', [member]: value });
+			assert.deepEqual([r.status, r.json.code], [400, 400], `${member} ${r.text}`);
+			assert.match(r.json.message, new RegExp(member === 'network' ? 'maskRequestHost' : member), r.text);
+		}
+		assert.equal((await control('POST', '/v2/sandboxes', { templateID: 'no-such' })).status, 404);
+		const pause = await control('POST', '/sandboxes/any/pause');
+		assert.deepEqual([pause.status, pause.json.message], [400, 'this server does not offer POST /sandboxes/{id}/pause']);
+		for (const [at, body] of [['timeout', { timeout: 86401 }], ['timeout', { timeout: '5' }]] as const) {
+			const box = await make();
+			assert.equal((await control('POST', `/sandboxes/${box.id}/${at}`, body)).status, 400);
+		}
+		/* Unknown members are for servers that are newer. */
+		const r = await control('POST', '/sandboxes', { templateID: 'code-interpreter-v1', secure: true, autoPause: false, autoPauseMemory: true, somethingNew: {} });
+		assert.equal(r.status, 201, r.text);
+	});
+
+	it('the same idempotency key makes one sandbox for its user', async () => {
+		const again = (key: string): Promise<Answer> => ask('POST', '/v2/sandboxes', { headers: { 'x-api-key': key, 'idempotency-key': 'abc-1' }, body: { templateID: 'base' } });
+		const a = await again(hex(ADMIN)), b = await again(hex(ADMIN)), c = await again(other);
+		assert.equal(a.json.sandboxID, b.json.sandboxID);
+		assert.notEqual(a.json.sandboxID, c.json.sandboxID);
+	});
+
+	it('a process tells its number, what it writes, and its end', async () => {
+		const box = await make({ envVars: { FROM: 'create' } });
+		const all = await start(box, 'echo $FROM $USER $HOME; echo e >&2; pwd; exit 3');
+		assert.deepEqual(Object.keys(all[0]!.message.event), ['start']);
+		assert.deepEqual([said(all, 'stdout'), said(all, 'stderr')], ['create user /home/user\n/home/user\n', 'e\n']);
+		assert.deepEqual(all.at(-2)!.message.event.end, { exitCode: 3, exited: true, status: 'exit status 3' });
+		assert.deepEqual(all.at(-1), { last: true, message: {} });
+		const late = await start(box, 'sleep 50', {}, { 'connect-timeout-ms': '300' });
+		assert.equal(late.at(-1)!.message.error.code, 'deadline_exceeded');
+	});
+
+	it('frames that are none are refused, in a frame', async () => {
+		const box = await make();
+		for (const body of [Buffer.alloc(0), Buffer.from([0, 0, 0]), frame('{}', 1), frame('[]'), frame('{"process":'), Buffer.concat([frame('{}').subarray(0, 4), Buffer.from([200])]),
+			Buffer.from([0, 255, 255, 255, 255, 123, 125]), frame('{"process":{"cmd":""}}'), frame('{"process":{"cmd":"a","args":[1]}}'), frame('{"process":{"cmd":"a","envs":{"A=B":"c"}}}'),
+			frame('{"process":{"cmd":"true"},"pty":{"size":{"cols":0,"rows":5}}}'), frame(`{"process":{"cmd":"true","cwd":"/${'x'.repeat(5000)}"}}`)]) {
+			const r = await ask('POST', '/process.Process/Start', { headers: { ...routed(box), 'content-type': 'application/connect+json' }, body });
+			const all = frames(r.bytes);
+			assert.deepEqual([r.status, all.length, all[0]!.last, all[0]!.message.error.code], [200, 1, true, 'invalid_argument'], body.toString());
+		}
+		const plain = await ask('POST', '/process.Process/Start', { headers: routed(box), body: { process: { cmd: 'true' } } });
+		assert.equal(frames(plain.bytes)[0]!.message.error.code, 'invalid_argument');
+		const huge = await ask('POST', '/process.Process/Start', { headers: { ...routed(box), 'content-type': 'application/connect+json' }, body: frame({ process: { cmd: 'x'.repeat(300_000) } }) });
+		assert.equal(huge.status, 413);
+	});
+
+	it('a client that does not read holds up its process, and gets everything later', async () => {
+		const box = await make(), bytes = 20_000_000;
+		const req = http.request({ host: '127.0.0.1', port, method: 'POST', path: '/faces/e2b/process.Process/Start', headers: { ...routed(box), 'content-type': 'application/connect+json' } });
+		req.end(frame({ process: { cmd: '/bin/bash', args: ['-l', '-c', `head -c ${bytes} /dev/zero; echo done > /tmp/done`] } }));
+		const res = await new Promise<http.IncomingMessage>((done) => req.on('response', done));
+		res.pause();
+		for (let i = 0; i < 5; i++)
+			assert.doesNotMatch(said(await start(box, 'sleep 0.2; ls /tmp'), 'stdout'), /done/);
+		const pieces: Buffer[] = [];
+		for await (const piece of res)
+			pieces.push(piece as Buffer);
+		const all = frames(Buffer.concat(pieces));
+		assert.equal(said(all, 'stdout').length, bytes);
+		assert.equal(all.at(-1)!.message.error, undefined);
+	});
+
+	it('a process goes on without its client, and another one follows it', async () => {
+		const box = await make();
+		const req = http.request({ host: '127.0.0.1', port, method: 'POST', path: '/faces/e2b/process.Process/Start', headers: { ...routed(box), 'content-type': 'application/connect+json' } });
+		req.on('error', () => undefined);
+		req.end(frame({ process: { cmd: '/bin/bash', args: ['-l', '-c', 'read line; echo got $line'] }, stdin: true, tag: 'reader' }));
+		await new Promise<void>((done) => req.on('response', (res) => res.once('data', () => done())));
+		req.destroy();
+		const listed = (await envd(box, 'process.Process/List', {})).json.processes;
+		assert.deepEqual(listed.map((p: Json) => [p.config.args[2], p.tag]), [['read line; echo got $line', 'reader']]);
+		const followed = ask('POST', '/process.Process/Connect', { headers: { ...routed(box), 'content-type': 'application/connect+json' }, body: frame({ process: { tag: 'reader' } }) });
+		assert.equal((await envd(box, 'process.Process/SendInput', { process: { pid: listed[0].pid }, input: { stdin: Buffer.from('it\n').toString('base64') } })).status, 200);
+		assert.equal(said(frames((await followed).bytes), 'stdout'), 'got it\n');
+		const gone = await envd(box, 'process.Process/SendSignal', { process: { pid: 4711 }, signal: 'SIGNAL_SIGKILL' });
+		assert.deepEqual([gone.status, gone.json.code], [404, 'not_found']);
+		assert.equal((await envd(box, 'process.Process/SendInput', { process: { pid: listed[0].pid }, input: { stdin: 'YQ==' } })).status, 404);
+	});
+
+	it('streams are cut when their sandbox is killed', async () => {
+		const box = await make();
+		const req = http.request({ host: '127.0.0.1', port, method: 'POST', path: '/faces/e2b/process.Process/Start', headers: { ...routed(box), 'content-type': 'application/connect+json' } });
+		req.end(frame({ process: { cmd: 'sleep', args: ['60'] } }));
+		const res = await new Promise<http.IncomingMessage>((done) => req.on('response', done));
+		const ended = new Promise<string>((done) => {
+			res.on('error', () => done('cut'));
+			res.on('end', () => done('end'));
+			res.resume();
+		});
+		assert.equal((await control('DELETE', `/sandboxes/${box.id}`)).status, 204);
+		assert.equal(await ended, 'cut');
+	});
+
+	it('a user that is not offered is refused', async () => {
+		const box = await make();
+		const as = (name: string): string => `Basic ${Buffer.from(`${name}:`).toString('base64')}`;
+		assert.equal(said(await start(box, 'id -u', {}, { authorization: as('user') }), 'stdout'), '1000\n');
+		assert.match((await start(box, 'id -u', {}, { authorization: as('root') }))[0]!.message.error.message, /root/);
+		assert.equal((await start(box, 'id -u', {}, { authorization: as('nobody') }))[0]!.message.error.code, 'unauthenticated');
+		assert.equal((await ask('GET', '/files?path=/etc/passwd&username=root', { headers: routed(box) })).status, 400);
+		assert.equal((await ask('GET', '/files?path=/etc/passwd&username=other', { headers: routed(box) })).status, 401);
+		assert.equal((await envd(box, 'filesystem.Filesystem/Stat', { path: '/' }, { ...routed(box), authorization: as('root') })).status, 400);
+	});
+
+	it('files are written and read anywhere, as far as programs could', async () => {
+		const box = await make();
+		const put = (at: string, parts: [string, string][], headers: Record<string, string> = routed(box)): Promise<Answer> => {
+			const text = parts.map(([name, data]) => `--b\r\nContent-Disposition: form-data; name="file"; filename="${name}"\r\n\r\n${data}\r\n`).join('');
+			return ask('POST', `/files${at}`, { headers: { ...headers, 'content-type': 'multipart/form-data; boundary=b' }, body: Buffer.from(`${text}--b--\r\n`) });
+		};
+		const get = (file: string): Promise<Answer> => ask('GET', `/files?path=${encodeURIComponent(file)}`, { headers: routed(box) });
+		assert.deepEqual((await put('?path=a.txt', [['x', 'one']])).json, [{ name: 'a.txt', type: 'file', path: '/home/user/a.txt' }]);
+		assert.deepEqual((await put('', [['b/c.txt', 'two'], ['/tmp/d.txt', 'three']])).json.map((f: Json) => f.path), ['/home/user/b/c.txt', '/tmp/d.txt']);
+		for (const [file, text] of [['a.txt', 'one'], ['~/b/c.txt', 'two'], ['/mnt/data/b/../a.txt', 'one'], ['/tmp/d.txt', 'three']] as const)
+			assert.equal((await get(file)).text, text);
+		assert.deepEqual([(await get('nope')).status, (await get('/tmp')).status, (await get('/proc/1/environ')).status, (await get('/dev/zero')).status], [404, 400, 404, 404]);
+		assert.equal((await put('?path=/etc/x', [['x', 'no']])).status >= 400, true);
+		await start(box, 'ln -s /etc/passwd link; ln -s /proc/self/environ /tmp/env; mkfifo pipe');
+		for (const file of ['link', '/tmp/env', 'pipe', '/proc/self/environ'])
+			assert.equal((await get(file)).status, 404, file);
+		assert.equal((await put('', [['', 'x']])).status, 400);
+		assert.equal((await ask('POST', '/files?path=x', { headers: { ...routed(box), 'content-type': 'text/plain' }, body: Buffer.from('x') })).status, 400);
+	});
+
+	it('signatures open one file for one use, and no other', async () => {
+		const box = await make(), { createHash } = await import('node:crypto');
+		const sign = (file: string, use: string, more = ''): string => `v1_${createHash('sha256').update(`${file}:${use}::${box.token}${more}`).digest('base64').replaceAll('=', '')}`;
+		const at = (file: string, signature: string, more = ''): string => `/files?path=${file}&signature=${encodeURIComponent(signature)}${more}`;
+		const later = Math.floor(Date.now() / 1000) + 60, before = later - 120;
+		const form = { headers: { 'content-type': 'multipart/form-data; boundary=b' }, body: Buffer.from('--b\r\nContent-Disposition: form-data; name="file"\r\n\r\nsigned\r\n--b--\r\n'), prefix: '' };
+		assert.equal((await ask('POST', at('s.txt', sign('s.txt', 'write')), form)).status, 200);
+		assert.equal((await ask('GET', at('s.txt', sign('s.txt', 'read')), { prefix: '' })).text, 'signed');
+		assert.equal((await ask('GET', at('s.txt', sign('s.txt', 'read', `:${later}`), `&signature_expiration=${later}`), { prefix: '' })).status, 200);
+		const old = await ask('GET', at('s.txt', sign('s.txt', 'read', `:${before}`), `&signature_expiration=${before}`), { prefix: '' });
+		assert.deepEqual([old.status, old.json.message], [401, 'signature is already expired']);
+		for (const wrong of [at('s.txt', sign('s.txt', 'write')), at('t.txt', sign('s.txt', 'read')), at('s.txt', sign('s.txt', 'read'), `&signature_expiration=${later}`), at('s.txt', 'v1_'), at('s.txt', ''),
+			at('s.txt', sign('s.txt', 'read'), '&username=user')])
+			assert.equal((await ask('GET', wrong, { prefix: '' })).status, 401, wrong);
+		assert.equal((await ask('POST', at('s.txt', sign('s.txt', 'read')), form)).status, 401);
+	});
+
+	it('files are looked at, moved and removed', async () => {
+		const box = await make(), fs = (method: string, body: Json): Promise<Answer> => envd(box, `filesystem.Filesystem/${method}`, body);
+		assert.equal((await fs('MakeDir', { path: 'a/b' })).json.entry.path, '/home/user/a/b');
+		assert.deepEqual([(await fs('MakeDir', { path: 'a' })).status, (await fs('MakeDir', { path: 'a' })).json.code], [409, 'already_exists']);
+		await start(box, 'echo 1 > a/1; ln -s ../nowhere a/dangling; ln -s . a/loop');
+		const entry = (await fs('Stat', { path: 'a/1' })).json.entry;
+		assert.deepEqual([entry.name, entry.type, entry.size, entry.mode, entry.permissions, entry.owner], ['1', 'FILE_TYPE_FILE', '2', 0o644, '-rw-r--r--', 'user']);
+		assert.equal((await fs('Stat', { path: 'a/dangling' })).json.entry.symlinkTarget, '/home/user/nowhere');
+		assert.deepEqual((await fs('ListDir', { path: 'a', depth: 9 })).json.entries.map((e: Json) => e.path),
+			['1', 'b', 'dangling', 'loop'].map((n) => `/home/user/a/${n}`));
+		assert.equal((await fs('Move', { source: 'a/1', destination: '/home/user/c/2' })).json.entry.path, '/home/user/c/2');
+		assert.equal((await fs('Move', { source: 'a/1', destination: 'x' })).json.code, 'not_found');
+		assert.equal((await fs('ListDir', { path: 'c/2' })).json.code, 'invalid_argument');
+		assert.equal((await fs('ListDir', { path: 'zz' })).json.code, 'not_found');
+		assert.deepEqual([(await fs('Remove', { path: 'a' })).status, (await fs('Remove', { path: 'a' })).status], [200, 200]);
+		assert.notEqual((await fs('Remove', { path: '/etc' })).status, 200);
+		assert.equal((await fs('Stat', { path: 'nul\0' })).status, 400);
+	});
+
+	it('watchers gather what changed, and belong to their sandbox', async () => {
+		const box = await make(), two = await make(), fs = (method: string, body: Json, of = box): Promise<Answer> => envd(of, `filesystem.Filesystem/${method}`, body);
+		const id = (await fs('CreateWatcher', { path: '/home/user', recursive: true })).json.watcherId;
+		await start(box, 'mkdir d; echo x > d/f');
+		const seen: Json[] = [];
+		await until('the events', async () => {
+			seen.push(...(await fs('GetWatcherEvents', { watcherId: id })).json.events);
+			return seen.some((e) => e.name === 'd/f' && e.type === 'EVENT_TYPE_CREATE');
+		});
+		assert.equal((await fs('GetWatcherEvents', { watcherId: id }, two)).json.code, 'not_found');
+		assert.equal((await fs('RemoveWatcher', { watcherId: id })).status, 200);
+		assert.equal((await fs('GetWatcherEvents', { watcherId: id })).json.code, 'not_found');
+		assert.equal((await fs('CreateWatcher', { path: 'nope' })).json.code, 'not_found');
+		/* More than a user may have, and all of them end with their sandbox. */
+		const many: Answer[] = [];
+		for (let i = 0; i < 40; i++)
+			many.push(await fs('CreateWatcher', { path: '/home/user' }));
+		assert.equal(many.at(-1)!.json.code, 'resource_exhausted');
+		await control('DELETE', `/sandboxes/${box.id}`);
+		await until('room for others', async () => (await fs('CreateWatcher', { path: '/home/user' }, two)).status === 200);
+	});
+
+	it('a cell tells its output, its value and its error in lines of ASCII', async () => {
+		const box = await make();
+		const r = await code(box, { code: 'import sys\nprint("é\\u2028\\x85")\nprint("e", file=sys.stderr)\n6 * 7' });
+		assert.equal(r.status, 200, r.text);
+		assert.match(r.text, /^[\x20-\x7e\n]*$/);
+		const all = lines(r);
+		assert.deepEqual(all.map((l) => l.type), ['number_of_executions', 'stdout', 'stderr', 'result', 'end_of_execution']);
+		assert.deepEqual([all[0]!.execution_count, all[1]!.text, all[3]!.text, all[3]!.is_main_result], [1, 'é\u2028\x85\n', '42', true]);
+		const failed = lines(await code(box, { code: '[][1]' })).find((l) => l.type === 'error')!;
+		assert.deepEqual([failed.name, failed.value], ['IndexError', 'list index out of range']);
+		assert.match(failed.traceback, /IndexError/);
+		for (const body of [{}, { code: 1 }, { code: '1', language: 'cobol' }, { code: '1', language: 'python', context_id: 'default' }, { code: '1', env_vars: { 'A=B': 'c' } }])
+			assert.equal((await code(box, body)).status, 400, JSON.stringify(body));
+		assert.equal((await code(box, { code: '1', context_id: 'nope' })).status, 404);
+		/* Without a token, contexts are closed as well. */
+		assert.equal((await ask('GET', '/contexts', { headers: { 'e2b-sandbox-id': box.id, 'e2b-sandbox-port': '49999' } })).status, 401);
+		const traffic = { 'e2b-sandbox-id': box.id, 'e2b-sandbox-port': '49999', 'e2b-traffic-access-token': box.traffic };
+		assert.deepEqual((await ask('GET', '/contexts', { headers: traffic })).json.map((c: Json) => c.language), ['python']);
+	});
+
+	it('cells of a forger are cells: what they write as records is shown at most', async () => {
+		const box = await make();
+		const forged = lines(await code(box, { code: [
+			'import json', 'from IPython.display import display',
+			'display({"application/vnd.caisson.error+json": {"type": "end_of_execution", "name": 5}}, raw=True)',
+			'print(json.dumps({"type": "end_of_execution"}))', '"end"'].join('\n') }));
+		assert.equal(forged.filter((l) => l.type === 'end_of_execution').length, 1);
+		assert.equal(forged.at(-1)!.type, 'end_of_execution');
+		assert.equal(forged.findLast((l) => l.type === 'result')!.text, 'end');
+	});
+
+	it('a name leads to the same as headers do, and must agree with them', async () => {
+		const box = await make(), two = await make();
+		const named = (host: string, headers: Record<string, string> = {}): Promise<Answer> =>
+			ask('POST', '/process.Process/List', { headers: { host: `${host}.localhost:${port}`, 'x-access-token': box.token, ...headers }, body: {}, prefix: '' });
+		assert.equal((await named(`49983-${box.id}`)).status, 200);
+		assert.equal((await named(`49983-${box.id.toUpperCase()}`)).status, 200);
+		assert.equal((await named(`49983-${box.id}`, routed(box))).status, 200);
+		assert.equal((await named(`49983-${two.id}`)).status, 401);
+		assert.equal((await named(`49983-${two.id}`, { 'e2b-sandbox-id': box.id })).status, 502);
+		assert.equal((await named('49983-nope')).status, 502);
+		/* SDKs of 2025 name no sandbox: its token does. */
+		assert.equal((await ask('POST', '/process.Process/List', { headers: { 'x-access-token': two.token }, body: {} })).status, 200);
+		assert.equal((await ask('POST', '/process.Process/List', { headers: { 'x-access-token': two.traffic }, body: {} })).status, 502);
+		const r = await ask('GET', '/v2/sandboxes', { headers: { host: `api.localhost:${port}`, 'x-api-key': ADMIN }, prefix: '' });
+		assert.equal(r.status, 200);
+		assert.equal((await ask('GET', '/api/v1/sandboxes', { headers: { host: `api.localhost:${port}`, 'x-api-key': ADMIN }, prefix: '' })).status, 404);
+	});
+
+	it('a sandbox counts for its user, and budgets end with it', async () => {
+		const used = async (): Promise<number> => (await rest('GET', '/stats')).budgets?.followers?.used ?? 0;
+		const box = await make();
+		await Promise.all(Array.from({ length: 8 }, () => start(box, 'true')));
+		await until('no follower is left', async () => (await used()) === 0);
+	});
+});

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// What applications do with E2B's SDKs for JavaScript: `jobs.mjs NAME` does one job, `jobs.mjs` names them all.
+
+import assert from 'node:assert/strict';
+import * as e2b from 'e2b';
+import { Sandbox as Interpreter } from '@e2b/code-interpreter';
+
+const { Sandbox } = e2b;
+const jobs = {};
+
+function job(name, run, kind = Sandbox) {
+	jobs[name] = [kind, run];
+}
+
+async function until(what, is) {
+	for (const end = Date.now() + 20_000; !(await is()); await new Promise((go) => setTimeout(go, 100)))
+		assert(Date.now() < end, what);
+}
+
+job('find and extend', async (s) => {
+	const info = await s.getInfo();
+	assert.deepEqual([info.sandboxId, info.metadata], [s.sandboxId, { job: 'a b&c=d/é' }]);
+	const pages = Sandbox.list({ query: { metadata: { job: 'a b&c=d/é' } } });
+	assert((await pages.nextItems()).some((one) => one.sandboxId === s.sandboxId));
+	await s.setTimeout(500_000);
+	const later = (await s.getInfo()).endAt;
+	assert(later - info.endAt > 250_000);
+	const again = await Sandbox.connect(s.sandboxId);
+	assert.equal((await again.commands.run('echo $FROM')).stdout, 'create\n');
+	assert.deepEqual((await s.getInfo()).endAt, later);
+});
+
+job('end of life', async (s) => {
+	assert(await s.kill());
+	assert(!(await s.isRunning()));
+	assert(!(await s.kill()));
+	await assert.rejects(s.commands.run('true'), e2b.SandboxError);
+	await assert.rejects(Sandbox.connect(s.sandboxId), e2b.NotFoundError);
+});
+
+job('killed under a command', async (s) => {
+	const handle = await s.commands.run('sleep 60', { background: true });
+	await Sandbox.kill(s.sandboxId);
+	await assert.rejects(handle.wait(), e2b.TimeoutError);
+});
+
+job('commands', async (s) => {
+	const r = await s.commands.run('echo out; echo err >&2; echo $FROM $MORE; pwd', { envs: { MORE: 'call' } });
+	assert.deepEqual([r.stdout, r.stderr, r.exitCode], ['out\ncreate call\n/home/user\n', 'err\n', 0]);
+	await assert.rejects(s.commands.run('exit 7'), (e) => e instanceof e2b.CommandExitError && e.exitCode === 7);
+	await assert.rejects(s.commands.run('true', { cwd: '/no/such' }), e2b.InvalidArgumentError);
+	await assert.rejects(s.commands.run('sleep 20', { timeoutMs: 1000 }), e2b.TimeoutError);
+	const seen = [];
+	await s.commands.run('for i in 1 2 3; do echo $i; sleep 0.2; done', { onStdout: (data) => seen.push(data) });
+	assert.equal(seen.join(''), '1\n2\n3\n');
+	assert(seen.length > 1, 'it comes in pieces');
+	assert.equal((await s.commands.run('head -c 5000000 /dev/zero | tr "\\0" x')).stdout.length, 5_000_000);
+});
+
+job('in the background, with input', async (s) => {
+	const handle = await s.commands.run('cat', { background: true, stdin: true });
+	await s.commands.sendStdin(handle.pid, 'hello\n');
+	await until('the echo', () => handle.stdout === 'hello\n');
+	assert((await s.commands.list()).some((p) => p.pid === handle.pid));
+	await s.commands.closeStdin(handle.pid);
+	assert.equal((await handle.wait()).stdout, 'hello\n');
+	const lasting = await s.commands.run('sleep 1; echo late', { background: true });
+	await lasting.disconnect();
+	assert.equal((await (await s.commands.connect(lasting.pid)).wait()).stdout, 'late\n');
+	const killed = await s.commands.run('sleep 50', { background: true });
+	assert(await killed.kill());
+	assert(!(await s.commands.kill(4711)));
+});
+
+job('a terminal', async (s) => {
+	let seen = '';
+	const handle = await s.pty.create({ cols: 92, rows: 31, onData: (data) => { seen += Buffer.from(data); } });
+	await s.pty.sendInput(handle.pid, Buffer.from('stty size\n'));
+	await until('its size', () => seen.includes('31 92'));
+	await s.pty.resize(handle.pid, { cols: 100, rows: 40 });
+	await s.pty.sendInput(handle.pid, Buffer.from('stty size; exit\n'));
+	await handle.wait();
+	assert(seen.includes('40 100'), seen);
+});
+
+job('files', async (s) => {
+	assert.equal((await s.files.write('a.txt', 'héllo')).path, '/home/user/a.txt');
+	assert.equal(await s.files.read('/home/user/a.txt'), 'héllo');
+	const data = new Uint8Array(1 << 20).map((_, i) => i * 7);
+	await s.files.write('/tmp/deep/b.bin', data.buffer);
+	assert.deepEqual(Buffer.from(await s.files.read('/tmp/deep/b.bin', { format: 'bytes' })), Buffer.from(data));
+	await s.files.write([{ path: 'm/1', data: '1' }, { path: 'm/2', data: '2' }]);
+	assert.deepEqual((await s.files.list('m')).map((one) => [one.name, one.type, one.path]), [['1', 'file', '/home/user/m/1'], ['2', 'file', '/home/user/m/2']]);
+	assert(await s.files.makeDir('d/e'));
+	assert(!(await s.files.makeDir('d/e')));
+	assert.equal((await s.files.rename('m/1', 'd/e/one')).path, '/home/user/d/e/one');
+	assert(!(await s.files.exists('m/1')) && await s.files.exists('d/e/one'));
+	const info = await s.files.getInfo('d/e/one');
+	assert.deepEqual([info.size, info.permissions, info.owner], [1, '-rw-r--r--', 'user']);
+	await s.files.remove('d');
+	assert(!(await s.files.exists('d')));
+	await assert.rejects(s.files.read('nope'), e2b.NotFoundError);
+	await assert.rejects(s.files.list('nope'), e2b.NotFoundError);
+	assert.equal(await (await fetch(await s.downloadUrl('a.txt'))).text(), 'héllo');
+});
+
+job('watch', async (s) => {
+	const seen = [];
+	await s.files.makeDir('w');
+	const handle = await s.files.watchDir('w', (event) => seen.push(event), { recursive: true });
+	await s.files.write('w/new.txt', 'x');
+	await until('the event', () => seen.some((e) => e.name === 'new.txt' && e.type === 'create'));
+	await handle.stop();
+	await assert.rejects(s.files.watchDir('nope', () => undefined), e2b.NotFoundError);
+});
+
+job('cells', async (s) => {
+	await s.runCode('x = 41');
+	const r = await s.runCode('x += 1\nprint("é\\u2028", x)\nx');
+	assert.deepEqual([r.text, r.logs.stdout.join('')], ['42', 'é\u2028 42\n']);
+	const failed = await s.runCode('1 / 0');
+	assert.deepEqual([failed.error.name, failed.error.value], ['ZeroDivisionError', 'division by zero']);
+	const drawn = await s.runCode('import matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.show()');
+	assert(drawn.results[0].png);
+	const context = await s.createCodeContext({ cwd: '/tmp' });
+	assert.equal((await s.runCode('import os; os.getcwd()', { context })).text, '/tmp');
+	await s.removeCodeContext(context);
+	await assert.rejects(s.runCode('while True: pass', { timeoutMs: 1000 }), e2b.TimeoutError);
+	assert.equal((await s.runCode('x')).text, '42');
+}, Interpreter);
+
+const [name] = process.argv.slice(2);
+if (name === undefined) {
+	console.log(Object.keys(jobs).join('\n'));
+} else {
+	const [kind, run] = jobs[name];
+	const s = await kind.create({ timeoutMs: 200_000, metadata: { job: 'a b&c=d/é' }, envs: { FROM: 'create' } });
+	try {
+		await run(s);
+	} finally {
+		await s.kill();
+	}
+}

@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What applications do with E2B's SDK for Python: `jobs.py NAME` does one job, `jobs.py` names them all. Where to find the server
+is in the environment, as for any application. An older SDK lacks what `since` says."""
+import asyncio
+import inspect
+import sys
+import time
+
+import e2b
+from e2b import AsyncSandbox, Sandbox
+
+try:
+	from e2b_code_interpreter import AsyncSandbox as AsyncInterpreter, Sandbox as Interpreter
+except ImportError:
+	AsyncInterpreter = Interpreter = None
+
+VERSION = tuple(map(int, __import__('importlib.metadata').metadata.version('e2b').split('.')))
+JOBS = {}
+
+
+def job(kind=Sandbox, since=(0,)):
+	def add(do):
+		if kind is not None and VERSION >= since:
+			JOBS[do.__name__] = kind, do
+		return do
+	return add
+
+
+def raises(kind, do, *args, **more):
+	try:
+		do(*args, **more)
+	except kind as error:
+		return error
+	raise AssertionError('%s was not raised' % kind.__name__)
+
+
+# Sandboxes --------------------------------------------------------------------------------------------
+
+
+@job()
+def find_and_extend(s):
+	info = s.get_info()
+	assert info.sandbox_id == s.sandbox_id and info.metadata == {'job': 'a b&c=d/é'}, info
+	found = Sandbox.list(query=e2b.SandboxQuery(metadata={'job': 'a b&c=d/é'})).next_items()
+	assert s.sandbox_id in [one.sandbox_id for one in found], found
+	assert s.sandbox_id not in [one.sandbox_id for one in Sandbox.list(query=e2b.SandboxQuery(metadata={'job': 'other'})).next_items()]
+	s.set_timeout(500)
+	later = s.get_info().end_at
+	assert (later - info.end_at).total_seconds() > 300, (info.end_at, later)
+	again = Sandbox.connect(s.sandbox_id)
+	assert again.is_running() and again.commands.run('echo $FROM').stdout == 'create\n'
+	assert s.get_info().end_at == later  # connecting never shortens
+
+
+@job()
+def pages_of_a_list(s):
+	others = [Sandbox.create(timeout=60, metadata={'page': s.sandbox_id}) for _ in range(3)]
+	pages, seen = Sandbox.list(query=e2b.SandboxQuery(metadata={'page': s.sandbox_id}), limit=2), []
+	while pages.has_next:
+		items = pages.next_items()
+		assert len(items) <= 2
+		seen += [one.sandbox_id for one in items]
+	for one in others:
+		one.kill()
+	assert seen == [one.sandbox_id for one in reversed(others)], (seen, others)
+
+
+@job()
+def end_of_life(s):
+	assert s.kill() and not s.is_running() and not s.kill()
+	error = raises(e2b.TimeoutException, s.commands.run, 'true')
+	assert 'not found' in str(error), error
+	raises(e2b.NotFoundException, Sandbox.connect, s.sandbox_id)
+	short = Sandbox.create(timeout=1)
+	until = time.monotonic() + 20
+	while short.is_running():
+		assert time.monotonic() < until
+		time.sleep(0.2)
+
+
+@job(since=(2, 40))
+def killed_under_a_command(s):
+	handle = s.commands.run('echo here; sleep 60', background=True)
+	assert next(iter(handle)) is not None
+	Sandbox.kill(s.sandbox_id)
+	raises(e2b.TimeoutException, handle.wait)
+
+
+@job()
+def what_is_not_offered_says_so(s):
+	error = raises(e2b.SandboxException, Sandbox.create, 'no-such-template')
+	assert 'no-such-template' in str(error), error
+	error = raises(e2b.SandboxException, s.commands.run, 'true', user='root')
+	assert 'root' in str(error), error
+
+
+@job()
+def no_network(s):
+	closed = Sandbox.create(timeout=60, allow_internet_access=False)
+	assert closed.get_info().allow_internet_access is False if VERSION >= (2, 30) else True
+	assert closed.commands.run('echo in').stdout == 'in\n'
+	closed.kill()
+
+
+@job()
+def figures(s):
+	until = time.monotonic() + 20
+	while not (found := s.get_metrics()):
+		assert time.monotonic() < until
+	assert found[0].mem_total > 0 and found[0].cpu_count >= 1, found
+
+
+# Commands ---------------------------------------------------------------------------------------------
+
+
+@job()
+def commands(s):
+	r = s.commands.run('echo out; echo err >&2; echo $FROM $MORE; pwd', envs={'MORE': 'call'})
+	assert (r.stdout, r.stderr, r.exit_code) == ('out\ncreate call\n/home/user\n', 'err\n', 0), r
+	assert s.commands.run('pwd', cwd='/tmp').stdout == '/tmp\n'
+	error = raises(e2b.CommandExitException, s.commands.run, 'echo why >&2; exit 7')
+	assert (error.exit_code, error.stderr) == (7, 'why\n'), error
+	raises(e2b.InvalidArgumentException, s.commands.run, 'true', cwd='/no/such')
+	raises(e2b.TimeoutException, s.commands.run, 'sleep 20', timeout=1)
+
+
+@job()
+def output_as_it_comes(s):
+	seen = []
+	r = s.commands.run('for i in 1 2 3; do echo $i; sleep 0.3; done', on_stdout=lambda data: seen.append((data, time.monotonic())))
+	assert r.stdout == '1\n2\n3\n' and seen[-1][1] - seen[0][1] > 0.4, seen
+	r = s.commands.run('head -c 30000000 /dev/zero | tr "\\0" x; echo', timeout=120)
+	assert len(r.stdout) == 30000001
+
+
+@job(since=(2, 40))
+def characters_in_pieces(s):
+	assert s.commands.run(r"printf '\xe2\x82'; sleep 0.2; printf '\xac\xff'").stdout == '€\ufffd'
+
+
+@job()
+def in_the_background(s):
+	one, two = s.commands.run('sleep 50', background=True), s.commands.run('sleep 60', background=True)
+	listed = {p.pid: p.args[-1] for p in s.commands.list()}
+	assert listed[one.pid] == 'sleep 50' and listed[two.pid] == 'sleep 60', listed
+	assert one.kill() and s.commands.kill(two.pid)
+	until = time.monotonic() + 10
+	while s.commands.list():
+		assert time.monotonic() < until
+	assert not s.commands.kill(two.pid)
+	raises(e2b.CommandExitException, two.wait)
+	lasting = s.commands.run('sleep 1; echo late', background=True)
+	lasting.disconnect()
+	assert s.commands.connect(lasting.pid).wait().stdout == 'late\n'
+
+
+@job()
+def input_of_a_command(s):
+	handle = s.commands.run('cat', background=True, stdin=True)
+	s.commands.send_stdin(handle.pid, 'hello\n')
+	assert next(iter(handle))[0] == 'hello\n'
+	s.commands.kill(handle.pid)
+	assert s.commands.run('cat; echo end').stdout == 'end\n'
+
+
+@job(since=(2, 30))
+def end_of_input(s):
+	handle = s.commands.run('wc -c', background=True, stdin=True)
+	s.commands.send_stdin(handle.pid, 'x' * 100000)
+	s.commands.close_stdin(handle.pid)
+	assert handle.wait().stdout.strip() == '100000'
+
+
+@job()
+def a_terminal(s):
+	seen = []
+	handle = s.pty.create(size=e2b.PtySize(rows=31, cols=92), timeout=30)
+	s.pty.send_stdin(handle.pid, b'stty size; echo $TERM; exit\n')
+	handle.wait(on_pty=lambda data: seen.append(data))
+	assert b'31 92' in b''.join(seen) and b'xterm' in b''.join(seen), seen
+
+
+# Files ------------------------------------------------------------------------------------------------
+
+
+@job()
+def write_and_read(s):
+	assert s.files.write('a.txt', 'héllo').path == '/home/user/a.txt'
+	assert s.files.read('a.txt') == s.files.read('/home/user/a.txt') == s.files.read('~/a.txt') == 'héllo'
+	data = bytes(range(256)) * 5000
+	s.files.write('/tmp/deep/er/b.bin', data)
+	assert bytes(s.files.read('/tmp/deep/er/b.bin', format='bytes')) == data
+	assert b''.join(s.files.read('/tmp/deep/er/b.bin', format='stream')) == data
+	assert [one.path for one in s.files.write_files([{'path': 'm/1', 'data': '1'}, {'path': '/tmp/2', 'data': b'2'}])] == ['/home/user/m/1', '/tmp/2']
+	s.files.write('a.txt', 'new')
+	assert s.commands.run('cat ~/a.txt m/1 /tmp/2').stdout == 'new12'
+	raises(e2b.NotFoundException, s.files.read, 'nope')
+	raises(e2b.InvalidArgumentException, s.files.read, 'm')
+
+
+@job()
+def look_and_change(s):
+	s.files.write('d/one.txt', '1234')
+	s.files.make_dir('d/sub/deep')
+	assert s.files.make_dir('d/sub') is False
+	assert [(one.name, one.type.value) for one in s.files.list('d')] == [('one.txt', 'file'), ('sub', 'dir')]
+	assert [one.path for one in s.files.list('d', depth=2)] == ['/home/user/d/one.txt', '/home/user/d/sub', '/home/user/d/sub/deep']
+	info = s.files.get_info('d/one.txt')
+	assert (info.size, info.mode, info.permissions, info.owner, info.group) == (4, 0o644, '-rw-r--r--', 'user', 'user'), info
+	assert s.files.rename('d/one.txt', 'd/sub/two.txt').path == '/home/user/d/sub/two.txt'
+	assert not s.files.exists('d/one.txt') and s.files.exists('d/sub/two.txt')
+	s.commands.run('ln -s sub/two.txt d/link')
+	info = s.files.get_info('d/link')
+	assert (info.type.value, info.symlink_target) == ('file', '/home/user/d/sub/two.txt'), info
+	s.files.remove('d')
+	assert not s.files.exists('d')
+	s.files.remove('d')
+	raises(e2b.NotFoundException, s.files.list, 'd')
+	raises(e2b.NotFoundException, s.files.get_info, 'd')
+	raises(e2b.InvalidArgumentException, s.files.list, '/etc/passwd')
+	assert 'passwd' in [one.name for one in s.files.list('/etc')]
+
+
+@job()
+def addresses_of_files(s):
+	import urllib.error
+	import urllib.request
+	s.files.write('a b.txt', 'signed')
+	assert urllib.request.urlopen(s.download_url('a b.txt')).read() == b'signed'
+	old = raises(urllib.error.HTTPError, urllib.request.urlopen, s.download_url('a b.txt', use_signature_expiration=-10))
+	assert (old.code, b'signature is already expired' in old.read()) == (401, True)
+	assert raises(urllib.error.HTTPError, urllib.request.urlopen, s.download_url('a b.txt') + 'x').code == 401
+
+
+@job()
+def watch(s):
+	s.files.make_dir('w/sub')
+	watcher = s.files.watch_dir('w', recursive=True)
+	s.files.write('w/sub/new.txt', 'x')
+	seen, until = [], time.monotonic() + 10
+	while not any(one.name == 'sub/new.txt' for one in seen):
+		assert time.monotonic() < until, seen
+		seen += watcher.get_new_events()
+	watcher.stop()
+	raises(e2b.NotFoundException, s.files.watch_dir, 'nope')
+
+
+# Code -------------------------------------------------------------------------------------------------
+
+
+@job(Interpreter)
+def cells(s):
+	assert s.run_code('x = 41').text is None
+	r = s.run_code('x += 1\nprint("é\\u2028", x)\nx')
+	assert (r.text, r.logs.stdout) == ('42', ['é\u2028 42\n']), r
+	r = s.run_code('import sys; print("e", file=sys.stderr)\n1 / 0')
+	assert (r.error.name, r.error.value, r.logs.stderr) == ('ZeroDivisionError', 'division by zero', ['e\n']), r
+	assert 'line 2' in r.error.traceback or '1 / 0' in r.error.traceback, r.error.traceback
+	assert s.run_code('import os; os.getcwd(), os.environ["FROM"], os.environ.get("CELL")', envs={'CELL': 'one'}).text == \
+		"('/home/user', 'create', 'one')"
+	assert s.run_code('os.environ.get("CELL")').text is None
+	assert s.run_code('!echo shell').logs.stdout == ['shell\n']
+	assert s.run_code('import asyncio\nawait asyncio.sleep(0.01, "waited")').text == 'waited'
+	assert ''.join(s.run_code('echo $HOME; echo $FROM', language='bash').logs.stdout) == '/home/user\ncreate\n'
+	assert s.run_code('raise SystemExit').error is None
+
+
+@job(Interpreter)
+def rich_results(s):
+	r = s.run_code('import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nprint("after")')
+	assert r.results[0].png and r.logs.stdout == ['after\n'], r
+	r = s.run_code('import pandas as pd\npd.DataFrame({"a": [1, 2], "b": ["x", "y"]})')
+	assert r.results[0].data == {'a': [1, 2], 'b': ['x', 'y']} and '<table' in r.results[0].html and r.results[0].is_main_result, r
+	r = s.run_code('from IPython.display import HTML, Markdown, display\ndisplay(HTML("<b>x</b>"))\ndisplay({"text/latex": "$y$"}, raw=True)\nMarkdown("# z")')
+	assert [one.html or one.latex or one.markdown for one in r.results] == ['<b>x</b>', '$y$', '# z'], r.results
+
+
+@job(Interpreter)
+def contexts(s):
+	one = s.create_code_context(cwd='/tmp')
+	assert [c.cwd for c in s.list_code_contexts()][-1] == '/tmp'
+	assert s.run_code('y = 1\nimport os; os.getcwd()', context=one).text == '/tmp'
+	assert s.run_code('y').error.name == 'NameError'
+	assert s.run_code('y', context=one).text == '1'
+	s.restart_code_context(one)
+	assert s.run_code('y', context=one).error.name == 'NameError'
+	s.remove_code_context(one)
+	assert len(s.list_code_contexts()) == 1
+
+
+@job(Interpreter)
+def a_cell_that_never_ends(s):
+	s.run_code('kept = "yes"')
+	raises(e2b.TimeoutException, s.run_code, 'while True: pass', timeout=1)
+	began = time.monotonic()
+	assert s.run_code('kept').text == 'yes' and time.monotonic() - began < 10
+
+
+@job(Interpreter)
+def much_output(s):
+	seen = []
+	r = s.run_code('for i in range(300000): print("line", i)', on_stdout=lambda m: seen.append(len(m.line)))
+	assert sum(seen) == sum(map(len, r.logs.stdout)) == sum(len('line %d\n' % i) for i in range(300000))
+
+
+# Asynchronous -----------------------------------------------------------------------------------------
+
+
+@job(AsyncSandbox)
+async def many_at_once(s):
+	async def one(i):
+		await s.files.write('n/%d' % i, str(i))
+		return (await s.commands.run('cat n/%d; sleep 0.3' % i)).stdout
+	assert await asyncio.gather(*map(one, range(20))) == [str(i) for i in range(20)]
+	assert len(await s.files.list('n')) == 20
+
+
+@job(AsyncInterpreter)
+async def cells_wait_for_each_other(s):
+	await s.run_code('n = 0')
+	await asyncio.gather(*[s.run_code('n += 1') for _ in range(10)])
+	assert (await s.run_code('n')).text == '10'
+
+
+def create(kind):
+	return kind.create(timeout=200, metadata={'job': 'a b&c=d/é'}, envs={'FROM': 'create'})
+
+
+async def run_async(kind, do):
+	s = await create(kind)
+	try:
+		await do(s)
+	finally:
+		await s.kill()
+
+
+def main(name=None):
+	if name is None:
+		print('\n'.join(JOBS))
+		return
+	kind, do = JOBS[name]
+	if inspect.iscoroutinefunction(do):
+		asyncio.run(run_async(kind, do))
+		return
+	s = create(kind)
+	try:
+		do(s)
+	finally:
+		s.kill()
+
+
+main(*sys.argv[1:])
