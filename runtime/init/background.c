@@ -260,7 +260,7 @@ static void go_on(const struct init *in)
 			continue;
 		if (b->reaper > 0)
 			(void)kill(b->reaper, SIGCONT);
-		if (b->state == BACKGROUND_RUNNING)
+		if (b->state == BACKGROUND_RUNNING && b->frozen_ns == 0)
 			(void)signal_tree(in, b, SIGCONT);
 	}
 }
@@ -310,6 +310,20 @@ static void kill_rest(struct init *in, struct init_background *b)
 	if (b->reaper > 0)
 		(void)kill(b->reaper, SIGCONT);
 	b->again_at = init_now() + AGAIN_NS;
+}
+
+static void freeze(const struct init *in, struct init_background *b, bool frozen)
+{
+	const uint64_t t = init_now();
+	const uint64_t rested = b->frozen_ns != 0 ? t - b->frozen_ns : 0;
+
+	b->term_at += b->term_at != 0 ? rested : 0;
+	b->kill_at += b->kill_at != 0 ? rested : 0;
+	b->frozen_ns = frozen ? t : 0;
+	if (frozen)
+		(void)stop_tree(in, b);
+	else
+		(void)signal_tree(in, b, SIGCONT);
 }
 
 static void end(struct init *in, struct init_background *b)
@@ -363,6 +377,8 @@ void background_events(struct init *in)
 			b->pid = r.pid;
 			if (b->signo != 0)
 				signal_group(b, b->signo);
+			if (b->frozen_ns != 0)
+				freeze(in, b, true);
 		} else if (r.kind == REPORT_ENDED) {
 			b->has_status = true;
 			b->status = r.status;
@@ -433,6 +449,8 @@ void background_tick(struct init *in)
 			finish(in, b);
 		} else if (b->state == BACKGROUND_ENDING && t >= b->again_at) {
 			kill_rest(in, b);
+		} else if (b->frozen_ns != 0) {
+			continue;
 		} else if (b->state == BACKGROUND_RUNNING && b->kill_at != 0 && t >= b->kill_at) {
 			end(in, b);
 		} else if (b->state == BACKGROUND_RUNNING && b->term_at != 0 && t >= b->term_at) {
@@ -453,7 +471,7 @@ uint64_t background_next(const struct init *in)
 		const struct init_background *b = &in->background.at[i];
 		if (b->state == BACKGROUND_ENDING)
 			next = init_sooner(next, b->again_at);
-		else if (b->state == BACKGROUND_RUNNING)
+		else if (b->state == BACKGROUND_RUNNING && b->frozen_ns == 0)
 			next = init_sooner(next, init_sooner(b->term_at, b->kill_at));
 	}
 	return next;
@@ -481,6 +499,8 @@ bool background_signal(struct init *in, const struct proto_init_signal *f)
 	if (f->signo == SIGKILL) {
 		b->flags |= PROTO_ENDED_KILLED;
 		end(in, b);
+	} else if (f->signo > PROTO_SIGNAL_MAX) {
+		freeze(in, b, f->signo == PROTO_SIGNAL_FREEZE);
 	} else if (b->pid > 0) {
 		signal_group(b, f->signo);
 	} else {

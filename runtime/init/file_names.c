@@ -40,7 +40,8 @@ static bool is_below(const char *path, const char *top)
 }
 
 /* Whether what ST tells of may get the name TO. No folder is made before this is sure. */
-static int check_target(const struct init *in, const struct stat *st, const char *to, bool overwrite)
+static int check_target(const struct init *in, const struct stat *st, const char *to,
+			bool overwrite)
 {
 	const char *name;
 	struct stat there;
@@ -75,7 +76,7 @@ static int move(const struct init *in, const struct proto_init_move *m)
 	_cleanup_fd_ int source = files_open_parent(in, m->from, false, &name);
 
 	if (source < 0) /* a place itself, or a part that is no folder */
-		return source == -EISDIR			      ? -EPERM
+		return source == -EISDIR                        ? -EPERM
 		       : source == -ENOTDIR || source == -EXDEV ? -ENOENT
 								: source;
 	if (fstatat(source, name, &st, AT_SYMLINK_NOFOLLOW) < 0)

@@ -127,10 +127,10 @@ struct init_background {
 	int status;
 	uint32_t flags; /* PROTO_ENDED_* */
 	uint32_t killed;
-	uint64_t started_ns, ended_ns;
-	uint64_t term_at, kill_at, grace_ns; /* 0 = never */
-	uint64_t again_at;                   /* ENDING */
-	int terminal;                        /* the master of its terminal; 0 = it has none */
+	uint64_t started_ns, ended_ns, frozen_ns; /* FROZEN: 0 = it is not */
+	uint64_t term_at, kill_at, grace_ns;      /* 0 = never */
+	uint64_t again_at;                        /* ENDING */
+	int terminal;                             /* the master of its terminal; 0 = it has none */
 	uint64_t cpu_ns, max_rss;
 };
 enum background_by { BACKGROUND_BY_UNKNOWN, BACKGROUND_BY_REAPERS, BACKGROUND_BY_MARKS };

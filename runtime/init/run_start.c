@@ -489,7 +489,7 @@ void run_signal(struct init *in, const struct proto_init_signal *f)
 {
 	if (background_resize(in, f))
 		return;
-	if (f->signo < 1 || f->signo > PROTO_SIGNAL_MAX)
+	if (f->signo < 1 || f->signo >= PROTO_SIGNAL_END_)
 		init_die("signal request");
 	if (background_signal(in, f) || f->run != in->run.id) /* it has ended meanwhile */
 		return;

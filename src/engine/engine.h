@@ -469,6 +469,8 @@ int engine_run(struct engine_sandbox *s, const struct engine_run_spec *spec,
 /* SIGTERM or SIGINT to the run's process group; SIGKILL ends the whole run. SIGTERM interrupts a stateful run as its time
  * limit does, and ends it as killed. A BACKGROUND one takes all signals from 1 to 31. */
 int engine_signal(struct engine_run *r, int signo) MUST_CHECK;
+/* All processes of R, a BACKGROUND one, are stopped, or go on. Its deadline waits meanwhile. */
+int engine_freeze(struct engine_run *r, bool frozen) MUST_CHECK;
 /* Another size for the terminal of R. */
 int engine_resize(struct engine_run *r, uint32_t rows, uint32_t columns) MUST_CHECK;
 /* HOLD: the output of R is not read until it is let go, so R waits where its pipes are full. At the end all of it is

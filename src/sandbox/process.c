@@ -466,6 +466,13 @@ int process_signal(struct process *p, int signo, struct err *e)
 	return r < 0 && r != -ESRCH ? err_set(e, ERR_SYSTEM, -r, "the signal cannot be sent") : 0;
 }
 
+int process_freeze(struct process *p, bool frozen, struct err *e)
+{
+	const int r = p->handle ? engine_freeze(p->handle, frozen) : 0;
+
+	return r < 0 && r != -ESRCH ? err_set(e, ERR_SYSTEM, -r, "a process cannot be stopped") : 0;
+}
+
 void process_forget(struct process *p)
 {
 	struct err e = ERR_INIT;

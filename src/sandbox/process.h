@@ -82,6 +82,8 @@ size_t process_bytes(const struct process *p, enum engine_stream stream, uint64_
 int process_resize(struct process *p, int64_t rows, int64_t columns, struct err *e) MUST_CHECK;
 /* SIGNO 1 to 31 to its process group; SIGKILL ends all of it. Nothing happens to one that has ended. */
 int process_signal(struct process *p, int signo, struct err *e) MUST_CHECK;
+/* All that belongs to it is stopped, or goes on: engine_freeze(). */
+int process_freeze(struct process *p, bool frozen, struct err *e) MUST_CHECK;
 /* Gives LEN bytes to its standard input, all or none: SERVER_BUSY while it has not read what came before, BUDGET_EXCEEDED
  * (BUDGET_RUN_INPUT) if too much of the user waits, INVALID_ARGUMENT if it reads no more. CLOSE: nothing
  * follows. */

@@ -13,6 +13,8 @@ void sandbox_note_work(struct sandbox *s, const char *kind, uint64_t duration_ns
  * from inside that end: it only notes that the work is over. */
 struct sandbox_hold {
 	struct list node; /* of the sandbox; for manager.c */
+	bool
+	    rests; /* nothing is under way, so the sandbox may be forked, or go back to a checkpoint */
 	void (*ended)(struct sandbox_hold *h);
 };
 void sandbox_hold(struct sandbox *s, struct sandbox_hold *h);

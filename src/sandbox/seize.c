@@ -2,6 +2,15 @@
 /* A checkpoint, branch or fork has its sandbox to itself from its first step to its last one. */
 #include "sandbox/manager.h"
 #include "sandbox/run_life.h"
+#include "sandbox/sandbox_work.h"
+
+static bool is_held_by_work(const struct sandbox *s)
+{
+	list_for_each(l, &s->holds)
+		if (!list_entry(l, struct sandbox_hold, node)->rests)
+			return true;
+	return false;
+}
 
 int sandbox_seize(struct sandbox *s, struct err *e)
 {
@@ -10,7 +19,7 @@ int sandbox_seize(struct sandbox *s, struct err *e)
 	if (!sandbox_use(s, e))
 		return -ENOENT;
 	if ((s->run && !ends) || s->seized || !list_is_empty(&s->queue) ||
-	    !list_is_empty(&s->uploads) || !list_is_empty(&s->holds) || file_writers_are_busy(s))
+	    !list_is_empty(&s->uploads) || is_held_by_work(s) || file_writers_are_busy(s))
 		return err_set(e, ERR_SESSION_BUSY, 0,
 			       "Session %s is busy. Wait or use a different session.", s->id);
 	s->seized = !ends;

@@ -162,12 +162,14 @@ struct proto_init_signal {
 	struct proto_head head;
 	uint32_t run;
 	int32_t
-	    signo; /* SIGTERM, SIGINT or SIGKILL; for a background process 1 to PROTO_SIGNAL_MAX */
+	    signo; /* SIGTERM, SIGINT or SIGKILL; for a background process any below PROTO_SIGNAL_END_ */
 	/* Not 0: no signal (signo is 0), but another size of its terminal, whose programs get SIGWINCH. */
 	uint32_t rows, columns;
 };
 
 #define PROTO_SIGNAL_MAX 31
+/* No signals: all processes of a background process are stopped, or go on. Its deadline waits meanwhile. */
+enum { PROTO_SIGNAL_FREEZE = PROTO_SIGNAL_MAX + 1, PROTO_SIGNAL_THAW, PROTO_SIGNAL_END_ };
 enum proto_end {
 	PROTO_END_EXITED = 1, /* value = status */
 	PROTO_END_SIGNALED,   /* value = signal */

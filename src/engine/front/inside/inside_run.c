@@ -386,6 +386,16 @@ int engine_signal(struct engine_run *r, int signo)
 	return channel_send(r->s->init, &k.head, NULL, 0);
 }
 
+int engine_freeze(struct engine_run *r, bool frozen)
+{
+	const struct proto_init_signal k = {.head = PROTO_HEAD(INIT_SIGNAL, proto_init_signal),
+					    .run = r->id,
+					    .signo =
+						frozen ? PROTO_SIGNAL_FREEZE : PROTO_SIGNAL_THAW};
+
+	return !r->s || !r->s->init ? -ESRCH : channel_send(r->s->init, &k.head, NULL, 0);
+}
+
 int engine_resize(struct engine_run *r, uint32_t rows, uint32_t columns)
 {
 	const struct proto_init_signal k = {.head = PROTO_HEAD(INIT_SIGNAL, proto_init_signal),
