@@ -173,15 +173,15 @@ describe('e2b', () => {
 	});
 
 	it('bodies that ask for what is not there are refused with its name', async () => {
-		for (const [member, value] of Object.entries({ autoPause: true, autoResume: { enabled: true }, mcp: { a: 1 }, iam: { b: 1 }, volumeMounts: [{ name: 'v', path: '/v' }],
+		for (const [member, value] of Object.entries({ mcp: { a: 1 }, iam: { b: 1 }, volumeMounts: [{ name: 'v', path: '/v' }],
 			network: { maskRequestHost: 'x' }, timeout: -1, metadata: { a: 1 }, envVars: [], templateID: '' })) {
 			const r = await control('POST', '/v2/sandboxes', { templateID: 'base', [member]: value });
 			assert.deepEqual([r.status, r.json.code], [400, 400], `${member} ${r.text}`);
 			assert.match(r.json.message, new RegExp(member === 'network' ? 'maskRequestHost' : member), r.text);
 		}
 		assert.equal((await control('POST', '/v2/sandboxes', { templateID: 'no-such' })).status, 404);
-		const pause = await control('POST', '/sandboxes/any/pause');
-		assert.deepEqual([pause.status, pause.json.message], [400, 'this server does not offer POST /sandboxes/{id}/pause']);
+		const templates = await control('POST', '/v3/templates', { name: 'a' });
+		assert.deepEqual([templates.status, templates.json.message], [400, 'this server does not offer POST /v3/templates']);
 		for (const [at, body] of [['timeout', { timeout: 86401 }], ['timeout', { timeout: '5' }]] as const) {
 			const box = await make();
 			assert.equal((await control('POST', `/sandboxes/${box.id}/${at}`, body)).status, 400);
@@ -269,6 +269,59 @@ describe('e2b', () => {
 		});
 		assert.equal((await control('DELETE', `/sandboxes/${box.id}`)).status, 204);
 		assert.equal(await ended, 'cut');
+	});
+
+	it('what is paused rests, is out of reach, and goes on', async () => {
+		const box = await make(), pause = (body?: Json): Promise<Answer> => control('POST', `/sandboxes/${box.id}/pause`, body);
+		const running = start(box, 'trap "" TERM; (setsid sh -c "while :; do echo >> /tmp/far; sleep 0.01; done" &); while :; do echo >> /tmp/near; sleep 0.01; done', {}, { 'connect-timeout-ms': '60000' }).catch(() => 'cut');
+		const cell = code(box, { code: 'import time; time.sleep(60)' }).catch(() => 'cut');
+		const sizes = async (): Promise<string> => {
+			const r = await ask('POST', '/process.Process/Start', { headers: { ...routed(box), 'content-type': 'application/connect+json' }, body: frame({ process: { cmd: 'wc', args: ['-c', '/tmp/far', '/tmp/near'] } }) });
+			return said(frames(r.bytes), 'stdout');
+		};
+		await until('both write', async () => !(await sizes()).includes('No such'));
+		assert.equal((await pause()).status, 204);
+		assert.deepEqual([await running, await cell], ['cut', 'cut']);
+		assert.equal((await pause()).status, 409);
+		for (const r of [await envd(box, 'process.Process/List', {}), await ask('GET', '/health', { headers: routed(box) }), await code(box, { code: '1' })])
+			assert.equal(r.status, 502, r.text);
+		assert.deepEqual((await control('GET', '/v2/sandboxes?state=paused')).json.map((s: Json) => s.sandboxID), [box.id]);
+		assert.equal((await control('GET', '/v2/sandboxes?state=running')).json.some((s: Json) => s.sandboxID === box.id), false);
+		/* While nothing of it executes, its CPU time stays. */
+		let last: number[] = [];
+		await until('rest', async () => {
+			last = [...last.slice(-9), (await rest('GET', `/sandboxes/${box.id}/usage`)).cpu_ms];
+			return last.length === 10 && last.every((ms) => ms === last[0]);
+		});
+		assert.equal((await control('POST', `/v2/sandboxes/${box.id}/connect`, { timeout: 60 })).status, 201);
+		const before = await sizes();
+		await until('they go on', async () => (await sizes()) !== before);
+		assert.equal((await control('POST', `/sandboxes/${box.id}/resume`, { timeout: 60 })).status, 409);
+		/* Files alone: what it had started is gone. */
+		assert.equal((await pause({ memory: false })).status, 204);
+		assert.equal((await control('POST', `/sandboxes/${box.id}/resume`, { timeout: 60 })).status, 201);
+		await until('no process', async () => (await envd(box, 'process.Process/List', {})).json.processes.length === 0);
+	});
+
+	it('snapshots and forks belong to their user, and end', async () => {
+		const box = await make();
+		await start(box, 'echo one > f');
+		const made = await control('POST', `/sandboxes/${box.id}/snapshots`, { name: 'mine' });
+		assert.deepEqual([made.status, made.json], [201, { snapshotID: 'mine:default', names: ['mine:default'] }]);
+		assert.equal((await control('POST', '/v2/sandboxes', { templateID: 'mine' }, other)).status, 404);
+		assert.deepEqual((await control('GET', '/snapshots', undefined, other)).json, []);
+		assert.equal((await control('DELETE', '/templates/mine', undefined, other)).status, 404);
+		const copy = await make({ templateID: 'mine' });
+		assert.equal(said(await start(copy, 'cat f'), 'stdout'), 'one\n');
+		assert.equal((await control('POST', '/v2/sandboxes', { templateID: 'mine', allow_internet_access: false })).status, 400);
+		const forks = await control('POST', `/sandboxes/${box.id}/fork`, { count: 2, timeout: 30 });
+		assert.deepEqual([forks.status, forks.json.length, forks.json.every((f: Json) => f.sandbox?.sandboxID)], [201, 2, true]);
+		for (const body of [{ count: 0 }, { count: 21 }, { timeout: -1 }])
+			assert.equal((await control('POST', `/sandboxes/${box.id}/fork`, body)).status, 400);
+		for (const name of ['', 'A', 'a:b', 'x'.repeat(129)])
+			assert.equal((await control('POST', `/sandboxes/${box.id}/snapshots`, { name })).status, 400, name);
+		assert.equal((await control('DELETE', '/templates/mine')).status, 204);
+		assert.equal((await control('POST', '/v2/sandboxes', { templateID: 'mine' })).status, 404);
 	});
 
 	it('a user that is not offered is refused', async () => {

@@ -258,7 +258,7 @@ static void test_places(void **state UNUSED)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    BOTH(test_places), BOTH(test_stat),		 BOTH(test_make),
+	    BOTH(test_places), BOTH(test_stat),          BOTH(test_make),
 	    BOTH(test_move),   BOTH(test_refused_moves),
 	};
 

@@ -39,8 +39,8 @@ json_t *e2b_read_frame(struct http_request *req, struct err *e)
 	    json_is_object(root))
 		return root;
 	json_decref(root);
-	(void)err_set(e, ERR_INVALID_ARGUMENT, 0, "the message is no JSON object of at most %u values",
-		      API_BODY_VALUES_MAX);
+	(void)err_set(e, ERR_INVALID_ARGUMENT, 0,
+		      "the message is no JSON object of at most %u values", API_BODY_VALUES_MAX);
 	return NULL;
 }
 
@@ -59,8 +59,9 @@ static int error_text(struct buf *b, const struct err *e)
 {
 	int r = buf_add_str(b, "{\"error\":");
 
-	r = r < 0 ? r
-		  : json_text_object(b, "ss", "code", e2b_connect_code(e->code), "message", e->text);
+	r = r < 0
+		? r
+		: json_text_object(b, "ss", "code", e2b_connect_code(e->code), "message", e->text);
 	return r < 0 ? r : buf_add_str(b, "}");
 }
 

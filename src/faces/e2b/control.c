@@ -5,12 +5,12 @@
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "sandbox/checkpoints.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define LIFE_MAX_S     86400 /* adapters of evaluations ask for a day */
-#define LIFE_V1_S      15    /* what the API gives without a timeout, by its version */
+#define LIFE_V1_S      15 /* what the API gives without a timeout, by its version */
 #define LIFE_V2_S      300
 #define METADATA_MAX   64u
 #define METADATA_BYTES (16u << 10)
@@ -30,15 +30,14 @@ static int not_offered(struct err *e, const char *member)
 	return refuse(e, member, "this server does not offer it");
 }
 
-/* *RET stays as it is without the member. */
-static int read_seconds(const json_t *body, const char *member, uint64_t *ret, struct err *e)
+int e2b_read_seconds(const json_t *body, const char *member, uint64_t *ret, struct err *e)
 {
 	const json_t *v = json_object_get(body, member);
 	const json_int_t n = json_integer_value(v);
 
 	if (!v || json_is_null(v))
 		return 0;
-	if (!json_is_integer(v) || n < 0 || n > LIFE_MAX_S)
+	if (!json_is_integer(v) || n < 0 || n > E2B_LIFE_MAX_S)
 		return refuse(e, member, "whole seconds from 0 to 86400");
 	*ret = (uint64_t)n;
 	return 0;
@@ -77,7 +76,7 @@ static bool is_empty(const json_t *v)
 /* Nothing that was asked for is left out silently. */
 static int check_offer(const json_t *body, struct err *e)
 {
-	static const char *const members[] = {"mcp", "iam", "volumeMounts", "autoPause"};
+	static const char *const members[] = {"mcp", "iam", "volumeMounts"};
 	static const char *const network[] = {"allowPublicTraffic", "maskRequestHost",
 					      "egressProxy",        "dnsServers",
 					      "httpsPorts",         "rules"};
@@ -86,8 +85,6 @@ static int check_offer(const json_t *body, struct err *e)
 	for (size_t i = 0; i < ARRAY_SIZE(members); i++)
 		if (!is_empty(json_object_get(body, members[i])))
 			return not_offered(e, members[i]);
-	if (!is_empty(json_object_get(json_object_get(body, "autoResume"), "enabled")))
-		return not_offered(e, "autoResume");
 	for (size_t i = 0; i < ARRAY_SIZE(network); i++)
 		if (!is_empty(json_object_get(n, network[i])))
 			return not_offered(e, network[i]);
@@ -152,6 +149,9 @@ struct making {
 	struct e2b_call *call;
 	struct e2b_sandbox *sandbox; /* reference */
 	uint64_t life_s;
+	/* of a snapshot: */
+	struct sandbox *made; /* reference */
+	struct sandbox_options options;
 };
 
 static bool is_about_template(const struct err *e)
@@ -177,6 +177,7 @@ static void on_made(struct sandbox *made, const struct err *e, void *user)
 	struct err failed = e ? *e : ERR_INIT;
 
 	if (!e && e2b_sandbox_begin(s, made, &failed) == 0) {
+		s->life_s = m->life_s;
 		e2b_sandbox_set_end(s, m->life_s, false);
 		e2b_reply(m->call, 201, e2b_sandbox_json(s));
 	} else {
@@ -186,24 +187,58 @@ static void on_made(struct sandbox *made, const struct err *e, void *user)
 	free(m);
 }
 
+static void on_changed(const struct err *e, void *user)
+{
+	struct making *m = user;
+	struct sandbox *made = m->made;
+
+	sandbox_options_done(&m->options);
+	on_made(e ? NULL : made, e, m);
+	(void)sandbox_unref(made);
+}
+
+/* What the client asks for besides what the snapshot brings. */
+static void on_forked(const struct fork_result *forked, const struct err *e, void *user)
+{
+	struct making *m = user;
+	struct err failed = e ? *e : ERR_INIT;
+
+	m->made = e ? NULL : sandbox_ref(forked->sandbox);
+	const int r = e ? -EIO : sandbox_change(m->made, &m->options, on_changed, m, &failed);
+	if (r != 1)
+		on_changed(r < 0 ? &failed : NULL, m);
+}
+
 static int begin(struct e2b_call *c, const char *template, struct making *m, struct err *e)
 {
+	struct sandbox *snapshot = e2b_snapshot_of(c->face, c->who->owner, template);
 	struct sandbox_choice network;
 	struct sandbox_options options;
 	json_t *metadata;
 	int r = check_offer(c->body, e);
 
-	r = r < 0 ? r : read_seconds(c->body, "timeout", &m->life_s, e);
+	r = r < 0 ? r : e2b_read_seconds(c->body, "timeout", &m->life_s, e);
 	r = r < 0 ? r : read_pairs(c->body, "metadata", &metadata, e);
 	r = r < 0 ? r : choose_network(c, &network, e);
-	r = r < 0 ? r : read_options(c, template, &options, e);
+	r = r < 0 ? r : read_options(c, snapshot ? "base" : template, &options, e);
 	if (r < 0)
 		return r;
+	m->sandbox->auto_pause = json_is_true(json_object_get(c->body, "autoPause"));
+	m->sandbox->auto_resume =
+	    json_is_true(json_object_get(json_object_get(c->body, "autoResume"), "enabled"));
 	m->sandbox->metadata = metadata ? json_incref(metadata) : json_object();
-	manager_open_new(c->face->config.manager, c->who->owner, m->sandbox->id, &network, &options,
-			 on_made, m);
-	sandbox_options_done(&options);
-	return 0;
+	if (snapshot && network.text[0] != '\0')
+		r = refuse(e, "network", "a snapshot brings its own");
+	else if (snapshot)
+		r = sandbox_fork(snapshot, m->sandbox->id, on_forked, m, e);
+	else
+		manager_open_new(c->face->config.manager, c->who->owner, m->sandbox->id, &network,
+				 &options, on_made, m);
+	if (snapshot && r == 0)
+		m->options = options;
+	else
+		sandbox_options_done(&options);
+	return r;
 }
 
 /* A client that asks again, because it got no answer, gets the sandbox that it made. */
@@ -264,8 +299,7 @@ void e2b_create_v2(struct e2b_call *c)
 
 /* ---- one sandbox ---- */
 
-/* The sandbox {id} of the caller; NULL after it has answered. */
-static struct e2b_sandbox *need(struct e2b_call *c)
+struct e2b_sandbox *e2b_need(struct e2b_call *c)
 {
 	const char *id = http_request_param(c->req, "id");
 	struct e2b_sandbox *s = e2b_find(c->face, id);
@@ -279,7 +313,7 @@ static struct e2b_sandbox *need(struct e2b_call *c)
 
 void e2b_info(struct e2b_call *c)
 {
-	const struct e2b_sandbox *s = need(c);
+	const struct e2b_sandbox *s = e2b_need(c);
 
 	if (s)
 		e2b_reply(c, 200, e2b_detail_json(s));
@@ -288,30 +322,59 @@ void e2b_info(struct e2b_call *c)
 /* From now on the sandbox counts on the credential of this caller. */
 void e2b_connect(struct e2b_call *c)
 {
-	struct e2b_sandbox *s = need(c);
+	struct e2b_sandbox *s = e2b_need(c);
 	uint64_t life_s = LIFE_V2_S;
 	struct err e = ERR_INIT;
 
 	if (!s)
 		return;
-	if (read_seconds(c->body, "timeout", &life_s, &e) < 0) {
+	if (e2b_read_seconds(c->body, "timeout", &life_s, &e) < 0) {
 		e2b_fail(c, &e);
 		return;
 	}
+	const bool paused = s->paused;
 	caller_unref(s->who);
 	s->who = caller_ref(c->who);
-	e2b_sandbox_set_end(s, life_s, true);
-	e2b_reply(c, 200, e2b_sandbox_json(s));
+	s->life_s = life_s;
+	if (paused)
+		e2b_sandbox_resume(s, life_s);
+	else
+		e2b_sandbox_set_end(s, life_s, true);
+	e2b_reply(c, paused ? 201 : 200, e2b_sandbox_json(s));
+}
+
+void e2b_resume(struct e2b_call *c)
+{
+	const struct e2b_sandbox *s = e2b_need(c);
+
+	if (s && !s->paused)
+		e2b_refuse(c, ERR_SESSION_BUSY, "the sandbox is running");
+	else if (s)
+		e2b_connect(c);
+}
+
+void e2b_pause(struct e2b_call *c)
+{
+	struct e2b_sandbox *s = e2b_need(c);
+
+	if (!s)
+		return;
+	if (s->paused) {
+		e2b_refuse(c, ERR_SESSION_BUSY, "the sandbox is paused");
+		return;
+	}
+	e2b_sandbox_pause(s, !json_is_false(json_object_get(c->body, "memory")));
+	e2b_reply(c, 204, NULL);
 }
 
 static void set_end(struct e2b_call *c, const char *member, uint64_t otherwise, bool longer)
 {
-	struct e2b_sandbox *s = need(c);
+	struct e2b_sandbox *s = e2b_need(c);
 	struct err e = ERR_INIT;
 
 	if (!s)
 		return;
-	if (read_seconds(c->body, member, &otherwise, &e) < 0) {
+	if (e2b_read_seconds(c->body, member, &otherwise, &e) < 0) {
 		e2b_fail(c, &e);
 		return;
 	}
@@ -341,7 +404,7 @@ static void on_deleted(const struct err *e, void *user)
 
 void e2b_kill(struct e2b_call *c)
 {
-	struct e2b_sandbox *s = need(c);
+	struct e2b_sandbox *s = e2b_need(c);
 	struct err e = ERR_INIT;
 
 	if (!s)

@@ -21,6 +21,7 @@
 struct execution {
 	struct http_stream *stream; /* NULL: the client has left */
 	struct run *run;            /* NULL: it has ended */
+	struct e2b_stream of;
 	struct budget_share share;
 	sd_event_source *keepalive;
 	struct {
@@ -35,6 +36,7 @@ struct execution {
 
 static void execution_free(struct execution *x)
 {
+	list_remove(&x->of.node);
 	(void)sd_event_source_disable_unref(x->keepalive);
 	budget_give(&x->share);
 	buf_done(&x->value);
@@ -47,6 +49,7 @@ static void execution_free(struct execution *x)
 static void leave(struct execution *x)
 {
 	x->stream = NULL;
+	list_remove(&x->of.node);
 	x->keepalive = sd_event_source_disable_unref(x->keepalive);
 	if (x->run)
 		run_cancel(x->run);
@@ -57,6 +60,17 @@ static void leave(struct execution *x)
 static void on_close(void *user)
 {
 	leave(user);
+}
+
+/* When the sandbox ends, so does the run. */
+static void on_cut(struct e2b_stream *st, bool ended)
+{
+	struct execution *x = CONTAINER_OF(st, struct execution, of);
+
+	http_stream_abort(TAKE_PTR(x->stream));
+	x->keepalive = sd_event_source_disable_unref(x->keepalive);
+	if (!ended)
+		leave(x);
 }
 
 static void hold(struct execution *x, bool wanted)
@@ -81,9 +95,8 @@ static void send(struct execution *x, json_t *line)
 		return;
 	}
 	if (e2b_add_line(&b, line) < 0 || http_stream_write(x->stream, b.data, b.len) < 0) {
-		struct http_stream *st = TAKE_PTR(x->stream);
-
-		http_stream_abort(st);
+		http_stream_abort(TAKE_PTR(x->stream));
+		list_remove(&x->of.node);
 		if (x->run)
 			run_cancel(x->run);
 	} else if (http_stream_queued(x->stream) > QUEUED_MAX) {
@@ -109,8 +122,7 @@ static void send_output(struct execution *x, enum engine_stream s, const char *d
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(len + TEXT_UTF8_OPEN_MAX + 1);
 
-	if (buf_add(&text, x->tails[s].bytes, x->tails[s].len) < 0 ||
-	    buf_add(&text, data, len) < 0)
+	if (buf_add(&text, x->tails[s].bytes, x->tails[s].len) < 0 || buf_add(&text, data, len) < 0)
 		return;
 	const size_t open = text_utf8_open(buf_str(&text), text.len);
 	memcpy(x->tails[s].bytes, buf_str(&text) + text.len - open, open);
@@ -165,14 +177,17 @@ static void send_reason(struct execution *x, enum run_reason reason, const struc
 	static const struct {
 		const char *name, *value;
 	} ends[] = {
-	    [RUN_SIGNALED] = {"KernelDied", "the interpreter was ended by a signal; variables are as before"},
+	    [RUN_SIGNALED] = {"KernelDied",
+			      "the interpreter was ended by a signal; variables are as before"},
 	    [RUN_TIMEOUT] = {"TimeoutError", "the code took longer than this server permits"},
 	    [RUN_OOM] = {"MemoryError", "the sandbox has no more memory"},
 	    [RUN_DISK_LIMIT] = {"OSError", "the sandbox has no more room for files"},
 	    [RUN_CANCELLED] = {"KeyboardInterrupt", ""},
 	    [RUN_LOST] = {"SandboxError", "the sandbox has ended"},
 	};
-	const char *name = e ? "SandboxError" : reason < ARRAY_SIZE(ends) ? ends[reason].name : NULL;
+	const char *name = e                           ? "SandboxError"
+			   : reason < ARRAY_SIZE(ends) ? ends[reason].name
+						       : NULL;
 
 	if (!name || x->error_shown)
 		return;
@@ -294,6 +309,7 @@ static void tell(struct e2b_call *c, struct execution *x, unsigned count)
 {
 	static const struct http_stream_ops ops = {.on_close = on_close, .on_drain = on_drain};
 	sd_event *loop = c->face->config.loop;
+	struct list *streams = &c->sandbox->streams;
 	struct http_request *req = e2b_give(c);
 
 	if (req)
@@ -303,6 +319,7 @@ static void tell(struct e2b_call *c, struct execution *x, unsigned count)
 		leave(x);
 		return;
 	}
+	list_append(streams, &x->of.node);
 	(void)sd_event_add_time_relative(loop, &x->keepalive, CLOCK_MONOTONIC,
 					 KEEPALIVE_NS / NS_PER_US, 0, on_keepalive, x);
 	send(x, json_pack("{s:s, s:i}", "type", "number_of_executions", "execution_count",
@@ -317,8 +334,11 @@ void e2b_execute(struct e2b_call *c)
 	unsigned count = 0;
 	int r = x ? 0 : err_set(&e, ERR_OUT_OF_MEMORY, ENOMEM, "an execution");
 
-	if (x)
+	if (x) {
 		buf_init(&x->value, VALUE_MAX);
+		list_init(&x->of.node);
+		x->of.cut = on_cut;
+	}
 	r = r < 0 ? r : read_request(c, &q, &e);
 	r = r < 0 ? r
 		  : budget_take(c->face->config.budgets, c->who->owner, BUDGET_FOLLOWERS, 1,

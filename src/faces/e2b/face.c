@@ -216,19 +216,22 @@ bool e2b_admit(struct http_request *req, void *user)
 
 	if (service == E2B_CONTROL)
 		return admit_key(b, req);
-	struct e2b_sandbox *s = by_signature ? e2b_signed_for(b->face, req, &e)
-					     : e2b_sandbox_of(b->face, req);
+	struct e2b_sandbox *s =
+	    by_signature ? e2b_signed_for(b->face, req, &e) : e2b_sandbox_of(b->face, req);
 	if (!s && by_signature) {
 		e2b_refuse_request(req, service, &e);
 		return false;
 	}
-	if (!s)
+	if (!s || (s->paused && (!s->auto_resume || service == E2B_HEALTH)))
 		return refuse_dead(b->face, req);
 	if (service != E2B_HEALTH && !by_signature && !has_token(s, req, service))
-		return refuse(req, service, ERR_UNAUTHORIZED, "the access token is missing or wrong");
+		return refuse(req, service, ERR_UNAUTHORIZED,
+			      "the access token is missing or wrong");
 	if (auth_has_ended(s->who))
 		return refuse(req, service, ERR_UNAUTHORIZED,
 			      "the key of this sandbox has ended: connect to it with another one");
+	if (s->paused)
+		e2b_sandbox_resume(s, s->life_s);
 	http_request_set_principal(req, s->who->owner);
 	http_request_set_caller(req, caller_ref(s->who), caller_unref);
 	return true;
@@ -267,9 +270,8 @@ json_t *e2b_text_json(const char *text)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(3 * strlen(text) + 1);
 
-	return text_add_utf8_lossy(&b, text, strlen(text)) < 0
-		   ? json_string("")
-		   : json_stringn(buf_str(&b), b.len);
+	return text_add_utf8_lossy(&b, text, strlen(text)) < 0 ? json_string("")
+							       : json_stringn(buf_str(&b), b.len);
 }
 
 /* ---- dispatch ---- */
@@ -309,8 +311,8 @@ void e2b_dispatch(struct http_request *req, void *user)
 		struct e2b_sandbox *s = is_signed(b, req) ? e2b_signed_for(b->face, req, &e)
 							  : e2b_sandbox_of(b->face, req);
 
-		/* It may have ended while the body came. */
-		if (!s) {
+		/* It may have ended, or been paused, while the body came. */
+		if (!s || s->paused) {
 			(void)refuse_dead(b->face, e2b_give(c));
 			return;
 		}
@@ -337,6 +339,7 @@ int e2b_new(const struct e2b_config *config, struct e2b **ret, struct err *e)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the face of E2B");
 	f->config = *config;
 	list_init(&f->sandboxes);
+	list_init(&f->snapshots);
 	*ret = f;
 	return 0;
 }
@@ -346,6 +349,7 @@ struct e2b *e2b_free(struct e2b *f)
 	if (!f)
 		return NULL;
 	e2b_sandboxes_done(f);
+	e2b_snapshots_done(f);
 	free(f->rows);
 	free(f->own_rows);
 	free(f->bounds);

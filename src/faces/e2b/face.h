@@ -27,17 +27,25 @@
 struct e2b {
 	struct e2b_config config;
 	struct list sandboxes; /* struct e2b_sandbox, oldest first */
+	struct list snapshots; /* struct e2b_snapshot (snapshots.c), oldest first */
 	uint64_t last_seq;
 	struct http_route *own_rows; /* owned: the addresses without our prefix */
-	struct http_route *rows; /* owned, both */
+	struct http_route *rows;     /* owned, both */
 	struct e2b_bound *bounds;
+};
+
+/* What a client follows, from its beginning until it leaves. CUT ends it without a proper end, so that the client asks what
+ * became of the sandbox. ENDED: it has ended, else it is being paused, and what runs for this client alone is to end. */
+struct e2b_stream {
+	struct list node; /* of e2b_sandbox.streams */
+	void (*cut)(struct e2b_stream *st, bool ended);
 };
 
 /* A context of the code interpreter: one of the sandbox (sandbox/contexts.h), by the same name. */
 struct e2b_context {
 	char name[CONTEXT_NAME_MAX + 1]; /* "" = free */
 	char *cwd;                       /* owned; NULL: E2B_HOME */
-	unsigned seq;                    /* of those that were made, which are listed in this order */
+	unsigned seq; /* of those that were made, which are listed in this order */
 	unsigned executions;
 	bool restarts; /* its next execution begins anew */
 };
@@ -47,31 +55,36 @@ struct e2b_sandbox {
 	struct list node; /* of e2b.sandboxes, until it has ended */
 	unsigned refs;    /* one of the table, one of each call */
 	struct e2b *face;
-	struct caller *who; /* reference: whoever made it or connected to it last. Its tokens hold while that holds */
+	struct caller *
+	    who; /* reference: whoever made it or connected to it last. Its tokens hold while that holds */
 	struct sandbox *sandbox; /* reference; NULL: it is being made, or has ended */
 	struct sandbox_hold hold;
 	uint64_t seq;
 	uint64_t started_ms, end_ms; /* since 1970 */
-	sd_event_source *deadline;   /* at END_MS */
+	uint64_t life_s;             /* that was asked for last */
+	sd_event_source *deadline;   /* at END_MS, or the end of a pause */
+	bool paused, auto_pause, auto_resume;
 	char id[E2B_ID_SIZE];
 	char token[E2B_TOKEN_SIZE];   /* of envd */
 	char traffic[E2B_TOKEN_SIZE]; /* of the rest */
 	char template_id[ENGINE_NAME_MAX];
-	char *same_as;          /* owned: the client's idempotency key; NULL = none */
-	json_t *metadata;       /* owned, object */
-	struct e2b_context contexts[CONTEXTS_MAX]; /* those with a name are there; the first one always */
-	unsigned last_context;                     /* number of the newest one */
-	struct list watches;                       /* struct e2b_watch: its watchers (watch.c) */
+	char *same_as;    /* owned: the client's idempotency key; NULL = none */
+	json_t *metadata; /* owned, object */
+	struct e2b_context
+	    contexts[CONTEXTS_MAX]; /* those with a name are there; the first one always */
+	unsigned last_context;      /* number of the newest one */
+	struct list streams;
+	struct list watches; /* struct e2b_watch: its watchers (watch.c) */
 	unsigned last_watch;
 };
 
 enum e2b_service {
 	E2B_CONTROL, /* a key of the server; errors {"code", "message"} */
-	E2B_RPC,     /* envd: the token of the sandbox; one JSON object each way, errors of Connect */
-	E2B_STREAM,  /* the same; the answer is a stream of frames, the error its last one */
-	E2B_FILES,   /* envd: token or signature; bytes, errors as of CONTROL */
-	E2B_CODE,    /* the code interpreter: either token of the sandbox; errors as of CONTROL */
-	E2B_HEALTH,  /* of envd and the code interpreter: anybody who knows the id */
+	E2B_RPC, /* envd: the token of the sandbox; one JSON object each way, errors of Connect */
+	E2B_STREAM, /* the same; the answer is a stream of frames, the error its last one */
+	E2B_FILES,  /* envd: token or signature; bytes, errors as of CONTROL */
+	E2B_CODE,   /* the code interpreter: either token of the sandbox; errors as of CONTROL */
+	E2B_HEALTH, /* of envd and the code interpreter: anybody who knows the id */
 };
 
 struct e2b_call;
@@ -101,6 +114,15 @@ struct e2b_call {
 	json_t *body;                /* object, owned; of FILES none */
 };
 
+/* ---- what bodies ask for (control.c) ---- */
+
+#define E2B_LIFE_MAX_S 86400 /* adapters of evaluations ask for a day */
+/* Whole seconds up to E2B_LIFE_MAX_S; *RET stays as it is without the member. */
+int e2b_read_seconds(const json_t *body, const char *member, uint64_t *ret,
+		     struct err *e) MUST_CHECK;
+/* The sandbox {id} of the caller; NULL after it has answered. */
+struct e2b_sandbox *e2b_need(struct e2b_call *c);
+
 /* ---- calls (face.c) ---- */
 
 void e2b_reply(struct e2b_call *c, int status, json_t *body); /* BODY taken, NULL: none */
@@ -122,6 +144,7 @@ void e2b_dispatch(struct http_request *req, void *user);
 
 /* ---- sandboxes (sandboxes.c) ---- */
 
+void e2b_make_id(char ret[E2B_ID_SIZE]);
 struct e2b_sandbox *e2b_find(const struct e2b *f, const char *id);
 /* Which sandbox REQ is about, by its name or its routing headers, which must not differ, else by its token. NULL: none that
  * lives. */
@@ -135,11 +158,21 @@ struct e2b_sandbox *e2b_sandbox_ref(struct e2b_sandbox *s);
 struct e2b_sandbox *e2b_sandbox_unref(struct e2b_sandbox *s); /* NULL is fine; returns NULL */
 /* It was made: it lives until its time is over. */
 int e2b_sandbox_begin(struct e2b_sandbox *s, struct sandbox *made, struct err *e) MUST_CHECK;
-/* It ends SECONDS from now on; LONGER: unless it would end later. */
+/* It ends SECONDS from now on; LONGER: unless it would end later. Not of one that is paused. */
 void e2b_sandbox_set_end(struct e2b_sandbox *s, uint64_t seconds, bool longer);
+/* Its processes rest, and its time does not pass. MEMORY false: it has files alone afterwards. */
+void e2b_sandbox_pause(struct e2b_sandbox *s, bool memory);
+/* It goes on, for SECONDS. */
+void e2b_sandbox_resume(struct e2b_sandbox *s, uint64_t seconds);
 /* Takes it out of the table. Its processes are ended by the caller. */
 void e2b_sandbox_forget(struct e2b_sandbox *s);
 void e2b_sandboxes_done(struct e2b *f);
+
+/* ---- snapshots (snapshots.c) ---- */
+
+/* The snapshot of OWNER that TEMPLATE names, by its id or its name. NULL: none. */
+struct sandbox *e2b_snapshot_of(const struct e2b *f, const char *owner, const char *template);
+void e2b_snapshots_done(struct e2b *f);
 
 /* ---- Connect (connect.c) ---- */
 
@@ -192,6 +225,12 @@ void e2b_list_v1(struct e2b_call *c);
 void e2b_list_v2(struct e2b_call *c);
 void e2b_set_timeout(struct e2b_call *c);
 void e2b_refresh(struct e2b_call *c);
+void e2b_pause(struct e2b_call *c);
+void e2b_resume(struct e2b_call *c);
+void e2b_make_snapshot(struct e2b_call *c);
+void e2b_list_snapshots(struct e2b_call *c);
+void e2b_delete_template(struct e2b_call *c);
+void e2b_fork(struct e2b_call *c);
 void e2b_not_offered(struct e2b_call *c);
 void e2b_metrics(struct e2b_call *c);
 

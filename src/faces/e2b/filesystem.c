@@ -241,11 +241,11 @@ void e2b_remove(struct e2b_call *c)
 struct tree {
 	struct e2b_call *call;
 	unsigned depth;
-	json_t *entries;       /* owned */
-	struct tree_folder {   /* owned; those that are still to be listed: a stack */
-		char *path;    /* owned; of the engine */
+	json_t *entries;     /* owned */
+	struct tree_folder { /* owned; those that are still to be listed: a stack */
+		char *path;  /* owned; of the engine */
 		unsigned depth;
-	} *folders;
+	} * folders;
 	size_t n, listed;
 	char *path; /* owned: of the one that is being listed */
 	unsigned at;

@@ -23,6 +23,7 @@ struct following {
 	struct process *process; /* reference */
 	struct process_watch watch;
 	struct e2b_sandbox *sandbox; /* reference */
+	struct e2b_stream of;
 	struct budget_share share;
 	sd_event_source *keepalive;
 	bool told; /* its number */
@@ -30,6 +31,7 @@ struct following {
 
 static void following_free(struct following *f)
 {
+	list_remove(&f->of.node);
 	process_unwatch(&f->watch);
 	process_pace(f->process);
 	(void)sd_event_source_disable_unref(f->keepalive);
@@ -42,6 +44,14 @@ static void following_free(struct following *f)
 static void on_close(void *user)
 {
 	following_free(user);
+}
+
+static void on_cut(struct e2b_stream *st, bool ended UNUSED)
+{
+	struct following *f = CONTAINER_OF(st, struct following, of);
+
+	http_stream_abort(f->stream);
+	following_free(f);
 }
 
 static void on_news(struct process_watch *w)
@@ -71,8 +81,8 @@ static bool send(struct following *f, const char *text, size_t len)
 static bool send_start(struct following *f, const struct process_facts *facts)
 {
 	char text[HEAD_MAX];
-	const int n = snprintf(text, sizeof(text), "{\"event\":{\"start\":{\"pid\":%u}}}",
-			       e2b_pid(facts));
+	const int n =
+	    snprintf(text, sizeof(text), "{\"event\":{\"start\":{\"pid\":%u}}}", e2b_pid(facts));
 
 	f->told = true;
 	return send(f, text, (size_t)n);
@@ -100,8 +110,7 @@ static int send_output(struct following *f, unsigned s, const char *name)
 	if (n == 0)
 		return 0;
 	f->watch.at[s] = from + n;
-	size_t len =
-	    (size_t)snprintf(text, HEAD_MAX, "{\"event\":{\"data\":{\"%s\":\"", name);
+	size_t len = (size_t)snprintf(text, HEAD_MAX, "{\"event\":{\"data\":{\"%s\":\"", name);
 	base64_encode(bytes, n, text + len);
 	len += BASE64_ENCODED_LEN(n);
 	memcpy(text + len, tail, sizeof(tail) - 1);
@@ -136,10 +145,9 @@ static void send_rest(struct following *f, const struct process_facts *facts)
 	struct err e = ERR_INIT;
 
 	if (facts->failure.code != ERR_NONE)
-		(void)err_set(&e,
-			      facts->failure.errnum != 0 ? ERR_INVALID_ARGUMENT
-							 : facts->failure.code,
-			      0, "%s", facts->failure.text);
+		(void)err_set(
+		    &e, facts->failure.errnum != 0 ? ERR_INVALID_ARGUMENT : facts->failure.code, 0,
+		    "%s", facts->failure.text);
 	else if (facts->reason == RUN_TIMEOUT)
 		(void)err_set(&e, ERR_TIMEOUT, 0, "the command took longer than its timeout");
 	else if (!send_end(f, facts))
@@ -153,11 +161,6 @@ static bool on_room(void *user)
 	struct process_facts facts;
 	int r;
 
-	if (!f->sandbox->sandbox) { /* it has ended: the SDKs see a broken stream, and ask why */
-		http_stream_abort(f->stream);
-		following_free(f);
-		return false;
-	}
 	process_look(f->process, &facts);
 	if (!f->told && facts.failure.code == ERR_NONE)
 		return send_start(f, &facts);
@@ -192,8 +195,8 @@ static struct following *following_new(const struct e2b_call *c, struct process 
 		(void)err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a stream");
 		return NULL;
 	}
-	if (budget_take(c->face->config.budgets, c->who->owner, BUDGET_FOLLOWERS, 1, &f->share,
-			e) < 0) {
+	if (budget_take(c->face->config.budgets, c->who->owner, BUDGET_FOLLOWERS, 1, &f->share, e) <
+	    0) {
 		free(f);
 		return NULL;
 	}
@@ -202,6 +205,8 @@ static struct following *following_new(const struct e2b_call *c, struct process 
 	f->watch.fn = on_news;
 	f->watch.paced = true;
 	list_init(&f->watch.node);
+	f->of.cut = on_cut;
+	list_init(&f->of.node);
 	return f;
 }
 
@@ -221,12 +226,12 @@ int e2b_follow(struct e2b_call *c, struct process *p, bool from_now, struct err 
 
 	if (req)
 		(void)http_add_header(req, "X-Accel-Buffering", "no");
-	f->stream =
-	    req ? http_stream_begin(req, 200, "application/connect+json", &ops, f) : NULL;
+	f->stream = req ? http_stream_begin(req, 200, "application/connect+json", &ops, f) : NULL;
 	if (!f->stream) {
 		following_free(f);
 		return 0;
 	}
+	list_append(&f->sandbox->streams, &f->of.node);
 	process_watch(f->process, &f->watch);
 	(void)sd_event_add_time_relative(loop, &f->keepalive, CLOCK_MONOTONIC,
 					 KEEPALIVE_NS / NS_PER_US, 0, on_keepalive, f);

@@ -46,8 +46,8 @@ static bool has_pairs(const json_t *metadata, const char *pairs)
 	return true;
 }
 
-/* `state` may be there several times, and may have several words. All sandboxes here are running. */
-static bool wants_running(const struct http_request *req)
+/* `state` may be there several times, and may have several words. */
+static bool wants(const struct http_request *req, const char *state)
 {
 	const char *p = http_request_raw_query(req);
 	bool asked = false;
@@ -56,7 +56,7 @@ static bool wants_running(const struct http_request *req)
 		const size_t len = strcspn(p, "&");
 
 		if (strncmp(p, "state=", strlen("state=")) == 0) {
-			const char *word = strstr(p, "running");
+			const char *word = strstr(p, state);
 
 			asked = true;
 			if (word && word < p + len)
@@ -89,6 +89,7 @@ struct asked {
 	uint64_t next;     /* seq of the last one of the page before; 0 = none */
 	uint64_t limit;
 	bool oldest_first;
+	bool running, paused;
 };
 
 static int read_asked(struct e2b_call *c, struct asked *ret, struct err *e)
@@ -102,6 +103,8 @@ static int read_asked(struct e2b_call *c, struct asked *ret, struct err *e)
 			      .metadata = http_request_query(c->req, "metadata"),
 			      .template = http_request_query(c->req, "template"),
 			      .limit = PAGE_MAX,
+			      .running = wants(c->req, "running"),
+			      .paused = wants(c->req, "paused"),
 			      .oldest_first = order && streq(order, "asc"),
 			      .after_ms = after ? read_time(after) : 0};
 	if (limit && parse_u64(limit, 1, PAGE_MAX, &ret->limit) < 0)
@@ -114,6 +117,8 @@ static int read_asked(struct e2b_call *c, struct asked *ret, struct err *e)
 static bool is_wanted(const struct e2b_sandbox *s, const struct asked *q)
 {
 	if (q->next > 0 && (q->oldest_first ? s->seq <= q->next : s->seq >= q->next))
+		return false;
+	if (s->paused ? !q->paused : !q->running)
 		return false;
 	return streq(s->who->owner, q->owner) && s->started_ms >= q->after_ms &&
 	       (!q->template || streq(s->template_id, q->template)) &&
@@ -157,7 +162,7 @@ static void list(struct e2b_call *c, bool paged)
 		e2b_fail(c, &e);
 		return;
 	}
-	json_t *rows = wants_running(c->req) ? page(c->face, &q, &next) : json_array();
+	json_t *rows = page(c->face, &q, &next);
 	(void)snprintf(token, sizeof(token), "%ju", (uintmax_t)next);
 	if (paged && next > 0)
 		(void)http_add_header(c->req, "X-Next-Token", token);

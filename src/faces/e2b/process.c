@@ -218,10 +218,9 @@ static void add_row(struct process *p, void *user)
 	process_look(p, &f);
 	if (!f.running)
 		return;
-	json_t *row =
-	    json_pack("{s:i, s:{s:s, s:[s, s, o], s:{}, s:s}}", "pid", (int)e2b_pid(&f), "config",
-		      "cmd", "/bin/bash", "args", "-l", "-c", e2b_text_json(f.command), "envs",
-		      "cwd", E2B_HOME);
+	json_t *row = json_pack("{s:i, s:{s:s, s:[s, s, o], s:{}, s:s}}", "pid", (int)e2b_pid(&f),
+				"config", "cmd", "/bin/bash", "args", "-l", "-c",
+				e2b_text_json(f.command), "envs", "cwd", E2B_HOME);
 	if (f.name[0])
 		(void)json_object_set_new(row, "tag", e2b_text_json(f.name));
 	(void)json_array_append_new(user, row);
@@ -254,8 +253,9 @@ void e2b_send_signal(struct e2b_call *c)
 	const int signo = name && streq(name, "SIGNAL_SIGKILL")   ? SIGKILL
 			  : name && streq(name, "SIGNAL_SIGTERM") ? SIGTERM
 								  : 0;
-	answer(c, signo ? process_signal(p, signo, &e)
-			: bad(&e, "signal: SIGNAL_SIGKILL or SIGNAL_SIGTERM"),
+	answer(c,
+	       signo ? process_signal(p, signo, &e)
+		     : bad(&e, "signal: SIGNAL_SIGKILL or SIGNAL_SIGTERM"),
 	       &e);
 }
 

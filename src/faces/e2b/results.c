@@ -76,11 +76,11 @@ static void add_part(json_t *o, const struct shown_part *p)
 	static const struct {
 		const char *type, *name;
 	} names[] = {
-	    {"text/plain", "text"},      {"text/html", "html"},
+	    {"text/plain", "text"},        {"text/html", "html"},
 	    {"text/markdown", "markdown"}, {"text/latex", "latex"},
-	    {"image/svg+xml", "svg"},    {"image/png", "png"},
-	    {"image/jpeg", "jpeg"},      {"application/pdf", "pdf"},
-	    {"application/json", "json"}, {"application/javascript", "javascript"},
+	    {"image/svg+xml", "svg"},      {"image/png", "png"},
+	    {"image/jpeg", "jpeg"},        {"application/pdf", "pdf"},
+	    {"application/json", "json"},  {"application/javascript", "javascript"},
 	    {SHOWN_TABLE, "data"},
 	};
 	const char *name = NULL;
@@ -90,11 +90,11 @@ static void add_part(json_t *o, const struct shown_part *p)
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (streq(names[i].type, p->type))
 			name = names[i].name;
-	json_t *value = name && streq(name, "data")	? data_json(p)
-			: name && streq(name, "json")	? parsed_json(p)
-			: shown_is_binary(p->type)	? bytes_json(p)
+	json_t *value = name && streq(name, "data")       ? data_json(p)
+			: name && streq(name, "json")     ? parsed_json(p)
+			: shown_is_binary(p->type)        ? bytes_json(p)
 			: text_ends_with(p->type, "json") ? parsed_json(p)
-							: json_stringn(p->data, p->len);
+							  : json_stringn(p->data, p->len);
 	if (name) {
 		(void)json_object_set_new(o, name, value);
 		return;

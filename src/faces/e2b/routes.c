@@ -22,16 +22,17 @@ const struct e2b_route e2b_routes[] = {
     {HTTP_POST, P("/sandboxes/{id}/refreshes"), E2B_CONTROL, e2b_refresh, false},
     {HTTP_GET, P("/sandboxes/{id}/metrics"), E2B_CONTROL, e2b_metrics, true},
 
-    {HTTP_POST, P("/sandboxes/{id}/pause"), E2B_CONTROL, e2b_not_offered, false},
-    {HTTP_POST, P("/sandboxes/{id}/resume"), E2B_CONTROL, e2b_not_offered, false},
-    {HTTP_POST, P("/sandboxes/{id}/snapshots"), E2B_CONTROL, e2b_not_offered, false},
-    {HTTP_POST, P("/sandboxes/{id}/fork"), E2B_CONTROL, e2b_not_offered, false},
+    {HTTP_POST, P("/sandboxes/{id}/pause"), E2B_CONTROL, e2b_pause, false},
+    {HTTP_POST, P("/sandboxes/{id}/resume"), E2B_CONTROL, e2b_resume, false},
+    {HTTP_POST, P("/sandboxes/{id}/snapshots"), E2B_CONTROL, e2b_make_snapshot, false},
+    {HTTP_POST, P("/sandboxes/{id}/fork"), E2B_CONTROL, e2b_fork, false},
     {HTTP_PUT, P("/sandboxes/{id}/network"), E2B_CONTROL, e2b_not_offered, false},
-    {HTTP_GET, P("/snapshots"), E2B_CONTROL, e2b_not_offered, true},
+    {HTTP_GET, P("/snapshots"), E2B_CONTROL, e2b_list_snapshots, true},
     {HTTP_POST, P("/v3/templates"), E2B_CONTROL, e2b_not_offered, false},
     {HTTP_GET, P("/v2/templates"), E2B_CONTROL, e2b_not_offered, true},
     {HTTP_GET, P("/templates"), E2B_CONTROL, e2b_not_offered, true},
     {HTTP_GET, P("/templates/aliases/{alias}"), E2B_CONTROL, e2b_not_offered, true},
+    {HTTP_DELETE, P("/templates/{template}"), E2B_CONTROL, e2b_delete_template, false},
     {HTTP_GET, P("/volumes"), E2B_CONTROL, e2b_not_offered, true},
     {HTTP_POST, P("/volumes"), E2B_CONTROL, e2b_not_offered, false},
     {HTTP_GET, P("/secrets"), E2B_CONTROL, e2b_not_offered, true},
@@ -126,8 +127,7 @@ int e2b_add_routes(struct e2b *f, struct http_server *http, unsigned scopes, str
 	for (size_t i = 0; i < e2b_n_routes; i++) {
 		f->bounds[i] = (struct e2b_bound){.face = f, .route = &e2b_routes[i]};
 		f->rows[i] = row_of(&e2b_routes[i]);
-		const int r =
-		    http_server_add_routes(http, &f->rows[i], 1, scopes, &f->bounds[i]);
+		const int r = http_server_add_routes(http, &f->rows[i], 1, scopes, &f->bounds[i]);
 		if (r < 0)
 			return err_set(e, ERR_INTERNAL, -r, "routes of the face of E2B");
 	}

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <strings.h>
 
-static void make_id(char ret[E2B_ID_SIZE])
+void e2b_make_id(char ret[E2B_ID_SIZE])
 {
 	static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
 	uint32_t words[E2B_ID_SIZE - 2];
@@ -105,7 +105,7 @@ struct e2b_sandbox *e2b_sandbox_of(const struct e2b *f, const struct http_reques
 	uint64_t port;
 	const bool named =
 	    http_request_header(req, "e2b-sandbox-id") || read_name(f, req, &port, id);
-	struct e2b_sandbox *s = !named			? by_token(f, req)
+	struct e2b_sandbox *s = !named                  ? by_token(f, req)
 				: e2b_id_of(f, req, id) ? e2b_find(f, id)
 							: NULL;
 
@@ -138,9 +138,10 @@ struct e2b_sandbox *e2b_sandbox_new(struct e2b *f, const struct caller *who)
 	s->seq = ++f->last_seq;
 	list_init(&s->node);
 	list_init(&s->hold.node);
+	list_init(&s->streams);
 	list_init(&s->watches);
 	e2b_contexts_begin(s);
-	make_id(s->id);
+	e2b_make_id(s->id);
 	rand_hex(s->token, (E2B_TOKEN_SIZE - 1) / 2);
 	rand_hex(s->traffic, (E2B_TOKEN_SIZE - 1) / 2);
 	return s;
@@ -164,6 +165,63 @@ struct e2b_sandbox *e2b_sandbox_unref(struct e2b_sandbox *s)
 	return NULL;
 }
 
+/* ---- pauses ---- */
+
+static void cut_streams(struct e2b_sandbox *s, bool ended)
+{
+	struct e2b_stream *st;
+
+	while ((st = list_pop_first(&s->streams, struct e2b_stream, node)))
+		st->cut(st, ended);
+}
+
+static void set_timer(struct e2b_sandbox *s, uint64_t seconds)
+{
+	(void)sd_event_source_set_time_relative(s->deadline, seconds * NS_PER_S / NS_PER_US);
+	(void)sd_event_source_set_enabled(s->deadline, SD_EVENT_ONESHOT);
+}
+
+static void freeze(struct process *p, void *user)
+{
+	struct err e = ERR_INIT;
+
+	if (process_freeze(p, *(const bool *)user, &e) < 0)
+		LOG_WARNING("e2b_pause", LOG_S("error", e.text));
+}
+
+static void forget_process(struct process *p, void *user UNUSED)
+{
+	process_forget(p);
+}
+
+void e2b_sandbox_pause(struct e2b_sandbox *s, bool memory)
+{
+	bool frozen = true;
+
+	(void)e2b_sandbox_ref(s);
+	s->paused = true;
+	cut_streams(s, false);
+	if (memory)
+		sandbox_each_process(s->sandbox, freeze, &frozen);
+	else
+		sandbox_each_process(s->sandbox, forget_process, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(s->contexts) && !memory; i++)
+		s->contexts[i].restarts = true;
+	set_timer(s, E2B_LIFE_MAX_S);
+	LOG_INFO("e2b_pause", LOG_S("session_id", s->id));
+	(void)e2b_sandbox_unref(s);
+}
+
+void e2b_sandbox_resume(struct e2b_sandbox *s, uint64_t seconds)
+{
+	bool frozen = false;
+
+	s->paused = false;
+	sandbox_each_process(s->sandbox, freeze, &frozen);
+	e2b_sandbox_set_end(s, seconds, false);
+	LOG_INFO("e2b_resume", LOG_S("session_id", s->id));
+}
+
 /* ---- its end ---- */
 
 void e2b_sandbox_forget(struct e2b_sandbox *s)
@@ -172,6 +230,7 @@ void e2b_sandbox_forget(struct e2b_sandbox *s)
 		return;
 	list_remove(&s->node);
 	s->deadline = sd_event_source_disable_unref(s->deadline);
+	cut_streams(s, true);
 	e2b_watches_done(s);
 	if (s->sandbox)
 		sandbox_release(s->sandbox, &s->hold);
@@ -190,10 +249,14 @@ static void on_ended(struct sandbox_hold *h)
 static int on_deadline(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
 {
 	struct e2b_sandbox *s = user;
-	struct sandbox *ended = sandbox_ref(s->sandbox);
 	struct err e = ERR_INIT;
 
 	loop_work("timer", "end of a sandbox of E2B");
+	if (s->auto_pause && !s->paused) {
+		e2b_sandbox_pause(s, true);
+		return 0;
+	}
+	struct sandbox *ended = sandbox_ref(s->sandbox);
 	LOG_INFO("e2b_timeout", LOG_S("session_id", s->id));
 	e2b_sandbox_forget(s);
 	if (sandbox_close(ended, true, NULL, NULL, &e) < 0)
@@ -206,22 +269,22 @@ void e2b_sandbox_set_end(struct e2b_sandbox *s, uint64_t seconds, bool longer)
 {
 	const uint64_t end_ms = now_wall_ns() / NS_PER_MS + seconds * 1000;
 
-	if (longer && end_ms <= s->end_ms)
+	if (s->paused || (longer && end_ms <= s->end_ms))
 		return;
 	s->end_ms = end_ms;
-	(void)sd_event_source_set_time_relative(s->deadline, seconds * NS_PER_S / NS_PER_US);
-	(void)sd_event_source_set_enabled(s->deadline, SD_EVENT_ONESHOT);
+	set_timer(s, seconds);
 }
 
 int e2b_sandbox_begin(struct e2b_sandbox *s, struct sandbox *made, struct err *e)
 {
-	const int r = sd_event_add_time_relative(s->face->config.loop, &s->deadline,
-						 CLOCK_MONOTONIC, UINT64_MAX / 2, 0, on_deadline, s);
+	const int r = sd_event_add_time_relative(
+	    s->face->config.loop, &s->deadline, CLOCK_MONOTONIC, UINT64_MAX / 2, 0, on_deadline, s);
 
 	if (r < 0)
 		return err_set(e, ERR_OUT_OF_MEMORY, -r, "the timer of a sandbox");
 	s->sandbox = sandbox_ref(made);
 	s->hold.ended = on_ended;
+	s->hold.rests = true;
 	sandbox_hold(made, &s->hold);
 	s->started_ms = now_wall_ns() / NS_PER_MS;
 	list_append(&s->face->sandboxes, &e2b_sandbox_ref(s)->node);

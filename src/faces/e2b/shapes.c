@@ -62,13 +62,14 @@ json_t *e2b_row_json(const struct e2b_sandbox *s)
 	const struct engine_limits *l = &sandbox_policy(s->sandbox)->limits;
 	json_t *o = names_json(s);
 
-	(void)json_object_update_new(
-	    o, json_pack("{s:o, s:o, s:s, s:i, s:I, s:I, s:O, s:[]}", "startedAt",
-			 when_json(s->started_ms), "endAt", when_json(s->end_ms), "state",
-			 "running", "cpuCount", (int)(l->cpu_milli + 999) / 1000, "memoryMB",
-			 (json_int_t)(l->memory_bytes / MIB), "diskSizeMB",
-			 (json_int_t)(l->workspace_bytes / MIB), "metadata", s->metadata,
-			 "volumeMounts"));
+	(void)json_object_update_new(o, json_pack("{s:o, s:o, s:s, s:i, s:I, s:I, s:O, s:[]}",
+						  "startedAt", when_json(s->started_ms), "endAt",
+						  when_json(s->end_ms), "state",
+						  s->paused ? "paused" : "running", "cpuCount",
+						  (int)(l->cpu_milli + 999) / 1000, "memoryMB",
+						  (json_int_t)(l->memory_bytes / MIB), "diskSizeMB",
+						  (json_int_t)(l->workspace_bytes / MIB),
+						  "metadata", s->metadata, "volumeMounts"));
 	return o;
 }
 
@@ -80,6 +81,6 @@ json_t *e2b_detail_json(const struct e2b_sandbox *s)
 	    o, json_pack("{s:s, s:o, s:b, s:{s:b, s:s}}", "envdAccessToken", s->token, "domain",
 			 domain_json(s->face), "allowInternetAccess",
 			 !streq(sandbox_network(s->sandbox), "none"), "lifecycle", "autoResume",
-			 false, "onTimeout", "kill"));
+			 s->auto_resume, "onTimeout", s->auto_pause ? "pause" : "kill"));
 	return o;
 }

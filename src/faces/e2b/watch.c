@@ -24,6 +24,7 @@ struct e2b_watch {
 	struct e2b_call *call;       /* until the watch has begun */
 	struct http_stream *stream;  /* NULL: it is a watcher */
 	struct engine_watch *watch;  /* NULL: it has ended */
+	struct e2b_stream of;
 	struct budget_share share;
 	sd_event_source *keepalive;
 	unsigned number;
@@ -35,6 +36,7 @@ struct e2b_watch {
 void e2b_watch_free(struct e2b_watch *w)
 {
 	list_remove(&w->node);
+	list_remove(&w->of.node);
 	if (w->watch)
 		engine_unwatch(w->watch);
 	(void)sd_event_source_disable_unref(w->keepalive);
@@ -57,8 +59,10 @@ void e2b_watches_done(struct e2b_sandbox *s)
 static const char *type_of(enum engine_change_kind kind)
 {
 	static const char *const names[] = {
-	    [ENGINE_CHANGE_CREATE] = "EVENT_TYPE_CREATE", [ENGINE_CHANGE_WRITE] = "EVENT_TYPE_WRITE",
-	    [ENGINE_CHANGE_REMOVE] = "EVENT_TYPE_REMOVE", [ENGINE_CHANGE_RENAME] = "EVENT_TYPE_RENAME",
+	    [ENGINE_CHANGE_CREATE] = "EVENT_TYPE_CREATE",
+	    [ENGINE_CHANGE_WRITE] = "EVENT_TYPE_WRITE",
+	    [ENGINE_CHANGE_REMOVE] = "EVENT_TYPE_REMOVE",
+	    [ENGINE_CHANGE_RENAME] = "EVENT_TYPE_RENAME",
 	    [ENGINE_CHANGE_CHMOD] = "EVENT_TYPE_CHMOD",
 	};
 
@@ -70,7 +74,8 @@ static const char *name_in(const struct e2b_watch *w, const char *path)
 {
 	const size_t len = strlen(w->path);
 
-	if (len > 0 && strncmp(path, w->path, len) == 0 && (path[len] == '/' || streq(w->path, "/")))
+	if (len > 0 && strncmp(path, w->path, len) == 0 &&
+	    (path[len] == '/' || streq(w->path, "/")))
 		return path + len + (path[len] == '/');
 	return path;
 }
@@ -100,10 +105,10 @@ static bool send_change(struct e2b_watch *w, const struct engine_change *change)
 static void keep_change(struct e2b_watch *w, const struct engine_change *change)
 {
 	if (json_array_size(w->events) < EVENTS_MAX)
-		(void)json_array_append_new(
-		    w->events,
-		    json_pack("{s:o, s:s}", "name", e2b_text_json(name_in(w, change->path)), "type",
-			      type_of(change->kind)));
+		(void)json_array_append_new(w->events,
+					    json_pack("{s:o, s:s}", "name",
+						      e2b_text_json(name_in(w, change->path)),
+						      "type", type_of(change->kind)));
 }
 
 /* ---- the watch ---- */
@@ -129,6 +134,14 @@ static void on_close(void *user)
 	e2b_watch_free(user);
 }
 
+static void on_cut(struct e2b_stream *st, bool ended UNUSED)
+{
+	struct e2b_watch *w = CONTAINER_OF(st, struct e2b_watch, of);
+
+	http_stream_abort(w->stream);
+	e2b_watch_free(w);
+}
+
 static int on_keepalive(sd_event_source *source, uint64_t usec UNUSED, void *user)
 {
 	struct e2b_watch *w = user;
@@ -151,12 +164,12 @@ static bool begin_stream(struct e2b_watch *w)
 
 	if (req)
 		(void)http_add_header(req, "X-Accel-Buffering", "no");
-	w->stream =
-	    req ? http_stream_begin(req, 200, "application/connect+json", &ops, w) : NULL;
+	w->stream = req ? http_stream_begin(req, 200, "application/connect+json", &ops, w) : NULL;
 	if (!w->stream) {
 		e2b_watch_free(w);
 		return false;
 	}
+	list_append(&w->sandbox->streams, &w->of.node);
 	(void)sd_event_add_time_relative(loop, &w->keepalive, CLOCK_MONOTONIC,
 					 KEEPALIVE_NS / NS_PER_US, 0, on_keepalive, w);
 	return send(w, start, sizeof(start) - 1);
@@ -229,6 +242,8 @@ static void begin(struct e2b_call *c, bool streams)
 
 	if (w) {
 		list_init(&w->node);
+		list_init(&w->of.node);
+		w->of.cut = on_cut;
 		w->streams = streams;
 		w->sandbox = e2b_sandbox_ref(c->sandbox);
 		w->events = streams ? NULL : json_array();
@@ -241,9 +256,9 @@ static void begin(struct e2b_call *c, bool streams)
 	r = r < 0 ? r
 		  : budget_take(c->face->config.budgets, c->who->owner, BUDGET_WATCHERS, 1,
 				&w->share, &e);
-	r = r < 0 ? r
-		  : sandbox_watch(c->sandbox->sandbox, w->path, recursive, on_news, w, &w->watch,
-				  &e);
+	r = r < 0
+		? r
+		: sandbox_watch(c->sandbox->sandbox, w->path, recursive, on_news, w, &w->watch, &e);
 	if (r == 0)
 		return;
 	if (w)
@@ -270,8 +285,7 @@ static struct e2b_watch *need(struct e2b_call *c)
 	uint64_t number = 0;
 
 	if (id && id[0] == 'w' && parse_u64(id + 1, 1, UINT32_MAX, &number) == 0)
-		list_for_each(l, &c->sandbox->watches)
-		{
+		list_for_each(l, &c->sandbox->watches) {
 			struct e2b_watch *w = list_entry(l, struct e2b_watch, node);
 
 			if (w->number == number)

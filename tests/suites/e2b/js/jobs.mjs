@@ -30,6 +30,15 @@ job('find and extend', async (s) => {
 	assert.deepEqual((await s.getInfo()).endAt, later);
 });
 
+job('pause and go on', async (s) => {
+	await s.files.write('kept', 'yes');
+	assert(await s.pause());
+	assert(!(await s.isRunning()));
+	assert.equal((await s.getInfo()).state, 'paused');
+	const again = await Sandbox.connect(s.sandboxId);
+	assert.equal(await again.files.read('kept'), 'yes');
+});
+
 job('end of life', async (s) => {
 	assert(await s.kill());
 	assert(!(await s.isRunning()));

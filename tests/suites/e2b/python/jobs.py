@@ -110,6 +110,55 @@ def figures(s):
 	assert found[0].mem_total > 0 and found[0].cpu_count >= 1, found
 
 
+@job(Interpreter, since=(2, 50))
+def pause_and_go_on(s):
+	s.run_code('x = 5')
+	s.commands.run('(while :; do echo >> /tmp/ticks; sleep 0.02; done) & setsid sh -c "while :; do echo >> /tmp/more; sleep 0.02; done"', background=True, timeout=1)
+	open_one = s.commands.run('sleep 100', background=True)
+	before = s.get_info().end_at
+	assert s.pause() is not False and not s.is_running()
+	raises(e2b.SandboxException, open_one.wait)
+	raises(e2b.TimeoutException, s.commands.run, 'true')
+	assert s.get_info().state == e2b.SandboxState.PAUSED
+	time.sleep(1.5)
+	again = Interpreter.connect(s.sandbox_id, timeout=300)
+	assert (again.get_info().end_at - before).total_seconds() > 60
+	first = again.commands.run('sleep 0.3; wc -l < /tmp/ticks; wc -l < /tmp/more').stdout.split()
+	assert all(int(n) < 60 for n in first), first  # they rested, and the second of their time limit did not pass
+	assert again.run_code('x').text == '5'
+	assert open_one.pid in [p.pid for p in again.commands.list()]
+
+
+@job(since=(2, 50))
+def pause_at_the_end_of_its_time(s):
+	other = Sandbox.create(timeout=1, lifecycle={'on_timeout': 'pause', 'auto_resume': True})
+	other.files.write('kept', 'yes')
+	until = time.monotonic() + 20
+	while other.get_info().state != e2b.SandboxState.PAUSED:
+		assert time.monotonic() < until
+		time.sleep(0.1)
+	assert other.files.read('kept') == 'yes' and other.get_info().state == e2b.SandboxState.RUNNING
+	assert other.get_info().lifecycle['on_timeout'].value == 'pause'
+	other.kill()
+
+
+@job(since=(2, 60))
+def snapshots_and_forks(s):
+	s.files.write('f', 'snap')
+	one = s.create_snapshot(name='job-' + s.sandbox_id)
+	s.files.write('f', 'later')
+	for name in one.snapshot_id, 'job-' + s.sandbox_id:
+		made = Sandbox.create(name, timeout=60, envs={'FROM': 'snapshot'})
+		assert made.files.read('f') == 'snap' and made.commands.run('echo $FROM').stdout == 'snapshot\n'
+		made.kill()
+	forks = s.fork(count=2)
+	assert [made.files.read('f') for made in forks] == ['later', 'later']
+	for made in forks:
+		made.kill()
+	assert Sandbox.delete_snapshot(one.snapshot_id) and not Sandbox.delete_snapshot(one.snapshot_id)
+	raises(e2b.SandboxException, Sandbox.create, one.snapshot_id)
+
+
 # Commands ---------------------------------------------------------------------------------------------
 
 
