@@ -129,7 +129,7 @@ static ssize_t add_parts(char ret[ENGINE_PATH_MAX], size_t n, const char *path, 
 
 int sandbox_path(const char *path, size_t len, const char *base, char *ret, struct err *e)
 {
-	char out[ENGINE_PATH_MAX];
+	char out[ENGINE_PATH_MAX] = "";
 	ssize_t n = 0;
 
 	if (memchr(path, '\0', len))
