@@ -106,6 +106,20 @@ static uint32_t hex(const char *s)
 	return n;
 }
 
+/* Where PORT goes. The kernel's table has no order, so without a free place it takes that of the largest number: then the
+ * same listeners always give the same list. NULL: PORT itself is the largest. */
+static struct listener *place_of(struct listeners *l, uint32_t port)
+{
+	struct listener *largest = &l->all[0];
+
+	if (l->n < PROTO_PORTS_MAX)
+		return &l->all[l->n++];
+	for (unsigned i = 1; i < l->n; i++)
+		if (l->all[i].port.port > largest->port.port)
+			largest = &l->all[i];
+	return port < largest->port.port ? largest : NULL;
+}
+
 static void add_line(struct listeners *l, char *line)
 {
 	char *columns[COLUMNS];
@@ -124,15 +138,15 @@ static void add_line(struct listeners *l, char *line)
 		return;
 	*colon = '\0';
 	const uint32_t port = hex(colon + 1);
-	if (l->n == PROTO_PORTS_MAX || port == PROTO_EGRESS_PORT || port == 0 || port > 65535 ||
+	if (port == PROTO_EGRESS_PORT || port == 0 || port > 65535 ||
 	    !is_reached(columns[COLUMN_LOCAL]))
 		return;
 	for (unsigned i = 0; i < l->n; i++)
 		if (l->all[i].port.port == port)
 			return;
-	struct listener *found = &l->all[l->n++];
-	*found = (struct listener){.inode = inode};
-	found->port.port = port;
+	struct listener *place = place_of(l, port);
+	if (place)
+		*place = (struct listener){.inode = inode, .port.port = port};
 }
 
 static void read_table(const struct init *in, struct listeners *l, const char *path)
@@ -156,8 +170,8 @@ static void name_it(int process, struct proto_port *p, uint32_t pid)
 	const ssize_t n = fd < 0 ? -1 : read(fd, p->name, sizeof(p->name) - 1);
 
 	p->pid = pid;
-	p->name[n > 0 ? n : 0] = '\0';
-	p->name[strcspn(p->name, "\n")] = '\0';
+	/* The kernel adds a line feed, and the name itself may have others. */
+	p->name[n <= 0 ? 0 : p->name[n - 1] == '\n' ? n - 1 : n] = '\0';
 }
 
 /* Which of the listeners has the process in the folder PROCESS? */

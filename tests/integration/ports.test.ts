@@ -289,6 +289,23 @@ print(sorted(s.getsockname()[1] for s in kept))`;
 		assert.deepEqual((await ask('GET', `/sandboxes/${other}/ports`)).body.ports.map((r: Json) => r.port), [7001, 7002, 7003]);
 	});
 
+	it('of many the smallest are listed, and a name is all of it', async () => {
+		const many = (await ask('POST', '/sandboxes', {})).body.id;
+		const code = `import ctypes, socket, time
+ctypes.CDLL(None).prctl(15, b"two\\nlines\\n", 0, 0, 0)
+kept = []
+for port in [*range(30000, 30300), *range(20000, 20100)]:
+    s = socket.socket(); s.bind(("127.0.0.1", port)); s.listen(); kept.append(s)
+time.sleep(1000)`;
+		const put = await fetch(`${base}/api/v1/sandboxes/${many}/files/many.py`, { method: 'PUT', headers: key, body: code });
+		assert.equal(put.status, 201, await put.text());
+		assert.equal((await ask('POST', `/sandboxes/${many}/processes`, { command: 'exec python3 many.py' })).status, 201);
+		let rows: Json[] = [];
+		await until('the last one', async () => (rows = (await ask('GET', `/sandboxes/${many}/ports`)).body.ports).some((r: Json) => r.port === 20099));
+		assert.deepEqual(rows.map((r) => r.port), [...Array(100).keys()].map((n) => 20000 + n).concat([...Array(156).keys()].map((n) => 30000 + n)));
+		assert.deepEqual([...new Set(rows.map((r) => r.program))], ['two\nlines\n']);
+	});
+
 	/** A request to a name of the port's alone, as browsers send it. */
 	async function named(host: string, path: string, headers: Record<string, string> = {}, method = 'GET'): Promise<{ status: number; headers: http.IncomingHttpHeaders; text: string }> {
 		const r = http.request({ host: '127.0.0.1', port: new URL(base).port, path, method, headers: { host: `${host}:${new URL(base).port}`, ...headers } });
