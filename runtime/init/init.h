@@ -23,7 +23,7 @@
  *   INIT_RUN     start a run; answered by INIT_ENDED when it is over
  *   INIT_SIGNAL  signal the run, or kill all of it
  *   INIT_FILE, INIT_MOVE  files; answered by INIT_FILED
- *   INIT_WATCH   changes of folders; answered by INIT_CHANGED
+ *   INIT_WATCH   changes of folders and of ports; answered by INIT_CHANGED
  *   INIT_WARM    a channel to a new clean interpreter; INIT_COLD asks for one
  *   INIT_REST    release the interpreters that can be made again
  *   INIT_KEEP    flush what is uploaded from now on
@@ -552,7 +552,7 @@ int loopback_up(void); /* 0 or -errno */
 /* A socket, not blocking, that is or is being connected to PORT (1 to 65535) of 127.0.0.1, or else of ::1. The caller's.
  * -ECONNREFUSED: nobody listens there. */
 int port_connect(uint32_t port);
-/* Writes a struct proto_port for each port that is listened on to OUT, smallest first. Their number, or -errno. */
+/* Writes those of ports_read() to OUT. Their number, or -errno. */
 int ports_list(const struct init *in, int out);
 int egress_listen(void); /* the socket on 127.0.0.1:PROTO_EGRESS_PORT, or -errno */
 

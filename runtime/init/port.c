@@ -69,6 +69,7 @@ struct listener {
 
 struct listeners {
 	unsigned n;
+	bool more; /* than there are places */
 	struct listener all[PROTO_PORTS_MAX];
 };
 
@@ -114,6 +115,7 @@ static struct listener *place_of(struct listeners *l, uint32_t port)
 
 	if (l->n < PROTO_PORTS_MAX)
 		return &l->all[l->n++];
+	l->more = true;
 	for (unsigned i = 1; i < l->n; i++)
 		if (l->all[i].port.port > largest->port.port)
 			largest = &l->all[i];
@@ -231,18 +233,29 @@ static int compare(const void *a, const void *b)
 	return x->port.port < y->port.port ? -1 : x->port.port > y->port.port;
 }
 
-int ports_list(const struct init *in, int out)
+uint32_t ports_read(const struct init *in, struct proto_port ret[PROTO_PORTS_MAX], bool *ret_more)
 {
 	static struct listeners l;
-	int r = 0;
 
 	l.n = 0;
+	l.more = false;
 	read_table(in, &l, "1/net/tcp");
 	read_table(in, &l, "1/net/tcp6");
 	if (l.n > 0)
 		find_processes(in, &l);
 	qsort(l.all, l.n, sizeof(l.all[0]), compare);
-	for (unsigned i = 0; r == 0 && i < l.n; i++)
-		r = fd_write_all(out, &l.all[i].port, sizeof(l.all[i].port));
-	return r < 0 ? r : (int)l.n;
+	for (unsigned i = 0; i < l.n; i++)
+		ret[i] = l.all[i].port;
+	*ret_more = l.more;
+	return l.n;
+}
+
+int ports_list(const struct init *in, int out)
+{
+	static struct proto_port ports[PROTO_PORTS_MAX];
+	bool more;
+	const uint32_t n = ports_read(in, ports, &more);
+	const int r = fd_write_all(out, ports, n * sizeof(ports[0]));
+
+	return r < 0 ? r : (int)n;
 }

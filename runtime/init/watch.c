@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Watches of folders for the front: messages, and when something is looked at. The front asks for each
+/* Watches for the front: messages, and when folders are looked at (ports: watch_ports.c). The front asks for each
  * answer (proto.h), and between its questions nothing is read: the kernel gathers the events of inotify(7) and bounds
  * them, and a front that does not ask costs nothing.
  *
@@ -39,7 +39,7 @@ static void drop(struct init *in, struct watch *w)
 
 /* ---- answers ---- */
 
-static struct proto_init_changed *answer_of(uint32_t number)
+struct proto_init_changed *watch_answer(uint32_t number)
 {
 	static struct proto_init_changed a; /* large, and sent at once */
 
@@ -50,7 +50,7 @@ static struct proto_init_changed *answer_of(uint32_t number)
 
 static void tell_end(struct init *in, uint32_t number, int errnum)
 {
-	struct proto_init_changed *a = answer_of(number);
+	struct proto_init_changed *a = watch_answer(number);
 
 	a->errnum = errnum;
 	a->flags = PROTO_CHANGED_ENDED;
@@ -60,7 +60,7 @@ static void tell_end(struct init *in, uint32_t number, int errnum)
 /* What of W may be told now. */
 static void tell(struct init *in, struct watch *w)
 {
-	struct proto_init_changed *a = answer_of(w->number);
+	struct proto_init_changed *a = watch_answer(w->number);
 
 	watch_take(w, a);
 	if (w->partial && !w->told_partial) {
@@ -110,6 +110,14 @@ static void start_folder(struct init *in, const struct proto_init_watch *f)
 		tell_end(in, f->watch, r == -EAGAIN ? EAGAIN : -r);
 }
 
+static void start(struct init *in, const struct proto_init_watch *f)
+{
+	if (!(f->flags & PROTO_WATCH_PORTS))
+		start_folder(in, f);
+	else if (watch_ports_begin(in, f->watch) < 0)
+		tell_end(in, f->watch, EAGAIN);
+}
+
 static void work(struct init *in, struct watch *w)
 {
 	struct tree *t = tree_of(in, w);
@@ -139,7 +147,7 @@ static void read_events(struct tree *t)
 	tree_scan(t);
 }
 
-void watch_work(struct init *in)
+static void folders_work(struct init *in)
 {
 	for (size_t i = 0; i < WATCH_TREES; i++)
 		if (in->watches.trees[i])
@@ -149,35 +157,52 @@ void watch_work(struct init *in)
 			work(in, in->watches.folders[i]);
 }
 
+void watch_work(struct init *in)
+{
+	folders_work(in);
+	watch_ports_work(in);
+}
+
 /* ---- messages ---- */
 
 static void stop(struct init *in, uint32_t number)
 {
 	struct watch *w = find(in, number);
+	struct port_watch *p = watch_ports_find(in, number);
 
-	if (!w)
+	if (!w && !p)
 		return; /* it has ended, and that was said */
-	drop(in, w);
+	if (w)
+		drop(in, w);
+	else
+		*p = (struct port_watch){0};
 	tell_end(in, number, 0);
 }
 
 static void next(struct init *in, uint32_t number)
 {
 	struct watch *w = find(in, number);
+	struct port_watch *p = watch_ports_find(in, number);
 
 	if (w)
 		w->asked = true;
+	else if (p)
+		p->asked = true;
 }
 
 int watch_handle(struct init *in, const struct proto_init_watch *f)
 {
-	if (f->watch == 0 || (f->flags & ~1u) != 0 || !proto_path_ok(f->path, true))
+	const uint32_t flags = f->flags;
+
+	if (f->watch == 0 || (flags & ~(uint32_t)PROTO_WATCH_FLAGS) != 0 ||
+	    !proto_path_ok(f->path, true) ||
+	    ((flags & PROTO_WATCH_PORTS) && (flags != PROTO_WATCH_PORTS || f->path[0])))
 		return -1;
 	switch (f->op) {
 	case PROTO_WATCH_START:
-		if (find(in, f->watch))
+		if (find(in, f->watch) || watch_ports_find(in, f->watch))
 			return -1;
-		start_folder(in, f);
+		start(in, f);
 		return 0;
 	case PROTO_WATCH_NEXT:
 		next(in, f->watch);
@@ -212,7 +237,7 @@ void watch_events(struct init *in, size_t i)
 
 uint64_t watch_next(const struct init *in)
 {
-	uint64_t next = 0;
+	uint64_t next = in->watches.ports.due;
 
 	for (size_t i = 0; i < WATCH_TREES; i++)
 		if (in->watches.trees[i])

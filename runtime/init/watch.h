@@ -31,6 +31,9 @@ struct watch {
 	char path[PROTO_PATH_MAX]; /* from DIR on; "" = DIR itself */
 };
 
+/* An answer that has nothing in it yet, until it is sent. */
+struct proto_init_changed *watch_answer(uint32_t number);
+
 struct tree {
 	int dir;                      /* the place that it begins with */
 	struct watch *const *watches; /* those of init, also of other places: watch_of() */

@@ -49,7 +49,7 @@ B(RUN_INPUT, "run_input", "bytes", 32 * MIB, 96 * MIB, 0,
   "text for standard input: of runs that wait or are at work, and what background processes have not read yet")
 B(FOLLOWERS, "followers", "streams", 64, 1024, 0, "clients that follow a run (GET …/events), wait for a background process, or are attached to a terminal")
 B(WATCHERS, "watchers", "watches", 32, 256, 0,
-  "watches of the files of sandboxes: GET …/sandboxes/{id}/events, and one for each sandbox with files that MCP clients "
+  "watches of the files and ports of sandboxes: GET …/sandboxes/{id}/events, and one for each sandbox with files that MCP clients "
   "have subscribed to")
 B(INSTALLATIONS, "installations", "jobs", 32, 512, 0,
   "installations, removals and lists of packages that wait or work")

@@ -520,7 +520,8 @@ struct engine_news {
 	bool
 	    overflow; /* some changes are not known: whoever keeps a list of the folder lists it again */
 	bool
-	    partial; /* from now on: not every folder below it is watched, because there are too many */
+	    partial; /* of folders: from now on, not every one below it is watched, because there are too many. Of ports:
+		      * there are more now than can be told, and told are those with the smallest numbers */
 	const struct engine_change *changes;
 	size_t n_changes;
 	const struct engine_port
@@ -536,6 +537,10 @@ typedef void (*engine_watch_fn)(const struct engine_news *news, const struct err
  * NOT_FOUND; INVALID_ARGUMENT: it is no folder; BUDGET_EXCEEDED: the sandbox has too many; TOO_MANY_FILES: the kernel has. */
 int engine_watch(struct engine_sandbox *s, const char *path, bool recursive, engine_watch_fn cb,
 		 void *user, struct engine_watch **ret, struct err *e) MUST_CHECK;
+/* Watches the ports that engine_connect() reaches: each news has all of them, also the first. A second may pass until a
+ * change is known, and what was there for less is not told. Errors: BUDGET_EXCEEDED; PORT_UNAVAILABLE, at once. */
+int engine_watch_ports(struct engine_sandbox *s, engine_watch_fn cb, void *user,
+		       struct engine_watch **ret, struct err *e) MUST_CHECK;
 void engine_watch_next(struct engine_watch *w);
 void engine_unwatch(struct engine_watch *w); /* CB is not called any more */
 

@@ -48,6 +48,19 @@ int sandbox_watch(struct sandbox *s, const char *path, bool recursive, engine_wa
 	return handle ? engine_watch(handle, path, recursive, cb, user, ret, e) : -ENOENT;
 }
 
+int sandbox_watch_ports(struct sandbox *s, engine_watch_fn cb, void *user,
+			struct engine_watch **ret, struct err *e)
+{
+	/* The page begins one whenever it is looked at. */
+	const uint64_t used = s->used_ns;
+	struct engine_sandbox *handle = sandbox_use(s, e);
+
+	if (!handle)
+		return -ENOENT;
+	s->used_ns = used;
+	return engine_watch_ports(handle, cb, user, ret, e);
+}
+
 struct opening {
 	char name[sizeof(((struct engine_file *)0)->name)];
 	char owner[SANDBOX_OWNER_MAX + 1];

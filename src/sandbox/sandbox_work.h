@@ -26,6 +26,8 @@ int sandbox_list_ports(struct sandbox *s, engine_ports_fn cb, void *user, struct
 int sandbox_connect(struct sandbox *s, uint16_t port, engine_fd_fn cb, void *user,
 		    struct err *e) MUST_CHECK;
 
-/* Watches a folder: engine_watch(). It does not keep the sandbox from being ended for being idle. */
+/* Watches a folder: engine_watch(); or the ports: engine_watch_ports(), whose beginning is no use of the sandbox. It does not keep the sandbox from being ended for being idle. */
 int sandbox_watch(struct sandbox *s, const char *path, bool recursive, engine_watch_fn cb,
 		  void *user, struct engine_watch **ret, struct err *e) MUST_CHECK;
+int sandbox_watch_ports(struct sandbox *s, engine_watch_fn cb, void *user,
+			struct engine_watch **ret, struct err *e) MUST_CHECK;

@@ -32,7 +32,8 @@ static struct engine_sandbox *sandbox(struct client *c)
 {
 	struct engine_limits l = default_limits;
 
-	if (options.runtime) { /* its kernel is a process of the container, with memory and threads */
+	if (options
+		.runtime) { /* its kernel is a process of the container, with memory and threads */
 		l.memory_bytes = UINT64_C(2) << 30;
 		l.cpu_milli = 2000;
 		l.pids = 512;
@@ -332,8 +333,7 @@ static void open_client(struct client *c)
 	uid_t uid;
 	gid_t gid;
 
-	int r =
-	    engine_begin(options.daemon ? "docker" : "native", &config, &c->engine, &o.e);
+	int r = engine_begin(options.daemon ? "docker" : "native", &config, &c->engine, &o.e);
 	r = r < 0 ? r : engine_front_ids(c->engine, &uid, &gid, &o.e);
 	r = r < 0 ? r : privileges_drop(uid, gid, &o.e);
 	if (r == 0 && sd_event_new(&c->loop) < 0)

@@ -13,7 +13,7 @@ import { serve, type Json } from '../lib/session.ts';
 import { until, within } from '../lib/wait.ts';
 
 /** enum lie of the library, without the first; after them how the sandbox ends: by itself, or when it is deleted. */
-const LIES = ['silent', 'mute', 'deaf', 'long', 'short', 'others', 'twice', 'serial', 'descriptors', 'pipes', 'colds', 'ends', 'files', 'changes', 'readies', 'errnos'] as const;
+const LIES = ['silent', 'mute', 'deaf', 'long', 'short', 'others', 'twice', 'serial', 'descriptors', 'pipes', 'colds', 'ends', 'files', 'changes', 'readies', 'errnos', 'ports'] as const;
 const QUIET: readonly string[] = ['silent', 'mute', 'deaf'];
 const MiB = 1 << 20;
 /** They want to be the first library. */
@@ -79,6 +79,7 @@ describe('an init that lies', { skip }, () => {
 					api('POST', `sandboxes/${at}/runs`, { code: 'open("a", "w").write("a"); print(1)', wait: true }), api('GET', `sandboxes/${at}/files`), api('GET', `sandboxes/${at}/files/a`), api('GET', `sandboxes/${at}/events?path=none`), api('GET', `sandboxes/${at}/usage`),
 					api('POST', `sandboxes/${at}/checkpoints`, { name: 'p' }), api('POST', `sandboxes/${at}/complete`, { code: 'pri', cursor: 3 }), api('POST', `sandboxes/${at}/runs`, { code: 'x = 1', stateful: true, wait: true }),
 				]);
+			const ports = lie === 'ports' ? api('GET', `sandboxes/${at}/events?ports=true`) : undefined; // else it may have no end
 			for (let n = 0; n < 5; n++)
 				await works(lie);
 			assert.ok(residentBytes(program.pid) - calm.bytes < 16 * MiB, `${lie}: ${(residentBytes(program.pid) - calm.bytes) / MiB} MiB more`);
@@ -88,6 +89,8 @@ describe('an init that lies', { skip }, () => {
 			if (lie !== 'silent')
 				for (const r of await within('typed answers', Promise.all(asked), 60_000))
 					assert.ok(r.status < 400 || (r.body.code && r.status !== 500), `${lie}: ${r.status} ${r.text}`);
+			if (ports)
+				assert.equal((await within('the stream of ports', ports, 60_000)).body.code, 'sandbox_lost');
 			if (!QUIET.includes(lie))
 				assert.ok(field(2) > calm.sent, `${lie}: it said something`);
 			if (at)

@@ -148,6 +148,7 @@ export const allocationsFail = (part: Part): unknown => describe('allocations fa
 		getTerminal: row(() => request('GET', '/sandboxes/terminals/terminals/p1'), FEW, aTerminal),
 		listPorts: row(() => request('GET', '/sandboxes/terminals/ports'), FEW, aTerminal),
 		watchSandbox: { ...row(() => request('GET', '/sandboxes/terminals/events?path=none'), FEW, aTerminal), may: 404 },
+		'watchSandbox for ports': row(() => request('GET', '/sandboxes/terminals/events?ports=true'), FEW, aTerminal),
 		openPort: row(() => request('POST', '/sandboxes/terminals/ports', { port: 8000 }), FEW, aTerminal),
 		removeTerminal: { ...row(() => request('DELETE', '/sandboxes/terminals/terminals/none'), FEW, aTerminal), may: 404 },
 		listPackages: row(() => request('GET', '/sandboxes/torture/packages')),

@@ -229,6 +229,7 @@ void rest_begin_process(struct rest_call *c, const char *command,
 void rest_forget_process(struct rest_call *c);
 
 /* rest_ports.c */
+json_t *rest_port_json(const char *sandbox, const struct engine_port *p);
 void rest_list_ports(struct rest_call *c);
 void rest_open_port(struct rest_call *c);
 

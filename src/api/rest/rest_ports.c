@@ -5,6 +5,19 @@
 
 #include <string.h>
 
+json_t *rest_port_json(const char *sandbox, const struct engine_port *p)
+{
+	char path[PORT_PATH_MAX];
+
+	(void)snprintf(path, sizeof(path), "/p/%s/%u/", sandbox, p->port);
+	json_t *row = json_pack("{s:i, s:s}", "port", p->port, "path", path);
+	if (p->pid > 0) {
+		(void)json_object_set_new(row, "pid", json_integer(p->pid));
+		(void)json_object_set_new(row, "program", rest_name(p->name));
+	}
+	return row;
+}
+
 static void on_ports(const struct engine_port *ports, size_t n, const struct err *e, void *user)
 {
 	struct rest_call *c = user;
@@ -15,18 +28,8 @@ static void on_ports(const struct engine_port *ports, size_t n, const struct err
 		rest_fail(c, e);
 		return;
 	}
-	for (size_t i = 0; i < n; i++) {
-		char path[PORT_PATH_MAX];
-
-		(void)snprintf(path, sizeof(path), "/p/%s/%u/", sandbox_id(c->sandbox),
-			       ports[i].port);
-		json_t *row = json_pack("{s:i, s:s}", "port", ports[i].port, "path", path);
-		if (ports[i].pid > 0) {
-			(void)json_object_set_new(row, "pid", json_integer(ports[i].pid));
-			(void)json_object_set_new(row, "program", rest_name(ports[i].name));
-		}
-		(void)json_array_append_new(all, row);
-	}
+	for (size_t i = 0; i < n; i++)
+		(void)json_array_append_new(all, rest_port_json(sandbox_id(c->sandbox), &ports[i]));
 	rest_reply(c, 200, json_pack("{s:o}", "ports", all));
 }
 

@@ -47,6 +47,6 @@ M(MON_KEEP, F, M, proto_mon_keep, 0, MONITOR(keep), "the workspace of a session 
 M(MON_KEPT, M, F, proto_mon_kept, 0, FRONT(kept), "answer to MON_KEEP")
 M(INIT_FORGET, F, I, proto_init_forget, 0, OTHER, "end the session of a context")
 M(INIT_KEEP, F, I, proto_init_note, 0, OTHER, "the workspace may be stored from now on: what is uploaded is flushed")
-M(INIT_WATCH, F, I, proto_init_watch, 0, OTHER, "begin or end to watch a folder, or ask for what has changed")
+M(INIT_WATCH, F, I, proto_init_watch, 0, OTHER, "begin or end to watch a folder or the ports, or ask for what has changed")
 M(INIT_CHANGED, I, F, proto_init_changed, 0, OTHER, "answer to INIT_WATCH, at once or when something has changed")
 M(INIT_MOVE, F, I, proto_init_move, 0, OTHER, "give a file or folder another name; INIT_FILED answers it, too")

@@ -225,26 +225,27 @@ struct proto_init_ended {
 	char gone[PROTO_GONE_MAX];
 };
 
-/* Watches of folders. START and NEXT get one INIT_CHANGED each; STOP gets the one that says ENDED. A number
+/* Watches of folders and of ports. START and NEXT get one INIT_CHANGED each; STOP gets the one that says ENDED. A number
  * that init does not know any more gets none: that watch has ended, and init has said so. So init never says more than
  * it was asked for, and what the front has not asked for yet is gathered in the sandbox. */
-#define PROTO_WATCHES_MAX   8    /* of one sandbox; EAGAIN beyond */
-#define PROTO_CHANGED_BYTES 8192 /* holds one change with the longest path */
-#define PROTO_CHANGES_MAX   512  /* in one message */
+#define PROTO_WATCHES_MAX 8 /* of one sandbox, of each kind; EAGAIN beyond */
+#define PROTO_CHANGED_BYTES                                                                        \
+	8192                  /* holds one change with the longest path, or PROTO_PORTS_MAX ports */
+#define PROTO_CHANGES_MAX 512 /* in one message */
 enum proto_watch_op {
 	PROTO_WATCH_START = 1, /* ENOTDIR: it is no folder */
 	PROTO_WATCH_NEXT,
 	PROTO_WATCH_STOP,
 	PROTO_WATCH_OP_MAX_,
 };
-enum { PROTO_WATCH_RECURSIVE = 1 };
+enum { PROTO_WATCH_RECURSIVE = 1, PROTO_WATCH_PORTS = 2, PROTO_WATCH_FLAGS = 3 };
 struct proto_init_watch {
 	struct proto_head head;
 	uint32_t watch; /* serial, never 0 */
 	uint32_t op;
 	uint32_t flags; /* START */
 	uint32_t pad;
-	char path[PROTO_PATH_MAX]; /* START: a folder, as in struct proto_init_file */
+	char path[PROTO_PATH_MAX]; /* START: a folder, as in struct proto_init_file; of PORTS "" */
 };
 
 enum proto_change {
@@ -259,11 +260,13 @@ enum proto_change {
 enum {
 	PROTO_CHANGED_OVERFLOW =
 	    1, /* some were not noted, so what was known of the folder may be wrong */
-	PROTO_CHANGED_PARTIAL = 2, /* not every folder below it is watched; said once */
+	PROTO_CHANGED_PARTIAL = 2, /* folders: not every one below it is watched; said once.
+				    * Ports: there are more than PROTO_PORTS_MAX now */
 	PROTO_CHANGED_ENDED = 4,   /* nothing more comes; errnum is 0 after a STOP, else why */
 	PROTO_CHANGED_FLAGS = 7,
 };
-/* `data`: N times the kind in one byte and the path, from the workspace on, with its NUL. */
+/* `data`: of folders, N times the kind in one byte and the path, from the workspace on, with its NUL; of ports, all that
+ * there are now, N times struct proto_port, smallest first, also in the answer to START. */
 struct proto_init_changed {
 	struct proto_head head;
 	uint32_t watch;

@@ -197,6 +197,7 @@ export const operations: Record<string, [weight: number, fn: Fn]> = {
 	command: [2, rest('POST', of('/runs'), (o) => (o.n % 3 ? { command: 'cd / && sleep 0.1; ls', cwd: 'deep', wait: o.n % 2 === 0 } : { code: 'x = 1', restart: true, wait: o.n % 2 === 0 }))],
 	events: [2, (w, o) => rest('GET', () => '/events')(w, { ...o, abort: 100 + o.n % 2000 })],
 	watch: [2, (w, o) => rest('GET', of(`/events?recursive=${o.n % 2 === 0}&path=${['', 'form', 'deep', 'made.txt'][o.n % 4]}`))(w, { ...o, abort: 100 + o.n % 2000 })],
+	watchPorts: [1, (w, o) => rest('GET', of('/events?ports=true'))(w, { ...o, abort: 100 + o.n % 2000 })],
 	form: [10, (w, o) => w.send(o, 'POST', `/api/v1/sandboxes/${name(o)}/files?overwrite=true`, w.keys[o.user], form(1 + o.n % 99), { 'content-type': 'multipart/form-data; boundary=b0' })],
 	put: [6, (w, o) => w.send(o, 'PUT', `/api/v1/sandboxes/${name(o)}/files/put${o.n % 3}?overwrite=true`, w.keys[o.user], Buffer.alloc(o.n % 300_000, 'x'))],
 	get: [4, (w, o) => rest('GET', () => `/sandboxes/${name(o)}/files/${o.n % 4 ? `put${o.n % 3}` : 'large'}`)(w, slowly(o))],

@@ -36,6 +36,7 @@ enum lie {
 	CHANGES,     /* tells changes that nobody asked for */
 	READIES,     /* is ready again and again */
 	ERRNOS,      /* fails with numbers that are no errno */
+	PORTS,       /* tells ports that are none */
 };
 
 struct control {
@@ -205,6 +206,12 @@ static void lie(enum lie how, struct packet *p)
 			p->frame.filed.errnum = -1;
 		else if (p->frame.head.type == PROTO_INIT_ENDED)
 			p->frame.ended.value = 1 << 30;
+		break;
+	case PORTS:
+		if (p->frame.head.type != PROTO_INIT_CHANGED)
+			break;
+		p->frame.changed.n = 2;
+		p->frame.changed.bytes = 2 * sizeof(struct proto_port);
 		break;
 	default:
 		break;

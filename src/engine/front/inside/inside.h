@@ -291,6 +291,9 @@ void inside_copy_entry(struct engine_file *to, const struct proto_entry *from);
 /* Reads N entries from FD, sorted by name; *RET is to be freed. -EPROTO: a lie. */
 int inside_read_list(int fd, uint32_t n, struct engine_file **ret) MUST_CHECK;
 
+/* N ports as init tells them. -EPROTO: a lie. */
+int inside_take_ports(const struct proto_port *rows, uint32_t n,
+		      struct engine_port ret[PROTO_PORTS_MAX]) MUST_CHECK;
 /* Reads N ports from FD, which is small and in memory. -EPROTO: a lie. */
 int inside_read_ports(int fd, uint32_t n, struct engine_port ret[PROTO_PORTS_MAX]) MUST_CHECK;
 

@@ -74,6 +74,22 @@ int inside_read_list(int fd, uint32_t n, struct engine_file **ret)
 _Static_assert(sizeof(((struct engine_port *)0)->name) >= sizeof(((struct proto_port *)0)->name),
 	       "a name fits");
 
+int inside_take_ports(const struct proto_port *rows, uint32_t n,
+		      struct engine_port ret[PROTO_PORTS_MAX])
+{
+	if (n > PROTO_PORTS_MAX)
+		return -EPROTO;
+	for (uint32_t i = 0; i < n; i++) {
+		if (rows[i].port == 0 || rows[i].port > UINT16_MAX ||
+		    (i > 0 && rows[i].port <= rows[i - 1].port) ||
+		    !memchr(rows[i].name, '\0', sizeof(rows[i].name)))
+			return -EPROTO;
+		ret[i] = (struct engine_port){.port = (uint16_t)rows[i].port, .pid = rows[i].pid};
+		memcpy(ret[i].name, rows[i].name, sizeof(rows[i].name));
+	}
+	return 0;
+}
+
 int inside_read_ports(int fd, uint32_t n, struct engine_port ret[PROTO_PORTS_MAX])
 {
 	struct proto_port rows[PROTO_PORTS_MAX];
@@ -86,12 +102,5 @@ int inside_read_ports(int fd, uint32_t n, struct engine_port ret[PROTO_PORTS_MAX
 	tenant_fd_allow(fd);
 	if (pread(fd, rows, n * sizeof(rows[0]), 0) != (ssize_t)(n * sizeof(rows[0])))
 		return -EPROTO;
-	for (uint32_t i = 0; i < n; i++) {
-		if (rows[i].port == 0 || rows[i].port > UINT16_MAX ||
-		    !memchr(rows[i].name, '\0', sizeof(rows[i].name)))
-			return -EPROTO;
-		ret[i] = (struct engine_port){.port = (uint16_t)rows[i].port, .pid = rows[i].pid};
-		memcpy(ret[i].name, rows[i].name, sizeof(rows[i].name));
-	}
-	return 0;
+	return inside_take_ports(rows, n, ret);
 }

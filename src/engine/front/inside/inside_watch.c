@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Watches of folders. Init speaks only when it was asked: START and NEXT get one answer each, STOP gets the
+/* Watches of folders and of ports. Init speaks only when it was asked: START and NEXT get one answer each, STOP gets the
  * last. So a sandbox cannot flood the front, and who does not ask has nothing in the front's memory. */
 #include "engine/front/inside/inside.h"
 
@@ -7,13 +7,14 @@
 
 #include <string.h>
 
-/* Those that end count until init has said so. */
-#define WATCHES_MAX (2u * PROTO_WATCHES_MAX)
+/* Of both kinds. Those that end count until init has said so. */
+#define WATCHES_MAX (2u * 2u * PROTO_WATCHES_MAX)
 
 struct engine_watch {
 	struct list node; /* of the sandbox */
 	struct engine_sandbox *sandbox;
 	uint32_t number;
+	bool ports;    /* else of a folder */
 	bool begun;    /* the answer to its START has come */
 	bool asked;    /* a START or NEXT has no answer yet */
 	bool stopping; /* nobody wants to hear of it */
@@ -64,8 +65,12 @@ static int start(struct engine_sandbox *s, const char *path, uint32_t flags, eng
 	struct engine_watch *w = calloc(1, sizeof(*w));
 	if (!w)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "watching");
-	*w = (struct engine_watch){
-	    .sandbox = s, .number = ++s->next_seq, .asked = true, .cb = cb, .user = user};
+	*w = (struct engine_watch){.sandbox = s,
+				   .number = ++s->next_seq,
+				   .ports = flags & PROTO_WATCH_PORTS,
+				   .asked = true,
+				   .cb = cb,
+				   .user = user};
 	w->absolute = path[0] == '/';
 	list_append(&s->watches, &w->node);
 	s->n_watches++;
@@ -83,6 +88,15 @@ int engine_watch(struct engine_sandbox *s, const char *path, bool recursive, eng
 		 void *user, struct engine_watch **ret, struct err *e)
 {
 	return start(s, path, recursive ? PROTO_WATCH_RECURSIVE : 0, cb, user, ret, e);
+}
+
+int engine_watch_ports(struct engine_sandbox *s, engine_watch_fn cb, void *user,
+		       struct engine_watch **ret, struct err *e)
+{
+	if (s->inward)
+		return err_set(e, ERR_PORT_UNAVAILABLE, 0,
+			       "the ports of a sandbox under gVisor cannot be seen from outside");
+	return start(s, "", PROTO_WATCH_PORTS, cb, user, ret, e);
 }
 
 void engine_watch_next(struct engine_watch *w)
@@ -133,6 +147,22 @@ static int take_changes(const struct engine_watch *w, const struct proto_init_ch
 	return at == end ? 0 : -EPROTO;
 }
 
+static int take_ports(const struct proto_init_changed *m, struct engine_news *ret)
+{
+	static struct proto_port rows[PROTO_PORTS_MAX]; /* the message is not aligned for them */
+	static struct engine_port ports[PROTO_PORTS_MAX];
+
+	if (m->n > PROTO_PORTS_MAX || m->bytes != m->n * sizeof(rows[0]))
+		return -EPROTO;
+	memcpy(rows, m->data, m->bytes);
+	ret->ports = ports;
+	ret->n_ports = m->n;
+	return inside_take_ports(rows, m->n, ports);
+}
+
+_Static_assert(PROTO_PORTS_MAX * sizeof(struct proto_port) <= PROTO_CHANGED_BYTES,
+	       "one message has them all");
+
 static void set_error(struct err *e, int errnum)
 {
 	static const struct {
@@ -146,7 +176,8 @@ static void set_error(struct err *e, int errnum)
 	    {EACCES, ERR_NOT_FOUND, "the folder cannot be read"},
 	    {ENAMETOOLONG, ERR_INVALID_PATH, "the path is too long"},
 	    {ENOTDIR, ERR_INVALID_ARGUMENT, "only a folder can be watched, and this is a file"},
-	    {EAGAIN, ERR_BUDGET_EXCEEDED, "so many folders of this sandbox are watched; end one"},
+	    {EAGAIN, ERR_BUDGET_EXCEEDED,
+	     "this sandbox has as many watches of this kind as it may have; end one"},
 	    {ENOMEM, ERR_OUT_OF_MEMORY, "the sandbox has no memory for it"},
 	    {EMFILE, ERR_TOO_MANY_FILES,
 	     "programs in this sandbox, or in others of its user, hold all instances of inotify "
@@ -209,7 +240,9 @@ int inside_watch_told(struct engine_sandbox *s, const struct proto_init_changed 
 	const bool first = !w->begun;
 	w->asked = false;
 	w->begun = true;
-	const int r = first && m->n != 0 ? -EPROTO : take_changes(w, m, &news);
+	const int r = w->ports             ? take_ports(m, &news)
+		      : first && m->n != 0 ? -EPROTO
+					   : take_changes(w, m, &news);
 	if (r < 0)
 		return r;
 	if (first)
