@@ -107,6 +107,80 @@ export const processCases: Case[] = [{
 		assert.deepEqual(besides, [], 'only the name of the port, by a tab of that name');
 	},
 }, {
+	name: 'processes: a port that is new is offered on every part of its sandbox, once, and opened by nobody but the person',
+	async run(w) {
+		const s = await server(w);
+		const { id } = await s.rest('POST', '/sandboxes', { name: 'serves' });
+		const at = `/sandboxes/${id}/processes`;
+		const listen = (...ports: number[]) => s.rest('POST', at, { command: `echo '<h1>Served</h1>' > index.html; ${ports.slice(1).map((p) => `python3 -m http.server ${p} --bind 127.0.0.1 & `).join('')}exec python3 -m http.server ${ports[0]} --bind 127.0.0.1` });
+		const before = await listen(7000);
+		await until('a server', async () => (await s.rest('GET', `/sandboxes/${id}/ports`)).ports.length === 1);
+		const page = await w.window();
+		const opened: unknown[] = [];
+		page.context().on('page', (p) => opened.push(p));
+		const follows = page.waitForResponse((r) => r.url().includes('/events?ports=true'));
+		await page.goto(`${s.base}/#/sandboxes/${id}`);
+		await follows;
+		const offers = page.getByRole('region', { name: 'New ports' });
+		const offer = (port: number) => offers.locator('.notice', { hasText: `python3 listens on port ${port}` });
+		// in the notebook, without a reload; what was there before is nothing new
+		const first = await listen(8000);
+		await offer(8000).waitFor();
+		assert.equal(await offers.locator('.notice').count(), 1);
+		await picture(page, 'ports-offer');
+		await accessible(page, 'an offer');
+		await offer(8000).getByRole('button', { name: 'Close' }).click();
+		await offer(8000).waitFor({ state: 'detached' });
+		// again: it was offered already. A port that ends is not offered any more
+		await s.rest('DELETE', `${at}/${first.id}`);
+		await until('its end', async () => (await s.rest('GET', `/sandboxes/${id}/ports`)).ports.length === 1);
+		await listen(8000);
+		const second = await listen(8001);
+		await offer(8001).waitFor();
+		await page.getByRole('link', { name: 'Terminal' }).click();
+		await offer(8001).waitFor();
+		assert.equal(await offer(8000).count(), 0);
+		await s.rest('DELETE', `${at}/${second.id}`);
+		await offer(8001).waitFor({ state: 'detached' });
+		// the person opens one
+		await listen(8002);
+		await offer(8002).waitFor();
+		assert.deepEqual(opened, []);
+		const tab = page.context().waitForEvent('page');
+		await offer(8002).getByRole('button', { name: 'Open' }).click();
+		await (await tab).getByRole('heading', { name: 'Served' }).waitFor();
+		await offer(8002).waitFor({ state: 'detached' });
+		// in the list they are there by themselves, and marked
+		await page.bringToFront();
+		await page.getByRole('link', { name: 'Processes' }).click();
+		const list = page.getByRole('region', { name: 'Ports', exact: true });
+		await list.getByText('8002').waitFor();
+		await listen(8003);
+		await list.getByRole('listitem').filter({ hasText: '8003' }).getByText('new', { exact: true }).waitFor();
+		assert.equal(await list.getByRole('listitem').filter({ hasText: '7000' }).getByText('new', { exact: true }).count(), 0);
+		assert.equal(await offers.count(), 0, 'the list offers it');
+		await picture(page, 'ports-list');
+		await accessible(page, 'ports that are new');
+		await s.rest('DELETE', `${at}/${before.id}`);
+		await list.getByText('7000').waitFor({ state: 'detached' });
+		// many
+		await page.getByRole('link', { name: 'Notebook' }).click();
+		await listen(8104, 8103, 8102, 8101, 8100);
+		await offers.getByRole('link', { name: '2 more ports are new' }).waitFor();
+		await page.setViewportSize({ width: 390, height: 800 });
+		await picture(page, 'ports-offers-small');
+		assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'nothing is wider than a phone');
+		await page.setViewportSize({ width: 1280, height: 860 });
+		await offers.getByRole('link', { name: '2 more ports are new' }).click();
+		await list.getByText('8104').waitFor();
+		await page.getByRole('link', { name: 'Notebook' }).click();
+		await page.getByRole('textbox', { name: 'Python code' }).waitFor();
+		assert.equal(await offers.locator('.notice').count(), 0, 'they were seen in the list');
+		assert.equal(opened.length, 1);
+		const host = `8002-${id}.localhost:${new URL(s.base).port}`;
+		assert.deepEqual(w.taken().filter((fault) => !fault.includes(host)), []);
+	},
+}, {
 	name: 'processes: of another person, with a key that only reads, removed elsewhere, asleep',
 	async run(w) {
 		const s = await server(w, { auth: true });

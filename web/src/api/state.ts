@@ -5,6 +5,7 @@ import { batch, computed, signal, type Signal } from '@preact/signals';
 import { api, whenSignedOut } from './client.ts';
 import { close, listen, type EventName } from './stream.ts';
 import type { Cell, PackageEvent, RunOutput, Sandbox, Session } from './types.ts';
+import { noPorts, type Ports } from '../pure/ports.ts';
 import { Live, merge, put, settled, write, type Beside } from '../pure/notebook.ts';
 
 export const session = signal<Session | null>(null);
@@ -21,6 +22,7 @@ export interface Notebook {
 	checkpoints: Signal<number>; // counts changes: whoever shows checkpoints loads them again
 	files: Signal<number>; // counts changes of the workspace
 	packages: Signal<PackageEvent | null>;
+	ports: Signal<Ports>;
 	version: Map<string, Signal<number>>; // of the output of runs under way
 	live: Map<string, Live>;
 }
@@ -32,7 +34,7 @@ const notebooks = new Map<string, Notebook>();
 export function notebook(id: string): Notebook {
 	let n = notebooks.get(id);
 	if (!n) {
-		n = { cells: signal([]), more: signal(false), loaded: signal(false), ended: signal(false), checkpoints: signal(0), files: signal(0), packages: signal(null), version: new Map(), live: new Map() };
+		n = { cells: signal([]), more: signal(false), loaded: signal(false), ended: signal(false), checkpoints: signal(0), files: signal(0), packages: signal(null), ports: signal(noPorts), version: new Map(), live: new Map() };
 		if (notebooks.size >= OPEN_MAX)
 			notebooks.delete(notebooks.keys().next().value!);
 		notebooks.set(id, n);

@@ -21,6 +21,7 @@ import { Checkpoints, restart } from './sandbox/checkpoints.tsx';
 import { Files } from './sandbox/files.tsx';
 import { NotebookView } from './sandbox/notebook.tsx';
 import { Packages } from './sandbox/packages.tsx';
+import { PortOffers } from './sandbox/ports.tsx';
 import { Processes } from './sandbox/processes.tsx';
 import { Terminal } from './sandbox/terminal.tsx';
 
@@ -65,6 +66,7 @@ export default function SandboxPage({ parts }: PageProps) {
 					{tabs.map((x) => <a href={href('sandboxes', id, x.path)} aria-current={x === view ? 'page' : undefined}><Icon name={x.icon} />{x.title}</a>)}
 				</nav>
 			)}
+			{s && <PortOffers key={`ports ${id}`} id={id} s={s} quiet={view.path === 'processes'} />}
 			<view.view key={id} id={id} s={s} parts={rest} />
 		</DropZone>
 	);

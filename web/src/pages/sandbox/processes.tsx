@@ -4,7 +4,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { api, Problem } from '../../api/client.ts';
 import { keepSandbox, me } from '../../api/state.ts';
-import type { Port, Process, Sandbox } from '../../api/types.ts';
+import type { Process, Sandbox } from '../../api/types.ts';
 import { go, href } from '../../app/router.ts';
 import { Button, Empty, Fault, Loading, useClock, useVisible } from '../../parts/basics.tsx';
 import { Icon } from '../../parts/icon.tsx';
@@ -69,7 +69,7 @@ function Start({ id, started }: { id: string; started: (p: Process) => void }) {
 	);
 }
 
-interface Loaded { rows?: Process[]; ports?: Port[]; at: number; turn?: number; error?: unknown }
+interface Loaded { rows?: Process[]; at: number; turn?: number; error?: unknown }
 
 /** The list, loaded again and again while it can be seen. */
 function useProcesses(id: string, turn: number): Loaded {
@@ -86,9 +86,7 @@ function useProcesses(id: string, turn: number): Loaded {
 				if (failed && !await isAwake(id, stop.signal))
 					return;
 				const { processes } = await api.get<{ processes: Process[] }>(`/sandboxes/${id}/processes`, undefined, stop.signal);
-				// gVisor has none, which is no fault
-				const ports = processes.some((p) => p.state === 'running') ? await api.get<{ ports: Port[] }>(`/sandboxes/${id}/ports`, undefined, stop.signal).then((r) => r.ports, () => []) : [];
-				set({ rows: processes.reverse(), ports, at: Date.now(), turn });
+				set({ rows: processes.reverse(), at: Date.now(), turn });
 				failed = false;
 			} catch (error) {
 				if (stop.signal.aborted)
@@ -113,7 +111,7 @@ function useProcesses(id: string, turn: number): Loaded {
 const isGone = (error: unknown): boolean => error instanceof Problem && error.status === 404;
 
 function List({ id, open, turn, again }: { id: string; open?: string; turn: number; again: () => void }) {
-	const { rows, ports, at, error, ...loaded } = useProcesses(id, turn);
+	const { rows, at, error, ...loaded } = useProcesses(id, turn);
 	const can = !me.value?.read_only;
 	if (isGone(error))
 		return <Empty icon="activity" title={t.sandboxGone}><p>{t.sandboxGoneWhat}</p></Empty>;
@@ -122,7 +120,7 @@ function List({ id, open, turn, again }: { id: string; open?: string; turn: numb
 	return (
 		<>
 			{error ? <Fault error={error} retry={again} /> : null}
-			{ports && <Ports id={id} rows={ports} />}
+			<Ports id={id} />
 			{open && loaded.turn === turn && !rows.some((p) => p.id === open) && <Gone id={id} />}
 			{rows.length === 0 ? !open && <Empty icon="activity" title={t.none}><p>{can ? t.noneCan : t.noneWhat}</p></Empty> : (
 				<ul class="processes panel" aria-label={t.list}>
