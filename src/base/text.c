@@ -187,7 +187,8 @@ size_t text_utf8_open(const char *data, size_t len)
 
 		if ((b & 0xc0) == 0x80)
 			continue;
-		size_t need = b >= 0xf0 ? 4 : b >= 0xe0 ? 3 : b >= 0xc0 ? 2 : 1;
+		/* 0xc0, 0xc1 and those from 0xf5 on begin no character: RFC 3629, section 4. */
+		size_t need = b < 0xc2 || b > 0xf4 ? 1 : b >= 0xf0 ? 4 : b >= 0xe0 ? 3 : 2;
 		return need > back ? back : 0;
 	}
 	return 0;
