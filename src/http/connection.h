@@ -192,7 +192,8 @@ struct http_socket {
 	struct http_conn *conn;
 	const struct http_socket_ops *ops;
 	void *userdata;
-	bool raw; /* bytes of another protocol, or of a server behind us: no frames */
+	bool raw;   /* bytes of another protocol, or of a server behind us: no frames */
+	bool ended; /* RAW: the client has shut down its side, and all its bytes were passed on */
 	struct ws_reader reader;
 	struct ws_heard held; /* PAUSED: the message that the owner has no room for */
 	bool paused;

@@ -60,10 +60,18 @@ static void probe(struct http_conn *c)
 
 bool conn_half_closed(struct http_conn *c)
 {
-	if (c->state == HTTP_CONN_SOCKET) /* it would have said so in a frame */
+	/* A client of WebSocket says goodbye in a frame. Another protocol may go on in one direction. */
+	if (c->state == HTTP_CONN_SOCKET && !c->socket->raw)
 		return false;
 	if (c->half)
 		return true;
+	if (c->state ==
+	    HTTP_CONN_SOCKET) { /* no byte can be added to what passes: the kernel asks */
+		c->half = true;
+		watch(c);
+		conn_update(c);
+		return true;
+	}
 	/* Only data would show that the client is gone, and an event stream may have none for long. */
 	if (c->state == HTTP_CONN_STREAM && c->http10 && c->stream.events)
 		return false;

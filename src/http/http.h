@@ -400,7 +400,8 @@ struct http_socket;
 
 struct http_socket_ops {
 	/* A whole message, at most `message_max` bytes; a text is UTF-8. False: there is no room for it now. It is told
-	 * again after http_socket_resume(), and until then nothing is read, so that the client has to wait. */
+	 * again after http_socket_resume(), and until then nothing is read, so that the client has to wait. Of a raw socket
+	 * DATA NULL is the end of what the client sends; it may still read. */
 	bool (*on_message)(bool text, const void *data, size_t len, void *userdata);
 	/* The owner is asked for what it has to send whenever fewer than HTTP_STREAM_WINDOW bytes wait, once in a turn of
 	 * the client's payer. It sends a slice (tens of kilobytes), or ends the socket. False: there is nothing now, do not

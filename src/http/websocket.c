@@ -276,6 +276,30 @@ static enum step pass_input(struct http_conn *c)
 }
 
 /* Uses what has been received, a few frames: thousands of a byte fit into one packet, and others come first. */
+/* The client has shut down its side. It may still read, so the owner goes on until it ends the socket. */
+static enum step end_input(struct http_conn *c)
+{
+	struct http_socket *s = c->socket;
+
+	s->ended = true;
+	if (!conn_half_closed(c))
+		return STEP_CLOSE;
+	(void)s->ops->on_message(false, NULL, 0, s->userdata);
+	return STEP_AGAIN;
+}
+
+static enum step receive_raw(struct http_conn *c)
+{
+	const int n = input_recv(c, RECV_BYTES);
+
+	if (n == -EAGAIN)
+		return STEP_WAIT;
+	if (n < 0)
+		return STEP_CLOSE;
+	c->run_bytes += (size_t)n;
+	return n > 0 ? pass_input(c) : end_input(c);
+}
+
 static enum step use_input(struct http_conn *c)
 {
 	struct http_socket *s = c->socket;
@@ -309,12 +333,14 @@ static enum step take_input(struct http_conn *c)
 		const struct ws_heard again = s->held;
 		hear(c, &again);
 	}
-	if (s->paused || c->state != HTTP_CONN_SOCKET)
+	if (s->paused || s->ended || c->state != HTTP_CONN_SOCKET)
 		return STEP_WAIT;
 	if (c->in.len == 0) {
 		if (c->run_bytes >= HTTP_RUN_BYTES)
 			return STEP_YIELD;
 		const enum step step = conn_receive(c, RECV_BYTES);
+		if (s->raw)
+			return receive_raw(c);
 		if (step != STEP_AGAIN)
 			return step;
 		c->run_bytes += c->in.len;
@@ -382,7 +408,11 @@ uint32_t socket_events(const struct http_conn *c, bool sending)
 	const uint32_t out = sending ? (uint32_t)EPOLLOUT : 0;
 
 	/* While nothing is read, the end of the client is told by its shutdown alone. */
-	return out | (c->socket->paused ? (uint32_t)EPOLLRDHUP : (uint32_t)EPOLLIN);
+	if (c->socket->ended)
+		return out;
+	if (c->socket->paused)
+		return out | (c->half ? 0 : (uint32_t)EPOLLRDHUP);
+	return out | (uint32_t)EPOLLIN;
 }
 
 size_t socket_memory(const struct http_conn *c)

@@ -227,6 +227,11 @@ static void begin_answer(struct exchange *x)
 	const bool head = http_request_method(req) == HTTP_HEAD;
 	if (h->status == 204 || h->status == 304)
 		http_respond(req, h->status, NULL, NULL, 0);
+	if (!data) {
+		x->client_ended = true;
+		(void)port_flush(x);
+		return true;
+	}
 	else if (head ? h->has_length : h->framing == PORT_LENGTH)
 		x->stream =
 		    http_stream_begin_sized(req, h->status, NULL, h->length, &stream_ops, x);

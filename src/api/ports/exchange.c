@@ -106,6 +106,8 @@ bool port_flush(struct exchange *x)
 	}
 	buf_done(&x->out);
 	port_stop_wanting(x, EPOLLOUT);
+	if (x->client_ended)
+		(void)shutdown(x->fd, SHUT_WR);
 	return true;
 }
 

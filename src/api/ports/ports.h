@@ -58,6 +58,7 @@ struct exchange {
 	    [PORT_PATH_MAX]; /* the path of this server, as its client sees it; "" with a name */
 	struct buf out;      /* to the server */
 	bool body_waits;     /* the request's, until OUT has gone */
+	bool client_ended;   /* after an upgrade: the client sends no more, and may still read */
 	bool connected;      /* something of OUT has gone */
 	bool deaf;           /* the server reads no more; it may answer all the same */
 	bool chunked;        /* the request's body */
