@@ -3,6 +3,7 @@
 #include "http/connection.h"
 
 #include "base/text.h"
+#include "base/walls.h"
 #include "http/client_address.h"
 #include "http/forwarded.h"
 #include "http/host_header.h"
@@ -185,20 +186,6 @@ enum http_method http_request_method(const struct http_request *req)
 	return req->head.method;
 }
 
-bool http_request_is_same_origin(const struct http_request *req)
-{
-	const char *site = http_request_header(req, "sec-fetch-site");
-	const char *origin = http_request_header(req, "origin");
-	const char *host = http_request_header(req, "host");
-
-	if (site && strcasecmp(site, "same-origin") != 0)
-		return false;
-	if (!origin)
-		return site != NULL;
-	const char *name = strstr(origin, "://");
-	return name && host && strcasecmp(name + strlen("://"), host) == 0;
-}
-
 static bool is_by_proxy(const struct http_request *req)
 {
 	union http_address peer;
@@ -234,6 +221,36 @@ bool http_request_is_forwarded_https(const struct http_request *req)
 	char buf[FORWARDED_VALUE_SIZE];
 
 	return is_https(said_by_proxy(req, "x-forwarded-proto", "proto", buf)) && is_by_proxy(req);
+}
+
+bool http_request_is_https(const struct http_request *req)
+{
+	static const char scheme[] = "https://";
+	const char *ours = req->conn->server->cfg.public_origin;
+	const char *host = http_request_header(req, "host");
+
+	if (http_request_is_forwarded_https(req))
+		return true;
+	/* A proxy that does not say so; the server's own address, beside it, is one of http. */
+	return ours && host && strncasecmp(ours, scheme, sizeof(scheme) - 1) == 0 &&
+	       strcasecmp(ours + sizeof(scheme) - 1, host) == 0;
+}
+
+bool http_request_is_same_origin(const struct http_request *req)
+{
+	const char *site = http_request_header(req, "sec-fetch-site");
+	const char *origin = http_request_header(req, "origin");
+	const char *host = http_request_header(req, "host");
+
+	if (site && strcasecmp(site, "same-origin") != 0)
+		return false;
+	if (!origin)
+		return site != NULL;
+	/* Whoever controls the network can put any page at the http:// address of our name. */
+	if (http_origin_is_plain(origin) && http_request_is_https(req) && wall_stands(WALL_SCHEME))
+		return false;
+	const char *name = strstr(origin, "://");
+	return name && host && strcasecmp(name + strlen("://"), host) == 0;
 }
 
 void http_prefix_of(const char *path, char ret[HTTP_PREFIX_MAX + 1])

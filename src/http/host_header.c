@@ -128,6 +128,13 @@ static bool is_listed(const char *origin, const char *const *list, bool any)
 	return false;
 }
 
+bool http_origin_is_plain(const char *origin)
+{
+	static const char scheme[] = "http://";
+
+	return strncasecmp(origin, scheme, sizeof(scheme) - 1) == 0;
+}
+
 bool http_origin_is_ours(const char *origin, const struct http_origins *may)
 {
 	struct http_host from, to;
@@ -140,6 +147,8 @@ bool http_origin_is_ours(const char *origin, const struct http_origins *may)
 	for (const char *const *h = may->hosts; h && *h; h++)
 		if (same(&from, *h))
 			return true;
+	if (may->https && http_origin_is_plain(origin))
+		return false;
 	if (!may->host || http_host_parse(may->host, strlen(may->host), &to) < 0 ||
 	    from.port != to.port)
 		return false;

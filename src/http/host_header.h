@@ -36,6 +36,7 @@ struct http_origins {
 	const char *const *hosts;   /* names that the operator gave; NULL-terminated, may be NULL */
 	const char *const *origins; /* the same, of origins; "*" is any */
 	const char *const *pages;   /* further ones, or NULL */
+	bool https;                 /* of a request by https HOST is no page of http */
 };
 
 /* May pages of ORIGIN use this server? Allowed are: the very address that the request was sent to
@@ -43,3 +44,5 @@ struct http_origins {
  * and origins that the operator named in full ("vscode-webview://x"). Pages from other ports of
  * this machine are not allowed, because another account may serve them. */
 bool http_origin_is_ours(const char *origin, const struct http_origins *may);
+/* Is ORIGIN one of http, which whoever controls a network can answer for? */
+bool http_origin_is_plain(const char *origin);

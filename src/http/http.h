@@ -242,8 +242,11 @@ bool http_request_network(const struct http_request *req, char *ret);
 unsigned http_request_route_flags(const struct http_request *req);
 enum http_method http_request_method(const struct http_request *req);
 /* Comes it from a page of this very server, as the browser says (Sec-Fetch-Site, else Origin)? False for programs,
- * which say neither. */
+ * which say neither, and for pages of http if the request came by https. */
 bool http_request_is_same_origin(const struct http_request *req);
+/* Does the client use https, as far as the server knows: by its proxy, or because the request is for the address that the
+ * operator has named? */
+bool http_request_is_https(const struct http_request *req);
 /* Says a trusted proxy that its client uses https, in X-Forwarded-Proto or Forwarded? */
 bool http_request_is_forwarded_https(const struct http_request *req);
 /* The path below which clients find this server: what a trusted proxy says in X-Forwarded-Prefix, else that of the

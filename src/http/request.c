@@ -156,6 +156,7 @@ static bool check_names(struct http_request *req)
 	    .hosts = main ? req->conn->server->cfg.hosts : NULL,
 	    .origins = main ? req->conn->server->cfg.origins : NULL,
 	    .pages = req->match.pages ? req->conn->server->cfg.page_origins : NULL,
+	    .https = wall_stands(WALL_SCHEME) && http_request_is_https(req),
 	};
 	if (http_origin_is_ours(origin, &may)) {
 		req->origin = origin;
