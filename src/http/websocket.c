@@ -12,6 +12,7 @@
 
 #include "base/promise.h"
 #include "base/text.h"
+#include "base/walls.h"
 #include "http/ws_accept.h"
 
 #include <string.h>
@@ -275,7 +276,6 @@ static enum step pass_input(struct http_conn *c)
 	return STEP_AGAIN;
 }
 
-/* Uses what has been received, a few frames: thousands of a byte fit into one packet, and others come first. */
 /* The client has shut down its side. It may still read, so the owner goes on until it ends the socket. */
 static enum step end_input(struct http_conn *c)
 {
@@ -300,6 +300,7 @@ static enum step receive_raw(struct http_conn *c)
 	return n > 0 ? pass_input(c) : end_input(c);
 }
 
+/* Uses what has been received, a few frames: thousands of a byte fit into one packet, and others come first. */
 static enum step use_input(struct http_conn *c)
 {
 	struct http_socket *s = c->socket;
@@ -338,9 +339,9 @@ static enum step take_input(struct http_conn *c)
 	if (c->in.len == 0) {
 		if (c->run_bytes >= HTTP_RUN_BYTES)
 			return STEP_YIELD;
-		const enum step step = conn_receive(c, RECV_BYTES);
 		if (s->raw)
 			return receive_raw(c);
+		const enum step step = conn_receive(c, RECV_BYTES);
 		if (step != STEP_AGAIN)
 			return step;
 		c->run_bytes += c->in.len;
@@ -352,7 +353,7 @@ static enum step take_input(struct http_conn *c)
 
 static bool has_window(const struct http_conn *c)
 {
-	return out_queued(&c->out) < HTTP_STREAM_WINDOW;
+	return out_queued(&c->out) < HTTP_STREAM_WINDOW || !wall_stands(WALL_WINDOW);
 }
 
 static void answer_ping(struct http_conn *c)
@@ -407,9 +408,9 @@ uint32_t socket_events(const struct http_conn *c, bool sending)
 {
 	const uint32_t out = sending ? (uint32_t)EPOLLOUT : 0;
 
-	/* While nothing is read, the end of the client is told by its shutdown alone. */
 	if (c->socket->ended)
 		return out;
+	/* While nothing is read, the end of the client is told by its shutdown alone. */
 	if (c->socket->paused)
 		return out | (c->half ? 0 : (uint32_t)EPOLLRDHUP);
 	return out | (uint32_t)EPOLLIN;

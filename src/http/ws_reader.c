@@ -2,6 +2,7 @@
 #include "http/ws_reader.h"
 
 #include "base/text.h"
+#include "base/walls.h"
 
 #include <errno.h>
 #include <string.h>
@@ -56,6 +57,8 @@ static int check_begin(const struct ws_reader *r)
 	const bool control = opcode & CONTROL;
 	const bool begun = r->kind != WS_CONTINUATION;
 
+	if (!wall_stands(WALL_FRAMES)) /* what would not fit is refused all the same */
+		return control && (h[1] & LENGTH) > WS_CONTROL_MAX ? WS_CODE_PROTOCOL : 0;
 	if ((h[0] & RESERVED) || ((h[1] & MASKED) != 0) != r->masked)
 		return WS_CODE_PROTOCOL;
 	if (opcode > WS_PONG || (opcode > WS_BINARY && opcode < WS_CLOSE))
@@ -78,8 +81,9 @@ static int take_head(struct ws_reader *r)
 		length = 0;
 	for (unsigned i = 0; i < n; i++)
 		length = length << 8 | r->head[2 + i];
-	if ((n == 2 && length < LENGTH_16) ||
-	    (n == 8 && (length <= UINT16_MAX || length > INT64_MAX)))
+	if (((n == 2 && length < LENGTH_16) ||
+	     (n == 8 && (length <= UINT16_MAX || length > INT64_MAX))) &&
+	    wall_stands(WALL_FRAMES))
 		return WS_CODE_PROTOCOL;
 	r->opcode = (enum ws_opcode)(r->head[0] & OPCODE);
 	r->fin = r->head[0] & FIN;
@@ -91,7 +95,8 @@ static int take_head(struct ws_reader *r)
 	r->n_control = 0;
 	if (is_control(r->opcode))
 		return 0;
-	if (length > r->message.max - r->message.len)
+	/* the buffer has the bound, too */
+	if (length > r->message.max - r->message.len && wall_stands(WALL_FRAMES))
 		return WS_CODE_TOO_LARGE;
 	if (r->opcode != WS_CONTINUATION)
 		r->kind = r->opcode;
@@ -114,7 +119,7 @@ static int check_text(struct ws_reader *r, bool whole)
 	const size_t open = whole ? 0 : text_utf8_open(text, r->message.len);
 	const size_t end = MAX(r->message.len - open, r->checked);
 
-	if (!text_is_utf8(text + r->checked, end - r->checked))
+	if (!text_is_utf8(text + r->checked, end - r->checked) && wall_stands(WALL_FRAMES))
 		return WS_CODE_TEXT;
 	r->checked = end;
 	return 0;
@@ -149,7 +154,7 @@ static int hear_close(struct ws_reader *r, struct ws_heard *ret)
 	if (r->n_control == 1)
 		return WS_CODE_PROTOCOL;
 	ret->code = (unsigned)r->control[0] << 8 | r->control[1];
-	if (!is_close_code(ret->code))
+	if (!is_close_code(ret->code) && wall_stands(WALL_FRAMES))
 		return WS_CODE_PROTOCOL;
 	ret->data = r->control + 2;
 	ret->len = r->n_control - 2;
