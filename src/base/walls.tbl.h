@@ -50,3 +50,5 @@ W(COUNTED, "counted", "the audit log counts what fails, in rows that displace no
 W(SCHEME, "scheme", "a page of http is none of a server that is reached by https")
 W(FRAMES, "frames", "frames of a WebSocket are what RFC 6455 allows a client")
 W(WINDOW, "window", "a client that does not read is given no more")
+W(CROSSING, "crossing", "what is ours does not go to a port, and a port's own stays on its pages")
+W(REDIRECTS, "redirects", "a server of a port leads to no other place of ours")

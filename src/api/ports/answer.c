@@ -3,6 +3,7 @@
  * one in a turn of the client, and the next is read when the client has taken most of the last. */
 #include "api/ports/ports.h"
 #include "base/text.h"
+#include "base/walls.h"
 
 #include <errno.h>
 #include <string.h>
@@ -45,6 +46,8 @@ static bool is_for_others(const struct exchange *x, const char *name)
 	static const char *const names[] = {"set-cookie", "clear-site-data",
 					    "service-worker-allowed", "www-authenticate"};
 
+	if (!wall_stands(WALL_CROSSING))
+		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(always); i++)
 		if (strcasecmp(name, always[i]) == 0)
 			return true;
@@ -59,34 +62,14 @@ static bool is_for_others(const struct exchange *x, const char *name)
 	return false;
 }
 
-/* The path of an address of the server as it knows itself; NULL: it is another server's, or relative. */
-static const char *own_path(const struct exchange *x, const char *location)
-{
-	static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
-	char origin[40];
-
-	if (location[0] == '/')
-		return location[1] == '/' ? NULL : location;
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		const int n = snprintf(origin, sizeof(origin), "http://%s:%u", names[i], x->port);
-
-		if (strncasecmp(location, origin, (size_t)n) == 0 &&
-		    strchr("/?#", location[n])) /* also at its end */
-			return location + n;
-	}
-	return NULL;
-}
-
 static int add_location(struct exchange *x, const char *name, const char *value)
 {
-	const char *path = own_path(x, value);
 	_cleanup_(buf_done) struct buf to = BUF_INIT(PORT_HEAD_MAX);
+	const int r = port_location(x, value, &to);
 
-	if (!path)
-		return http_add_header(x->req, name, value);
-	if (buf_printf(&to, "%s%s%s", x->base, path[0] == '/' ? "" : "/", path) < 0)
-		return -ENOMEM;
-	return http_add_header(x->req, name, buf_str(&to));
+	if (r == -EACCES) /* the client gets the status, and no place to go */
+		return 0;
+	return r < 0 ? r : http_add_header(x->req, name, buf_str(&to));
 }
 
 /* Without Domain (RFC 6265 §5.2.3), which would give the cookie to the servers of other sandboxes. */
@@ -95,9 +78,11 @@ static int add_cookie(struct exchange *x, const char *name, const char *value)
 	_cleanup_(buf_done) struct buf b = BUF_INIT(PORT_HEAD_MAX);
 	int r = 0;
 
+	if (!wall_stands(WALL_CROSSING))
+		return http_add_header(x->req, name, value);
 	/* Browsers send "=NAME=VALUE" back as "NAME=VALUE" (RFC 6265bis §5.6). */
 	const char *pair = value + strspn(value, "= \t");
-	if (port_is_pass_cookie(pair, strcspn(pair, ";")))
+	if (port_is_our_cookie(pair, strcspn(pair, ";")))
 		return 0;
 	for (const char *p = value; r == 0 && *p;) {
 		const char *part = p + strspn(p, "; \t");
@@ -227,11 +212,6 @@ static void begin_answer(struct exchange *x)
 	const bool head = http_request_method(req) == HTTP_HEAD;
 	if (h->status == 204 || h->status == 304)
 		http_respond(req, h->status, NULL, NULL, 0);
-	if (!data) {
-		x->client_ended = true;
-		(void)port_flush(x);
-		return true;
-	}
 	else if (head ? h->has_length : h->framing == PORT_LENGTH)
 		x->stream =
 		    http_stream_begin_sized(req, h->status, NULL, h->length, &stream_ops, x);
@@ -247,6 +227,11 @@ static bool on_message(bool text UNUSED, const void *data, size_t len, void *use
 {
 	struct exchange *x = user;
 
+	if (!data) {
+		x->client_ended = true;
+		(void)port_flush(x);
+		return true;
+	}
 	if (x->out.len > 0 && x->out.len + len > PORT_OUT_MAX) {
 		x->body_waits = true;
 		return false;

@@ -161,16 +161,17 @@ static const char *cookie_name(const struct api *a, const struct http_request *r
 		   : PASS_NAME;
 }
 
-bool port_is_pass_cookie(const char *pair, size_t len)
+bool port_is_our_cookie(const char *pair, size_t len)
 {
-	static const char *const names[] = {PASS_NAME, HOSTED_NAME};
+	/* Behind the names of the page's cookies a "-" and more may follow: src/api/auth/auth_browser.c. */
+	static const char *const names[] = {"caisson", "__Host-caisson"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		const size_t n = strlen(names[i]);
 
 		/* Browsers drop blanks before the "=". */
 		if (len >= n && memcmp(pair, names[i], n) == 0 &&
-		    (len == n || strchr("= \t", pair[n])))
+		    (len == n || strchr("-= \t", pair[n])))
 			return true;
 	}
 	return false;

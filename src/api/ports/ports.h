@@ -78,12 +78,18 @@ bool port_name_of(const struct http_request *req, struct port_name *ret) MUST_CH
 /* Who asks for it, by the pass or the key of REQ: borrowed from REQ. NULL: it has answered. */
 const struct caller *port_identify(struct api *a, struct http_request *req,
 				   const struct port_name *n) MUST_CHECK;
-/* Is "NAME=VALUE", or NAME, our cookie? */
-bool port_is_pass_cookie(const char *pair, size_t len);
+/* Is "NAME=VALUE", or NAME, a cookie of ours: a pass, or one of the page's? */
+bool port_is_our_cookie(const char *pair, size_t len);
+/* location.c: where the Location VALUE of the server leads a client, to RET. -EACCES: to another place of this server;
+ * -ENOMEM. */
+int port_location(const struct exchange *x, const char *value, struct buf *ret) MUST_CHECK;
 /* exchange.c: may WHO use a server, which may do anything? False: it has answered. */
 bool port_may_use(struct http_request *req, const struct caller *who) MUST_CHECK;
 
-/* request_text.c: the head for the server, to X->out. -ENOMEM, or -E2BIG. */
+/* request_text.c */
+/* What follows "/p/SANDBOX/PORT" in the request, or all of its path, as the client has encoded it. */
+const char *port_path_of(const struct exchange *x);
+/* The head for the server, to X->out. -ENOMEM, or -E2BIG. */
 int port_write_request(struct exchange *x) MUST_CHECK;
 /* answer.c: there is something to read from the server, or it has ended. X may be gone afterwards. */
 void port_read(struct exchange *x);

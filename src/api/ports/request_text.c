@@ -4,6 +4,7 @@
  * names, and compare Origin with Host. */
 #include "api/ports/ports.h"
 #include "base/text.h"
+#include "base/walls.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,6 +28,8 @@ static bool is_ours(const struct exchange *x, const char *name, const char *valu
 	    "x-real-ip",
 	};
 
+	if (!wall_stands(WALL_CROSSING))
+		return strcasecmp(name, "host") == 0;
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (strcasecmp(name, names[i]) == 0)
 			return true;
@@ -51,8 +54,7 @@ static bool is_listed(const struct http_request *req, const char *name)
 	return false;
 }
 
-/* What follows "/p/SANDBOX/PORT", or all of it, as the client has encoded it. */
-static const char *rest_of_path(const struct exchange *x)
+const char *port_path_of(const struct exchange *x)
 {
 	const char *p = http_request_path(x->req);
 
@@ -75,7 +77,8 @@ static int add_fields(struct exchange *x, struct buf *b)
 	return r;
 }
 
-/* Below a path of this server a cookie is one of this server. A name of its own has its own cookies, besides our pass. */
+/* Below a path of this server a cookie is one of this server. A name of its own has its own cookies, besides our pass. A
+ * client that is no browser may send those of the page, too. */
 static int add_cookies(struct exchange *x, struct buf *b)
 {
 	const char *p = x->own_name ? http_request_header(x->req, "cookie") : NULL;
@@ -86,7 +89,7 @@ static int add_cookies(struct exchange *x, struct buf *b)
 		p += strspn(p, "; ");
 		const size_t len = strcspn(p, ";");
 
-		if (len == 0 || port_is_pass_cookie(p, len))
+		if (len == 0 || port_is_our_cookie(p, len))
 			continue;
 		r = buf_printf(b, "%s%.*s", before, (int)len, p);
 		before = "; ";
@@ -136,7 +139,7 @@ int port_write_request(struct exchange *x)
 	const char *query = http_request_raw_query(x->req);
 	struct buf *b = &x->out;
 	int r = buf_printf(b, "%s %s%s%s HTTP/1.1\r\nHost: localhost:%u\r\n",
-			   http_method_name(http_request_method(x->req)), rest_of_path(x),
+			   http_method_name(http_request_method(x->req)), port_path_of(x),
 			   query ? "?" : "", query ? query : "", x->port);
 
 	r = r < 0 ? r : add_fields(x, b);
