@@ -30,6 +30,7 @@
 
 #include "base/fdio.h"
 #include "base/parse.h"
+#include "base/walls.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -305,7 +306,9 @@ static void signal_group(const struct init_background *b, int signo)
 /* Stopped processes keep their places, so a fork bomb comes to the limit of processes and then to rest. */
 static void kill_rest(struct init *in, struct init_background *b)
 {
-	if (stop_tree(in, b))
+	if (!wall_stands(WALL_TREE))
+		signal_group(b, SIGKILL);
+	else if (stop_tree(in, b))
 		b->killed += signal_tree(in, b, SIGKILL);
 	if (b->reaper > 0)
 		(void)kill(b->reaper, SIGCONT);

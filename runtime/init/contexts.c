@@ -14,10 +14,15 @@
 #include "init.h"
 
 #include "base/fdio.h"
+#include "base/walls.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 
 #define DEPTH_MAX 64 /* of a chain of parents that is followed */
+#define END_TRIES 20 /* looks for processes with a mark, until there are none */
+/* Above those of background processes, whose numbers have 32 bits: background_owner.c. */
+#define MARK_FIRST ((UINT64_C(1) << 62) + (UINT64_C(1) << 40))
 
 static const struct init_session none = {
     .channel = -1, .backup_channel = -1, .old_channel = -1, .carried = -1};
@@ -147,6 +152,50 @@ void contexts_end_awake(struct init *in)
 	(void)kill_each_that(in, is_asked, end_awake, SIGKILL);
 }
 
+/* ---- marks ---- */
+
+/* A daemon that a process of one context makes while a run of another is on has lost its ancestors. At the end of that run it is
+ * taken for one of that context: it rests, and goes on, with it. So that it ends with its own, the first process of a
+ * session has a hard limit of resident memory (RLIMIT_RSS, which no kernel enforces) that no other session has. Children
+ * keep it, and init reads it. Who takes the mark of another context ends with that one, too, and gains nothing. */
+void contexts_mark(struct init *in, pid_t pid)
+{
+	struct init_session *s = &in->session;
+
+	if (s->mark == 0)
+		s->mark = MARK_FIRST + ++in->contexts.marks;
+	const struct rlimit l = {.rlim_cur = s->mark, .rlim_max = s->mark};
+	/* Without it (gVisor) the other rules hold. */
+	(void)prlimit(pid, RLIMIT_RSS, &l, NULL);
+}
+
+uint64_t contexts_mark_of(pid_t pid)
+{
+	struct rlimit l;
+
+	return pid > 0 && prlimit(pid, RLIMIT_RSS, NULL, &l) == 0 && l.rlim_max >= MARK_FIRST &&
+		       l.rlim_max != RLIM_INFINITY
+		   ? l.rlim_max
+		   : 0;
+}
+
+static uint64_t ended; /* the mark of those that is_of_ended() finds */
+
+/* Checkpoints and branches of a session have its mark and outlive it. */
+static bool is_of_ended(const struct init *in, pid_t pid)
+{
+	return contexts_mark_of(pid) == ended && !contexts_wait(in, pid) &&
+	       !checkpoints_keep(in, pid) && !session_keeps(in, pid) && !end_is_leaving(in, pid);
+}
+
+static void end_marked(struct init *in, uint64_t mark)
+{
+	ended = mark;
+	for (int i = 0; mark != 0 && wall_stands(WALL_MARKS) && i < END_TRIES; i++)
+		if (kill_each_that(in, is_of_ended, send_signal, SIGKILL) == in->dying)
+			return;
+}
+
 /* ---- aside and back ---- */
 
 static void note(struct init *in, pid_t pid, int signo UNUSED)
@@ -196,7 +245,8 @@ static void end_aside(struct init *in, size_t place)
 	if (!a->used)
 		return;
 	asked = a;
-	(void)kill_each_that(in, is_asked, send_signal, SIGKILL);
+	if (wall_stands(WALL_TREE))
+		(void)kill_each_that(in, is_asked, send_signal, SIGKILL);
 	give_up(in, s->pid);
 	give_up(in, s->backup);
 	give_up(in, s->old);
@@ -258,12 +308,16 @@ enum session_state contexts_state(const struct init *in, uint32_t context)
 
 void contexts_end(struct init *in, uint32_t context)
 {
-	if (context != in->contexts.current) {
+	const bool current = context == in->contexts.current;
+	const uint64_t mark = current ? in->session.mark : in->contexts.at[context].session.mark;
+
+	if (current) {
+		session_adopt(in, 0, -1, false);
+		in->session.lost = in->session.behind = false;
+	} else {
 		end_aside(in, context);
-		return;
 	}
-	session_adopt(in, 0, -1, false);
-	in->session.lost = in->session.behind = false;
+	end_marked(in, mark);
 }
 
 void contexts_begin(struct init *in, const struct proto_init_run *f)

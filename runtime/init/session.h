@@ -70,6 +70,7 @@ struct init_session {
 	uint64_t until; /* FORKING, WAKING: then it counts as dead; 0 = not begun */
 	uint64_t look_at,
 	    look_in; /* when init looks whether all that should is stopped, and how long after the last look; 0 = never */
+	uint64_t mark;      /* of its processes (contexts.c); 0 = none */
 	bool has_state;     /* a cell has returned */
 	uint32_t threads;   /* of the session process, at the end of its last cell */
 	bool has_processes; /* there were some at the end of its last cell */
@@ -137,6 +138,7 @@ struct init_aside {
 struct init_contexts {
 	uint32_t current; /* context of init.session */
 	uint32_t n;       /* used places */
+	uint32_t marks;   /* that were given; no two sessions have the same */
 	struct init_aside at[PROTO_CONTEXTS_MAX + 1];
 };
 /* Makes the session of CONTEXT current. False: not yet, because a process of the current one is being made. */
@@ -156,6 +158,9 @@ bool contexts_keep(const struct init *in, pid_t pid); /* or something that one h
 /* The session process of each, 0 if it has died; -1 after the last. *AT is 0 for the first. */
 pid_t contexts_next(const struct init *in, size_t *at);
 bool contexts_reaped(struct init *in, pid_t pid);
+/* PID is going to be the process of the current session. */
+void contexts_mark(struct init *in, pid_t pid);
+uint64_t contexts_mark_of(pid_t pid); /* 0 = PID is of no session */
 /* run_kill.c: what a run has left may be killed again. The kernel completes a fork that SIGSTOP meets, so kill_run() may
  * have missed a process. Those that init does not know yet are made while variables are written and read, and by the
  * interpreter of a container. */

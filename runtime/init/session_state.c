@@ -307,6 +307,7 @@ pid_t session_take(struct init *in, const struct run_child *c)
 	struct init_session *s = &in->session;
 
 	if (s->state == SESSION_NONE) {
+		contexts_mark(in, in->warm.spare);
 		const pid_t pid = warm_take(in, c, &s->channel);
 		if (pid > 0) {
 			s->pid = pid;
@@ -495,6 +496,7 @@ void session_adopt(struct init *in, pid_t pid, int channel, bool carries)
 
 	end_session(in);
 	s->kept = s->gone = 0;
+	s->mark = contexts_mark_of(pid);
 	if (pid > 0) {
 		session_to(s, SESSION_WAKING);
 		s->waking = WAKING_WAITS;

@@ -43,6 +43,7 @@ static void revive(struct init *in)
 		warm_ask(in);
 	if (in->warm.spare_state != SPARE_READY)
 		return;
+	contexts_mark(in, in->warm.spare);
 	const pid_t pid = warm_take_for(in, RT_REVIVE, s->carried, &s->channel);
 	if (pid <= 0) {
 		session_take_over(in);
