@@ -5,6 +5,7 @@
 #include "app/read_settings.h"
 #include "cmd/cmd.h"
 #include "cmd/server_client.h"
+#include "cmd/shell_quiet.h"
 
 #include "base/buf.h"
 #include "base/fdio.h"
@@ -47,6 +48,8 @@ struct shell {
 	bool line_begins;  /* what was typed last ended a line */
 	bool asked;        /* LEAVE_FIRST was typed there, and waits for what follows */
 	bool ended;
+	bool may_report;     /* the program has shown something that a terminal may answer */
+	bool closed;         /* this terminal is gone */
 	bool left;           /* the terminal lives on */
 	int status;          /* of this program */
 	char note[NOTE_MAX]; /* said after the terminal is as it was */
@@ -159,7 +162,7 @@ static int read_keys(struct shell *s)
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return 0;
 	if (n <= 0) { /* the window was closed */
-		s->left = true;
+		s->left = s->closed = true;
 		return 0;
 	}
 	const size_t len = filter_keys(s, keys, (size_t)n, kept);
@@ -209,6 +212,7 @@ static int hear(struct shell *s, const struct ws_heard *h)
 {
 	switch (h->opcode) {
 	case WS_BINARY:
+		s->may_report = s->may_report || shell_may_report(h->data, h->len);
 		return fd_write_all(STDOUT_FILENO, h->data, h->len);
 	case WS_TEXT:
 		return take_text(s, h->data, h->len);
@@ -268,6 +272,7 @@ static int take_signal(struct shell *s)
 		return 0;
 	}
 	s->left = true; /* the window was closed, or somebody ends this program */
+	s->closed = info.ssi_signo == SIGHUP;
 	s->status = (int)(128 + info.ssi_signo);
 	return 0;
 }
@@ -343,6 +348,8 @@ static int attach(struct shell *s, const struct settings *settings, struct err *
 	r = send_size(s);
 	r = r < 0 ? r : read_server(s, (const uint8_t *)first.data, first.len);
 	r = r < 0 ? r : pass(s);
+	if (s->may_report && !s->closed)
+		shell_quiet();
 	restore_terminal();
 	if (r < 0 && !s->note[0])
 		(void)snprintf(s->note, sizeof(s->note), "the connection to the server is lost");
