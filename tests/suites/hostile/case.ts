@@ -5,6 +5,7 @@ import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { top } from '../../lib/env.ts';
 import type { Json, Session } from '../../lib/session.ts';
+import type { Served } from './served.ts';
 
 /** How the message of a failure begins when an attack got through. */
 export const WORKED = 'attempts that worked';
@@ -16,6 +17,8 @@ export interface Outside {
 	stateDir: string; // on the host
 	build: string; // folder of the build, with the probes
 	enforced: string[]; // limits that hold here, in doctor's words
+	/** A server over HTTP with two users; one for all cases (served.ts). */
+	served: () => Promise<Served>;
 	env: Record<string, string | undefined>; // for further servers that a case starts
 	/** What a further server of the case has logged: its long turns count as the case's. */
 	logged: (text: string) => void;

@@ -15,6 +15,7 @@ import { twinOf, type Case, type Outside } from './case.ts';
 import { casesOn, notOn } from './cases/all.ts';
 import { openWorld } from './fakenet.ts';
 import { checkAttempts, checkEnding, programOf, runCode } from './judge.ts';
+import { Served } from './served.ts';
 
 export interface Row {
 	id: string;
@@ -94,12 +95,20 @@ function turnsSince(s: Session, from: number, others: string[]): Turn[] {
 	return held([own, ...others].join('\n'), TURN_MS);
 }
 
+let served: Promise<Served> | undefined;
+
+async function endServed(): Promise<void> {
+	await (await served?.catch(() => undefined))?.end();
+	served = undefined;
+}
+
 /** OTHERS gets the logs of further servers. */
-async function runCase(c: Case, s: Session, canary: string, others: string[], env: Outside['env'] = {}, planted?: Case['planted']): Promise<void> {
+async function runCase(c: Case, s: Session, canary: string, others: string[], base: Outside['env'], env: Outside['env'] = {}, planted?: Case['planted']): Promise<void> {
 	const mark = `hostile-${c.id}-${process.pid}`;
 	const o: Outside = {
 		session: s, id: `h${c.id}`, mark, stateDir: stateDir(), build, enforced: enforced ?? [], canary, env,
 		logged: (text) => void others.push(text),
+		served: () => (served ??= Served.open({ ...base, ...env })),
 		residentBytes: () => residentBytes(s.pid),
 		survivors: () => survivorsOf(mark),
 		neighbourMs: async () => {
@@ -139,12 +148,13 @@ async function runTwin(c: Case, canary: string, env: Outside['env']): Promise<Ro
 	try {
 		await s.ok('print(1)', 'neighbour'); // without the walls a sandbox must start, or nothing is judged
 		judges = true;
-		await within('the case', runCase(c, s, canary, [], less, c.planted), c.without ? TWIN_MS : 4 * TWIN_MS);
+		await within('the case', runCase(c, s, canary, [], env, less, c.planted), c.without ? TWIN_MS : 4 * TWIN_MS);
 	} catch (e) {
 		if (judges && (c.without || e instanceof assert.AssertionError)) // a planted twin proves the judgement, so it must be the one that speaks
 			row.outcome = 'passed';
 		row.why = (e as Error).message;
 	}
+	await endServed();
 	for (const pid of survivorsOf(`hostile-${c.id}-`))
 		process.kill(pid, 'SIGKILL');
 	await s.end().catch(() => {});
@@ -194,7 +204,7 @@ async function main(): Promise<void> {
 		const others: string[] = [];
 		const [server, from] = [s, logLength(s)];
 		try {
-			await runCase(c, s, canary, others);
+			await runCase(c, s, canary, others, env);
 			row.turns = turnsSince(server, from, others);
 			assert.deepEqual(row.turns.filter((turn) => turn.cpuMs > TURN_MOST_MS), [], 'the loop was held');
 		} catch (e) {
@@ -202,10 +212,12 @@ async function main(): Promise<void> {
 			row.outcome = 'failed'; // what was seen once from outside was there: main.ts forgives deadlines alone
 			row.why = (e as Error).message;
 			await s.end().catch(() => {});
+			await endServed();
 			s = await open('stdio', { env });
 		}
 		emit({ ...row, ms: Math.round(performance.now() - t) });
 	}
+	await endServed();
 	await s.end();
 }
 

@@ -6,12 +6,16 @@ import { onContainers } from './containers.ts';
 import { diskCases } from './disks.ts';
 import { egressCases } from './egress.ts';
 import { fileCases } from './files.ts';
+import { floodCases } from './floods.ts';
+import { frameCases } from './frames.ts';
 import { hostCases } from './host.ts';
 import { kernelCases } from './kernel.ts';
 import { limitCases } from './limits.ts';
 import { maskCases } from './masks.ts';
+import { portCases } from './ports.ts';
 import { processCases } from './process.ts';
 import { socketCases } from './sockets.ts';
+import { stayingCases } from './stays.ts';
 
 /** The tables, by what is attacked. */
 export const kinds: [string, Case[]][] = [
@@ -20,6 +24,8 @@ export const kinds: [string, Case[]][] = [
 	['the server through files', fileCases],
 	['the run: signals, survivors, streams, the warm interpreter', processCases],
 	['the server as a client: HTTP, JSON-RPC, ids, settings', clientCases],
+	['what stays: background processes, terminals, contexts, parallel runs, watches', [...stayingCases, ...floodCases]],
+	['ports of sandboxes, and WebSockets', [...portCases, ...frameCases]],
 	['the network that is permitted, and packages', egressCases],
 	['the host: archives, metadata services, secrets, engines', hostCases],
 ];
