@@ -150,7 +150,7 @@ describe('ports of a sandbox', () => {
 
 	it('addresses of its own lead to it; nothing of an answer acts on this server', async () => {
 		for (const [to, location] of [['/login?a=1', `/p/${id}/${HTTP}/login?a=1`], [`http://localhost:${HTTP}/x`, `/p/${id}/${HTTP}/x`], [`http://127.0.0.1:${HTTP}`, `/p/${id}/${HTTP}/`],
-			['sub/page', 'sub/page'], ['https://example.org/', 'https://example.org/'], ['//example.org/', '//example.org/'], [`http://localhost:${HTTP}0/x`, `http://localhost:${HTTP}0/x`]]) {
+			['sub/page', 'sub/page'], ['https://example.org/', 'https://example.org/'], ['//example.org/', '//example.org/'], [`http://localhost:${HTTP + 9}/x`, `http://localhost:${HTTP + 9}/x`]]) {
 			const r = await get(`/to?to=${encodeURIComponent(to!)}`);
 			assert.deepEqual([r.status, r.headers.get('location'), r.headers.get('x-own')], [302, location, 'kept']);
 			for (const name of ['set-cookie', 'clear-site-data', 'service-worker-allowed', 'strict-transport-security'])

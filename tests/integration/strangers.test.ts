@@ -117,6 +117,7 @@ describe('strangers', () => {
 		run = ((await r.json()) as Json).id;
 		assert.equal((await rest('alice', 'POST', `/api/v1/sandboxes/${stored}/processes`, { command: 'echo of alice; exec cat', input: true })).status, 201);
 		assert.equal((await rest('alice', 'POST', `/api/v1/sandboxes/${stored}/terminals`, { command: 'cat' })).status, 201);
+		assert.equal((await rest('alice', 'POST', `/api/v1/sandboxes/${stored}/contexts`, { name: 'notes' })).status, 201);
 		key = ((await (await rest('alice', 'GET', '/api/v1/keys')).json()) as Json).keys[0].id;
 	});
 	after(async () => {
@@ -204,5 +205,7 @@ describe('strangers', () => {
 		assert.deepEqual([process.state, process.stdout.text], ['running', 'of alice\n']);
 		const terminal = (await (await rest('alice', 'GET', `/api/v1/sandboxes/${stored}/terminals/p2`)).json()) as Json;
 		assert.deepEqual([terminal.state, terminal.stdout_bytes], ['running', 0]);
+		const contexts = (await (await rest('alice', 'GET', `/api/v1/sandboxes/${stored}/contexts`)).json()) as Json;
+		assert.deepEqual(contexts.contexts.map((c: Json) => c.name).filter((n: string) => n !== 'default'), ['notes']);
 	});
 });
