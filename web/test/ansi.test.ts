@@ -23,6 +23,7 @@ const texts: [what: string, pieces: string[], want: string][] = [
 	['cursor up beyond the beginning', ['a' + E + '99999999A' + '\rb'], 'b'],
 	['tabs', ['a\tb'], 'a       b'],
 	['titles and links are dropped', ['\x1b]0;title\x07a\x1b]8;;http://x\x1b\\b\x1b]8;;\x1b\\c'], 'abc'],
+	['clipboards, questions to the terminal, mouse reports and strings of devices are dropped', ['\x1b]52;c;c2VjcmV0\x07a' + E + '6n' + E + '>cb\x1bP$qm\x1b\\c' + E + '?1003hd\x1b_x\x1b\\e\x05f' + E + '21tg'], 'abcdefg'],
 	['a sequence in two pieces', ['a' + '\x1b', '[31mb'], 'ab'],
 	['a sequence in four pieces', ['a\x1b', '[', '3', '1mb'], 'ab'],
 	['a lone escape at the end prints nothing', ['a\x1b'], 'a'],
