@@ -225,6 +225,7 @@ time.sleep(1000)`;
 			}
 			assert.ok(Object.keys(statuses).every((k) => ['200', '400', '404', '429', '503'].includes(k)), JSON.stringify(statuses));
 			await s.run(id, { command: 'ln -s /tmp/out link' });
+			await until('their places', async () => (await s.ask('GET', '/me')).body.budgets.watchers.used === 0);
 			for (const p of ['link', 'link/d', 'link/d/..'])
 				assert.ok([400, 404].includes((await s.ask('GET', `/sandboxes/${id}/events?path=${encodeURIComponent(p)}`)).status), p);
 		}),
