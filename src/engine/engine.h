@@ -454,7 +454,6 @@ int engine_usage(struct engine_sandbox *s, engine_usage_fn cb, void *user,
  *   SESSION_BUSY          another such call is under way, or the engine lowers memory between runs only */
 int engine_change(struct engine_sandbox *s, const struct engine_limits *l, engine_done_fn cb,
 		  void *user, struct err *e) MUST_CHECK;
-
 /* Whether the workspace of S, which is a session, can become a stored one where it is: 0, or NOT_KEEPABLE. */
 int engine_check_keep(const struct engine_sandbox *s, struct err *e) MUST_CHECK;
 /* The workspace of the session S becomes the stored one of PERSIST_ID: as if S had been made with it. S goes on, runs and
@@ -487,8 +486,7 @@ int engine_open_file(struct engine_sandbox *s, const char *path, engine_fd_fn cb
 		     struct err *e) MUST_CHECK;
 struct engine_port {
 	uint16_t port;
-	uint32_t
-	    pid; /* of a process that listens there, as the sandbox numbers it; 0 = not known */
+	uint32_t pid;  /* of one that listens there, as the sandbox numbers it; 0 = unknown */
 	char name[16]; /* of that process; any bytes */
 };
 typedef void (*engine_ports_fn)(const struct engine_port *ports, size_t n, const struct err *e,
@@ -517,15 +515,13 @@ struct engine_change {
 	const char *path; /* from the workspace on, or absolute like that of the watch; any bytes */
 };
 struct engine_news {
-	bool
-	    overflow; /* some changes are not known: whoever keeps a list of the folder lists it again */
-	bool
-	    partial; /* of folders: from now on, not every one below it is watched, because there are too many. Of ports:
-		      * there are more now than can be told, and told are those with the smallest numbers */
+	/* Some changes are not known: whoever keeps a list of the folder lists it again. */
+	bool overflow;
+	/* Folders: there are too many, and from now on not all are watched. Ports: the smallest are told alone. */
+	bool partial;
 	const struct engine_change *changes;
 	size_t n_changes;
-	const struct engine_port
-	    *ports; /* all of them, smallest first; NULL: this is no watch of ports */
+	const struct engine_port *ports; /* smallest first; NULL: this is no watch of ports */
 	size_t n_ports;
 };
 struct engine_watch;

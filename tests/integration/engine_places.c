@@ -55,6 +55,18 @@ static void expect_text(struct client *c, struct engine_sandbox *s, const char *
 	(void)close(fd);
 }
 
+static void expect_lists(struct client *c, struct engine_sandbox *s)
+{
+	list_path(c, s, "/", &o);
+	EXPECT_OF(&o, o.n_files > 8);
+	list_path(c, s, "/home", &o);
+	EXPECT_OF(&o, o.n_files == 2 && streq(o.files[1].name, "user"));
+	list_path(c, s, "/tmp/a", &o);
+	EXPECT_OF(&o, o.n_files == 1 && streq(o.files[0].name, "t") && o.files[0].size == 3);
+	list_path(c, s, "/proc", &o);
+	EXPECT_OF(&o, o.e.code == ERR_NOT_FOUND);
+}
+
 /* Files outside of the workspace. */
 static void case_places(struct client *c)
 {
@@ -107,14 +119,7 @@ static void case_places(struct client *c)
 		EXPECT(put_text(c, s, tops[i], "x", true) == ERR_FILE_EXISTS);
 		EXPECT(remove_path(c, s, tops[i], true) == ERR_FORBIDDEN);
 	}
-	list_path(c, s, "/", &o);
-	EXPECT_OF(&o, o.n_files > 8);
-	list_path(c, s, "/home", &o);
-	EXPECT_OF(&o, o.n_files == 2 && streq(o.files[1].name, "user"));
-	list_path(c, s, "/tmp/a", &o);
-	EXPECT_OF(&o, o.n_files == 1 && streq(o.files[0].name, "t") && o.files[0].size == 3);
-	list_path(c, s, "/proc", &o);
-	EXPECT_OF(&o, o.e.code == ERR_NOT_FOUND);
+	expect_lists(c, s);
 	EXPECT(remove_path(c, s, "/tmp/a", true) == ERR_NONE);
 	EXPECT(remove_path(c, s, "/home/user/w", false) == ERR_NONE);
 	list_path(c, s, "", &o);

@@ -230,9 +230,8 @@ static void fork_next(struct forking *f);
 
 static void add_failure(struct forking *f, const struct err *e)
 {
-	(void)json_array_append_new(f->rows,
-				    json_pack("{s:{s:i, s:s}}", "error", "code",
-					      err_code_http(e->code), "message", e->text));
+	(void)json_array_append_new(f->rows, json_pack("{s:{s:i, s:s}}", "error", "code",
+						       err_code_http(e->code), "message", e->text));
 	f->made = e2b_sandbox_unref(f->made);
 	fork_next(f);
 }
@@ -273,8 +272,7 @@ static void fork_next(struct forking *f)
 	else if (!f->source->sandbox)
 		(void)err_set(&e, ERR_SANDBOX_LOST, 0, "the sandbox has ended");
 	if (e.code == ERR_NONE) {
-		memcpy(f->made->template_id, f->source->template_id,
-		       sizeof(f->made->template_id));
+		memcpy(f->made->template_id, f->source->template_id, sizeof(f->made->template_id));
 		f->made->metadata = json_incref(f->source->metadata);
 		if (sandbox_fork(f->source->sandbox, f->made->id, on_forked, f, &e) == 0)
 			return;
