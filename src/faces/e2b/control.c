@@ -179,7 +179,7 @@ static void on_made(struct sandbox *made, const struct err *e, void *user)
 	if (!e && e2b_sandbox_begin(s, made, &failed) == 0) {
 		s->life_s = m->life_s;
 		e2b_sandbox_set_end(s, m->life_s, false);
-		e2b_reply(m->call, 201, e2b_sandbox_json(s));
+		e2b_reply(m->call, 201, e2b_sandbox_json(s, m->call->req));
 	} else {
 		fail_create(m->call, s->template_id, &failed);
 	}
@@ -262,7 +262,7 @@ static void create(struct e2b_call *c, uint64_t life_s)
 	struct err e = ERR_INIT;
 
 	if (before) {
-		e2b_reply(c, 201, e2b_sandbox_json(before));
+		e2b_reply(c, 201, e2b_sandbox_json(before, c->req));
 		return;
 	}
 	if (!template || !*template || strlen(template) >= ENGINE_NAME_MAX ||
@@ -316,7 +316,7 @@ void e2b_info(struct e2b_call *c)
 	const struct e2b_sandbox *s = e2b_need(c);
 
 	if (s)
-		e2b_reply(c, 200, e2b_detail_json(s));
+		e2b_reply(c, 200, e2b_detail_json(s, c->req));
 }
 
 /* From now on the sandbox counts on the credential of this caller. */
@@ -340,7 +340,7 @@ void e2b_connect(struct e2b_call *c)
 		e2b_sandbox_resume(s, life_s);
 	else
 		e2b_sandbox_set_end(s, life_s, true);
-	e2b_reply(c, paused ? 201 : 200, e2b_sandbox_json(s));
+	e2b_reply(c, paused ? 201 : 200, e2b_sandbox_json(s, c->req));
 }
 
 void e2b_resume(struct e2b_call *c)

@@ -6,6 +6,7 @@
 #include "base/text.h"
 
 #include <string.h>
+#include <strings.h>
 
 #define CLIENT_ID "caisson"
 #define MIB       (1u << 20)
@@ -22,14 +23,24 @@ static void add_port(struct buf *b, const char *base)
 		(void)!buf_add(b, port, strcspn(port, "/"));
 }
 
-/* The domain below which ports of sandboxes have names; null: they have none. */
-static json_t *domain_json(const struct e2b *f)
+/* The domain below which ports of sandboxes have names, with the port where the client of REQ finds this server; null: they have
+ * none. */
+static json_t *domain_json(const struct e2b *f, const struct http_request *req)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(1024);
+	const char *host = req ? http_request_header(req, "host") : NULL;
+	char base[HTTP_BASE_SIZE];
 
 	if (!f->config.port_domain[0] || buf_add_str(&b, f->config.port_domain) < 0)
 		return json_null();
-	add_port(&b, f->config.base);
+	/* What stands behind the first label of a name of ours, is it. */
+	const char *dot = host ? strchr(host, '.') : NULL;
+	const size_t len = strlen(f->config.port_domain);
+	if (dot && strncasecmp(dot + 1, f->config.port_domain, len) == 0 &&
+	    (dot[1 + len] == '\0' || dot[1 + len] == ':'))
+		(void)!buf_add_str(&b, dot + 1 + len);
+	else
+		add_port(&b, req && http_request_base(req, base) ? base : f->config.base);
 	return json_string(buf_str(&b));
 }
 
@@ -47,13 +58,13 @@ static json_t *names_json(const struct e2b_sandbox *s)
 			 E2B_ENVD_VERSION);
 }
 
-json_t *e2b_sandbox_json(const struct e2b_sandbox *s)
+json_t *e2b_sandbox_json(const struct e2b_sandbox *s, const struct http_request *req)
 {
 	json_t *o = names_json(s);
 
 	(void)json_object_update_new(o, json_pack("{s:s, s:s, s:o}", "envdAccessToken", s->token,
 						  "trafficAccessToken", s->traffic, "domain",
-						  domain_json(s->face)));
+						  domain_json(s->face, req)));
 	return o;
 }
 
@@ -73,13 +84,13 @@ json_t *e2b_row_json(const struct e2b_sandbox *s)
 	return o;
 }
 
-json_t *e2b_detail_json(const struct e2b_sandbox *s)
+json_t *e2b_detail_json(const struct e2b_sandbox *s, const struct http_request *req)
 {
 	json_t *o = e2b_row_json(s);
 
 	(void)json_object_update_new(
 	    o, json_pack("{s:s, s:o, s:b, s:{s:b, s:s}}", "envdAccessToken", s->token, "domain",
-			 domain_json(s->face), "allowInternetAccess",
+			 domain_json(s->face, req), "allowInternetAccess",
 			 !streq(sandbox_network(s->sandbox), "none"), "lifecycle", "autoResume",
 			 s->auto_resume, "onTimeout", s->auto_pause ? "pause" : "kill"));
 	return o;

@@ -4,7 +4,9 @@
 
 #include "faces/e2b/face.h"
 
-/* New references; NULL: no memory. */
-json_t *e2b_sandbox_json(const struct e2b_sandbox *s); /* Sandbox, with its tokens */
-json_t *e2b_detail_json(const struct e2b_sandbox *s);  /* SandboxDetail */
-json_t *e2b_row_json(const struct e2b_sandbox *s);     /* ListedSandbox */
+/* New references; NULL: no memory. REQ (NULL: it is gone) tells below which domain its client finds the names of sandboxes. */
+json_t *e2b_sandbox_json(const struct e2b_sandbox *s,
+			 const struct http_request *req); /* Sandbox, with its tokens */
+json_t *e2b_detail_json(const struct e2b_sandbox *s,
+			const struct http_request *req); /* SandboxDetail */
+json_t *e2b_row_json(const struct e2b_sandbox *s);       /* ListedSandbox */

@@ -157,6 +157,32 @@ export function casesOf(kind: string, proxy: Proxy, ca: Buffer): Case[] {
 			},
 		},
 		{
+			name: `${kind}: E2B's names: a sandbox, a command whose output comes as it is written, a file, a cell`,
+			async run() {
+				const made = await c.ask('POST', '/v2/sandboxes', { host: `api.${PORTS}`, key: false, headers: { 'x-api-key': `e2b_${Buffer.from(KEY).toString('hex')}` }, json: { templateID: 'base' } });
+				const box = JSON.parse(made.text) as Json, token = { 'x-access-token': box.envdAccessToken as string };
+				assert.deepEqual([made.status, box.domain], [201, PORTS], made.text);
+				const envd = `49983-${box.sandboxID as string}.${PORTS}`, message = JSON.stringify({ process: { cmd: '/bin/bash', args: ['-c', 'echo first; read more; echo second'] }, stdin: true });
+				const r = c.begin('POST', '/process.Process/Start', { ...token, 'content-type': 'application/connect+json' }, envd), head = Buffer.alloc(5);
+				head.writeUInt32BE(message.length, 1);
+				r.end(Buffer.concat([head, Buffer.from(message)]));
+				const [said] = await once(r, 'response') as [http.IncomingMessage];
+				let got = '';
+				said.setEncoding('latin1').on('data', (s: string) => (got += s));
+				const b64 = (s: string): string => Buffer.from(s).toString('base64');
+				await until('the first line', () => got.includes(b64('first\n')));
+				const typed = await c.ask('POST', '/process.Process/SendInput', { host: envd, key: false, headers: token, json: { process: { pid: 1 }, input: { stdin: b64('go\n') } } });
+				assert.equal(typed.status, 200, typed.text);
+				await until('the second line', () => got.includes(b64('second\n')));
+				assert.match((await c.ask('GET', '/files?path=/etc/passwd', { host: envd, key: false, headers: token })).text, /^user:/m);
+				const cell = await c.ask('POST', '/execute', { host: `49999-${box.sandboxID as string}.${PORTS}`, key: false, headers: token, json: { code: '6 * 7' } });
+				assert.match(cell.text, /"text":"42"/);
+				const killed = await c.ask('DELETE', `/sandboxes/${box.sandboxID as string}`, { host: `api.${PORTS}`, key: false, headers: { 'x-api-key': KEY } });
+				assert.equal(killed.status, 204);
+				assert.equal((await c.ask('GET', '/health', { host: envd, key: false })).status, 502);
+			},
+		},
+		{
 			name: `${kind}: an upload of 500 MB arrives, and the proxy keeps none of it`,
 			async run() {
 				const box = await sandbox();

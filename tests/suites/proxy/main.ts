@@ -30,7 +30,7 @@ async function main(): Promise<void> {
 		throw new Error(made.stderr);
 	const { program, port } = await serve({ profile: 'full', env: {
 		SANDBOX_STATE_DIR: newStateDir(), SANDBOX_IMAGE: 'base', SANDBOX_API_KEY: KEY, SANDBOX_REQUIRE_AUTH: 'on', SANDBOX_PUBLIC_URL: `https://${BOX}`, SANDBOX_ALLOWED_HOSTS: BOX,
-		SANDBOX_PORT_DOMAIN: PORTS, SANDBOX_TRUSTED_PROXIES: '127.0.0.1', SANDBOX_MAX_UPLOAD_BYTES: String(600 << 20), SANDBOX_WORKSPACE_LIMIT: '700m' } });
+		SANDBOX_PORT_DOMAIN: PORTS, SANDBOX_FACES: 'e2b', SANDBOX_TRUSTED_PROXIES: '127.0.0.1', SANDBOX_MAX_UPLOAD_BYTES: String(600 << 20), SANDBOX_WORKSPACE_LIMIT: '700m' } });
 	try {
 		for (const kind of kinds) {
 			const proxy = await Proxy.start(kind, `127.0.0.1:${port}`, certificate, key);
