@@ -2,7 +2,7 @@
 # A thin front of Meson: `make help` says what there is. Logic lives in tools/ and in the programs.
 B := build
 .DEFAULT_GOAL := build
-.PHONY: build all setup run test test-all coverage demo image bench lint format conformance interop originals jobs engines container container-test deb deb-test release release-images release-test packages wheel npm packages-test sbom api ui hostile inside kill-points load race sessions soak fuzz-smoke verify install clean help
+.PHONY: build all setup run test test-all coverage demo image bench lint format conformance e2b interop originals jobs engines container container-test deb deb-test release release-images release-test packages wheel npm packages-test sbom api ui hostile inside kill-points load race sessions soak fuzz-smoke verify install clean help
 
 build: $(B)/build.ninja ## build/caisson
 	@ninja -C $(B) caisson
@@ -53,6 +53,9 @@ format: ## bring the C files to the layout of the project
 
 conformance: all ## the official MCP conformance suite
 	@tests/run conformance $(ARGS)
+
+e2b: build ## E2B's SDKs against the face e2b
+	@tests/run e2b $(ARGS)
 
 interop: build ## real clients over every transport
 	@tests/run interop $(ARGS)

@@ -12,14 +12,14 @@ const PORT = 8000;
 
 export interface Ports { startMs: number; requestMs: { direct: number; through: number }; streamMBs: { direct: number; through: number } }
 
-const freePort = () => new Promise<number>((done) => {
+export const freePort = () => new Promise<number>((done) => {
   const s = createServer().listen(0, "127.0.0.1", () => {
     const { port } = s.address() as { port: number };
     s.close(() => done(port));
   });
 });
 
-async function until(what: string, ready: () => Promise<boolean>): Promise<void> {
+export async function until(what: string, ready: () => Promise<boolean>): Promise<void> {
   for (const end = ms() + 30_000; ms() < end; await new Promise((done) => setTimeout(done, 20))) if (await ready().catch(() => false)) return;
   throw new Error(`waited in vain for ${what}`);
 }

@@ -6,6 +6,7 @@ import { barChart } from "./chart.ts";
 import { density, densityChart, densityTable, type Density } from "./density.ts";
 import { jobsTable, realJobs, type JobTimes } from "./jobs.ts";
 import { originals, originalsTable, type Slower } from "./originals.ts";
+import { beside, type Beside } from "./beside.ts";
 import { ports, type Ports } from "./ports.ts";
 import { bubblewrap, Caisson, docker, onContainers, paths, plainPython, type Peer } from "./peers.ts";
 import { download, floor, installs, ms, points, quantile, show, upload, type Installs, type Moved, type Points } from "./parts.ts";
@@ -296,12 +297,13 @@ let installed: Installs | null = null;
 let slower: Slower[] = [];
 let worked: JobTimes[] = [];
 let dense: Density[] = [];
+let stayed: Beside | null = null;
 let reached: Ports | null = null;
 const problems: string[] = [];
 
 function report(): string {
   const host = { kernel: release(), cores: cpus().length, cpu: cpus()[0].model, date: new Date().toISOString(), quick, loadBefore, loadAfter: loadavg() };
-  if (whole) writeFileSync(`${out}latest.json`, JSON.stringify({ host, latency: cells, throughput: rates, burst100Ms: atOnce, growth: grown, server, download: down, upload: up, points: kept, sessions: living, waking: woken, installs: installed, originals: slower, jobs: worked, density: dense, ports: reached, floor: bare, problems }));
+  if (whole) writeFileSync(`${out}latest.json`, JSON.stringify({ host, latency: cells, throughput: rates, burst100Ms: atOnce, growth: grown, server, download: down, upload: up, points: kept, sessions: living, waking: woken, installs: installed, originals: slower, jobs: worked, density: dense, ports: reached, beside: stayed, floor: bare, problems }));
   const lines = [
     `p50 / p99 in milliseconds; in brackets how many times longer than the first column's median. ${host.cores} cores (${host.cpu}), Linux ${host.kernel}; ` +
       `load average ${loadBefore[0].toFixed(1)} before, ${host.loadAfter[0].toFixed(1)} after, the measurement's own included${quick ? "; few samples (--quick)" : ""}.`,
@@ -358,7 +360,7 @@ async function part(what: string, job: () => Promise<void> | void): Promise<void
 mkdirSync(out, { recursive: true });
 const large = { SANDBOX_MEMORY_LIMIT: "3g", SANDBOX_WORKSPACE_LIMIT: "2g", SANDBOX_MAX_UPLOAD_BYTES: "1100000000" };
 const bytes = quick ? 1e8 : 1e9;
-const needed = whole || wantedParts.some((p) => !["floor", "jobs", "density", "waking", "installs", "originals", "download", "upload", "points", "ports", "sessions", "server cost"].includes(p)) || wantedRows.length > 0;
+const needed = whole || wantedParts.some((p) => !["floor", "jobs", "density", "waking", "installs", "originals", "download", "upload", "points", "ports", "beside", "sessions", "server cost"].includes(p)) || wantedRows.length > 0;
 const started: Peer[] = [];
 try {
   for (const peer of needed ? peers : []) {
@@ -380,6 +382,7 @@ try {
   await part("download", async () => void (down = await download(() => new Caisson("download", "", where, large), bytes)));
   await part("upload", async () => void (up = await upload(() => new Caisson("upload", "", where, large), bytes)));
   await part("points", async () => void (kept = await points(() => new Caisson("points", "", where, { SANDBOX_MEMORY_LIMIT: "12g" }), quick ? pointSizesMib.slice(0, 2) : pointSizesMib, quick ? 3 : pointSamples)));
+  await part("beside", async () => void (stayed = await beside(where.caisson, where.state, quick)));
   await part("ports", async () => void (reached = await ports(where.caisson, where.state, quick)));
   await part("sessions", async () => {
     const other = process.env.CAISSON_BEFORE ? [new Caisson("before", "", { ...where, caisson: process.env.CAISSON_BEFORE, state: process.env.CAISSON_BEFORE_STATE ?? where.state }, {})] : [];

@@ -247,8 +247,8 @@ static void on_forked(const struct fork_result *forked, const struct err *e, voi
 	}
 	f->made->life_s = f->life_s;
 	e2b_sandbox_set_end(f->made, f->life_s, false);
-	(void)json_array_append_new(f->rows,
-				    json_pack("{s:o}", "sandbox", e2b_sandbox_json(f->made, f->call->req)));
+	(void)json_array_append_new(
+	    f->rows, json_pack("{s:o}", "sandbox", e2b_sandbox_json(f->made, f->call->req)));
 	f->made = e2b_sandbox_unref(f->made);
 	fork_next(f);
 }

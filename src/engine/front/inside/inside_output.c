@@ -27,6 +27,7 @@
 #define FLOOD_EVERY_US                                                                             \
 	UINT64_C(                                                                                  \
 	    10000) /* the same for a background process whose pipe was full: it has no bound of output */
+#define LOOKS_MAX     32u
 #define TAIL_AFTER_US UINT64_C(20000) /* from output in the pipe to a look at the tail */
 #define TAIL_AGAIN_US UINT64_C(2000)  /* to the next look if the run was changing the tail */
 #define DRAIN_MAX     (4u << 20) /* bytes after the end; a pipe holds at most fs.pipe-max-size */
@@ -126,6 +127,20 @@ static int on_pause_over(sd_event_source *source, uint64_t at UNUSED, void *user
 	return 0;
 }
 
+/* The echo of a key must not wait for a pause. A process may have LOOKS_MAX looks in a row without one, and one more for each
+ * millisecond, so one that writes in small pieces wakes the loop no oftener. */
+static bool may_look_again(struct inside_output *o)
+{
+	const uint64_t passed_ms = (now_ns() - o->looked_ns) / NS_PER_MS;
+
+	o->looks = (unsigned)MIN(o->looks + passed_ms, LOOKS_MAX);
+	o->looked_ns += passed_ms * NS_PER_MS;
+	if (!o->endless || o->looks == 0)
+		return false;
+	o->looks--;
+	return true;
+}
+
 /* Stops looking at the stream for a while; MORE: not all was read. If there is no memory for the timer, the stream stays
  * enabled, which costs speed only. */
 static void pause_stream(struct inside_output *o, enum engine_stream s, bool more)
@@ -133,7 +148,7 @@ static void pause_stream(struct inside_output *o, enum engine_stream s, bool mor
 	const uint64_t every_us = more && o->endless ? FLOOD_EVERY_US : LOOK_EVERY_US;
 	int q;
 
-	if (!o->source[s]) /* at its end */
+	if (!o->source[s] || (!more && may_look_again(o))) /* at its end */
 		return;
 	if (o->pause[s]) {
 		q = sd_event_source_set_time_relative(o->pause[s], every_us);

@@ -22,10 +22,12 @@ struct inside_output {
 	uint64_t max[3];            /* bytes to deliver; 0 = all */
 	uint64_t kill_at;           /* engine_run_spec.output_kill */
 	bool endless;               /* of a background process */
-	bool flooded;               /* the run was killed for its output */
-	bool held;                  /* engine_hold_output() */
-	bool ended;                 /* it is drained, whoever would hold it */
-	struct records records;     /* what stdout marks; without on_record there are no marks */
+	unsigned looks;             /* that need no pause after them: may_look_again() */
+	uint64_t looked_ns;
+	bool flooded;           /* the run was killed for its output */
+	bool held;              /* engine_hold_output() */
+	bool ended;             /* it is drained, whoever would hold it */
+	struct records records; /* what stdout marks; without on_record there are no marks */
 	void (*on_output)(struct engine_run *, enum engine_stream, const void *, size_t, void *);
 	void (*on_record)(struct engine_run *, const void *, size_t, void *);
 	void *user;
