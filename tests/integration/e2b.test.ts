@@ -120,7 +120,12 @@ describe('e2b', () => {
 
 	it('a key that may only read makes and changes nothing', async () => {
 		const key = await newKey('somebody', { scope: 'read' }), box = await make({}, other);
-		assert.equal((await control('GET', `/sandboxes/${box.id}`, undefined, key)).status, 200);
+		/* Its token would do everything in the sandbox. */
+		for (const [by, token] of [[key, undefined], [other, box.token]] as const) {
+			const r = await control('GET', `/sandboxes/${box.id}`, undefined, by);
+			assert.deepEqual([r.status, r.json.envdAccessToken], [200, token]);
+			assert(!r.text.includes(box.traffic));
+		}
 		for (const [method, at] of [['POST', '/sandboxes'], ['DELETE', `/sandboxes/${box.id}`], ['POST', `/sandboxes/${box.id}/timeout`], ['POST', `/sandboxes/${box.id}/connect`]] as const)
 			assert.equal((await control(method, at, { templateID: 'base', timeout: 1 }, key)).status, 403, at);
 		await control('DELETE', `/sandboxes/${box.id}`, undefined, other);
@@ -196,6 +201,29 @@ describe('e2b', () => {
 		const a = await again(hex(ADMIN)), b = await again(hex(ADMIN)), c = await again(other);
 		assert.equal(a.json.sandboxID, b.json.sandboxID);
 		assert.notEqual(a.json.sandboxID, c.json.sandboxID);
+		const once = (): Promise<Answer> => ask('POST', '/v2/sandboxes', { headers: { 'x-api-key': hex(ADMIN), 'idempotency-key': 'at-once' }, body: { templateID: 'base' } });
+		const all = await Promise.all([once(), once(), once(), once()]);
+		assert.deepEqual(new Set(all.map((r) => r.json.sandboxID)).size, 1, JSON.stringify(all.map((r) => r.text)));
+	});
+
+	it('a wish for a closed network that cannot be read is refused', async () => {
+		for (const body of [{ allow_internet_access: 'false' }, { allow_internet_access: 0 }, { network: [] }, { network: { denyOut: '0.0.0.0/0' } }, { network: { denyOut: ['0.0.0.0/0'], allowOut: {} } }]) {
+			const r = await control('POST', '/v2/sandboxes', { templateID: 'base', ...body });
+			assert.equal(r.status, 400, JSON.stringify(body));
+		}
+	});
+
+	it('a sandbox may end while the long body of a request to it is read', async () => {
+		const text = 'A'.repeat(200_000);
+		for (let i = 0; i < 6; i++) {
+			const box = await make();
+			const asked = ['process.Process/SendInput', 'process.Process/List', 'filesystem.Filesystem/Stat', 'filesystem.Filesystem/CreateWatcher'].map((m) => envd(box, m, { path: 'x', text }));
+			const cell = code(box, { code: '1', text });
+			await control('DELETE', `/sandboxes/${box.id}`);
+			for (const r of await Promise.all([...asked, cell]))
+				assert([200, 400, 404, 499, 502].includes(r.status), `${r.status} ${r.text}`); // 499: it was under way
+		}
+		assert.equal((await control('GET', '/v2/sandboxes')).status, 200);
 	});
 
 	it('a process tells its number, what it writes, and its end', async () => {
@@ -324,6 +352,36 @@ describe('e2b', () => {
 		assert.equal((await control('POST', '/v2/sandboxes', { templateID: 'mine' })).status, 404);
 	});
 
+	it('input that waits for a process is dropped when its client leaves', async () => {
+		const box = await make(), size = 150_000, times = 12;
+		void start(box, 'until [ -e go ]; do sleep 0.05; done; wc -c > counted; mv counted n', { stdin: true }).catch(() => undefined);
+		await until('the process', async () => (await envd(box, 'process.Process/List', {})).json.processes.length === 1);
+		const pid = (await envd(box, 'process.Process/List', {})).json.processes[0].pid;
+		const body = JSON.stringify({ process: { pid }, input: { stdin: Buffer.alloc(size, 'a').toString('base64') } });
+		for (let i = 0; i < times; i++) {
+			const req = http.request({ host: '127.0.0.1', port, method: 'POST', path: '/faces/e2b/process.Process/SendInput',
+				headers: { ...routed(box), 'content-type': 'application/json', 'content-length': `${body.length}` } });
+			const ended = new Promise<void>((done) => req.on('close', () => done()));
+			req.on('error', () => undefined);
+			req.end(body);
+			/* Nobody says when input waits. After other requests it does, as a rule. */
+			for (let k = 0; k < 20; k++)
+				await envd(box, 'process.Process/List', {});
+			req.destroy();
+			await ended;
+		}
+		assert.equal((await ask('POST', '/files?path=go', { headers: { ...routed(box), 'content-type': 'multipart/form-data; boundary=b' }, body: Buffer.from('--b\r\nContent-Disposition: form-data; name="file"\r\n\r\n\r\n--b--\r\n') })).status, 200);
+		assert.equal((await ask('POST', '/process.Process/SendInput', { headers: { ...routed(box), 'content-type': 'application/json' }, body })).status, 200); // behind all others
+		await envd(box, 'process.Process/CloseStdin', { process: { pid } });
+		let n = '';
+		await until('the count', async () => {
+			const r = await ask('GET', '/files?path=n', { headers: routed(box) });
+			n = r.status === 200 ? r.text : '';
+			return n !== '';
+		});
+		assert(Number(n) >= size && Number(n) <= 2 * size, n);
+	});
+
 	it('a user that is not offered is refused', async () => {
 		const box = await make();
 		const as = (name: string): string => `Basic ${Buffer.from(`${name}:`).toString('base64')}`;
@@ -372,6 +430,27 @@ describe('e2b', () => {
 		assert.equal((await ask('POST', at('s.txt', sign('s.txt', 'read')), form)).status, 401);
 	});
 
+	it('a page that a sandbox wrote has no rights of a page of this server', async () => {
+		const box = await make(), { createHash } = await import('node:crypto');
+		await start(box, 'echo "<script>alert(1)</script>" > p.html; echo "<svg/>" > p.svg; echo a > p.txt');
+		for (const [file, active] of [['p.html', true], ['p.svg', true], ['p.txt', false]] as const) {
+			const signature = `v1_${createHash('sha256').update(`${file}:read::${box.token}`).digest('base64').replaceAll('=', '')}`;
+			const r = await ask('GET', `/files?path=${file}&signature=${encodeURIComponent(signature)}`, { prefix: '' });
+			assert.equal(r.status, 200);
+			assert.equal(/(^|[; ])sandbox/.test(`${r.headers['content-security-policy'] ?? ''}`), active, file);
+		}
+	});
+
+	it('a list that would not be whole is refused', async () => {
+		const box = await make(), list = async (path: string, depth: number): Promise<Json> => (await envd(box, 'filesystem.Filesystem/ListDir', { path, depth })).json;
+		await start(box, 'mkdir many folders && cd many && seq 10000 | xargs touch && cd ../folders && seq 1000 | xargs mkdir');
+		assert.equal((await list('many', 1)).entries.length, 10000);
+		assert.equal((await list('folders', 1)).entries.length, 1000);
+		await start(box, 'touch many/more');
+		for (const [path, depth] of [['many', 1], ['folders', 2]] as const)
+			assert.equal((await list(path, depth)).code, 'invalid_argument', path);
+	});
+
 	it('files are looked at, moved and removed', async () => {
 		const box = await make(), fs = (method: string, body: Json): Promise<Answer> => envd(box, `filesystem.Filesystem/${method}`, body);
 		assert.equal((await fs('MakeDir', { path: 'a/b' })).json.entry.path, '/home/user/a/b');
@@ -418,7 +497,9 @@ describe('e2b', () => {
 		const r = await code(box, { code: 'import sys\nprint("é\\u2028\\x85")\nprint("e", file=sys.stderr)\n6 * 7' });
 		assert.equal(r.status, 200, r.text);
 		assert.match(r.text, /^[\x20-\x7e\n]*$/);
-		const all = lines(r);
+		/* Two pipes: nobody knows which of their bytes came first. */
+		const rank = ['number_of_executions', 'stdout', 'stderr'], place = (l: Json): number => (rank.indexOf(l.type) + 1 || 9);
+		const all = lines(r).sort((a, b) => place(a) - place(b));
 		assert.deepEqual(all.map((l) => l.type), ['number_of_executions', 'stdout', 'stderr', 'result', 'end_of_execution']);
 		assert.deepEqual([all[0]!.execution_count, all[1]!.text, all[3]!.text, all[3]!.is_main_result], [1, 'é\u2028\x85\n', '42', true]);
 		const failed = lines(await code(box, { code: '[][1]' })).find((l) => l.type === 'error')!;
@@ -442,6 +523,40 @@ describe('e2b', () => {
 		assert.equal(forged.filter((l) => l.type === 'end_of_execution').length, 1);
 		assert.equal(forged.at(-1)!.type, 'end_of_execution');
 		assert.equal(forged.findLast((l) => l.type === 'result')!.text, 'end');
+		assert(!forged.some((l) => l.type === 'error'));
+		const shown = lines(await code(box, { code: ['def show(kind, text):', '    display({kind: text}, raw=True)',
+			'show("application/vnd.caisson.table+json", json.dumps({"columns": [{"name": str(i)} for i in range(3000)], "rows": [[]] * 3000}))',
+			'show("application/json", "[" * 10000 + "]" * 10000)', 'show("application/json", "[1e999]")', 'show("application/json", "[" + "0," * 300000 + "0]")'].join('\n') }))
+			.filter((l) => l.type === 'result');
+		assert.deepEqual(shown.map((l) => l.data ?? typeof l.json), [{}, 'string', 'string', 'string']);
+	});
+
+	it('half a character at the end of what a cell prints is told', async () => {
+		const all = lines(await code(await make(), { code: 'import os\nn = os.write(1, b"abc\\xe2\\x82")' }));
+		assert.equal(all.filter((l) => l.type === 'stdout').map((l) => l.text).join(''), 'abc\ufffd');
+	});
+
+	it('a cell whose client leaves without reading is interrupted, and what it did stays', async () => {
+		const box = await make();
+		await code(box, { code: 'import os\nkept = 7' });
+		const body = JSON.stringify({ code: 'kept = 8\ntry:\n    for n in range(1 << 30):\n        with open("m", "w") as f:\n            k = f.write(str(n))\n        os.replace("m", "n")\n        print("x" * 65536)\nfinally:\n    print("x" * 1000000)' });
+		const req = http.request({ host: '127.0.0.1', port, method: 'POST', path: '/faces/e2b/execute', headers: { ...routed(box, 49999), 'content-type': 'application/json', 'content-length': `${body.length}` } });
+		req.on('error', () => undefined);
+		req.on('response', (res) => {
+			res.on('error', () => undefined);
+			res.pause();
+		});
+		req.end(body);
+		const count = async (): Promise<number> => Number((await ask('GET', '/files?path=n', { headers: routed(box) })).text);
+		let last = -1, same = 0;
+		await until('the cell waits', async () => {
+			const now = await count();
+			same = now === last ? same + 1 : 0;
+			last = now;
+			return last > 20 && same > 50;
+		});
+		req.destroy();
+		assert.equal(lines(await code(box, { code: 'kept' })).findLast((l) => l.type === 'result')?.text, '8');
 	});
 
 	it('a name leads to the same as headers do, and must agree with them', async () => {
@@ -454,6 +569,10 @@ describe('e2b', () => {
 		assert.equal((await named(`49983-${two.id}`)).status, 401);
 		assert.equal((await named(`49983-${two.id}`, { 'e2b-sandbox-id': box.id })).status, 502);
 		assert.equal((await named('49983-nope')).status, 502);
+		assert.equal((await named(`49983-${'n'.repeat(50)}`)).status, 502);
+		/* A dot at the end is the same name. */
+		const dotted = (of: Box): Promise<Answer> => ask('POST', '/process.Process/List', { headers: { host: `49983-${of.id}.localhost.:${port}`, 'x-access-token': box.token }, body: {}, prefix: '' });
+		assert.deepEqual([(await dotted(box)).status, (await dotted(two)).status], [200, 401]);
 		/* SDKs of 2025 name no sandbox: its token does. */
 		assert.equal((await ask('POST', '/process.Process/List', { headers: { 'x-access-token': two.token }, body: {} })).status, 200);
 		assert.equal((await ask('POST', '/process.Process/List', { headers: { 'x-access-token': two.traffic }, body: {} })).status, 502);

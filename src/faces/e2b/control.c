@@ -66,6 +66,24 @@ static int read_pairs(const json_t *body, const char *member, json_t **ret, stru
 		   : 0;
 }
 
+/* A wish for a closed network that is not understood must not become an open one. */
+static int check_network(const json_t *body, struct err *e)
+{
+	static const char *const lists[] = {"allowOut", "denyOut"};
+	const json_t *access = json_object_get(body, "allow_internet_access"), *v;
+	const json_t *network = json_object_get(body, "network");
+
+	if (access && !json_is_null(access) && !json_is_boolean(access))
+		return refuse(e, "allow_internet_access", "true or false");
+	if (network && !json_is_null(network) && !json_is_object(network))
+		return refuse(e, "network", "an object");
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+		if ((v = json_object_get(network, lists[i])) && !json_is_null(v) &&
+		    !json_is_array(v))
+			return refuse(e, lists[i], "a list of texts");
+	return 0;
+}
+
 static bool is_empty(const json_t *v)
 {
 	return !v || json_is_null(v) || json_is_false(v) ||
@@ -146,12 +164,19 @@ static int read_options(struct e2b_call *c, const char *template, struct sandbox
 /* ---- create ---- */
 
 struct making {
+	struct list node; /* of e2b.makings */
 	struct e2b_call *call;
+	struct list again;           /* struct again: who asked for the same meanwhile */
 	struct e2b_sandbox *sandbox; /* reference */
 	uint64_t life_s;
 	/* of a snapshot: */
 	struct sandbox *made; /* reference */
 	struct sandbox_options options;
+};
+
+struct again {
+	struct list node;
+	struct e2b_call *call;
 };
 
 static bool is_about_template(const struct err *e)
@@ -170,21 +195,38 @@ static void fail_create(struct e2b_call *c, const char *template, const struct e
 	e2b_fail(c, &told);
 }
 
+static void making_free(struct making *m)
+{
+	list_remove(&m->node);
+	(void)e2b_sandbox_unref(m->sandbox);
+	free(m);
+}
+
 static void on_made(struct sandbox *made, const struct err *e, void *user)
 {
 	struct making *m = user;
 	struct e2b_sandbox *s = m->sandbox;
 	struct err failed = e ? *e : ERR_INIT;
+	const bool good = !e && e2b_sandbox_begin(s, made, &failed) == 0;
+	struct again *a;
 
-	if (!e && e2b_sandbox_begin(s, made, &failed) == 0) {
+	if (good) {
 		s->life_s = m->life_s;
 		e2b_sandbox_set_end(s, m->life_s, false);
-		e2b_reply(m->call, 201, e2b_sandbox_json(s, m->call->req));
-	} else {
-		fail_create(m->call, s->template_id, &failed);
 	}
-	(void)e2b_sandbox_unref(s);
-	free(m);
+	while ((a = list_first(&m->again, struct again, node))) {
+		list_remove(&a->node);
+		if (good)
+			e2b_reply(a->call, 201, e2b_sandbox_json(s, a->call->req));
+		else
+			fail_create(a->call, s->template_id, &failed);
+		free(a);
+	}
+	if (good)
+		e2b_reply(m->call, 201, e2b_sandbox_json(s, m->call->req));
+	else
+		fail_create(m->call, s->template_id, &failed);
+	making_free(m);
 }
 
 static void on_changed(const struct err *e, void *user)
@@ -217,6 +259,7 @@ static int begin(struct e2b_call *c, const char *template, struct making *m, str
 	json_t *metadata;
 	int r = check_offer(c->body, e);
 
+	r = r < 0 ? r : check_network(c->body, e);
 	r = r < 0 ? r : e2b_read_seconds(c->body, "timeout", &m->life_s, e);
 	r = r < 0 ? r : read_pairs(c->body, "metadata", &metadata, e);
 	r = r < 0 ? r : choose_network(c, &network, e);
@@ -242,16 +285,40 @@ static int begin(struct e2b_call *c, const char *template, struct making *m, str
 }
 
 /* A client that asks again, because it got no answer, gets the sandbox that it made. */
+static bool is_same(const struct e2b_sandbox *s, const struct e2b_call *c, const char *key)
+{
+	return key && s->same_as && streq(s->same_as, key) && streq(s->who->owner, c->who->owner);
+}
+
 static struct e2b_sandbox *made_before(const struct e2b_call *c, const char *key)
 {
 	list_for_each(l, &c->face->sandboxes) {
 		struct e2b_sandbox *s = list_entry(l, struct e2b_sandbox, node);
 
-		if (key && s->same_as && streq(s->same_as, key) &&
-		    streq(s->who->owner, c->who->owner))
+		if (is_same(s, c, key))
 			return s;
 	}
 	return NULL;
+}
+
+/* The same while it is being made: the answer comes with that of the first one. False: it is not. */
+static bool wait_for_same(struct e2b_call *c, const char *key)
+{
+	list_for_each(l, &c->face->makings) {
+		struct making *m = list_entry(l, struct making, node);
+
+		if (!is_same(m->sandbox, c, key))
+			continue;
+		struct again *a = calloc(1, sizeof(*a));
+		if (!a) {
+			e2b_refuse(c, ERR_OUT_OF_MEMORY, "no memory");
+			return true;
+		}
+		a->call = c;
+		list_append(&m->again, &a->node);
+		return true;
+	}
+	return false;
 }
 
 static void create(struct e2b_call *c, uint64_t life_s)
@@ -265,6 +332,8 @@ static void create(struct e2b_call *c, uint64_t life_s)
 		e2b_reply(c, 201, e2b_sandbox_json(before, c->req));
 		return;
 	}
+	if (wait_for_same(c, key))
+		return;
 	if (!template || !*template || strlen(template) >= ENGINE_NAME_MAX ||
 	    (key && strlen(key) > SAME_MAX)) {
 		e2b_refuse(c, ERR_INVALID_ARGUMENT, "templateID: the name of a template");
@@ -279,11 +348,12 @@ static void create(struct e2b_call *c, uint64_t life_s)
 		return;
 	}
 	*m = (struct making){.call = c, .sandbox = s, .life_s = life_s};
+	list_init(&m->again);
+	list_append(&c->face->makings, &m->node);
 	(void)!text_copy(s->template_id, sizeof(s->template_id), template);
 	if (begin(c, template, m, &e) < 0) {
 		fail_create(c, s->template_id, &e);
-		(void)e2b_sandbox_unref(s);
-		free(m);
+		making_free(m);
 	}
 }
 
@@ -316,7 +386,8 @@ void e2b_info(struct e2b_call *c)
 	const struct e2b_sandbox *s = e2b_need(c);
 
 	if (s)
-		e2b_reply(c, 200, e2b_detail_json(s, c->req));
+		e2b_reply(c, 200,
+			  e2b_detail_json(s, c->req, auth_may_change(c->who, "createSandbox")));
 }
 
 /* From now on the sandbox counts on the credential of this caller. */

@@ -45,12 +45,22 @@ static void execution_free(struct execution *x)
 
 /* ---- to the client ---- */
 
+static void hold(struct execution *x, bool wanted)
+{
+	if (x->held == wanted || !x->run)
+		return;
+	x->held = wanted;
+	run_hold(x->run, wanted);
+}
+
 /* The client has left, or is given up: X goes with its run. */
 static void leave(struct execution *x)
 {
 	x->stream = NULL;
 	list_remove(&x->of.node);
 	x->keepalive = sd_event_source_disable_unref(x->keepalive);
+	/* Code that waits to print could not be interrupted, and its context would end with it. */
+	hold(x, false);
 	if (x->run)
 		run_cancel(x->run);
 	else
@@ -73,14 +83,6 @@ static void on_cut(struct e2b_stream *st, bool ended)
 		leave(x);
 }
 
-static void hold(struct execution *x, bool wanted)
-{
-	if (x->held == wanted || !x->run)
-		return;
-	x->held = wanted;
-	run_hold(x->run, wanted);
-}
-
 static void on_drain(void *user)
 {
 	hold(user, false);
@@ -97,6 +99,7 @@ static void send(struct execution *x, json_t *line)
 	if (e2b_add_line(&b, line) < 0 || http_stream_write(x->stream, b.data, b.len) < 0) {
 		http_stream_abort(TAKE_PTR(x->stream));
 		list_remove(&x->of.node);
+		hold(x, false);
 		if (x->run)
 			run_cancel(x->run);
 	} else if (http_stream_queued(x->stream) > QUEUED_MAX) {
@@ -130,6 +133,15 @@ static void send_output(struct execution *x, enum engine_stream s, const char *d
 	if (text.len > open)
 		send(x, e2b_output_json(s == ENGINE_STDERR ? "stderr" : "stdout", text.data,
 					text.len - open));
+}
+
+/* Characters of which no more will come. */
+static void send_tails(struct execution *x)
+{
+	for (enum engine_stream s = ENGINE_STDOUT; s <= ENGINE_STDERR; s++)
+		if (x->tails[s].len > 0)
+			send(x, e2b_output_json(s == ENGINE_STDERR ? "stderr" : "stdout",
+						x->tails[s].bytes, x->tails[s].len));
 }
 
 static void on_output(struct run *run UNUSED, enum engine_stream s, const void *data, size_t len,
@@ -202,6 +214,7 @@ static void on_done(struct run *run UNUSED, const struct run_result *result, con
 	struct execution *x = user;
 
 	x->run = NULL;
+	send_tails(x);
 	if (result)
 		send_value(x, result->shown);
 	send_reason(x, result ? result->reason : RUN_LOST, e);

@@ -279,6 +279,7 @@ json_t *e2b_text_json(const char *text)
 static void on_body(json_t *body, const struct err *e, void *user)
 {
 	struct e2b_call *c = user;
+	const struct e2b *f = c->face;
 
 	c->body = body;
 	if (!c->req)
@@ -287,6 +288,8 @@ static void on_body(json_t *body, const struct err *e, void *user)
 		e2b_fail(c, e);
 	else if (auth_has_ended(c->who))
 		e2b_refuse(c, ERR_UNAUTHORIZED, "the credential ended meanwhile");
+	else if (c->sandbox && (!c->sandbox->sandbox || c->sandbox->paused)) /* a thread reads long bodies */
+		(void)refuse_dead(f, e2b_give(c));
 	else
 		c->route->fn(c);
 }
@@ -340,6 +343,7 @@ int e2b_new(const struct e2b_config *config, struct e2b **ret, struct err *e)
 	f->config = *config;
 	list_init(&f->sandboxes);
 	list_init(&f->snapshots);
+	list_init(&f->makings);
 	*ret = f;
 	return 0;
 }

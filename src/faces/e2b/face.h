@@ -28,6 +28,7 @@ struct e2b {
 	struct e2b_config config;
 	struct list sandboxes; /* struct e2b_sandbox, oldest first */
 	struct list snapshots; /* struct e2b_snapshot (snapshots.c), oldest first */
+	struct list makings;   /* struct making of control.c: those that are not there yet */
 	uint64_t last_seq;
 	struct http_route *own_rows; /* owned: the addresses without our prefix */
 	struct http_route *rows;     /* owned, both */

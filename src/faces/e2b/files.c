@@ -2,6 +2,7 @@
 /* envd: files are sent and fetched, with the token of the sandbox or by an address with a signature. */
 #include "faces/e2b/face.h"
 
+#include "api/files/files.h"
 #include "api/files/form_upload.h"
 #include "base/base64.h"
 #include "base/parse.h"
@@ -138,10 +139,14 @@ static void on_open(int fd, const struct engine_file *info, const struct err *e,
 	    .payer = owner,
 	};
 	struct http_request *req = e2b_give(c);
-	if (req)
-		http_respond_file(req, fd, &file);
-	else
+	if (!req) {
 		workers_close(owner, fd);
+		return;
+	}
+	files_add_policy(
+	    req,
+	    file.type); /* an address with a signature may be opened as a page of this server */
+	http_respond_file(req, fd, &file);
 }
 
 void e2b_get_file(struct e2b_call *c)

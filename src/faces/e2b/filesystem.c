@@ -312,19 +312,25 @@ static int take(struct tree *t, const struct engine_file *files, size_t n)
 	return 0;
 }
 
-static void on_list(const struct engine_file *files, size_t n, bool more UNUSED,
-		    const struct err *e, void *user)
+static void set_too_many(struct err *e)
+{
+	(void)err_set(e, ERR_INVALID_ARGUMENT, 0,
+		      "there are more than %u entries or %u folders: list with less depth",
+		      ENTRIES_MAX, FOLDERS_MAX);
+}
+
+static void on_list(const struct engine_file *files, size_t n, bool more, const struct err *e,
+		    void *user)
 {
 	struct tree *t = user;
 	struct err failed = e ? *e : ERR_INIT;
-	int r = e ? -EIO : take(t, files, n);
+	int r = e ? -EIO : more ? -E2BIG : take(t, files, n);
 
 	/* A folder below the first one may have gone meanwhile, or nobody may look into it. */
 	if (e && t->listed > 1 && e->code != ERR_SANDBOX_LOST)
 		r = 0;
 	else if (r == -E2BIG)
-		(void)err_set(&failed, ERR_INVALID_ARGUMENT, 0,
-			      "there are more than %u entries: list with less depth", ENTRIES_MAX);
+		set_too_many(&failed);
 	else if (r == -ENOMEM)
 		(void)err_set(&failed, ERR_OUT_OF_MEMORY, ENOMEM, "a list");
 	else if (e && (e->errnum == ENOTDIR || e->code == ERR_INVALID_ARGUMENT))
@@ -364,11 +370,16 @@ static void list_next(struct tree *t)
 	struct e2b_call *c = t->call;
 	struct err e = ERR_INIT;
 
-	if (t->n == 0 || t->listed == FOLDERS_MAX) {
+	if (t->n == 0) {
 		json_t *entries = sorted(t->entries);
 
 		tree_free(t);
 		e2b_reply(c, 200, json_pack("{s:o}", "entries", entries));
+		return;
+	}
+	if (t->listed == FOLDERS_MAX) { /* what is left out silently would be taken for absent */
+		set_too_many(&e);
+		tree_fail(t, &e);
 		return;
 	}
 	free(t->path);

@@ -9,6 +9,7 @@
 #include "base/rand.h"
 #include "base/text.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -283,7 +284,7 @@ void e2b_close_input(struct e2b_call *c)
 
 /* ---- input ---- */
 
-/* More than fits at once is given as the process reads. The client waits for its answer, and may leave. */
+/* More than fits at once is given as the process reads. The client waits for its answer; what waits when it leaves is dropped. */
 struct input {
 	struct e2b_call *call;
 	struct process *process; /* reference */
@@ -301,6 +302,17 @@ static void input_end(struct input *in, int r, const struct err *e)
 	free(in->bytes);
 	free(in);
 	answer(c, r, e);
+}
+
+/* What waits for a process that does not read must not outlive the client that it counts for. */
+static void on_left(void *user)
+{
+	struct input *in = user;
+	struct err e = ERR_INIT;
+
+	in->call->req = NULL;
+	(void)err_set(&e, ERR_CANCELLED, 0, "the client has left");
+	input_end(in, -ECANCELED, &e);
 }
 
 static void give(struct input *in)
@@ -364,5 +376,6 @@ void e2b_send_input(struct e2b_call *c)
 	in->watch.fn = on_room;
 	list_init(&in->watch.node);
 	process_watch(p, &in->watch);
+	http_request_on_gone(c->req, on_left, in);
 	give(in);
 }

@@ -10,6 +10,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define VALUES_MAX 20000u /* JSON of a part, or cells of a table: a few milliseconds */
+#define DEPTH_MAX  64u
+
+/* NULL: it is no JSON, or too much for the loop: the sandbox chose its size. */
+static json_t *read_json(const struct shown_part *p, size_t flags)
+{
+	const size_t n = jsonio_count(p->data, p->len, VALUES_MAX, DEPTH_MAX);
+	json_t *value = NULL;
+
+	return n > 0 && n <= VALUES_MAX && jsonio_read(p->data, p->len, flags, &value, NULL) == 0
+		   ? value
+		   : NULL;
+}
+
 static json_t *lossy_json(const char *text, size_t len)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(3 * len + 1);
@@ -39,13 +53,15 @@ static json_t *bytes_json(const struct shown_part *p)
 /* {"columns": [{"name"}], "rows": [[...]]} of a preview becomes {name: [...]}. The index is no column for E2B. */
 static json_t *data_json(const struct shown_part *p)
 {
-	json_t *table = NULL, *data = json_object(), *column, *row;
+	json_t *table = read_json(p, 0), *data = json_object(), *column, *row;
+	const json_t *rows = json_object_get(table, "rows");
+	json_t *columns = json_object_get(table, "columns");
 	size_t i, k;
 
-	if (jsonio_read(p->data, p->len, 0, &table, NULL) < 0)
-		table = NULL;
-	const json_t *rows = json_object_get(table, "rows");
-	json_array_foreach(json_object_get(table, "columns"), i, column) {
+	/* Rows that are empty cost nothing in the text, but a step for each column. */
+	if (json_array_size(columns) * json_array_size(rows) > VALUES_MAX)
+		columns = NULL;
+	json_array_foreach(columns, i, column) {
 		const char *name = json_string_value(json_object_get(column, "name"));
 		const char *type = json_string_value(json_object_get(column, "type"));
 		json_t *values = json_array();
@@ -64,11 +80,9 @@ static json_t *data_json(const struct shown_part *p)
 
 static json_t *parsed_json(const struct shown_part *p)
 {
-	json_t *value = NULL;
+	json_t *value = read_json(p, JSON_DECODE_ANY);
 
-	return jsonio_read(p->data, p->len, JSON_DECODE_ANY, &value, NULL) < 0
-		   ? json_stringn(p->data, p->len)
-		   : value;
+	return value ? value : json_stringn(p->data, p->len);
 }
 
 static void add_part(json_t *o, const struct shown_part *p)
@@ -130,21 +144,27 @@ json_t *e2b_result_json(const struct shown *item, const struct buf *text, bool m
 
 json_t *e2b_error_json(const struct shown *item)
 {
+	static const char *const members[] = {"name", "value", "traceback"};
 	const struct shown_part *p = NULL;
-	json_t *o = NULL;
 
 	for (size_t i = 0; i < item->n_parts; i++)
 		if (streq(item->parts[i].type, SHOWN_ERROR))
 			p = &item->parts[i];
 	if (!p || !p->data)
 		return NULL;
-	/* The sandbox wrote it. */
-	if (jsonio_read(p->data, p->len, 0, &o, NULL) < 0 || !json_is_object(o)) {
-		json_decref(o);
-		return NULL;
+	/* The sandbox wrote it, so it may have other members, or members that the SDKs would stumble over. */
+	json_t *said = read_json(p, 0);
+	json_t *o = json_pack("{s:s}", "type", "error");
+	bool good = true;
+	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
+		json_t *v = json_object_get(said, members[i]);
+
+		good = good && json_is_string(v) && json_object_set(o, members[i], v) == 0;
 	}
-	(void)json_object_set_new(o, "type", json_string("error"));
-	return o;
+	json_decref(said);
+	if (!good)
+		json_decref(o);
+	return good ? o : NULL;
 }
 
 int e2b_add_line(struct buf *b, json_t *line)

@@ -8,6 +8,7 @@
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "http/host_header.h"
 
 #include <ctype.h>
 #include <sodium.h>
@@ -38,23 +39,25 @@ struct e2b_sandbox *e2b_find(const struct e2b *f, const char *id)
 	return NULL;
 }
 
-/* Splits "49983-iabc.example.org:8181"; false: Host is no such name. */
+/* Splits "49983-iabc.example.org:8181"; false: Host is no such name. An id of another form is of no sandbox: "". */
 static bool read_name(const struct e2b *f, const struct http_request *req, uint64_t *ret_port,
 		      char ret[E2B_ID_SIZE])
 {
-	const char *host = http_request_header(req, "host");
-	const char *domain = f->config.port_domain;
-	const size_t digits = host ? strspn(host, "0123456789") : 0;
+	const char *given = http_request_header(req, "host");
+	struct http_host host;
+	size_t label, digits = 0;
 
-	if (!domain[0] || digits == 0 || host[digits] != '-' ||
-	    parse_u64_n(host, digits, 1, 65535, ret_port) < 0)
+	/* As the server read it when it chose the routes: else a name that differs in a dot would name nothing here. */
+	if (!given || http_host_parse(given, strlen(given), &host) < 0 ||
+	    !http_host_is_below(&host, f->config.port_domain, &label))
 		return false;
-	const char *id = host + digits + 1;
-	const size_t len = strcspn(id, "."), domain_len = strlen(domain);
-	if (id[len] != '.' || len >= E2B_ID_SIZE ||
-	    strncasecmp(id + len + 1, domain, domain_len) != 0 ||
-	    (id[len + 1 + domain_len] != '\0' && id[len + 1 + domain_len] != ':'))
+	while (digits < label && isdigit((unsigned char)host.name[digits]))
+		digits++;
+	if (digits == 0 || digits == label || host.name[digits] != '-' ||
+	    parse_u64_n(host.name, digits, 1, 65535, ret_port) < 0)
 		return false;
+	const char *id = host.name + digits + 1;
+	const size_t len = label - digits - 1 < E2B_ID_SIZE ? label - digits - 1 : 0;
 	for (size_t i = 0; i < len; i++)
 		ret[i] = (char)tolower((unsigned char)id[i]);
 	ret[len] = '\0';

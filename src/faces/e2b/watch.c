@@ -181,7 +181,8 @@ static bool begin_watcher(struct e2b_watch *w)
 	struct e2b_sandbox *s = c->sandbox;
 	char id[16];
 
-	if (!s->sandbox) { /* it ended meanwhile, and so will the watch */
+	/* It ended meanwhile, and so will the watch; or nobody learns its number, and nobody could remove it. */
+	if (!s->sandbox || !c->req) {
 		e2b_watch_free(w);
 		e2b_refuse(c, ERR_SANDBOX_LOST, "the sandbox has ended");
 		return false;
