@@ -119,7 +119,9 @@ describe('e2b', () => {
 	});
 
 	it('a key that may only read makes and changes nothing', async () => {
-		const key = await newKey('somebody', { scope: 'read' }), box = await make({}, other);
+		const box = await make({}, other);
+		assert.equal((await control('POST', '/sandboxes', { templateID: 'base' }, await newKey('somebody', { profile: 'classic' }))).status, 403);
+		const key = await newKey('somebody', { scope: 'read' });
 		/* Its token would do everything in the sandbox. */
 		for (const [by, token] of [[key, undefined], [other, box.token]] as const) {
 			const r = await control('GET', `/sandboxes/${box.id}`, undefined, by);

@@ -48,10 +48,17 @@ void e2b_list_contexts(struct e2b_call *c)
 	json_t *rows = json_array();
 
 	/* In the order in which they were made: clients look at the last one. Places of ended ones are used again. */
-	for (unsigned seq = 0; seq <= s->last_context; seq++)
-		for (size_t i = 0; i < ARRAY_SIZE(s->contexts); i++)
-			if (s->contexts[i].name[0] && s->contexts[i].seq == seq)
-				(void)json_array_append_new(rows, context_json(&s->contexts[i]));
+	const struct e2b_context *next = &s->contexts[0];
+	while (next) {
+		const unsigned seq = next->seq;
+
+		(void)json_array_append_new(rows, context_json(next));
+		next = NULL;
+		for (size_t i = 1; i < ARRAY_SIZE(s->contexts); i++)
+			if (s->contexts[i].name[0] && s->contexts[i].seq > seq &&
+			    (!next || s->contexts[i].seq < next->seq))
+				next = &s->contexts[i];
+	}
 	e2b_reply(c, 200, rows);
 }
 

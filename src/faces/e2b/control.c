@@ -387,7 +387,7 @@ void e2b_info(struct e2b_call *c)
 
 	if (s)
 		e2b_reply(c, 200,
-			  e2b_detail_json(s, c->req, auth_may_change(c->who, "createSandbox")));
+			  e2b_detail_json(s, c->req, e2b_may_use(c->who)));
 }
 
 /* From now on the sandbox counts on the credential of this caller. */

@@ -162,6 +162,11 @@ static bool refuse(struct http_request *req, enum e2b_service service, enum err_
 	return false;
 }
 
+bool e2b_may_use(const struct caller *who)
+{
+	return !who->read_only && auth_has_all_tools(who);
+}
+
 static bool admit_key(const struct e2b_bound *b, struct http_request *req)
 {
 	const struct caller *who = auth_identify(b->face->config.auth, req);
@@ -169,8 +174,9 @@ static bool admit_key(const struct e2b_bound *b, struct http_request *req)
 	if (!who)
 		return refuse(req, E2B_CONTROL, ERR_UNAUTHORIZED,
 			      "the API key is missing or not valid");
-	if (!b->route->reads && (who->read_only || !auth_may_change(who, "createSandbox")))
-		return refuse(req, E2B_CONTROL, ERR_FORBIDDEN, "this key may only read");
+	if (!b->route->reads && !e2b_may_use(who))
+		return refuse(req, E2B_CONTROL, ERR_FORBIDDEN,
+			      "this key may only read, or is for the tools of one profile");
 	return true;
 }
 

@@ -136,6 +136,8 @@ void e2b_refuse_request(struct http_request *req, enum e2b_service service, cons
 /* The name of Connect for an error. */
 const char *e2b_connect_code(enum err_code code);
 /* For http_route.admit: who asks, and may they? USER is a struct e2b_bound. */
+/* May WHO have sandboxes, which can do everything? */
+bool e2b_may_use(const struct caller *who);
 /* Every process of envd and every file belongs to the user `user`, whom requests may name. E: they name another one. */
 int e2b_check_user(const struct http_request *req, struct err *e) MUST_CHECK;
 int e2b_check_name(const char *name, struct err *e) MUST_CHECK;
