@@ -23,7 +23,7 @@
 struct lister {
 	int out;
 	uint32_t n;
-	bool more;
+	bool more, attributes;
 	size_t fill;
 	struct proto_entry batch[LIST_BATCH];
 };
@@ -69,6 +69,8 @@ static int add_entry(struct lister *l, int dir, const char *name)
 	struct proto_entry *e = &l->batch[l->fill++];
 	*e = entry_of(&st);
 	(void)snprintf(e->name, sizeof(e->name), "%s", name);
+	e->attributes = l->attributes && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) &&
+			attributes_are_there(dir, name);
 	l->n++;
 	return l->fill == LIST_BATCH ? flush(l) : 0;
 }
@@ -112,7 +114,7 @@ void files_list(struct init *in, const struct proto_init_file *f, int file)
 		files_answer(in, f->seq, -errno);
 		return;
 	}
-	l = (struct lister){.out = out};
+	l = (struct lister){.out = out, .attributes = f->flags & PROTO_FILE_ATTRIBUTES};
 	int r = list(&l, dir);
 	if (r < 0) {
 		files_answer(in, f->seq, r);
@@ -171,6 +173,8 @@ static int look_at(const struct init *in, const char *path, struct proto_stat *r
 	if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	ret->entry = entry_of(&st);
+	if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
+		ret->entry.attributes = (uint32_t)attributes_read(parent, name, ret->attributes);
 	return S_ISLNK(st.st_mode) ? read_link(parent, name, ret) : 0;
 }
 

@@ -36,3 +36,8 @@ void files_stat(struct init *in, const struct proto_init_file *f, int file);
 /* file_names.c: the operation MAKE, and INIT_MOVE. -1 = not a possible request. */
 void files_make(struct init *in, const struct proto_init_file *f, int file);
 int files_move(struct init *in, const struct proto_init_move *m);
+
+/* file_attributes.c: INIT_SET (-1 = not a possible request), whether NAME in DIR has attributes, and which: their bytes. */
+int files_set(struct init *in, const struct proto_init_set *m);
+bool attributes_are_there(int dir, const char *name);
+size_t attributes_read(int dir, const char *name, char ret[PROTO_ATTRIBUTES_MAX]);

@@ -146,6 +146,12 @@ static int on_move(struct init *in, const union proto_frame *f, const int *fds U
 	return files_move(in, &f->move);
 }
 
+static int on_set(struct init *in, const union proto_frame *f, const int *fds UNUSED,
+		  size_t n UNUSED)
+{
+	return files_set(in, &f->set);
+}
+
 static int on_watch(struct init *in, const union proto_frame *f, const int *fds UNUSED,
 		    size_t n UNUSED)
 {
@@ -183,6 +189,7 @@ static const struct message {
     [PROTO_INIT_SIGNAL]     = {0,                   on_signal,     "signal"},     /* at once */
     [PROTO_INIT_FILE]       = {0,                   on_file,       "file"},       /* at once */
     [PROTO_INIT_MOVE]       = {0,                   on_move,       "move"},       /* at once */
+    [PROTO_INIT_SET]        = {0,                   on_set,        "set"},        /* at once */
     [PROTO_INIT_WATCH]      = {0,                   on_watch,      "watch"},      /* at once */
     [PROTO_INIT_WARM]       = {0,                   on_warm,       "warm"},       /* at once */
     [PROTO_INIT_REST]       = {0,                   on_rest,       "rest"},       /* after it */

@@ -22,7 +22,7 @@
  *   INIT_CONFIG  first, from the monitor; answered by INIT_READY, or INIT_FAILED and the end
  *   INIT_RUN     start a run; answered by INIT_ENDED when it is over
  *   INIT_SIGNAL  signal the run, or kill all of it
- *   INIT_FILE, INIT_MOVE  files; answered by INIT_FILED
+ *   INIT_FILE, INIT_MOVE, INIT_SET  files; answered by INIT_FILED
  *   INIT_WATCH   changes of folders and of ports; answered by INIT_CHANGED
  *   INIT_WARM    a channel to a new clean interpreter; INIT_COLD asks for one
  *   INIT_REST    release the interpreters that can be made again

@@ -273,6 +273,19 @@ static void take_move(struct tree *t, struct folder *f, const struct inotify_eve
 		folder_forget(t, here, true);
 }
 
+/* A file that O_TMPFILE has made has no name: the kernel tells of its rights as "#" and the number of its inode. */
+static bool is_nameless(const struct tree *t, const struct folder *f, const struct inotify_event *e)
+{
+	char path[PROTO_PATH_MAX];
+	const size_t digits = e->name[0] == '#' ? strspn(e->name + 1, "0123456789") : 0;
+
+	if (digits == 0 || e->name[1 + digits] != '\0' || !(e->mask & (IN_ATTRIB | IN_MODIFY)) ||
+	    folder_path(f, e->name, path) < 0)
+		return false;
+	_cleanup_fd_ int fd = fd_open_beneath(t->dir, path, O_PATH, 0);
+	return fd == -ENOENT;
+}
+
 static void take_named(struct tree *t, struct folder *f, const struct inotify_event *e)
 {
 	static const struct {
@@ -285,6 +298,8 @@ static void take_named(struct tree *t, struct folder *f, const struct inotify_ev
 	};
 	const bool folder = e->mask & IN_ISDIR;
 
+	if (is_nameless(t, f, e))
+		return;
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (e->mask & kinds[i].mask)
 			note(t, f, e->name, kinds[i].kind, folder);

@@ -350,24 +350,37 @@ def draw_one(os, index, what, name, report):
 		file = saved_already(os, suffix, data) if name != 'figure' else None
 		if file is not None:
 			if notebook:
-				keep_bundle(name, suffix, data, file)
+				keep_bundle(name, suffix, data, file, what)
 			if name != 'result':
 				tell_parent(os, report, index, '=', '')
 			continue
 		file = place(os, 'result' if name == 'result' else 'figure', suffix, data)
 		if notebook:
-			keep_bundle(name, suffix, data, file)
+			keep_bundle(name, suffix, data, file, what)
 		os.write(report, b'%d %d\n' % (index, digest))
 
 
-def keep_bundle(name, suffix, data, file):
+def keep_bundle(name, suffix, data, file, what):
 	"""What was drawn is also a bundle, for clients that know no files."""
 	types = {'png': 'image/png', 'jpg': 'image/jpeg', 'gif': 'image/gif', 'webp': 'image/webp', 'svg': 'image/svg+xml', 'html': 'text/html', 'md': 'text/markdown'}
 	try:
 		notebook_later()
-		record(RESULT if name == 'result' else DISPLAY, {types[suffix]: data}, file=file)
+		more = said_of(what) if errors_are_records else {}
+		record(RESULT if name == 'result' else DISPLAY, {types[suffix]: data, **more}, file=file)
 	except Exception:
 		pass
+
+
+def said_of(figure):
+	"""What a client that takes records of everything gets with the picture of a figure."""
+	if not is_figure(figure):
+		return {}
+	more = {'text/plain': repr(figure)}
+	try:
+		chart = chart_of(figure)
+	except Exception:  # a kind of artist that charts.py does not expect
+		chart = None
+	return {**more, CHART: chart} if chart else more
 
 
 def saved_already(os, suffix, data):

@@ -57,6 +57,23 @@ def look_at_viewers(show):
 	show.show = show_image
 
 
+def look_at_pictures(module):
+	"""PIL.Image has been imported: a client that takes records sees what is saved under a name, too."""
+	if not errors_are_records:
+		hooks['PIL.Image'] = look_at_pictures  # a later run of the session may have such a client
+		return
+	original = module.Image.save
+
+	def save(self, fp, format=None, **params):
+		original(self, fp, format, **params)
+		if errors_are_records and isinstance(fp, (str, os.PathLike)):
+			picture(lambda: [(self, 'picture')])
+
+	import os
+	save.__doc__ = original.__doc__
+	module.Image.save = save
+
+
 def look_at_fonts(module):
 	"""The font that Pillow uses if none is given has the letters of English alone, and boxes for all others. A text with
 	others takes the first font of the image that has all its letters. If none has, each letter takes the first that has it: Pillow itself
@@ -500,7 +517,7 @@ def without_values(archive):
 	return False
 
 
-hooks = {'matplotlib.pyplot': look_at, 'matplotlib.font_manager': look_at_font_manager, 'matplotlib.text': look_at_text, 'matplotlib.mathtext': look_at_mathtext, 'matplotlib.backends.registry': look_at_backends, 'tqdm.std': look_at_tqdm, 'loky.backend.context': look_at_loky, 'joblib.externals.loky.backend.context': look_at_loky, 'pip': look_at_pip, 'pip._internal': look_at_pip, 'openpyxl.reader.excel': look_at_openpyxl, 'plotly.io': look_at_plotly, 'PIL.ImageShow': look_at_viewers, 'PIL.ImageFont': look_at_fonts, 'pandas.io.html': look_at_html, 'glob': look_at_glob, 'pathlib': look_at_pathlib, 'os': look_at_os, 'cv2': look_at_cv2,
+hooks = {'matplotlib.pyplot': look_at, 'matplotlib.font_manager': look_at_font_manager, 'matplotlib.text': look_at_text, 'matplotlib.mathtext': look_at_mathtext, 'matplotlib.backends.registry': look_at_backends, 'tqdm.std': look_at_tqdm, 'loky.backend.context': look_at_loky, 'joblib.externals.loky.backend.context': look_at_loky, 'pip': look_at_pip, 'pip._internal': look_at_pip, 'openpyxl.reader.excel': look_at_openpyxl, 'plotly.io': look_at_plotly, 'PIL.ImageShow': look_at_viewers, 'PIL.Image': look_at_pictures, 'PIL.ImageFont': look_at_fonts, 'pandas.io.html': look_at_html, 'glob': look_at_glob, 'pathlib': look_at_pathlib, 'os': look_at_os, 'cv2': look_at_cv2,
          'reportlab.pdfgen.textobject': look_at_reportlab, 'pytest': look_at_pytest}  # what is not imported yet
 
 

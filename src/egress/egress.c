@@ -198,6 +198,15 @@ int egress_open_gate(struct egress *x, int fd, const char *label, struct egress_
 	return 0;
 }
 
+static void end_conn(struct egress_conn *c)
+{
+	if (c->allowed)
+		egress_conn_event(c, EGRESS_ENDED, EGRESS_REASON_CLOSED);
+	else if (c->state != CONN_LINGER)
+		egress_conn_event(c, EGRESS_REFUSED, EGRESS_REASON_CLOSED);
+	egress_conn_free(c);
+}
+
 struct egress_gate *egress_close_gate(struct egress_gate *g)
 {
 	if (!g)
@@ -206,15 +215,8 @@ struct egress_gate *egress_close_gate(struct egress_gate *g)
 	if (g->accept)
 		egress_accept_cancel(g->accept);
 	g->ended = true; /* connections that end do not ask for others */
-	list_for_each(l, &g->conns) {
-		struct egress_conn *c = list_entry(l, struct egress_conn, node);
-
-		if (c->allowed)
-			egress_conn_event(c, EGRESS_ENDED, EGRESS_REASON_CLOSED);
-		else if (c->state != CONN_LINGER)
-			egress_conn_event(c, EGRESS_REFUSED, EGRESS_REASON_CLOSED);
-		egress_conn_free(c);
-	}
+	list_for_each(l, &g->conns)
+		end_conn(list_entry(l, struct egress_conn, node));
 	(void)sd_event_source_disable_unref(g->io);
 	(void)sd_event_source_disable_unref(g->timer);
 	(void)fd_close(g->fd);
@@ -225,9 +227,21 @@ struct egress_gate *egress_close_gate(struct egress_gate *g)
 
 void egress_gate_set_policy(struct egress_gate *g, struct egress_policy *policy)
 {
+	const bool other = egress_policy_kind(policy) != egress_policy_kind(g->policy);
+
 	(void)egress_policy_ref(policy);
 	(void)egress_policy_unref(g->policy);
 	g->policy = policy;
+	list_for_each(l, &g->conns) {
+		struct egress_conn *c = list_entry(l, struct egress_conn, node);
+		bool trusted;
+
+		/* The request of a head that is still coming is compared later. */
+		if (c->state == CONN_HEAD || c->state == CONN_LINGER)
+			continue;
+		if (other || egress_policy_target(policy, &c->target, &trusted) != EGRESS_REASON_OK)
+			end_conn(c);
+	}
 }
 
 void egress_conn_event(const struct egress_conn *c, enum egress_verdict verdict,

@@ -137,5 +137,6 @@ int egress_open_gate(struct egress *x, int fd, const char *label, struct egress_
 /* Ends the connections of G and closes its socket. NULL is fine; returns NULL. */
 struct egress_gate *egress_close_gate(struct egress_gate *g);
 
-/* New requests are compared with POLICY from now on. The gate takes a reference. */
+/* New requests are compared with POLICY from now on, and connections that it does not permit, or that one of another kind
+ * has permitted, end. The gate takes a reference. */
 void egress_gate_set_policy(struct egress_gate *g, struct egress_policy *policy);

@@ -37,6 +37,7 @@ struct docker_about;   /* engine/maker/docker/docker.h */
  * has references such as python:3.12-slim (parse_is_image_ref() in base). */
 #define ENGINE_NAME_MAX        208
 #define ENGINE_PATH_MAX        4096
+#define ENGINE_ATTRIBUTES_MAX  4096u /* bytes of a file's attributes */
 #define ENGINE_FILES_MAX       10000 /* entries of one listing */
 #define ENGINE_CHECKPOINTS_MAX 10    /* places for checkpoints in one sandbox */
 #define ENGINE_EGRESS_PORT     3128  /* inside a sandbox with egress */
@@ -247,13 +248,15 @@ struct engine_file {    /* one entry of a listing */
 	mode_t mode;
 	uint32_t nlink;    /* names of the inode */
 	uint32_t uid, gid; /* as the sandbox counts them; 0 in what comes from a descriptor */
+	bool attributes;   /* it has some if engine_list_attributes() asked */
 };
 
 struct engine_stat {
 	struct engine_file file;      /* its name: the last part of the path; "" = a place itself */
 	char target[ENGINE_PATH_MAX]; /* the text of a link, any bytes; else "" */
 	mode_t target_mode; /* of a link: of what it leads to in the end; 0 = there is nothing */
-	uint64_t target_size;
+	uint64_t target_size, attributes_len;
+	char attributes[ENGINE_ATTRIBUTES_MAX]; /* as in engine_attributes.h; any bytes */
 };
 
 struct engine_usage { /* 0 = unused, or the engine does not count it */

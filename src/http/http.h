@@ -71,6 +71,8 @@ enum http_route_flag {
 	HTTP_ROUTE_CODED_SLASHES = 1u << 7,
 	/* A `{name...}` may be anything, also nothing: the handler passes the path on as it came. */
 	HTTP_ROUTE_ANY_TAIL = 1u << 8,
+	/* The handler reads Content-Encoding and unpacks the body. Elsewhere such a body is 415. */
+	HTTP_ROUTE_CODED_BODY = 1u << 9,
 };
 
 typedef void (*http_handler_fn)(struct http_request *req, void *userdata);

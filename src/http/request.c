@@ -349,6 +349,11 @@ void request_go_on(struct http_request *req)
 	http_request_read_body(req, on_whole_body, NULL);
 }
 
+static bool takes_coded(const struct http_route *row)
+{
+	return row && (row->flags & HTTP_ROUTE_CODED_BODY);
+}
+
 void request_begin(struct http_conn *c, size_t head_len)
 {
 	struct http_request *req = request_new(c, head_len);
@@ -362,6 +367,8 @@ void request_begin(struct http_conn *c, size_t head_len)
 	status = http_head_parse(req->text, head_len, &req->head);
 	if (status == 0)
 		status = route(req);
+	if (status == 0 && req->head.coded && !takes_coded(req->match.row))
+		status = 415;
 	if (status) {
 		request_free(req);
 		conn_refuse(c, status);

@@ -217,11 +217,15 @@ static int on_expect(const char *value, struct http_head *head)
 	return 0;
 }
 
-/* Of bodies: RFC 9110 8.4. Read as it is, one that is compressed would be no JSON, or a file that nobody sent. */
+/* Of bodies: RFC 9110 8.4. Read as it is, one that is compressed would be no JSON, or a file that nobody sent: the row says
+ * whether its handler unpacks it. Handlers look at one header, so there may be no other. */
 static int on_content_encoding(const char *value, struct http_head *head)
 {
-	(void)head;
-	return strcasecmp(value, "identity") == 0 ? 0 : 415;
+	const bool again = head->names_coding;
+
+	head->names_coding = true;
+	head->coded = strcasecmp(value, "identity") != 0;
+	return again ? 415 : 0;
 }
 
 static int on_connection(const char *value, struct http_head *head)

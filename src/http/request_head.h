@@ -45,6 +45,8 @@ struct http_head {
 	uint64_t content_length; /* with HTTP_BODY_LENGTH */
 	bool keep_alive;
 	bool expect_continue;
+	bool coded; /* the body has another Content-Encoding than identity */
+	bool names_coding;
 	unsigned n_fields;
 	struct http_field fields[HTTP_HEADERS_MAX];
 };

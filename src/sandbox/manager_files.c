@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of a sandbox: listing, opening, changes of names. */
 #include "base/workers.h"
+#include "engine/engine_attributes.h"
 #include "sandbox/manager.h"
 #include "sandbox/sandbox_names.h"
 #include "sandbox/sandbox_path.h"
@@ -125,6 +126,22 @@ int sandbox_stat(struct sandbox *s, const char *path, engine_stat_fn cb, void *u
 	struct engine_sandbox *handle = sandbox_use(s, e);
 
 	return handle ? engine_stat_file(handle, path, cb, user, e) : -ENOENT;
+}
+
+int sandbox_list_attributes(struct sandbox *s, const char *path, sandbox_list_fn cb, void *user,
+			    struct err *e)
+{
+	struct engine_sandbox *handle = sandbox_use(s, e);
+
+	return handle ? engine_list_attributes(handle, path, cb, user, e) : -ENOENT;
+}
+
+int sandbox_set_attributes(struct sandbox *s, const char *path, const char *attributes, size_t len,
+			   engine_done_fn cb, void *user, struct err *e)
+{
+	struct engine_sandbox *handle = sandbox_use(s, e);
+
+	return handle ? engine_set_attributes(handle, path, attributes, len, cb, user, e) : -ENOENT;
 }
 
 /* ---- changes ---- */

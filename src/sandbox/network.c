@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "sandbox/manager.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 bool manager_has_network(const struct manager *m, const struct egress_policy *policy)
@@ -154,5 +155,35 @@ int sandbox_allow_domain(struct sandbox *s, const char *domain, struct err *e)
 	egress_gate_set_policy(s->gate, more);
 	(void)egress_policy_unref(s->network);
 	s->network = more;
+	return 0;
+}
+
+int sandbox_change_network(struct sandbox *s, const struct sandbox_choice *choice, struct err *e)
+{
+	struct egress_policy *policy = NULL;
+	struct sandbox_choice *copy = malloc(sizeof(*copy));
+
+	if (!copy || manager_network_policy(s->manager, choice, &policy) < 0 ||
+	    (!policy && !(policy = egress_policy_new(EGRESS_NONE)))) {
+		free(copy);
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a network");
+	}
+	if (!s->gate && egress_policy_kind(policy) != EGRESS_NONE) {
+		free(copy);
+		(void)egress_policy_unref(policy);
+		return err_set(e, ERR_FORBIDDEN, 0,
+			       "Sandbox %s was made without a way out: make another one", s->id);
+	}
+	*copy = *choice;
+	free(s->choice);
+	s->choice = copy;
+	s->network = egress_policy_unref(s->network);
+	free(s->domains);
+	s->domains = NULL;
+	s->n_domains = 0;
+	(void)egress_policy_unref(s->base);
+	s->base = policy;
+	if (s->gate)
+		egress_gate_set_policy(s->gate, policy);
 	return 0;
 }

@@ -406,6 +406,10 @@ const struct sandbox_choice *sandbox_choice(const struct sandbox *s); /* that it
  * every public host is. QUOTA_EXCEEDED. sandbox_check_domain() makes the checks only. */
 int sandbox_check_domain(const struct sandbox *s, const char *domain, struct err *e) MUST_CHECK;
 int sandbox_allow_domain(struct sandbox *s, const char *domain, struct err *e) MUST_CHECK;
+/* Another choice of network for a sandbox that lives, in place of the one it was made with and of hosts that were allowed since.
+ * Connections that the new one does not permit end. FORBIDDEN: the sandbox was made without a way out, and gets none. */
+int sandbox_change_network(struct sandbox *s, const struct sandbox_choice *choice,
+			   struct err *e) MUST_CHECK;
 #define SANDBOX_DOMAINS_MAX 16u
 size_t sandbox_n_domains(const struct sandbox *s);
 const char *sandbox_domain(const struct sandbox *s, size_t i); /* i < sandbox_n_domains() */

@@ -15,6 +15,9 @@
 #define SHOWN_PARTS     16u
 #define SHOWN_TYPE_SIZE 128u
 #define SHOWN_TABLE     "application/vnd.caisson.table+json"
+/* The data of a figure of matplotlib, with run_request.errors: {"type": "line", "title", "elements", ...}, as
+ * runtime/python/charts.py writes it. */
+#define SHOWN_CHART "application/vnd.caisson.chart+json"
 /* An exception, with run_request.errors: {"name": "ValueError", "value": "...", "traceback": "..."}, as
  * runtime/python/tracebacks.py writes it. */
 #define SHOWN_ERROR "application/vnd.caisson.error+json"

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "descriptors.h"
 #include "engine/engine.h"
+#include "engine/engine_attributes.h"
 #include "engine/front/front.h"
 #include "engine/maker/native/native.h"
 #include "engine/protocol/proto.h"
@@ -170,6 +171,8 @@ static void ask(struct world *w, bool checkpoint)
 	(void)!engine_keep(w->sandbox, "kept", on_done, NULL, &e);
 	(void)!engine_forget(w->engine, "key", on_done, NULL, &e);
 	(void)!engine_stat_file(w->sandbox, "/", on_stat, NULL, &e);
+	(void)!engine_set_attributes(w->sandbox, "f", "user.a\0b", sizeof("user.a\0b"), on_done,
+				     NULL, &e);
 	(void)!engine_make_folder(w->sandbox, "c", on_done, NULL, &e);
 	(void)!engine_move_file(w->sandbox, "c", "d", false, on_done, NULL, &e);
 }

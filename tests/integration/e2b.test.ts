@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict';
 import * as http from 'node:http';
+import * as zlib from 'node:zlib';
 import { after, before, describe, it } from 'node:test';
 import { newStateDir } from '../lib/env.ts';
 import type { Program } from '../lib/process.ts';
@@ -42,7 +43,7 @@ describe('e2b', () => {
 	let other: string;
 
 	before(async () => {
-		({ program, base, port } = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_API_KEY: ADMIN, SANDBOX_FACES: 'e2b' } }));
+		({ program, base, port } = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_API_KEY: ADMIN, SANDBOX_FACES: 'e2b', SANDBOX_MAX_UPLOAD_BYTES: '100000000' } }));
 		other = await newKey('somebody');
 	});
 	after(async () => {
@@ -196,6 +197,35 @@ describe('e2b', () => {
 		/* Unknown members are for servers that are newer. */
 		const r = await control('POST', '/sandboxes', { templateID: 'code-interpreter-v1', secure: true, autoPause: false, autoPauseMemory: true, somethingNew: {} });
 		assert.equal(r.status, 201, r.text);
+	});
+
+	it('the network of a sandbox changes within what the operator permits', async () => {
+		const put = (s: Box, body: Json, key?: string): Promise<Answer> => control('PUT', `/sandboxes/${s.id}/network`, body, key);
+		const box = await make();
+		assert.equal((await put(box, {})).status, 204);
+		assert.equal((await put(box, { denyOut: ['0.0.0.0/0'] })).status, 204);
+		assert.equal((await put(box, { allowOut: ['example.org'], denyOut: ['0.0.0.0/0'] })).status, 403);
+		for (const body of [{ denyOut: ['8.8.8.8'] }, { allowOut: ['example.org'] }, { rules: { a: [] } }, { egressProxy: { url: 'x' } }])
+			assert.equal((await put(box, body)).status, 400, JSON.stringify(body));
+		assert.equal((await put(box, {}, hex(other))).status, 404);
+		const open = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_FACES: 'e2b', SANDBOX_NETWORK: 'allowlist', SANDBOX_NETWORK_ALLOW: 'a.example.org b.example.org' } });
+		try {
+			const call = (method: string, at: string, body?: Json): Promise<Response> =>
+				fetch(`${open.base}/faces/e2b${at}`, { method, headers: { 'x-api-key': 'e2b_00', 'content-type': 'application/json' }, body: body && JSON.stringify(body) });
+			const made = await (await call('POST', '/v2/sandboxes', { templateID: 'base', timeout: 60 })).json() as Json;
+			const change = async (body: Json): Promise<number> => (await call('PUT', `/sandboxes/${made.sandboxID}/network`, body)).status;
+			const internet = async (): Promise<boolean> => ((await (await call('GET', `/sandboxes/${made.sandboxID}`)).json()) as Json).allowInternetAccess;
+			assert.equal(await internet(), true);
+			assert.deepEqual([await change({ denyOut: ['0.0.0.0/0'] }), await internet()], [204, false]);
+			assert.deepEqual([await change({ denyOut: ['0.0.0.0/0'], allowOut: ['a.example.org'] }), await internet()], [204, true]);
+			assert.deepEqual([await change({ denyOut: ['0.0.0.0/0'], allowOut: ['c.example.org'] }), await internet()], [403, true]);
+			assert.deepEqual([await change({ allow_internet_access: false }), await internet()], [204, false]);
+			assert.deepEqual([await change({}), await internet()], [204, true]);
+			const without = await (await call('POST', '/v2/sandboxes', { templateID: 'base', timeout: 60, allow_internet_access: false })).json() as Json;
+			assert.equal((await call('PUT', `/sandboxes/${without.sandboxID}/network`, {})).status, 403);
+		} finally {
+			await open.program.end();
+		}
 	});
 
 	it('the same idempotency key makes one sandbox for its user', async () => {
@@ -413,6 +443,40 @@ describe('e2b', () => {
 			assert.equal((await get(file)).status, 404, file);
 		assert.equal((await put('', [['', 'x']])).status, 400);
 		assert.equal((await ask('POST', '/files?path=x', { headers: { ...routed(box), 'content-type': 'text/plain' }, body: Buffer.from('x') })).status, 400);
+	});
+
+	it('a body of gzip is unpacked as it comes, and one that is none makes no file', async () => {
+		const box = await make();
+		const send = (at: string, body: Buffer, headers: Record<string, string> = {}): Promise<Answer> =>
+			ask('POST', `/files?path=${at}`, { headers: { ...routed(box), 'content-type': 'application/octet-stream', ...headers }, body });
+		const read = (at: string): Promise<Answer> => ask('GET', `/files?path=${at}`, { headers: routed(box) });
+		const gzip = { 'content-encoding': 'gzip' }, large = Buffer.alloc(5_000_000, 'abc\0'), packed = zlib.gzipSync(large);
+		assert.deepEqual((await send('plain', large)).json, [{ name: 'plain', type: 'file', path: '/home/user/plain' }]);
+		assert((await read('plain')).bytes.equals(large));
+		assert.equal((await send('packed', packed, gzip)).status, 200);
+		assert((await read('packed')).bytes.equals(large));
+		assert.equal((await send('two', Buffer.concat([zlib.gzipSync('one '), zlib.gzipSync('two')]), gzip)).status, 200);
+		assert.equal((await read('two')).text, 'one two');
+		for (const [why, body, headers] of [
+			['short', packed.subarray(0, packed.length - 5), gzip], ['none', Buffer.from('plain text'), gzip], ['empty', Buffer.alloc(0), gzip],
+			['rubbish behind', Buffer.concat([packed, Buffer.from('rubbish')]), gzip], ['unknown', large, { 'content-encoding': 'br' }],
+			['key', large, { 'x-metadata-': 'x' }], ['long', large, { [`x-metadata-${'k'.repeat(247)}`]: 'x' }], ['much', large, { 'x-metadata-a': 'x'.repeat(4096) }],
+		] as const) {
+			const r = await send('bad', body, headers);
+			assert.equal(r.status, 400, `${why}: ${r.text}`);
+			assert.equal((await read('bad')).status, 404, why);
+		}
+		assert.equal((await ask('POST', '/files', { headers: { ...routed(box), 'content-type': 'application/octet-stream' }, body: large })).status, 400);
+		// the client leaves in the middle
+		const req = http.request({ host: '127.0.0.1', port, method: 'POST', path: '/faces/e2b/files?path=left', headers: { ...routed(box), 'content-type': 'application/octet-stream' } });
+		req.on('error', () => undefined);
+		await new Promise((done) => req.write(large, done));
+		req.destroy();
+		assert.equal((await read('left')).status, 404);
+		const bomb = await send('bomb', zlib.gzipSync(Buffer.alloc(100_000_001)), gzip);
+		assert.equal(bomb.status, 413, bomb.text);
+		assert.equal((await read('bomb')).status, 404);
+		await control('DELETE', `/sandboxes/${box.id}`);
 	});
 
 	it('signatures open one file for one use, and no other', async () => {

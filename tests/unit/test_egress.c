@@ -354,6 +354,35 @@ static void test_closing_a_gate_ends_all(void **state)
 	assert_int_equal(answer.len, 0);
 }
 
+static void set_policy(struct egress_world *w, enum trick_policy which)
+{
+	struct egress_policy *p = make_policy(w, which);
+
+	egress_gate_set_policy(w->gate, p);
+	(void)egress_policy_unref(p);
+}
+
+static void test_another_policy_ends_what_it_refuses(void **state)
+{
+	static const enum trick_policy others[] = {EMPTY, NONE, OPEN};
+	struct egress_world *w = *state;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(others); i++) {
+		_cleanup_(buf_done) struct buf request = BUF_INIT(4096);
+		_cleanup_(buf_done) struct buf answer = BUF_INIT(4096);
+		memset(&w->events, 0, sizeof(w->events));
+		_cleanup_fd_ int client = ask_unanswered(w, &request);
+
+		set_policy(w, TRUST);
+		assert_int_equal(w->events.ended, 0);
+		set_policy(w, others[i]);
+		assert_int_equal(w->events.ended, 1);
+		assert_string_equal(w->events.reason, "gate_closed");
+		egress_world_read(w, client, &answer);
+		assert_int_equal(answer.len, 0);
+	}
+}
+
 /* ---- parts ---- */
 
 static void test_lists(void **state)
@@ -652,6 +681,8 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(test_tricks, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_refused_names_are_not_asked_for, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_tunnel, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_another_policy_ends_what_it_refuses, setup,
+					    teardown),
 	    cmocka_unit_test_setup_teardown(test_plain_request, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_second_request_goes_nowhere, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_limits, setup, teardown),

@@ -215,6 +215,9 @@ static const struct {
     ROW(415, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 1\r\nContent-Encoding: gzip\r\n\r\na"),
     ROW(415, "POST /echo HTTP/1.1\r\n" HOST
 	     "Content-Length: 1\r\nContent-Encoding: identity\r\nContent-Encoding: br\r\n\r\na"),
+    ROW(415, "POST /echo HTTP/1.1\r\n" HOST
+	     "Content-Length: 1\r\nContent-Encoding: identity, gzip\r\n\r\na"),
+    ROW(415, "POST /none HTTP/1.1\r\n" HOST "Content-Length: 1\r\nContent-Encoding: gzip\r\n\r\na"),
     ROW(417, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 1\r\nExpect: the-worst\r\n\r\na"),
     /* keys */
     ROW(401, "GET /secret HTTP/1.1\r\n" HOST "\r\n"),

@@ -2,6 +2,8 @@
 /* init's file agent: the places that absolute paths lead to, and names of files. */
 #include "init_files_world.h"
 
+#include <sys/xattr.h>
+
 static uint32_t count(const char *path)
 {
 	assert_int_equal(ask(PROTO_FILE_LIST, path, 0), 0);
@@ -98,6 +100,85 @@ static void test_make(void **state UNUSED)
 	assert_int_equal(fstatat(in.tmp, "x/y", &st, AT_SYMLINK_NOFOLLOW), 0);
 	assert_int_equal(ask(PROTO_FILE_MAKE, "/etc/x", 0), EROFS);
 	assert_int_equal(ask(PROTO_FILE_MAKE, "/", 0), EROFS);
+}
+
+/* LEN bytes of names and values. */
+static int set(const char *path, const char *attributes, size_t len)
+{
+	static struct proto_init_set m;
+	int fds[FDIO_PASS_MAX];
+	size_t n = 0;
+
+	m = (struct proto_init_set){.seq = ++seq, .bytes = (uint32_t)len};
+	(void)snprintf(m.path, sizeof(m.path), "%s", path);
+	memcpy(m.attributes, attributes, MIN(len, sizeof(m.attributes)));
+	if (files_set(&in, &m) < 0)
+		return -1;
+	assert_int_equal(fd_recv(front, &answer, sizeof(answer), fds, &n, MSG_DONTWAIT),
+			 sizeof(answer));
+	assert_int_equal(answer.seq, seq);
+	assert_int_equal(n, 0);
+	return answer.errnum;
+}
+#define SET(path, text) set(path, text, sizeof(text))
+
+static uint32_t has_attributes(const char *folder, uint32_t flags)
+{
+	struct proto_entry e;
+
+	assert_int_equal(ask(PROTO_FILE_LIST, folder, flags), 0);
+	assert_int_equal(answer.n, 1);
+	assert_int_equal(pread(answer_fd, &e, sizeof(e), 0), sizeof(e));
+	(void)close(answer_fd);
+	return e.attributes;
+}
+
+static void test_attributes(void **state UNUSED)
+{
+	static const char want[] = "user.a\0one\0user.b\0";
+	static char full[PROTO_ATTRIBUTES_MAX];
+
+	put("a/f", "four");
+	assert_int_equal(look("a/f").entry.attributes, 0);
+	assert_int_equal(has_attributes("a", PROTO_FILE_ATTRIBUTES), 0);
+	if (SET("a/f", "user.b\0") == ENOTSUP) {
+		skip(); /* Linux before 6.6: tmpfs(5) keeps none */
+		return;
+	}
+	assert_int_equal(SET("a/f", "user.a\0one"), 0);
+	struct proto_stat st = look("a/f");
+	assert_int_equal(st.entry.attributes, sizeof(want));
+	/* in either order */
+	assert_non_null(memmem(st.attributes, sizeof(want), "user.a\0one", 11));
+	assert_non_null(memmem(st.attributes, sizeof(want), "user.b\0", 8));
+	assert_int_equal(has_attributes("a", PROTO_FILE_ATTRIBUTES), 1);
+	assert_int_equal(has_attributes("a", 0), 0);
+	/* what a program has set: no text, and more than is told */
+	const int fd = openat(in.workspace, "a/f", O_WRONLY);
+	assert_int_equal(fsetxattr(fd, "user.bytes", "a\0b", 3, 0), 0);
+	memset(full, 'x', sizeof(full));
+	(void)!fsetxattr(fd, "user.full", full, 2000, 0);
+	(void)!fsetxattr(fd, "user.fuller", full, 2000, 0);
+	(void)!fsetxattr(fd, "user.fullest", full, 2000, 0);
+	(void)close(fd);
+	st = look("a/f");
+	assert_true(st.entry.attributes <= sizeof(st.attributes));
+	assert_int_equal(st.attributes[st.entry.attributes - 1], 0);
+	assert_null(memmem(st.attributes, st.entry.attributes, "user.bytes", 10));
+	/* what is no file of the workspace, and what is no attribute */
+	link_to("a/f", "link");
+	assert_int_not_equal(SET("link", "user.a\0x"), 0);
+	assert_int_equal(SET("none", "user.a\0x"), ENOENT);
+	assert_int_equal(SET("a", "user.a\0x"), EISDIR);
+	assert_int_equal(SET("/etc/x", "user.a\0x"), EROFS);
+	assert_int_equal(SET("a/f", "trusted.a\0x"), -1);
+	assert_int_equal(SET("a/f", "security.a\0x"), -1);
+	assert_int_equal(SET("a/f", "user.\0x"), -1);
+	assert_int_equal(SET("a/f", "user.a"), -1);
+	assert_int_equal(set("a/f", "user.a\0x", 8), -1);
+	assert_int_equal(set("a/f", "", 0), -1);
+	assert_int_equal(set("../f", want, sizeof(want)), -1);
+	assert_int_equal(set("a/f", full, sizeof(full)), -1);
 }
 
 /* One request to its end, as ask(). */
@@ -258,8 +339,8 @@ static void test_places(void **state UNUSED)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    BOTH(test_places), BOTH(test_stat),          BOTH(test_make),
-	    BOTH(test_move),   BOTH(test_refused_moves),
+	    BOTH(test_places), BOTH(test_stat), BOTH(test_attributes),
+	    BOTH(test_make),   BOTH(test_move), BOTH(test_refused_moves),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

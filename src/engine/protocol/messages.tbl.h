@@ -50,3 +50,4 @@ M(INIT_KEEP, F, I, proto_init_note, 0, OTHER, "the workspace may be stored from 
 M(INIT_WATCH, F, I, proto_init_watch, 0, OTHER, "begin or end to watch a folder or the ports, or ask for what has changed")
 M(INIT_CHANGED, I, F, proto_init_changed, 0, OTHER, "answer to INIT_WATCH, at once or when something has changed")
 M(INIT_MOVE, F, I, proto_init_move, 0, OTHER, "give a file or folder another name; INIT_FILED answers it, too")
+M(INIT_SET, F, I, proto_init_set, 0, OTHER, "set extended attributes of a file; INIT_FILED answers it, too")

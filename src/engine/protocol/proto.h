@@ -372,6 +372,7 @@ union proto_frame {
 	struct proto_init_ended ended;
 	struct proto_init_file file;
 	struct proto_init_move move;
+	struct proto_init_set set;
 	struct proto_init_filed filed;
 	struct proto_init_checkpoint checkpoint;
 	struct proto_init_checkpointed checkpointed;

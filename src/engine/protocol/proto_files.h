@@ -17,9 +17,14 @@ enum proto_file_op {
 	PROTO_FILE_STAT,  /* answer: a memfd of one struct proto_stat */
 	PROTO_FILE_MAKE,  /* a folder, with those above it; EEXIST: something has the name */
 	PROTO_FILE_MOVE,  /* the front's own word for INIT_MOVE */
+	PROTO_FILE_SET,   /* the same for INIT_SET */
 	PROTO_FILE_OP_MAX_,
 };
-enum { PROTO_FILE_OVERWRITE = 1, PROTO_FILE_RECURSIVE = 2 };
+enum {
+	PROTO_FILE_OVERWRITE = 1,
+	PROTO_FILE_RECURSIVE = 2,
+	PROTO_FILE_ATTRIBUTES = 4, /* LIST: say which files have any; it costs an open(2) of each */
+};
 /* Descriptor, if `inward`: OPEN, LIST, STAT: an empty file, which init fills instead of sending one; COMMIT: the
  * content. */
 struct proto_init_file {
@@ -48,6 +53,8 @@ struct proto_init_filed {
 	int64_t mtime_ns; /* OPEN, if `inward` */
 };
 
+#define PROTO_ATTRIBUTES_MAX 4096
+
 struct proto_entry {
 	uint64_t size;
 	int64_t mtime_ns;
@@ -56,6 +63,9 @@ struct proto_entry {
 	uint32_t mode;
 	uint32_t nlink;
 	uint32_t uid, gid; /* as the sandbox counts them */
+	uint32_t
+	    attributes; /* LIST with PROTO_FILE_ATTRIBUTES: 1 = it has some; STAT: their bytes */
+	uint32_t pad;
 	char name[PROTO_NAME_MAX];
 };
 
@@ -65,6 +75,18 @@ struct proto_stat {
 	uint32_t target_mode; /* of a link: of what it leads to in the end; 0 = nothing */
 	uint32_t pad;
 	char target[PROTO_PATH_MAX]; /* the text of a link; else "" */
+	char
+	    attributes[PROTO_ATTRIBUTES_MAX]; /* of a file or folder, as in struct proto_init_set */
+};
+
+/* Sets extended attributes of a file: names that begin with `user.`, and values, in turn, each with a NUL at its end. Others that
+ * it has stay. Answer: INIT_FILED. ENOTSUP: the file system has none. */
+struct proto_init_set {
+	struct proto_head head;
+	uint32_t seq;
+	uint32_t bytes; /* of `attributes` */
+	char path[PROTO_PATH_MAX];
+	char attributes[PROTO_ATTRIBUTES_MAX];
 };
 
 /* Gives a file or folder another name; makes the folders above it. Answer: INIT_FILED. EEXIST: the name is taken, EXDEV: FROM

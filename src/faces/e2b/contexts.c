@@ -4,9 +4,11 @@
 
 #include "base/rand.h"
 #include "base/text.h"
+#include "sandbox/sandbox_names.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 void e2b_contexts_begin(struct e2b_sandbox *s)
 {
@@ -85,24 +87,66 @@ static struct e2b_context *make(struct e2b_sandbox *s, const char *cwd, struct e
 	return NULL;
 }
 
+static void make_and_tell(struct e2b_call *c)
+{
+	struct err e = ERR_INIT;
+	const struct e2b_context *x =
+	    make(c->sandbox, json_string_value(json_object_get(c->body, "cwd")), &e);
+
+	if (x)
+		e2b_reply(c, 200, context_json(x));
+	else
+		e2b_fail(c, &e);
+}
+
+static void on_folder(const struct err *e, void *user)
+{
+	struct e2b_call *c = user;
+
+	if (e && e->code != ERR_ALREADY_EXISTS)
+		e2b_fail(c, e);
+	else if (!c->sandbox->sandbox)
+		e2b_refuse(c, ERR_SANDBOX_LOST, "the sandbox has ended");
+	else
+		make_and_tell(c);
+}
+
+/* Code cannot begin in a folder that is not there. */
+static void on_looked(const struct engine_stat *st, const struct err *e, void *user)
+{
+	struct e2b_call *c = user;
+	const mode_t mode = e ? 0 : S_ISLNK(st->file.mode) ? st->target_mode : st->file.mode;
+	char path[ENGINE_PATH_MAX];
+	struct err failed = e ? *e : ERR_INIT;
+
+	if (!e && S_ISDIR(mode)) {
+		on_folder(NULL, c);
+		return;
+	}
+	if (!e)
+		(void)err_set(&failed, ERR_INVALID_ARGUMENT, 0, "cwd: it is no directory");
+	else if (e->code == ERR_NOT_FOUND && c->sandbox->sandbox &&
+		 e2b_path(json_string_value(json_object_get(c->body, "cwd")), path, &failed) == 0 &&
+		 sandbox_make_folder(c->sandbox->sandbox, path, on_folder, c, &failed) == 0)
+		return;
+	e2b_fail(c, &failed);
+}
+
 void e2b_make_context(struct e2b_call *c)
 {
 	const char *language = json_string_value(json_object_get(c->body, "language"));
 	const char *cwd = json_string_value(json_object_get(c->body, "cwd"));
+	char path[ENGINE_PATH_MAX];
 	struct err e = ERR_INIT;
 
-	if (language && !streq(language, "python")) {
+	if (language && !streq(language, "python"))
 		e2b_refuse(c, ERR_INVALID_ARGUMENT, "contexts of this server are of python");
-		return;
-	}
-	if (cwd && (cwd[0] != '/' || strlen(cwd) >= SANDBOX_PLACE_MAX)) {
+	else if (cwd && (cwd[0] != '/' || strlen(cwd) >= SANDBOX_PLACE_MAX))
 		e2b_refuse(c, ERR_INVALID_ARGUMENT, "cwd: an absolute path");
-		return;
-	}
-	const struct e2b_context *x = make(c->sandbox, cwd, &e);
-	if (x)
-		e2b_reply(c, 200, context_json(x));
-	else
+	else if (!cwd)
+		make_and_tell(c);
+	else if (e2b_path(cwd, path, &e) < 0 ||
+		 sandbox_stat(c->sandbox->sandbox, path, on_looked, c, &e) < 0)
 		e2b_fail(c, &e);
 }
 

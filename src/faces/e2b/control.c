@@ -15,19 +15,17 @@
 #define METADATA_MAX   64u
 #define METADATA_BYTES (16u << 10)
 #define SAME_MAX       255u
-#define EVERYTHING     "0.0.0.0/0"
 
 /* ---- what a body asks for ---- */
 
 static int refuse(struct err *e, const char *member, const char *why)
 {
-	(void)err_set(e, ERR_INVALID_ARGUMENT, 0, "%s: %s", member, why);
-	return err_set_member(e, member);
+	return e2b_refuse_member(e, member, why);
 }
 
 static int not_offered(struct err *e, const char *member)
 {
-	return refuse(e, member, "this server does not offer it");
+	return refuse(e, member, E2B_NOT_OFFERED);
 }
 
 int e2b_read_seconds(const json_t *body, const char *member, uint64_t *ret, struct err *e)
@@ -66,78 +64,15 @@ static int read_pairs(const json_t *body, const char *member, json_t **ret, stru
 		   : 0;
 }
 
-/* A wish for a closed network that is not understood must not become an open one. */
-static int check_network(const json_t *body, struct err *e)
-{
-	static const char *const lists[] = {"allowOut", "denyOut"};
-	const json_t *access = json_object_get(body, "allow_internet_access"), *v;
-	const json_t *network = json_object_get(body, "network");
-
-	if (access && !json_is_null(access) && !json_is_boolean(access))
-		return refuse(e, "allow_internet_access", "true or false");
-	if (network && !json_is_null(network) && !json_is_object(network))
-		return refuse(e, "network", "an object");
-	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
-		if ((v = json_object_get(network, lists[i])) && !json_is_null(v) &&
-		    !json_is_array(v))
-			return refuse(e, lists[i], "a list of texts");
-	return 0;
-}
-
-static bool is_empty(const json_t *v)
-{
-	return !v || json_is_null(v) || json_is_false(v) ||
-	       (json_is_array(v) && json_array_size(v) == 0) ||
-	       (json_is_object(v) && json_object_size(v) == 0);
-}
-
 /* Nothing that was asked for is left out silently. */
 static int check_offer(const json_t *body, struct err *e)
 {
 	static const char *const members[] = {"mcp", "iam", "volumeMounts"};
-	static const char *const network[] = {"allowPublicTraffic", "maskRequestHost",
-					      "egressProxy",        "dnsServers",
-					      "httpsPorts",         "rules"};
-	const json_t *n = json_object_get(body, "network");
 
 	for (size_t i = 0; i < ARRAY_SIZE(members); i++)
-		if (!is_empty(json_object_get(body, members[i])))
+		if (!e2b_is_empty(json_object_get(body, members[i])))
 			return not_offered(e, members[i]);
-	for (size_t i = 0; i < ARRAY_SIZE(network); i++)
-		if (!is_empty(json_object_get(n, network[i])))
-			return not_offered(e, network[i]);
 	return 0;
-}
-
-/* RET is empty if the body chooses nothing: then the operator's policy holds. */
-static int choose_network(struct e2b_call *c, struct sandbox_choice *ret, struct err *e)
-{
-	const json_t *network = json_object_get(c->body, "network");
-	const json_t *allow = json_object_get(network, "allowOut"), *v;
-	const json_t *deny = json_object_get(network, "denyOut");
-	const char *hosts[SANDBOX_HOSTS_MAX];
-	size_t i, n = 0;
-	bool none = json_is_false(json_object_get(c->body, "allow_internet_access"));
-
-	ret->text[0] = '\0';
-	json_array_foreach(deny, i, v) {
-		const char *what = json_string_value(v);
-
-		if (!what || !streq(what, EVERYTHING))
-			return refuse(e, "denyOut", "this server can deny " EVERYTHING " only");
-		none = true;
-	}
-	if (json_array_size(allow) > 0 && !none)
-		return refuse(e, "allowOut", "it needs denyOut with " EVERYTHING);
-	if (!none)
-		return 0;
-	json_array_foreach(allow, i, v) {
-		if (n == ARRAY_SIZE(hosts) || !json_is_string(v))
-			return refuse(e, "allowOut", "at most 32 names of hosts");
-		hosts[n++] = json_string_value(v);
-	}
-	return manager_choose_network(c->face->config.manager, n > 0 ? "allowlist" : "none", hosts,
-				      n, ret, e);
 }
 
 /* The templates that the SDKs name by default are the image of this server. */
@@ -259,10 +194,12 @@ static int begin(struct e2b_call *c, const char *template, struct making *m, str
 	json_t *metadata;
 	int r = check_offer(c->body, e);
 
-	r = r < 0 ? r : check_network(c->body, e);
 	r = r < 0 ? r : e2b_read_seconds(c->body, "timeout", &m->life_s, e);
 	r = r < 0 ? r : read_pairs(c->body, "metadata", &metadata, e);
-	r = r < 0 ? r : choose_network(c, &network, e);
+	r = r < 0 ? r
+		  : e2b_choose_network(c->face, json_object_get(c->body, "network"),
+				       json_object_get(c->body, "allow_internet_access"), &network,
+				       e);
 	r = r < 0 ? r : read_options(c, snapshot ? "base" : template, &options, e);
 	if (r < 0)
 		return r;
@@ -386,8 +323,7 @@ void e2b_info(struct e2b_call *c)
 	const struct e2b_sandbox *s = e2b_need(c);
 
 	if (s)
-		e2b_reply(c, 200,
-			  e2b_detail_json(s, c->req, e2b_may_use(c->who)));
+		e2b_reply(c, 200, e2b_detail_json(s, c->req, e2b_may_use(c->who)));
 }
 
 /* From now on the sandbox counts on the credential of this caller. */

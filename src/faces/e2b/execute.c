@@ -195,7 +195,6 @@ static void send_reason(struct execution *x, enum run_reason reason, const struc
 	    [RUN_OOM] = {"MemoryError", "the sandbox has no more memory"},
 	    [RUN_DISK_LIMIT] = {"OSError", "the sandbox has no more room for files"},
 	    [RUN_CANCELLED] = {"KeyboardInterrupt", ""},
-	    [RUN_LOST] = {"SandboxError", "the sandbox has ended"},
 	};
 	const char *name = e                           ? "SandboxError"
 			   : reason < ARRAY_SIZE(ends) ? ends[reason].name
@@ -214,6 +213,10 @@ static void on_done(struct run *run UNUSED, const struct run_result *result, con
 	struct execution *x = user;
 
 	x->run = NULL;
+	/* The SDKs look after the sandbox when a stream breaks, and say that it was killed. */
+	if (x->stream &&
+	    ((result && result->reason == RUN_LOST) || (e && e->code == ERR_SANDBOX_LOST)))
+		http_stream_abort(TAKE_PTR(x->stream));
 	send_tails(x);
 	if (result)
 		send_value(x, result->shown);

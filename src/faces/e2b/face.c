@@ -294,7 +294,8 @@ static void on_body(json_t *body, const struct err *e, void *user)
 		e2b_fail(c, e);
 	else if (auth_has_ended(c->who))
 		e2b_refuse(c, ERR_UNAUTHORIZED, "the credential ended meanwhile");
-	else if (c->sandbox && (!c->sandbox->sandbox || c->sandbox->paused)) /* a thread reads long bodies */
+	else if (c->sandbox &&
+		 (!c->sandbox->sandbox || c->sandbox->paused)) /* a thread reads long bodies */
 		(void)refuse_dead(f, e2b_give(c));
 	else
 		c->route->fn(c);

@@ -7,6 +7,7 @@
 
 #include "faces/e2b/e2b.h"
 
+#include "api/files/form_upload.h"
 #include "base/buf.h"
 #include "base/list.h"
 #include "sandbox/contexts.h"
@@ -18,10 +19,11 @@
 #define E2B_PREFIX       "/faces/e2b"
 #define E2B_ID_SIZE      21      /* "i" and 19 letters and digits, as a part of a host name */
 #define E2B_TOKEN_SIZE   33      /* hexadecimal digits */
-#define E2B_ENVD_VERSION "0.5.2" /* what the SDKs may ask of envd follows from it */
+#define E2B_ENVD_VERSION "0.6.2" /* what the SDKs may ask of envd follows from it */
 #define E2B_ENVD_PORT    49983
 #define E2B_CODE_PORT    49999
 #define E2B_HOME         "/home/user"
+#define E2B_UPLOADS      128          /* more than a form has files */
 #define E2B_FRAME_MAX    (256u << 10) /* bytes of a message of Connect */
 
 struct e2b {
@@ -77,6 +79,11 @@ struct e2b_sandbox {
 	struct list streams;
 	struct list watches; /* struct e2b_watch: its watchers (watch.c) */
 	unsigned last_watch;
+	uint64_t changed_ns; /* when this face has changed a file last; 0 = never */
+	struct e2b_upload {
+		uint64_t hash, at_ns;
+	} uploads[E2B_UPLOADS]; /* the last ones, in a ring */
+	unsigned next_upload;
 };
 
 enum e2b_service {
@@ -198,6 +205,28 @@ int e2b_add_path(struct buf *b, const char *path) MUST_CHECK;
 struct e2b_sandbox *e2b_signed_for(const struct e2b *f, const struct http_request *req,
 				   struct err *e);
 
+/* ---- what clients note about files (metadata.c) ---- */
+
+/* An object of those ATTRIBUTES of a file, as the engine tells them, that clients of E2B know. NULL: there is none. */
+json_t *e2b_metadata_json(const char *attributes, size_t len);
+/* Those that come with an upload, in the engine's form; RET is bounded by ENGINE_ATTRIBUTES_MAX. */
+int e2b_read_metadata(const struct http_request *req, struct buf *ret, struct err *e) MUST_CHECK;
+/* Ends the call of an upload: FILES have their names, and get ATTRIBUTES, which are taken. */
+void e2b_uploaded(struct e2b_call *c, const struct form_written *files, unsigned n,
+		  struct buf *attributes);
+
+/* ---- the control plane (control.c, network.c) ---- */
+
+#define E2B_NOT_OFFERED "this server does not offer it"
+/* The sandbox {id} of the caller; NULL after it has answered. */
+struct e2b_sandbox *e2b_need(struct e2b_call *c);
+int e2b_refuse_member(struct err *e, const char *member, const char *why); /* -EINVAL */
+/* Asks for nothing. */
+bool e2b_is_empty(const json_t *v);
+/* NETWORK and INTERNET as in a body, or NULL. RET is empty if they choose nothing: then the operator's policy holds. */
+int e2b_choose_network(const struct e2b *f, const json_t *network, const json_t *internet,
+		       struct sandbox_choice *ret, struct err *e) MUST_CHECK;
+
 /* ---- processes ---- */
 
 unsigned e2b_pid(const struct process_facts *f);
@@ -216,6 +245,8 @@ void e2b_contexts_done(struct e2b_sandbox *s);
 struct e2b_watch;
 void e2b_watch_free(struct e2b_watch *w);
 void e2b_watches_done(struct e2b_sandbox *s);
+/* The face changes PATH of the engine, in place or by a new file (UPLOADS). */
+void e2b_note_change(struct e2b_sandbox *s, const char *path, bool uploads);
 
 /* ---- handlers ---- */
 
@@ -236,6 +267,7 @@ void e2b_delete_template(struct e2b_call *c);
 void e2b_fork(struct e2b_call *c);
 void e2b_not_offered(struct e2b_call *c);
 void e2b_metrics(struct e2b_call *c);
+void e2b_update_network(struct e2b_call *c);
 
 void e2b_start_process(struct e2b_call *c);
 void e2b_connect_process(struct e2b_call *c);
@@ -257,6 +289,7 @@ void e2b_remove_watcher(struct e2b_call *c);
 
 void e2b_get_file(struct e2b_call *c);
 void e2b_put_files(struct e2b_call *c);
+void e2b_put_file(struct e2b_call *c); /* the body is the file (upload.c) */
 
 void e2b_execute(struct e2b_call *c);
 void e2b_list_contexts(struct e2b_call *c);

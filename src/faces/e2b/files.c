@@ -3,7 +3,6 @@
 #include "faces/e2b/face.h"
 
 #include "api/files/files.h"
-#include "api/files/form_upload.h"
 #include "base/base64.h"
 #include "base/parse.h"
 #include "base/rand.h"
@@ -15,6 +14,7 @@
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define SIGNATURE_PREFIX "v1_"
 #define SIGNATURE_SIZE   (sizeof(SIGNATURE_PREFIX) + BASE64_ENCODED_LEN(crypto_hash_sha256_BYTES))
@@ -34,13 +34,6 @@ int e2b_add_path(struct buf *b, const char *path)
 	if (sandbox_path_is_outside(path))
 		return buf_add_str(b, path);
 	return buf_printf(b, "%s%s%s", E2B_HOME, *path ? "/" : "", path);
-}
-
-static json_t *path_json(const char *path)
-{
-	_cleanup_(buf_done) struct buf b = BUF_INIT(ENGINE_PATH_MAX + sizeof(E2B_HOME) + 1);
-
-	return e2b_add_path(&b, path) < 0 ? NULL : e2b_text_json(buf_str(&b));
 }
 
 /* ---- signatures ---- */
@@ -166,10 +159,16 @@ void e2b_get_file(struct e2b_call *c)
 
 /* ---- put ---- */
 
+/* A form, and what its client notes about the files. */
+struct putting {
+	struct e2b_call *call;
+	struct buf attributes;
+};
+
 /* A form of one file may say in the query where it goes. Else the name of each part does. */
 static int path_of(const struct multipart_part *part, char *ret, void *user, struct err *e)
 {
-	const struct e2b_call *c = user;
+	const struct e2b_call *c = ((const struct putting *)user)->call;
 	const char *given = query_of(c->req, "path");
 
 	if (!streq(part->name, "file"))
@@ -178,37 +177,38 @@ static int path_of(const struct multipart_part *part, char *ret, void *user, str
 		given = part->filename ? part->filename : "";
 	if (!*given)
 		return err_set(e, ERR_INVALID_ARGUMENT, 0, "a part of the form has no filename");
-	return e2b_path(given, ret, e);
+	const int r = e2b_path(given, ret, e);
+	if (r == 0)
+		e2b_note_change(c->sandbox, ret, true);
+	return r;
+}
+
+static void putting_free(struct putting *p)
+{
+	buf_done(&p->attributes);
+	free(p);
 }
 
 static void on_gone(void *user)
 {
-	((struct e2b_call *)user)->req = NULL;
+	((struct putting *)user)->call->req = NULL;
 }
 
 static void on_done(const struct form_written *files, unsigned n, const struct err *e, void *user)
 {
-	struct e2b_call *c = user;
+	struct putting *p = user;
+	struct e2b_call *c = p->call;
 
-	if (e) {
+	if (e)
 		e2b_fail(c, e);
-		return;
-	}
-	json_t *rows = json_array();
-	for (unsigned i = 0; i < n; i++) {
-		const char *slash = strrchr(files[i].path, '/');
-
-		(void)json_array_append_new(
-		    rows, json_pack("{s:o, s:s, s:o}", "name",
-				    e2b_text_json(slash ? slash + 1 : files[i].path), "type",
-				    "file", "path", path_json(files[i].path)));
-	}
-	e2b_reply(c, 200, rows);
+	else
+		e2b_uploaded(c, files, n, &p->attributes);
+	putting_free(p);
 }
 
-void e2b_put_files(struct e2b_call *c)
+static int begin_form(struct e2b_call *c, struct putting *p, struct err *e)
 {
-	struct err e = ERR_INIT;
+	const char *coding = http_request_header(c->req, "content-encoding");
 	const struct form_upload_request q = {
 	    .req = c->req,
 	    .sandbox = c->sandbox->sandbox,
@@ -217,11 +217,38 @@ void e2b_put_files(struct e2b_call *c)
 	    .path = path_of,
 	    .gone = on_gone,
 	    .done = on_done,
-	    .user = c,
+	    .user = p,
 	};
-	int r = e2b_check_name(query_of(c->req, "username"), &e);
 
-	r = r < 0 ? r : form_upload_begin(&q, &e);
-	if (r < 0)
+	if (coding && strcasecmp(coding, "identity") != 0)
+		return err_set(e, ERR_INVALID_ARGUMENT, 0,
+			       "Content-Encoding: forms are not compressed here");
+	const int r = e2b_read_metadata(c->req, &p->attributes, e);
+	return r < 0 ? r : form_upload_begin(&q, e);
+}
+
+void e2b_put_files(struct e2b_call *c)
+{
+	struct err e = ERR_INIT;
+
+	if (e2b_check_name(query_of(c->req, "username"), &e) < 0) {
 		e2b_fail(c, &e);
+		return;
+	}
+	if (http_request_content_type_is(c->req, "application/octet-stream")) {
+		e2b_put_file(c);
+		return;
+	}
+	struct putting *p = calloc(1, sizeof(*p));
+	int r = p ? 0 : err_set(&e, ERR_OUT_OF_MEMORY, ENOMEM, "a form");
+	if (p) {
+		p->call = c;
+		buf_init(&p->attributes, ENGINE_ATTRIBUTES_MAX);
+	}
+	r = r < 0 ? r : begin_form(c, p, &e);
+	if (r == 0)
+		return;
+	if (p)
+		putting_free(p);
+	e2b_fail(c, &e);
 }

@@ -83,8 +83,14 @@ static json_t *stat_json(const char *path, const struct engine_stat *st)
 	_cleanup_(buf_done) struct buf full = BUF_INIT(2 * ENGINE_PATH_MAX);
 	struct err e = ERR_INIT;
 
-	if (!S_ISLNK(f.mode) || e2b_add_path(&full, path) < 0)
-		return entry_json(path, &f);
+	if (!S_ISLNK(f.mode) || e2b_add_path(&full, path) < 0) {
+		json_t *entry = entry_json(path, &f);
+		json_t *metadata = e2b_metadata_json(st->attributes, st->attributes_len);
+
+		if (metadata)
+			(void)json_object_set_new(entry, "metadata", metadata);
+		return entry;
+	}
 	if (st->target_mode != 0) {
 		f.mode = st->target_mode;
 		f.size = st->target_size;
@@ -185,6 +191,9 @@ void e2b_stat(struct e2b_call *c)
 
 static void on_changed(const struct err *e, void *user)
 {
+	const struct looking *l = user;
+
+	e2b_note_change(l->call->sandbox, l->path, false);
 	if (e)
 		looking_fail(user, e);
 	else
@@ -219,6 +228,7 @@ static void on_removed(const struct err *e, void *user)
 {
 	struct e2b_call *c = user;
 
+	e2b_note_change(c->sandbox, "", false);
 	if (e && e->code != ERR_NOT_FOUND)
 		e2b_fail(c, e);
 	else
@@ -247,6 +257,11 @@ struct tree {
 		unsigned depth;
 	} * folders;
 	size_t n, listed;
+	struct tree_noted {    /* owned; entries with attributes */
+		char *path;    /* owned; of the engine */
+		json_t *entry; /* borrowed */
+	} * noted;
+	size_t n_noted;
 	char *path; /* owned: of the one that is being listed */
 	unsigned at;
 };
@@ -256,6 +271,9 @@ static void tree_free(struct tree *t)
 	for (size_t i = 0; i < t->n; i++)
 		free(t->folders[i].path);
 	free(t->folders);
+	for (size_t i = 0; i < t->n_noted; i++)
+		free(t->noted[i].path);
+	free(t->noted);
 	free(t->path);
 	json_decref(t->entries);
 	free(t);
@@ -283,6 +301,21 @@ static int push(struct tree *t, char *path, unsigned depth)
 	return 0;
 }
 
+static int remember(struct tree *t, const char *path, json_t *entry)
+{
+	struct tree_noted *more = realloc(t->noted, (t->n_noted + 1) * sizeof(*t->noted));
+	char *copy = strdup(path);
+
+	if (more)
+		t->noted = more;
+	if (!more || !copy) {
+		free(copy);
+		return -ENOMEM;
+	}
+	t->noted[t->n_noted++] = (struct tree_noted){.path = copy, .entry = entry};
+	return 0;
+}
+
 /* A place is named without a slash at its end, but for the root. */
 static char *child_of(const char *folder, const char *name)
 {
@@ -302,6 +335,10 @@ static int take(struct tree *t, const struct engine_file *files, size_t n)
 		if (!path || json_array_size(t->entries) >= ENTRIES_MAX)
 			return path ? -E2BIG : -ENOMEM;
 		if (json_array_append_new(t->entries, entry_json(path, &files[i])) < 0)
+			return -ENOMEM;
+		if (files[i].attributes &&
+		    remember(t, path, json_array_get(t->entries, json_array_size(t->entries) - 1)) <
+			0)
 			return -ENOMEM;
 	}
 	/* The last one is listed first. */
@@ -365,16 +402,47 @@ static json_t *sorted(const json_t *entries)
 	return list;
 }
 
+/* Entries that have attributes are asked for them, one after the other. */
+static void note_next(struct tree *t);
+
+static void on_noted(const struct engine_stat *st, const struct err *e, void *user)
+{
+	struct tree *t = user;
+	struct tree_noted *noted = &t->noted[--t->n_noted];
+	json_t *metadata = e ? NULL : e2b_metadata_json(st->attributes, st->attributes_len);
+
+	if (metadata)
+		(void)json_object_set_new(noted->entry, "metadata", metadata);
+	free(noted->path);
+	note_next(t);
+}
+
+static void note_next(struct tree *t)
+{
+	struct e2b_call *c = t->call;
+	struct err e = ERR_INIT;
+
+	if (t->n_noted == 0) {
+		json_t *entries = sorted(t->entries);
+
+		tree_free(t);
+		e2b_reply(c, 200, json_pack("{s:o}", "entries", entries));
+	} else if (!c->sandbox->sandbox) {
+		(void)err_set(&e, ERR_SANDBOX_LOST, 0, "the sandbox has ended");
+		tree_fail(t, &e);
+	} else if (sandbox_stat(c->sandbox->sandbox, t->noted[t->n_noted - 1].path, on_noted, t,
+				&e) < 0) {
+		tree_fail(t, &e);
+	}
+}
+
 static void list_next(struct tree *t)
 {
 	struct e2b_call *c = t->call;
 	struct err e = ERR_INIT;
 
 	if (t->n == 0) {
-		json_t *entries = sorted(t->entries);
-
-		tree_free(t);
-		e2b_reply(c, 200, json_pack("{s:o}", "entries", entries));
+		note_next(t);
 		return;
 	}
 	if (t->listed == FOLDERS_MAX) { /* what is left out silently would be taken for absent */
@@ -388,7 +456,7 @@ static void list_next(struct tree *t)
 	t->listed++;
 	if (!c->sandbox->sandbox)
 		(void)err_set(&e, ERR_SANDBOX_LOST, 0, "the sandbox has ended");
-	else if (sandbox_list(c->sandbox->sandbox, t->path, on_list, t, &e) == 0)
+	else if (sandbox_list_attributes(c->sandbox->sandbox, t->path, on_list, t, &e) == 0)
 		return;
 	tree_fail(t, &e);
 }

@@ -95,7 +95,7 @@ static void add_part(json_t *o, const struct shown_part *p)
 	    {"image/svg+xml", "svg"},      {"image/png", "png"},
 	    {"image/jpeg", "jpeg"},        {"application/pdf", "pdf"},
 	    {"application/json", "json"},  {"application/javascript", "javascript"},
-	    {SHOWN_TABLE, "data"},
+	    {SHOWN_TABLE, "data"},         {SHOWN_CHART, "chart"},
 	};
 	const char *name = NULL;
 

@@ -26,7 +26,7 @@ const struct e2b_route e2b_routes[] = {
     {HTTP_POST, P("/sandboxes/{id}/resume"), E2B_CONTROL, e2b_resume, false},
     {HTTP_POST, P("/sandboxes/{id}/snapshots"), E2B_CONTROL, e2b_make_snapshot, false},
     {HTTP_POST, P("/sandboxes/{id}/fork"), E2B_CONTROL, e2b_fork, false},
-    {HTTP_PUT, P("/sandboxes/{id}/network"), E2B_CONTROL, e2b_not_offered, false},
+    {HTTP_PUT, P("/sandboxes/{id}/network"), E2B_CONTROL, e2b_update_network, false},
     {HTTP_GET, P("/snapshots"), E2B_CONTROL, e2b_list_snapshots, true},
     {HTTP_POST, P("/v3/templates"), E2B_CONTROL, e2b_not_offered, false},
     {HTTP_GET, P("/v2/templates"), E2B_CONTROL, e2b_not_offered, true},
@@ -83,7 +83,7 @@ static struct http_route row_of(const struct e2b_route *route)
 
 	switch (route->service) {
 	case E2B_FILES:
-		row.flags |= (unsigned)HTTP_ROUTE_STREAM_BODY;
+		row.flags |= (unsigned)HTTP_ROUTE_STREAM_BODY | (unsigned)HTTP_ROUTE_CODED_BODY;
 		row.body_max = UINT64_MAX;
 		break;
 	case E2B_STREAM:

@@ -9,10 +9,13 @@
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "sandbox/workspace_inventory.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#define SETTLE_NS    (250 * NS_PER_MS) /* after which the sandbox has told of a change */
+#define UPLOAD_NS    (2 * NS_PER_S)
 #define EVENTS_MAX   1000u /* that a watcher keeps */
 #define KEEPALIVE_NS (30 * NS_PER_S)
 #define KEEPALIVE    "{\"keepalive\":{}}"
@@ -20,7 +23,8 @@
 
 struct e2b_watch {
 	struct list node;            /* of e2b_sandbox.watches; of a stream in no list */
-	struct e2b_sandbox *sandbox; /* reference, of a stream and while CALL waits */
+	struct e2b_sandbox *owner;   /* borrowed: it outlives its watches */
+	struct e2b_sandbox *sandbox; /* reference to it, of a stream and while CALL waits */
 	struct e2b_call *call;       /* until the watch has begun */
 	struct http_stream *stream;  /* NULL: it is a watcher */
 	struct engine_watch *watch;  /* NULL: it has ended */
@@ -28,15 +32,21 @@ struct e2b_watch {
 	struct budget_share share;
 	sd_event_source *keepalive;
 	unsigned number;
-	bool streams, asked; /* ASKED: the sandbox owes the next changes */
-	json_t *events;      /* owned, of a watcher */
+	bool streams, asked;    /* ASKED: the sandbox owes the next changes */
+	json_t *events;         /* owned, of a watcher */
+	struct e2b_call *asker; /* waits for the events until TIMER */
+	sd_event_source *timer;
 	char path[ENGINE_PATH_MAX];
 };
+
+static void answer(struct e2b_watch *w);
 
 void e2b_watch_free(struct e2b_watch *w)
 {
 	list_remove(&w->node);
 	list_remove(&w->of.node);
+	if (w->asker)
+		answer(w);
 	if (w->watch)
 		engine_unwatch(w->watch);
 	(void)sd_event_source_disable_unref(w->keepalive);
@@ -69,6 +79,27 @@ static const char *type_of(enum engine_change_kind kind)
 	return names[kind];
 }
 
+/* A file that this face makes is written without a name, so the kernel tells of one change. Clients know the three of a file that
+ * is made, gets its rights, and is written. */
+static bool was_uploaded(const struct e2b_watch *w, const struct engine_change *change)
+{
+	const struct e2b_sandbox *s = w->owner;
+	const uint64_t hash = path_hash(change->path);
+
+	for (size_t i = 0; i < ARRAY_SIZE(s->uploads); i++)
+		if (s->uploads[i].hash == hash && s->uploads[i].at_ns + UPLOAD_NS > now_ns())
+			return change->kind == ENGINE_CHANGE_CREATE && !change->folder;
+	return false;
+}
+
+void e2b_note_change(struct e2b_sandbox *s, const char *path, bool uploads)
+{
+	s->changed_ns = now_ns();
+	if (uploads)
+		s->uploads[s->next_upload++ % ARRAY_SIZE(s->uploads)] =
+		    (struct e2b_upload){.hash = path_hash(path), .at_ns = s->changed_ns};
+}
+
 /* The name of what changed, from the watched folder on. */
 static const char *name_in(const struct e2b_watch *w, const char *path)
 {
@@ -90,25 +121,45 @@ static bool send(struct e2b_watch *w, const char *text, size_t len)
 	return false;
 }
 
-static bool send_change(struct e2b_watch *w, const struct engine_change *change)
+static bool send_change(struct e2b_watch *w, const struct engine_change *change,
+			enum engine_change_kind kind)
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(8 * TEXT_MAX);
 	int r = buf_add_str(&text, "{\"filesystem\":");
 
 	r = r < 0 ? r
 		  : json_text_object(&text, "ss", "name", name_in(w, change->path), "type",
-				     type_of(change->kind));
+				     type_of(kind));
 	r = r < 0 ? r : buf_add_str(&text, "}");
 	return r < 0 || send(w, text.data, text.len);
 }
 
-static void keep_change(struct e2b_watch *w, const struct engine_change *change)
+static void keep_change(struct e2b_watch *w, const struct engine_change *change,
+			enum engine_change_kind kind)
 {
 	if (json_array_size(w->events) < EVENTS_MAX)
 		(void)json_array_append_new(w->events,
 					    json_pack("{s:o, s:s}", "name",
 						      e2b_text_json(name_in(w, change->path)),
-						      "type", type_of(change->kind)));
+						      "type", type_of(kind)));
+}
+
+/* False: W is gone. */
+static bool tell_change(struct e2b_watch *w, const struct engine_change *change)
+{
+	static const enum engine_change_kind all[] = {ENGINE_CHANGE_CREATE, ENGINE_CHANGE_CHMOD,
+						      ENGINE_CHANGE_WRITE};
+	const size_t n = was_uploaded(w, change) ? ARRAY_SIZE(all) : 1;
+
+	for (size_t i = 0; i < n; i++) {
+		const enum engine_change_kind kind = i == 0 ? change->kind : all[i];
+
+		if (!w->streams)
+			keep_change(w, change, kind);
+		else if (!send_change(w, change, kind))
+			return false;
+	}
+	return true;
 }
 
 /* ---- the watch ---- */
@@ -224,12 +275,9 @@ static void on_news(const struct engine_news *news, const struct err *e, void *u
 	}
 	if (w->call && !(w->streams ? begin_stream(w) : begin_watcher(w)))
 		return;
-	for (size_t i = 0; i < news->n_changes; i++) {
-		if (!w->streams)
-			keep_change(w, &news->changes[i]);
-		else if (!send_change(w, &news->changes[i]))
+	for (size_t i = 0; i < news->n_changes; i++)
+		if (!tell_change(w, &news->changes[i]))
 			return;
-	}
 	go_on(w);
 }
 
@@ -246,6 +294,7 @@ static void begin(struct e2b_call *c, bool streams)
 		list_init(&w->of.node);
 		w->of.cut = on_cut;
 		w->streams = streams;
+		w->owner = c->sandbox;
 		w->sandbox = e2b_sandbox_ref(c->sandbox);
 		w->events = streams ? NULL : json_array();
 		w->call = c;
@@ -296,16 +345,42 @@ static struct e2b_watch *need(struct e2b_call *c)
 	return NULL;
 }
 
+static void reply_events(struct e2b_watch *w, struct e2b_call *c)
+{
+	json_t *events = w->events;
+
+	w->events = json_array();
+	go_on(w);
+	e2b_reply(c, 200, json_pack("{s:o}", "events", events));
+}
+
+static void answer(struct e2b_watch *w)
+{
+	w->timer = sd_event_source_disable_unref(w->timer);
+	reply_events(w, TAKE_PTR(w->asker));
+}
+
+static int on_settled(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
+{
+	loop_work("timer", "watcher of E2B");
+	answer(user);
+	return 0;
+}
+
+/* The sandbox gathers changes for a moment. A client that has changed a file itself and asks at once gets that change. */
 void e2b_watcher_events(struct e2b_call *c)
 {
 	struct e2b_watch *w = need(c);
 
 	if (!w)
 		return;
-	json_t *events = w->events;
-	w->events = json_array();
-	go_on(w);
-	e2b_reply(c, 200, json_pack("{s:o}", "events", events));
+	const uint64_t settled = c->sandbox->changed_ns + SETTLE_NS, now = now_ns();
+	if (c->sandbox->changed_ns == 0 || settled <= now || w->asker || !w->watch ||
+	    sd_event_add_time_relative(c->face->config.loop, &w->timer, CLOCK_MONOTONIC,
+				       (settled - now) / NS_PER_US, 1, on_settled, w) < 0)
+		reply_events(w, c);
+	else
+		w->asker = c;
 }
 
 void e2b_remove_watcher(struct e2b_call *c)

@@ -7,6 +7,7 @@
 #include "base/tenant_fd.h"
 #include "base/text.h"
 #include "base/workers.h"
+#include "engine/engine_attributes.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -135,6 +136,7 @@ static int carry(struct engine_sandbox *s, struct inside_file_op *o, uint32_t pu
 	case PROTO_FILE_PORTS:
 	case PROTO_FILE_MAKE:
 	case PROTO_FILE_MOVE:
+	case PROTO_FILE_SET:
 	case PROTO_FILE_OP_MAX_:
 	default:
 		return 0;
@@ -269,17 +271,29 @@ int engine_remove_file(struct engine_sandbox *s, const char *path, bool recursiv
 			user, e);
 }
 
-int engine_list_files(struct engine_sandbox *s, const char *path, engine_list_fn cb, void *user,
-		      struct err *e)
+static int ask_list(struct engine_sandbox *s, uint32_t flags, const char *path, engine_list_fn cb,
+		    void *user, struct err *e)
 {
 	struct inside_file_op *o = NULL;
-	int r = inside_file_ask(s, PROTO_FILE_LIST, 0, 0, path, &o, e);
+	int r = inside_file_ask(s, PROTO_FILE_LIST, flags, 0, path, &o, e);
 
 	if (r < 0 || !o)
 		return r;
 	o->cb.list = cb;
 	o->user = user;
 	return 0;
+}
+
+int engine_list_files(struct engine_sandbox *s, const char *path, engine_list_fn cb, void *user,
+		      struct err *e)
+{
+	return ask_list(s, 0, path, cb, user, e);
+}
+
+int engine_list_attributes(struct engine_sandbox *s, const char *path, engine_list_fn cb,
+			   void *user, struct err *e)
+{
+	return ask_list(s, PROTO_FILE_ATTRIBUTES, path, cb, user, e);
 }
 
 /* ---- answers ---- */
@@ -483,6 +497,7 @@ static int finish_op(struct engine_sandbox *s, struct inside_file_op *o,
 	case PROTO_FILE_MEASURE:
 	case PROTO_FILE_MAKE:
 	case PROTO_FILE_MOVE:
+	case PROTO_FILE_SET:
 	case PROTO_FILE_OP_MAX_:
 	default:
 		o->cb.done(failed, o->user);

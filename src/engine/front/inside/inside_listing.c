@@ -22,6 +22,7 @@ void inside_copy_entry(struct engine_file *to, const struct proto_entry *from)
 	    .nlink = from->nlink,
 	    .uid = from->uid,
 	    .gid = from->gid,
+	    .attributes = from->attributes != 0,
 	};
 	memcpy(to->name, from->name, sizeof(to->name));
 }

@@ -4,6 +4,7 @@
 
 #include "base/tenant_fd.h"
 #include "base/text.h"
+#include "engine/engine_attributes.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -61,6 +62,32 @@ int engine_move_file(struct engine_sandbox *s, const char *from, const char *to,
 	return 0;
 }
 
+int engine_set_attributes(struct engine_sandbox *s, const char *path, const char *attributes,
+			  size_t len, engine_done_fn cb, void *user, struct err *e)
+{
+	struct proto_init_set m = {.head = PROTO_HEAD(INIT_SET, proto_init_set),
+				   .seq = ++s->next_seq,
+				   .bytes = (uint32_t)len};
+	struct inside_file_op *o = NULL;
+	int r = inside_check_ready(s, e);
+
+	ASSERT(len > 0 && attributes[len - 1] == '\0');
+	if (r < 0)
+		return r;
+	if (len > sizeof(m.attributes))
+		return err_set(e, ERR_INVALID_ARGUMENT, 0,
+			       "a file has at most %zu bytes of attributes", sizeof(m.attributes));
+	if (text_copy(m.path, sizeof(m.path), path) < 0 || !proto_path_ok(m.path, false))
+		return inside_file_bad_path(e);
+	memcpy(m.attributes, attributes, len);
+	r = inside_file_send(s, PROTO_FILE_SET, m.seq, 0, path, &m.head, &o, e);
+	if (r < 0 || !o)
+		return r;
+	o->cb.done = cb;
+	o->user = user;
+	return 0;
+}
+
 /* ---- answers ---- */
 
 bool inside_names_error(const struct inside_file_op *o, int errnum, struct err *e)
@@ -81,6 +108,12 @@ bool inside_names_error(const struct inside_file_op *o, int errnum, struct err *
 	     "remove the old one"},
 	};
 
+	if (o->op == PROTO_FILE_SET && errnum == ENOTSUP) {
+		(void)err_set(e, ERR_NOT_IMPLEMENTED, 0,
+			      "'%s': the file system of this sandbox keeps no attributes of files",
+			      o->path);
+		return true;
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		if (rows[i].errnum == errnum &&
 		    (o->op == PROTO_FILE_MOVE || (o->op == PROTO_FILE_MAKE && rows[i].makes))) {
@@ -95,6 +128,8 @@ static bool is_stat(const struct proto_stat *st)
 	const size_t len = strnlen(st->target, sizeof(st->target));
 
 	return st->entry.name[0] == '\0' && len < sizeof(st->target) &&
+	       st->entry.attributes <= sizeof(st->attributes) &&
+	       (st->entry.attributes == 0 || st->attributes[st->entry.attributes - 1] == '\0') &&
 	       (S_ISLNK(st->entry.mode) || (len == 0 && st->target_mode == 0)) &&
 	       !S_ISLNK(st->target_mode);
 }
@@ -119,6 +154,8 @@ int inside_read_stat(int fd, const char *path, struct engine_stat **ret)
 	memcpy(s->target, found.target, sizeof(s->target));
 	s->target_mode = found.target_mode;
 	s->target_size = found.target_size;
+	s->attributes_len = found.entry.attributes;
+	memcpy(s->attributes, found.attributes, s->attributes_len);
 	*ret = s;
 	return 0;
 }
@@ -126,3 +163,4 @@ int inside_read_stat(int fd, const char *path, struct engine_stat **ret)
 _Static_assert(sizeof(((struct engine_stat *)0)->target) ==
 		   sizeof(((struct proto_stat *)0)->target),
 	       "links have one size");
+_Static_assert(ENGINE_ATTRIBUTES_MAX == PROTO_ATTRIBUTES_MAX, "attributes have one size");

@@ -119,8 +119,22 @@ job('watch', async (s) => {
 	const handle = await s.files.watchDir('w', (event) => seen.push(event), { recursive: true });
 	await s.files.write('w/new.txt', 'x');
 	await until('the event', () => seen.some((e) => e.name === 'new.txt' && e.type === 'create'));
+	await s.files.write('w/new.txt', 'y');
+	await until('the write', () => seen.some((e) => e.name === 'new.txt' && e.type === 'write'));
 	await handle.stop();
 	await assert.rejects(s.files.watchDir('nope', () => undefined), e2b.NotFoundError);
+});
+
+job('notes about files, and streams', async (s) => {
+	const metadata = { author: 'mish' };
+	assert.deepEqual((await s.files.write('n/a.txt', 'one', { metadata })).metadata, metadata);
+	assert.deepEqual((await s.files.write('n/b.txt', new Blob(['two']), { metadata, useOctetStream: true })).metadata, metadata);
+	assert.deepEqual((await s.files.list('n')).map((one) => one.metadata), [metadata, metadata]);
+	assert.deepEqual((await s.files.rename('n/a.txt', 'n/c.txt')).metadata, metadata);
+	await s.files.write('zip.txt', 'line\n'.repeat(100_000), { gzip: true });
+	assert.equal((await s.files.getInfo('zip.txt')).size, 500_000);
+	await s.files.write('stream', new Blob(['x'.repeat(300_000)]).stream());
+	assert.equal((await s.files.read('stream')).length, 300_000);
 });
 
 job('cells', async (s) => {
@@ -131,6 +145,7 @@ job('cells', async (s) => {
 	assert.deepEqual([failed.error.name, failed.error.value], ['ZeroDivisionError', 'division by zero']);
 	const drawn = await s.runCode('import matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.show()');
 	assert(drawn.results[0].png);
+	assert.deepEqual([drawn.results[0].chart.type, drawn.results[0].chart.elements[0].points], ['line', [[0, 1], [1, 2]]]);
 	const context = await s.createCodeContext({ cwd: '/tmp' });
 	assert.equal((await s.runCode('import os; os.getcwd()', { context })).text, '/tmp');
 	await s.removeCodeContext(context);

@@ -270,6 +270,35 @@ def look_and_change(s):
 	assert 'passwd' in [one.name for one in s.files.list('/etc')]
 
 
+@job(since=(2, 60))
+def notes_about_files(s):
+	note = {'author': 'mish', 'Purpose': 'an upload'}
+	kept = {'author': 'mish', 'purpose': 'an upload'}
+	s.files.write('n/a.txt', 'one', metadata=note)
+	info = s.files.write('n/b.txt', 'two', metadata=note, use_octet_stream=True)
+	assert info.metadata == kept and s.files.get_info('n/b.txt').metadata == kept, (info, s.files.get_info('n/b.txt'))
+	assert [one.metadata for one in s.files.write_files([{'path': 'n/c', 'data': '1'}, {'path': 'n/d', 'data': '2'}], metadata={'k': 'v'})] == [{'k': 'v'}] * 2
+	s.files.write('n/none', '')
+	assert [(one.name, one.metadata) for one in s.files.list('n')] == [('a.txt', kept), ('b.txt', kept), ('c', {'k': 'v'}), ('d', {'k': 'v'}), ('none', None)]
+	assert s.files.rename('n/a.txt', 'n/e.txt').metadata == kept
+	assert s.files.write('n/b.txt', 'new').metadata is None and s.files.get_info('n/b.txt').metadata is None
+	s.commands.run('python3 -c "import os; os.setxattr(\'n/none\', \'user.e2b.by\', \'é\'.encode()); os.setxattr(\'n/none\', \'user.other\', b\'x\')"')
+	assert s.files.get_info('n/none').metadata == {'by': 'é'}
+	assert s.commands.run('python3 -c "import os; print(os.getxattr(\'n/c\', \'user.e2b.k\'))"').stdout == "b'v'\n"
+
+
+@job(since=(2, 60))
+def compressed_and_streamed(s):
+	import io
+	text = 'a line of text\n' * 300000
+	s.files.write('big.txt', text, gzip=True)
+	assert s.files.read('big.txt') == text == s.files.read('big.txt', gzip=True)
+	s.files.write('stream.bin', io.BytesIO(b'x' * 3000000))
+	assert s.files.get_info('stream.bin').size == 3000000
+	s.files.write('empty', '', gzip=True)
+	assert s.files.read('empty') == ''
+
+
 @job()
 def addresses_of_files(s):
 	import urllib.error
@@ -292,6 +321,29 @@ def watch(s):
 		seen += watcher.get_new_events()
 	watcher.stop()
 	raises(e2b.NotFoundException, s.files.watch_dir, 'nope')
+
+
+@job()
+def watch_own_changes(s):
+	def seen():  # at once: nothing is waited for
+		return [(one.name, one.type.value) for one in watcher.get_new_events()]
+	s.files.make_dir('w')
+	watcher = s.files.watch_dir('w', recursive=True)
+	s.files.write('w/new.txt', 'x')
+	assert seen() == [('new.txt', 'create'), ('new.txt', 'chmod'), ('new.txt', 'write')]
+	s.files.make_dir('w/sub')
+	s.files.write('w/sub/deep', 'x')
+	found = seen()
+	assert ('sub', 'create') in found and ('sub/deep', 'write') in found, found
+	s.files.rename('w/new.txt', 'w/old.txt')
+	found = seen()
+	assert ('new.txt', 'rename') in found, found
+	s.files.remove('w/old.txt')
+	assert seen() == [('old.txt', 'remove')]
+	watcher.stop()
+	watcher = s.files.watch_dir('/home/user')
+	s.files.write('#15', 'x')
+	assert [name for name, kind in seen()] == ['#15'] * 3  # what has no name yet is not told
 
 
 # Code -------------------------------------------------------------------------------------------------
@@ -325,6 +377,54 @@ def rich_results(s):
 
 
 @job(Interpreter)
+def charts(s):
+	def chart(code, left_out=False):
+		r = s.run_code('import matplotlib.pyplot as plt\n' + code)
+		assert r.error is None and r.results[0].png and r.results[0].text.startswith('<Figure size'), r
+		assert (r.results[0].chart is None) == left_out, r.results[0].chart
+		return r.results[0].chart
+	one = chart('plt.plot([1, 2], [3.5, 4], label="up")\nplt.plot([0, 1], [0, 1])\nplt.axhline(1)\nplt.title("T")\nplt.xlabel("time (ms)")\nplt.yscale("log")')
+	assert (one.type, one.title, one.x_label, one.x_unit, one.y_label, one.x_scale, one.y_scale) == ('line', 'T', 'time (ms)', 'ms', None, 'linear', 'log'), one
+	assert [(line.label, line.points) for line in one.elements] == [('up', [(1.0, 3.5), (2.0, 4.0)]), ('Line 1', [(0.0, 0.0), (1.0, 1.0)])], one.elements
+	assert all(isinstance(at, float) for at in one.x_ticks) and len(one.x_tick_labels) == len(one.x_ticks)
+	one = chart('plt.plot(["a", "b"], [1, 2], "o")\nplt.scatter(["a"], [9], label="nine")')
+	assert (one.type, one.x_scale, one.x_ticks) == ('scatter', 'categorical', ['a', 'b']), one
+	assert [(e.label, e.points) for e in one.elements] == [('nine', [('a', 9.0)]), ('Dataset 1', [('a', 1.0), ('b', 2.0)])], one.elements
+	one = chart('import datetime\nplt.plot([datetime.date(2026, 1, 2)], [1])')
+	assert (one.x_scale, one.elements[0].points[0][0][:10]) == ('datetime', '2026-01-02'), one
+	one = chart('plt.bar(["x", "y"], [1, 2.5])\nplt.ylabel("pieces")\nplt.show()')
+	assert (one.type, one.y_label, [(bar.label, bar.value) for bar in one.elements]) == ('bar', 'pieces', [('x', 1.0), ('y', 2.5)]), one
+	one = chart('plt.barh(["x", "y"], [1, 2.5])\nplt.xlabel("pieces")')
+	assert (one.type, one.y_label, [(bar.label, bar.value) for bar in one.elements]) == ('bar', 'pieces', [('x', 1.0), ('y', 2.5)]), one
+	one = chart('plt.pie([3, 1], labels=["most", "rest"], startangle=90)')
+	assert (one.type, [(e.label, e.angle, e.radius) for e in one.elements]) == ('pie', [('most', 270.0, 1.0), ('rest', 90.0, 1.0)]), one
+	for more in '', ', patch_artist=True', ', vert=False', ', notch=True':
+		one = chart('import warnings\nwarnings.simplefilter("ignore")\nplt.boxplot([[1, 2, 3, 4, 5, 99], [6, 7, 8]], labels=["p", "q"]%s)' % more)
+		assert (one.type, [e.label for e in one.elements]) == ('box_and_whisker', ['p', 'q']), (more, one)
+		e = one.elements[0]
+		assert (e.min, e.first_quartile, e.median, e.third_quartile, e.max, e.outliers) == (1.0, 2.25, 3.5, 4.75, 5.0, [99.0]), (more, vars(e))
+	one = chart('fig, axes = plt.subplots(1, 2)\nfig.suptitle("both")\naxes[0].plot([1])\naxes[1].bar(["b"], [1])')
+	assert (one.type, one.title, [e.type for e in one.elements]) == ('superchart', 'both', ['line', 'bar']), one
+	one = chart('plt.gca().add_patch(plt.Circle((0, 0), 1))')
+	assert (one.type, one.elements) == ('unknown', []), one
+	one = chart('plt.plot([1, float("nan")])')
+	assert one.elements[0].points == [(0.0, 1.0), (1.0, None)], one.elements
+	chart('plt.plot(range(20000))', left_out=True)
+
+
+@job(Interpreter)
+def pictures(s):
+	r = s.run_code('from PIL import Image\nred = Image.new("RGB", (8, 8), "red")\nred.show()\nprint("shown")')
+	assert [one.formats() for one in r.results] == [['png']] and r.logs.stdout == ['shown\n'], r
+	assert 'png' in s.run_code('red').results[0].formats()
+	r = s.run_code('red.save("red.png")\nprint("saved")')
+	assert [one.formats() for one in r.results] == [['png']] and s.files.exists('red.png'), r
+	assert s.run_code('import io\nred.save(io.BytesIO(), "png")').results == []
+	r = s.run_code('red.save("no/such/folder.png")')
+	assert r.error.name == 'FileNotFoundError' and 'caisson' not in r.error.traceback, r.error.traceback
+
+
+@job(Interpreter)
 def contexts(s):
 	one = s.create_code_context(cwd='/tmp')
 	assert [c.cwd for c in s.list_code_contexts()][-1] == '/tmp'
@@ -333,6 +433,10 @@ def contexts(s):
 	assert s.run_code('y', context=one).text == '1'
 	s.restart_code_context(one)
 	assert s.run_code('y', context=one).error.name == 'NameError'
+	new = s.create_code_context(cwd='/home/user/made/for/it')
+	assert s.run_code('import os; os.getcwd()', context=new).text == '/home/user/made/for/it'
+	s.remove_code_context(new)
+	raises(e2b.SandboxException, s.create_code_context, cwd='/usr/no/such')
 	s.remove_code_context(one)
 	assert len(s.list_code_contexts()) == 1
 
@@ -343,6 +447,20 @@ def a_cell_that_never_ends(s):
 	raises(e2b.TimeoutException, s.run_code, 'while True: pass', timeout=1)
 	began = time.monotonic()
 	assert s.run_code('kept').text == 'yes' and time.monotonic() - began < 10
+
+
+@job(Interpreter, since=(2, 60))
+def killed_under_a_cell(s):
+	import threading
+	began = threading.Event()
+	def kill():
+		began.wait(60)
+		Sandbox.kill(s.sandbox_id)
+	killer = threading.Thread(target=kill)
+	killer.start()
+	error = raises(e2b.TimeoutException, s.run_code, 'import time\nprint("here", flush=True)\ntime.sleep(60)', on_stdout=lambda line: began.set())
+	killer.join()
+	assert 'sandbox was killed' in str(error), error
 
 
 @job(Interpreter)
