@@ -421,7 +421,9 @@ int files_handle(struct init *in, const struct proto_init_file *f, int file)
 {
 	if ((file >= 0) != brings_file(in, f))
 		return -1;
-	if (f->op >= PROTO_FILE_OP_MAX_ || !operations[f->op] || (f->flags & ~7u) != 0 ||
+	const uint32_t flags = PROTO_FILE_OVERWRITE | PROTO_FILE_RECURSIVE |
+			       (f->op == PROTO_FILE_LIST ? PROTO_FILE_ATTRIBUTES : 0);
+	if (f->op >= PROTO_FILE_OP_MAX_ || !operations[f->op] || (f->flags & ~flags) != 0 ||
 	    f->port > 65535 || (f->port != 0) != (f->op == PROTO_FILE_CONNECT) ||
 	    !proto_path_ok(f->path, proto_file_may_be_empty(f->op)))
 		return -1;

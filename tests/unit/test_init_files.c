@@ -179,6 +179,8 @@ static void test_impossible(void **state UNUSED)
 	assert_int_equal(ask((enum proto_file_op)0, "a", 0), -1);
 	assert_int_equal(ask(PROTO_FILE_OP_MAX_, "a", 0), -1);
 	assert_int_equal(ask(PROTO_FILE_MOVE, "a", 0), -1);
+	assert_int_equal(ask(PROTO_FILE_SET, "a", 0), -1);
+	assert_int_equal(ask(PROTO_FILE_LIST, "a", 8), -1);
 	assert_int_equal(ask(PROTO_FILE_OPEN, "a", 4), -1);
 	assert_int_equal(ask(PROTO_FILE_OPEN, "", 0), -1);
 	assert_int_equal(ask(PROTO_FILE_OPEN, "/", 0), -1);
