@@ -284,12 +284,15 @@ static int read_request(const struct e2b_call *c, struct request *q, struct err 
 		return err_set(e, ERR_INVALID_ARGUMENT, 0,
 			       "this server runs code in python and bash");
 	q->context = e2b_context_of(c->sandbox, context, e);
-	return q->context ? read_env(c->body, q, e) : -ENOENT;
+	if (!q->context)
+		return -ENOENT;
+	return read_env(c->body, q, e);
 }
 
 static int start(const struct e2b_call *c, const struct request *q, struct execution *x,
 		 struct err *e)
 {
+	ASSERT(q->context); /* read_request() has found it */
 	const char *const argv[] = {"/bin/bash", "-c", q->code, NULL};
 	const uint64_t most = manager_run_timeout_max_ns(c->face->config.manager);
 	const struct run_request r = {
@@ -348,14 +351,15 @@ void e2b_execute(struct e2b_call *c)
 	struct execution *x = calloc(1, sizeof(*x));
 	struct err e = ERR_INIT;
 	unsigned count = 0;
-	int r = x ? 0 : err_set(&e, ERR_OUT_OF_MEMORY, ENOMEM, "an execution");
 
-	if (x) {
-		buf_init(&x->value, VALUE_MAX);
-		list_init(&x->of.node);
-		x->of.cut = on_cut;
+	if (!x) {
+		e2b_refuse(c, ERR_OUT_OF_MEMORY, "an execution");
+		return;
 	}
-	r = r < 0 ? r : read_request(c, &q, &e);
+	buf_init(&x->value, VALUE_MAX);
+	list_init(&x->of.node);
+	x->of.cut = on_cut;
+	int r = read_request(c, &q, &e);
 	r = r < 0 ? r
 		  : budget_take(c->face->config.budgets, c->who->owner, BUDGET_FOLLOWERS, 1,
 				&x->share, &e);
@@ -369,7 +373,6 @@ void e2b_execute(struct e2b_call *c)
 		tell(c, x, count);
 		return;
 	}
-	if (x)
-		execution_free(x);
+	execution_free(x);
 	e2b_fail(c, &e);
 }

@@ -287,19 +287,20 @@ static void begin(struct e2b_call *c, bool streams)
 	const bool recursive = json_is_true(json_object_get(c->body, "recursive"));
 	struct e2b_watch *w = calloc(1, sizeof(*w));
 	struct err e = ERR_INIT;
-	int r = w ? 0 : err_set(&e, ERR_OUT_OF_MEMORY, ENOMEM, "a watch");
 
-	if (w) {
-		list_init(&w->node);
-		list_init(&w->of.node);
-		w->of.cut = on_cut;
-		w->streams = streams;
-		w->owner = c->sandbox;
-		w->sandbox = e2b_sandbox_ref(c->sandbox);
-		w->events = streams ? NULL : json_array();
-		w->call = c;
+	if (!w) {
+		e2b_refuse(c, ERR_OUT_OF_MEMORY, "a watch");
+		return;
 	}
-	r = r < 0 ? r : e2b_check_user(c->req, &e);
+	list_init(&w->node);
+	list_init(&w->of.node);
+	w->of.cut = on_cut;
+	w->streams = streams;
+	w->owner = c->sandbox;
+	w->sandbox = e2b_sandbox_ref(c->sandbox);
+	w->events = streams ? NULL : json_array();
+	w->call = c;
+	int r = e2b_check_user(c->req, &e);
 	if (r == 0 && !given)
 		r = err_set(&e, ERR_INVALID_ARGUMENT, 0, "path: a folder");
 	r = r < 0 ? r : e2b_path(given, w->path, &e);
@@ -311,8 +312,7 @@ static void begin(struct e2b_call *c, bool streams)
 		: sandbox_watch(c->sandbox->sandbox, w->path, recursive, on_news, w, &w->watch, &e);
 	if (r == 0)
 		return;
-	if (w)
-		e2b_watch_free(w);
+	e2b_watch_free(w);
 	e2b_fail(c, &e);
 }
 
