@@ -256,7 +256,7 @@ struct engine_stat {
 	char target[ENGINE_PATH_MAX]; /* the text of a link, any bytes; else "" */
 	mode_t target_mode; /* of a link: of what it leads to in the end; 0 = there is nothing */
 	uint64_t target_size, attributes_len;
-	char attributes[ENGINE_ATTRIBUTES_MAX]; /* as in engine_attributes.h; any bytes */
+	char attributes[ENGINE_ATTRIBUTES_MAX]; /* as in engine_names.h; any bytes */
 };
 
 struct engine_usage { /* 0 = unused, or the engine does not count it */
@@ -566,16 +566,6 @@ typedef void (*engine_stat_fn)(const struct engine_stat *st, const struct err *e
 /* What PATH is, itself and not what a link leads to. */
 int engine_stat_file(struct engine_sandbox *s, const char *path, engine_stat_fn cb, void *user,
 		     struct err *e) MUST_CHECK;
-/* Makes a folder, with those above it. ALREADY_EXISTS: something has the name. INVALID_ARGUMENT: a part is no folder. */
-int engine_make_folder(struct engine_sandbox *s, const char *path, engine_done_fn cb, void *user,
-		       struct err *e) MUST_CHECK;
-/* Gives FROM, a file, folder or link, the name TO, and makes the folders above that. ALREADY_EXISTS: something has the name,
- * and OVERWRITE is false or it cannot take its place: only a file (or link) replaces a file, and a folder an empty one.
- * INVALID_ARGUMENT: into itself, or a part of TO is no folder. NOT_IMPLEMENTED: from one place (the workspace, /tmp,
- * /home/sandbox) to another. */
-int engine_move_file(struct engine_sandbox *s, const char *from, const char *to, bool overwrite,
-		     engine_done_fn cb, void *user, struct err *e) MUST_CHECK;
-
 /* A checkpoint holds the variables of the session and the files of the workspace. The caller
  * chooses its PLACE (0 to ENGINE_CHECKPOINTS_MAX-1). One of these calls at a time, and none during a
  * run (SESSION_BUSY). Checkpoints end with their sandbox, count as its memory, and no run sees

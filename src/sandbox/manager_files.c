@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of a sandbox: listing, opening, changes of names. */
 #include "base/workers.h"
-#include "engine/engine_attributes.h"
+#include "engine/engine_names.h"
 #include "sandbox/manager.h"
 #include "sandbox/sandbox_names.h"
 #include "sandbox/sandbox_path.h"

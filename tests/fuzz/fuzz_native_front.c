@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "descriptors.h"
 #include "engine/engine.h"
-#include "engine/engine_attributes.h"
+#include "engine/engine_names.h"
 #include "engine/front/front.h"
 #include "engine/maker/native/native.h"
 #include "engine/protocol/proto.h"

@@ -1,40 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The face e2b, as bytes: who may do what, how errors look, and what no SDK would send. Jobs of the SDKs are in tests/suites/e2b.
+// The face e2b, as bytes: who may do what, how errors look, and what no SDK would send. Files are in e2b_files.test.ts, jobs of the
+// SDKs in tests/suites/e2b.
 
 import assert from 'node:assert/strict';
 import * as http from 'node:http';
-import * as zlib from 'node:zlib';
 import { after, before, describe, it } from 'node:test';
+import { ADMIN, client, frame, frames, hex, said, type Answer, type Box } from '../lib/e2b.ts';
 import { newStateDir } from '../lib/env.ts';
 import type { Program } from '../lib/process.ts';
 import { serve, type Json } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
-
-const ADMIN = 'an-administrators-key-of-the-server';
-const hex = (key: string): string => `e2b_${Buffer.from(key).toString('hex')}`;
-
-interface Answer { status: number; headers: http.IncomingHttpHeaders; bytes: Buffer; text: string; json: Json }
-interface Box { id: string; token: string; traffic: string }
-interface Frame { last: boolean; message: Json }
-
-/** The messages of Connect in BYTES. */
-function frames(bytes: Buffer): Frame[] {
-	const all: Frame[] = [];
-	for (let at = 0; at < bytes.length;) {
-		const size = bytes.readUInt32BE(at + 1);
-		all.push({ last: (bytes[at]! & 2) !== 0, message: JSON.parse(bytes.subarray(at + 5, at + 5 + size).toString()) });
-		at += 5 + size;
-	}
-	return all;
-}
-function frame(message: unknown, flags = 0): Buffer {
-	const text = Buffer.from(typeof message === 'string' ? message : JSON.stringify(message)), head = Buffer.alloc(5);
-	head[0] = flags;
-	head.writeUInt32BE(text.length, 1);
-	return Buffer.concat([head, text]);
-}
-const said = (all: Frame[], stream: string): string =>
-	Buffer.concat(all.map((f) => Buffer.from(f.message.event?.data?.[stream] ?? '', 'base64'))).toString();
 
 describe('e2b', () => {
 	let program: Program;
@@ -49,57 +24,7 @@ describe('e2b', () => {
 	after(async () => {
 		await program.end();
 	});
-
-	async function rest(method: string, at: string, json?: Json): Promise<Json> {
-		const r = await fetch(`${base}/api/v1${at}`, { method, headers: { 'x-api-key': ADMIN, 'content-type': 'application/json' }, body: json && JSON.stringify(json) });
-		const text = await r.text();
-		assert(r.ok, text);
-		return text ? JSON.parse(text) : {};
-	}
-	async function newKey(name: string, more: Json = {}): Promise<string> {
-		const found = (await rest('GET', '/users')).users.find((u: Json) => u.name === name);
-		const user = found ?? await rest('POST', '/users', { name, password: 'a long password' });
-		return (await rest('POST', `/keys?owner=${user.id}`, { name: 'agents', ...more })).key;
-	}
-
-	function ask(method: string, at: string, o: { headers?: Record<string, string>; body?: Json | Buffer | string; prefix?: string } = {}): Promise<Answer> {
-		const raw = Buffer.isBuffer(o.body) || typeof o.body === 'string' ? o.body : o.body && JSON.stringify(o.body);
-		return new Promise((done, failed) => {
-			const req = http.request({ host: '127.0.0.1', port, method, path: `${o.prefix ?? '/faces/e2b'}${at}`,
-				headers: { ...(typeof raw === 'string' ? { 'content-type': 'application/json' } : {}), ...(raw === undefined ? {} : { 'content-length': `${Buffer.byteLength(raw)}` }), ...o.headers } }, (res) => {
-				const pieces: Buffer[] = [];
-				res.on('data', (data) => pieces.push(data));
-				res.on('error', failed);
-				res.on('end', () => {
-					const bytes = Buffer.concat(pieces), text = bytes.toString();
-					let json: Json = {};
-					try {
-						json = JSON.parse(text);
-					} catch { /* bytes */ }
-					done({ status: res.statusCode!, headers: res.headers, bytes, text, json });
-				});
-			});
-			req.on('error', failed);
-			req.end(raw);
-		});
-	}
-	const control = (method: string, at: string, body?: Json, key = hex(ADMIN)): Promise<Answer> => ask(method, at, { headers: { 'x-api-key': key }, body });
-	async function make(body: Json = {}, key = hex(ADMIN)): Promise<Box> {
-		const r = await control('POST', '/v2/sandboxes', { templateID: 'base', timeout: 120, ...body }, key);
-		assert.equal(r.status, 201, r.text);
-		return { id: r.json.sandboxID, token: r.json.envdAccessToken, traffic: r.json.trafficAccessToken };
-	}
-	const routed = (box: Box, service = 49983): Record<string, string> =>
-		({ 'e2b-sandbox-id': box.id, 'e2b-sandbox-port': `${service}`, 'x-access-token': box.token });
-	const envd = (box: Box, method: string, body: Json, headers = routed(box)): Promise<Answer> => ask('POST', `/${method}`, { headers, body });
-	async function start(box: Box, command: string, more: Json = {}, headers: Record<string, string> = {}): Promise<Frame[]> {
-		const r = await ask('POST', '/process.Process/Start', { headers: { ...routed(box), 'content-type': 'application/connect+json', ...headers },
-			body: frame({ process: { cmd: '/bin/bash', args: ['-l', '-c', command] }, stdin: false, ...more }) });
-		assert.equal(r.status, 200, r.text);
-		return frames(r.bytes);
-	}
-	const code = (box: Box, body: Json, headers = routed(box, 49999)): Promise<Answer> => ask('POST', '/execute', { headers, body });
-	const lines = (r: Answer): Json[] => r.text.trim().split('\n').map((l) => JSON.parse(l));
+	const { rest, newKey, ask, control, make, routed, envd, start, code, lines } = client(() => ({ base, port }));
 
 	it('is not there unless a setting names it', async () => {
 		const plain = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: newStateDir() } });
@@ -107,6 +32,7 @@ describe('e2b', () => {
 		assert.equal((await fetch(`${plain.base}/files?path=a`)).status, 404);
 		await plain.program.end();
 	});
+
 
 	it('takes keys of the server in both forms, and no others', async () => {
 		for (const key of [ADMIN, hex(ADMIN), other, hex(other)])
@@ -118,6 +44,7 @@ describe('e2b', () => {
 		}
 		assert.equal((await ask('GET', '/sandboxes')).status, 401);
 	});
+
 
 	it('a key that may only read makes and changes nothing', async () => {
 		const box = await make({}, other);
@@ -133,6 +60,7 @@ describe('e2b', () => {
 			assert.equal((await control(method, at, { templateID: 'base', timeout: 1 }, key)).status, 403, at);
 		await control('DELETE', `/sandboxes/${box.id}`, undefined, other);
 	});
+
 
 	it('a sandbox of another user does not exist', async () => {
 		const box = await make(), mine = await make({}, other);
@@ -152,6 +80,7 @@ describe('e2b', () => {
 		}
 	});
 
+
 	it('tokens end with the key that made the sandbox, until somebody connects again', async () => {
 		const user = (await rest('GET', '/users')).users.find((u: Json) => u.name === 'somebody');
 		const first = await rest('POST', `/keys?owner=${user.id}`, { name: 'first' }), box = await make({}, first.key);
@@ -161,6 +90,7 @@ describe('e2b', () => {
 		assert.equal((await control('POST', `/v2/sandboxes/${box.id}/connect`, { timeout: 60 }, other)).status, 200);
 		assert.equal((await envd(box, 'process.Process/List', {})).status, 200);
 	});
+
 
 	it('what lives has its time, what has ended is 502 in the words that the SDKs look for', async () => {
 		const box = await make({ timeout: 1 });
@@ -173,12 +103,14 @@ describe('e2b', () => {
 		assert.equal((await rest('GET', '/sandboxes')).sandboxes.some((s: Json) => s.id === box.id), false);
 	});
 
+
 	it('an idle sandbox lives on, and one that is deleted elsewhere is gone here', async () => {
 		const box = await make();
 		await fetch(`${base}/api/v1/sandboxes/${box.id}?force=true`, { method: 'DELETE', headers: { 'x-api-key': ADMIN } });
 		assert.equal((await ask('GET', '/health', { headers: routed(box) })).status, 502);
 		assert.equal((await control('GET', `/sandboxes/${box.id}`)).status, 404);
 	});
+
 
 	it('bodies that ask for what is not there are refused with its name', async () => {
 		for (const [member, value] of Object.entries({ mcp: { a: 1 }, iam: { b: 1 }, volumeMounts: [{ name: 'v', path: '/v' }],
@@ -198,6 +130,7 @@ describe('e2b', () => {
 		const r = await control('POST', '/sandboxes', { templateID: 'code-interpreter-v1', secure: true, autoPause: false, autoPauseMemory: true, somethingNew: {} });
 		assert.equal(r.status, 201, r.text);
 	});
+
 
 	it('the network of a sandbox changes within what the operator permits', async () => {
 		const put = (s: Box, body: Json, key?: string): Promise<Answer> => control('PUT', `/sandboxes/${s.id}/network`, body, key);
@@ -228,6 +161,7 @@ describe('e2b', () => {
 		}
 	});
 
+
 	it('the same idempotency key makes one sandbox for its user', async () => {
 		const again = (key: string): Promise<Answer> => ask('POST', '/v2/sandboxes', { headers: { 'x-api-key': key, 'idempotency-key': 'abc-1' }, body: { templateID: 'base' } });
 		const a = await again(hex(ADMIN)), b = await again(hex(ADMIN)), c = await again(other);
@@ -238,12 +172,14 @@ describe('e2b', () => {
 		assert.deepEqual(new Set(all.map((r) => r.json.sandboxID)).size, 1, JSON.stringify(all.map((r) => r.text)));
 	});
 
+
 	it('a wish for a closed network that cannot be read is refused', async () => {
 		for (const body of [{ allow_internet_access: 'false' }, { allow_internet_access: 0 }, { network: [] }, { network: { denyOut: '0.0.0.0/0' } }, { network: { denyOut: ['0.0.0.0/0'], allowOut: {} } }]) {
 			const r = await control('POST', '/v2/sandboxes', { templateID: 'base', ...body });
 			assert.equal(r.status, 400, JSON.stringify(body));
 		}
 	});
+
 
 	it('a sandbox may end while the long body of a request to it is read', async () => {
 		const text = 'A'.repeat(200_000);
@@ -258,6 +194,7 @@ describe('e2b', () => {
 		assert.equal((await control('GET', '/v2/sandboxes')).status, 200);
 	});
 
+
 	it('a process tells its number, what it writes, and its end', async () => {
 		const box = await make({ envVars: { FROM: 'create' } });
 		const all = await start(box, 'echo $FROM $USER $HOME; echo e >&2; pwd; exit 3');
@@ -268,6 +205,7 @@ describe('e2b', () => {
 		const late = await start(box, 'sleep 50', {}, { 'connect-timeout-ms': '300' });
 		assert.equal(late.at(-1)!.message.error.code, 'deadline_exceeded');
 	});
+
 
 	it('frames that are none are refused, in a frame', async () => {
 		const box = await make();
@@ -284,6 +222,7 @@ describe('e2b', () => {
 		assert.equal(huge.status, 413);
 	});
 
+
 	it('a client that does not read holds up its process, and gets everything later', async () => {
 		const box = await make(), bytes = 20_000_000;
 		const req = http.request({ host: '127.0.0.1', port, method: 'POST', path: '/faces/e2b/process.Process/Start', headers: { ...routed(box), 'content-type': 'application/connect+json' } });
@@ -299,6 +238,7 @@ describe('e2b', () => {
 		assert.equal(said(all, 'stdout').length, bytes);
 		assert.equal(all.at(-1)!.message.error, undefined);
 	});
+
 
 	it('a process goes on without its client, and another one follows it', async () => {
 		const box = await make();
@@ -317,6 +257,7 @@ describe('e2b', () => {
 		assert.equal((await envd(box, 'process.Process/SendInput', { process: { pid: listed[0].pid }, input: { stdin: 'YQ==' } })).status, 404);
 	});
 
+
 	it('streams are cut when their sandbox is killed', async () => {
 		const box = await make();
 		const req = http.request({ host: '127.0.0.1', port, method: 'POST', path: '/faces/e2b/process.Process/Start', headers: { ...routed(box), 'content-type': 'application/connect+json' } });
@@ -330,6 +271,7 @@ describe('e2b', () => {
 		assert.equal((await control('DELETE', `/sandboxes/${box.id}`)).status, 204);
 		assert.equal(await ended, 'cut');
 	});
+
 
 	it('what is paused rests, is out of reach, and goes on', async () => {
 		const box = await make(), pause = (body?: Json): Promise<Answer> => control('POST', `/sandboxes/${box.id}/pause`, body);
@@ -363,6 +305,7 @@ describe('e2b', () => {
 		await until('no process', async () => (await envd(box, 'process.Process/List', {})).json.processes.length === 0);
 	});
 
+
 	it('snapshots and forks belong to their user, and end', async () => {
 		const box = await make();
 		await start(box, 'echo one > f');
@@ -383,6 +326,7 @@ describe('e2b', () => {
 		assert.equal((await control('DELETE', '/templates/mine')).status, 204);
 		assert.equal((await control('POST', '/v2/sandboxes', { templateID: 'mine' })).status, 404);
 	});
+
 
 	it('input that waits for a process is dropped when its client leaves', async () => {
 		const box = await make(), size = 150_000, times = 12;
@@ -414,6 +358,7 @@ describe('e2b', () => {
 		assert(Number(n) >= size && Number(n) <= 2 * size, n);
 	});
 
+
 	it('a user that is not offered is refused', async () => {
 		const box = await make();
 		const as = (name: string): string => `Basic ${Buffer.from(`${name}:`).toString('base64')}`;
@@ -425,138 +370,6 @@ describe('e2b', () => {
 		assert.equal((await envd(box, 'filesystem.Filesystem/Stat', { path: '/' }, { ...routed(box), authorization: as('root') })).status, 400);
 	});
 
-	it('files are written and read anywhere, as far as programs could', async () => {
-		const box = await make();
-		const put = (at: string, parts: [string, string][], headers: Record<string, string> = routed(box)): Promise<Answer> => {
-			const text = parts.map(([name, data]) => `--b\r\nContent-Disposition: form-data; name="file"; filename="${name}"\r\n\r\n${data}\r\n`).join('');
-			return ask('POST', `/files${at}`, { headers: { ...headers, 'content-type': 'multipart/form-data; boundary=b' }, body: Buffer.from(`${text}--b--\r\n`) });
-		};
-		const get = (file: string): Promise<Answer> => ask('GET', `/files?path=${encodeURIComponent(file)}`, { headers: routed(box) });
-		assert.deepEqual((await put('?path=a.txt', [['x', 'one']])).json, [{ name: 'a.txt', type: 'file', path: '/home/user/a.txt' }]);
-		assert.deepEqual((await put('', [['b/c.txt', 'two'], ['/tmp/d.txt', 'three']])).json.map((f: Json) => f.path), ['/home/user/b/c.txt', '/tmp/d.txt']);
-		for (const [file, text] of [['a.txt', 'one'], ['~/b/c.txt', 'two'], ['/mnt/data/b/../a.txt', 'one'], ['/tmp/d.txt', 'three']] as const)
-			assert.equal((await get(file)).text, text);
-		assert.deepEqual([(await get('nope')).status, (await get('/tmp')).status, (await get('/proc/1/environ')).status, (await get('/dev/zero')).status], [404, 400, 404, 404]);
-		assert.equal((await put('?path=/etc/x', [['x', 'no']])).status >= 400, true);
-		await start(box, 'ln -s /etc/passwd link; ln -s /proc/self/environ /tmp/env; mkfifo pipe');
-		for (const file of ['link', '/tmp/env', 'pipe', '/proc/self/environ'])
-			assert.equal((await get(file)).status, 404, file);
-		assert.equal((await put('', [['', 'x']])).status, 400);
-		assert.equal((await ask('POST', '/files?path=x', { headers: { ...routed(box), 'content-type': 'text/plain' }, body: Buffer.from('x') })).status, 400);
-	});
-
-	it('a body of gzip is unpacked as it comes, and one that is none makes no file', async () => {
-		const box = await make();
-		const send = (at: string, body: Buffer, headers: Record<string, string> = {}): Promise<Answer> =>
-			ask('POST', `/files?path=${at}`, { headers: { ...routed(box), 'content-type': 'application/octet-stream', ...headers }, body });
-		const read = (at: string): Promise<Answer> => ask('GET', `/files?path=${at}`, { headers: routed(box) });
-		const gzip = { 'content-encoding': 'gzip' }, large = Buffer.alloc(5_000_000, 'abc\0'), packed = zlib.gzipSync(large);
-		assert.deepEqual((await send('plain', large)).json, [{ name: 'plain', type: 'file', path: '/home/user/plain' }]);
-		assert((await read('plain')).bytes.equals(large));
-		assert.equal((await send('packed', packed, gzip)).status, 200);
-		assert((await read('packed')).bytes.equals(large));
-		assert.equal((await send('two', Buffer.concat([zlib.gzipSync('one '), zlib.gzipSync('two')]), gzip)).status, 200);
-		assert.equal((await read('two')).text, 'one two');
-		for (const [why, body, headers] of [
-			['short', packed.subarray(0, packed.length - 5), gzip], ['none', Buffer.from('plain text'), gzip], ['empty', Buffer.alloc(0), gzip],
-			['rubbish behind', Buffer.concat([packed, Buffer.from('rubbish')]), gzip], ['unknown', large, { 'content-encoding': 'br' }],
-			['key', large, { 'x-metadata-': 'x' }], ['long', large, { [`x-metadata-${'k'.repeat(247)}`]: 'x' }], ['much', large, { 'x-metadata-a': 'x'.repeat(4096) }],
-		] as const) {
-			const r = await send('bad', body, headers);
-			assert.equal(r.status, 400, `${why}: ${r.text}`);
-			assert.equal((await read('bad')).status, 404, why);
-		}
-		assert.equal((await ask('POST', '/files', { headers: { ...routed(box), 'content-type': 'application/octet-stream' }, body: large })).status, 400);
-		// the client leaves in the middle
-		const req = http.request({ host: '127.0.0.1', port, method: 'POST', path: '/faces/e2b/files?path=left', headers: { ...routed(box), 'content-type': 'application/octet-stream' } });
-		req.on('error', () => undefined);
-		await new Promise((done) => req.write(large, done));
-		req.destroy();
-		assert.equal((await read('left')).status, 404);
-		const bomb = await send('bomb', zlib.gzipSync(Buffer.alloc(100_000_001)), gzip);
-		assert.equal(bomb.status, 413, bomb.text);
-		assert.equal((await read('bomb')).status, 404);
-		await control('DELETE', `/sandboxes/${box.id}`);
-	});
-
-	it('signatures open one file for one use, and no other', async () => {
-		const box = await make(), { createHash } = await import('node:crypto');
-		const sign = (file: string, use: string, more = ''): string => `v1_${createHash('sha256').update(`${file}:${use}::${box.token}${more}`).digest('base64').replaceAll('=', '')}`;
-		const at = (file: string, signature: string, more = ''): string => `/files?path=${file}&signature=${encodeURIComponent(signature)}${more}`;
-		const later = Math.floor(Date.now() / 1000) + 60, before = later - 120;
-		const form = { headers: { 'content-type': 'multipart/form-data; boundary=b' }, body: Buffer.from('--b\r\nContent-Disposition: form-data; name="file"\r\n\r\nsigned\r\n--b--\r\n'), prefix: '' };
-		assert.equal((await ask('POST', at('s.txt', sign('s.txt', 'write')), form)).status, 200);
-		assert.equal((await ask('GET', at('s.txt', sign('s.txt', 'read')), { prefix: '' })).text, 'signed');
-		assert.equal((await ask('GET', at('s.txt', sign('s.txt', 'read', `:${later}`), `&signature_expiration=${later}`), { prefix: '' })).status, 200);
-		const old = await ask('GET', at('s.txt', sign('s.txt', 'read', `:${before}`), `&signature_expiration=${before}`), { prefix: '' });
-		assert.deepEqual([old.status, old.json.message], [401, 'signature is already expired']);
-		for (const wrong of [at('s.txt', sign('s.txt', 'write')), at('t.txt', sign('s.txt', 'read')), at('s.txt', sign('s.txt', 'read'), `&signature_expiration=${later}`), at('s.txt', 'v1_'), at('s.txt', ''),
-			at('s.txt', sign('s.txt', 'read'), '&username=user')])
-			assert.equal((await ask('GET', wrong, { prefix: '' })).status, 401, wrong);
-		assert.equal((await ask('POST', at('s.txt', sign('s.txt', 'read')), form)).status, 401);
-	});
-
-	it('a page that a sandbox wrote has no rights of a page of this server', async () => {
-		const box = await make(), { createHash } = await import('node:crypto');
-		await start(box, 'echo "<script>alert(1)</script>" > p.html; echo "<svg/>" > p.svg; echo a > p.txt');
-		for (const [file, active] of [['p.html', true], ['p.svg', true], ['p.txt', false]] as const) {
-			const signature = `v1_${createHash('sha256').update(`${file}:read::${box.token}`).digest('base64').replaceAll('=', '')}`;
-			const r = await ask('GET', `/files?path=${file}&signature=${encodeURIComponent(signature)}`, { prefix: '' });
-			assert.equal(r.status, 200);
-			assert.equal(/(^|[; ])sandbox/.test(`${r.headers['content-security-policy'] ?? ''}`), active, file);
-		}
-	});
-
-	it('a list that would not be whole is refused', async () => {
-		const box = await make(), list = async (path: string, depth: number): Promise<Json> => (await envd(box, 'filesystem.Filesystem/ListDir', { path, depth })).json;
-		await start(box, 'mkdir many folders && cd many && seq 10000 | xargs touch && cd ../folders && seq 1000 | xargs mkdir');
-		assert.equal((await list('many', 1)).entries.length, 10000);
-		assert.equal((await list('folders', 1)).entries.length, 1000);
-		await start(box, 'touch many/more');
-		for (const [path, depth] of [['many', 1], ['folders', 2]] as const)
-			assert.equal((await list(path, depth)).code, 'invalid_argument', path);
-	});
-
-	it('files are looked at, moved and removed', async () => {
-		const box = await make(), fs = (method: string, body: Json): Promise<Answer> => envd(box, `filesystem.Filesystem/${method}`, body);
-		assert.equal((await fs('MakeDir', { path: 'a/b' })).json.entry.path, '/home/user/a/b');
-		assert.deepEqual([(await fs('MakeDir', { path: 'a' })).status, (await fs('MakeDir', { path: 'a' })).json.code], [409, 'already_exists']);
-		await start(box, 'echo 1 > a/1; ln -s ../nowhere a/dangling; ln -s . a/loop');
-		const entry = (await fs('Stat', { path: 'a/1' })).json.entry;
-		assert.deepEqual([entry.name, entry.type, entry.size, entry.mode, entry.permissions, entry.owner], ['1', 'FILE_TYPE_FILE', '2', 0o644, '-rw-r--r--', 'user']);
-		assert.equal((await fs('Stat', { path: 'a/dangling' })).json.entry.symlinkTarget, '/home/user/nowhere');
-		assert.deepEqual((await fs('ListDir', { path: 'a', depth: 9 })).json.entries.map((e: Json) => e.path),
-			['1', 'b', 'dangling', 'loop'].map((n) => `/home/user/a/${n}`));
-		assert.equal((await fs('Move', { source: 'a/1', destination: '/home/user/c/2' })).json.entry.path, '/home/user/c/2');
-		assert.equal((await fs('Move', { source: 'a/1', destination: 'x' })).json.code, 'not_found');
-		assert.equal((await fs('ListDir', { path: 'c/2' })).json.code, 'invalid_argument');
-		assert.equal((await fs('ListDir', { path: 'zz' })).json.code, 'not_found');
-		assert.deepEqual([(await fs('Remove', { path: 'a' })).status, (await fs('Remove', { path: 'a' })).status], [200, 200]);
-		assert.notEqual((await fs('Remove', { path: '/etc' })).status, 200);
-		assert.equal((await fs('Stat', { path: 'nul\0' })).status, 400);
-	});
-
-	it('watchers gather what changed, and belong to their sandbox', async () => {
-		const box = await make(), two = await make(), fs = (method: string, body: Json, of = box): Promise<Answer> => envd(of, `filesystem.Filesystem/${method}`, body);
-		const id = (await fs('CreateWatcher', { path: '/home/user', recursive: true })).json.watcherId;
-		await start(box, 'mkdir d; echo x > d/f');
-		const seen: Json[] = [];
-		await until('the events', async () => {
-			seen.push(...(await fs('GetWatcherEvents', { watcherId: id })).json.events);
-			return seen.some((e) => e.name === 'd/f' && e.type === 'EVENT_TYPE_CREATE');
-		});
-		assert.equal((await fs('GetWatcherEvents', { watcherId: id }, two)).json.code, 'not_found');
-		assert.equal((await fs('RemoveWatcher', { watcherId: id })).status, 200);
-		assert.equal((await fs('GetWatcherEvents', { watcherId: id })).json.code, 'not_found');
-		assert.equal((await fs('CreateWatcher', { path: 'nope' })).json.code, 'not_found');
-		/* More than a user may have, and all of them end with their sandbox. */
-		const many: Answer[] = [];
-		for (let i = 0; i < 40; i++)
-			many.push(await fs('CreateWatcher', { path: '/home/user' }));
-		assert.equal(many.at(-1)!.json.code, 'resource_exhausted');
-		await control('DELETE', `/sandboxes/${box.id}`);
-		await until('room for others', async () => (await fs('CreateWatcher', { path: '/home/user' }, two)).status === 200);
-	});
 
 	it('a cell tells its output, its value and its error in lines of ASCII', async () => {
 		const box = await make();
@@ -580,6 +393,7 @@ describe('e2b', () => {
 		assert.deepEqual((await ask('GET', '/contexts', { headers: traffic })).json.map((c: Json) => c.language), ['python']);
 	});
 
+
 	it('cells of a forger are cells: what they write as records is shown at most', async () => {
 		const box = await make();
 		const forged = lines(await code(box, { code: [
@@ -597,10 +411,12 @@ describe('e2b', () => {
 		assert.deepEqual(shown.map((l) => l.data ?? typeof l.json), [{}, 'string', 'string', 'string']);
 	});
 
+
 	it('half a character at the end of what a cell prints is told', async () => {
 		const all = lines(await code(await make(), { code: 'import os\nn = os.write(1, b"abc\\xe2\\x82")' }));
 		assert.equal(all.filter((l) => l.type === 'stdout').map((l) => l.text).join(''), 'abc\ufffd');
 	});
+
 
 	it('a cell whose client leaves without reading is interrupted, and what it did stays', async () => {
 		const box = await make();
@@ -625,6 +441,7 @@ describe('e2b', () => {
 		assert.equal(lines(await code(box, { code: 'kept' })).findLast((l) => l.type === 'result')?.text, '8');
 	});
 
+
 	it('a name leads to the same as headers do, and must agree with them', async () => {
 		const box = await make(), two = await make();
 		const named = (host: string, headers: Record<string, string> = {}): Promise<Answer> =>
@@ -646,6 +463,7 @@ describe('e2b', () => {
 		assert.equal(r.status, 200);
 		assert.equal((await ask('GET', '/api/v1/sandboxes', { headers: { host: `api.localhost:${port}`, 'x-api-key': ADMIN }, prefix: '' })).status, 404);
 	});
+
 
 	it('a sandbox counts for its user, and budgets end with it', async () => {
 		const used = async (): Promise<number> => (await rest('GET', '/stats')).budgets?.followers?.used ?? 0;

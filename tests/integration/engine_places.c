@@ -11,6 +11,7 @@
 #include "base/parse.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
+#include "engine/engine_names.h"
 #include "walls/privileges.h"
 
 #include <fcntl.h>

@@ -91,6 +91,16 @@ void e2b_refuse_request(struct http_request *req, enum e2b_service service, cons
 
 /* ---- calls ---- */
 
+static bool refuse(struct http_request *req, enum e2b_service service, enum err_code code,
+		   const char *text)
+{
+	struct err e = ERR_INIT;
+
+	(void)err_set(&e, code, 0, "%s", text);
+	e2b_refuse_request(req, service, &e);
+	return false;
+}
+
 static void call_free(struct e2b_call *c)
 {
 	if (c->req)
@@ -112,6 +122,19 @@ void e2b_reply(struct e2b_call *c, int status, json_t *body)
 		http_respond(req, status, NULL, NULL, 0);
 	else
 		json_decref(body);
+}
+
+void e2b_reply_text(struct e2b_call *c, int status, struct buf *text)
+{
+	struct http_request *req = c->req;
+	const size_t len = text->len;
+	char *data = req ? buf_take(text) : NULL;
+
+	call_free(c);
+	if (data)
+		http_respond_take(req, status, "application/json", data, len);
+	else if (req)
+		(void)refuse(req, E2B_RPC, ERR_OUT_OF_MEMORY, "no memory");
 }
 
 void e2b_fail(struct e2b_call *c, const struct err *e)
@@ -151,16 +174,6 @@ static void on_gone(void *user)
 }
 
 /* ---- who asks ---- */
-
-static bool refuse(struct http_request *req, enum e2b_service service, enum err_code code,
-		   const char *text)
-{
-	struct err e = ERR_INIT;
-
-	(void)err_set(&e, code, 0, "%s", text);
-	e2b_refuse_request(req, service, &e);
-	return false;
-}
 
 bool e2b_may_use(const struct caller *who)
 {

@@ -134,6 +134,8 @@ struct e2b_sandbox *e2b_need(struct e2b_call *c);
 /* ---- calls (face.c) ---- */
 
 void e2b_reply(struct e2b_call *c, int status, json_t *body); /* BODY taken, NULL: none */
+void e2b_reply_text(struct e2b_call *c, int status,
+		    struct buf *text); /* JSON; what TEXT holds is taken */
 void e2b_fail(struct e2b_call *c, const struct err *e);
 void e2b_refuse(struct e2b_call *c, enum err_code code, const char *fmt, ...) PRINTF(3, 4);
 /* Ends the call and returns its request. NULL: the client has left. */
@@ -226,6 +228,11 @@ bool e2b_is_empty(const json_t *v);
 /* NETWORK and INTERNET as in a body, or NULL. RET is empty if they choose nothing: then the operator's policy holds. */
 int e2b_choose_network(const struct e2b *f, const json_t *network, const json_t *internet,
 		       struct sandbox_choice *ret, struct err *e) MUST_CHECK;
+
+/* The path MEMBER of the body, for the user that the request names. False: it has answered. */
+bool e2b_need_path(struct e2b_call *c, const char *member, char *ret);
+/* New reference: what stands at PATH of the engine. Any thread. */
+json_t *e2b_entry_json(const char *path, const struct engine_file *f);
 
 /* ---- processes ---- */
 

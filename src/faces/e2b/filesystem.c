@@ -12,10 +12,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define ENTRIES_MAX 10000u
-#define FOLDERS_MAX 1000u
-#define DEPTH_MAX   64
-#define TIME_SIZE   40
+#define TIME_SIZE 40
 
 /* ---- an entry ---- */
 
@@ -56,8 +53,7 @@ static const char *name_of(uint32_t id)
 	return id == 1000 ? "user" : "root";
 }
 
-/* PATH: of the engine. */
-static json_t *entry_json(const char *path, const struct engine_file *f)
+json_t *e2b_entry_json(const char *path, const struct engine_file *f)
 {
 	_cleanup_(buf_done) struct buf full = BUF_INIT(2 * ENGINE_PATH_MAX);
 	char permissions[11], when[TIME_SIZE], size[24];
@@ -84,7 +80,7 @@ static json_t *stat_json(const char *path, const struct engine_stat *st)
 	struct err e = ERR_INIT;
 
 	if (!S_ISLNK(f.mode) || e2b_add_path(&full, path) < 0) {
-		json_t *entry = entry_json(path, &f);
+		json_t *entry = e2b_entry_json(path, &f);
 		json_t *metadata = e2b_metadata_json(st->attributes, st->attributes_len);
 
 		if (metadata)
@@ -95,7 +91,7 @@ static json_t *stat_json(const char *path, const struct engine_stat *st)
 		f.mode = st->target_mode;
 		f.size = st->target_size;
 	}
-	json_t *o = entry_json(path, &f);
+	json_t *o = e2b_entry_json(path, &f);
 	const char *slash = strrchr(buf_str(&full), '/');
 	(void)snprintf(base, sizeof(base), "%.*s", slash ? (int)(slash - buf_str(&full)) : 0,
 		       buf_str(&full));
@@ -108,8 +104,7 @@ static json_t *stat_json(const char *path, const struct engine_stat *st)
 
 /* ---- calls ---- */
 
-/* The path MEMBER of the body. False: it has answered. */
-static bool need_path(struct e2b_call *c, const char *member, char *ret)
+bool e2b_need_path(struct e2b_call *c, const char *member, char *ret)
 {
 	const json_t *v = json_object_get(c->body, member);
 	const char *path = json_string_value(v);
@@ -182,7 +177,7 @@ void e2b_stat(struct e2b_call *c)
 {
 	char path[ENGINE_PATH_MAX];
 
-	if (!need_path(c, "path", path))
+	if (!e2b_need_path(c, "path", path))
 		return;
 	struct looking *l = looking_new(c, path);
 	if (l)
@@ -205,7 +200,7 @@ void e2b_make_dir(struct e2b_call *c)
 	char path[ENGINE_PATH_MAX];
 	struct err e = ERR_INIT;
 
-	if (!need_path(c, "path", path))
+	if (!e2b_need_path(c, "path", path))
 		return;
 	struct looking *l = looking_new(c, path);
 	if (l && sandbox_make_folder(c->sandbox->sandbox, path, on_changed, l, &e) < 0)
@@ -217,7 +212,7 @@ void e2b_move(struct e2b_call *c)
 	char from[ENGINE_PATH_MAX], to[ENGINE_PATH_MAX];
 	struct err e = ERR_INIT;
 
-	if (!need_path(c, "source", from) || !need_path(c, "destination", to))
+	if (!e2b_need_path(c, "source", from) || !e2b_need_path(c, "destination", to))
 		return;
 	struct looking *l = looking_new(c, to);
 	if (l && sandbox_move(c->sandbox->sandbox, from, to, true, on_changed, l, &e) < 0)
@@ -240,245 +235,7 @@ void e2b_remove(struct e2b_call *c)
 	char path[ENGINE_PATH_MAX];
 	struct err e = ERR_INIT;
 
-	if (need_path(c, "path", path) &&
+	if (e2b_need_path(c, "path", path) &&
 	    sandbox_remove_file(c->sandbox->sandbox, path, true, on_removed, c, &e) < 0)
 		on_removed(&e, c);
-}
-
-/* ---- a tree of folders ---- */
-
-/* Folders are listed one after the other; each comes before what is in it. */
-struct tree {
-	struct e2b_call *call;
-	unsigned depth;
-	json_t *entries;     /* owned */
-	struct tree_folder { /* owned; those that are still to be listed: a stack */
-		char *path;  /* owned; of the engine */
-		unsigned depth;
-	} * folders;
-	size_t n, listed;
-	struct tree_noted {    /* owned; entries with attributes */
-		char *path;    /* owned; of the engine */
-		json_t *entry; /* borrowed */
-	} * noted;
-	size_t n_noted;
-	char *path; /* owned: of the one that is being listed */
-	unsigned at;
-};
-
-static void tree_free(struct tree *t)
-{
-	for (size_t i = 0; i < t->n; i++)
-		free(t->folders[i].path);
-	free(t->folders);
-	for (size_t i = 0; i < t->n_noted; i++)
-		free(t->noted[i].path);
-	free(t->noted);
-	free(t->path);
-	json_decref(t->entries);
-	free(t);
-}
-
-static void tree_fail(struct tree *t, const struct err *e)
-{
-	struct e2b_call *c = t->call;
-
-	tree_free(t);
-	e2b_fail(c, e);
-}
-
-static int push(struct tree *t, char *path, unsigned depth)
-{
-	struct tree_folder *more =
-	    path ? realloc(t->folders, (t->n + 1) * sizeof(*t->folders)) : NULL;
-
-	if (!more) {
-		free(path);
-		return -ENOMEM;
-	}
-	t->folders = more;
-	t->folders[t->n++] = (struct tree_folder){.path = path, .depth = depth};
-	return 0;
-}
-
-static int remember(struct tree *t, const char *path, json_t *entry)
-{
-	struct tree_noted *more = realloc(t->noted, (t->n_noted + 1) * sizeof(*t->noted));
-	char *copy = strdup(path);
-
-	if (more)
-		t->noted = more;
-	if (!more || !copy) {
-		free(copy);
-		return -ENOMEM;
-	}
-	t->noted[t->n_noted++] = (struct tree_noted){.path = copy, .entry = entry};
-	return 0;
-}
-
-/* A place is named without a slash at its end, but for the root. */
-static char *child_of(const char *folder, const char *name)
-{
-	char *path = NULL;
-	const char *between = !*folder || streq(folder, "/") ? "" : "/";
-
-	return asprintf(&path, "%s%s%s", folder, between, name) < 0 ? NULL : path;
-}
-
-static void list_next(struct tree *t);
-
-static int take(struct tree *t, const struct engine_file *files, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		_cleanup_free_ char *path = child_of(t->path, files[i].name);
-
-		if (!path || json_array_size(t->entries) >= ENTRIES_MAX)
-			return path ? -E2BIG : -ENOMEM;
-		if (json_array_append_new(t->entries, entry_json(path, &files[i])) < 0)
-			return -ENOMEM;
-		if (files[i].attributes &&
-		    remember(t, path, json_array_get(t->entries, json_array_size(t->entries) - 1)) <
-			0)
-			return -ENOMEM;
-	}
-	/* The last one is listed first. */
-	for (size_t i = n; i-- > 0 && t->at < t->depth;)
-		if (S_ISDIR(files[i].mode) &&
-		    push(t, child_of(t->path, files[i].name), t->at + 1) < 0)
-			return -ENOMEM;
-	return 0;
-}
-
-static void set_too_many(struct err *e)
-{
-	(void)err_set(e, ERR_INVALID_ARGUMENT, 0,
-		      "there are more than %u entries or %u folders: list with less depth",
-		      ENTRIES_MAX, FOLDERS_MAX);
-}
-
-static void on_list(const struct engine_file *files, size_t n, bool more, const struct err *e,
-		    void *user)
-{
-	struct tree *t = user;
-	struct err failed = e ? *e : ERR_INIT;
-	int r = e ? -EIO : more ? -E2BIG : take(t, files, n);
-
-	/* A folder below the first one may have gone meanwhile, or nobody may look into it. */
-	if (e && t->listed > 1 && e->code != ERR_SANDBOX_LOST)
-		r = 0;
-	else if (r == -E2BIG)
-		set_too_many(&failed);
-	else if (r == -ENOMEM)
-		(void)err_set(&failed, ERR_OUT_OF_MEMORY, ENOMEM, "a list");
-	else if (e && (e->errnum == ENOTDIR || e->code == ERR_INVALID_ARGUMENT))
-		(void)err_set(&failed, ERR_INVALID_ARGUMENT, 0, "it is no directory");
-	if (r < 0)
-		tree_fail(t, &failed);
-	else
-		list_next(t);
-}
-
-static int by_path(const void *a, const void *b)
-{
-	const json_t *const *x = a, *const *y = b;
-
-	return strcmp(json_string_value(json_object_get(*x, "path")),
-		      json_string_value(json_object_get(*y, "path")));
-}
-
-/* The entries in the order of their paths. */
-static json_t *sorted(const json_t *entries)
-{
-	const size_t n = json_array_size(entries);
-	json_t **all = calloc(n + 1, sizeof(json_t *)), *list = json_array();
-
-	for (size_t i = 0; all && i < n; i++)
-		all[i] = json_array_get(entries, i);
-	if (all)
-		qsort(all, n, sizeof(json_t *), by_path);
-	for (size_t i = 0; all && i < n; i++)
-		(void)json_array_append(list, all[i]);
-	free(all);
-	return list;
-}
-
-/* Entries that have attributes are asked for them, one after the other. */
-static void note_next(struct tree *t);
-
-static void on_noted(const struct engine_stat *st, const struct err *e, void *user)
-{
-	struct tree *t = user;
-	struct tree_noted *noted = &t->noted[--t->n_noted];
-	json_t *metadata = e ? NULL : e2b_metadata_json(st->attributes, st->attributes_len);
-
-	if (metadata)
-		(void)json_object_set_new(noted->entry, "metadata", metadata);
-	free(noted->path);
-	note_next(t);
-}
-
-static void note_next(struct tree *t)
-{
-	struct e2b_call *c = t->call;
-	struct err e = ERR_INIT;
-
-	if (t->n_noted == 0) {
-		json_t *entries = sorted(t->entries);
-
-		tree_free(t);
-		e2b_reply(c, 200, json_pack("{s:o}", "entries", entries));
-	} else if (!c->sandbox->sandbox) {
-		(void)err_set(&e, ERR_SANDBOX_LOST, 0, "the sandbox has ended");
-		tree_fail(t, &e);
-	} else if (sandbox_stat(c->sandbox->sandbox, t->noted[t->n_noted - 1].path, on_noted, t,
-				&e) < 0) {
-		tree_fail(t, &e);
-	}
-}
-
-static void list_next(struct tree *t)
-{
-	struct e2b_call *c = t->call;
-	struct err e = ERR_INIT;
-
-	if (t->n == 0) {
-		note_next(t);
-		return;
-	}
-	if (t->listed == FOLDERS_MAX) { /* what is left out silently would be taken for absent */
-		set_too_many(&e);
-		tree_fail(t, &e);
-		return;
-	}
-	free(t->path);
-	t->path = t->folders[--t->n].path;
-	t->at = t->folders[t->n].depth;
-	t->listed++;
-	if (!c->sandbox->sandbox)
-		(void)err_set(&e, ERR_SANDBOX_LOST, 0, "the sandbox has ended");
-	else if (sandbox_list_attributes(c->sandbox->sandbox, t->path, on_list, t, &e) == 0)
-		return;
-	tree_fail(t, &e);
-}
-
-void e2b_list_dir(struct e2b_call *c)
-{
-	const json_int_t depth = json_integer_value(json_object_get(c->body, "depth"));
-	char path[ENGINE_PATH_MAX];
-
-	if (!need_path(c, "path", path))
-		return;
-	struct tree *t = calloc(1, sizeof(*t));
-	if (t) {
-		t->call = c;
-		t->depth = (unsigned)MAX(MIN(depth, DEPTH_MAX), 1);
-		t->entries = json_array();
-	}
-	if (!t || !t->entries || push(t, strdup(path), 1) < 0) {
-		if (t)
-			tree_free(t);
-		e2b_refuse(c, ERR_OUT_OF_MEMORY, "no memory");
-		return;
-	}
-	list_next(t);
 }

@@ -4,7 +4,7 @@
 
 #include "base/tenant_fd.h"
 #include "base/text.h"
-#include "engine/engine_attributes.h"
+#include "engine/engine_names.h"
 
 #include <fcntl.h>
 #include <string.h>

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// The face e2b, as bytes: files, names, signed addresses, watchers.
+
+import assert from 'node:assert/strict';
+import * as http from 'node:http';
+import * as zlib from 'node:zlib';
+import { after, before, describe, it } from 'node:test';
+import { ADMIN, client, type Answer } from '../lib/e2b.ts';
+import { newStateDir } from '../lib/env.ts';
+import type { Program } from '../lib/process.ts';
+import { serve, type Json } from '../lib/session.ts';
+import { until } from '../lib/wait.ts';
+
+describe('e2b_files', () => {
+	let program: Program;
+	let base: string;
+	let port: number;
+
+	before(async () => {
+		({ program, base, port } = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_API_KEY: ADMIN, SANDBOX_FACES: 'e2b', SANDBOX_MAX_UPLOAD_BYTES: '100000000' } }));
+	});
+	after(async () => {
+		await program.end();
+	});
+	const { ask, control, make, routed, envd, start } = client(() => ({ base, port }));
+
+	it('files are written and read anywhere, as far as programs could', async () => {
+		const box = await make();
+		const put = (at: string, parts: [string, string][], headers: Record<string, string> = routed(box)): Promise<Answer> => {
+			const text = parts.map(([name, data]) => `--b\r\nContent-Disposition: form-data; name="file"; filename="${name}"\r\n\r\n${data}\r\n`).join('');
+			return ask('POST', `/files${at}`, { headers: { ...headers, 'content-type': 'multipart/form-data; boundary=b' }, body: Buffer.from(`${text}--b--\r\n`) });
+		};
+		const get = (file: string): Promise<Answer> => ask('GET', `/files?path=${encodeURIComponent(file)}`, { headers: routed(box) });
+		assert.deepEqual((await put('?path=a.txt', [['x', 'one']])).json, [{ name: 'a.txt', type: 'file', path: '/home/user/a.txt' }]);
+		assert.deepEqual((await put('', [['b/c.txt', 'two'], ['/tmp/d.txt', 'three']])).json.map((f: Json) => f.path), ['/home/user/b/c.txt', '/tmp/d.txt']);
+		for (const [file, text] of [['a.txt', 'one'], ['~/b/c.txt', 'two'], ['/mnt/data/b/../a.txt', 'one'], ['/tmp/d.txt', 'three']] as const)
+			assert.equal((await get(file)).text, text);
+		assert.deepEqual([(await get('nope')).status, (await get('/tmp')).status, (await get('/proc/1/environ')).status, (await get('/dev/zero')).status], [404, 400, 404, 404]);
+		assert.equal((await put('?path=/etc/x', [['x', 'no']])).status >= 400, true);
+		await start(box, 'ln -s /etc/passwd link; ln -s /proc/self/environ /tmp/env; mkfifo pipe');
+		for (const file of ['link', '/tmp/env', 'pipe', '/proc/self/environ'])
+			assert.equal((await get(file)).status, 404, file);
+		assert.equal((await put('', [['', 'x']])).status, 400);
+		assert.equal((await ask('POST', '/files?path=x', { headers: { ...routed(box), 'content-type': 'text/plain' }, body: Buffer.from('x') })).status, 400);
+	});
+
+
+	it('a body of gzip is unpacked as it comes, and one that is none makes no file', async () => {
+		const box = await make();
+		const send = (at: string, body: Buffer, headers: Record<string, string> = {}): Promise<Answer> =>
+			ask('POST', `/files?path=${at}`, { headers: { ...routed(box), 'content-type': 'application/octet-stream', ...headers }, body });
+		const read = (at: string): Promise<Answer> => ask('GET', `/files?path=${at}`, { headers: routed(box) });
+		const gzip = { 'content-encoding': 'gzip' }, large = Buffer.alloc(5_000_000, 'abc\0'), packed = zlib.gzipSync(large);
+		assert.deepEqual((await send('plain', large)).json, [{ name: 'plain', type: 'file', path: '/home/user/plain' }]);
+		assert((await read('plain')).bytes.equals(large));
+		assert.equal((await send('packed', packed, gzip)).status, 200);
+		assert((await read('packed')).bytes.equals(large));
+		assert.equal((await send('two', Buffer.concat([zlib.gzipSync('one '), zlib.gzipSync('two')]), gzip)).status, 200);
+		assert.equal((await read('two')).text, 'one two');
+		for (const [why, body, headers] of [
+			['short', packed.subarray(0, packed.length - 5), gzip], ['none', Buffer.from('plain text'), gzip], ['empty', Buffer.alloc(0), gzip],
+			['rubbish behind', Buffer.concat([packed, Buffer.from('rubbish')]), gzip], ['unknown', large, { 'content-encoding': 'br' }],
+			['key', large, { 'x-metadata-': 'x' }], ['long', large, { [`x-metadata-${'k'.repeat(247)}`]: 'x' }], ['much', large, { 'x-metadata-a': 'x'.repeat(4096) }],
+		] as const) {
+			const r = await send('bad', body, headers);
+			assert.equal(r.status, 400, `${why}: ${r.text}`);
+			assert.equal((await read('bad')).status, 404, why);
+		}
+		assert.equal((await ask('POST', '/files', { headers: { ...routed(box), 'content-type': 'application/octet-stream' }, body: large })).status, 400);
+		// the client leaves in the middle
+		const req = http.request({ host: '127.0.0.1', port, method: 'POST', path: '/faces/e2b/files?path=left', headers: { ...routed(box), 'content-type': 'application/octet-stream' } });
+		req.on('error', () => undefined);
+		await new Promise((done) => req.write(large, done));
+		req.destroy();
+		assert.equal((await read('left')).status, 404);
+		const bomb = await send('bomb', zlib.gzipSync(Buffer.alloc(100_000_001)), gzip);
+		assert.equal(bomb.status, 413, bomb.text);
+		assert.equal((await read('bomb')).status, 404);
+		await control('DELETE', `/sandboxes/${box.id}`);
+	});
+
+
+	it('signatures open one file for one use, and no other', async () => {
+		const box = await make(), { createHash } = await import('node:crypto');
+		const sign = (file: string, use: string, more = ''): string => `v1_${createHash('sha256').update(`${file}:${use}::${box.token}${more}`).digest('base64').replaceAll('=', '')}`;
+		const at = (file: string, signature: string, more = ''): string => `/files?path=${file}&signature=${encodeURIComponent(signature)}${more}`;
+		const later = Math.floor(Date.now() / 1000) + 60, before = later - 120;
+		const form = { headers: { 'content-type': 'multipart/form-data; boundary=b' }, body: Buffer.from('--b\r\nContent-Disposition: form-data; name="file"\r\n\r\nsigned\r\n--b--\r\n'), prefix: '' };
+		assert.equal((await ask('POST', at('s.txt', sign('s.txt', 'write')), form)).status, 200);
+		assert.equal((await ask('GET', at('s.txt', sign('s.txt', 'read')), { prefix: '' })).text, 'signed');
+		assert.equal((await ask('GET', at('s.txt', sign('s.txt', 'read', `:${later}`), `&signature_expiration=${later}`), { prefix: '' })).status, 200);
+		const old = await ask('GET', at('s.txt', sign('s.txt', 'read', `:${before}`), `&signature_expiration=${before}`), { prefix: '' });
+		assert.deepEqual([old.status, old.json.message], [401, 'signature is already expired']);
+		for (const wrong of [at('s.txt', sign('s.txt', 'write')), at('t.txt', sign('s.txt', 'read')), at('s.txt', sign('s.txt', 'read'), `&signature_expiration=${later}`), at('s.txt', 'v1_'), at('s.txt', ''),
+			at('s.txt', sign('s.txt', 'read'), '&username=user')])
+			assert.equal((await ask('GET', wrong, { prefix: '' })).status, 401, wrong);
+		assert.equal((await ask('POST', at('s.txt', sign('s.txt', 'read')), form)).status, 401);
+	});
+
+
+	it('a page that a sandbox wrote has no rights of a page of this server', async () => {
+		const box = await make(), { createHash } = await import('node:crypto');
+		await start(box, 'echo "<script>alert(1)</script>" > p.html; echo "<svg/>" > p.svg; echo a > p.txt');
+		for (const [file, active] of [['p.html', true], ['p.svg', true], ['p.txt', false]] as const) {
+			const signature = `v1_${createHash('sha256').update(`${file}:read::${box.token}`).digest('base64').replaceAll('=', '')}`;
+			const r = await ask('GET', `/files?path=${file}&signature=${encodeURIComponent(signature)}`, { prefix: '' });
+			assert.equal(r.status, 200);
+			assert.equal(/(^|[; ])sandbox/.test(`${r.headers['content-security-policy'] ?? ''}`), active, file);
+		}
+	});
+
+
+	it('a list that would not be whole is refused', async () => {
+		const box = await make(), list = async (path: string, depth: number): Promise<Json> => (await envd(box, 'filesystem.Filesystem/ListDir', { path, depth })).json;
+		await start(box, 'mkdir many folders && cd many && seq 10000 | xargs touch && cd ../folders && seq 1000 | xargs mkdir');
+		assert.equal((await list('many', 1)).entries.length, 10000);
+		assert.equal((await list('folders', 1)).entries.length, 1000);
+		await start(box, 'touch many/more');
+		for (const [path, depth] of [['many', 1], ['folders', 2]] as const)
+			assert.equal((await list(path, depth)).code, 'invalid_argument', path);
+	});
+
+
+	it('files are looked at, moved and removed', async () => {
+		const box = await make(), fs = (method: string, body: Json): Promise<Answer> => envd(box, `filesystem.Filesystem/${method}`, body);
+		assert.equal((await fs('MakeDir', { path: 'a/b' })).json.entry.path, '/home/user/a/b');
+		assert.deepEqual([(await fs('MakeDir', { path: 'a' })).status, (await fs('MakeDir', { path: 'a' })).json.code], [409, 'already_exists']);
+		await start(box, 'echo 1 > a/1; ln -s ../nowhere a/dangling; ln -s . a/loop');
+		const entry = (await fs('Stat', { path: 'a/1' })).json.entry;
+		assert.deepEqual([entry.name, entry.type, entry.size, entry.mode, entry.permissions, entry.owner], ['1', 'FILE_TYPE_FILE', '2', 0o644, '-rw-r--r--', 'user']);
+		assert.equal((await fs('Stat', { path: 'a/dangling' })).json.entry.symlinkTarget, '/home/user/nowhere');
+		assert.deepEqual((await fs('ListDir', { path: 'a', depth: 9 })).json.entries.map((e: Json) => e.path),
+			['1', 'b', 'dangling', 'loop'].map((n) => `/home/user/a/${n}`));
+		assert.equal((await fs('Move', { source: 'a/1', destination: '/home/user/c/2' })).json.entry.path, '/home/user/c/2');
+		assert.equal((await fs('Move', { source: 'a/1', destination: 'x' })).json.code, 'not_found');
+		assert.equal((await fs('ListDir', { path: 'c/2' })).json.code, 'invalid_argument');
+		assert.equal((await fs('ListDir', { path: 'zz' })).json.code, 'not_found');
+		assert.deepEqual([(await fs('Remove', { path: 'a' })).status, (await fs('Remove', { path: 'a' })).status], [200, 200]);
+		assert.notEqual((await fs('Remove', { path: '/etc' })).status, 200);
+		assert.equal((await fs('Stat', { path: 'nul\0' })).status, 400);
+	});
+
+
+	it('watchers gather what changed, and belong to their sandbox', async () => {
+		const box = await make(), two = await make(), fs = (method: string, body: Json, of = box): Promise<Answer> => envd(of, `filesystem.Filesystem/${method}`, body);
+		const id = (await fs('CreateWatcher', { path: '/home/user', recursive: true })).json.watcherId;
+		await start(box, 'mkdir d; echo x > d/f');
+		const seen: Json[] = [];
+		await until('the events', async () => {
+			seen.push(...(await fs('GetWatcherEvents', { watcherId: id })).json.events);
+			return seen.some((e) => e.name === 'd/f' && e.type === 'EVENT_TYPE_CREATE');
+		});
+		assert.equal((await fs('GetWatcherEvents', { watcherId: id }, two)).json.code, 'not_found');
+		assert.equal((await fs('RemoveWatcher', { watcherId: id })).status, 200);
+		assert.equal((await fs('GetWatcherEvents', { watcherId: id })).json.code, 'not_found');
+		assert.equal((await fs('CreateWatcher', { path: 'nope' })).json.code, 'not_found');
+		/* More than a user may have, and all of them end with their sandbox. */
+		const many: Answer[] = [];
+		for (let i = 0; i < 40; i++)
+			many.push(await fs('CreateWatcher', { path: '/home/user' }));
+		assert.equal(many.at(-1)!.json.code, 'resource_exhausted');
+		await control('DELETE', `/sandboxes/${box.id}`);
+		await until('room for others', async () => (await fs('CreateWatcher', { path: '/home/user' }, two)).status === 200);
+	});
+});
