@@ -134,12 +134,18 @@ static json_t *row_json(const char *path)
 void e2b_uploaded(struct e2b_call *c, const struct form_written *files, unsigned n,
 		  struct buf *attributes)
 {
+	/* It may have been killed while the last file got its name. */
+	struct sandbox *sandbox = c->sandbox->sandbox;
+	if (!sandbox) {
+		e2b_refuse(c, ERR_SANDBOX_LOST, "the sandbox has ended");
+		return;
+	}
 	struct noting *g = calloc(1, sizeof(*g) + n * sizeof(g->paths[0]));
 	bool whole = g;
 
 	if (g) {
 		*g = (struct noting){.call = c,
-				     .sandbox = sandbox_ref(c->sandbox->sandbox),
+				     .sandbox = sandbox_ref(sandbox),
 				     .attributes = *attributes,
 				     .rows = json_array(),
 				     .n = n};

@@ -94,6 +94,10 @@ void e2b_update_network(struct e2b_call *c)
 
 	if (!s)
 		return;
+	if (!s->sandbox) {
+		e2b_refuse(c, ERR_SANDBOX_LOST, "the sandbox does not run");
+		return;
+	}
 	if (e2b_choose_network(c->face, c->body, json_object_get(c->body, "allow_internet_access"),
 			       &choice, &e) < 0 ||
 	    sandbox_change_network(s->sandbox, &choice, &e) < 0)
