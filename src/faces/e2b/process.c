@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TIMEOUT_EARLY_MS 200 /* at most; a tenth of the timeout */
 #define WORDS_MAX   256u
 #define INPUT_PIECE (PROCESS_INPUT_MAX / 2)
 
@@ -138,7 +139,8 @@ static int read_start(const struct e2b_call *c, struct start *s, struct process_
 	    .cwd = buf_str(&s->cwd),
 	    .env = s->env,
 	    .input = !json_is_false(json_object_get(c->body, "stdin")),
-	    .timeout_ns = ms * NS_PER_MS,
+	    /* SDKs of 2025 stop reading after the same time: our word has to come first. */
+	    .timeout_ns = (ms - MIN(ms / 10, (uint64_t)TIMEOUT_EARLY_MS)) * NS_PER_MS,
 	    .credential = c->who,
 	};
 	return size ? read_size(size, q, e) : 0;
