@@ -15,8 +15,8 @@
 #include <string.h>
 
 #define TIMEOUT_EARLY_MS 200 /* at most; a tenth of the timeout */
-#define WORDS_MAX   256u
-#define INPUT_PIECE (PROCESS_INPUT_MAX / 2)
+#define WORDS_MAX        256u
+#define INPUT_PIECE      (PROCESS_INPUT_MAX / 2)
 
 unsigned e2b_pid(const struct process_facts *f)
 {

@@ -204,8 +204,7 @@ static int take(struct tree *t, const struct engine_file *files, size_t n)
 
 		if (!path)
 			return -ENOMEM;
-		t->entries[t->n_entries++] =
-		    (struct tree_entry){.path = path, .file = files[i]};
+		t->entries[t->n_entries++] = (struct tree_entry){.path = path, .file = files[i]};
 	}
 	/* The last one is listed first. */
 	for (size_t i = n; i-- > 0 && t->at.depth < t->depth;)
