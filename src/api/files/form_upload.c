@@ -207,11 +207,10 @@ int form_upload_begin(const struct form_upload_request *q, struct err *e)
 	static const struct multipart_ops ops = {on_part, on_data, on_part_end};
 	const uint64_t len = http_request_body_length(q->req);
 	struct form *f = calloc(1, sizeof(*f));
-	int r = f ? 0 : err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a form");
 
-	if (r == 0)
-		r = multipart_init(&f->parser, http_request_header(q->req, "content-type"), &ops, f,
-				   e);
+	if (!f)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a form");
+	int r = multipart_init(&f->parser, http_request_header(q->req, "content-type"), &ops, f, e);
 	if (r == 0 && len != UINT64_MAX && len > OVERHEAD_MAX && len - OVERHEAD_MAX > q->max_bytes)
 		r = err_set(e, ERR_UPLOAD_TOO_LARGE, 0, "the form has too many bytes");
 	if (r < 0) {

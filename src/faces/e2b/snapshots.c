@@ -267,11 +267,11 @@ static void fork_next(struct forking *f)
 		return;
 	}
 	f->made = e2b_sandbox_new(f->call->face, f->call->who);
-	if (!f->made)
+	if (!f->made) {
 		(void)err_set(&e, ERR_OUT_OF_MEMORY, ENOMEM, "a sandbox");
-	else if (!f->source->sandbox)
+	} else if (!f->source->sandbox) {
 		(void)err_set(&e, ERR_SANDBOX_LOST, 0, "the sandbox has ended");
-	if (e.code == ERR_NONE) {
+	} else {
 		memcpy(f->made->template_id, f->source->template_id, sizeof(f->made->template_id));
 		f->made->metadata = json_incref(f->source->metadata);
 		if (sandbox_fork(f->source->sandbox, f->made->id, on_forked, f, &e) == 0)
