@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "file_places.h"
 
+#include "root_user.h"
+
 #include "base/attr.h"
 #include "base/fdio.h"
 
@@ -9,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The first name that a path begins with counts. What is beside them belongs to the image, which is read-only; a container
- * engine may leave parts of its own writable there, so nothing is written there anyway. */
+/* The first name that a path begins with counts. What is beside them belongs to the image, which is read-only unless there is a root user; a
+ * container engine may leave parts of its own writable there, so nothing is written there anyway. */
 static const struct {
 	const char *top;
 	enum { IN_WORKSPACE, IN_TMP, IN_HOME, IN_ROOT } place;
@@ -47,7 +49,7 @@ struct file_place place_of(const struct init *in, const char *path)
 			p.dir = dirs[rows[i].place];
 			p.top = rows[i].top;
 			p.below = path + strnlen(path, len);
-			p.writable = rows[i].place != IN_ROOT;
+			p.writable = rows[i].place != IN_ROOT || root_user_is_there(in);
 			break;
 		}
 	if (p.below[0] == '\0')

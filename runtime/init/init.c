@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Start, loop and messages of PID 1. Theory of operation: init.h. */
 #include "file_places.h"
+#include "root_user.h"
 
 #include "base/attr.h"
 #include "base/fdio.h"
@@ -137,19 +138,31 @@ static int on_keep(struct init *in, const union proto_frame *f UNUSED, const int
 
 static int on_file(struct init *in, const union proto_frame *f, const int *fds, size_t n)
 {
-	return files_handle(in, &f->file, n == 1 ? fds[0] : -1);
+	const bool root = root_user_files_begin(in, f->file.path);
+	const int r = files_handle(in, &f->file, n == 1 ? fds[0] : -1);
+
+	root_user_files_end(root);
+	return r;
 }
 
 static int on_move(struct init *in, const union proto_frame *f, const int *fds UNUSED,
 		   size_t n UNUSED)
 {
-	return files_move(in, &f->move);
+	const bool root = root_user_files_begin(in, f->move.to);
+	const int r = files_move(in, &f->move);
+
+	root_user_files_end(root);
+	return r;
 }
 
 static int on_set(struct init *in, const union proto_frame *f, const int *fds UNUSED,
 		  size_t n UNUSED)
 {
-	return files_set(in, &f->set);
+	const bool root = root_user_files_begin(in, f->set.path);
+	const int r = files_set(in, &f->set);
+
+	root_user_files_end(root);
+	return r;
 }
 
 static int on_watch(struct init *in, const union proto_frame *f, const int *fds UNUSED,
@@ -414,7 +427,7 @@ static int take_null(void)
 static int begin_contained(struct init *in, const char *path)
 {
 	in->contained = true;
-	in->dev = in->store = in->ballast = in->packages = in->lock = in->egress = -1;
+	in->dev = in->store = in->ballast = in->packages = in->image = in->lock = in->egress = -1;
 	if (syscall(SYS_close_range, LOW_FDS, FDS_LAST, 0) < 0 && errno != ENOSYS)
 		return -errno;
 	in->channel = connect_to(path);
@@ -429,6 +442,7 @@ static int take_channel(struct init *in)
 	in->dev = fcntl(PROTO_START_DEV, F_DUPFD_CLOEXEC, HIGH_FDS);
 	in->store = fcntl(PROTO_START_STORE, F_DUPFD_CLOEXEC, HIGH_FDS);
 	in->packages = fcntl(PROTO_START_PACKAGES, F_DUPFD_CLOEXEC, HIGH_FDS);
+	in->image = fcntl(PROTO_START_IMAGE, F_DUPFD_CLOEXEC, HIGH_FDS);
 	in->lock = fcntl(PROTO_START_LOCK, F_DUPFD_CLOEXEC, HIGH_FDS);
 	in->egress = -1;
 	if (syscall(SYS_close_range, LOW_FDS, PROTO_START_END - 1, 0) < 0)

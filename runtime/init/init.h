@@ -275,11 +275,11 @@ struct init {
 	int workspace, tmp, home, root;  /* O_PATH of /mnt/data, /tmp, /home/sandbox, / */
 	int dev;                         /* a /dev to mount; -1 = take the template's */
 	int store;                       /* a stored workspace to mount; -1 = make one in memory */
-	int ballast;    /* O_PATH of the folder of a disk's ballast; -1 = no disk */
-	int packages;   /* a packages folder to mount; -1 = take the workspace's */
-	int lock;       /* of a stored workspace, kept open until the end; -1 */
-	int egress;     /* the listening socket, until the front has it; -1 */
-	bool stored;    /* the workspace outlives the sandbox */
+	int ballast;         /* O_PATH of the folder of a disk's ballast; -1 = no disk */
+	int packages, image; /* to mount: packages, -1 = the workspace's; what root_user.h says */
+	int lock;            /* of a stored workspace, kept open until the end; -1 */
+	int egress;          /* the listening socket, until the front has it; -1 */
+	bool stored;         /* the workspace outlives the sandbox */
 	bool flushes;   /* so uploads are on the disk before they are told to be there; INIT_KEEP */
 	bool on_disk;   /* the workspace is on a disk, not in memory */
 	bool contained; /* in a container, whose mounts are complete: see main() */

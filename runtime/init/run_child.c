@@ -2,7 +2,7 @@
 /* A cold run between fork and exec. init has one thread, so any function may be called here. The
  * child executes Python or a command. It keeps descriptors 0 to 2 and 3, which is the source of the
  * Python code or the channel on which a command reports, and closes all others. */
-#include "init.h"
+#include "root_user.h"
 
 #include "base/kill_points.h"
 #include "base/walls.h"
@@ -280,6 +280,9 @@ void run_child(const struct run_child *given)
 		give_up(c.error, errno);
 	set_limits(&c);
 	read_args(&c, &s);
+	const int r = c.f->root ? root_user_become() : 0;
+	if (r < 0)
+		give_up(c.error, -r);
 	if (!s.cwd || chdir(s.cwd) < 0)
 		give_up(c.error, errno);
 	KILL_POINT(RUN_TIED);

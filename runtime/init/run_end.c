@@ -12,7 +12,7 @@
  *
  * Submitted code can write such a process name itself. It gains what os._exit() gives: the run ends
  * with a status of its choice, and all its processes are killed. */
-#include "init.h"
+#include "root_user.h"
 
 #include "base/fdio.h"
 #include "base/parse.h"
@@ -161,7 +161,8 @@ enum end_look end_look_at(const struct init *in, pid_t pid)
 	if ((state[8] == 'Z' || state[8] == 'X') && !many)
 		return END_GONE;
 	const char *bounding = strstr(state, "\nCapBnd:\t");
-	if (!in->contained && bounding && bounding[9 + strspn(bounding + 9, "0")] != '\n')
+	if (!in->contained && bounding && !root_user_bounds(in, bounding + 9) &&
+	    bounding[9 + strspn(bounding + 9, "0")] != '\n')
 		return END_ENTERING;
 	if (gets_soon(state, SIGKILL))
 		return END_DYING;

@@ -5,6 +5,7 @@
  * sends INIT_ENDED. So when the front reads that message, nothing more can be written to the run's
  * pipes. */
 #include "init.h"
+#include "root_user.h"
 #include "terminal.h"
 
 #include "base/attr.h"
@@ -73,13 +74,15 @@ static int sort_fds(const struct proto_init_run *f, const int *fds, size_t n, st
 	return at == n && (c->code >= 0) == wants_code && right_result ? 0 : -1;
 }
 
-static bool is_possible(const struct proto_init_run *f)
+static bool is_possible(const struct init *in, const struct proto_init_run *f)
 {
 	return f->run != 0 && f->kind >= PROTO_RUN_PYTHON && f->kind <= PROTO_RUN_BACKGROUND &&
 	       (f->fds & ~(uint32_t)(PROTO_RUN_CODE | PROTO_RUN_STDIN | PROTO_RUN_RESULT |
 				     PROTO_RUN_TAIL)) == 0 &&
-	       f->context < PROTO_CONTEXTS_MAX && f->argc <= PROTO_ARG_MAX &&
-	       f->envc <= PROTO_ARG_MAX && f->args_size > 0 && f->args_size <= PROTO_ARGS_MAX &&
+	       f->context < PROTO_CONTEXTS_MAX && f->root <= 1 &&
+	       (f->root == 0 || (is_command(f) && root_user_is_there(in))) &&
+	       f->argc <= PROTO_ARG_MAX && f->envc <= PROTO_ARG_MAX && f->args_size > 0 &&
+	       f->args_size <= PROTO_ARGS_MAX &&
 	       (f->rows == 0 && f->columns == 0
 		    ? true
 		    : f->kind == PROTO_RUN_BACKGROUND && terminal_is_size(f->rows, f->columns)) &&
@@ -266,7 +269,7 @@ void run_start(struct init *in, const struct proto_init_run *f, const int *fds, 
 {
 	struct run_child c = {.in = in, .f = f};
 
-	if (!is_possible(f) || sort_fds(f, fds, n, &c) < 0)
+	if (!is_possible(in, f) || sort_fds(f, fds, n, &c) < 0)
 		init_die("run request");
 	if (f->kind == PROTO_RUN_BACKGROUND) {
 		start_background(in, &c);

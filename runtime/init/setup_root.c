@@ -3,6 +3,7 @@
  * mounts are one table, applied in order below /new. pivot_root(2) then makes /new the root, and the
  * template is unmounted. */
 #include "file_places.h"
+#include "root_user.h"
 
 #include "base/fdio.h"
 #include "base/kill_points.h"
@@ -194,6 +195,7 @@ static int mount_packages(struct init *in, const struct mount_row *m, const char
  *   - read-only, for the sandbox. With hidepid=2 a process sees only the processes that it may trace,
  *     proc(5): not init, and not the waiting interpreters. A user without subordinate ids has one
  *     uid for all of these, so file permissions would not stop a run from listing their descriptors.
+ *     A root user sees the processes of all, and of others no more than their command lines.
  */
 static int mount_proc(struct init *in, const struct mount_row *m, const char *target)
 {
@@ -204,7 +206,9 @@ static int mount_proc(struct init *in, const struct mount_row *m, const char *ta
 		return -errno;
 	return mount("proc", target, "proc",
 		     m->flags | (wall_stands(WALL_PROC_READONLY) ? MS_RDONLY : 0),
-		     wall_stands(WALL_HIDEPID) ? "subset=pid,hidepid=2" : "subset=pid") < 0
+		     !wall_stands(WALL_HIDEPID) ? "subset=pid"
+		     : root_user_is_there(in)   ? "subset=pid,hidepid=2,gid=0"
+						: "subset=pid,hidepid=2") < 0
 		   ? -errno
 		   : 0;
 }
@@ -217,6 +221,19 @@ static int mount_dev(struct init *in, const struct mount_row *m, const char *tar
 	return attach(&in->dev, target);
 }
 
+/* The root of a sandbox with a root user, who can change it. */
+static int mount_changeable(struct init *in, const struct mount_row *m, const char *target)
+{
+	const int r = root_user_layers(in);
+
+	if (r < 0)
+		return r;
+	return mount("overlay", target, "overlay", m->flags & ~(unsigned long)MS_RDONLY,
+		     ROOT_USER_OVERLAY) < 0
+		   ? -errno
+		   : 0;
+}
+
 static int mount_one(struct init *in, const struct mount_row *m)
 {
 	char target[64];
@@ -225,6 +242,8 @@ static int mount_one(struct init *in, const struct mount_row *m)
 	(void)snprintf(target, sizeof(target), NEW_ROOT "%s", m->target);
 	switch (m->kind) {
 	case MOUNT_OVERLAY:
+		if (root_user_is_there(in))
+			return mount_changeable(in, m, target);
 		return mount("overlay", target, "overlay", m->flags, IMAGE_LAYERS) < 0 ? -errno : 0;
 	case MOUNT_BIND:
 		return mount(m->source, target, NULL, MS_BIND | m->flags, NULL) < 0 ? -errno : 0;
@@ -473,7 +492,7 @@ int init_setup(struct init *in, enum proto_step *ret_step)
 	*ret_step = PROTO_STEP_CAPS;
 	if (!in->contained)
 		init_open_score(in);
-	if (!in->contained && (r = init_drop()) < 0)
+	if (!in->contained && (r = root_user_is_there(in) ? root_user_drop() : init_drop()) < 0)
 		return r;
 	KILL_POINT(INIT_DROPPED);
 	*ret_step = PROTO_STEP_MPL;
@@ -488,6 +507,7 @@ int init_setup(struct init *in, enum proto_step *ret_step)
 	if (r < 0)
 		return r;
 	disk_start(in, kept);
-	in->landlock = landlock_prepare(""); /* -1 where the kernel has no Landlock */
+	in->landlock = (root_user_is_there(in) ? landlock_prepare_root : landlock_prepare)("");
+	/* -1 where the kernel has no Landlock */
 	return 0;
 }

@@ -196,6 +196,17 @@ def uptime(words):
 COMMAND_MAX = 500
 
 
+def owner(pid):
+	import pwd  # here, since every Python loads this file
+	try:
+		uid = os.stat('/proc/%d' % pid).st_uid
+		return pwd.getpwuid(uid).pw_name
+	except KeyError:
+		return str(uid)
+	except OSError:
+		return '?'
+
+
 def ps(words):
 	style = ''.join(words).lstrip('-')
 	if not words or len(words) > 1 or style.rstrip('w') not in ('aux', 'ef', 'eF', 'ax', 'au', 'u', 'f'):
@@ -219,11 +230,11 @@ def ps(words):
 		rss = int(f[21]) * PAGE
 		cpu = min(busy / lived * 100, 999.0)
 		if bsd:
-			print('sandbox  %7d %4.1f %4.1f %6d %5d ?        %-4s %s %3d:%02d %s' % (
-				pid, cpu, rss * 100 / limit, int(f[20]) >> 10, rss >> 10, f[0], began, busy // 60, busy % 60, command))
+			print('%-8s %7d %4.1f %4.1f %6d %5d ?        %-4s %s %3d:%02d %s' % (
+				owner(pid), pid, cpu, rss * 100 / limit, int(f[20]) >> 10, rss >> 10, f[0], began, busy // 60, busy % 60, command))
 		else:
-			print('sandbox  %7d %7s %2d %s ?        %02d:%02d:%02d %s' % (
-				pid, f[1], cpu, began, busy // 3600, busy // 60 % 60, busy % 60, command))
+			print('%-8s %7d %7s %2d %s ?        %02d:%02d:%02d %s' % (
+				owner(pid), pid, f[1], cpu, began, busy // 3600, busy // 60 % 60, busy % 60, command))
 
 
 if __name__ == '__main__':

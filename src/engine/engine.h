@@ -53,6 +53,7 @@ enum engine_cap {
 	ENGINE_CAP_WARM = 1 << 6,       /* forked interpreters */
 	ENGINE_CAP_ON_DISK = 1 << 7,    /* workspaces of sessions are on disk, not in memory */
 	ENGINE_CAP_TOTAL = 1 << 8,      /* memory of all sandboxes together */
+	ENGINE_CAP_ROOT = 1 << 9,       /* sandboxes with a root user of their own */
 };
 
 /* Where workspaces of sessions are. AUTO: on disk, if this host can limit them there hard. */
@@ -86,6 +87,10 @@ struct engine_create {
 	bool egress;
 	char level[ENGINE_LEVEL_MAX + 1]; /* of isolation; "" = the usual one */
 	const char *owner; /* who takes turns with others where requests wait; NULL = the server */
+	/* It has a root user of its own: uid 0 of its user namespace, with rights over the files and users of the sandbox
+	 * and nothing else, and a root folder that can be changed. Not with `persist_id` or `helper_of`. LIMIT_NOT_ENFORCEABLE
+	 * without ENGINE_CAP_ROOT. */
+	bool root;
 	/* It is unlike the others: never taken from a pool, and a pool does not make such ones. */
 	bool single;
 	/* NULL = a workspace that ends with the sandbox. Else the key ([a-z0-9-]{1,64}) of a stored
@@ -201,10 +206,12 @@ struct engine_run_spec {
 				  * a run starts cold. NULL-terminated */
 	const char *const *env;  /* extra NAME=VALUE, NULL-terminated, may be NULL */
 	const char *cwd;         /* inside; NULL = /mnt/data */
-	bool make_cwd;           /* make CWD if it is missing; it is below /mnt/data */
-	bool report;             /* ARGV: the command may write a report (256 KiB at most) to its
+	bool
+	    root; /* ARGV, BACKGROUND without `code`: as the root user. The sandbox has one: ENGINE_CAP_ROOT of its policy */
+	bool make_cwd;    /* make CWD if it is missing; it is below /mnt/data */
+	bool report;      /* ARGV: the command may write a report (256 KiB at most) to its
 				  * descriptor 3; it comes at the end as ENGINE_RESULT */
-	bool display;            /* Python: save figures that are open and unsaved when the code has
+	bool display;     /* Python: save figures that are open and unsaved when the code has
 				  * returned as figure-N.png in the workspace */
 	bool restarts;    /* STATEFUL: the session ends first, with its variables, threads and
 				  * processes; the run is the first of a new one */

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/netlink.h>
 #include <linux/prctl.h>
 #include <net/if.h>
 #include <netinet/in.h>

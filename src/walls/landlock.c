@@ -166,6 +166,16 @@ int landlock_prepare(const char *root)
 	return fd;
 }
 
+int landlock_prepare_root(const char *root)
+{
+	const int fd = landlock_prepare(root);
+	const int r = fd < 0 ? fd : landlock_add(fd, root, "/", LANDLOCK_WRITE);
+
+	if (fd >= 0 && r < 0)
+		(void)close(fd);
+	return r < 0 ? r : fd;
+}
+
 int landlock_apply(int ruleset_fd)
 {
 	/* Refused calls of hostile code must not fill the audit log of the host. */

@@ -37,6 +37,9 @@ int landlock_abi(void);
  * goes on without this wall and reports it. */
 int landlock_prepare(const char *root);
 
+/* The same for a sandbox whose root folder can be changed: the users of its files decide who may. */
+int landlock_prepare_root(const char *root);
+
 /* For a rule set of another process: */
 enum landlock_rights {
 	LANDLOCK_READ,     /* read, list, execute */

@@ -343,6 +343,8 @@ REFUSE(settimeofday, EPERM, "the host's clock")
  * if_nameindex(3), psutil, libuv and ip(8) of iproute2 6.1 report it. libaudit takes EINVAL, EPROTONOSUPPORT and
  * EAFNOSUPPORT for a kernel without audit (audit_open() in its lib/netlink.c), but only root may use it. */
 ALLOW_IF(socket, EPERM, "UNIX, INET, INET6; streams and datagrams; TCP and UDP",
+	 /* what a kernel without audit says: programs that add users go on then */
+	 REFUSE_WHEN(EPROTONOSUPPORT, IN(0, AF_NETLINK), IN(2, NETLINK_AUDIT)),
 	 REFUSE_WHEN(EOPNOTSUPP, IN(0, AF_NETLINK)),
 	 WHEN(IN(0, AF_INET, AF_INET6), MASKED(1, ~SOCK_FLAG_BITS, SOCK_STREAM), IN(2, 0, IPPROTO_TCP)),
 	 WHEN(IN(0, AF_INET, AF_INET6), MASKED(1, ~SOCK_FLAG_BITS, SOCK_DGRAM), IN(2, 0, IPPROTO_UDP)),

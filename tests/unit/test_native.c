@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The native engine's parsers and checks: messages, paths, id files, control group files. */
 #include "base/attr.h"
+#include "base/parse.h"
 #include "engine/maker/native/monitor/monitor.h"
 #include "engine/protocol/proto.h"
 
@@ -191,6 +192,66 @@ static void test_subids(void **state UNUSED)
 	}
 }
 
+/* The number at *AT, which is moved behind it and the character that ends it. */
+static uint32_t next_number(const char **at)
+{
+	const size_t len = strcspn(*at, " \n");
+	uint64_t n;
+
+	assert_int_equal(parse_u64_n(*at, len, 0, UINT32_MAX, &n), 0);
+	*at += len + 1;
+	return (uint32_t)n;
+}
+
+/* Each sandbox with a root user has ids that no other has, nor any slot, and all that are given back are given again. */
+static void test_root_ids(void **state UNUSED)
+{
+	static bool taken[IDS_PER_RANGE];
+	static const uint32_t slots = 4096;
+	static struct ids ids = {.mode = IDS_RANGE};
+	uint32_t root;
+
+	struct native_monitor_config config = {.max_sandboxes = slots};
+	struct monitor m = {.root = true,
+			    .ids = ids,
+			    .config = &config,
+			    .cgroup.enforced = PROTO_CAP_PIDS | PROTO_CAP_MEMORY};
+	assert_true(monitor_has_root(&m));
+	config.max_sandboxes = IDS_PER_RANGE / 2;
+	assert_false(monitor_has_root(&m));
+	for (uint32_t i = 0; i < slots; i++)
+		taken[ids_slot(&ids, i)] = true;
+	for (uint32_t i = 0; i < ROOTS_MAX; i++) {
+		char map[IDS_MAP_MAX];
+		uint32_t lines = 0, least = UINT32_MAX;
+
+		assert_int_equal(ids_take_root(&ids, &root), 0);
+		ids_root_map(0, ids_slot(&ids, i), root, map);
+		for (const char *p = map; *p; lines++) {
+			const uint32_t inside = next_number(&p), at = next_number(&p),
+				       n = next_number(&p);
+			least = MIN(least, inside);
+			if (lines == 0) { /* its own uid */
+				assert_int_equal(inside, 1000);
+				assert_int_equal(at, ids_slot(&ids, i));
+				continue;
+			}
+			assert_true(at + n <= ID_OWNER);
+			for (uint32_t k = at; k < at + n; k++) {
+				assert_false(taken[k]);
+				taken[k] = true;
+			}
+		}
+		assert_int_equal(lines, 5);
+		assert_int_equal(least, 0);
+	}
+	assert_int_equal(ids_take_root(&ids, &root), -EAGAIN);
+	assert_int_equal(ids_give_root(&ids, 7), 0);
+	assert_int_equal(ids_give_root(&ids, 0), 0);
+	assert_int_equal(ids_take_root(&ids, &root), 0);
+	assert_int_equal(root, 7);
+}
+
 static const char hybrid_mounts[] =
     "22 1 0:20 / /proc rw,nosuid - proc proc rw\n"
     "30 25 0:27 / /sys/fs/cgroup/unified rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -245,6 +306,7 @@ int main(void)
 	    cmocka_unit_test(test_messages), cmocka_unit_test(test_paths),
 	    cmocka_unit_test(test_limits),   cmocka_unit_test(test_create_request),
 	    cmocka_unit_test(test_subids),   cmocka_unit_test(test_groups),
+	    cmocka_unit_test(test_root_ids),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

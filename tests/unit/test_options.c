@@ -51,6 +51,8 @@ static const struct {
     {"{\"timeout_s\":0}", "timeout_s", "from 1 to 604800"},
     {"{\"timeout_s\":604801}", "timeout_s", ""},
     {"{\"ttl_s\":0}", "ttl_s", ""},
+    {"{\"root\":1}", "root", "true or false"},
+    {"{\"root\":true}", "root", "cannot be changed", true},
     {"{\"image\":\"../science\"}", "image", "name of an image"},
     {"{\"image\":\"\"}", "image", ""},
     {"{\"name\":7}", "name", "text of 0 to 200 bytes"},
@@ -161,7 +163,7 @@ static void test_env_limits(void **state UNUSED)
 
 #define GOOD                                                                                       \
 	"{\"name\":\"My \\u00fc\",\"labels\":{\"team/x\":\"a\",\"b\":\"\"},\"image\":\"science\"," \
-	"\"level\":\"strict\","                                                                    \
+	"\"level\":\"strict\",\"root\":true,"                                                      \
 	"\"memory_mb\":1024,\"cpus\":0.25,\"processes\":64,\"disk_mb\":100,\"timeout_s\":5,"       \
 	"\"ttl_s\":60,\"env\":{\"TOKEN\":\"se=cret\\n2\",\"EMPTY\":\"\"},\"workdir\":\"proj//x/"   \
 	"\","                                                                                      \
@@ -176,6 +178,7 @@ static void test_read(void **state UNUSED)
 	assert_int_equal(o.given, (1u << SANDBOX_OPTION_MAX_) - 1);
 	assert_int_equal(o.number[SANDBOX_OPTION_MEMORY], 1024);
 	assert_int_equal(o.number[SANDBOX_OPTION_CPUS], 250);
+	assert_int_equal(o.number[SANDBOX_OPTION_ROOT], 1);
 	assert_string_equal(o.workdir, "/mnt/data/proj/x");
 	assert_int_equal(o.env.n, 2);
 	assert_string_equal(o.env.list[0], "TOKEN=se=cret\n2");
@@ -185,6 +188,7 @@ static void test_read(void **state UNUSED)
 	char *text = jsonio_text(shown, JSON_COMPACT | JSON_SORT_KEYS, &len);
 	assert_non_null(text);
 	assert_non_null(strstr(text, "\"env\":[\"TOKEN\",\"EMPTY\"]"));
+	assert_non_null(strstr(text, "\"root\":true"));
 	assert_null(strstr(text, "cret"));
 	free(text);
 	json_decref(shown);

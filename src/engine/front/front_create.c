@@ -123,6 +123,13 @@ static int check_create(struct front_engine *g, const struct engine_create *c,
 	if (c->helper_of &&
 	    (c->helper_of->engine != &g->base || inside_check_ready(c->helper_of, e) < 0))
 		return err_set(e, ERR_SANDBOX_LOST, EPIPE, "the sandbox to help has ended");
+	if (c->root && (c->persist_id || c->helper_of))
+		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL,
+			       "a sandbox that is stored has no root user");
+	if (c->root && !(g->base.enforced & ENGINE_CAP_ROOT))
+		return err_set(e, ERR_LIMIT_NOT_ENFORCEABLE, 0,
+			       "a sandbox with a root user needs the native engine, a server that "
+			       "root started, and control groups");
 	if (missing)
 		return err_set(e, ERR_LIMIT_NOT_ENFORCEABLE, 0,
 			       "this host cannot enforce the limit of %s",
@@ -186,9 +193,12 @@ int front_create_new(struct front_engine *g, const struct engine_create *c, engi
 	list_init(&s->pooled);
 	s->slot = m.slot;
 	s->base.policy.level = g->base.levels.at[level];
+	if (!c->root)
+		s->base.policy.enforced &= ~(uint32_t)ENGINE_CAP_ROOT;
 	m.level = level;
 	m.warm = c->warm;
 	m.egress = c->egress;
+	m.root = c->root;
 	m.payer = payer_of(c->owner);
 	m.helper_of = c->helper_of ? front_sandbox_of(c->helper_of)->slot + 1 : 0;
 	if (c->persist_id)

@@ -238,7 +238,8 @@ static bool same_limits(const struct engine_limits *a, const struct engine_limit
 static bool is_key(const struct front_engine *g, const struct engine_create *c)
 {
 	return g->pool.has_key && streq(g->pool.key.image, c->image) &&
-	       g->pool.key.warm == c->warm && same_limits(&g->pool.key.limits, &c->limits);
+	       g->pool.key.warm == c->warm && g->pool.key.root == c->root &&
+	       same_limits(&g->pool.key.limits, &c->limits);
 }
 
 /* Whether S is of the image that has the name now. If the front may not look, it assumes so. */

@@ -33,6 +33,7 @@ enum {
 	PROTO_START_STORE,    /* a file system with the folders `data` and `venv`, or an empty one;
 			    * absent: init makes one in memory */
 	PROTO_START_PACKAGES, /* the folder `venv` of another sandbox */
+	PROTO_START_IMAGE,    /* the image with the ids of this sandbox; of one with a root user */
 	PROTO_START_LOCK,     /* kept open as long as the sandbox lives */
 	PROTO_START_END,
 };
@@ -49,6 +50,7 @@ enum {
 	PROTO_CONFIG_ZYGOTE =
 	    64, /* contained, no descriptor: start an interpreter that forks runs */
 	PROTO_CONFIG_STORED = 128, /* no descriptor: the file system outlives the sandbox */
+	PROTO_CONFIG_ROOT = 256,   /* no descriptor: there is a root user */
 	PROTO_CONFIG_BASE_FDS = 2,
 	PROTO_CONFIG_PROCS_MAX = 4, /* one per cgroup hierarchy */
 };
@@ -151,7 +153,8 @@ struct proto_init_run {
 	uint32_t make_cwd; /* make the working folder if it is missing; it is below the workspace */
 	uint32_t restarts; /* STATEFUL: end the session first */
 	uint32_t context;  /* STATEFUL: whose session; 0 = the default one; < PROTO_CONTEXTS_MAX */
-	uint32_t pad;
+	uint32_t
+	    root; /* a command: by the root user; 0 or 1, and 0 where there is none (PROTO_CONFIG_ROOT) */
 	uint32_t rows; /* BACKGROUND: of its terminal, then stdin is there; 0 = it has none */
 	uint32_t columns;
 	uint64_t timeout_ns; /* 0 = none */

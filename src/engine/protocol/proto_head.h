@@ -62,6 +62,7 @@ enum proto_cap { /* enum engine_cap, for the monitor */
 		 PROTO_CAP_WARM = 1 << 6,
 		 PROTO_CAP_ON_DISK = 1 << 7,
 		 PROTO_CAP_TOTAL = 1 << 8,
+		 PROTO_CAP_ROOT = 1 << 9,
 };
 
 #define PROTO_SAID_MAX 400 /* bytes, with the NUL: the last words of a zygote */

@@ -26,6 +26,8 @@ struct proto_mon_create {
 	uint32_t egress;    /* 0 or 1: INIT_READY comes with a listening socket */
 	uint32_t helper_of; /* slot + 1 of the sandbox that this one helps, 0 = none */
 	uint32_t level;     /* of isolation: its index, < PROTO_LEVELS_MAX */
+	uint32_t root;      /* 0 or 1: it has a root user; not with `persist` or `helper_of` */
+	uint32_t pad;
 	uint32_t payer; /* users take turns where requests wait: any number, one for each user */
 	struct proto_limits limits;
 	char image[PROTO_IMAGE_MAX];

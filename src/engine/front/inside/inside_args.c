@@ -21,6 +21,15 @@ static const char *const base_env[] = {
     NULL,
 };
 
+/* What is other for a root user. Debian has programs for it in folders that are not on the PATH of others. */
+static const char *const root_env[] = {
+    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME=/root",
+    "USER=root",
+    "LOGNAME=root",
+    NULL,
+};
+
 /* Whether somebody gave NAME=... in ENV, where NAME is that of BASE. */
 static bool is_overridden(const char *base, const char *const *env)
 {
@@ -50,6 +59,19 @@ static int add_strings(struct buf *b, const char *const *list, uint32_t *count,
 		r = add_string(b, list[i]);
 	}
 	return r;
+}
+
+static int add_base(struct buf *b, const struct engine_run_spec *spec, uint32_t *count)
+{
+	const char *list[ARRAY_SIZE(base_env) + ARRAY_SIZE(root_env)] = {NULL};
+	size_t n = 0;
+
+	for (size_t i = 0; base_env[i]; i++)
+		if (!spec->root || !is_overridden(base_env[i], root_env))
+			list[n++] = base_env[i];
+	for (size_t i = 0; spec->root && root_env[i]; i++)
+		list[n++] = root_env[i];
+	return add_strings(b, list, count, spec->env);
 }
 
 /* Variables that an interpreter, its C library or a preloaded module reads only at start-up. A run
@@ -110,7 +132,7 @@ int inside_run_args(const struct engine_sandbox *s, const struct engine_run_spec
 	if (r == 0 && spec->kind != ENGINE_RUN_STATEFUL)
 		r = add_strings(&b, spec->argv, &m->argc, NULL);
 	if (r == 0)
-		r = add_strings(&b, base_env, &m->envc, spec->env);
+		r = add_base(&b, spec, &m->envc);
 	if (r == 0)
 		r = add_processors(&b, &s->policy.limits, &m->envc, spec->env);
 	if (r == 0)

@@ -434,7 +434,8 @@ static int check_spec(const struct engine_sandbox *s, const struct engine_run_sp
 		return err_set(e, ERR_WARM_OFF, 0,
 			       "stateful runs need warm interpreters, and SANDBOX_WARM is off");
 	ASSERT(spec->context < ENGINE_CONTEXTS_MAX &&
-	       (spec->context == 0 || spec->kind == ENGINE_RUN_STATEFUL));
+	       (spec->context == 0 || spec->kind == ENGINE_RUN_STATEFUL) &&
+	       (!spec->root || (is_command(spec) && (s->policy.enforced & ENGINE_CAP_ROOT))));
 	if (spec->rows > 0 && s->inward) {
 		inside_start_failed(ENOTSUP, true, e);
 		return -ENOTSUP;
@@ -520,6 +521,7 @@ static int start(struct engine_run *r, const struct engine_run_spec *spec)
 	    .make_cwd = spec->make_cwd,
 	    .restarts = spec->restarts,
 	    .context = spec->context,
+	    .root = spec->root,
 	    .rows = spec->rows,
 	    .columns = spec->columns,
 	};

@@ -53,6 +53,8 @@ static enum err_code step_code(uint32_t step, int errnum)
 									    : ERR_STORE_FULL;
 	case EROFS:
 		return ERR_STORE_READ_ONLY;
+	case EUSERS:
+		return ERR_MAX_SESSIONS; /* ids of root users */
 	case EBUSY:
 		return step == PROTO_STEP_STORED ? ERR_SANDBOX_IN_USE : ERR_ENGINE_UNAVAILABLE;
 	case ESRCH:
@@ -92,6 +94,9 @@ void inside_step_error(struct err *e, uint32_t step, int errnum)
 		    e, code, 0,
 		    "a sandbox cannot be made: init in the container does not connect to the "
 		    "server. gVisor needs the option --host-uds=open of runsc for that");
+	else if (code == ERR_MAX_SESSIONS)
+		(void)err_set(e, code, 0,
+			      "no more sandboxes can have a root user at a time; end one of them");
 	else if (step == PROTO_STEP_STORED && errnum == ENOPKG)
 		(void)err_set(e, code, 0, "a stored workspace needs mke2fs (package e2fsprogs)");
 	else

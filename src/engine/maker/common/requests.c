@@ -28,9 +28,11 @@ static bool check_create(const union proto_frame *f, uint32_t slots)
 {
 	const struct proto_mon_create *c = &f->create;
 
-	return c->slot < slots && c->warm <= 1 && c->egress <= 1 && c->helper_of <= slots &&
-	       c->helper_of != c->slot + 1 && c->level < PROTO_LEVELS_MAX &&
+	return c->slot < slots && c->warm <= 1 && c->egress <= 1 && c->root <= 1 &&
+	       c->helper_of <= slots && c->helper_of != c->slot + 1 &&
+	       c->level < PROTO_LEVELS_MAX &&
 	       strnlen(c->image, sizeof(c->image)) < sizeof(c->image) &&
+	       (!c->root || (!c->persist[0] && !c->helper_of)) &&
 	       (!c->persist[0] || (proto_key_ok(c->persist) && !c->helper_of)) &&
 	       proto_limits_ok(&c->limits);
 }

@@ -102,6 +102,7 @@ static void release(struct monitor *m, uint32_t slot)
 	}
 	b->image = NULL;
 	b->wanted = 0;
+	b->root = ids_give_root(&m->ids, b->root);
 	space_removed(b);
 }
 
@@ -116,7 +117,7 @@ static int send_config(struct monitor *m, int channel, const struct proto_mon_cr
 	    .limits = q->limits,
 	    .fds = (g->kill >= 0 ? PROTO_CONFIG_KILL : 0) | (warm >= 0 ? PROTO_CONFIG_WARM : 0) |
 		   (warm >= 0 && soon ? PROTO_CONFIG_SOON : 0) |
-		   (q->egress ? PROTO_CONFIG_EGRESS : 0) |
+		   (q->egress ? PROTO_CONFIG_EGRESS : 0) | (q->root ? PROTO_CONFIG_ROOT : 0) |
 		   (q->persist[0] ? PROTO_CONFIG_STORED : 0) |
 		   (q->persist[0] && !m->root ? PROTO_CONFIG_FOLDER : 0),
 	    .n_procs = g->n,
@@ -142,9 +143,7 @@ static int send_config(struct monitor *m, int channel, const struct proto_mon_cr
 /* Makes the channel between init and a warm interpreter. Returns init's end; -1: the sandbox stays cold. */
 static int make_warm_channel(struct monitor_sandbox *b)
 {
-	int pair[2];
-
-	int on = 1;
+	int pair[2], on = 1;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -1;
@@ -164,6 +163,8 @@ static int choose_uid(struct monitor *m, const struct proto_mon_create *c, int *
 	b->uid = c->persist[0] && !m->root
 		     ? ids_stored(&m->ids, m->config->max_sandboxes, c->persist)
 		     : ids_slot(&m->ids, c->slot);
+	if (c->root && ids_take_root(&m->ids, &b->root) < 0)
+		return -EUSERS;
 	if (c->helper_of == 0)
 		return 0;
 	struct monitor_sandbox *parent = &m->sandboxes[c->helper_of - 1];
@@ -237,8 +238,7 @@ static void note_maker(struct monitor *m, uint32_t slot, struct template *t, pid
 {
 	struct monitor_sandbox *b = &m->sandboxes[slot];
 
-	/* copies for init wait in its socket */
-	fd_close_many(b->fds.join, b->fds.n);
+	fd_close_many(b->fds.join, b->fds.n); /* copies for init wait in its socket */
 	b->fds.n = 0;
 	b->fds.kill = fd_close(b->fds.kill);
 	b->channel = front;
@@ -290,6 +290,7 @@ static int start_maker(struct monitor *m, uint32_t slot, struct template *t,
 	    .root = m->root,
 	    .own_devices = m->own_devices,
 	    .uid = b->uid,
+	    .root_user = b->root,
 	    .liveness = m->liveness_write,
 	    .helped = helped,
 	    .channel = inside,
@@ -407,19 +408,18 @@ static void announce(struct monitor *m, uint32_t slot)
 		c.image_ino = b->image->ino;
 		c.image_ctime_ns = b->image->ctime_ns;
 	}
-	fds[n++] = b->channel;
-	if (b->fds.oom >= 0) {
-		fds[n++] = b->fds.oom;
-		c.fds |= PROTO_CREATED_OOM;
-	}
-	if (b->fds.peak >= 0) {
-		fds[n++] = b->fds.peak;
-		c.fds |= PROTO_CREATED_PEAK;
-	}
-	if (b->fds.cpu >= 0) {
-		fds[n++] = b->fds.cpu;
-		c.fds |= PROTO_CREATED_CPU;
-	}
+	const struct {
+		int fd;
+		uint32_t bit;
+	} given[] = {{b->channel, 0},
+		     {b->fds.oom, PROTO_CREATED_OOM},
+		     {b->fds.peak, PROTO_CREATED_PEAK},
+		     {b->fds.cpu, PROTO_CREATED_CPU}};
+	for (size_t i = 0; i < ARRAY_SIZE(given); i++)
+		if (given[i].fd >= 0) {
+			fds[n++] = given[i].fd;
+			c.fds |= given[i].bit;
+		}
 	monitor_send(m, &c.head, fds, n);
 	KILL_POINT(CREATED_SENT);
 	b->channel = fd_close(b->channel);

@@ -11,7 +11,8 @@
  *   2. Enter Z: its user namespace, then its mount namespace. The maker is root of Z now and has no
  *      rights on the host.
  *   3. Become the sandbox's uid, make its user namespace and map 1000 to that uid. A process may map its
- *      own uid without privileges, so no other process has to help.
+ *      own uid without privileges, so no other process has to help. If the sandbox has a root user, a child that is still
+ *      root of Z maps the other ids (ids_root_map()), and init gets the image with the owners as these.
  *   4. Clone init into the other six namespaces, which then belong to the new user namespace.
  *      CLONE_PARENT makes init a child of the monitor.
  *      The maker waits until init executes its program, and lends init its memory until then (CLONE_VM): a
@@ -38,6 +39,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #define INNER_ID   1000
 #define INIT_STACK (64u << 10) /* until init executes its program */
@@ -46,12 +48,19 @@
 /* SYS_ADMIN: to mount and to set the host name. NET_ADMIN: to bring loopback up. SETPCAP: to empty the
  * bounding set. They hold only in the namespaces of the sandbox. */
 static const unsigned init_caps[] = {CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_SETPCAP};
+/* More for a sandbox with a root user. init keeps some of them (root_user.c). */
+static const unsigned root_caps[] = {
+#define C(cap, kept, why) CAP_##cap,
+#include "walls/root_caps.tbl.h"
+#undef C
+};
 
 /* Descriptors of the mounts that init gets; -1 = none. */
 struct mounts {
 	int dev;
 	int store;
 	int packages;
+	int image;
 	int lock; /* of a stored folder: kept open, not mounted */
 };
 
@@ -103,6 +112,25 @@ static void make_session_disk(const struct maker *k, struct mounts *mounts)
 		give_up(k, PROTO_STEP_DISK, -r);
 }
 
+/* The image once more, with its owners as the ids that they are inside. Only root of the host may map a mount. */
+static void map_image(const struct maker *k, struct mounts *mounts)
+{
+	struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
+					      MOUNT_ATTR_NODEV | MOUNT_ATTR_IDMAP};
+	char map[IDS_MAP_MAX];
+
+	ids_root_map(k->ids->base, k->uid, k->root_user, map);
+	_cleanup_fd_ int ns = id_mapping_make(map);
+	if (ns < 0)
+		give_up(k, PROTO_STEP_ROOT_USER, -ns);
+	mounts->image = (int)syscall(SYS_open_tree, k->t->lock->fd, "",
+				     OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+	attr.userns_fd = (uint64_t)(unsigned)ns;
+	if (mounts->image < 0 ||
+	    syscall(SYS_mount_setattr, mounts->image, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+		give_up(k, PROTO_STEP_ROOT_USER, errno);
+}
+
 static void open_folder(const struct maker *k, struct mounts *mounts)
 {
 	int r = workspace_open_folder(k->state_dir, k->persist, k->disk_grant > 0, &k->report->uid,
@@ -110,6 +138,67 @@ static void open_folder(const struct maker *k, struct mounts *mounts)
 
 	if (r < 0)
 		give_up(k, PROTO_STEP_STORED, -r);
+}
+
+/* A child that is still root of Z when the maker is not any more. It writes the maps when it reads a byte. */
+static struct {
+	pid_t pid;
+	int go;
+} mapper;
+
+static int write_text(const char *path, const char *text)
+{
+	_cleanup_fd_ int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
+}
+
+NORETURN static void map_ids(const struct maker *k, pid_t maker, int go)
+{
+	char path[64];
+	char map[IDS_MAP_MAX];
+	char byte;
+
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || read(go, &byte, 1) != 1)
+		_exit(1);
+	ids_root_map(0, k->report->uid, k->root_user, map);
+	(void)snprintf(path, sizeof(path), "/proc/%d/uid_map", maker);
+	int r = write_text(path, map);
+	(void)snprintf(path, sizeof(path), "/proc/%d/gid_map", maker);
+	r = r < 0 ? r : write_text(path, map);
+	_exit(r < 0 ? -r : 0);
+}
+
+static void start_mapper(const struct maker *k)
+{
+	const pid_t maker = getpid();
+	int pair[2];
+
+	if (pipe2(pair, O_CLOEXEC) < 0)
+		give_up(k, PROTO_STEP_IDS, errno);
+	mapper.pid = sys_clone(0, SIGCHLD, -1);
+	if (mapper.pid < 0)
+		give_up(k, PROTO_STEP_IDS, -mapper.pid);
+	if (mapper.pid == 0) {
+		(void)close(pair[1]);
+		map_ids(k, maker, pair[0]);
+	}
+	(void)close(pair[0]);
+	mapper.go = pair[1];
+}
+
+static void await_mapper(const struct maker *k)
+{
+	int status = 0;
+
+	if (write(mapper.go, "", 1) != 1)
+		give_up(k, PROTO_STEP_IDS, EPIPE);
+	while (waitpid(mapper.pid, &status, 0) < 0)
+		if (errno != EINTR)
+			give_up(k, PROTO_STEP_IDS, errno);
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		give_up(k, PROTO_STEP_IDS, WIFEXITED(status) ? WEXITSTATUS(status) : EIO);
+	(void)close(mapper.go);
 }
 
 static void enter_z(const struct maker *k, struct mounts *mounts)
@@ -123,6 +212,8 @@ static void enter_z(const struct maker *k, struct mounts *mounts)
 		give_up(k, PROTO_STEP_ENTER, errno);
 	if (setgroups(0, NULL) < 0 && errno != EPERM) /* single-id map: setgroups is off */
 		give_up(k, PROTO_STEP_ENTER, errno);
+	if (k->root_user)
+		start_mapper(k);
 	uint32_t uid = k->report->uid;
 	if (setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0)
 		give_up(k, PROTO_STEP_ENTER, errno);
@@ -146,10 +237,27 @@ static void make_userns(const struct maker *k)
 
 	if (unshare(CLONE_NEWUSER) < 0)
 		give_up(k, PROTO_STEP_USERNS, errno);
+	if (k->root_user) {
+		await_mapper(k);
+		return;
+	}
 	(void)snprintf(map, sizeof(map), "%d %u 1\n", INNER_ID, k->report->uid);
 	write_map(k, "/proc/self/setgroups", "deny");
 	write_map(k, "/proc/self/uid_map", map);
 	write_map(k, "/proc/self/gid_map", map);
+}
+
+static void inherit(struct __user_cap_data_struct data[2], const unsigned *caps, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		data[caps[i] / 32].inheritable |= UINT32_C(1) << (caps[i] % 32);
+}
+
+static void make_ambient(const struct maker *k, const unsigned *caps, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, caps[i], 0, 0) < 0)
+			give_up(k, PROTO_STEP_CAPS, errno);
 }
 
 static void keep_caps(const struct maker *k)
@@ -159,13 +267,14 @@ static void keep_caps(const struct maker *k)
 
 	if (syscall(SYS_capget, &head, data) < 0)
 		give_up(k, PROTO_STEP_CAPS, errno);
-	for (size_t i = 0; i < ARRAY_SIZE(init_caps); i++)
-		data[init_caps[i] / 32].inheritable |= UINT32_C(1) << (init_caps[i] % 32);
+	inherit(data, init_caps, ARRAY_SIZE(init_caps));
+	if (k->root_user)
+		inherit(data, root_caps, ARRAY_SIZE(root_caps));
 	if (syscall(SYS_capset, &head, data) < 0)
 		give_up(k, PROTO_STEP_CAPS, errno);
-	for (size_t i = 0; i < ARRAY_SIZE(init_caps); i++)
-		if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, init_caps[i], 0, 0) < 0)
-			give_up(k, PROTO_STEP_CAPS, errno);
+	make_ambient(k, init_caps, ARRAY_SIZE(init_caps));
+	if (k->root_user)
+		make_ambient(k, root_caps, ARRAY_SIZE(root_caps));
 }
 
 static int lift(const struct maker *k, int fd)
@@ -186,6 +295,7 @@ static void place(const struct maker *k, const struct mounts *m)
 	    [PROTO_START_DEV] = lift(k, m->dev),
 	    [PROTO_START_STORE] = lift(k, m->store),
 	    [PROTO_START_PACKAGES] = lift(k, m->packages),
+	    [PROTO_START_IMAGE] = lift(k, m->image),
 	    [PROTO_START_LOCK] = lift(k, m->lock),
 	};
 
@@ -238,7 +348,7 @@ static pid_t clone_init(const struct maker *k, const struct mounts *m)
 
 NORETURN void maker_run(const struct maker *k)
 {
-	struct mounts m = {.dev = -1, .store = -1, .packages = -1, .lock = -1};
+	struct mounts m = {.dev = -1, .store = -1, .packages = -1, .image = -1, .lock = -1};
 
 	/* A maker may have to wait for a slow disk. If the monitor died meanwhile, its inits would not end. */
 	(void)close(k->liveness);
@@ -252,6 +362,8 @@ NORETURN void maker_run(const struct maker *k)
 		m.dev = devices_make();
 	if (k->own_devices && m.dev < 0)
 		give_up(k, PROTO_STEP_DEV, -m.dev);
+	if (k->root_user)
+		map_image(k, &m);
 	enter_z(k, &m);
 	KILL_POINT(MAKER_ENTERED);
 	make_userns(k);

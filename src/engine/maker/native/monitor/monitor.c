@@ -241,6 +241,7 @@ static void say_hello(struct monitor *m, const struct err *e)
 	    .enforced = m->cgroup.enforced | PROTO_CAP_DISK | workspace_enforced(m) |
 			(m->disks.dir >= 0 ? PROTO_CAP_ON_DISK : 0u) |
 			(m->config->total_bytes > 0 ? PROTO_CAP_TOTAL : 0u) |
+			(monitor_has_root(m) ? PROTO_CAP_ROOT : 0u) |
 			(m->ids.mode != IDS_SINGLE ? PROTO_CAP_OWN_UID : 0u),
 	    .best_effort = m->cgroup.best_effort | workspace_best_effort(m),
 	    .slots = m->config->max_sandboxes,

@@ -70,6 +70,7 @@
 #define ID_OWNER      65533u /* offset of the uid that creates Z; no process runs with it */
 #define ID_FIRST      1024u  /* the uid of slot 0 in Z */
 #define EARLY_MAX     256    /* see monitor.early */
+#define ROOTS_MAX     256    /* sandboxes with a root user at a time */
 /* How long the monitor waits for its children at its own end. A disk that writes back gigabytes takes seconds. The
  * front waits for less (CLOSE_WAIT_MS) and leaves the rest to the monitor. */
 #define END_WAIT_MS 30000
@@ -86,6 +87,8 @@ struct ids {
 	uint32_t gid_base;
 	uint32_t count;
 	int lock; /* RANGE: the descriptor that holds the reservation */
+	bool roots
+	    [ROOTS_MAX]; /* RANGE: which parts of it are the other users of a sandbox, beside its own uid */
 };
 
 /* An image in use (image_lock.c). A shared flock(2) on its root folder keeps the files of a replaced
@@ -139,6 +142,7 @@ struct monitor_sandbox {
 	pid_t maker;
 	pid_t init;
 	uint32_t uid;          /* in Z */
+	uint32_t root;         /* its part of ids.roots + 1; 0 = it has no root user */
 	struct disk disk;      /* of its workspace */
 	uint32_t helper_of;    /* slot + 1 of the sandbox that it helps; 0 = none */
 	uint32_t helpers;      /* how many sandboxes help this one */
@@ -238,11 +242,12 @@ struct maker {
 	int disk_to;    /* where the file of the disk goes; -1 = it has none */
 	const struct proto_limits *limits;
 	bool root;
-	bool own_devices; /* as monitor.own_devices */
-	uint32_t uid;     /* in Z; a stored folder keeps its own instead */
-	int liveness;     /* the monitor's writing end, which the maker closes */
-	int helped;       /* pidfd of the init whose packages this sandbox mounts, -1 = none */
-	int channel;      /* init's end */
+	bool own_devices;   /* as monitor.own_devices */
+	uint32_t uid;       /* in Z; a stored folder keeps its own instead */
+	uint32_t root_user; /* as monitor_sandbox.root */
+	int liveness;       /* the monitor's writing end, which the maker closes */
+	int helped;         /* pidfd of the init whose packages this sandbox mounts, -1 = none */
+	int channel;        /* init's end */
 	int program;
 	struct report *report;
 	struct cgroup_fds *fds;
@@ -277,6 +282,17 @@ uint32_t ids_stored(const struct ids *ids, uint32_t slots, const char *key);
  * at least WANT ids. */
 int ids_parse_subid(const char *text, const char *name, uid_t uid, uint32_t want,
 		    uint32_t *ret_first, uint32_t *ret_count) MUST_CHECK;
+
+/* root_ids.c. Other users of a sandbox: root, what packages add, nobody. They are ids of the range beside the uids of the slots, so no
+ * other sandbox has them. -EAGAIN: all parts are taken, ROOTS_MAX. */
+int ids_take_root(struct ids *ids, uint32_t *ret) MUST_CHECK;
+uint32_t ids_give_root(struct ids *ids, uint32_t root); /* 0 is fine; returns 0 */
+#define IDS_MAP_MAX 256
+/* The id map of a sandbox with a root user, as user_namespaces(7) has it: inside, then from BASE on. BASE 0: in Z. */
+void ids_root_map(uint32_t base, uint32_t uid, uint32_t root, char ret[IDS_MAP_MAX]);
+/* Whether sandboxes can have a root user here: each needs ids of its own, and a control group that counts the processes
+ * of all its users. */
+bool monitor_has_root(const struct monitor *m);
 
 /* instance.c: the run folder, the lock that says that this monitor lives, what dead monitors left. */
 struct instance {

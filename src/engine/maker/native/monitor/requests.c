@@ -17,6 +17,7 @@
 static int check_create(const struct monitor *m, const struct proto_mon_create *c)
 {
 	return m->sandboxes[c->slot].state == SANDBOX_FREE && c->level == 0 &&
+		       (!c->root || monitor_has_root(m)) &&
 		       parse_is_image_name(c->image, strnlen(c->image, sizeof(c->image)))
 		   ? 0
 		   : -EINVAL;

@@ -251,12 +251,10 @@ NORETURN static void wait_for_death(pid_t parent)
 		(void)pause();
 }
 
-/* Makes a user namespace whose id map says that ON_DISK is UID on the host. No process stays in it. */
-static int make_mapping(uint32_t on_disk, uint32_t uid)
+int id_mapping_make(const char *map)
 {
 	static const char *const maps[] = {"uid_map", "gid_map"};
 	char path[64];
-	char text[48];
 	int r = 0;
 	int ns = -1;
 	pid_t parent = getpid();
@@ -267,11 +265,10 @@ static int make_mapping(uint32_t on_disk, uint32_t uid)
 	if (pid == 0)
 		wait_for_death(parent);
 	KILL_POINT(DISK_MAPPING);
-	(void)snprintf(text, sizeof(text), "%u %u 1\n", on_disk, uid);
 	for (size_t i = 0; i < ARRAY_SIZE(maps) && r == 0; i++) {
 		(void)snprintf(path, sizeof(path), "/proc/%d/%s", pid, maps[i]);
 		_cleanup_fd_ int fd = open(path, O_WRONLY | O_CLOEXEC);
-		r = fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
+		r = fd < 0 ? -errno : fd_write_all(fd, map, strlen(map));
 	}
 	if (r == 0) {
 		(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", pid);
@@ -290,10 +287,12 @@ static int map_mount(int tree, uint32_t uid)
 {
 	struct stat root;
 	struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP};
+	char map[48];
 
 	if (fstat(tree, &root) < 0)
 		return -errno;
-	_cleanup_fd_ int ns = make_mapping(root.st_uid, uid);
+	(void)snprintf(map, sizeof(map), "%u %u 1\n", root.st_uid, uid);
+	_cleanup_fd_ int ns = id_mapping_make(map);
 
 	if (ns < 0)
 		return ns;
