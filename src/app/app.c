@@ -221,6 +221,7 @@ static struct manager_config sessions(struct app *a)
 		       .ttl_ns = (uint64_t)s->max_ttl_m * 60 * NS_PER_S,
 		       .cpu_milli = (uint32_t)s->max_cpu_limit,
 		       .pids = (uint32_t)s->max_pids_limit,
+		       .root = s->root,
 		       .images = s->images_allowed,
 		       .levels = &a->levels},
 	    .budgets = a->budgets,

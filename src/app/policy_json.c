@@ -52,6 +52,7 @@ char *policy_make(void *user)
 	(void)json_object_set_new(doc, "level", json_string(usual->name));
 	(void)json_object_set_new(doc, "levels", manager_level_names(a->manager));
 	(void)json_object_set_new(doc, "images", manager_image_names(a->manager));
+	(void)json_object_set_new(doc, "root", json_boolean(s->root));
 	(void)json_object_set_new(doc, "max", manager_option_maxima(a->manager));
 	if (streq(s->engine, "docker"))
 		(void)json_object_set_new(doc, "runtime", json_string(usual->runtime));

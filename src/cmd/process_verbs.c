@@ -22,8 +22,8 @@ static int check_sandbox(const char *id, struct err *e)
 		   : err_set(e, ERR_USAGE, 0, "'%s' is no id of a sandbox", id);
 }
 
-static int start(const struct settings *s, const char *sandbox, const char *name, char **words,
-		 bool json, struct err *e)
+static int start(const struct settings *s, const char *sandbox, const char *name, const char *user,
+		 char **words, bool json, struct err *e)
 {
 	_cleanup_(buf_done) struct buf command = BUF_INIT(COMMAND_MAX);
 	char path[PATH_BYTES];
@@ -36,7 +36,8 @@ static int start(const struct settings *s, const char *sandbox, const char *name
 		r = buf_add_shell_word(&command, *words);
 	if (r < 0)
 		return err_set(e, ERR_USAGE, -r, "the command is too long");
-	json_auto_t *body = json_pack("{s:s, s:s*}", "command", buf_str(&command), "name", name);
+	json_auto_t *body = json_pack("{s:s, s:s*, s:s*}", "command", buf_str(&command), "name",
+				      name, "user", user);
 	if (!body)
 		return err_set(e, ERR_USAGE, 0, "the command is not valid UTF-8");
 	(void)snprintf(path, sizeof(path), "/api/v1/sandboxes/%s/processes", sandbox);
@@ -54,7 +55,7 @@ static int start(const struct settings *s, const char *sandbox, const char *name
 int cmd_exec(int argc, char **argv)
 {
 	_cleanup_(settings_done) struct settings settings = {0};
-	const char *sandbox = NULL, *name = NULL;
+	const char *sandbox = NULL, *name = NULL, *user = NULL;
 	bool detached = false, json = false;
 	struct err e = ERR_INIT;
 	int i;
@@ -68,6 +69,8 @@ int cmd_exec(int argc, char **argv)
 			json = true;
 		else if (streq(argv[i], "--name") && i + 1 < argc)
 			name = argv[++i];
+		else if (streq(argv[i], "--user") && i + 1 < argc)
+			user = argv[++i];
 		else if (argv[i][0] != '-' && !sandbox)
 			sandbox = argv[i];
 		else
@@ -79,8 +82,9 @@ int cmd_exec(int argc, char **argv)
 		return cmd_usage("exec", "the command is missing; it comes after --");
 	if (!detached)
 		return cmd_usage("exec", "give -d: it starts background processes alone");
-	return start(&settings, sandbox, name, argv + i + 1, json, &e) < 0 ? cmd_fail("exec", &e)
-									   : 0;
+	return start(&settings, sandbox, name, user, argv + i + 1, json, &e) < 0
+		   ? cmd_fail("exec", &e)
+		   : 0;
 }
 
 static int send_signal(const struct settings *s, const char *sandbox, const char *process,

@@ -359,8 +359,8 @@ static int attach(struct shell *s, const struct settings *settings, struct err *
 	return 0;
 }
 
-static int start(struct shell *s, const struct settings *settings, const char *name, char **words,
-		 struct err *e)
+static int start(struct shell *s, const struct settings *settings, const char *name,
+		 const char *user, char **words, struct err *e)
 {
 	_cleanup_(buf_done) struct buf command = BUF_INIT((size_t)1 << 20);
 	char path[PATH_BYTES];
@@ -373,8 +373,8 @@ static int start(struct shell *s, const struct settings *settings, const char *n
 		return err_set(e, ERR_USAGE, -r, "the command is too long");
 	get_size(&rows, &columns);
 	json_auto_t *body =
-	    json_pack("{s:i, s:i, s:s*, s:s*}", "rows", rows, "columns", columns, "name", name,
-		      "command", command.len > 0 ? buf_str(&command) : NULL);
+	    json_pack("{s:i, s:i, s:s*, s:s*, s:s*}", "rows", rows, "columns", columns, "name",
+		      name, "command", command.len > 0 ? buf_str(&command) : NULL, "user", user);
 	if (!body)
 		return err_set(e, ERR_USAGE, 0, "the command is not valid UTF-8");
 	(void)snprintf(path, sizeof(path), "/api/v1/sandboxes/%s/terminals", s->sandbox);
@@ -390,7 +390,7 @@ int cmd_shell(int argc, char **argv)
 {
 	_cleanup_(settings_done) struct settings settings = {0};
 	struct shell s = {.fd = -1, .signals = -1, .line_begins = true};
-	const char *name = NULL, *terminal = NULL;
+	const char *name = NULL, *user = NULL, *terminal = NULL;
 	struct err e = ERR_INIT;
 	int i;
 
@@ -399,6 +399,8 @@ int cmd_shell(int argc, char **argv)
 	for (i = 1; i < argc && !streq(argv[i], "--"); i++) {
 		if (streq(argv[i], "--name") && i + 1 < argc)
 			name = argv[++i];
+		else if (streq(argv[i], "--user") && i + 1 < argc)
+			user = argv[++i];
 		else if (argv[i][0] != '-' && !s.sandbox)
 			s.sandbox = argv[i];
 		else if (argv[i][0] != '-' && !terminal)
@@ -410,8 +412,8 @@ int cmd_shell(int argc, char **argv)
 		return cmd_usage("shell", "the id of a sandbox is missing");
 	if (!parse_is_session_id(s.sandbox, strlen(s.sandbox)))
 		return cmd_usage("shell", "'%s' is no id of a sandbox", s.sandbox);
-	if (terminal && (name || i < argc))
-		return cmd_usage("shell", "a terminal that runs has its name and command");
+	if (terminal && (name || user || i < argc))
+		return cmd_usage("shell", "a terminal that runs has its name, user and command");
 	if (terminal && (!parse_is_session_id(terminal, strlen(terminal)) ||
 			 text_copy(s.id, sizeof(s.id), terminal) < 0))
 		return cmd_usage("shell", "'%s' is no id of a terminal", terminal);
@@ -420,7 +422,7 @@ int cmd_shell(int argc, char **argv)
 					  "'caisson exec -d' starts a process without one");
 	ws_reader_init(&s.reader, MESSAGE_MAX, false);
 	buf_init(&s.unsent, 2 * UNSENT_MAX);
-	int r = terminal ? 0 : start(&s, &settings, name, argv + MIN(i + 1, argc), &e);
+	int r = terminal ? 0 : start(&s, &settings, name, user, argv + MIN(i + 1, argc), &e);
 	r = r < 0 ? r : attach(&s, &settings, &e);
 	ws_reader_done(&s.reader);
 	buf_done(&s.unsent);

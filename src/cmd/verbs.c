@@ -42,12 +42,14 @@ static const struct verb_option ps_options[] = {
 static const struct verb_option exec_options[] = {
     {"-d", NULL, "in the background, beside runs"},
     {"--name", "NAME", "what people call it"},
+    {"--user", "USER", "user, or root in a sandbox that was made with a root user"},
     {"--json", NULL, "print JSON"},
     {0},
 };
 
 static const struct verb_option shell_options[] = {
     {"--name", "NAME", "what people call it"},
+    {"--user", "USER", "user, or root in a sandbox that was made with a root user"},
     {0},
 };
 
@@ -100,11 +102,13 @@ const struct verb verbs[] = {
     {"ps", cmd_ps, "list the sandboxes of a running server, or the background processes of one",
      "[--health | --json] [SANDBOX]", NULL, ps_options},
     {"exec", cmd_exec, "start a background process in a sandbox of a running server",
-     "-d [--name NAME] [--json] SANDBOX -- COMMAND [ARGUMENT...]", NULL, exec_options},
+     "-d [--name NAME] [--user USER] [--json] SANDBOX -- COMMAND [ARGUMENT...]", NULL,
+     exec_options},
     {"kill", cmd_kill, "send a signal to a background process", "[-s SIGNAL] SANDBOX PROCESS", NULL,
      kill_options},
     {"shell", cmd_shell, "open a terminal in a sandbox of a running server, or come back to one",
-     "[--name NAME] SANDBOX [-- COMMAND [ARGUMENT...]]\nSANDBOX TERMINAL", NULL, shell_options},
+     "[--name NAME] [--user USER] SANDBOX [-- COMMAND [ARGUMENT...]]\nSANDBOX TERMINAL", NULL,
+     shell_options},
     {"image", cmd_image, "build, list, pull, import, export and remove images", NULL,
      cmd_image_command, .heavy = true},
     {"user", cmd_user, "add, list and remove users, set passwords, roles and limits", NULL,

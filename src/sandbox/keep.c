@@ -24,8 +24,9 @@ bool sandbox_can_keep(const struct sandbox *s)
 {
 	struct err ignored = ERR_INIT;
 
-	return !s->stored && s->handle && s->manager->config.stored.records &&
-	       stored_may_be(s->owner, s->id) && engine_check_keep(s->handle, &ignored) == 0;
+	return !s->stored && !(s->policy.enforced & ENGINE_CAP_ROOT) && s->handle &&
+	       s->manager->config.stored.records && stored_may_be(s->owner, s->id) &&
+	       engine_check_keep(s->handle, &ignored) == 0;
 }
 
 static void on_ended(struct sandbox_hold *h)
@@ -135,6 +136,11 @@ static int check(struct sandbox *s, struct err *e)
 			       "Only a sandbox whose id was made by the server can be kept where "
 			       "it is. Fork it without an id: the fork has such an id, and can be "
 			       "kept.");
+	if (s->policy.enforced & ENGINE_CAP_ROOT)
+		return err_set(
+		    e, ERR_NOT_KEEPABLE, 0,
+		    "A sandbox with a root user cannot be kept. Download its files, or copy "
+		    "them into a stored sandbox.");
 	return engine_check_keep(s->handle, e);
 }
 

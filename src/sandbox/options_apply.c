@@ -39,6 +39,8 @@ int64_t manager_option_max(const struct manager *m, enum sandbox_option x)
 		n = at_least(max->ttl_ns, MAX(m->config.ttl_ns, m->config.keep_ns),
 			     m->config.stored.idle_ns) /
 		    NS_PER_S;
+	else if (x == SANDBOX_OPTION_ROOT)
+		n = max->root;
 	else if (x == SANDBOX_OPTION_TIMEOUT && manager_run_timeout_max_ns(m) > 0)
 		n = manager_run_timeout_max_ns(m) / NS_PER_S;
 	return (int64_t)MIN(n, (uint64_t)most);
@@ -135,6 +137,13 @@ const char *manager_level_name(const struct manager *m, const struct sandbox_opt
 
 int manager_check_options(const struct manager *m, const struct sandbox_options *o, struct err *e)
 {
+	if (o->number[SANDBOX_OPTION_ROOT] && !m->config.maxima.root) {
+		(void)err_set(
+		    e, ERR_FORBIDDEN, 0,
+		    "'root' is not valid: this server permits no root user in sandboxes. The "
+		    "operator can permit it by SANDBOX_ROOT=on.");
+		return err_set_member(e, sandbox_option_rows[SANDBOX_OPTION_ROOT].member);
+	}
 	for (unsigned x = 0; x < SANDBOX_OPTION_MAX_; x++) {
 		const struct sandbox_option_row *row = &sandbox_option_rows[x];
 		const double scale = row->type == SANDBOX_OPTION_TYPE_NUMBER ? 1000 : 1;
@@ -181,10 +190,23 @@ void manager_apply_options(const struct manager *m, const struct sandbox_options
 		memcpy(c->image, o->image, sizeof(c->image));
 	if (sandbox_option_given(o, SANDBOX_OPTION_LEVEL))
 		memcpy(c->level, o->level, sizeof(c->level));
+	c->root = o->number[SANDBOX_OPTION_ROOT] != 0;
 	c->single = l->memory_bytes != before.limits.memory_bytes ||
 		    l->workspace_bytes != before.limits.workspace_bytes ||
 		    l->cpu_milli != before.limits.cpu_milli || l->pids != before.limits.pids ||
-		    !streq(c->image, before.image);
+		    c->root || !streq(c->image, before.image);
+}
+
+int sandbox_check_root(const struct sandbox *s, bool root, struct err *e)
+{
+	if (!root || (s->policy.enforced & ENGINE_CAP_ROOT))
+		return 0;
+	(void)err_set(e, ERR_INVALID_ARGUMENT, 0,
+		      "The sandbox has no root user. Make one with the option root: true%s.",
+		      s->manager->config.maxima.root
+			  ? ""
+			  : ", which the operator permits by SANDBOX_ROOT=on");
+	return err_set_member(e, "user");
 }
 
 void manager_stored_limits(const struct manager *m, const struct sandbox_options *o,

@@ -134,6 +134,15 @@ static int read_number(enum sandbox_option x, const json_t *v, struct sandbox_op
 	return 0;
 }
 
+static int read_bool(enum sandbox_option x, const json_t *v, struct sandbox_options *o,
+		     struct err *e)
+{
+	if (!json_is_boolean(v))
+		return bad(e, x, "it must be true or false");
+	o->number[x] = json_is_true(v);
+	return 0;
+}
+
 static int read_workdir(const json_t *v, struct sandbox_options *o, struct err *e)
 {
 	const char *path = json_string_value(v);
@@ -261,6 +270,7 @@ int sandbox_option_read(enum sandbox_option x, json_t *v, bool change, struct sa
 	const enum sandbox_option_type type = sandbox_option_rows[x].type;
 	const int r = type == SANDBOX_OPTION_TYPE_PAIRS  ? read_pairs(x, v, change, o, e)
 		      : type == SANDBOX_OPTION_TYPE_TEXT ? read_text(x, v, o, e)
+		      : type == SANDBOX_OPTION_TYPE_BOOL ? read_bool(x, v, o, e)
 							 : read_number(x, v, o, e);
 
 	if (r == 0)

@@ -324,6 +324,7 @@ static int start(struct process *p, struct engine_sandbox *handle, const struct 
 	    .kind = ENGINE_RUN_BACKGROUND,
 	    .argv = q->argv,
 	    .env = add_env(s, q, env) > 0 ? env : NULL,
+	    .root = q->root,
 	    .cwd = q->cwd ? place : sandbox_workdir(s),
 	    .make_cwd = !q->cwd && sandbox_workdir(s),
 	    .stdin_fd = reader,
@@ -389,6 +390,7 @@ int sandbox_start_process(struct sandbox *s, const struct process_request *q, st
 	if (!p)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a process in session %s", s->id);
 	r = budget_take(s->manager->config.budgets, s->owner, BUDGET_PROCESSES, 1, &p->share, e);
+	r = r < 0 ? r : sandbox_check_root(s, q->root, e);
 	r = r < 0 ? r : start(p, handle, q, e);
 	if (r < 0) {
 		budget_give(&p->share);

@@ -34,6 +34,7 @@ struct process_request {
 	const char *cwd;
 	const char *const *env; /* NAME=VALUE, at most PROCESS_ENV_MAX; may be NULL */
 	bool input;             /* process_write() will be called; else it reads an end */
+	bool root;              /* as the root user of the sandbox: sandbox_check_root() */
 	/* Of the terminal that it gets, each up to ENGINE_TERMINAL_MAX; 0 = none. All its output is in stdout then, and its
 	 * input stays open. */
 	uint32_t rows, columns;

@@ -117,6 +117,7 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 	    .display = q->display,
 	    .notebook = q->notebook,
 	    .errors = q->errors && q->notebook && q->kind == ENGINE_RUN_STATEFUL,
+	    .root = q->root,
 	    .restarts = q->restarts && q->kind == ENGINE_RUN_STATEFUL,
 	    .context = r->context->number,
 	    .report = q->report && !q->beside,
@@ -134,6 +135,9 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 	    .user = r,
 	};
 
+	int x = sandbox_check_root(s, q->root, e);
+	if (x < 0)
+		return x;
 	r->phase = RUN_EXECUTING;
 	r->before_known = s->inventory_known;
 	r->start_wall_ns = (int64_t)now_wall_ns();
@@ -144,7 +148,7 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 	if (ledger->begin)
 		r->ticket = ledger->begin(ledger->user, s, q->kind, r->id);
 	r->start_ns = now_ns();
-	int x = engine_run(s->handle, &spec, &r->handle, e);
+	x = engine_run(s->handle, &spec, &r->handle, e);
 	r->began = x == 0;
 	r->context->runs += r->began && !q->hidden ? 1 : 0;
 	return x;

@@ -111,6 +111,7 @@ struct sandbox_maxima {
 	const char *images;
 	const struct engine_levels
 	    *levels; /* of isolation. Borrowed; NULL = no client chooses one */
+	bool root;   /* a sandbox may have a root user */
 };
 
 /* ---- manager --------------------------------------------------------------------------------- */
@@ -214,6 +215,8 @@ void manager_activate(struct manager *m, const char *owner, const char *id, sand
 int manager_choose_network(const struct manager *m, const char *kind, const char *const *hosts,
 			   size_t n, struct sandbox_choice *ret, struct err *e) MUST_CHECK;
 /* The most that the operator permits for an option with a number, in its unit. */
+/* INVALID_ARGUMENT: ROOT, but S, which is ready, has no root user. */
+int sandbox_check_root(const struct sandbox *s, bool root, struct err *e) MUST_CHECK;
 int64_t manager_option_max(const struct manager *m, enum sandbox_option x);
 /* INVALID_ARGUMENT, FORBIDDEN or LEVEL_UNAVAILABLE, with the member, if O is more than the operator permits. */
 int manager_check_options(const struct manager *m, const struct sandbox_options *o,
@@ -529,7 +532,7 @@ struct run_request {
 	bool
 	    beside; /* it executes beside the run that is on, in an interpreter of its own; no files are told */
 	bool queued; /* if the sandbox is busy, wait instead of SESSION_BUSY */
-	bool display, notebook, errors, restarts; /* engine_run_spec's */
+	bool display, notebook, errors, restarts, root; /* engine_run_spec's */
 	bool report; /* engine_run_spec.report: what sandbox_read_place() reads */
 	/* A program of the server: without the environment chosen for the sandbox, in "/" without a run's json.py. */
 	bool own,

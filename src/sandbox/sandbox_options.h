@@ -45,6 +45,7 @@ enum sandbox_option_type {
 	SANDBOX_OPTION_TYPE_NUMBER,
 	SANDBOX_OPTION_TYPE_TEXT,
 	SANDBOX_OPTION_TYPE_PAIRS,
+	SANDBOX_OPTION_TYPE_BOOL,
 };
 
 struct sandbox_option_row {
@@ -65,7 +66,7 @@ struct sandbox_pairs {
 
 struct sandbox_options {
 	uint32_t given; /* bits 1 << enum sandbox_option */
-	/* INT: the value; NUMBER: in thousandths. Others are unused. */
+	/* INT: the value; NUMBER: in thousandths; BOOL: 0 or 1. Others are unused. */
 	int64_t number[SANDBOX_OPTION_MAX_];
 	char name[SANDBOX_NAME_MAX + 1];
 	char image[ENGINE_NAME_MAX];

@@ -4,7 +4,7 @@
  *   NAME     SANDBOX_OPTION_NAME
  *   member   in the JSON of REST and tools
  *   TYPE     INT, NUMBER (min and max in thousandths), TEXT (min and max in bytes), PAIRS (an object
- *            with texts as values; min and max: how many)
+ *            with texts as values; min and max: how many), BOOL
  *   LATER    1: can be changed while the sandbox lives
  *   setting  what decides the operator's maximum; NULL: there is none
  *   doc      for people and models
@@ -17,6 +17,8 @@ O(IMAGE, "image", TEXT, 1, ENGINE_NAME_MAX - 1, 0, "SANDBOX_IMAGES",
   "the image that it is made from; missing: the server's")
 O(LEVEL, "level", TEXT, 1, ENGINE_LEVEL_MAX, 0, "SANDBOX_LEVELS",
   "the level of isolation, one of those that the server names; missing: the server's")
+O(ROOT, "root", BOOL, 0, 1, 0, "SANDBOX_ROOT",
+  "true: it has a root user, for commands that install packages of the system; not in a stored sandbox")
 O(MEMORY, "memory_mb", INT, 6, SANDBOX_MB_MAX, 1, "SANDBOX_MAX_MEMORY_LIMIT",
   "memory in MiB; in a session its files count, too")
 O(CPUS, "cpus", NUMBER, 10, 1024000, 1, "SANDBOX_MAX_CPU_LIMIT", "CPU time in cores, such as 0.5 or 2")

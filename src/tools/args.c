@@ -538,6 +538,13 @@ const struct tool_arg *args_find_fault(const struct tool_arg *args, const json_t
 
 /* ---- values ---- */
 
+bool args_is(const json_t *arguments, const char *name, const char *word)
+{
+	const char *given = json_string_value(json_object_get(arguments, name));
+
+	return given && streq(given, word);
+}
+
 bool args_bool(const json_t *arguments, const char *name, bool absent)
 {
 	const json_t *v = json_object_get(arguments, name);

@@ -34,5 +34,7 @@ const struct tool_arg *args_find_fault(const struct tool_arg *args, const json_t
 
 /* Values of checked arguments. */
 bool args_bool(const json_t *arguments, const char *name, bool absent);
+/* Whether it was given, and is WORD. */
+bool args_is(const json_t *arguments, const char *name, const char *word);
 /* False when absent or null. */
 bool args_int(const json_t *arguments, const char *name, int64_t *ret);

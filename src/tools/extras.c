@@ -113,7 +113,7 @@ static json_t *info_limits(const struct tools *t, const struct sandbox *s)
 /* What was chosen for S, without what `limits` has; of the environment the names. */
 static int add_chosen(json_t *object, const struct sandbox *s)
 {
-	static const char *const members[] = {"labels", "env", "workdir"};
+	static const char *const members[] = {"labels", "env", "workdir", "root"};
 	json_t *chosen = sandbox_options_json(sandbox_options(s));
 	const char *name = sandbox_name(s);
 	int r = json_object_set_new(object, "image", json_string(sandbox_image(s)));

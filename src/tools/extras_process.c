@@ -119,6 +119,7 @@ static int start(struct process_call *c, const json_t *arguments, struct err *e)
 	    .argv = argv,
 	    .cwd = mcp_text_arg(c->base.call, arguments, "cwd"),
 	    .env = (const char *const *)c->env.env.list,
+	    .root = args_is(arguments, "user", "root"),
 	    .input = args_bool(arguments, "input", false),
 	    .timeout_ns = (uint64_t)timeout_s * NS_PER_S,
 	    .credential = mcp_call_principal_data(c->base.call),

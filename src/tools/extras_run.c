@@ -268,6 +268,7 @@ static struct run_call *prepare(struct tools *t, struct mcp_call *call, const js
 	if (c) {
 		c->request.timeout_ns = timeout;
 		c->request.beside = args_bool(arguments, "parallel", false);
+		c->request.root = args_is(arguments, "user", "root");
 		c->background = extras_starts_background(c->text, streq(key, "command"));
 		/* Whether it is left out is known when it is there: see fold_room(). */
 		c->request.whole_over = t->config.result_chars / FOLD_WEIGHT_MAX;

@@ -36,6 +36,11 @@
 		    "Beside the run that is on, in an interpreter of its own; no files are told.", \
 		    .otherwise = "false"                                                           \
 	}
+#define USER                                                                                       \
+	{                                                                                          \
+		"user", ARG_STRING, ARG_NULL, "root: in a session with a root user.",              \
+		    .words = "user|root"                                                           \
+	}
 #define INPUT(doc)                                                                                 \
 	{                                                                                          \
 		"stdin", ARG_STRING, ARG_NULL, doc                                                 \
@@ -68,6 +73,7 @@ static const struct tool_arg shell_args[] = {
     {"command", ARG_STRING, ARG_REQUIRED, "One command line or a whole script."},
     SESSION_OPTIONAL,
     INPUT("Its standard input."),
+    USER,
     TIMEOUT,
     PARALLEL,
     END};
@@ -81,6 +87,9 @@ static const struct tool_arg create_args[] = {
     {"labels", ARG_PAIRS, ARG_NULL, "Labels of your own."},
     {"image", ARG_STRING, ARG_NULL, "Left out: the server's."},
     {"level", ARG_STRING, ARG_NULL, "Of isolation."},
+    {"root", ARG_BOOL, ARG_NULL,
+     "true: commands may run as root, which can install packages of the system.",
+     .otherwise = "false"},
     {"memory_mb", ARG_INT, ARG_NULL, "Memory in MiB.", .min = 6, .max = SANDBOX_MB_MAX},
     {"cpus", ARG_NUMBER, ARG_NULL, "CPU time in cores.", .min = 10, .max = 1024000},
     {"processes", ARG_INT, ARG_NULL, "Processes and threads.", .min = 4, .max = 1000000},
@@ -170,6 +179,7 @@ static const struct tool_arg process_args[] = {
     {"session_id", ARG_STRING, ARG_NULL, "As of a run; start can make one."},
     {"process_id", ARG_STRING, ARG_NULL, "Of start's answer; not for start and list."},
     {"command", ARG_STRING, ARG_NULL, "For start: a shell command."},
+    USER,
     /* For programs. In the text of a command a model has cd and VAR=value. */
     {"name", ARG_STRING, ARG_NULL | ARG_UNLISTED, "What people call it."},
     {"cwd", ARG_STRING, ARG_NULL | ARG_UNLISTED,

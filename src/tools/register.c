@@ -134,6 +134,10 @@ static json_t *with_maxima(json_t *schema, const struct manager *m)
 {
 	json_t *members = json_object_get(schema, "properties");
 
+	if (!manager_option_max(m, SANDBOX_OPTION_ROOT)) {
+		(void)json_object_del(members, "root");
+		(void)json_object_del(members, "user"); /* of a command */
+	}
 	for (unsigned x = 0; x < SANDBOX_OPTION_MAX_; x++) {
 		const struct sandbox_option_row *row = &sandbox_option_rows[x];
 		json_t *member = json_object_get(members, row->member);

@@ -126,6 +126,7 @@ void rest_begin_process(struct rest_call *c, const char *command, const struct p
 	q.argv = argv;
 	q.name = rest_text(c, "name", NULL);
 	q.cwd = rest_text(c, "cwd", NULL);
+	q.root = streq(rest_text(c, "user", ""), "root");
 	q.env = (const char *const *)options.env.list;
 	q.credential = c->who;
 	if (sandbox_start_process(c->sandbox, &q, &p, &e) < 0) {

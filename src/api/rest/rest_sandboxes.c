@@ -52,6 +52,8 @@ static void add_options(json_t *object, const struct sandbox_options *o)
 
 	(void)json_object_set_new(object, "env", env ? json_incref(env) : json_array());
 	(void)json_object_set_new(object, "labels", labels ? json_incref(labels) : json_object());
+	if (o->number[SANDBOX_OPTION_ROOT])
+		(void)json_object_set_new(object, "root", json_true());
 	if (workdir)
 		(void)json_object_set(object, "workdir", workdir);
 	json_decref(chosen);

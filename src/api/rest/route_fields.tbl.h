@@ -93,12 +93,18 @@ static const struct rest_field fork_body[] = {
     {"id", REST_TEXT, false, 1, SANDBOX_ID_MAX, NULL,
      "of the new session: letters, digits, '-' and '_'; missing: a random one"},
     END};
+#define USER                                                                                       \
+	{                                                                                          \
+		"user", REST_WORD, false, 0, 0, "user|root",                                        \
+		    "root: as the root user, in a sandbox that was made with one"                  \
+	}
 static const struct rest_field run_body[] = {
     {"code", REST_TEXT, false, 0, 1 << 26, NULL, "Python source"},
     {"command", REST_TEXT, false, 1, 1 << 20, NULL, "a shell command, instead of code"},
     {"cwd", REST_TEXT, false, 1, SANDBOX_PLACE_MAX - 1, NULL,
      "with command: the folder where it begins, from the workspace on, or absolute in the sandbox; "
      "the answer tells in ended_cwd where it ended"},
+    USER,
     {"stdin", REST_TEXT, false, 0, 1 << 26, NULL,
      "text that the run reads from its standard input, of at most as many bytes as code; missing: "
      "it is empty"},
@@ -123,6 +129,7 @@ static const struct rest_field process_body[] = {
     {"name", REST_TEXT, false, 1, PROCESS_NAME_MAX, NULL, "what people call it"},
     {"cwd", REST_TEXT, false, 1, SANDBOX_PLACE_MAX - 1, NULL,
      "the folder where it begins, from the workspace on, or absolute in the sandbox"},
+    USER,
     OPTION(ENV, "env", "variables besides those of the sandbox, as an object", false),
     {"input", REST_BOOL, false, 0, 0, NULL,
      "keep its standard input open for later; missing: it is empty"},
@@ -145,6 +152,7 @@ static const struct rest_field terminal_body[] = {
      "a shell command; missing: an interactive shell"},
     {"name", REST_TEXT, false, 1, PROCESS_NAME_MAX, NULL, "what people call it"},
     {"cwd", REST_TEXT, false, 1, SANDBOX_PLACE_MAX - 1, NULL, "as of a process"},
+    USER,
     OPTION(ENV, "env", "variables besides those of the sandbox, as an object", false),
     SIZE("rows", "missing: 24"),
     SIZE("columns", "missing: 80"),

@@ -60,6 +60,7 @@ void run_request_fill(struct rest_call *c, const char *text, struct run_request 
 	    .asked_how = rest_is_page(c) ? "page" : "rest",
 	    .asked_by = c->who->name,
 	};
+	q->root = streq(rest_text(c, "user", ""), "root");
 	if (command)
 		add_command(q, text, w);
 	if (cwd)
@@ -75,6 +76,8 @@ bool run_request_check(struct rest_call *c)
 		rest_refuse(c, ERR_INVALID_ARGUMENT, "give code or command, one of them");
 	else if (rest_has(c, "context") && rest_has(c, "command"))
 		rest_refuse(c, ERR_INVALID_ARGUMENT, "context goes with code");
+	else if (rest_has(c, "user") && !rest_has(c, "command"))
+		rest_refuse(c, ERR_INVALID_ARGUMENT, "user goes with command");
 	else if (rest_has(c, "cwd") && !rest_has(c, "command"))
 		rest_refuse(c, ERR_INVALID_ARGUMENT,
 			    "cwd goes with command; Python code calls os.chdir()");

@@ -26,7 +26,7 @@ S(Sandbox,
   "\"busy\",\"age_s\",\"network\",\"image\",\"level\",\"labels\",\"env\",\"limits\"],\"properties\":{\"id\":" STRING ",\"owner\":" STRING
   ",\"kind\":{\"enum\":[\"session\",\"stored\"]},\"name\":" STRING
   ",\"state\":{\"enum\":[\"active\",\"stored\"]},\"busy\":" BOOLEAN ",\"age_s\":" INTEGER
-  ",\"idle_s\":" INTEGER ",\"runs\":" INTEGER ",\"keepable\":" BOOLEAN ",\"parent\":" STRING ",\"host_disk_full\":" BOOLEAN
+  ",\"idle_s\":" INTEGER ",\"runs\":" INTEGER ",\"keepable\":" BOOLEAN ",\"parent\":" STRING ",\"host_disk_full\":" BOOLEAN ",\"root\":" BOOLEAN
   ",\"usage\":{\"$ref\":\"#/components/schemas/Usage\"},\"network\":{\"enum\":[\"none\",\"packages\",\"allowlist\",\"open\"]}"
   ",\"domains\":{\"type\":\"array\",\"items\":" STRING "},\"image\":" STRING ",\"level\":" STRING
   ",\"labels\":{\"type\":\"object\",\"additionalProperties\":" STRING "}"

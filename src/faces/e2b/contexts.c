@@ -126,7 +126,8 @@ static void on_looked(const struct engine_stat *st, const struct err *e, void *u
 	if (!e)
 		(void)err_set(&failed, ERR_INVALID_ARGUMENT, 0, "cwd: it is no directory");
 	else if (e->code == ERR_NOT_FOUND && c->sandbox->sandbox &&
-		 e2b_path(json_string_value(json_object_get(c->body, "cwd")), path, &failed) == 0 &&
+		 e2b_path(c, json_string_value(json_object_get(c->body, "cwd")), path, &failed) ==
+		     0 &&
 		 sandbox_make_folder(c->sandbox->sandbox, path, on_folder, c, &failed) == 0)
 		return;
 	e2b_fail(c, &failed);
@@ -145,7 +146,7 @@ void e2b_make_context(struct e2b_call *c)
 		e2b_refuse(c, ERR_INVALID_ARGUMENT, "cwd: an absolute path");
 	else if (!cwd)
 		make_and_tell(c);
-	else if (e2b_path(cwd, path, &e) < 0 ||
+	else if (e2b_path(c, cwd, path, &e) < 0 ||
 		 sandbox_stat(c->sandbox->sandbox, path, on_looked, c, &e) < 0)
 		e2b_fail(c, &e);
 }

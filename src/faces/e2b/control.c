@@ -81,6 +81,7 @@ static bool is_own_image(const char *template)
 	return streq(template, "base") || streq(template, "code-interpreter-v1");
 }
 
+/* TEMPLATE NULL: it is made from a snapshot, and has what that has. */
 static int read_options(struct e2b_call *c, const char *template, struct sandbox_options *ret,
 			struct err *e)
 {
@@ -89,7 +90,9 @@ static int read_options(struct e2b_call *c, const char *template, struct sandbox
 
 	if (r == 0 && env)
 		(void)json_object_set(o, "env", env);
-	if (r == 0 && !is_own_image(template))
+	if (r == 0 && template && manager_option_max(c->face->config.manager, SANDBOX_OPTION_ROOT))
+		(void)json_object_set_new(o, "root", json_true());
+	if (r == 0 && template && !is_own_image(template))
 		(void)json_object_set_new(o, "image", json_string(template));
 	r = r < 0 ? r : sandbox_options_read(o, false, ret, e);
 	json_decref(o);
@@ -200,7 +203,7 @@ static int begin(struct e2b_call *c, const char *template, struct making *m, str
 		  : e2b_choose_network(c->face, json_object_get(c->body, "network"),
 				       json_object_get(c->body, "allow_internet_access"), &network,
 				       e);
-	r = r < 0 ? r : read_options(c, snapshot ? "base" : template, &options, e);
+	r = r < 0 ? r : read_options(c, snapshot ? NULL : template, &options, e);
 	if (r < 0)
 		return r;
 	m->sandbox->auto_pause = json_is_true(json_object_get(c->body, "autoPause"));

@@ -256,10 +256,10 @@ bool e2b_admit(struct http_request *req, void *user)
 	return true;
 }
 
-int e2b_check_user(const struct http_request *req, struct err *e)
+int e2b_check_user(struct e2b_call *c, struct err *e)
 {
 	static const char basic[] = "Basic ";
-	const char *given = http_request_header(req, "authorization");
+	const char *given = http_request_header(c->req, "authorization");
 	struct base64_decoder d = {.lax = true};
 	uint8_t name[BASE64_DECODED_MAX(64) + BASE64_END_MAX + 1];
 	size_t len = 0, end = 0;
@@ -272,16 +272,20 @@ int e2b_check_user(const struct http_request *req, struct err *e)
 		return err_set(e, ERR_INVALID_ARGUMENT, 0, "Authorization names no user");
 	name[len + end] = '\0';
 	name[strcspn((const char *)name, ":")] = '\0';
-	return e2b_check_name((const char *)name, e);
+	return e2b_check_name(c, (const char *)name, e);
 }
 
-int e2b_check_name(const char *name, struct err *e)
+int e2b_check_name(struct e2b_call *c, const char *name, struct err *e)
 {
+	c->root = streq(name, "root");
 	if (!*name || streq(name, "user"))
 		return 0;
-	if (streq(name, "root"))
+	if (c->root && sandbox_options(c->sandbox->sandbox)->number[SANDBOX_OPTION_ROOT])
+		return 0;
+	if (c->root)
 		return err_set(e, ERR_INVALID_ARGUMENT, 0,
-			       "this server offers no user root: leave out the user");
+			       "this server offers no user root: leave out the user, or let the "
+			       "operator set SANDBOX_ROOT=on");
 	return err_set(e, ERR_UNAUTHORIZED, 0, "there is no user of that name");
 }
 

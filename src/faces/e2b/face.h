@@ -23,6 +23,7 @@
 #define E2B_ENVD_PORT    49983
 #define E2B_CODE_PORT    49999
 #define E2B_HOME         "/home/user"
+#define E2B_ROOT_HOME    "/root"
 #define E2B_UPLOADS      128          /* more than a form has files */
 #define E2B_FRAME_MAX    (256u << 10) /* bytes of a message of Connect */
 
@@ -120,6 +121,7 @@ struct e2b_call {
 	struct caller *who;          /* reference */
 	struct e2b_sandbox *sandbox; /* reference; of services of a sandbox */
 	json_t *body;                /* object, owned; of FILES none */
+	bool root;                   /* for the user root: e2b_check_user() */
 };
 
 /* ---- what bodies ask for (control.c) ---- */
@@ -148,8 +150,8 @@ const char *e2b_connect_code(enum err_code code);
 /* May WHO have sandboxes, which can do everything? */
 bool e2b_may_use(const struct caller *who);
 /* Every process of envd and every file belongs to the user `user`, whom requests may name. E: they name another one. */
-int e2b_check_user(const struct http_request *req, struct err *e) MUST_CHECK;
-int e2b_check_name(const char *name, struct err *e) MUST_CHECK;
+int e2b_check_user(struct e2b_call *c, struct err *e) MUST_CHECK;
+int e2b_check_name(struct e2b_call *c, const char *name, struct err *e) MUST_CHECK;
 json_t *e2b_text_json(const char *text); /* any bytes */
 bool e2b_admit(struct http_request *req, void *user);
 void e2b_dispatch(struct http_request *req, void *user);
@@ -200,7 +202,7 @@ void e2b_stream_finish(struct http_stream *st, const struct err *e);
 /* ---- files (files.c) ---- */
 
 /* A path as clients write it, from their home on, in the engine's form; RET has ENGINE_PATH_MAX bytes. */
-int e2b_path(const char *path, char *ret, struct err *e) MUST_CHECK;
+int e2b_path(const struct e2b_call *c, const char *path, char *ret, struct err *e) MUST_CHECK;
 /* PATH of the engine as clients know it. */
 int e2b_add_path(struct buf *b, const char *path) MUST_CHECK;
 /* The sandbox whose file the signature in the query of REQ is for. NULL with E set. */

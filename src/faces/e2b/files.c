@@ -21,12 +21,12 @@
 
 /* ---- paths ---- */
 
-int e2b_path(const char *path, char *ret, struct err *e)
+int e2b_path(const struct e2b_call *c, const char *path, char *ret, struct err *e)
 {
 	const bool home = path[0] == '~' && (path[1] == '\0' || path[1] == '/');
 
 	path += home ? 1 + strspn(path + 1, "/") : 0;
-	return sandbox_path(path, strlen(path), E2B_HOME, ret, e);
+	return sandbox_path(path, strlen(path), c->root ? E2B_ROOT_HOME : E2B_HOME, ret, e);
 }
 
 int e2b_add_path(struct buf *b, const char *path)
@@ -147,11 +147,11 @@ void e2b_get_file(struct e2b_call *c)
 	const char *given = query_of(c->req, "path");
 	char path[ENGINE_PATH_MAX];
 	struct err e = ERR_INIT;
-	int r = e2b_check_name(query_of(c->req, "username"), &e);
+	int r = e2b_check_name(c, query_of(c->req, "username"), &e);
 
 	if (r == 0 && !*given)
 		r = err_set(&e, ERR_INVALID_ARGUMENT, 0, "path: the name of a file");
-	r = r < 0 ? r : e2b_path(given, path, &e);
+	r = r < 0 ? r : e2b_path(c, given, path, &e);
 	r = r < 0 ? r : sandbox_open_file(c->sandbox->sandbox, path, on_open, c, &e);
 	if (r < 0)
 		e2b_fail(c, &e);
@@ -177,7 +177,7 @@ static int path_of(const struct multipart_part *part, char *ret, void *user, str
 		given = part->filename ? part->filename : "";
 	if (!*given)
 		return err_set(e, ERR_INVALID_ARGUMENT, 0, "a part of the form has no filename");
-	const int r = e2b_path(given, ret, e);
+	const int r = e2b_path(c, given, ret, e);
 	if (r == 0)
 		e2b_note_change(c->sandbox, ret, true);
 	return r;
@@ -231,7 +231,7 @@ void e2b_put_files(struct e2b_call *c)
 {
 	struct err e = ERR_INIT;
 
-	if (e2b_check_name(query_of(c->req, "username"), &e) < 0) {
+	if (e2b_check_name(c, query_of(c->req, "username"), &e) < 0) {
 		e2b_fail(c, &e);
 		return;
 	}

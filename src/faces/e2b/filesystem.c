@@ -47,7 +47,6 @@ static void time_of(int64_t ns, char ret[TIME_SIZE])
 		       (unsigned)(ns > 0 ? ns % (int64_t)NS_PER_S : 0));
 }
 
-/* Programs in the sandbox have one user. */
 static const char *name_of(uint32_t id)
 {
 	return id == 1000 ? "user" : "root";
@@ -109,11 +108,11 @@ bool e2b_need_path(struct e2b_call *c, const char *member, char *ret)
 	const json_t *v = json_object_get(c->body, member);
 	const char *path = json_string_value(v);
 	struct err e = ERR_INIT;
-	int r = e2b_check_user(c->req, &e);
+	int r = e2b_check_user(c, &e);
 
 	if (r == 0 && (!path || strlen(path) != json_string_length(v)))
 		r = err_set(&e, ERR_INVALID_ARGUMENT, 0, "%s: a path", member);
-	r = r < 0 ? r : e2b_path(path, ret, &e);
+	r = r < 0 ? r : e2b_path(c, path, ret, &e);
 	if (r < 0)
 		e2b_fail(c, &e);
 	return r == 0;

@@ -82,15 +82,16 @@ static int add_variable(struct start *s, const char *name, const char *value, st
 	return buf_printf(&s->texts, "%s=%s%c", name, value, '\0');
 }
 
-static int read_env(const json_t *process, struct start *s, struct err *e)
+static int read_env(const json_t *process, bool root, struct start *s, struct err *e)
 {
 	static const char *const own[][2] = {
 	    {"HOME", E2B_HOME}, {"USER", "user"}, {"LOGNAME", "user"}, {"SHELL", "/bin/bash"}};
+	const size_t first = root ? ARRAY_SIZE(own) - 1 : 0; /* root has its own from the engine */
 	json_t *envs = json_object_get(process, "envs"), *v;
 	const char *key;
 	int r = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(own) && r == 0; i++)
+	for (size_t i = first; i < ARRAY_SIZE(own) && r == 0; i++)
 		if (!json_object_get(envs, own[i][0]))
 			r = add_variable(s, own[i][0], own[i][1], e);
 	json_object_foreach(envs, key, v)
@@ -112,21 +113,23 @@ static int read_size(const json_t *size, struct process_request *q, struct err *
 	return 0;
 }
 
-static int read_start(const struct e2b_call *c, struct start *s, struct process_request *q,
-		      struct err *e)
+static int read_start(struct e2b_call *c, struct start *s, struct process_request *q, struct err *e)
 {
 	const json_t *process = json_object_get(c->body, "process");
 	const json_t *size = json_object_get(json_object_get(c->body, "pty"), "size");
 	const char *cwd = json_string_value(json_object_get(process, "cwd"));
 	const char *timeout = http_request_header(c->req, "connect-timeout-ms");
 	uint64_t ms = 0;
-	int r = e2b_check_user(c->req, e);
+	int r = e2b_check_user(c, e);
 
 	r = r < 0 ? r : read_words(process, s, e);
-	r = r < 0 ? r : read_env(process, s, e);
+	r = r < 0 ? r : read_env(process, c->root, s, e);
 	r = r < 0 ? r
-		  : buf_printf(&s->cwd, "%s%s", cwd && cwd[0] == '/' ? "" : E2B_HOME "/",
-			       cwd ? cwd : "");
+		  : buf_printf(&s->cwd, "%s%s%s",
+			       cwd && cwd[0] == '/' ? ""
+			       : c->root            ? E2B_ROOT_HOME
+						    : E2B_HOME,
+			       cwd && cwd[0] == '/' ? "" : "/", cwd ? cwd : "");
 	if (r == 0 && timeout && parse_u64(timeout, 0, UINT64_MAX / NS_PER_MS, &ms) < 0)
 		r = bad(e, "Connect-Timeout-Ms is no number");
 	if (r < 0)
@@ -138,6 +141,7 @@ static int read_start(const struct e2b_call *c, struct start *s, struct process_
 	    .argv = s->argv,
 	    .cwd = buf_str(&s->cwd),
 	    .env = s->env,
+	    .root = c->root,
 	    .input = !json_is_false(json_object_get(c->body, "stdin")),
 	    /* SDKs of 2025 stop reading after the same time: our word has to come first. */
 	    .timeout_ns = (ms - MIN(ms / 10, (uint64_t)TIMEOUT_EARLY_MS)) * NS_PER_MS,

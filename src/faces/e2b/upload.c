@@ -184,7 +184,7 @@ static int read_head(struct upload *u, struct err *e)
 		return err_set(e, ERR_UPLOAD_TOO_LARGE, 0, "the file has more than %ju byte%s",
 			       (uintmax_t)u->max, text_s(u->max));
 	const int r = e2b_read_metadata(c->req, &u->attributes, e);
-	return r < 0 ? r : e2b_path(path, u->path, e);
+	return r < 0 ? r : e2b_path(u->call, path, u->path, e);
 }
 
 void e2b_put_file(struct e2b_call *c)

@@ -300,10 +300,10 @@ static void begin(struct e2b_call *c, bool streams)
 	w->sandbox = e2b_sandbox_ref(c->sandbox);
 	w->events = streams ? NULL : json_array();
 	w->call = c;
-	int r = e2b_check_user(c->req, &e);
+	int r = e2b_check_user(c, &e);
 	if (r == 0 && !given)
 		r = err_set(&e, ERR_INVALID_ARGUMENT, 0, "path: a folder");
-	r = r < 0 ? r : e2b_path(given, w->path, &e);
+	r = r < 0 ? r : e2b_path(c, given, w->path, &e);
 	r = r < 0 ? r
 		  : budget_take(c->face->config.budgets, c->who->owner, BUDGET_WATCHERS, 1,
 				&w->share, &e);

@@ -39,6 +39,8 @@ export function CreateDialog({ onClose }: { onClose: () => void }) {
 			body[name] = value(form, name) || undefined;
 		for (const name of ['memory_mb', 'cpus', 'disk_mb', 'timeout_s', 'ttl_s'])
 			body[name] = value(form, name) ? Number(value(form, name)) : undefined;
+		if (form.get('root'))
+			body['root'] = true;
 		if (body['network'] === 'allowlist')
 			body['domains'] = value(form, 'domains').split(/[\s,]+/).filter(Boolean);
 		const s = await api.post<Sandbox>('/sandboxes', body);
@@ -61,7 +63,7 @@ export function CreateDialog({ onClose }: { onClose: () => void }) {
 	);
 }
 
-interface Permitted { image?: string; images?: string[]; network?: string; network_max?: string; level?: string; levels?: string[]; max?: Record<string, number> }
+interface Permitted { image?: string; images?: string[]; network?: string; network_max?: string; level?: string; levels?: string[]; root?: boolean; max?: Record<string, number> }
 
 const networks = ['none', 'packages', 'allowlist', 'open']; // each one is wider than the one before
 
@@ -87,6 +89,7 @@ function More() {
 				{numbers.map(([name, label]) => <Field label={label} hint={policy.max?.[name] ? t.most(count(policy.max[name])) : undefined} control={(a) => <input {...a} class="input" name={name} type="number" min="0" max={policy.max?.[name]} step={name === 'cpus' ? '0.1' : '1'} />} />)}
 			</div>
 			{network === 'allowlist' && <Field label={t.domains} hint={t.domainsHint} control={(a) => <textarea {...a} class="input mono" name="domains" rows={2} autocomplete="off" spellcheck={false} />} />}
+			{policy.root && <label class="row"><input type="checkbox" name="root" />{t.root}</label>}
 			<Field label={t.env} hint={t.envHint} control={(a) => <textarea {...a} class="input mono" name="env" rows={3} autocomplete="off" spellcheck={false} />} />
 		</div>
 	);

@@ -57,9 +57,11 @@ class Screen {
 	private gone = false;
 
 	private readonly started: () => void;
+	private readonly root: boolean; // where there is a root user, people are it
 
-	constructor(term: Terminal, sandbox: string, started: () => void) {
+	constructor(term: Terminal, sandbox: string, root: boolean, started: () => void) {
 		this.term = term;
+		this.root = root;
 		this.started = started;
 		this.at = `/sandboxes/${encodeURIComponent(sandbox)}/terminals`;
 		void this.find();
@@ -85,7 +87,7 @@ class Screen {
 
 	private async start(): Promise<void> {
 		this.over = false;
-		const { id } = await api.post<Process>(this.at, { rows: this.term.rows, columns: this.term.cols });
+		const { id } = await api.post<Process>(this.at, { rows: this.term.rows, columns: this.term.cols, ...(this.root ? { user: 'root' } : {}) });
 		this.started();
 		this.attach(id);
 	}
@@ -206,14 +208,14 @@ class Screen {
 	}
 }
 
-/** Opens a terminal in HOST. STARTED is called when it has made a shell. The answer closes it. */
-export function openTerminal(host: HTMLElement, sandbox: string, started: () => void): () => void {
+/** Opens a terminal in HOST, as the root user if the sandbox has one. STARTED is called when it has made a shell. The answer closes it. */
+export function openTerminal(host: HTMLElement, sandbox: string, root: boolean, started: () => void): () => void {
 	const term = new Terminal({ fontFamily: getComputedStyle(document.documentElement).getPropertyValue('--mono'), fontSize: 13, lineHeight: 1.25, cursorBlink: !matchMedia('(prefers-reduced-motion: reduce)').matches, scrollback: 20_000, theme: theme(), screenReaderMode: true });
 	const fit = new FitAddon();
 	term.loadAddon(fit);
 	term.open(host);
 	fit.fit();
-	const screen = new Screen(term, sandbox, started);
+	const screen = new Screen(term, sandbox, root, started);
 	const encoder = new TextEncoder();
 	term.onData((d) => screen.type(encoder.encode(d)));
 	term.onBinary((d) => screen.type(Uint8Array.from(d, (c) => c.charCodeAt(0))));

@@ -40,6 +40,7 @@ export function About({ id, s }: TabProps) {
 		[text.home.network, `${text.home.networks[s.network] ?? s.network}${s.domains?.length ? `: ${s.domains.join(', ')}` : ''}`],
 		[text.home.image, s.image],
 		[text.home.level, s.level],
+		...(s.root ? [[t.users, 'user, root'] as [string, string]] : []),
 		[t.env, s.env.join(', ') || text.common.none],
 		[t.labels, Object.entries(s.labels).map(([k, v]) => `${k}=${v}`).join(', ') || text.common.none],
 		[t.id, s.id],

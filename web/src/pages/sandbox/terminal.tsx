@@ -18,10 +18,10 @@ export function Terminal({ id, s }: TabProps) {
 	// a shell would wake it up
 	if (s?.state === 'stored' && !asked)
 		return <Empty icon="moon" title={text.processes.asleep}><p>{t.asleepWhat}</p><Button icon="terminal" label={t.open} onClick={() => setAsked(true)} /></Empty>;
-	return <Screen id={id} />;
+	return s ? <Screen id={id} root={s.root === true} /> : <Loading />;
 }
 
-function Screen({ id }: { id: string }) {
+function Screen({ id, root }: { id: string; root: boolean }) {
 	const host = useRef<HTMLDivElement>(null);
 	const [error, setError] = useState<unknown>(null);
 	const [ready, setReady] = useState(false);
@@ -31,14 +31,14 @@ function Screen({ id }: { id: string }) {
 		void import('../../parts/terminal.ts').then((m) => {
 			if (gone)
 				return;
-			stop = m.openTerminal(host.current!, id, () => void api.get<Sandbox>(`/sandboxes/${id}`).then(keepSandbox, () => undefined));
+			stop = m.openTerminal(host.current!, id, root, () => void api.get<Sandbox>(`/sandboxes/${id}`).then(keepSandbox, () => undefined));
 			setReady(true);
 		}, setError);
 		return () => {
 			gone = true;
 			stop?.();
 		};
-	}, [id]);
+	}, [id, root]);
 	return (
 		<div class="terminal-pane">
 			{error !== null && <Fault error={error} />}
