@@ -19,6 +19,7 @@ int api_new(const struct api_config *config, struct api **ret, struct err *e)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the API");
 	list_init(&a->runs);
 	list_init(&a->branches);
+	list_init(&a->strangers);
 	a->config = *config;
 	list_init(&a->logins);
 	a->login_limits = login_limits_new();
@@ -44,6 +45,7 @@ struct api *api_free(struct api *a)
 	a->figures = figures_free(a->figures);
 	rest_done(a);
 	runs_done(a);
+	ports_done(a);
 	free(a->openapi);
 	describe_pages_done(a);
 	classic_logins_done(a);
@@ -62,6 +64,11 @@ int api_add_routes(struct api *a, struct http_server *http, unsigned scopes, str
 	r = r < 0 ? r : describe_pages_add_routes(a, http, scopes);
 
 	return r < 0 ? err_set(e, ERR_INTERNAL, -r, "routes of the API") : 0;
+}
+
+void api_set_port_face(struct api *a, const struct api_port_face *face)
+{
+	a->port_face = *face;
 }
 
 int api_port_url(struct api *a, const char *base, const char *owner, const char *id, uint16_t port,

@@ -26,6 +26,26 @@ struct api_images {
 	void *user;
 };
 
+/* What a face says of the sandbox whose port a request names (api/ports). */
+enum api_port_door {
+	API_PORT_UNKNOWN, /* it is none of the face's */
+	API_PORT_GONE,    /* nothing answers there */
+	API_PORT_CLOSED,  /* it is there; strangers come in if it is public */
+	API_PORT_OPEN,    /* and the request has its token */
+};
+struct caller;
+struct api_port_face {
+	/* *RET_OWNER is set for CLOSED and OPEN: borrowed, for this turn of the loop. */
+	enum api_port_door (*look)(void *user, const struct http_request *req, const char *id,
+				   const struct caller **ret_owner);
+	/* REQ may pass: a sandbox that is paused goes on. */
+	void (*wake)(void *user, const char *id);
+	/* Answers REQ as clients of the face expect it. False: it has not, and any answer will do. */
+	bool (*refuse)(void *user, struct http_request *req, const char *id, uint16_t port,
+		       enum err_code code);
+	void *user;
+};
+
 struct api_config {
 	sd_event *loop; /* borrowed, all of them, until api_free() */
 	struct manager *manager;
@@ -62,6 +82,8 @@ struct api_config {
 int api_new(const struct api_config *config, struct api **ret, struct err *e) MUST_CHECK;
 /* Call it after http_server_free(). A may be NULL. */
 struct api *api_free(struct api *a);
+/* FACE is copied; there is one. */
+void api_set_port_face(struct api *a, const struct api_port_face *face);
 /* Appends the address of the server on PORT of the sandbox ID of OWNER, for a browser that finds this server at BASE. */
 int api_port_url(struct api *a, const char *base, const char *owner, const char *id, uint16_t port,
 		 struct buf *ret) MUST_CHECK;

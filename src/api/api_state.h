@@ -30,10 +30,12 @@ struct api {
 	struct list runs;     /* struct api_run, owned; newest first */
 	struct figures *figures;
 	uint64_t began_ns;
-	unsigned archives;    /* archives that are being sent */
-	uint8_t port_key[32]; /* of passes for ports */
-	char *openapi;        /* owned, all three; made when they are first requested */
-	char *description;    /* of /openapi.json */
+	unsigned archives;              /* archives that are being sent */
+	uint8_t port_key[32];           /* of passes for ports */
+	struct api_port_face port_face; /* its functions are NULL: there is none */
+	struct list strangers;          /* struct exchange of people who are not the owner */
+	char *openapi;                  /* owned, all three; made when they are first requested */
+	char *description;              /* of /openapi.json */
 	char *docs_page;
 };
 

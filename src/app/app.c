@@ -320,6 +320,7 @@ int app_open(struct app *a, struct err *e)
 	config.network = a->network;
 	memcpy(config.network_may, a->network_may, sizeof(config.network_may));
 	config.network_ask = a->settings.network_ask;
+	config.public_ports = a->settings.public_ports;
 	config.index = app_index(a);
 	r = r < 0 ? r : manager_new(&config, &a->manager, e);
 	r = r < 0 ? r : open_ledger(a, e);

@@ -54,6 +54,7 @@ char *policy_make(void *user)
 	(void)json_object_set_new(doc, "images", manager_image_names(a->manager));
 	(void)json_object_set_new(doc, "root", json_boolean(s->root));
 	(void)json_object_set_new(doc, "max", manager_option_maxima(a->manager));
+	(void)json_object_set_new(doc, "public_ports", json_boolean(s->public_ports));
 	if (streq(s->engine, "docker"))
 		(void)json_object_set_new(doc, "runtime", json_string(usual->runtime));
 	/* If the kernel cannot enforce the limit of a stored workspace, runs that exceed it are ended. */

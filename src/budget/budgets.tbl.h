@@ -44,6 +44,9 @@ B(ACTIVE_STORED, "active_stored", "active stored sandboxes", 100000, 0, 0,
 B(PROCESSES, "processes", "background processes", 96, 256, 0, "background processes that have not ended")
 B(PORT_REQUESTS, "port_requests", "requests", 128, 512, 0,
   "requests to ports of sandboxes that have not been answered to the end, and WebSockets to them")
+B(PUBLIC_REQUESTS, "public_requests", "requests", 64, 256, 0,
+  "the same of people who are not the owner, to public ports of the user's sandboxes; one network address gets at most a quarter "
+  "of what the user gets")
 B(QUEUED_RUNS, "queued_runs", "runs", 64, 1024, 0, "runs that wait for a busy sandbox")
 B(RUN_INPUT, "run_input", "bytes", 32 * MIB, 96 * MIB, 0,
   "text for standard input: of runs that wait or are at work, and what background processes have not read yet")

@@ -405,7 +405,10 @@ static int open_faces(struct serve *s, struct err *e)
 		return err_set(e, ERR_SETTING_INVALID, 0,
 			       "SANDBOX_FACES: this version has the face e2b only");
 	r = e2b_new(&config, &s->e2b, e);
-	return r < 0 ? r : e2b_add_routes(s->e2b, s->http, HTTP_SCOPE_MAIN, e);
+	if (r < 0)
+		return r;
+	e2b_serve_ports(s->e2b, s->api);
+	return e2b_add_routes(s->e2b, s->http, HTTP_SCOPE_MAIN, e);
 }
 
 static void identify(struct http_request *req, struct mcp_peer_config *peer, void *user)

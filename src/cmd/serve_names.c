@@ -126,7 +126,11 @@ static int set_port_domain(const struct settings *s, const char *listen, struct 
 	if (streq(domain, "auto"))
 		domain = app_is_loopback(listen) && !s->public_url[0] ? "localhost" : "off";
 	if (streq(domain, "off"))
-		return 0;
+		return s->public_ports
+			   ? err_set(e, ERR_SETTING_INVALID, 0,
+				     "SANDBOX_PUBLIC_PORTS: ports are public at names of their own "
+				     "alone; give the domain of these names in SANDBOX_PORT_DOMAIN")
+			   : 0;
 	if (http_host_parse(domain, strlen(domain), &host) < 0 || host.port || domain[0] == '[' ||
 	    host.len != strlen(domain))
 		return err_set(

@@ -144,6 +144,9 @@ S(STR, port_domain, "server.port_domain", "SANDBOX_PORT_DOMAIN", "auto", 1, 200,
   "auto, off, or a domain such as ports.example.org, whose names all lead here",
   "Servers in sandboxes get addresses PORT-SANDBOX.DOMAIN, each with an origin of its own for browsers. auto: localhost, if "
   "no other machine can reach this server, else off; then they are at /p/SANDBOX/PORT/ alone, where many pages cannot work.")
+S(BOOL, public_ports, "server.public_ports", "SANDBOX_PUBLIC_PORTS", "off", 0, 1, "on or off",
+  "Whether owners may make ports of their sandboxes public: whoever knows the address PORT-SANDBOX.DOMAIN then reaches the server "
+  "there without a key. It needs SANDBOX_PORT_DOMAIN. Sandboxes of E2B's SDKs are public then, unless they say otherwise.")
 S(STR, faces, "server.faces", "SANDBOX_FACES", "", 0, 200, "names separated by commas: e2b",
   "APIs of other systems that this server offers as well, so that their clients work here unchanged. e2b: below /faces/e2b.")
 S(STR, allowed_hosts, "server.allowed_hosts", "SANDBOX_ALLOWED_HOSTS", "", 0, 2000,

@@ -435,6 +435,14 @@ static void row_ports(const struct doctor_facts *f, struct doctor_row *r)
 	MEND(r, "links then use a free port; for the server: --listen 127.0.0.1:PORT");
 }
 
+static void row_public_ports(const struct doctor_facts *f, struct doctor_row *r)
+{
+	if (!f->settings->public_ports)
+		return;
+	r->state = DOCTOR_NOTE;
+	SAY(r, "owners may open ports of their sandboxes to everybody (SANDBOX_PUBLIC_PORTS)");
+}
+
 static void row_clock(const struct doctor_facts *f UNUSED, struct doctor_row *r)
 {
 	time_t now = time(NULL);

@@ -166,6 +166,11 @@ bool http_request_network(const struct http_request *req, char *ret)
 	return true;
 }
 
+const char *http_request_payer(const struct http_request *req)
+{
+	return req->conn->who;
+}
+
 const char *http_request_peer(const struct http_request *req)
 {
 	/* Built at the first call, because most requests never need it. */

@@ -236,6 +236,8 @@ uint64_t http_request_body_length(const struct http_request *req);
 
 /* "127.0.0.1:41234", "[::1]:41234"; of a client behind a trusted proxy the address alone. */
 const char *http_request_peer(const struct http_request *req);
+/* Whom the connection counts for (http_config.budgets). */
+const char *http_request_payer(const struct http_request *req);
 /* The network that the client belongs to, to count what comes from it: an IPv4 address, the first 64
  * bits of an IPv6 one, "loopback". RET has HTTP_NETWORK_TEXT bytes. False: it is not known, because
  * no proxy is trusted and so any address may be that of a proxy with everybody behind it. */

@@ -259,6 +259,8 @@ static int fork_options(const struct sandbox *s, struct sandbox_options *ret)
 		return -ENOMEM;
 	memcpy(ret->image, s->image, sizeof(ret->image));
 	ret->given |= 1u << SANDBOX_OPTION_IMAGE;
+	/* Whoever opened its source to everybody has said nothing about this one. */
+	ret->given &= ~(1u << SANDBOX_OPTION_PUBLIC);
 	if (manager_check_options(s->manager, ret, &ignored) < 0)
 		ret->given &= ~(1u << SANDBOX_OPTION_IMAGE);
 	return 0;

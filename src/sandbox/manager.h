@@ -48,6 +48,9 @@ struct sandbox {
 	unsigned refs;           /* the table has one */
 	enum sandbox_state state;
 	char id[SANDBOX_ID_MAX + 1];
+	bool own_id;          /* it was made here, at random */
+	unsigned n_strangers; /* requests of strangers in the second that began at strangers_ns */
+	uint64_t strangers_ns;
 	char owner[SANDBOX_OWNER_MAX + 1];
 	char image[ENGINE_NAME_MAX];
 	struct engine_sandbox *handle; /* while READY or LOST */
@@ -165,6 +168,12 @@ const char *const *sandbox_env_with(const struct sandbox *s, const char *const *
 /* Puts limits and image of O into C; numbers beyond the operator's maxima are lowered. */
 void manager_apply_options(const struct manager *m, const struct sandbox_options *o,
 			   struct engine_create *c);
+/* public.c */
+/* FORBIDDEN: O asks for public ports, and the operator permits none. */
+int sandbox_check_public(const struct manager *m, const struct sandbox_options *o,
+			 struct err *e) MUST_CHECK;
+/* -EPERM: a sandbox with an id that a client chose cannot be public. */
+int sandbox_refuse_guessable(struct err *e);
 void sandbox_open_gate(struct sandbox *s); /* S is ready */
 void sandbox_close_gate(struct sandbox *s);
 
@@ -214,6 +223,9 @@ int stored_take_place(struct manager *m, const char *owner, struct budget_share 
 int stored_open(struct manager *m, const char *owner, const char *id, sandbox_fn cb, void *user,
 		struct err *e) MUST_CHECK;
 bool stored_is_uuid(const char *id);
+/* Was the id of R made here, and not chosen by a client? O: its options. Of a session that was kept this is known only if it is
+ * public. */
+bool stored_has_own_id(const struct sandbox_record *r, const struct sandbox_options *o);
 /* Whether a stored sandbox of OWNER (NULL: of anybody) can have that id. Ids of stored sandboxes are unique among all owners. So those that
  * clients chose can be kept only by the local user: others would learn which ids another one has. */
 bool stored_may_be(const char *owner, const char *id);

@@ -27,11 +27,16 @@ int sandbox_peek(struct sandbox *s, const char *path, sandbox_list_fn cb, void *
 	return r;
 }
 
-int sandbox_connect(struct sandbox *s, uint16_t port, engine_fd_fn cb, void *user, struct err *e)
+int sandbox_connect(struct sandbox *s, uint16_t port, bool uses, engine_fd_fn cb, void *user,
+		    struct err *e)
 {
+	const uint64_t used = s->used_ns;
 	struct engine_sandbox *handle = sandbox_use(s, e);
 
-	return handle ? engine_connect(handle, port, cb, user, e) : -ENOENT;
+	if (!handle)
+		return -ENOENT;
+	s->used_ns = uses ? s->used_ns : used;
+	return engine_connect(handle, port, cb, user, e);
 }
 
 int sandbox_list_ports(struct sandbox *s, engine_ports_fn cb, void *user, struct err *e)

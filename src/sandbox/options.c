@@ -109,6 +109,8 @@ static json_t *value_of(const struct sandbox_options *o, enum sandbox_option x)
 {
 	const struct sandbox_option_row *row = &sandbox_option_rows[x];
 
+	if (row->type == SANDBOX_OPTION_TYPE_BOOL)
+		return json_boolean(o->number[x]);
 	if (row->type == SANDBOX_OPTION_TYPE_INT)
 		return json_integer(o->number[x]);
 	if (row->type == SANDBOX_OPTION_TYPE_NUMBER)
@@ -140,7 +142,7 @@ static json_t *make_json(const struct sandbox_options *o, uint32_t left_out)
 
 json_t *sandbox_options_json(const struct sandbox_options *o)
 {
-	return make_json(o, 0);
+	return make_json(o, 1u << SANDBOX_OPTION_PUBLIC);
 }
 
 /* ---- in a record ---- */

@@ -41,6 +41,8 @@ int64_t manager_option_max(const struct manager *m, enum sandbox_option x)
 		    NS_PER_S;
 	else if (x == SANDBOX_OPTION_ROOT)
 		n = max->root;
+	else if (x == SANDBOX_OPTION_PUBLIC)
+		n = m->config.public_ports;
 	else if (x == SANDBOX_OPTION_TIMEOUT && manager_run_timeout_max_ns(m) > 0)
 		n = manager_run_timeout_max_ns(m) / NS_PER_S;
 	return (int64_t)MIN(n, (uint64_t)most);
@@ -144,6 +146,8 @@ int manager_check_options(const struct manager *m, const struct sandbox_options 
 		    "operator can permit it by SANDBOX_ROOT=on.");
 		return err_set_member(e, sandbox_option_rows[SANDBOX_OPTION_ROOT].member);
 	}
+	if (sandbox_check_public(m, o, e) < 0)
+		return -EPERM;
 	for (unsigned x = 0; x < SANDBOX_OPTION_MAX_; x++) {
 		const struct sandbox_option_row *row = &sandbox_option_rows[x];
 		const double scale = row->type == SANDBOX_OPTION_TYPE_NUMBER ? 1000 : 1;

@@ -186,6 +186,8 @@ int sandbox_change(struct sandbox *s, const struct sandbox_options *change, sand
 	struct engine_create create = {.limits = s->policy.limits};
 	int r = manager_check_options(s->manager, change, e);
 
+	if (r == 0 && !s->own_id && manager_options_public(s->manager, change))
+		r = sandbox_refuse_guessable(e);
 	if (r == 0 && s->keeping) /* its record has its options already */
 		r = err_set(e, ERR_SESSION_BUSY, 0, "Sandbox %s is being kept. Try again.", s->id);
 	if (r < 0)
@@ -221,6 +223,8 @@ int manager_change(struct manager *m, const char *owner, const char *id,
 	if (r == 0)
 		return err_set(e, ERR_SESSION_NOT_FOUND, 0, "No active session with id %s", id);
 	r = manager_stored_options(m, &record, &o, e);
+	if (r == 0 && manager_options_public(m, change) && !stored_has_own_id(&record, &o))
+		r = sandbox_refuse_guessable(e);
 	r = r < 0 ? r : sandbox_options_merge(&o, change, e);
 	if (r == 0)
 		r = keep(m, id,

@@ -173,6 +173,7 @@ struct manager_config {
 	struct sandbox_index index; /* strings borrowed */
 	/* Every sandbox gets a gate, so that hosts can be allowed later (sandbox_allow_domain()). */
 	bool network_ask;
+	bool public_ports;     /* owners may choose SANDBOX_OPTION_PUBLIC */
 	uint64_t (*now)(void); /* monotonic ns; NULL: now_ns() */
 };
 

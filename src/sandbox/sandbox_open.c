@@ -211,6 +211,7 @@ static struct sandbox *new_sandbox(struct manager *m, const char *owner, const c
 		return NULL;
 	if (!id)
 		rand_hex(random, SANDBOX_ID_DIGITS / 2);
+	s->own_id = !id;
 	(void)snprintf(s->id, sizeof(s->id), "%s%s", id ? "" : SANDBOX_ID_PREFIX, id ? id : random);
 	(void)snprintf(s->owner, sizeof(s->owner), "%s", owner);
 	if (r) {
@@ -305,6 +306,8 @@ int manager_make(struct manager *m, const char *owner, const char *id,
 	r = s ? sandbox_set_choice(s, record ? &record->network : network, e) : -ENOMEM;
 	if (r == 0 && options)
 		r = set_options(s, options, e);
+	if (r == 0 && record)
+		s->own_id = stored_has_own_id(record, &s->options);
 	if (s && r == 0)
 		r = take_share(m, s, e);
 	if (r < 0 || add_waiter(s, cb, user) < 0) {
@@ -402,7 +405,8 @@ void manager_open_new(struct manager *m, const char *owner, const char *id,
 	int r = check_name(m, owner, id, &e);
 
 	r = r == 0 && options ? manager_check_options(m, options, &e) : r;
-
+	if (r == 0 && id && options && manager_options_public(m, options))
+		r = sandbox_refuse_guessable(&e);
 	if (r == 0 && id && manager_lookup(m, owner, id))
 		r = 1;
 	r = r == 0 && id ? manager_get_stored(m, owner, id, NULL, &e) : r;

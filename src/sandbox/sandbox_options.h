@@ -41,6 +41,7 @@ enum sandbox_option {
 };
 
 enum sandbox_option_type {
+	SANDBOX_OPTION_TYPE_BOOL,
 	SANDBOX_OPTION_TYPE_INT,
 	SANDBOX_OPTION_TYPE_NUMBER,
 	SANDBOX_OPTION_TYPE_TEXT,
@@ -66,7 +67,7 @@ struct sandbox_pairs {
 
 struct sandbox_options {
 	uint32_t given; /* bits 1 << enum sandbox_option */
-	/* INT: the value; NUMBER: in thousandths; BOOL: 0 or 1. Others are unused. */
+	/* INT, BOOL: the value; NUMBER: in thousandths. Others are unused. */
 	int64_t number[SANDBOX_OPTION_MAX_];
 	char name[SANDBOX_NAME_MAX + 1];
 	char image[ENGINE_NAME_MAX];
@@ -96,7 +97,8 @@ int sandbox_options_copy(const struct sandbox_options *from,
 int sandbox_options_merge(struct sandbox_options *o, const struct sandbox_options *change,
 			  struct err *e) MUST_CHECK;
 
-/* What was given, as a new object for clients: `env` is an array of names. NULL without memory. */
+/* What was given, as a new object for clients: `env` is an array of names. Without `public`: what holds is sandbox_is_public().
+ * NULL without memory. */
 json_t *sandbox_options_json(const struct sandbox_options *o);
 /* For the record of a stored sandbox: TEXT has everything but name, image and environment, ENV the
  * environment with its values ("" = none). Both may be appended to. */

@@ -3,8 +3,8 @@
  * O(NAME, "member", TYPE, min, max, LATER, "setting", "doc")
  *   NAME     SANDBOX_OPTION_NAME
  *   member   in the JSON of REST and tools
- *   TYPE     INT, NUMBER (min and max in thousandths), TEXT (min and max in bytes), PAIRS (an object
- *            with texts as values; min and max: how many), BOOL
+ *   TYPE     BOOL, INT, NUMBER (min and max in thousandths), TEXT (min and max in bytes), PAIRS (an object
+ *            with texts as values; min and max: how many)
  *   LATER    1: can be changed while the sandbox lives
  *   setting  what decides the operator's maximum; NULL: there is none
  *   doc      for people and models
@@ -34,3 +34,5 @@ O(ENV, "env", PAIRS, 0, SANDBOX_ENV_MAX, 1, NULL,
   "only the names; null as a value removes one when they are changed")
 O(WORKDIR, "workdir", TEXT, 1, SANDBOX_WORKDIR_MAX, 1, NULL,
   "the folder in which runs start: /mnt/data or a folder below it, made if it is missing")
+O(PUBLIC, "public", BOOL, 0, 1, 1, "SANDBOX_PUBLIC_PORTS",
+  "whether everybody who knows the address PORT-SANDBOX.DOMAIN reaches its ports, without a key")

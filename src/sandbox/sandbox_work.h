@@ -20,10 +20,26 @@ struct sandbox_hold {
 void sandbox_hold(struct sandbox *s, struct sandbox_hold *h);
 void sandbox_release(struct sandbox *s, struct sandbox_hold *h);
 
+/* ---- ports that are open to everybody (public.c) ---- */
+
+/* Would a sandbox with those options be public? */
+bool manager_options_public(const struct manager *m, const struct sandbox_options *o);
+/* The ready sandbox ID that its owner, whoever that is, has made public; borrowed, or NULL. */
+struct sandbox *manager_find_public(struct manager *m, const char *id);
+/* Has its owner opened its ports to everybody, and does the operator permit that? */
+bool sandbox_is_public(const struct sandbox *s);
+/* The caller has made the id of S, at random: no client has chosen it. So it can be public. */
+void sandbox_note_own_id(struct sandbox *s);
+/* One more request of somebody who is not its owner. RATE_LIMITED: there are more than SANDBOX_STRANGERS_PER_S. */
+#define SANDBOX_STRANGERS_PER_S 200u
+int sandbox_admit_stranger(struct sandbox *s, struct err *e) MUST_CHECK;
+
+/* ---- ports ---- */
+
 /* Which there are: engine_list_ports(). */
 int sandbox_list_ports(struct sandbox *s, engine_ports_fn cb, void *user, struct err *e) MUST_CHECK;
-/* A connection to PORT of its loopback: engine_connect(). */
-int sandbox_connect(struct sandbox *s, uint16_t port, engine_fd_fn cb, void *user,
+/* A connection to PORT of its loopback: engine_connect(). USES: it restarts the idle clock. */
+int sandbox_connect(struct sandbox *s, uint16_t port, bool uses, engine_fd_fn cb, void *user,
 		    struct err *e) MUST_CHECK;
 
 /* Watches a folder: engine_watch(); or the ports: engine_watch_ports(), whose beginning is no use of the sandbox. It does not keep the sandbox from being ended for being idle. */

@@ -53,6 +53,12 @@ bool stored_is_uuid(const char *id)
 	return id[UUID_LEN] == '\0';
 }
 
+bool stored_has_own_id(const struct sandbox_record *r, const struct sandbox_options *o)
+{
+	/* The store gives a new sandbox the name of its files as its id. */
+	return streq(r->id, r->key) || o->number[SANDBOX_OPTION_PUBLIC] > 0;
+}
+
 static bool is_made_here(const char *id)
 {
 	const size_t prefix = strlen(SANDBOX_ID_PREFIX);

@@ -80,6 +80,8 @@ static json_t *given(const json_t *arguments)
 		if (json_is_null(value))
 			(void)json_object_del(copy, key);
 	}
+	/* People open ports to everybody, models do not. */
+	(void)json_object_del(copy, sandbox_option_rows[SANDBOX_OPTION_PUBLIC].member);
 	return copy; /* NULL without memory: then the loop has nothing to look at */
 }
 

@@ -4,7 +4,10 @@
 // case fails.
 
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import * as http from 'node:http';
 import * as net from 'node:net';
+import { json } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
 import { newStateDir } from '../lib/env.ts';
 import { caisson, type Program } from '../lib/process.ts';
@@ -73,8 +76,14 @@ class Server {
 		return this.ask(key, 'POST', '/mcp', { jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: modern } },
 			{ 'mcp-protocol-version': '2026-07-28', 'mcp-method': method, 'mcp-name': (params.name ?? params.taskId) as string });
 	}
-	/** An answer that is not read to its end. */
-	async stream(key: string, target: string): Promise<Got> {
+	/** An answer that is not read to its end; to the name HOST. */
+	async stream(key: string, target: string, host?: string): Promise<Got> {
+		if (host) {
+			const r = http.get(this.base + target, { agent: false, headers: { host } });
+			const [said] = await once(r, 'response') as [http.IncomingMessage];
+			const body = said.statusCode === 200 ? {} : await json(said) as Json;
+			return { answer: { status: said.statusCode!, retry: said.headers['retry-after'] ?? null, body }, granted: said.statusCode === 200, close: () => void r.on('error', () => undefined).destroy() };
+		}
 		const abort = new AbortController();
 		const r = await fetch(this.base + target, { headers: { 'x-api-key': key, accept }, signal: abort.signal });
 		const body = r.status === 200 ? {} : await r.json() as Json;
@@ -245,6 +254,15 @@ const rows: Record<string, Row> = {
 			return { boxes: [id] };
 		},
 		one: (s, who, p) => s.stream(who.key, `/p/${p.boxes[0]}/8000/`),
+	},
+	public_requests: { // of people who are not the owner
+		each: EACH, total: TOTAL, beyond: 'refuses', env: { SANDBOX_PUBLIC_PORTS: 'on' },
+		prepare: async (s, who) => {
+			const p = await rows.port_requests!.prepare!(s, who);
+			assert.equal((await s.ask(who.key, 'PATCH', `/api/v1/sandboxes/${p.boxes[0]}`, { public: true })).status, 200);
+			return p;
+		},
+		one: (s, _who, p) => s.stream('', '/', `8000-${p.boxes[0]}.localhost:${new URL(s.base).port}`),
 	},
 	queued_runs: {
 		each: EACH, total: TOTAL, beyond: 'refuses',

@@ -55,6 +55,8 @@ static const struct {
     {"{\"root\":true}", "root", "cannot be changed", true},
     {"{\"image\":\"../science\"}", "image", "name of an image"},
     {"{\"image\":\"\"}", "image", ""},
+    {"{\"public\":1}", "public", "true or false"},
+    {"{\"public\":\"true\"}", "public", "true or false"},
     {"{\"name\":7}", "name", "text of 0 to 200 bytes"},
     {"{\"name\":\"a\\u0000b\"}", "name", ""},
     {"{\"workdir\":\"/mnt/data/a\\nb\"}", "workdir", "control"},
@@ -167,7 +169,7 @@ static void test_env_limits(void **state UNUSED)
 	"\"memory_mb\":1024,\"cpus\":0.25,\"processes\":64,\"disk_mb\":100,\"timeout_s\":5,"       \
 	"\"ttl_s\":60,\"env\":{\"TOKEN\":\"se=cret\\n2\",\"EMPTY\":\"\"},\"workdir\":\"proj//x/"   \
 	"\","                                                                                      \
-	"\"kind\":\"session\"}"
+	"\"public\":true,\"kind\":\"session\"}"
 
 static void test_read(void **state UNUSED)
 {

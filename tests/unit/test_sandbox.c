@@ -198,6 +198,53 @@ static void test_limits_that_cannot_hold_are_refused(void **state)
 	manager_world_close(&other);
 }
 
+/* ---- public ports ---- */
+
+static void test_public(void **state)
+{
+	struct manager_world *w = *state;
+	struct sandbox_options open = {.given = 1u << SANDBOX_OPTION_PUBLIC};
+	struct opened own = {0}, chosen = {0};
+	struct manager_world other;
+	struct err e = ERR_INIT;
+
+	open.number[SANDBOX_OPTION_PUBLIC] = 1;
+	assert_int_equal(manager_check_options(w->manager, &open, &e), -EPERM);
+	manager_world_open_beside(&other, w->loop,
+				  (struct manager_config){.max_sandboxes = 3,
+							  .public_ports = true,
+							  .now = manager_world_now});
+	manager_open_new(other.manager, "ann", NULL, NULL, &open, on_open, &own);
+	manager_open_new(other.manager, "ann", "sess_0123456789ab", NULL, &open, on_open, &chosen);
+	manager_world_turn(&other);
+	assert_int_equal(chosen.err.code, ERR_FORBIDDEN);
+	assert_true(sandbox_is_public(own.sandbox));
+	assert_ptr_equal(manager_find_public(other.manager, sandbox_id(own.sandbox)), own.sandbox);
+
+	/* The same id of somebody who chose it is another sandbox, and not public. */
+	chosen = (struct opened){0};
+	manager_open(other.manager, "eve", sandbox_id(own.sandbox), on_open, &chosen);
+	manager_world_turn(&other);
+	e = (struct err)ERR_INIT;
+	assert_true(sandbox_change(chosen.sandbox, &open, NULL, NULL, &e) < 0);
+	assert_string_equal(e.member, "public");
+	assert_ptr_equal(manager_find_public(other.manager, sandbox_id(own.sandbox)), own.sandbox);
+
+	/* So many in each second, and no more. */
+	clock_ns += NS_PER_S;
+	for (unsigned second = 0; second < 2; second++, clock_ns += NS_PER_S) {
+		for (unsigned i = 0; i < SANDBOX_STRANGERS_PER_S; i++)
+			assert_int_equal(sandbox_admit_stranger(own.sandbox, &e), 0);
+		e = (struct err)ERR_INIT;
+		assert_true(sandbox_admit_stranger(own.sandbox, &e) < 0);
+		assert_int_equal(e.code, ERR_RATE_LIMITED);
+	}
+	open.number[SANDBOX_OPTION_PUBLIC] = 0;
+	assert_int_equal(sandbox_change(own.sandbox, &open, NULL, NULL, &e), 0);
+	assert_null(manager_find_public(other.manager, sandbox_id(own.sandbox)));
+	manager_world_close(&other);
+}
+
 /* ---- runs ---- */
 
 struct ran {
@@ -1283,6 +1330,7 @@ int main(void)
 	    cmocka_unit_test(test_paths),
 	    cmocka_unit_test(test_sandbox_path),
 	    cmocka_unit_test_setup_teardown(test_names, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_public, setup, teardown),
 	    cmocka_unit_test(test_types),
 	    cmocka_unit_test(test_types_are_sorted),
 	    cmocka_unit_test(test_inventory_diff),

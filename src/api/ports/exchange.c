@@ -40,6 +40,7 @@ static void close_connection(struct exchange *x)
 void port_free(struct exchange *x)
 {
 	close_connection(x);
+	list_remove(&x->node);
 	buf_done(&x->out);
 	buf_done(&x->in);
 	budget_give(&x->share);
@@ -51,7 +52,7 @@ void port_free(struct exchange *x)
 
 void port_refuse(struct exchange *x, enum err_code code, const char *why)
 {
-	if (x->req)
+	if (x->req && !(x->face && x->face->refuse(x->face->user, x->req, x->id, x->port, code)))
 		http_respond_problem(x->req, code, why, NULL);
 	port_free(x);
 }
@@ -191,6 +192,10 @@ static void on_connected(int fd, const struct err *e, void *user)
 		port_refuse(x, e ? e->code : ERR_CANCELLED, e ? e->text : "");
 		return;
 	}
+	if (!port_is_welcome(x)) {
+		port_refuse(x, ERR_UNAUTHORIZED, "this port is not public any more");
+		return;
+	}
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout));
 	x->wanted = EPOLLIN;
 	if (sd_event_add_io(x->loop, &x->io, fd, x->wanted, on_io, x) < 0 ||
@@ -214,11 +219,15 @@ static void on_sandbox(struct sandbox *s, const struct err *e, void *user)
 		port_refuse(x, e ? e->code : ERR_CANCELLED, e ? e->text : "");
 		return;
 	}
+	/* What strangers do keeps no sandbox alive. */
+	const bool own = list_is_empty(&x->node);
 	x->sandbox = sandbox_ref(s);
-	if (sandbox_connect(s, x->port, on_connected, x, &failed) < 0) {
+	if (sandbox_connect(s, x->port, own, on_connected, x, &failed) < 0) {
 		port_refuse(x, failed.code, failed.text);
 		return;
 	}
+	if (!own)
+		return;
 	x->hold.ended = on_ended;
 	sandbox_hold(s, &x->hold);
 	x->held = true;
@@ -245,9 +254,7 @@ bool port_may_use(struct http_request *req, const struct caller *who)
 	return false;
 }
 
-/* BASE: as of struct exchange. */
-static void begin(struct api *a, struct http_request *req, const char *owner,
-		  const struct port_name *n, const char *base, bool own_name)
+void port_begin(struct api *a, struct http_request *req, const struct port_visit *v)
 {
 	struct err e = ERR_INIT;
 	struct exchange *x = calloc(1, sizeof(*x));
@@ -256,26 +263,36 @@ static void begin(struct api *a, struct http_request *req, const char *owner,
 		http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory", NULL);
 		return;
 	}
+	list_init(&x->node);
 	buf_init(&x->out, PORT_BUF_MAX);
 	buf_init(&x->in, PORT_BUF_MAX);
 	x->fd = -1;
 	x->req = req;
 	x->loop = a->config.loop;
 	x->auth = a->config.auth;
-	x->port = n->port;
-	x->own_name = own_name;
-	(void)snprintf(x->base, sizeof(x->base), "%s", base);
+	x->face = v->face;
+	x->port = v->name.port;
+	x->own_name = v->base[0] == '\0';
+	(void)snprintf(x->id, sizeof(x->id), "%s", v->name.id);
+	(void)snprintf(x->base, sizeof(x->base), "%s", v->base);
 	/* ENGINE_EGRESS_PORT is the way out of the sandbox, and no server of it. */
-	if (n->port == ENGINE_EGRESS_PORT) {
-		port_refuse(x, ERR_INVALID_ARGUMENT, "this port is the sandbox's way out");
+	if (x->port == ENGINE_EGRESS_PORT) {
+		port_refuse(x, v->face ? ERR_PORT_CLOSED : ERR_INVALID_ARGUMENT,
+			    "this port is the sandbox's way out");
 		return;
 	}
-	if (budget_take(a->config.budgets, owner, BUDGET_PORT_REQUESTS, 1, &x->share, &e) < 0) {
+	const int r = v->open ? port_admit_stranger(a, x, v->open, &e)
+			      : budget_take(a->config.budgets, v->owner, BUDGET_PORT_REQUESTS, 1,
+					    &x->share, &e);
+	if (r < 0) {
 		port_refuse(x, e.code, e.text);
 		return;
 	}
 	http_request_on_gone(req, on_gone, x);
-	manager_activate(a->config.manager, owner, n->id, on_sandbox, x);
+	if (v->open)
+		on_sandbox(v->open, NULL, x);
+	else
+		manager_activate(a->config.manager, v->owner, v->name.id, on_sandbox, x);
 }
 
 /* Relative links need the slash. */
@@ -320,20 +337,8 @@ static void on_path(struct http_request *req, void *user)
 	}
 	http_request_prefix(req, prefix);
 	(void)snprintf(base, sizeof(base), "%.120s/p/%s/%u", prefix, n.id, n.port);
-	begin(user, req, who->owner, &n, base, false);
-}
-
-static void on_name(struct http_request *req, void *user)
-{
-	struct port_name n;
-
-	if (!port_name_of(req, &n)) {
-		http_respond_problem(req, ERR_NOT_FOUND, "no port has this name", NULL);
-		return;
-	}
-	const struct caller *who = port_identify(user, req, &n);
-	if (who)
-		begin(user, req, who->owner, &n, "", true);
+	const struct port_visit v = {.owner = who->owner, .name = n, .base = base};
+	port_begin(user, req, &v);
 }
 
 #define ALL_METHODS                                                                                \
@@ -346,7 +351,8 @@ static const struct http_route paths[] = {
 };
 
 static const struct http_route names[] = {
-    {ALL_METHODS, "/{path...}", on_name, HTTP_ROUTE_STREAM_BODY | HTTP_ROUTE_ANY_TAIL, UINT64_MAX},
+    {ALL_METHODS, "/{path...}", port_on_name, HTTP_ROUTE_STREAM_BODY | HTTP_ROUTE_ANY_TAIL,
+     UINT64_MAX},
 };
 
 int ports_add_routes(struct api *a, struct http_server *http, unsigned scopes)

@@ -193,48 +193,45 @@ static bool has_cookie(struct api *a, struct http_request *req, const struct por
 	return false;
 }
 
-/* A pass in the address becomes a cookie, and goes from the address, which is shown and kept. */
-static void take_pass(struct api *a, struct http_request *req, const char *pass, size_t len)
+bool port_drop_pass(struct api *a, struct http_request *req, bool keep)
 {
-	const char *rest = pass + len;
-	const char *name = cookie_name(a, req);
+	static const char parameter[] = PASS_NAME "=";
+	const size_t skip = sizeof(parameter) - 1;
+	const char *query = http_request_raw_query(req), *name = cookie_name(a, req);
 	_cleanup_(buf_done) struct buf to = BUF_INIT(PORT_HEAD_MAX), cookie = BUF_INIT(1024);
 
+	if (!query || strncmp(query, parameter, skip) != 0 || http_request_method(req) != HTTP_GET)
+		return false;
+	const size_t len = strcspn(query + skip, "&");
+	const char *rest = query + skip + len;
 	if (buf_printf(&to, "%s%s%s", http_request_path(req), *rest == '&' ? "?" : "",
 		       *rest == '&' ? rest + 1 : "") < 0 ||
-	    buf_printf(&cookie, "%s=%.*s; Path=/; Max-Age=%ju; HttpOnly; SameSite=Lax%s", name,
-		       (int)len, pass, (uintmax_t)LIFE_S, name[0] == '_' ? "; Secure" : "") < 0 ||
+	    (keep && buf_printf(&cookie, "%s=%.*s; Path=/; Max-Age=%ju; HttpOnly; SameSite=Lax%s",
+				name, (int)len, query + skip, (uintmax_t)LIFE_S,
+				name[0] == '_' ? "; Secure" : "") < 0) ||
 	    http_add_header(req, "Location", buf_str(&to)) < 0 ||
-	    http_add_header(req, "Set-Cookie", buf_str(&cookie)) < 0 ||
+	    (keep && http_add_header(req, "Set-Cookie", buf_str(&cookie)) < 0) ||
 	    http_add_header(req, "Referrer-Policy", "no-referrer") < 0 ||
 	    http_add_header(req, "Cache-Control", "no-store") < 0)
 		http_respond_problem(req, ERR_BAD_REQUEST, "the address is too long", NULL);
 	else
 		http_respond(req, 303, NULL, NULL, 0);
+	return true;
 }
 
 const struct caller *port_identify(struct api *a, struct http_request *req,
-				   const struct port_name *n)
+				   const struct port_name *n, bool *ret_answered)
 {
 	static const char parameter[] = PASS_NAME "=";
 	const char *query = http_request_raw_query(req);
 	const size_t skip = sizeof(parameter) - 1;
 
-	if (query && strncmp(query, parameter, skip) == 0 && http_request_method(req) == HTTP_GET) {
-		const size_t len = strcspn(query + skip, "&");
-
-		if (check_pass(a, req, query + skip, len, n)) {
-			take_pass(a, req, query + skip, len);
-			return NULL;
-		}
+	*ret_answered = false;
+	/* A pass in the address becomes a cookie, and goes from the address, which is shown and kept. */
+	if (query && strncmp(query, parameter, skip) == 0 && http_request_method(req) == HTTP_GET &&
+	    check_pass(a, req, query + skip, strcspn(query + skip, "&"), n)) {
+		*ret_answered = port_drop_pass(a, req, true);
+		return NULL;
 	}
-	if (has_cookie(a, req, n))
-		return auth_caller(req);
-	const struct caller *who = auth_identify(a->config.auth, req);
-	if (!who)
-		http_respond_problem(
-		    req, ERR_UNAUTHORIZED,
-		    "this address needs a pass: open the port anew on the page of the server",
-		    NULL);
-	return who && port_may_use(req, who) ? who : NULL;
+	return has_cookie(a, req, n) ? auth_caller(req) : auth_identify(a->config.auth, req);
 }

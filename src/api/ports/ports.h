@@ -36,9 +36,14 @@ int port_url(struct api *a, const char *base, const char *owner, const struct po
 int port_address(struct api *a, struct http_request *req, const char *owner,
 		 const struct port_name *n, struct buf *ret, uint64_t *ret_until) MUST_CHECK;
 
+/* Ends what is open of people who are not the owner, to sandboxes that are not public any more. */
+void ports_end_strangers(struct api *a);
+void ports_done(struct api *a);
+
 /* ---- among the files of this folder ---- */
 
 struct exchange {
+	struct list node;           /* of api.strangers; of the owner's in no list */
 	struct http_request *req;   /* until the answer begins, or the client is gone */
 	struct http_stream *stream; /* the answer */
 	struct http_socket *socket; /* the same after an upgrade */
@@ -53,7 +58,10 @@ struct exchange {
 	sd_event_source *patience; /* until the head of the answer */
 	int fd;                    /* to the server; -1 = none yet */
 	uint16_t port;
-	bool own_name; /* the address is a name of the port's alone */
+	const struct api_port_face *face; /* the sandbox is one of it; NULL: of none */
+	char id[SANDBOX_ID_MAX + 1];      /* of the sandbox */
+	char network[HTTP_NETWORK_TEXT];  /* of a stranger; "" = not known */
+	bool own_name;                    /* the address is a name of the port's alone */
 	char base
 	    [PORT_PATH_MAX]; /* the path of this server, as its client sees it; "" with a name */
 	struct buf out;      /* to the server */
@@ -75,16 +83,35 @@ struct exchange {
 /* port_links.c */
 /* Which server the Host of REQ names. */
 bool port_name_of(const struct http_request *req, struct port_name *ret) MUST_CHECK;
-/* Who asks for it, by the pass or the key of REQ: borrowed from REQ. NULL: it has answered. */
+/* Who asks for it, by the pass or the key of REQ: borrowed from REQ. NULL: nobody, or it has answered. */
 const struct caller *port_identify(struct api *a, struct http_request *req,
-				   const struct port_name *n) MUST_CHECK;
+				   const struct port_name *n, bool *ret_answered) MUST_CHECK;
+/* Answers with the address of REQ without the pass in it. KEEP: which becomes a cookie. False: there is none in it. */
+bool port_drop_pass(struct api *a, struct http_request *req, bool keep) MUST_CHECK;
 /* Is "NAME=VALUE", or NAME, a cookie of ours: a pass, or one of the page's? */
 bool port_is_our_cookie(const char *pair, size_t len);
 /* location.c: where the Location VALUE of the server leads a client, to RET. -EACCES: to another place of this server;
  * -ENOMEM. */
 int port_location(const struct exchange *x, const char *value, struct buf *ret) MUST_CHECK;
-/* exchange.c: may WHO use a server, which may do anything? False: it has answered. */
+/* exchange.c */
+/* May WHO use a server, which may do anything? False: it has answered. */
 bool port_may_use(struct http_request *req, const struct caller *who) MUST_CHECK;
+struct port_visit {
+	const char *owner; /* of the sandbox */
+	struct port_name name;
+	const char *base;                 /* as of struct exchange */
+	struct sandbox *open;             /* of a stranger: borrowed; NULL: it is made active */
+	const struct api_port_face *face; /* as of struct exchange */
+};
+void port_begin(struct api *a, struct http_request *req, const struct port_visit *v);
+/* strangers.c */
+/* For HTTP_SCOPE_PORTS. */
+void port_on_name(struct http_request *req, void *user);
+/* X is of somebody who is not the owner of S: a share of what the owner's sandboxes have for all of them. */
+int port_admit_stranger(struct api *a, struct exchange *x, struct sandbox *s,
+			struct err *e) MUST_CHECK;
+/* Is X of the owner, or its sandbox still public? */
+bool port_is_welcome(const struct exchange *x);
 
 /* request_text.c */
 /* What follows "/p/SANDBOX/PORT" in the request, or all of its path, as the client has encoded it. */

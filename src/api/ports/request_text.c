@@ -18,6 +18,7 @@ static bool is_ours(const struct exchange *x, const char *name, const char *valu
 	    "cookie",
 	    "x-api-key",
 	    "x-caisson-page",
+	    "e2b-traffic-access-token",
 	    "expect",
 	    "origin",
 	    "x-forwarded-for",

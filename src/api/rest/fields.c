@@ -43,6 +43,8 @@ static bool is_good_text(const struct rest_field *f, const json_t *v)
 static int coerce_option(enum sandbox_option option, const json_t *v, json_t **ret)
 {
 	switch (sandbox_option_rows[option].type) {
+	case SANDBOX_OPTION_TYPE_BOOL:
+		return json_coerce_boolean(v, ret);
 	case SANDBOX_OPTION_TYPE_INT:
 		return json_coerce_integer(v, ret);
 	case SANDBOX_OPTION_TYPE_NUMBER:
@@ -298,6 +300,8 @@ static json_t *option_schema(const struct rest_field *f, const struct manager *m
 	const int64_t max = manager_option_max(m, f->option);
 
 	switch (row->type) {
+	case SANDBOX_OPTION_TYPE_BOOL:
+		return json_pack("{s:s}", "type", "boolean");
 	case SANDBOX_OPTION_TYPE_INT:
 		return json_pack("{s:s, s:I, s:I}", "type", "integer", "minimum",
 				 (json_int_t)row->min, "maximum", (json_int_t)max);

@@ -2,6 +2,7 @@
 /* REST: sandboxes. */
 #include "api/rest/rest.h"
 
+#include "api/ports/ports.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "sandbox/checkpoints.h"
@@ -72,6 +73,7 @@ json_t *sandbox_json(struct manager *m, const struct sandbox *s)
 	    limits_json(&sandbox_policy(s)->limits, sandbox_run_timeout_ns(s), sandbox_ttl_ns(s)));
 
 	(void)json_object_set_new(object, "runs", json_integer((json_int_t)sandbox_runs(s)));
+	(void)json_object_set_new(object, "public", json_boolean(sandbox_is_public(s)));
 	if (!sandbox_is_stored(s))
 		(void)json_object_set_new(object, "keepable", json_boolean(sandbox_can_keep(s)));
 	if (sandbox_is_stopped(s))
@@ -100,6 +102,7 @@ static json_t *stored_json(struct manager *m, const struct sandbox_record *b)
 	    age, "runs", (json_int_t)b->runs, "image", b->image, "level", manager_level_name(m, &o),
 	    "limits", limits_json(&l.engine, l.timeout_ns, l.ttl_ns));
 	add_options(object, &o);
+	(void)json_object_set_new(object, "public", json_boolean(manager_options_public(m, &o)));
 	sandbox_options_done(&o);
 	return add_network(object, m, NULL, &b->network);
 }
@@ -204,6 +207,11 @@ static void on_created(struct sandbox *s, const struct err *e, void *user)
 	if (sandbox_choice(s)->text[0] != '\0')
 		(void)snprintf(c->object, sizeof(c->object), "%s network %s", sandbox_id(s),
 			       sandbox_network(s));
+	if (sandbox_is_public(s)) {
+		const size_t len = strlen(c->object);
+
+		(void)snprintf(c->object + len, sizeof(c->object) - len, " public true");
+	}
 	rest_reply(c, 201, sandbox_json(c->api->config.manager, s));
 }
 
@@ -290,9 +298,10 @@ static void fail_change(struct rest_call *c, const struct err *e)
 		rest_fail(c, e);
 }
 
-/* The audit log tells which limits were given. */
+/* The audit log tells which limits were given, and who is let in. */
 static void note_limits(struct rest_call *c)
 {
+	const json_t *open = json_object_get(c->body, "public");
 	static const enum sandbox_option limits[] = {SANDBOX_OPTION_MEMORY, SANDBOX_OPTION_CPUS,
 						     SANDBOX_OPTION_PROCESSES};
 
@@ -304,6 +313,13 @@ static void note_limits(struct rest_call *c)
 		if (v)
 			(void)snprintf(c->object + len, sizeof(c->object) - len, " %s %.10g",
 				       member, json_number_value(v));
+	}
+	if (open) {
+		const size_t len = strlen(c->object);
+
+		(void)snprintf(c->object + len, sizeof(c->object) - len, " public %s",
+			       json_is_true(open) ? "true" : "false");
+		ports_end_strangers(c->api);
 	}
 }
 

@@ -30,7 +30,7 @@ S(Sandbox,
   ",\"usage\":{\"$ref\":\"#/components/schemas/Usage\"},\"network\":{\"enum\":[\"none\",\"packages\",\"allowlist\",\"open\"]}"
   ",\"domains\":{\"type\":\"array\",\"items\":" STRING "},\"image\":" STRING ",\"level\":" STRING
   ",\"labels\":{\"type\":\"object\",\"additionalProperties\":" STRING "}"
-  ",\"env\":{\"type\":\"array\",\"items\":" STRING "},\"workdir\":" STRING
+  ",\"env\":{\"type\":\"array\",\"items\":" STRING "},\"workdir\":" STRING ",\"public\":" BOOLEAN
   ",\"limits\":{\"type\":\"object\",\"required\":[\"memory_mb\",\"cpus\",\"processes\",\"disk_mb\",\"ttl_s\"],\"properties\":{\"memory_mb\":" INTEGER
   ",\"cpus\":{\"type\":\"number\"},\"processes\":" INTEGER ",\"disk_mb\":" INTEGER
   ",\"timeout_s\":" INTEGER ",\"ttl_s\":" INTEGER "}}}}")

@@ -203,6 +203,9 @@ static int begin(struct e2b_call *c, const char *template, struct making *m, str
 		  : e2b_choose_network(c->face, json_object_get(c->body, "network"),
 				       json_object_get(c->body, "allow_internet_access"), &network,
 				       e);
+	r = r < 0 ? r
+		  : e2b_read_private(c->face, json_object_get(c->body, "network"),
+				     &m->sandbox->is_private, e);
 	r = r < 0 ? r : read_options(c, snapshot ? NULL : template, &options, e);
 	if (r < 0)
 		return r;

@@ -6,6 +6,7 @@
  * Below /faces/e2b, and at names below http_config.port_domain. Off unless SANDBOX_FACES names it. Loop only. */
 #pragma once
 
+#include "api/api.h"
 #include "api/auth/auth.h"
 #include "budget/budgets.h"
 #include "http/http.h"
@@ -28,6 +29,8 @@ int e2b_new(const struct e2b_config *config, struct e2b **ret, struct err *e) MU
 struct e2b *e2b_free(struct e2b *f);
 /* For http_config.is_face: api, and PORT-SANDBOX for the ports of envd and the code interpreter. */
 bool e2b_is_name(const char *label, size_t len);
+/* API asks F about names of ports, and answers as F says. */
+void e2b_serve_ports(struct e2b *f, struct api *api);
 /* Adds the routes for listeners of SCOPES, and for those names. */
 int e2b_add_routes(struct e2b *f, struct http_server *http, unsigned scopes,
 		   struct err *e) MUST_CHECK;

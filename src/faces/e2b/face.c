@@ -193,7 +193,7 @@ static bool admit_key(const struct e2b_bound *b, struct http_request *req)
 	return true;
 }
 
-static bool is_token(const char *given, const char *token)
+bool e2b_is_token(const char *given, const char *token)
 {
 	return given && strlen(given) == E2B_TOKEN_SIZE - 1 &&
 	       sodium_memcmp(given, token, E2B_TOKEN_SIZE - 1) == 0;
@@ -202,20 +202,23 @@ static bool is_token(const char *given, const char *token)
 static bool has_token(const struct e2b_sandbox *s, const struct http_request *req,
 		      enum e2b_service service)
 {
-	return is_token(http_request_header(req, "x-access-token"), s->token) ||
+	return e2b_is_token(http_request_header(req, "x-access-token"), s->token) ||
 	       (service == E2B_CODE &&
-		is_token(http_request_header(req, "e2b-traffic-access-token"), s->traffic));
+		e2b_is_token(http_request_header(req, "e2b-traffic-access-token"), s->traffic));
 }
 
-/* The SDKs look for these words. */
+void e2b_refuse_dead(struct http_request *req, const char *id)
+{
+	respond(req, 502,
+		json_pack("{s:o, s:s, s:i}", "sandboxId", e2b_text_json(id), "message",
+			  "The sandbox was not found", "code", 502));
+}
+
 static bool refuse_dead(const struct e2b *f, struct http_request *req)
 {
 	char id[E2B_ID_SIZE];
 
-	respond(req, 502,
-		json_pack("{s:o, s:s, s:i}", "sandboxId",
-			  e2b_text_json(e2b_id_of(f, req, id) ? id : ""), "message",
-			  "The sandbox was not found", "code", 502));
+	e2b_refuse_dead(req, e2b_id_of(f, req, id) ? id : "");
 	return false;
 }
 

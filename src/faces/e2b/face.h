@@ -68,6 +68,7 @@ struct e2b_sandbox {
 	uint64_t life_s;             /* that was asked for last */
 	sd_event_source *deadline;   /* at END_MS, or the end of a pause */
 	bool paused, auto_pause, auto_resume;
+	bool is_private; /* strangers do not reach its ports, whatever the operator permits */
 	char id[E2B_ID_SIZE];
 	char token[E2B_TOKEN_SIZE];   /* of envd */
 	char traffic[E2B_TOKEN_SIZE]; /* of the rest */
@@ -153,6 +154,10 @@ bool e2b_may_use(const struct caller *who);
 int e2b_check_user(struct e2b_call *c, struct err *e) MUST_CHECK;
 int e2b_check_name(struct e2b_call *c, const char *name, struct err *e) MUST_CHECK;
 json_t *e2b_text_json(const char *text); /* any bytes */
+/* Is GIVEN, which may be NULL, the token TOKEN? */
+bool e2b_is_token(const char *given, const char *token);
+/* Answers 502 in the words that the SDKs look for; ID: as in the request. */
+void e2b_refuse_dead(struct http_request *req, const char *id);
 bool e2b_admit(struct http_request *req, void *user);
 void e2b_dispatch(struct http_request *req, void *user);
 
@@ -227,6 +232,9 @@ struct e2b_sandbox *e2b_need(struct e2b_call *c);
 int e2b_refuse_member(struct err *e, const char *member, const char *why); /* -EINVAL */
 /* Asks for nothing. */
 bool e2b_is_empty(const json_t *v);
+/* Whether strangers may reach the ports of a sandbox: NETWORK as in a body, or NULL. */
+int e2b_read_private(const struct e2b *f, const json_t *network, bool *ret,
+		     struct err *e) MUST_CHECK;
 /* NETWORK and INTERNET as in a body, or NULL. RET is empty if they choose nothing: then the operator's policy holds. */
 int e2b_choose_network(const struct e2b *f, const json_t *network, const json_t *internet,
 		       struct sandbox_choice *ret, struct err *e) MUST_CHECK;

@@ -24,9 +24,8 @@ bool e2b_is_empty(const json_t *v)
 /* Nothing that was asked for is left out silently. */
 static int check_offer(const json_t *network, struct err *e)
 {
-	static const char *const members[] = {"allowPublicTraffic", "maskRequestHost",
-					      "egressProxy",        "dnsServers",
-					      "httpsPorts",         "rules"};
+	static const char *const members[] = {"maskRequestHost", "egressProxy", "dnsServers",
+					      "httpsPorts", "rules"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(members); i++)
 		if (!e2b_is_empty(json_object_get(network, members[i])))
@@ -49,6 +48,21 @@ static int check_types(const json_t *network, const json_t *internet, struct err
 		if (v && !json_is_null(v) && !json_is_array(v))
 			return e2b_refuse_member(e, lists[i], "a list of texts");
 	}
+	return 0;
+}
+
+int e2b_read_private(const struct e2b *f, const json_t *network, bool *ret, struct err *e)
+{
+	static const char member[] = "allowPublicTraffic";
+	const json_t *v = json_object_get(network, member);
+
+	*ret = json_is_false(v);
+	if (v && !json_is_null(v) && !json_is_boolean(v))
+		return e2b_refuse_member(e, member, "true or false");
+	if (json_is_true(v) && manager_option_max(f->config.manager, SANDBOX_OPTION_PUBLIC) == 0)
+		return e2b_refuse_member(e, member,
+					 "this server has no public ports; the operator can permit "
+					 "them with SANDBOX_PUBLIC_PORTS");
 	return 0;
 }
 
@@ -96,6 +110,11 @@ void e2b_update_network(struct e2b_call *c)
 		return;
 	if (!s->sandbox) {
 		e2b_refuse(c, ERR_SANDBOX_LOST, "the sandbox does not run");
+		return;
+	}
+	if (json_object_get(c->body, "allowPublicTraffic")) {
+		e2b_refuse(c, ERR_INVALID_ARGUMENT,
+			   "allowPublicTraffic: it is chosen when a sandbox is made");
 		return;
 	}
 	if (e2b_choose_network(c->face, c->body, json_object_get(c->body, "allow_internet_access"),

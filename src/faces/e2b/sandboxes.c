@@ -118,7 +118,7 @@ struct e2b_sandbox *e2b_sandbox_of(const struct e2b *f, const struct http_reques
 bool e2b_is_name(const char *label, size_t len)
 {
 	static const char *const names[] = {"api", "sandbox"};
-	static const char *const ports[] = {"49983-", "49999-", "50005-"};
+	static const char *const ports[] = {"49983-", "49999-"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (strlen(names[i]) == len && strncasecmp(names[i], label, len) == 0)
@@ -278,11 +278,25 @@ void e2b_sandbox_set_end(struct e2b_sandbox *s, uint64_t seconds, bool longer)
 	set_timer(s, seconds);
 }
 
+static int open_ports(const struct e2b_sandbox *s, struct sandbox *made, struct err *e)
+{
+	struct sandbox_options o = {.given = 1u << SANDBOX_OPTION_PUBLIC};
+
+	sandbox_note_own_id(made);
+	o.number[SANDBOX_OPTION_PUBLIC] = 1;
+	if (s->is_private || !manager_options_public(s->face->config.manager, &o))
+		return 0;
+	return sandbox_change(made, &o, NULL, NULL, e); /* of a session it is done at once */
+}
+
 int e2b_sandbox_begin(struct e2b_sandbox *s, struct sandbox *made, struct err *e)
 {
-	const int r = sd_event_add_time_relative(
-	    s->face->config.loop, &s->deadline, CLOCK_MONOTONIC, UINT64_MAX / 2, 0, on_deadline, s);
+	int r = open_ports(s, made, e);
 
+	if (r < 0)
+		return r;
+	r = sd_event_add_time_relative(s->face->config.loop, &s->deadline, CLOCK_MONOTONIC,
+				       UINT64_MAX / 2, 0, on_deadline, s);
 	if (r < 0)
 		return err_set(e, ERR_OUT_OF_MEMORY, -r, "the timer of a sandbox");
 	s->sandbox = sandbox_ref(made);

@@ -88,11 +88,12 @@ json_t *e2b_detail_json(const struct e2b_sandbox *s, const struct http_request *
 {
 	json_t *o = e2b_row_json(s);
 
-	(void)json_object_update_new(o, json_pack("{s:o, s:b, s:{s:b, s:s}}", "domain",
-						  domain_json(s->face, req), "allowInternetAccess",
-						  !streq(sandbox_network(s->sandbox), "none"),
-						  "lifecycle", "autoResume", s->auto_resume,
-						  "onTimeout", s->auto_pause ? "pause" : "kill"));
+	(void)json_object_update_new(
+	    o, json_pack("{s:{s:b}, s:o, s:b, s:{s:b, s:s}}", "network", "allowPublicTraffic",
+			 sandbox_is_public(s->sandbox), "domain", domain_json(s->face, req),
+			 "allowInternetAccess", !streq(sandbox_network(s->sandbox), "none"),
+			 "lifecycle", "autoResume", s->auto_resume, "onTimeout",
+			 s->auto_pause ? "pause" : "kill"));
 	if (token)
 		(void)json_object_set_new(o, "envdAccessToken", json_string(s->token));
 	return o;

@@ -475,6 +475,7 @@ export interface components {
 			network: "none" | "packages" | "allowlist" | "open";
 			owner: string;
 			parent?: string;
+			public?: boolean;
 			root?: boolean;
 			runs?: number;
 			/** @enum {unknown} */

@@ -87,6 +87,7 @@ function Row({ s, ask }: { s: Sandbox; ask: (a: Ask) => void }) {
 			</a>
 			<div class="box-facts">
 				<span class={`tag ${state === 'busy' ? 'on' : ''}`}>{state === 'ready' ? t.idleFor(age(idle(s))) : t.states[state]}</span>
+				{s.public && <span class="tag bad" title={t.publicWhat}>{t.public}</span>}
 				<span class="tag" title={t.kindHints[s.kind]}>{t.kinds[s.kind]}</span>
 				<span class="tag" title={t.image}>{s.image}</span>
 			</div>

@@ -151,6 +151,7 @@ function State({ s }: { s: Sandbox }) {
 	return (
 		<>
 			<span class={`tag ${state === 'busy' ? 'on' : ''}`}><span class={`dot ${state === 'busy' ? 'busy' : state === 'ready' ? 'on' : ''}`} />{state === 'ready' ? text.home.idleFor(age(idle(s))) : text.home.states[state]}</span>
+			{s.public && <span class="tag bad" title={text.home.publicWhat}>{text.home.public}</span>}
 			<span class="tag wide-only">{s.image}</span>
 			<span class="tag wide-only" title={text.home.kindHints[s.kind]}>{text.home.kinds[s.kind]}</span>
 		</>

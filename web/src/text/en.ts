@@ -122,6 +122,8 @@ export const text = {
 		noMatch: 'No sandbox matches',
 		noMatchWhat: 'The filter looks at names, images and labels.',
 		open: 'Open',
+		public: 'public ports',
+		publicWhat: 'Whoever knows the address of one of its ports reaches the server there, without a key.',
 		rename: 'Rename',
 		renamed: 'Renamed',
 		root: 'A root user, for terminals and commands that install packages of the system',

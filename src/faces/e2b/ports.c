@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names of ports, PORT-ID.DOMAIN: who may reach them, and what is said of a port where nobody listens. The bytes pass in
+ * api/ports. */
+#include "faces/e2b/face.h"
+
+#include "base/jsonio.h"
+#include "base/text.h"
+
+#include <string.h>
+
+/* An id of this form is one of ours, or of nobody. */
+static bool has_form(const char *id)
+{
+	return id[0] == 'i' && strlen(id) == E2B_ID_SIZE - 1 &&
+	       id[strspn(id, "0123456789abcdefghijklmnopqrstuvwxyz")] == '\0';
+}
+
+static enum api_port_door look(void *user, const struct http_request *req, const char *id,
+			       const struct caller **ret_owner)
+{
+	const struct e2b_sandbox *s = e2b_find(user, id);
+	const char *given = http_request_header(req, "e2b-sandbox-id");
+
+	if (!s && !has_form(id))
+		return API_PORT_UNKNOWN;
+	/* Like its tokens, its ports count on the key that made it, or connected last. */
+	if (!s || !s->sandbox || auth_has_ended(s->who) || (s->paused && !s->auto_resume) ||
+	    (given && !streq(given, id)))
+		return API_PORT_GONE;
+	*ret_owner = s->who;
+	return e2b_is_token(http_request_header(req, "e2b-traffic-access-token"), s->traffic)
+		   ? API_PORT_OPEN
+		   : API_PORT_CLOSED;
+}
+
+static void wake(void *user, const char *id)
+{
+	struct e2b_sandbox *s = e2b_find(user, id);
+
+	if (s && s->paused)
+		e2b_sandbox_resume(s, s->life_s);
+}
+
+static bool refuse(void *user UNUSED, struct http_request *req, const char *id, uint16_t port,
+		   enum err_code code)
+{
+	const bool closed = code == ERR_PORT_CLOSED;
+
+	if (code == ERR_SESSION_NOT_FOUND || code == ERR_SANDBOX_LOST) {
+		e2b_refuse_dead(req, id);
+		return true;
+	}
+	if (!closed && code != ERR_UNAUTHORIZED)
+		return false;
+	json_t *body = json_pack("{s:s, s:s, s:i, s:i}", "sandboxId", id, "message",
+				 closed ? "The sandbox is running but port is not open"
+					: "The ports of this sandbox are not public: send its token "
+					  "in the header e2b-traffic-access-token",
+				 "port", port, "code", closed ? 502 : 403);
+	size_t len = 0;
+	char *text = jsonio_text(body, JSON_COMPACT, &len);
+
+	json_decref(body);
+	if (!text)
+		return false;
+	http_respond_take(req, closed ? 502 : 403, "application/json", text, len);
+	return true;
+}
+
+void e2b_serve_ports(struct e2b *f, struct api *api)
+{
+	const struct api_port_face face = {.look = look, .wake = wake, .refuse = refuse, .user = f};
+
+	api_set_port_face(api, &face);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sandboxes whose ports are open to everybody: which may be, how they are found, and how many requests they get. */
+#include "base/rand.h"
+#include "base/text.h"
+#include "sandbox/manager.h"
+
+static int refuse_public(struct err *e, const char *why)
+{
+	(void)err_set(e, ERR_FORBIDDEN, 0, "'public': %s", why);
+	return err_set_member(e, sandbox_option_rows[SANDBOX_OPTION_PUBLIC].member);
+}
+
+int sandbox_check_public(const struct manager *m, const struct sandbox_options *o, struct err *e)
+{
+	if (m->config.public_ports || !sandbox_option_given(o, SANDBOX_OPTION_PUBLIC) ||
+	    !o->number[SANDBOX_OPTION_PUBLIC])
+		return 0;
+	return refuse_public(e, "this server has no public ports. The operator can permit them "
+				"with SANDBOX_PUBLIC_PORTS.");
+}
+
+bool manager_options_public(const struct manager *m, const struct sandbox_options *o)
+{
+	return m->config.public_ports && sandbox_option_given(o, SANDBOX_OPTION_PUBLIC) &&
+	       o->number[SANDBOX_OPTION_PUBLIC] > 0;
+}
+
+bool sandbox_is_public(const struct sandbox *s)
+{
+	return manager_options_public(s->manager, &s->options);
+}
+
+/* Nobody may find a public sandbox by trying names, or take over the name of one that has ended. */
+int sandbox_refuse_guessable(struct err *e)
+{
+	return refuse_public(e, "a client chose the id of this sandbox, so its address could be "
+				"guessed. Make another sandbox, without an id.");
+}
+
+/* A stranger does not know the owner, so every bucket is looked through. Ids that were made here are never the same. */
+struct sandbox *manager_find_public(struct manager *m, const char *id)
+{
+	for (size_t i = 0; m->config.public_ports && i < MANAGER_BUCKETS; i++)
+		list_for_each(l, &m->buckets[i]) {
+			struct sandbox *s = list_entry(l, struct sandbox, node);
+
+			if (s->state == SANDBOX_READY && streq(s->id, id) && sandbox_is_public(s))
+				return s;
+		}
+	return NULL;
+}
+
+void sandbox_note_own_id(struct sandbox *s)
+{
+	s->own_id = true;
+}
+
+int sandbox_admit_stranger(struct sandbox *s, struct err *e)
+{
+	const uint64_t now = manager_now(s->manager);
+
+	if (now - s->strangers_ns >= NS_PER_S) {
+		s->strangers_ns = now;
+		s->n_strangers = 0;
+	}
+	if (s->n_strangers >= SANDBOX_STRANGERS_PER_S)
+		return err_set(e, ERR_RATE_LIMITED, 0,
+			       "this server has got more than %u requests of the public within a "
+			       "second",
+			       SANDBOX_STRANGERS_PER_S);
+	s->n_strangers++;
+	return 0;
+}
