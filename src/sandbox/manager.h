@@ -153,6 +153,8 @@ int sandbox_set_choice(struct sandbox *s, const struct sandbox_choice *network,
 		       struct err *e) MUST_CHECK;
 /* network.c: whether a sandbox with POLICY gets a gate. */
 bool manager_has_network(const struct manager *m, const struct egress_policy *policy);
+/* Whether S gets one. */
+bool sandbox_has_way_out(const struct sandbox *s);
 /* Fills RET with the variables that every run of S gets because of its gate. NULL without a gate. */
 #define SANDBOX_NETWORK_ENV_MAX 16
 const char *const *sandbox_network_env(const struct sandbox *s,

@@ -12,6 +12,16 @@ bool manager_has_network(const struct manager *m, const struct egress_policy *po
 	return policy && (m->config.network_ask || egress_policy_kind(policy) != EGRESS_NONE);
 }
 
+bool sandbox_has_way_out(const struct sandbox *s)
+{
+	const struct manager_config *c = &s->manager->config;
+	bool permitted = manager_has_network(s->manager, c->network);
+
+	for (size_t k = 0; k < ARRAY_SIZE(c->network_may); k++)
+		permitted = permitted || c->network_may[k];
+	return manager_has_network(s->manager, s->base) || (permitted && s->options.way_out);
+}
+
 /* If the gate cannot be opened, connections to the proxy get no answer and the sandbox has no
  * network. */
 void sandbox_open_gate(struct sandbox *s)
@@ -21,7 +31,7 @@ void sandbox_open_gate(struct sandbox *s)
 	struct err e = ERR_INIT;
 
 	(void)snprintf(label, sizeof(label), "%s%s%s", s->owner, s->owner[0] ? "/" : "", s->id);
-	int fd = manager_has_network(m, s->base) ? engine_take_egress(s->handle) : -1;
+	int fd = sandbox_has_way_out(s) ? engine_take_egress(s->handle) : -1;
 
 	if (fd >= 0 &&
 	    egress_open_gate(m->config.egress, fd, label, s->base, NULL, &s->gate, &e) < 0)
@@ -87,7 +97,9 @@ const char *const *sandbox_network_env(const struct sandbox *s,
 {
 	size_t n = ARRAY_SIZE(with_a_proxy);
 
-	if (!s->gate)
+	/* Without a host to reach, a proxy would only make errors harder to understand, unless one may be asked for. */
+	if (!s->gate ||
+	    (!s->manager->config.network_ask && egress_policy_kind(policy_of(s)) == EGRESS_NONE))
 		return NULL;
 	memcpy(ret, with_a_proxy, sizeof(with_a_proxy));
 	for (const char *const *more = index_env(s); *more && n < SANDBOX_NETWORK_ENV_MAX - 1;

@@ -317,7 +317,7 @@ int manager_make(struct manager *m, const char *owner, const char *id,
 		return r < 0 && s ? r : err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a new session");
 	}
 	struct engine_create create = record ? stored_request(m, record) : manager_request(m);
-	create.egress = manager_has_network(m, s->base);
+	create.egress = sandbox_has_way_out(s);
 	create.owner = s->owner;
 	manager_apply_options(m, &s->options, &create);
 	memcpy(s->image, create.image, sizeof(s->image));

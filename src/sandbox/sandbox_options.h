@@ -67,6 +67,9 @@ struct sandbox_pairs {
 
 struct sandbox_options {
 	uint32_t given; /* bits 1 << enum sandbox_option */
+	/* No member: its network may be changed as long as it lives, so it gets a way out, whatever it may reach at first. Not for a
+	 * server that permits no network, and not in a record. */
+	bool way_out;
 	/* INT, BOOL: the value; NUMBER: in thousandths. Others are unused. */
 	int64_t number[SANDBOX_OPTION_MAX_];
 	char name[SANDBOX_NAME_MAX + 1];

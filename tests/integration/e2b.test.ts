@@ -154,8 +154,22 @@ describe('e2b', () => {
 			assert.deepEqual([await change({ denyOut: ['0.0.0.0/0'], allowOut: ['c.example.org'] }), await internet()], [403, true]);
 			assert.deepEqual([await change({ allow_internet_access: false }), await internet()], [204, false]);
 			assert.deepEqual([await change({}), await internet()], [204, true]);
-			const without = await (await call('POST', '/v2/sandboxes', { templateID: 'base', timeout: 60, allow_internet_access: false })).json() as Json;
-			assert.equal((await call('PUT', `/sandboxes/${without.sandboxID}/network`, {})).status, 403);
+			/* One that was made without a network, and a fork and a snapshot of it, get one later, within the policy. */
+			const there = client(() => ({ base: open.base, port: open.port })), closed = await there.make({ allow_internet_access: false }, 'e2b_00');
+			const ids = async (path: string, body: Json): Promise<Json> => (await there.control('POST', `/sandboxes/${closed.id}/${path}`, body, 'e2b_00')).json;
+			const forked = (await ids('fork', { count: 1 }))[0].sandbox, snapshot = await ids('snapshots', {});
+			const boxes: Box[] = [closed, { id: forked.sandboxID, token: forked.envdAccessToken, traffic: '' }, await there.make({ templateID: snapshot.snapshotID }, 'e2b_00')];
+			const asks = 'echo "${HTTPS_PROXY:-no proxy}"; exec 3<>/dev/tcp/127.0.0.1/3128; printf "GET http://%s/ HTTP/1.1\\r\\nHost: %s\\r\\n\\r\\n" b.example.org b.example.org >&3; cat <&3';
+			for (const b of boxes) {
+				assert.match(said(await there.start(b, asks), 'stdout'), /^no proxy\nHTTP\/1.1 403 /);
+				assert.equal((await there.control('PUT', `/sandboxes/${b.id}/network`, { denyOut: ['0.0.0.0/0'], allowOut: ['b.example.org'] }, 'e2b_00')).status, 204);
+				assert.deepEqual((await there.control('GET', `/sandboxes/${b.id}`, undefined, 'e2b_00')).json.network, { allowPublicTraffic: false, denyOut: ['0.0.0.0/0'], allowOut: ['b.example.org'] });
+				assert.match(said(await there.start(b, asks), 'stdout'), /^http:\/\/127.0.0.1:3128\nHTTP\/1.1 50[234] /); // there is no such host
+				assert.equal((await there.control('PUT', `/sandboxes/${b.id}/network`, { allow_internet_access: false }, 'e2b_00')).status, 204);
+				assert.match(said(await there.start(b, asks), 'stdout'), /^no proxy\nHTTP\/1.1 403 /);
+			}
+			const later = await there.make({ templateID: snapshot.snapshotID, network: { denyOut: ['0.0.0.0/0'], allowOut: ['b.example.org'] } }, 'e2b_00');
+			assert.match(said(await there.start(later, asks), 'stdout'), /HTTP\/1.1 50[234] /);
 		} finally {
 			await open.program.end();
 		}
@@ -317,7 +331,7 @@ describe('e2b', () => {
 		assert.equal((await control('DELETE', '/templates/mine', undefined, other)).status, 404);
 		const copy = await make({ templateID: 'mine' });
 		assert.equal(said(await start(copy, 'cat f'), 'stdout'), 'one\n');
-		assert.equal((await control('POST', '/v2/sandboxes', { templateID: 'mine', allow_internet_access: false })).status, 400);
+		assert.equal((await control('POST', '/v2/sandboxes', { templateID: 'mine', allow_internet_access: false })).json.alias, 'mine');
 		const forks = await control('POST', `/sandboxes/${box.id}/fork`, { count: 2, timeout: 30 });
 		assert.deepEqual([forks.status, forks.json.length, forks.json.every((f: Json) => f.sandbox?.sandboxID)], [201, 2, true]);
 		for (const body of [{ count: 0 }, { count: 21 }, { timeout: -1 }])

@@ -95,6 +95,8 @@ static int read_options(struct e2b_call *c, const char *template, struct sandbox
 	if (r == 0 && template && !is_own_image(template))
 		(void)json_object_set_new(o, "image", json_string(template));
 	r = r < 0 ? r : sandbox_options_read(o, false, ret, e);
+	if (r == 0)
+		ret->way_out = true; /* for update_network */
 	json_decref(o);
 	return r;
 }
@@ -110,6 +112,7 @@ struct making {
 	/* of a snapshot: */
 	struct sandbox *made; /* reference */
 	struct sandbox_options options;
+	struct sandbox_choice network;
 };
 
 struct again {
@@ -172,7 +175,17 @@ static void on_changed(const struct err *e, void *user)
 	struct making *m = user;
 	struct sandbox *made = m->made;
 
+	struct err failed = e ? *e : ERR_INIT;
+
 	sandbox_options_done(&m->options);
+	if (!e && m->network.text[0] && sandbox_change_network(made, &m->network, &failed) < 0)
+		e = &failed;
+	if (e &&
+	    made) { /* it would stay without the client, and with more to reach than that wants */
+		struct err ignored = ERR_INIT;
+
+		(void)!sandbox_close(made, true, NULL, NULL, &ignored);
+	}
 	on_made(e ? NULL : made, e, m);
 	(void)sandbox_unref(made);
 }
@@ -192,7 +205,6 @@ static void on_forked(const struct fork_result *forked, const struct err *e, voi
 static int begin(struct e2b_call *c, const char *template, struct making *m, struct err *e)
 {
 	struct sandbox *snapshot = e2b_snapshot_of(c->face, c->who->owner, template);
-	struct sandbox_choice network;
 	struct sandbox_options options;
 	json_t *metadata;
 	int r = check_offer(c->body, e);
@@ -201,8 +213,8 @@ static int begin(struct e2b_call *c, const char *template, struct making *m, str
 	r = r < 0 ? r : read_pairs(c->body, "metadata", &metadata, e);
 	r = r < 0 ? r
 		  : e2b_choose_network(c->face, json_object_get(c->body, "network"),
-				       json_object_get(c->body, "allow_internet_access"), &network,
-				       e);
+				       json_object_get(c->body, "allow_internet_access"),
+				       &m->network, e);
 	r = r < 0 ? r
 		  : e2b_read_private(c->face, json_object_get(c->body, "network"),
 				     &m->sandbox->is_private, e);
@@ -213,13 +225,11 @@ static int begin(struct e2b_call *c, const char *template, struct making *m, str
 	m->sandbox->auto_resume =
 	    json_is_true(json_object_get(json_object_get(c->body, "autoResume"), "enabled"));
 	m->sandbox->metadata = metadata ? json_incref(metadata) : json_object();
-	if (snapshot && network.text[0] != '\0')
-		r = refuse(e, "network", "a snapshot brings its own");
-	else if (snapshot)
+	if (snapshot)
 		r = sandbox_fork(snapshot, m->sandbox->id, on_forked, m, e);
 	else
-		manager_open_new(c->face->config.manager, c->who->owner, m->sandbox->id, &network,
-				 &options, on_made, m);
+		manager_open_new(c->face->config.manager, c->who->owner, m->sandbox->id,
+				 &m->network, &options, on_made, m);
 	if (snapshot && r == 0)
 		m->options = options;
 	else

@@ -226,6 +226,7 @@ void e2b_uploaded(struct e2b_call *c, const struct form_written *files, unsigned
 
 /* ---- the control plane (control.c, network.c) ---- */
 
+#define E2B_EVERYTHING  "0.0.0.0/0" /* in denyOut: all hosts but those of allowOut */
 #define E2B_NOT_OFFERED "this server does not offer it"
 /* The sandbox {id} of the caller; NULL after it has answered. */
 struct e2b_sandbox *e2b_need(struct e2b_call *c);

@@ -6,8 +6,6 @@
 
 #include <errno.h>
 
-#define EVERYTHING "0.0.0.0/0"
-
 int e2b_refuse_member(struct err *e, const char *member, const char *why)
 {
 	(void)err_set(e, ERR_INVALID_ARGUMENT, 0, "%s: %s", member, why);
@@ -81,13 +79,13 @@ int e2b_choose_network(const struct e2b *f, const json_t *network, const json_t 
 	json_array_foreach(deny, i, v) {
 		const char *what = json_string_value(v);
 
-		if (!what || !streq(what, EVERYTHING))
+		if (!what || !streq(what, E2B_EVERYTHING))
 			return e2b_refuse_member(e, "denyOut",
-						 "this server can deny " EVERYTHING " only");
+						 "this server can deny " E2B_EVERYTHING " only");
 		none = true;
 	}
 	if (json_array_size(allow) > 0 && !none)
-		return e2b_refuse_member(e, "allowOut", "it needs denyOut with " EVERYTHING);
+		return e2b_refuse_member(e, "allowOut", "it needs denyOut with " E2B_EVERYTHING);
 	if (!none)
 		return 0;
 	json_array_foreach(allow, i, v) {

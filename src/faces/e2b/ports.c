@@ -52,11 +52,12 @@ static bool refuse(void *user UNUSED, struct http_request *req, const char *id, 
 	}
 	if (!closed && code != ERR_UNAUTHORIZED)
 		return false;
-	json_t *body = json_pack("{s:s, s:s, s:i, s:i}", "sandboxId", id, "message",
-				 closed ? "The sandbox is running but port is not open"
-					: "The ports of this sandbox are not public: send its token "
-					  "in the header e2b-traffic-access-token",
-				 "port", port, "code", closed ? 502 : 403);
+	json_t *body =
+	    json_pack("{s:s, s:s, s:i, s:i}", "sandboxId", id, "message",
+		      closed ? "The sandbox is running but port is not open"
+			     : "The ports of this sandbox are not public: send its token "
+			       "in the header e2b-traffic-access-token",
+		      "port", port, "code", closed ? 502 : 403);
 	size_t len = 0;
 	char *text = jsonio_text(body, JSON_COMPACT, &len);
 

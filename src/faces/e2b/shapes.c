@@ -84,16 +84,36 @@ json_t *e2b_row_json(const struct e2b_sandbox *s)
 	return o;
 }
 
+static void add_host(const char *host, void *user)
+{
+	(void)json_array_append_new(user, json_string(host));
+}
+
+/* What was chosen for it; without a choice the operator's policy holds, which is not told. */
+static json_t *network_json(const struct e2b_sandbox *s)
+{
+	json_t *o = json_pack("{s:b}", "allowPublicTraffic", sandbox_is_public(s->sandbox));
+	const struct sandbox_choice *choice = sandbox_choice(s->sandbox);
+	json_t *hosts = json_array();
+
+	(void)manager_network(s->face->config.manager, choice, add_host, hosts);
+	if (choice->text[0])
+		(void)json_object_set_new(o, "denyOut", json_pack("[s]", E2B_EVERYTHING));
+	if (json_array_size(hosts) > 0)
+		(void)json_object_set(o, "allowOut", hosts);
+	json_decref(hosts);
+	return o;
+}
+
 json_t *e2b_detail_json(const struct e2b_sandbox *s, const struct http_request *req, bool token)
 {
 	json_t *o = e2b_row_json(s);
 
 	(void)json_object_update_new(
-	    o, json_pack("{s:{s:b}, s:o, s:b, s:{s:b, s:s}}", "network", "allowPublicTraffic",
-			 sandbox_is_public(s->sandbox), "domain", domain_json(s->face, req),
-			 "allowInternetAccess", !streq(sandbox_network(s->sandbox), "none"),
-			 "lifecycle", "autoResume", s->auto_resume, "onTimeout",
-			 s->auto_pause ? "pause" : "kill"));
+	    o, json_pack("{s:o, s:o, s:b, s:{s:b, s:s}}", "network", network_json(s), "domain",
+			 domain_json(s->face, req), "allowInternetAccess",
+			 !streq(sandbox_network(s->sandbox), "none"), "lifecycle", "autoResume",
+			 s->auto_resume, "onTimeout", s->auto_pause ? "pause" : "kill"));
 	if (token)
 		(void)json_object_set_new(o, "envdAccessToken", json_string(s->token));
 	return o;
