@@ -176,6 +176,23 @@ describe('e2b', () => {
 	});
 
 
+	it('metrics of many tell of one\'s own alone; what is not offered is named', async () => {
+		const a = await make(), b = await make(), theirs = await make({}, other);
+		const r = await control('GET', `/sandboxes/metrics?sandbox_ids=${a.id},${theirs.id},i0123456789abcdefghi,,${'x'.repeat(100)},${b.id}`);
+		assert.deepEqual([r.status, Object.keys(r.json.sandboxes).sort()], [200, [a.id, b.id].sort()]);
+		assert(r.json.sandboxes[a.id].memTotal > 0);
+		assert.deepEqual((await control('GET', '/sandboxes/metrics?sandbox_ids=')).json, { sandboxes: {} });
+		assert.equal((await control('GET', '/sandboxes/metrics')).status, 400);
+		for (const [method, at] of [['GET', `/sandboxes/${a.id}/logs`], ['GET', `/v2/sandboxes/${a.id}/logs`], ['GET', '/events/sandboxes'], ['POST', '/events/webhooks'], ['DELETE', '/templates/tags'], ['GET', '/templates/a/builds/b/status'], ['GET', '/volumes/a'], ['POST', '/secrets/a']] as const) {
+			const refused = await control(method, at, method === 'POST' ? {} : undefined);
+			assert.equal(refused.status, 400, at);
+			assert.match(refused.json.message, /^this server does not offer /);
+		}
+		for (const box of [a, b])
+			await control('DELETE', `/sandboxes/${box.id}`);
+	});
+
+
 	it('the same idempotency key makes one sandbox for its user', async () => {
 		const again = (key: string): Promise<Answer> => ask('POST', '/v2/sandboxes', { headers: { 'x-api-key': key, 'idempotency-key': 'abc-1' }, body: { templateID: 'base' } });
 		const a = await again(hex(ADMIN)), b = await again(hex(ADMIN)), c = await again(other);

@@ -285,6 +285,7 @@ void e2b_delete_template(struct e2b_call *c);
 void e2b_fork(struct e2b_call *c);
 void e2b_not_offered(struct e2b_call *c);
 void e2b_metrics(struct e2b_call *c);
+void e2b_metrics_of_many(struct e2b_call *c);
 void e2b_update_network(struct e2b_call *c);
 
 void e2b_start_process(struct e2b_call *c);

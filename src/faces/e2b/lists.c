@@ -239,3 +239,77 @@ void e2b_metrics(struct e2b_call *c)
 	else
 		sandbox_watch_usage(s->sandbox, on_sample, c);
 }
+
+/* ---- of many sandboxes ---- */
+
+struct gathering {
+	struct e2b_call *call;
+	json_t *found; /* owned: by their ids */
+	size_t left;   /* that have not answered, and one of e2b_metrics_of_many() */
+};
+
+struct gathered {
+	struct gathering *of;
+	struct e2b_sandbox *sandbox; /* reference */
+};
+
+static void gathering_done(struct gathering *g)
+{
+	if (--g->left > 0)
+		return;
+	e2b_reply(g->call, 200, json_pack("{s:o}", "sandboxes", g->found));
+	free(g);
+}
+
+static void on_one(const struct sandbox_sample *newest, const struct err *e UNUSED, void *user)
+{
+	struct gathered *one = user;
+	struct e2b_sandbox *s = one->sandbox;
+
+	if (newest && s->sandbox)
+		(void)json_object_set_new(one->of->found, s->id,
+					  sample_json(s->sandbox, newest, NULL));
+	gathering_done(one->of);
+	(void)e2b_sandbox_unref(s);
+	free(one);
+}
+
+static void gather(struct gathering *g, const char *id)
+{
+	struct e2b_sandbox *s = e2b_find(g->call->face, id);
+	const bool own = s && s->sandbox && streq(s->who->owner, g->call->who->owner);
+	struct gathered *one = own ? calloc(1, sizeof(*one)) : NULL;
+
+	if (!one)
+		return;
+	*one = (struct gathered){.of = g, .sandbox = e2b_sandbox_ref(s)};
+	g->left++;
+	sandbox_watch_usage(s->sandbox, on_one, one);
+}
+
+/* Those that are not there, or not the caller's, are left out. */
+void e2b_metrics_of_many(struct e2b_call *c)
+{
+	const char *p = http_request_query(c->req, "sandbox_ids");
+	struct gathering *g = p ? calloc(1, sizeof(*g)) : NULL;
+	char id[E2B_ID_SIZE];
+	size_t n = 0;
+
+	if (!g) {
+		e2b_refuse(c, p ? ERR_OUT_OF_MEMORY : ERR_INVALID_ARGUMENT,
+			   "sandbox_ids: the ids of sandboxes, separated by commas");
+		return;
+	}
+	*g = (struct gathering){.call = c, .found = json_object(), .left = 1};
+	for (; *p && n < PAGE_MAX; p += strspn(p, ","), n++) {
+		const size_t len = strcspn(p, ",");
+
+		if (len > 0 && len < sizeof(id)) {
+			memcpy(id, p, len);
+			id[len] = '\0';
+			gather(g, id);
+		}
+		p += len;
+	}
+	gathering_done(g);
+}
