@@ -51,7 +51,7 @@ async function main(): Promise<void> {
 	const missing = ensureImages(path.dirname(binary), 'science');
 	if (missing)
 		throw new Error(`the image ${missing} could not be built`);
-	const { program, base } = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_API_KEY: KEY, SANDBOX_FACES: 'e2b', SANDBOX_MEMORY_LIMIT: '768m' } });
+	const { program, base } = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_API_KEY: KEY, SANDBOX_FACES: 'e2b', SANDBOX_PUBLIC_PORTS: 'on', SANDBOX_MEMORY_LIMIT: '768m' } });
 	const env = {
 		...process.env, PYTHONDONTWRITEBYTECODE: '1', E2B_API_KEY: `e2b_${Buffer.from(KEY).toString('hex')}`,
 		E2B_API_URL: `${base}/faces/e2b`, E2B_SANDBOX_URL: `${base}/faces/e2b`,

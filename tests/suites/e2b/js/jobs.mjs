@@ -2,6 +2,7 @@
 // What applications do with E2B's SDKs for JavaScript: `jobs.mjs NAME` does one job, `jobs.mjs` names them all.
 
 import assert from 'node:assert/strict';
+import * as http from 'node:http';
 import * as e2b from 'e2b';
 import { Sandbox as Interpreter } from '@e2b/code-interpreter';
 
@@ -37,6 +38,25 @@ job('pause and go on', async (s) => {
 	assert.equal((await s.getInfo()).state, 'paused');
 	const again = await Sandbox.connect(s.sandboxId);
 	assert.equal(await again.files.read('kept'), 'yes');
+});
+
+job('ports for everybody, and with a token', async (s) => {
+	const visit = (of, headers = {}) => new Promise((done, failed) => {
+		const host = of.getHost(8000); // it leads to this machine, whatever the resolver says of it
+		http.get({ host: '127.0.0.1', port: host.split(':')[1], path: '/page', agent: false, headers: { host, ...headers } }, async (r) => done([r.statusCode, (await r.toArray()).join('')])).on('error', failed);
+	});
+	const closed = await Sandbox.create({ timeoutMs: 60_000, network: { allowPublicTraffic: false } });
+	for (const one of [s, closed]) {
+		await one.files.write('page', 'hello');
+		await one.commands.run('python3 -m http.server 8000', { background: true });
+	}
+	await until('the first server', async () => (await visit(s))[0] === 200);
+	assert.deepEqual(await visit(s), [200, 'hello']);
+	assert.equal((await visit(closed))[0], 403);
+	const token = { 'e2b-traffic-access-token': closed.trafficAccessToken };
+	await until('the second server', async () => (await visit(closed, token))[0] === 200);
+	assert.equal((await closed.getInfo()).network?.allowPublicTraffic, false);
+	await closed.kill();
 });
 
 job('end of life', async (s) => {

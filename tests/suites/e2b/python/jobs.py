@@ -2,6 +2,7 @@
 """What applications do with E2B's SDK for Python: `jobs.py NAME` does one job, `jobs.py` names them all. Where to find the server
 is in the environment, as for any application. An older SDK lacks what `since` says."""
 import asyncio
+import http.client
 import inspect
 import sys
 import time
@@ -100,6 +101,54 @@ def no_network(s):
 	assert closed.get_info().allow_internet_access is False if VERSION >= (2, 30) else True
 	assert closed.commands.run('echo in').stdout == 'in\n'
 	closed.kill()
+
+
+def visit(sandbox, port, **headers):
+	"""What a browser gets at the name of a port. That leads to this machine, whatever its resolver says of it."""
+	host = sandbox.get_host(port)
+	visitor = http.client.HTTPConnection('127.0.0.1', int(host.rsplit(':', 1)[1]), timeout=60)
+	visitor.request('GET', '/page', headers={'Host': host, **headers})
+	answer = visitor.getresponse()
+	return answer.status, answer.read().decode()
+
+
+def serve(sandbox):
+	sandbox.files.write('page', 'hello')
+	sandbox.commands.run('python3 -m http.server 8000', background=True)
+	until = time.monotonic() + 20
+	while sandbox.commands.run('python3 -c "import socket; socket.create_connection((\'127.0.0.1\', 8000))"; echo $?').stdout[-2:] != '0\n':
+		assert time.monotonic() < until
+
+
+@job()
+def ports_for_everybody(s):
+	serve(s)
+	assert visit(s, 8000) == (200, 'hello')
+	status, body = visit(s, 8001)
+	assert status == 502 and 'port is not open' in body, body
+	s.kill()
+	status, body = visit(s, 8000)
+	assert status == 502 and 'was not found' in body, body
+
+
+@job(since=(2, 24))
+def ports_with_a_token(s):
+	closed = Sandbox.create(timeout=60, network={'allow_public_traffic': False})
+	serve(closed)
+	assert visit(closed, 8000)[0] == 403
+	assert visit(closed, 8000, **{'e2b-traffic-access-token': closed.traffic_access_token}) == (200, 'hello')
+	closed.kill()
+
+
+@job(since=(2, 50))
+def a_visitor_wakes_a_sandbox(s):
+	other = Sandbox.create(timeout=60, lifecycle={'on_timeout': 'pause', 'auto_resume': True})
+	serve(other)
+	other.pause()
+	assert other.get_info().state == e2b.SandboxState.PAUSED
+	assert visit(other, 8000) == (200, 'hello')
+	assert other.get_info().state == e2b.SandboxState.RUNNING
+	other.kill()
 
 
 @job()
