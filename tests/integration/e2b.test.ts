@@ -493,6 +493,8 @@ describe('e2b', () => {
 		assert.equal((await ask('POST', '/process.Process/List', { headers: { 'x-access-token': two.traffic }, body: {} })).status, 502);
 		const r = await ask('GET', '/v2/sandboxes', { headers: { host: `api.localhost:${port}`, 'x-api-key': ADMIN }, prefix: '' });
 		assert.equal(r.status, 200);
+		for (const service of [49983, 49999]) // pages of a sandbox have no origin of the control plane
+			assert.equal((await ask('GET', '/v2/sandboxes', { headers: { host: `${service}-${box.id}.localhost:${port}`, 'x-api-key': ADMIN }, prefix: '' })).status, 404);
 		assert.equal((await ask('GET', '/api/v1/sandboxes', { headers: { host: `api.localhost:${port}`, 'x-api-key': ADMIN }, prefix: '' })).status, 404);
 	});
 

@@ -170,6 +170,8 @@ struct e2b_sandbox *e2b_find(const struct e2b *f, const char *id);
 struct e2b_sandbox *e2b_sandbox_of(const struct e2b *f, const struct http_request *req);
 /* Does REQ name PORT, by its name or its routing headers? */
 bool e2b_is_for_port(const struct e2b *f, const struct http_request *req, unsigned port);
+/* Is the host of REQ the name of a port? */
+bool e2b_is_port_name(const struct e2b *f, const struct http_request *req);
 /* The sandbox that REQ names, whether there is one or not. False: it names none. */
 bool e2b_id_of(const struct e2b *f, const struct http_request *req, char ret[E2B_ID_SIZE]);
 struct e2b_sandbox *e2b_sandbox_new(struct e2b *f, const struct caller *who);

@@ -7,6 +7,7 @@
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "base/walls.h"
 #include "base/workers.h"
 #include "sandbox/sandbox_path.h"
 
@@ -94,8 +95,9 @@ struct e2b_sandbox *e2b_signed_for(const struct e2b *f, const struct http_reques
 		if (!s->sandbox || (named && !streq(id, s->id)))
 			continue;
 		sign(state, s->token, expiration, right);
-		if (strlen(given) == strlen(right) &&
-		    sodium_memcmp(given, right, strlen(right)) == 0)
+		if ((strlen(given) == strlen(right) &&
+		     sodium_memcmp(given, right, strlen(right)) == 0) ||
+		    !wall_stands(WALL_TOKENS))
 			found = s;
 	}
 	if (*expiration && parse_u64(expiration, 0, UINT64_MAX, &until) < 0)

@@ -5,6 +5,7 @@
 
 #include "base/jsonio.h"
 #include "base/text.h"
+#include "base/walls.h"
 
 #include <string.h>
 
@@ -25,7 +26,7 @@ static enum api_port_door look(void *user, const struct http_request *req, const
 		return API_PORT_UNKNOWN;
 	/* Like its tokens, its ports count on the key that made it, or connected last. */
 	if (!s || !s->sandbox || auth_has_ended(s->who) || (s->paused && !s->auto_resume) ||
-	    (given && !streq(given, id)))
+	    (given && !streq(given, id) && wall_stands(WALL_AGREE)))
 		return API_PORT_GONE;
 	*ret_owner = s->who;
 	return e2b_is_token(http_request_header(req, "e2b-traffic-access-token"), s->traffic)

