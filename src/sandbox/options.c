@@ -115,8 +115,6 @@ static json_t *value_of(const struct sandbox_options *o, enum sandbox_option x)
 		return json_integer(o->number[x]);
 	if (row->type == SANDBOX_OPTION_TYPE_NUMBER)
 		return json_real((double)o->number[x] / 1000);
-	if (row->type == SANDBOX_OPTION_TYPE_BOOL)
-		return json_boolean(o->number[x] != 0);
 	if (row->type == SANDBOX_OPTION_TYPE_TEXT)
 		return json_string(x == SANDBOX_OPTION_NAME    ? o->name
 				   : x == SANDBOX_OPTION_IMAGE ? o->image

@@ -46,7 +46,6 @@ enum sandbox_option_type {
 	SANDBOX_OPTION_TYPE_NUMBER,
 	SANDBOX_OPTION_TYPE_TEXT,
 	SANDBOX_OPTION_TYPE_PAIRS,
-	SANDBOX_OPTION_TYPE_BOOL,
 };
 
 struct sandbox_option_row {

@@ -51,8 +51,6 @@ static int coerce_option(enum sandbox_option option, const json_t *v, json_t **r
 		return json_coerce_number(v, ret);
 	case SANDBOX_OPTION_TYPE_PAIRS:
 		return json_coerce_object(v, ret);
-	case SANDBOX_OPTION_TYPE_BOOL:
-		return json_coerce_boolean(v, ret);
 	case SANDBOX_OPTION_TYPE_TEXT:
 		break;
 	}
@@ -316,8 +314,6 @@ static json_t *option_schema(const struct rest_field *f, const struct manager *m
 				 (json_int_t)row->min, "maxLength", (json_int_t)row->max);
 	case SANDBOX_OPTION_TYPE_PAIRS:
 		return pairs_schema(f);
-	case SANDBOX_OPTION_TYPE_BOOL:
-		return json_pack("{s:s}", "type", "boolean");
 	}
 	return NULL;
 }
