@@ -16,7 +16,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 #: Numbers of system calls on x86_64 and on aarch64.
 NUMBERS = {
     "mount": (165, 40), "umount2": (166, 39), "ptrace": (101, 117), "bpf": (321, 280), "perf_event_open": (298, 241),
-    "userfaultfd": (323, 282), "vmsplice": (278, 75), "tee": (276, 77), "unshare": (272, 97), "clone": (56, 220), "futex": (202, 98),
+    "userfaultfd": (323, 282), "vmsplice": (278, 75), "tee": (276, 77), "sendfile": (40, 71), "unshare": (272, 97), "clone": (56, 220), "futex": (202, 98),
     "timer_create": (222, 107), "timer_delete": (226, 111), "clock_nanosleep": (230, 115), "clone3": (435, 435), "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "open_tree": (428, 428), "move_mount": (429, 429),
     "fsopen": (430, 430), "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433),
@@ -120,7 +120,7 @@ def splicing():
         f.write(b"x")
         f.flush()
         os.write(write, b"x")
-        return [answer(os.sendfile, out, f.fileno(), 0, 1) for out in (write, a.fileno(), udp.fileno(), tcp.fileno())] + \
+        return [call("sendfile", out, f.fileno(), 0, 1) for out in (write, a.fileno(), udp.fileno(), tcp.fileno())] + \
             [answer(os.splice, f.fileno(), write, 1, 0)] + \
             [answer(os.splice, read, s.fileno(), 1) for s in (a, udp, tcp)] + [call("tee", read, write, 1, 0)]
 
