@@ -85,7 +85,7 @@ describe('caisson shell', () => {
 		await fails(64, /the id of a sandbox is missing/);
 		await fails(64, /no id of a sandbox/, 'a/b');
 		await fails(64, /no id of a terminal/, id, 'p1/x');
-		await fails(64, /has its name and command/, id, 'p1', '--', 'true');
+		await fails(64, /has its name, user and command/, id, 'p1', '--', 'true');
 		await fails(66, /nowhere/, 'nowhere');
 		await fails(66, /p9/, id, 'p9');
 		if (gvisor)
