@@ -11,6 +11,7 @@
  *             With PARK the session is set aside, and the files are as they were saved, so nothing is copied.
  *             With RETURN the session that was set aside comes back, and nothing forks (contexts.c).
  *   DROP      COPYING, which removes the files
+ *   LAYER     COPYING: what the root user has changed is written to a pipe (layer.c)
  *
  * A child of init copies the files, in the cgroup of the runs, so that the copy counts as memory of
  * the sandbox. The kernel kills this child first when that memory is used up. Another child undoes a
@@ -24,6 +25,7 @@
 #include "base/fdio.h"
 #include "base/kill_points.h"
 #include "frames.h"
+#include "root_user.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +44,8 @@
 
 void checkpoints_start(struct init *in)
 {
-	in->checkpoints = (struct init_checkpoints){.store = -1, .fork_channel = -1, .report = -1};
+	in->checkpoints =
+	    (struct init_checkpoints){.store = -1, .fork_channel = -1, .report = -1, .layer = -1};
 	for (size_t i = 0; i < PROTO_CHECKPOINTS_MAX; i++)
 		in->checkpoints.at[i].channel = -1;
 }
@@ -247,6 +250,9 @@ static void copied(struct init *in)
 		else /* what was to be the session process has ended meanwhile */
 			answer(in, ESTALE, PROTO_CHECKPOINT_PARTIAL);
 		break;
+	case PROTO_CHECKPOINT_LAYER:
+		answer(in, 0, 0);
+		break;
 	default:
 		p->at[p->f.place] = (struct init_checkpoint){.channel = -1};
 		answer(in, 0, 0);
@@ -275,7 +281,7 @@ static void failed(struct init *in, const struct copier_report *r)
 	bool restore = p->f.op == PROTO_CHECKPOINT_RESTORE;
 
 	p->error = -r->error;
-	if (p->f.op == PROTO_CHECKPOINT_DROP)
+	if (p->f.op == PROTO_CHECKPOINT_DROP || p->f.op == PROTO_CHECKPOINT_LAYER)
 		answer(in, p->error, 0);
 	else if (restore && p->direct)
 		answer(in, p->error, PROTO_CHECKPOINT_PARTIAL);
@@ -485,18 +491,35 @@ void checkpoints_work(struct init *in)
 		session_lose(in);
 }
 
-int checkpoints_handle(struct init *in, const struct proto_init_checkpoint *f)
+/* The copier has the pipe from here on, and nobody else: its reader sees the end when the copier has ended. */
+static void write_layer(struct init *in, int pipe)
+{
+	struct init_checkpoints *p = &in->checkpoints;
+
+	if (!root_user_is_there(in)) {
+		answer(in, EINVAL, 0);
+		return;
+	}
+	p->layer = pipe;
+	copy_now(in);
+	p->layer = -1; /* whoever took the message closes it */
+}
+
+int checkpoints_handle(struct init *in, const struct proto_init_checkpoint *f, int pipe)
 {
 	struct init_checkpoints *p = &in->checkpoints;
 
 	if (f->op == 0 || f->op >= PROTO_CHECKPOINT_OP_MAX_ || f->place >= PROTO_CHECKPOINTS_MAX ||
-	    (f->flags & ~PROTO_CHECKPOINT_RESTORE_FLAGS) != 0 || checkpoints_busy(in))
+	    (f->flags & ~PROTO_CHECKPOINT_RESTORE_FLAGS) != 0 || checkpoints_busy(in) ||
+	    (pipe >= 0) != (f->op == PROTO_CHECKPOINT_LAYER))
 		return -1;
 	KILL_POINT(CHECKPOINT_TAKEN);
 	p->f = *f;
 	p->count = (struct tree_count){0};
 	if (in->run.state != RUN_NONE || background_any(in)) {
 		answer(in, EBUSY, 0);
+	} else if (f->op == PROTO_CHECKPOINT_LAYER) {
+		write_layer(in, pipe);
 	} else if (p->store < 0) {
 		answer(in, ENOTSUP, 0);
 	} else if (f->op == PROTO_CHECKPOINT_DROP) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The copier: a child of init, in the runs' cgroup, that saves, restores or removes the files of a
- * checkpoint. It writes a report into a pipe to init and exits. */
+ * checkpoint, or writes what a root user has changed. It writes a report into a pipe to init and exits. */
 #include "init.h"
+#include "root_user.h"
 
 #include "base/fdio.h"
 #include "base/kill_points.h"
@@ -94,6 +95,8 @@ static int work_of(const struct init *in, bool undo, struct copier_report *r, in
 		return save_files(in, name, r);
 	case PROTO_CHECKPOINT_RESTORE:
 		return restore_files(in, name, r, out);
+	case PROTO_CHECKPOINT_LAYER:
+		return root_user_write_layer(in->checkpoints.layer, &r->count);
 	default:
 		return tree_remove(in->checkpoints.store, name);
 	}

@@ -171,10 +171,9 @@ static int on_watch(struct init *in, const union proto_frame *f, const int *fds 
 	return watch_handle(in, &f->watch);
 }
 
-static int on_checkpoint(struct init *in, const union proto_frame *f, const int *fds UNUSED,
-			 size_t n UNUSED)
+static int on_checkpoint(struct init *in, const union proto_frame *f, const int *fds, size_t n)
 {
-	return checkpoints_handle(in, &f->checkpoint);
+	return checkpoints_handle(in, &f->checkpoint, n ? fds[0] : -1);
 }
 
 static int on_forget(struct init *in, const union proto_frame *f, const int *fds UNUSED,

@@ -27,7 +27,7 @@
  *   INIT_WARM    a channel to a new clean interpreter; INIT_COLD asks for one
  *   INIT_REST    release the interpreters that can be made again
  *   INIT_KEEP    flush what is uploaded from now on
- *   INIT_CHECKPOINT  save, restore or drop a checkpoint; answered by INIT_CHECKPOINTED
+ *   INIT_CHECKPOINT  save, restore or drop a checkpoint, write a layer; answered by INIT_CHECKPOINTED
  *   INIT_FORGET  end the session of a context
  *
  * A run, one at a time (run_state.c has the table of the steps, run_start.c takes most of them):
@@ -46,9 +46,7 @@
  *             reported that the code returned. All other processes of the run were sent SIGKILL.
  *   NONE      no process of it is left, and INIT_ENDED was sent
  *
- * session.h has the states of a session.
- *
- * Background processes begin and end beside runs: background.c.
+ * session.h has the states of a session. Background processes begin and end beside runs: background.c.
  *
  * A deadline sends SIGTERM and, after a grace period, kills everything. A cell of a session gets SIGINT, which is
  * KeyboardInterrupt, so that the session can go on; then its process group does, for it may wait for a child. Memory without a cgroup
@@ -201,6 +199,7 @@ struct init_checkpoints {
 	int fork_channel;
 	pid_t copier;
 	int report;     /* pipe from the copier: struct copier_report */
+	int layer;      /* LAYER: pipe to the reader, borrowed while the copier is forked */
 	int error;      /* UNDOING: errno of the copy that failed */
 	char aside[32]; /* RESTORE: folder that holds the files as they were before */
 	bool direct;    /* RESTORE: these were removed first, because both do not fit */
@@ -505,9 +504,9 @@ bool warm_is_spent(const struct init *in); /* neither is left: a warm run needs 
 
 /* checkpoints.c */
 void checkpoints_start(struct init *in);
-int checkpoints_handle(struct init *in,
-		       const struct proto_init_checkpoint *f); /* -1 = not a possible request */
-bool checkpoints_busy(const struct init *in);                  /* no run may start */
+/* PIPE: of a LAYER, borrowed; -1 = none. -1 = not a possible request. */
+int checkpoints_handle(struct init *in, const struct proto_init_checkpoint *f, int pipe);
+bool checkpoints_busy(const struct init *in); /* no run may start */
 /* A kept fork is forking, and init does not know the new pid yet: no unknown process may be killed
  * meanwhile. */
 bool checkpoints_forking(const struct init *in);

@@ -169,6 +169,14 @@ static int fill_upper(void)
 	return r;
 }
 
+/* Of the overlay; what is changed meanwhile is seen as it was or as it is. */
+static int upper_folder = -1;
+
+int root_user_upper(void)
+{
+	return upper_folder;
+}
+
 int root_user_layers(struct init *in)
 {
 	int r =
@@ -177,6 +185,10 @@ int root_user_layers(struct init *in)
 	in->image = fd_close(in->image);
 	r = r < 0 ? r : act_as(ROOT_USER_ID);
 	r = r < 0 ? r : fill_upper();
+	if (r == 0)
+		upper_folder = open(UPPER, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (r == 0 && upper_folder < 0)
+		r = -errno;
 	const int back = act_as(getuid());
 	return r < 0 ? r : back;
 }

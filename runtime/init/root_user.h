@@ -22,6 +22,13 @@ static inline bool root_user_is_there(const struct init *in)
  * overlay. 0 or -errno. */
 #define ROOT_USER_OVERLAY "lowerdir=lower,upperdir=ws/root/up,workdir=ws/root/work,userxattr"
 int root_user_layers(struct init *in);
+/* The upper folder: borrowed, for the life of init; -1 = there is no root user. */
+int root_user_upper(void);
+
+/* layer.c. Writes the upper folder to PIPE as the layer of a container image: a tar in the form of POSIX, with `.wh.NAME` for
+ * what is removed and `.wh..wh..opq` for folders that hide those of the image. Owners are ids inside, and permissions
+ * are kept but for set-id bits. Sockets and devices are skipped and counted. For the copier, because it blocks. 0 or -errno. */
+int root_user_write_layer(int pipe, struct tree_count *count);
 
 /* Takes from the bounding set, and from init, what it does not keep. 0 or -errno; -EPERM: something is left that must not
  * be. Ambient capabilities are gone. */

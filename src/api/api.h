@@ -23,6 +23,12 @@ struct api_images {
 	/* Begins to build the image NAME, and stops the build under way: schema ImageBuild. */
 	json_t *(*build)(const char *name, void *user, struct err *e);
 	json_t *(*cancel)(void *user, struct err *e);
+	/* Begins to make the image NAME of BASE, which a sandbox of AGE_NS has, and the layer that comes from PIPE, which
+	 * is borrowed: schema ImageBuild. */
+	json_t *(*commit)(const char *name, const char *base, uint64_t age_ns, int pipe, void *user,
+			  struct err *e);
+	/* The build under way, or the last one. */
+	json_t *(*build_of)(void *user);
 	void *user;
 };
 

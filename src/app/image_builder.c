@@ -6,6 +6,7 @@
 #include "base/fdio.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/parse.h"
 #include "base/rand.h"
 #include "base/reap.h"
 #include "base/text.h"
@@ -35,7 +36,8 @@ enum build_state {
 };
 
 struct build {
-	const char *name; /* borrowed, of the list; NULL: there was no build */
+	const char *name; /* borrowed, of the list, or MADE; NULL: there was no build */
+	char made[IMAGE_ORDER_NAME];
 	enum build_state state;
 	time_t began, ended;
 	char *lines[LINES_MAX]; /* owned; line number i is at i % LINES_MAX */
@@ -284,31 +286,33 @@ struct image_builder *image_builder_free(struct image_builder *b)
 
 /* ---- orders ---- */
 
-static int order(struct image_builder *b, enum image_order what, size_t which, struct err *e)
+/* PIPE: goes with it; -1: none. */
+static int order(struct image_builder *b, const struct image_order_msg *m, int pipe, struct err *e)
 {
-	const struct image_order_msg m = {.order = what, .which = (uint32_t)which};
 	ssize_t n = b->fd < 0 ? -EPIPE
-			      : fd_send(b->fd, &m, sizeof(m), NULL, 0, MSG_DONTWAIT | MSG_NOSIGNAL);
+			      : fd_send(b->fd, m, sizeof(*m), &pipe, pipe >= 0,
+					MSG_DONTWAIT | MSG_NOSIGNAL);
 
 	return n < 0 ? err_set(e, ERR_SYSTEM, (int)-n,
 			       "the process that builds images does not answer; restart the server")
 		     : 0;
 }
 
-static int begin(struct image_builder *b, enum image_order what, size_t which, const char *name,
-		 struct err *e)
+static int begin(struct image_builder *b, const struct image_order_msg *m, int pipe,
+		 const char *name, struct err *e)
 {
 	if (is_under_way(&b->build))
 		return err_set(
 		    e, ERR_SESSION_BUSY, 0, "image '%s' is being %s; wait for its end or cancel it",
 		    b->build.name, b->build.state == BUILD_DOWNLOADING ? "downloaded" : "built");
-	int r = order(b, what, which, e);
+	int r = order(b, m, pipe, e);
 
 	if (r < 0)
 		return r;
 	forget_lines(&b->build);
-	b->build.name = name;
-	b->build.state = what == IMAGE_ORDER_PULL ? BUILD_DOWNLOADING : BUILD_BUILDING;
+	memcpy(b->build.made, m->name, sizeof(b->build.made));
+	b->build.name = name ? name : b->build.made;
+	b->build.state = m->order == IMAGE_ORDER_PULL ? BUILD_DOWNLOADING : BUILD_BUILDING;
 	b->build.began = time(NULL);
 	return 0;
 }
@@ -319,16 +323,34 @@ int image_builder_build(struct image_builder *b, const char *name, struct err *e
 
 	while (which < b->config.n && !streq(b->config.names[which], name))
 		which++;
+	const struct image_order_msg m = {.order = IMAGE_ORDER_BUILD, .which = (uint32_t)which};
+
 	return which < b->config.n
-		   ? begin(b, IMAGE_ORDER_BUILD, which, b->config.names[which], e)
+		   ? begin(b, &m, -1, b->config.names[which], e)
 		   : err_set(e, ERR_NOT_FOUND, 0, "this server has no definition of image '%.64s'",
 			     name);
 }
 
 int image_builder_pull(struct image_builder *b, struct err *e)
 {
-	return b->config.pulled ? begin(b, IMAGE_ORDER_PULL, 0, b->config.pulled, e)
+	const struct image_order_msg m = {.order = IMAGE_ORDER_PULL};
+
+	return b->config.pulled ? begin(b, &m, -1, b->config.pulled, e)
 				: err_set(e, ERR_NOT_FOUND, 0, "this server downloads no image");
+}
+
+int image_builder_commit(struct image_builder *b, const char *name, const char *base, int pipe,
+			 struct err *e)
+{
+	struct image_order_msg m = {.order = IMAGE_ORDER_COMMIT};
+
+	if (!parse_is_image_name(name, strlen(name)) || !parse_is_image_name(base, strlen(base)))
+		return err_set(e, ERR_INVALID_ARGUMENT, 0,
+			       "the name of an image is up to 63 small letters, digits, '.', '_' "
+			       "and '-'");
+	(void)snprintf(m.name, sizeof(m.name), "%s", name);
+	(void)snprintf(m.base, sizeof(m.base), "%s", base);
+	return begin(b, &m, pipe, NULL, e);
 }
 
 const char *image_builder_busy(const struct image_builder *b)
@@ -345,7 +367,8 @@ int image_builder_cancel(struct image_builder *b, struct err *e)
 {
 	if (!is_under_way(&b->build))
 		return err_set(e, ERR_NOT_FOUND, 0, "no image is being built");
-	int r = order(b, IMAGE_ORDER_CANCEL, 0, e);
+	const struct image_order_msg m = {.order = IMAGE_ORDER_CANCEL};
+	int r = order(b, &m, -1, e);
 
 	if (r >= 0)
 		b->build.state = BUILD_STOPPING;

@@ -3,11 +3,14 @@
  *
  * The image builder is a small process that is forked before that. It keeps the rights, the
  * environment and the working folder of whoever started the server. It is told the place of a name
- * in a list that was complete before it was forked, or to stop; never a name, a path or a package. So
+ * in a list that was complete before it was forked, or to stop; never a path or a package. So
  * a front that was taken over can only have images built that the operator has definitions of, and the
  * server's image downloaded where it is missing. For a build it starts `caisson image build NAME`, for a
  * download `caisson image pull`, one at a time. If the server ends in whatever way, it
- * stops the build, which removes what it made, and ends. */
+ * stops the build, which removes what it made, and ends.
+ *
+ * It is told names for one thing: an image of what a sandbox has changed, which comes through a pipe (`caisson image commit`).
+ * That replaces no image that was made in another way. */
 #pragma once
 
 #include "base/attr.h"
@@ -25,6 +28,7 @@ struct image_builder_config {
 	 * them; borrowed by the process. */
 	const char *(*env)[2];
 	size_t n_env;
+	bool commits; /* images may be made of sandboxes */
 };
 
 struct image_builder;
@@ -41,6 +45,10 @@ struct image_builder *image_builder_free(struct image_builder *b);
 int image_builder_build(struct image_builder *b, const char *name, struct err *e) MUST_CHECK;
 /* Begins to download the one image. The same errors. */
 int image_builder_pull(struct image_builder *b, struct err *e) MUST_CHECK;
+/* Begins to make the image NAME of BASE and the layer that comes from PIPE, which is borrowed. Also
+ * ERR_INVALID_ARGUMENT. */
+int image_builder_commit(struct image_builder *b, const char *name, const char *base, int pipe,
+			 struct err *e) MUST_CHECK;
 /* The image that is being built or downloaded; NULL: none. */
 const char *image_builder_busy(const struct image_builder *b);
 /* Called from the loop for each line of the output, and when it has ended: IS_THERE, or REASON says why not ("" =
@@ -59,15 +67,21 @@ json_t *image_builder_json(const struct image_builder *b);
 
 /* ---- the messages between both halves ---- */
 
+#define IMAGE_ORDER_NAME 64
+
 enum image_order {
 	IMAGE_ORDER_BUILD = 1,
 	IMAGE_ORDER_CANCEL,
 	IMAGE_ORDER_PULL,
+	IMAGE_ORDER_COMMIT, /* the layer comes with it, as a descriptor */
 };
 
 struct image_order_msg {
 	uint32_t order;
 	uint32_t which; /* BUILD: place in `names` */
+	/* COMMIT: names of images; with a NUL */
+	char name[IMAGE_ORDER_NAME];
+	char base[IMAGE_ORDER_NAME];
 };
 
 enum image_news {

@@ -4,6 +4,7 @@
 
 #include "base/fdio.h"
 #include "base/parent.h"
+#include "base/parse.h"
 #include "base/rand.h"
 
 #include <fcntl.h>
@@ -31,18 +32,17 @@ struct process {
 
 /* In the child, between fork and exec. */
 NORETURN static void become_build(const struct image_builder_config *c,
-				  const struct image_order_msg *m, int out, pid_t parent)
+				  const struct image_order_msg *m, int in, int out, pid_t parent)
 {
-	const bool pulls = m->order == IMAGE_ORDER_PULL;
-	const char *const argv[] = {"caisson",
-				    "image",
-				    pulls ? "pull" : "build",
-				    pulls ? "--if-missing" : c->names[m->which],
-				    pulls ? "--name" : NULL,
-				    c->pulled,
-				    NULL};
-	char *args[ARRAY_SIZE(argv)];
-	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	const char *const pull[] = {"pull", "--if-missing", "--name", c->pulled, NULL};
+	const char *const commit[] = {"commit", m->name, m->base, NULL};
+	const char *const build[] = {
+	    "build", m->order == IMAGE_ORDER_BUILD ? c->names[m->which] : NULL, NULL};
+	const char *const *argv = m->order == IMAGE_ORDER_PULL     ? pull
+				  : m->order == IMAGE_ORDER_COMMIT ? commit
+								   : build;
+	const char *args[8] = {"caisson", "image"};
+	int null = in >= 0 ? in : open("/dev/null", O_RDONLY | O_CLOEXEC);
 
 	for (size_t i = 0; i < c->n_env; i++)
 		if (setenv(c->env[i][0], c->env[i][1], 1) < 0)
@@ -54,13 +54,17 @@ NORETURN static void become_build(const struct image_builder_config *c,
 	if (getppid() != parent || null < 0 || dup2(null, STDIN_FILENO) < 0 ||
 	    dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0)
 		_exit(127);
+	for (size_t i = 0; argv[i]; i++)
+		args[2 + i] = argv[i];
 	/* execv(3) does not change the strings, although its type says so. */
-	memcpy(args, argv, sizeof(args));
-	(void)execv("/proc/self/exe", args);
+	char *passed[ARRAY_SIZE(args)];
+	memcpy(passed, args, sizeof(passed));
+	(void)execv("/proc/self/exe", passed);
 	_exit(127);
 }
 
-static int start_build(struct process *p, const struct image_order_msg *m, int *ret_output)
+/* IN: its standard input, borrowed; -1: none. */
+static int start_build(struct process *p, const struct image_order_msg *m, int in, int *ret_output)
 {
 	int out[2];
 	const pid_t self = getpid();
@@ -70,7 +74,7 @@ static int start_build(struct process *p, const struct image_order_msg *m, int *
 	pid_t pid = fork();
 
 	if (pid == 0)
-		become_build(p->config, m, out[1], self);
+		become_build(p->config, m, in, out[1], self);
 	int r = pid < 0 ? -errno : 0;
 
 	(void)close(out[1]);
@@ -113,8 +117,17 @@ static void leave(struct process *p)
 	stop_build(p);
 }
 
-static bool is_possible(const struct process *p, const struct image_order_msg *m)
+static bool is_name(const char name[IMAGE_ORDER_NAME])
 {
+	const size_t n = strnlen(name, IMAGE_ORDER_NAME);
+
+	return n < IMAGE_ORDER_NAME && parse_is_image_name(name, n);
+}
+
+static bool is_possible(const struct process *p, const struct image_order_msg *m, int in)
+{
+	if (m->order == IMAGE_ORDER_COMMIT)
+		return p->config->commits && in >= 0 && is_name(m->name) && is_name(m->base);
 	return m->order == IMAGE_ORDER_PULL
 		   ? p->config->pulled != NULL
 		   : m->order == IMAGE_ORDER_BUILD && m->which < p->config->n;
@@ -127,14 +140,17 @@ static void on_order(struct process *p)
 	size_t n_fds = 0;
 	ssize_t n = fd_recv(CHANNEL_FD, &m, sizeof(m), fds, &n_fds, 0);
 
-	fd_close_many(fds, n_fds);
+	_cleanup_fd_ int in = n_fds == 1 ? fds[0] : -1;
+
+	if (n_fds > 1)
+		fd_close_many(fds, n_fds);
 	if (n != (ssize_t)sizeof(m)) {
 		leave(p);
 	} else if (m.order == IMAGE_ORDER_CANCEL) {
 		stop_build(p);
-	} else if (p->build == 0 && is_possible(p, &m)) {
+	} else if (p->build == 0 && is_possible(p, &m, in)) {
 		_cleanup_fd_ int output = -1;
-		int r = start_build(p, &m, &output);
+		int r = start_build(p, &m, in, &output);
 
 		tell(p, IMAGE_NEWS_BEGUN, -r, output);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* caisson image build|list|pull|import|export|rm */
+/* caisson image build|list|pull|import|commit|export|rm */
 #include "app/pip_config.h"
 #include "app/read_settings.h"
 #include "cmd/cmd.h"
@@ -61,6 +61,7 @@ static int do_build(struct image_args *a, struct err *e);
 static int do_list(struct image_args *a, struct err *e);
 static int do_pull(struct image_args *a, struct err *e);
 static int do_import(struct image_args *a, struct err *e);
+static int do_commit(struct image_args *a, struct err *e);
 static int do_export(struct image_args *a, struct err *e);
 static int do_remove(struct image_args *a, struct err *e);
 
@@ -77,6 +78,10 @@ static const struct subverb subverbs[] = {
     {"import", 2, 2, do_import,
      "import NAME FILE.tar[.gz|.zst|.xz]|FOLDER|docker://[HOST/]IMAGE|docker-daemon:IMAGE "
      "[--tag TAG] [--plain-http]",
+     true},
+    {"commit", 2, 2, do_commit,
+     "commit NAME BASE < LAYER   (NAME is BASE and what a sandbox has changed: the server does "
+     "this)",
      true},
     {"export", 2, 2, do_export,
      "export NAME FILE.tar[.gz|.zst] [--format tar|docker|oci] [--compression gzip|zstd] [--tag "
@@ -292,6 +297,20 @@ static int import(struct image_args *a, const char *name, const char *source, st
 static int do_import(struct image_args *a, struct err *e)
 {
 	return import(a, a->operands[0], a->operands[1], e);
+}
+
+static int do_commit(struct image_args *a, struct err *e)
+{
+	_cleanup_(image_manifest_done) struct image_manifest m = {0};
+	_cleanup_fd_ int cancel = watch_signals();
+	struct progress_line line;
+	const struct image_watch w = watch_for(&line, cancel);
+	int r = image_commit(&a->store, a->operands[0], a->operands[1], STDIN_FILENO, &w, &m, e);
+
+	progress_line_end(&line, r >= 0);
+	if (r >= 0)
+		print_ready(&m, line.began);
+	return r;
 }
 
 /* A name that nobody chose replaces an image of the same repository and no other. */

@@ -2,6 +2,7 @@
 #include "cmd/server_facts.h"
 
 #include "app/image_builder.h"
+#include "base/rand.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
 #include "image/image.h"
@@ -223,8 +224,62 @@ static json_t *cancel_build(void *user, struct err *e)
 	return image_builder_json(b);
 }
 
+/* Whether BASE has been replaced since a sandbox of that age was made. */
+static bool is_newer(struct server_facts *f, const char *base, uint64_t age_ns)
+{
+	const time_t made = time(NULL) - (time_t)(age_ns / NS_PER_S);
+	char text[32];
+	struct tm tm;
+	json_t *row;
+	size_t i;
+
+	look_at_images(f);
+	if (!gmtime_r(&made, &tm) || strftime(text, sizeof(text), "%FT%TZ", &tm) == 0)
+		return true;
+	json_array_foreach(f->images, i, row) {
+		const char *name = json_string_value(json_object_get(row, "name"));
+		const char *built = json_string_value(json_object_get(row, "built_at"));
+
+		if (name && built && streq(name, base))
+			return strcmp(built, text) > 0;
+	}
+	return true;
+}
+
+static json_t *commit_image(const char *name, const char *base, uint64_t age_ns, int pipe,
+			    void *user, struct err *e)
+{
+	struct server_facts *f = user;
+	const struct settings *s = &f->app->settings;
+	int r;
+
+	if (!s->image_builds || !s->root || !f->app->image_builder)
+		r = err_set(e, ERR_FORBIDDEN, 0,
+			    "this server makes no images of sandboxes: that takes "
+			    "SANDBOX_IMAGE_BUILDS=on and SANDBOX_ROOT=on");
+	else if (is_newer(f, base, age_ns))
+		r = err_set(e, ERR_ALREADY_EXISTS, 0,
+			    "the image '%s' was replaced after the sandbox was made; make a new "
+			    "sandbox",
+			    base);
+	else
+		r = image_builder_commit(f->app->image_builder, name, base, pipe, e);
+	return r < 0 ? NULL : image_builder_json(f->app->image_builder);
+}
+
+static json_t *build_of(void *user)
+{
+	const struct server_facts *f = user;
+
+	return f->app->image_builder ? image_builder_json(f->app->image_builder) : json_null();
+}
+
 struct api_images server_facts_images(struct server_facts *f)
 {
-	return (struct api_images){
-	    .list = list_images, .build = build_image, .cancel = cancel_build, .user = f};
+	return (struct api_images){.list = list_images,
+				   .build = build_image,
+				   .cancel = cancel_build,
+				   .commit = commit_image,
+				   .build_of = build_of,
+				   .user = f};
 }

@@ -230,7 +230,8 @@ S(BOOL, bridge, "server.bridge", "SANDBOX_BRIDGE", "on", 0, 1, "on or off",
   "agree. `--no-bridge` is the same as off.")
 S(BOOL, image_builds, "server.image_builds", "SANDBOX_IMAGE_BUILDS", "on", 0, 1, "on or off",
   "Administrators may build the images that this machine has definitions of from the page and over REST. A "
-  "process that keeps the rights of the account that started `caisson serve` does it; with off there is none.")
+  "process that keeps the rights of the account that started `caisson serve` does it; with off there is none. With SANDBOX_ROOT "
+  "they may make images of sandboxes, too.")
 S(STR, image_source, "server.image_source", "SANDBOX_IMAGE_SOURCE", CAISSON_IMAGE_SOURCE, 0, 400,
   "HOST[:PORT]/FOLDER or HOST[:PORT]/FOLDER:TAG, or nothing",
   "Folder of a registry from which SANDBOX_IMAGE is downloaded where it is missing, such as `registry.example/caisson`: the "

@@ -457,7 +457,7 @@ static int finish(struct build *b, const struct unpack_stats *stats, struct imag
 
 	b->watch->step(b->watch->user, "recording and putting in place");
 	scratch_remove(&b->scratch);
-	int r = image_root_finish(b->draft.root, e);
+	int r = image_root_finish(b->draft.root, true, e);
 
 	if (r >= 0)
 		r = image_manifest_write(&b->draft, &facts, ret, e);

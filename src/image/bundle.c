@@ -206,8 +206,9 @@ static int drain(struct archive *a, struct stream *s, struct err *e)
 		     : 0;
 }
 
-static int unpack_stream(struct stream *s, bool layer, int root, const struct image_watch *w,
-			 struct unpack_stats *stats, struct err *e)
+/* NOTES: see image_unpack_noted(); -1 = none are made. */
+static int unpack_stream(struct stream *s, bool layer, int root, int notes,
+			 const struct image_watch *w, struct unpack_stats *stats, struct err *e)
 {
 	struct archive *a = archive_read_new();
 	int r = 0;
@@ -219,8 +220,9 @@ static int unpack_stream(struct stream *s, bool layer, int root, const struct im
 		r = err_set(e, ERR_INVALID_ARGUMENT, 0,
 			    "this is no tar, tar.gz, tar.zst or tar.xz file");
 	if (r >= 0)
-		r = layer ? image_unpack_layer(a, root, w, stats, e)
-			  : image_unpack(a, root, w, stats, e);
+		r = layer        ? image_unpack_layer(a, root, w, stats, e)
+		    : notes >= 0 ? image_unpack_noted(a, root, notes, w, stats, e)
+				 : image_unpack(a, root, w, stats, e);
 	if (r >= 0 && layer)
 		r = drain(a, s, e);
 	(void)archive_read_free(a);
@@ -235,11 +237,23 @@ int bundle_unpack_file(int fd, const char *diff_id, bool layer, int root,
 	int r = open_stream(&s, fd, e);
 
 	if (r >= 0)
-		r = unpack_stream(&s, layer, root, w, stats, e);
+		r = unpack_stream(&s, layer, root, -1, w, stats, e);
 	digest_text(&s.hash, found);
 	(void)archive_read_free(s.raw);
 	if (r >= 0 && diff_id && !streq(diff_id, found))
 		r = mismatch(e, diff_id, found);
+	return r;
+}
+
+int bundle_unpack_noted(int fd, int root, int notes, const struct image_watch *w,
+			struct unpack_stats *stats, struct err *e)
+{
+	struct stream s = {0};
+	int r = open_stream(&s, fd, e);
+
+	if (r >= 0)
+		r = unpack_stream(&s, false, root, notes, w, stats, e);
+	(void)archive_read_free(s.raw);
 	return r;
 }
 

@@ -44,3 +44,6 @@ int bundle_unpack(const struct bundle_source *source, int root, const struct ima
 int bundle_unpack_file(int fd, const char *diff_id, bool layer, int root,
 		       const struct image_watch *w, struct unpack_stats *stats,
 		       struct err *e) MUST_CHECK;
+/* A tar that is unpacked strictly, with notes of its owners: see image_unpack_noted(). */
+int bundle_unpack_noted(int fd, int root, int notes, const struct image_watch *w,
+			struct unpack_stats *stats, struct err *e) MUST_CHECK;

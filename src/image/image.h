@@ -65,6 +65,13 @@ struct image_import_options {
 int image_import(const struct image_store *s, const char *name, const char *source,
 		 const struct image_import_options *o, const struct image_watch *w,
 		 struct image_manifest *ret, struct err *e) MUST_CHECK;
+
+/* Makes the image NAME of the image BASE and of LAYER, a tar that a sandbox has written (runtime/init/layer.c). Files that both images have
+ * share their disk space. What the layer says of owners is kept if root calls. Nothing in it can do harm, as with an import.
+ * ERR_ALREADY_EXISTS: NAME is there and was not made in this way. ERR_IMAGE_INVALID: the layer is not complete. */
+int image_commit(const struct image_store *s, const char *name, const char *base, int layer,
+		 const struct image_watch *w, struct image_manifest *ret, struct err *e) MUST_CHECK;
+
 struct image_export_options {
 	const char *format;      /* "tar", "docker", "oci"; NULL = "tar" */
 	const char *compression; /* of the layers of "oci": "gzip", "zstd"; NULL = "gzip" */

@@ -155,7 +155,7 @@ static int unpack(void *ctx, void *report, struct err *e)
 			: unpack_bundle(j, j->folder, (enum bundle_kind)ret->kind, facts, e);
 	}
 	if (r >= 0)
-		r = image_root_finish(j->root, e);
+		r = image_root_finish(j->root, true, e);
 	if (r >= 0)
 		r = python_place(j->root, facts->path, &python, &warm, e);
 	ret->warm = warm;

@@ -97,7 +97,7 @@ static int link_var_tmp(int root)
 
 	if (var < 0)
 		return var;
-	return symlinkat("../tmp", var, "tmp") < 0 ? -errno : 0;
+	return symlinkat("../tmp", var, "tmp") < 0 && errno != EEXIST ? -errno : 0;
 }
 
 static int remove_path(int root, const char *path)
@@ -165,11 +165,11 @@ static int add_account(int etc, const char *file, const char *line)
 	return r < 0 ? r : write_file(etc, file, buf_str(&text), text.len);
 }
 
-int image_root_finish(int root, struct err *e)
+int image_root_finish(int root, bool tidy, struct err *e)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(removed); i++) {
+	for (size_t i = 0; tidy && i < ARRAY_SIZE(removed); i++) {
 		r = remove_path(root, removed[i]);
 		if (r < 0)
 			return err_set(e, ERR_IMAGE_BUILD_FAILED, -r,

@@ -12,7 +12,8 @@
 #define SANDBOX_USER "sandbox"
 #define SANDBOX_UID  1000
 
-int image_root_finish(int root, struct err *e) MUST_CHECK;
+/* TIDY: removes what package tools have left, which only a tree that is new may lose. */
+int image_root_finish(int root, bool tidy, struct err *e) MUST_CHECK;
 
 /* Whether NAME in DIR is a file of mode 0644 with just that text. Such a file is not written anew, because its time is part of what is exported:
  * an image that was exported, imported and exported again is the same. */

@@ -4,6 +4,7 @@
 #include "base/fdio.h"
 #include "base/text.h"
 #include "image/layer_set.h"
+#include "image/notes.h"
 
 #include <archive_entry.h>
 #include <fcntl.h>
@@ -29,6 +30,7 @@ struct unpack {
 	char parent[PATH_MAX];
 	int parent_fd;
 	struct layer_set *layer; /* the names of this layer; NULL: no layer */
+	struct notes *notes;     /* borrowed; NULL: none are made */
 	bool is_disk;
 };
 
@@ -403,6 +405,23 @@ static int make_entry(struct unpack *u, struct archive_entry *entry, char *name)
 	return type == AE_IFDIR ? make_folder(u, last, mode) : make_file(u, last, entry);
 }
 
+/* What make_entry() has not set. A hard link has what its file has. */
+static int note_entry(const struct unpack *u, struct archive_entry *entry, const char *name)
+{
+	const mode_t type = archive_entry_filetype(entry);
+	const mode_t mode = archive_entry_perm(entry) & NOTE_MODES;
+	const bool known = type == AE_IFDIR || type == AE_IFREG || type == AE_IFLNK;
+
+	if (!u->notes || !known || archive_entry_hardlink(entry))
+		return 0;
+	const struct note n = {.uid = archive_entry_uid(entry),
+			       .gid = archive_entry_gid(entry),
+			       .mode = type == AE_IFLNK ? NOTE_NO_MODE : mode};
+	const bool same = type == AE_IFLNK || mode == safe_mode(mode, type == AE_IFDIR);
+
+	return same && n.uid == 0 && n.gid == 0 ? 0 : notes_add(u->notes, &n, name);
+}
+
 static int unpack_next(struct unpack *u, struct archive_entry *entry, struct err *e)
 {
 	char name[PATH_MAX];
@@ -423,6 +442,8 @@ static int unpack_next(struct unpack *u, struct archive_entry *entry, struct err
 		return 0;
 	int r = make_entry(u, entry, name);
 
+	if (r >= 0)
+		r = note_entry(u, entry, name);
 	if (r < 0)
 		return fail(u, -r, name, e);
 	if (++u->seen % TICK_EVERY == 0) {
@@ -539,6 +560,22 @@ int image_unpack(struct archive *a, int root, const struct image_watch *w, struc
 	struct unpack u = {.archive = a, .root = root, .watch = w, .stats = *ret, .parent_fd = -1};
 	int r = unpack_all(&u, e);
 
+	if (r >= 0)
+		*ret = u.stats;
+	return r;
+}
+
+int image_unpack_noted(struct archive *a, int root, int notes, const struct image_watch *w,
+		       struct unpack_stats *ret, struct err *e)
+{
+	struct notes all = {.fd = notes, .text = BUF_INIT(NOTES_PIECE)};
+	struct unpack u = {
+	    .archive = a, .root = root, .watch = w, .stats = *ret, .parent_fd = -1, .notes = &all};
+	int r = unpack_all(&u, e);
+
+	if (r >= 0 && (r = notes_end(&all)) < 0)
+		r = err_set(e, ERR_SYSTEM, -r, "cannot note the owners of files");
+	buf_done(&all.text);
 	if (r >= 0)
 		*ret = u.stats;
 	return r;

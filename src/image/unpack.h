@@ -31,6 +31,10 @@ struct unpack_stats {
  * one limit. */
 int image_unpack(struct archive *a, int root, const struct image_watch *w, struct unpack_stats *ret,
 		 struct err *e) MUST_CHECK;
+/* The same, and what the entries say of owners and permissions goes to the file NOTES (notes.h), so that somebody who
+ * may can set them. */
+int image_unpack_noted(struct archive *a, int root, int notes, const struct image_watch *w,
+		       struct unpack_stats *ret, struct err *e) MUST_CHECK;
 
 /* The same for a layer of a container image: it changes the tree of the layers below. `.wh.NAME`
  * removes NAME of the lower layers, `.wh..wh..opq` everything in its folder that is of the lower

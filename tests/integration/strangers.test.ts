@@ -54,7 +54,7 @@ const BODIES: Record<string, Json | string> = {
 	changeUser: { active: false }, newKey: {}, newInvitation: {}, changeSandbox: { name: 'mine' }, keepSandbox: { name: 'mine' }, addMarkdown: { text: 'mine' }, changeMarkdown: { text: 'mine' },
 	completeName: { code: 'pri', cursor: 3 }, signIn: { name: 'bob', password: 'wrong' }, register: { name: 'carol', password: 'short' },
 	changePassword: { password: 'wrong', new_password: 'long-enough-1' },
-	makeCheckpoint: { name: 'point' }, makeContext: {}, restoreCheckpoint: {}, tryBranches: { branches: [{ code: '1' }] }, forkSandbox: {}, buildImage: { name: 'base' },
+	makeCheckpoint: { name: 'point' }, makeContext: {}, restoreCheckpoint: {}, tryBranches: { branches: [{ code: '1' }] }, forkSandbox: {}, buildImage: { name: 'base' }, commitImage: { name: 'mine' },
 	startProcess: { command: 'touch new.txt' }, signalProcess: { signal: 'KILL' }, writeProcess: { text: 'x' }, startTerminal: { command: 'touch new.txt' }, openPort: { port: 8000 },
 };
 

@@ -192,6 +192,7 @@ export const allocationsFail = (part: Part): unknown => describe('allocations fa
 		listImages: row(() => request('GET', '/images')),
 		// There is no such definition: nothing is built.
 		buildImage: { ...row(() => request('POST', '/images', { name: 'none' })), may: 404 },
+		commitImage: { ...row(() => request('POST', '/sandboxes/torture/image', { name: 'none' })), may: 403 },
 		cancelImageBuild: { ...row(() => request('DELETE', '/images/build')), may: 404 },
 		getFigures: row(() => request('GET', '/figures?minutes=5')),
 		followEvents: row(() => request('GET', '/events'), FEW),

@@ -370,7 +370,7 @@ static void fill(struct image_draft *d, const char *name)
 
 	assert_true(fd >= 0);
 	assert_int_equal(fd_write_all(fd, &program, sizeof(program)), 0);
-	if (image_root_finish(d->root, &e) < 0)
+	if (image_root_finish(d->root, true, &e) < 0)
 		fail_msg("%s", e.text);
 	if (image_manifest_write(d, &facts, &m, &e) < 0)
 		fail_msg("%s", e.text);

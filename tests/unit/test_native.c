@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The native engine's parsers and checks: messages, paths, id files, control group files. */
 #include "base/attr.h"
+#include "base/foreign_ids.h"
 #include "base/parse.h"
 #include "engine/maker/native/monitor/monitor.h"
 #include "engine/protocol/proto.h"
@@ -226,7 +227,7 @@ static void test_root_ids(void **state UNUSED)
 		uint32_t lines = 0, least = UINT32_MAX;
 
 		assert_int_equal(ids_take_root(&ids, &root), 0);
-		ids_root_map(0, ids_slot(&ids, i), root, map);
+		ids_root_map(0, ids_slot(&ids, i), root, false, map);
 		for (const char *p = map; *p; lines++) {
 			const uint32_t inside = next_number(&p), at = next_number(&p),
 				       n = next_number(&p);
@@ -245,6 +246,28 @@ static void test_root_ids(void **state UNUSED)
 		assert_int_equal(lines, 5);
 		assert_int_equal(least, 0);
 	}
+	char plain[IDS_MAP_MAX], foreign[IDS_MAP_MAX];
+	ids_root_map(0, 5, 1, false, plain);
+	ids_root_map(0, 5, 1, true, foreign);
+	const char *p = plain, *f = foreign;
+	uint32_t seen = 0;
+	while (*f) { /* the same ids at the same places, and 0 by itself */
+		const uint32_t inside = next_number(&f), at = next_number(&f), n = next_number(&f);
+		assert_true(inside == 0 ? n == 1 : inside > FOREIGN_FIRST);
+		seen += n;
+		if (inside != FOREIGN_FIRST + 1000)
+			continue;
+		assert_int_equal(next_number(&p), 1000);
+		assert_int_equal(next_number(&p), at);
+		assert_int_equal(next_number(&p), n);
+	}
+	uint32_t all = 1;
+	while (*p) {
+		(void)next_number(&p);
+		(void)next_number(&p);
+		all += next_number(&p);
+	}
+	assert_int_equal(seen, all);
 	assert_int_equal(ids_take_root(&ids, &root), -EAGAIN);
 	assert_int_equal(ids_give_root(&ids, 7), 0);
 	assert_int_equal(ids_give_root(&ids, 0), 0);

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* REST: images, and building those that the server's machine has definitions of. For administrators. */
+/* REST: images, building those that the server's machine has definitions of, and making them of sandboxes. For
+ * administrators. */
 #include "api/rest/rest.h"
+#include "base/fdio.h"
+#include "sandbox/layer.h"
+
+#include <fcntl.h>
+#include <unistd.h>
 
 void rest_list_images(struct rest_call *c)
 {
@@ -47,4 +53,59 @@ void rest_cancel_build(struct rest_call *c)
 		(void)snprintf(c->object, sizeof(c->object), "%.63s",
 			       json_string_value(json_object_get(build, "name")));
 	reply(c, build, &e);
+}
+
+/* The builder tells by itself why it has ended, and the sandbox only that nobody reads. */
+static void on_layer(uint64_t files UNUSED, uint64_t bytes UNUSED, uint32_t skipped UNUSED,
+		     const struct err *e, void *user)
+{
+	struct rest_call *c = user;
+	const struct api_images *i = &c->api->config.images;
+	struct err ignored = ERR_INIT;
+
+	if (e && e->code != ERR_CANCELLED) {
+		json_decref(i->cancel(i->user, &ignored));
+		rest_fail(c, e);
+		return;
+	}
+	json_t *build = i->build_of(i->user);
+
+	if (build)
+		rest_reply(c, 202, build);
+	else
+		rest_refuse(c, ERR_OUT_OF_MEMORY, "no memory");
+}
+
+static void commit(struct rest_call *c)
+{
+	const struct api_images *i = &c->api->config.images;
+	struct err e = ERR_INIT;
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) < 0) {
+		rest_refuse(c, ERR_SYSTEM, "cannot make a pipe");
+		return;
+	}
+	_cleanup_fd_ int from = ends[0];
+	_cleanup_fd_ int to = ends[1];
+	json_t *build = i->commit(rest_text(c, "name", ""), sandbox_image(c->sandbox),
+				  sandbox_age_ns(c->sandbox), from, i->user, &e);
+
+	if (!build) {
+		reply(c, NULL, &e);
+		return;
+	}
+	json_decref(build);
+	if (sandbox_write_layer(c->sandbox, to, on_layer, c, &e) < 0) {
+		struct err ignored = ERR_INIT;
+
+		json_decref(i->cancel(i->user, &ignored));
+		rest_fail(c, &e);
+	}
+}
+
+void rest_commit_image(struct rest_call *c)
+{
+	c->action = "image.commit";
+	rest_sandbox(c, commit);
 }

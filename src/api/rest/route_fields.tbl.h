@@ -262,6 +262,11 @@ static const struct rest_field figures_query[] = {
     {"minutes", REST_INT, false, 1, FIGURES_MINUTES, NULL, "how far back; missing: an hour"}, END};
 static const struct rest_field image_body[] = {
     {"name", REST_TEXT, true, 1, 63, NULL, "one of the definitions that listImages names"}, END};
+static const struct rest_field commit_body[] = {
+    {"name", REST_TEXT, true, 1, 63, NULL,
+     "of the new image; one that was made of a sandbox is replaced, any other is not"},
+    OWNER,
+    END};
 static const struct rest_field audit_query[] = {
     LIMIT,
     {"actor", REST_TEXT, false, 0, 63, NULL,

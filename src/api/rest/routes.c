@@ -256,6 +256,12 @@ const struct rest_route rest_routes[] = {
      "Begins to build an image, in the place of an older one of its name; one at a time",
      rest_build_image, REST_ADMIN | REST_CHANGES, image_body, NULL, 202, "ImageBuild", "404 409",
      0},
+    {HTTP_POST, P("/sandboxes/{id}/image"), "commitImage",
+     "Begins to make an image of the sandbox's image and what its root user has changed; the files "
+     "of "
+     "the workspace are not in it. Answered when all that is read",
+     rest_commit_image, REST_ADMIN | REST_CHANGES, commit_body, NULL, 202, "ImageBuild", "404 409",
+     0},
     {HTTP_DELETE, P("/images/build"), "cancelImageBuild",
      "Stops the build under way, which changes nothing then", rest_cancel_build,
      REST_ADMIN | REST_CHANGES, NULL, NULL, 202, "ImageBuild", "404", 0},

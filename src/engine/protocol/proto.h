@@ -285,6 +285,9 @@ enum proto_checkpoint_op {
 	PROTO_CHECKPOINT_SAVE = 1, /* into a free place */
 	PROTO_CHECKPOINT_RESTORE,
 	PROTO_CHECKPOINT_DROP,
+	/* No checkpoint, but made by the same process: what the root user has changed is written, as the layer of a
+	 * container image, to the pipe that comes with it. PLACE is 0. EINVAL: there is no root user. */
+	PROTO_CHECKPOINT_LAYER,
 	PROTO_CHECKPOINT_OP_MAX_,
 };
 /* Of a RESTORE; at most one of them. */

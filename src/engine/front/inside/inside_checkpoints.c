@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints of a sandbox: requests to init, and distrust of its answers. */
+/* Checkpoints of a sandbox, and the layer of its root user: requests to init, and distrust of its answers. */
+#include "engine/engine_layer.h"
 #include "engine/front/inside/inside.h"
 
 #include "base/kill_points.h"
@@ -29,6 +30,7 @@ static const struct {
     {ENAMETOOLONG, ERR_INVALID_PATH, "a path of the workspace is too long to be copied"},
     {EBUSY, ERR_SESSION_BUSY, "a run is in progress"},
     {ENOTSUP, ERR_ENGINE_NOT_BUILT_IN, "this kernel cannot make checkpoints"},
+    {EPIPE, ERR_CANCELLED, "whoever wanted the layer has ended"},
 };
 
 static void set_error(const struct engine_sandbox *s, struct err *e, int errnum, uint32_t flags)
@@ -52,7 +54,7 @@ static void set_error(const struct engine_sandbox *s, struct err *e, int errnum,
 }
 
 static int ask(struct engine_sandbox *s, enum proto_checkpoint_op op, uint32_t place,
-	       uint32_t flags, const struct inside_checkpoint_op *waits, struct err *e)
+	       uint32_t flags, int pipe, const struct inside_checkpoint_op *waits, struct err *e)
 {
 	struct proto_init_checkpoint m = {
 	    .head = PROTO_HEAD(INIT_CHECKPOINT, proto_init_checkpoint),
@@ -74,7 +76,7 @@ static int ask(struct engine_sandbox *s, enum proto_checkpoint_op op, uint32_t p
 		return err_set(e, ERR_SESSION_BUSY, EBUSY,
 			       "background processes of the sandbox are on; end them first");
 	m.seq = ++s->next_seq;
-	r = channel_send(s->init, &m.head, NULL, 0);
+	r = channel_send(s->init, &m.head, &pipe, pipe >= 0);
 	if (r < 0)
 		return inside_refuse(e, r, ERR_SYSTEM, "the sandbox cannot be asked");
 	KILL_POINT(CHECKPOINT_SENT);
@@ -90,7 +92,7 @@ int engine_save_checkpoint(struct engine_sandbox *s, uint32_t place, engine_chec
 {
 	const struct inside_checkpoint_op waits = {.cb = cb, .user = user};
 
-	return ask(s, PROTO_CHECKPOINT_SAVE, place, 0, &waits, e);
+	return ask(s, PROTO_CHECKPOINT_SAVE, place, 0, -1, &waits, e);
 }
 
 int engine_restore_checkpoint(struct engine_sandbox *s, uint32_t place, enum engine_restore how,
@@ -104,7 +106,7 @@ int engine_restore_checkpoint(struct engine_sandbox *s, uint32_t place, enum eng
 	};
 	const struct inside_checkpoint_op waits = {.cb = cb, .user = user};
 
-	return ask(s, PROTO_CHECKPOINT_RESTORE, place, flags[how], &waits, e);
+	return ask(s, PROTO_CHECKPOINT_RESTORE, place, flags[how], -1, &waits, e);
 }
 
 int engine_drop_checkpoint(struct engine_sandbox *s, uint32_t place, engine_checkpoint_fn cb,
@@ -112,7 +114,18 @@ int engine_drop_checkpoint(struct engine_sandbox *s, uint32_t place, engine_chec
 {
 	const struct inside_checkpoint_op waits = {.cb = cb, .user = user};
 
-	return ask(s, PROTO_CHECKPOINT_DROP, place, 0, &waits, e);
+	return ask(s, PROTO_CHECKPOINT_DROP, place, 0, -1, &waits, e);
+}
+
+int engine_write_layer(struct engine_sandbox *s, int pipe, engine_checkpoint_fn cb, void *user,
+		       struct err *e)
+{
+	const struct inside_checkpoint_op waits = {.cb = cb, .user = user};
+
+	if (!(s->policy.enforced & ENGINE_CAP_ROOT))
+		return err_set(e, ERR_INVALID_ARGUMENT, 0,
+			       "the sandbox has no root user, so nothing of its image has changed");
+	return ask(s, PROTO_CHECKPOINT_LAYER, 0, 0, pipe, &waits, e);
 }
 
 int inside_checkpointed(struct engine_sandbox *s, const struct proto_init_checkpointed *m)

@@ -17,6 +17,7 @@
  * shows no path of the host. The builder opens the image's folder before it changes its uid: the owner
  * of the state folder may open it, Z's root may not. */
 #include "base/fdio.h"
+#include "base/foreign_ids.h"
 #include "base/kill_points.h"
 #include "base/rand.h"
 #include "base/text.h"
@@ -338,6 +339,16 @@ static int build_locked(struct monitor *m, struct template *t, const char *root,
 	return r;
 }
 
+/* The mark stands beside ROOT. */
+static bool is_foreign(const char *root)
+{
+	char mark[PATH_MAX];
+
+	(void)snprintf(mark, sizeof(mark), "%.*s" FOREIGN_MARK,
+		       (int)(strlen(root) - strlen("root")), root);
+	return access(mark, F_OK) == 0;
+}
+
 int template_get(struct monitor *m, const char *image, struct template **ret, struct report *why)
 {
 	char root[PATH_MAX];
@@ -359,6 +370,7 @@ int template_get(struct monitor *m, const char *image, struct template **ret, st
 		if (r < 0)
 			return r;
 		(void)!text_copy(t->image, sizeof(t->image), image);
+		t->foreign = is_foreign(root);
 		t->dev = st.st_dev;
 		t->ino = st.st_ino;
 		t->ctime_ns = (uint64_t)st.st_ctim.tv_sec * NS_PER_S + (uint64_t)st.st_ctim.tv_nsec;

@@ -119,7 +119,7 @@ static void map_image(const struct maker *k, struct mounts *mounts)
 					      MOUNT_ATTR_NODEV | MOUNT_ATTR_IDMAP};
 	char map[IDS_MAP_MAX];
 
-	ids_root_map(k->ids->base, k->uid, k->root_user, map);
+	ids_root_map(k->ids->base, k->uid, k->root_user, k->t->foreign, map);
 	_cleanup_fd_ int ns = id_mapping_make(map);
 	if (ns < 0)
 		give_up(k, PROTO_STEP_ROOT_USER, -ns);
@@ -161,7 +161,7 @@ NORETURN static void map_ids(const struct maker *k, pid_t maker, int go)
 
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || read(go, &byte, 1) != 1)
 		_exit(1);
-	ids_root_map(0, k->report->uid, k->root_user, map);
+	ids_root_map(0, k->report->uid, k->root_user, false, map);
 	(void)snprintf(path, sizeof(path), "/proc/%d/uid_map", maker);
 	int r = write_text(path, map);
 	(void)snprintf(path, sizeof(path), "/proc/%d/gid_map", maker);

@@ -110,6 +110,7 @@ struct template
 	int userns, mntns;
 	struct image_lock *lock;
 	struct zygotes zygotes;
+	bool foreign;       /* the owners of its image's files are foreign ids */
 	uint32_t sandboxes; /* sandboxes that were made from it, or are being made */
 	uint64_t used_at;   /* when a sandbox was last requested, or a used one ended */
 };
@@ -288,8 +289,9 @@ int ids_parse_subid(const char *text, const char *name, uid_t uid, uint32_t want
 int ids_take_root(struct ids *ids, uint32_t *ret) MUST_CHECK;
 uint32_t ids_give_root(struct ids *ids, uint32_t root); /* 0 is fine; returns 0 */
 #define IDS_MAP_MAX 256
-/* The id map of a sandbox with a root user, as user_namespaces(7) has it: inside, then from BASE on. BASE 0: in Z. */
-void ids_root_map(uint32_t base, uint32_t uid, uint32_t root, char ret[IDS_MAP_MAX]);
+/* The id map of a sandbox with a root user, as user_namespaces(7) has it: inside, then from BASE on. BASE 0: in Z. FOREIGN: of
+ * an image whose files have such ids (base/foreign_ids.h), for mount_setattr(2). */
+void ids_root_map(uint32_t base, uint32_t uid, uint32_t root, bool foreign, char ret[IDS_MAP_MAX]);
 /* Whether sandboxes can have a root user here: each needs ids of its own, and a control group that counts the processes
  * of all its users. */
 bool monitor_has_root(const struct monitor *m);

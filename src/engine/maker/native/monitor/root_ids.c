@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ids of the users that a sandbox with a root user has beside its own uid. */
+#include "base/foreign_ids.h"
 #include "engine/maker/native/monitor/monitor.h"
 
 /* The users of a sandbox besides the one that runs have: what packages take for themselves (Debian's adduser(8) counts up
@@ -34,14 +35,26 @@ uint32_t ids_give_root(struct ids *ids, uint32_t root)
 	return 0;
 }
 
-void ids_root_map(uint32_t base, uint32_t uid, uint32_t root, char ret[IDS_MAP_MAX])
+static size_t add_row(char *map, size_t at, uint32_t first, uint32_t then, uint32_t n)
+{
+	return at + (size_t)snprintf(map + at, IDS_MAP_MAX - at, "%u %u %u\n", first, then, n);
+}
+
+void ids_root_map(uint32_t base, uint32_t uid, uint32_t root, bool foreign, char ret[IDS_MAP_MAX])
 {
 	const uint32_t part = base + ROOT_FIRST + (root - 1) * ROOT_IDS;
-	size_t at = (size_t)snprintf(ret, IDS_MAP_MAX, "1000 %u 1\n", base + uid);
+	const uint32_t by = foreign ? FOREIGN_FIRST : 0;
+	size_t at = add_row(ret, 0, by + 1000, base + uid, 1);
 
-	for (size_t i = 0; i < ARRAY_SIZE(root_rows); i++)
-		at += (size_t)snprintf(ret + at, IDS_MAP_MAX - at, "%u %u %u\n",
-				       root_rows[i].inside, part + root_rows[i].at, root_rows[i].n);
+	for (size_t i = 0; i < ARRAY_SIZE(root_rows); i++) {
+		const uint32_t inside = root_rows[i].inside, there = part + root_rows[i].at;
+
+		/* 0 is not moved. */
+		if (foreign && inside == 0)
+			at = add_row(ret, at, 0, there, 1);
+		const uint32_t skip = foreign && inside == 0;
+		at = add_row(ret, at, by + inside + skip, there + skip, root_rows[i].n - skip);
+	}
 }
 
 bool monitor_has_root(const struct monitor *m)

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An image and a layer over it become one tree. */
+#pragma once
+
+#include "image/image.h"
+
+/* The last entry of a layer that a sandbox has written (runtime/init/layer.c), because a tar that ends too early looks like
+ * one that is complete. Other programs skip names of this kind. */
+#define MERGE_END ".wh..wh..end"
+
+/* Makes OUT, an empty folder, from the tree BASE, which stays as it is, and the tree LAYER, whose files are moved. All three are in one
+ * file system. Files of BASE get a second name in OUT, so they must never be written again; those that have another owner than root are
+ * copied, and get their foreign id (notes.h). In LAYER, `.wh.NAME` says that NAME of BASE is gone, `.wh..wh..opq` that all of that folder
+ * is; OCI image specification 1.1. Follows no link. ERR_IMAGE_INVALID: MERGE_END is not there. */
+int image_merge(int base, int layer, int out, const struct image_watch *w,
+		struct err *e) MUST_CHECK;
