@@ -24,9 +24,13 @@ struct api_images {
 	json_t *(*build)(const char *name, void *user, struct err *e);
 	json_t *(*cancel)(void *user, struct err *e);
 	/* Begins to make the image NAME of BASE, which a sandbox of AGE_NS has, and the layer that comes from PIPE, which
-	 * is borrowed: schema ImageBuild. */
-	json_t *(*commit)(const char *name, const char *base, uint64_t age_ns, int pipe, void *user,
-			  struct err *e);
+	 * is borrowed: schema ImageBuild. NOTE: a JSON object that stays with the image, or NULL. */
+	json_t *(*commit)(const char *name, const char *base, uint64_t age_ns, int pipe,
+			  const char *note, void *user, struct err *e);
+	/* Begins to give an image of a sandbox another note. NULL: begins to remove it. */
+	json_t *(*change)(const char *name, const char *note, void *user, struct err *e);
+	/* Each image with `name`, `origin` and `note`, which may be null. Reads the disk when images have changed. */
+	json_t *(*notes)(void *user);
 	/* The build under way, or the last one. */
 	json_t *(*build_of)(void *user);
 	void *user;

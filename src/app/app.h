@@ -89,6 +89,8 @@ struct app {
 int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_in_cwd, int *argc,
 		 char **argv, struct err *e) MUST_CHECK;
 /* app_begin.c: checks that the image is there, starts the monitor, gives up privileges. */
+/* Whether clients may build templates: the settings say so, and there is what it takes. After app_begin(). */
+bool app_builds_templates(const struct app *a);
 int app_begin(struct app *a, struct err *e) MUST_CHECK;
 /* Whether the engine has images in the state folder and the server's is not among them. */
 bool app_lacks_image(const struct app *a);

@@ -278,6 +278,13 @@ static int begin_image_builder(struct app *a, struct err *e)
 	return image_builder_start(&config, &a->image_builder, e);
 }
 
+bool app_builds_templates(const struct app *a)
+{
+	const struct settings *s = &a->settings;
+
+	return s->templates && s->root && s->image_builds && a->image_builder;
+}
+
 /* A wrong setting is said at the start, not when the image is needed. */
 static int check_source(const struct app *a, struct err *e)
 {

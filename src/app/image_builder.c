@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,6 +30,7 @@
 enum build_state {
 	BUILD_BUILDING,
 	BUILD_DOWNLOADING,
+	BUILD_REMOVING,
 	BUILD_STOPPING,
 	BUILD_DONE,
 	BUILD_FAILED,
@@ -61,8 +63,7 @@ struct image_builder {
 
 static bool is_under_way(const struct build *b)
 {
-	return b->name && (b->state == BUILD_BUILDING || b->state == BUILD_DOWNLOADING ||
-			   b->state == BUILD_STOPPING);
+	return b->name && b->state <= BUILD_STOPPING;
 }
 
 /* ---- lines ---- */
@@ -286,11 +287,16 @@ struct image_builder *image_builder_free(struct image_builder *b)
 
 /* ---- orders ---- */
 
-/* PIPE: goes with it; -1: none. */
-static int order(struct image_builder *b, const struct image_order_msg *m, int pipe, struct err *e)
+struct order {
+	struct image_order_msg m;
+	int fds[2]; /* borrowed; they go with it */
+	size_t n_fds;
+};
+
+static int order(struct image_builder *b, const struct order *o, struct err *e)
 {
 	ssize_t n = b->fd < 0 ? -EPIPE
-			      : fd_send(b->fd, m, sizeof(*m), &pipe, pipe >= 0,
+			      : fd_send(b->fd, &o->m, sizeof(o->m), o->fds, o->n_fds,
 					MSG_DONTWAIT | MSG_NOSIGNAL);
 
 	return n < 0 ? err_set(e, ERR_SYSTEM, (int)-n,
@@ -298,59 +304,108 @@ static int order(struct image_builder *b, const struct image_order_msg *m, int p
 		     : 0;
 }
 
-static int begin(struct image_builder *b, const struct image_order_msg *m, int pipe,
-		 const char *name, struct err *e)
+static enum build_state state_of(uint32_t what)
 {
+	return what == IMAGE_ORDER_PULL     ? BUILD_DOWNLOADING
+	       : what == IMAGE_ORDER_REMOVE ? BUILD_REMOVING
+					    : BUILD_BUILDING;
+}
+
+/* NAME NULL: that of the order. */
+static int begin(struct image_builder *b, const struct order *o, const char *name, struct err *e)
+{
+	static const char *const doing[] = {[BUILD_BUILDING] = "built",
+					    [BUILD_DOWNLOADING] = "downloaded",
+					    [BUILD_REMOVING] = "removed",
+					    [BUILD_STOPPING] = "built"};
+
 	if (is_under_way(&b->build))
-		return err_set(
-		    e, ERR_SESSION_BUSY, 0, "image '%s' is being %s; wait for its end or cancel it",
-		    b->build.name, b->build.state == BUILD_DOWNLOADING ? "downloaded" : "built");
-	int r = order(b, m, pipe, e);
+		return err_set(e, ERR_SESSION_BUSY, 0,
+			       "image '%s' is being %s; wait for its end or cancel it",
+			       b->build.name, doing[b->build.state]);
+	int r = order(b, o, e);
 
 	if (r < 0)
 		return r;
 	forget_lines(&b->build);
-	memcpy(b->build.made, m->name, sizeof(b->build.made));
+	memcpy(b->build.made, o->m.name, sizeof(b->build.made));
 	b->build.name = name ? name : b->build.made;
-	b->build.state = m->order == IMAGE_ORDER_PULL ? BUILD_DOWNLOADING : BUILD_BUILDING;
+	b->build.state = state_of(o->m.order);
 	b->build.began = time(NULL);
 	return 0;
 }
 
 int image_builder_build(struct image_builder *b, const char *name, struct err *e)
 {
+	struct order o = {.m.order = IMAGE_ORDER_BUILD};
 	size_t which = 0;
 
 	while (which < b->config.n && !streq(b->config.names[which], name))
 		which++;
-	const struct image_order_msg m = {.order = IMAGE_ORDER_BUILD, .which = (uint32_t)which};
-
+	o.m.which = (uint32_t)which;
 	return which < b->config.n
-		   ? begin(b, &m, -1, b->config.names[which], e)
+		   ? begin(b, &o, b->config.names[which], e)
 		   : err_set(e, ERR_NOT_FOUND, 0, "this server has no definition of image '%.64s'",
 			     name);
 }
 
 int image_builder_pull(struct image_builder *b, struct err *e)
 {
-	const struct image_order_msg m = {.order = IMAGE_ORDER_PULL};
+	const struct order o = {.m.order = IMAGE_ORDER_PULL};
 
-	return b->config.pulled ? begin(b, &m, -1, b->config.pulled, e)
+	return b->config.pulled ? begin(b, &o, b->config.pulled, e)
 				: err_set(e, ERR_NOT_FOUND, 0, "this server downloads no image");
 }
 
-int image_builder_commit(struct image_builder *b, const char *name, const char *base, int pipe,
-			 struct err *e)
+static int set_name(char ret[IMAGE_ORDER_NAME], const char *name, struct err *e)
 {
-	struct image_order_msg m = {.order = IMAGE_ORDER_COMMIT};
-
-	if (!parse_is_image_name(name, strlen(name)) || !parse_is_image_name(base, strlen(base)))
+	if (!parse_is_image_name(name, strlen(name)))
 		return err_set(e, ERR_INVALID_ARGUMENT, 0,
 			       "the name of an image is up to 63 small letters, digits, '.', '_' "
 			       "and '-'");
-	(void)snprintf(m.name, sizeof(m.name), "%s", name);
-	(void)snprintf(m.base, sizeof(m.base), "%s", base);
-	return begin(b, &m, pipe, NULL, e);
+	(void)snprintf(ret, IMAGE_ORDER_NAME, "%s", name);
+	return 0;
+}
+
+/* A file in memory that the builder's program reads. */
+static int note_file(const char *note, struct err *e)
+{
+	const size_t len = strlen(note);
+	_cleanup_fd_ int fd = memfd_create("note", MFD_CLOEXEC);
+
+	if (len > IMAGE_NOTE_MAX)
+		return err_set(e, ERR_INVALID_ARGUMENT, 0, "the note of an image is too long");
+	if (fd < 0 || fd_write_all(fd, note, len) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		return err_set(e, ERR_SYSTEM, errno, "a file in memory");
+	return TAKE_FD(fd);
+}
+
+int image_builder_commit(struct image_builder *b, const char *name, const char *base, int pipe,
+			 const char *note, struct err *e)
+{
+	struct order o = {.m.order = IMAGE_ORDER_COMMIT, .fds = {pipe}, .n_fds = 1};
+	int r = set_name(o.m.name, name, e);
+
+	r = r < 0 ? r : set_name(o.m.base, base, e);
+	_cleanup_fd_ int fd = r < 0 || !note ? -1 : note_file(note, e);
+	if (r < 0 || (note && fd < 0))
+		return r < 0 ? r : fd;
+	if (note)
+		o.fds[o.n_fds++] = fd;
+	return begin(b, &o, NULL, e);
+}
+
+int image_builder_change(struct image_builder *b, const char *name, const char *note, struct err *e)
+{
+	struct order o = {.m.order = note ? IMAGE_ORDER_NOTE : IMAGE_ORDER_REMOVE};
+	const int r = set_name(o.m.name, name, e);
+	_cleanup_fd_ int fd = r < 0 || !note ? -1 : note_file(note, e);
+
+	if (r < 0 || (note && fd < 0))
+		return r < 0 ? r : fd;
+	if (note)
+		o.fds[o.n_fds++] = fd;
+	return begin(b, &o, NULL, e);
 }
 
 const char *image_builder_busy(const struct image_builder *b)
@@ -367,8 +422,8 @@ int image_builder_cancel(struct image_builder *b, struct err *e)
 {
 	if (!is_under_way(&b->build))
 		return err_set(e, ERR_NOT_FOUND, 0, "no image is being built");
-	const struct image_order_msg m = {.order = IMAGE_ORDER_CANCEL};
-	int r = order(b, &m, -1, e);
+	const struct order o = {.m.order = IMAGE_ORDER_CANCEL};
+	int r = order(b, &o, e);
 
 	if (r >= 0)
 		b->build.state = BUILD_STOPPING;
@@ -401,9 +456,10 @@ static json_t *lines_json(const struct build *b)
 json_t *image_builder_json(const struct image_builder *b)
 {
 	static const char *const states[] = {
-	    [BUILD_BUILDING] = "building", [BUILD_DOWNLOADING] = "downloading",
-	    [BUILD_STOPPING] = "stopping", [BUILD_DONE] = "done",
-	    [BUILD_FAILED] = "failed",     [BUILD_CANCELLED] = "cancelled",
+	    [BUILD_BUILDING] = "building",   [BUILD_DOWNLOADING] = "downloading",
+	    [BUILD_REMOVING] = "removing",   [BUILD_STOPPING] = "stopping",
+	    [BUILD_DONE] = "done",           [BUILD_FAILED] = "failed",
+	    [BUILD_CANCELLED] = "cancelled",
 	};
 	const struct build *build = &b->build;
 

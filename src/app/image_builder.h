@@ -45,9 +45,12 @@ struct image_builder *image_builder_free(struct image_builder *b);
 int image_builder_build(struct image_builder *b, const char *name, struct err *e) MUST_CHECK;
 /* Begins to download the one image. The same errors. */
 int image_builder_pull(struct image_builder *b, struct err *e) MUST_CHECK;
-/* Begins to make the image NAME of BASE and the layer that comes from PIPE, which is borrowed. Also
- * ERR_INVALID_ARGUMENT. */
+/* Begins to make the image NAME of BASE and the layer that comes from PIPE, which is borrowed. NOTE: a JSON object that its manifest
+ * keeps, or NULL. Also ERR_INVALID_ARGUMENT. */
 int image_builder_commit(struct image_builder *b, const char *name, const char *base, int pipe,
+			 const char *note, struct err *e) MUST_CHECK;
+/* Begins to give the image NAME, which was made of a sandbox, another note. NULL: begins to remove it. */
+int image_builder_change(struct image_builder *b, const char *name, const char *note,
 			 struct err *e) MUST_CHECK;
 /* The image that is being built or downloaded; NULL: none. */
 const char *image_builder_busy(const struct image_builder *b);
@@ -68,18 +71,21 @@ json_t *image_builder_json(const struct image_builder *b);
 /* ---- the messages between both halves ---- */
 
 #define IMAGE_ORDER_NAME 64
+#define IMAGE_NOTE_MAX   (64u << 10) /* bytes */
 
 enum image_order {
 	IMAGE_ORDER_BUILD = 1,
 	IMAGE_ORDER_CANCEL,
 	IMAGE_ORDER_PULL,
-	IMAGE_ORDER_COMMIT, /* the layer comes with it, as a descriptor */
+	IMAGE_ORDER_COMMIT, /* the layer comes with it, as a descriptor, and then the note, if there is one */
+	IMAGE_ORDER_NOTE, /* the note comes with it */
+	IMAGE_ORDER_REMOVE,
 };
 
 struct image_order_msg {
 	uint32_t order;
 	uint32_t which; /* BUILD: place in `names` */
-	/* COMMIT: names of images; with a NUL */
+	/* Names of images, with a NUL; BASE of a COMMIT alone */
 	char name[IMAGE_ORDER_NAME];
 	char base[IMAGE_ORDER_NAME];
 };

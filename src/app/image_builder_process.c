@@ -21,6 +21,14 @@
 #define CHANNEL_FD   3
 #define STOP_WAIT_MS 30000 /* a build that is stopped unmounts and removes what it made */
 
+#define NOTE_FD   4
+#define NOTE_PATH "/dev/fd/4"
+
+/* Descriptors that came with an order, borrowed; -1 = none. */
+struct inputs {
+	int layer, note;
+};
+
 struct process {
 	const struct image_builder_config *config;
 	pid_t build; /* 0: none */
@@ -32,17 +40,24 @@ struct process {
 
 /* In the child, between fork and exec. */
 NORETURN static void become_build(const struct image_builder_config *c,
-				  const struct image_order_msg *m, int in, int out, pid_t parent)
+				  const struct image_order_msg *m, const struct inputs *in, int out,
+				  pid_t parent)
 {
 	const char *const pull[] = {"pull", "--if-missing", "--name", c->pulled, NULL};
-	const char *const commit[] = {"commit", m->name, m->base, NULL};
 	const char *const build[] = {
 	    "build", m->order == IMAGE_ORDER_BUILD ? c->names[m->which] : NULL, NULL};
-	const char *const *argv = m->order == IMAGE_ORDER_PULL     ? pull
-				  : m->order == IMAGE_ORDER_COMMIT ? commit
-								   : build;
+	const char *const commit[] = {"commit",  m->name, m->base, in->note >= 0 ? "--note" : NULL,
+				      NOTE_PATH, NULL};
+	const char *const note[] = {"note", m->name, "--note", NOTE_PATH, NULL};
+	const char *const remove[] = {"rm", m->name, "--of-sandbox", NULL};
+	const char *const *const orders[] = {[IMAGE_ORDER_BUILD] = build,
+					     [IMAGE_ORDER_PULL] = pull,
+					     [IMAGE_ORDER_COMMIT] = commit,
+					     [IMAGE_ORDER_NOTE] = note,
+					     [IMAGE_ORDER_REMOVE] = remove};
+	const char *const *argv = orders[m->order];
 	const char *args[8] = {"caisson", "image"};
-	int null = in >= 0 ? in : open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int null = in->layer >= 0 ? in->layer : open("/dev/null", O_RDONLY | O_CLOEXEC);
 
 	for (size_t i = 0; i < c->n_env; i++)
 		if (setenv(c->env[i][0], c->env[i][1], 1) < 0)
@@ -52,7 +67,8 @@ NORETURN static void become_build(const struct image_builder_config *c,
 	/* On SIGTERM a build removes what it made. */
 	(void)prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != parent || null < 0 || dup2(null, STDIN_FILENO) < 0 ||
-	    dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0)
+	    dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0 ||
+	    (in->note >= 0 && dup3(in->note, NOTE_FD, 0) < 0 && in->note != NOTE_FD))
 		_exit(127);
 	for (size_t i = 0; argv[i]; i++)
 		args[2 + i] = argv[i];
@@ -63,8 +79,8 @@ NORETURN static void become_build(const struct image_builder_config *c,
 	_exit(127);
 }
 
-/* IN: its standard input, borrowed; -1: none. */
-static int start_build(struct process *p, const struct image_order_msg *m, int in, int *ret_output)
+static int start_build(struct process *p, const struct image_order_msg *m, const struct inputs *in,
+		       int *ret_output)
 {
 	int out[2];
 	const pid_t self = getpid();
@@ -124,13 +140,23 @@ static bool is_name(const char name[IMAGE_ORDER_NAME])
 	return n < IMAGE_ORDER_NAME && parse_is_image_name(name, n);
 }
 
-static bool is_possible(const struct process *p, const struct image_order_msg *m, int in)
+static bool is_possible(const struct process *p, const struct image_order_msg *m,
+			const struct inputs *in)
 {
-	if (m->order == IMAGE_ORDER_COMMIT)
-		return p->config->commits && in >= 0 && is_name(m->name) && is_name(m->base);
-	return m->order == IMAGE_ORDER_PULL
-		   ? p->config->pulled != NULL
-		   : m->order == IMAGE_ORDER_BUILD && m->which < p->config->n;
+	switch (m->order) {
+	case IMAGE_ORDER_BUILD:
+		return m->which < p->config->n;
+	case IMAGE_ORDER_PULL:
+		return p->config->pulled != NULL;
+	case IMAGE_ORDER_COMMIT:
+		return p->config->commits && in->layer >= 0 && is_name(m->name) && is_name(m->base);
+	case IMAGE_ORDER_NOTE:
+		return p->config->commits && in->note >= 0 && is_name(m->name);
+	case IMAGE_ORDER_REMOVE:
+		return p->config->commits && is_name(m->name);
+	default:
+		return false;
+	}
 }
 
 static void on_order(struct process *p)
@@ -140,20 +166,21 @@ static void on_order(struct process *p)
 	size_t n_fds = 0;
 	ssize_t n = fd_recv(CHANNEL_FD, &m, sizeof(m), fds, &n_fds, 0);
 
-	_cleanup_fd_ int in = n_fds == 1 ? fds[0] : -1;
+	const bool commits = n == (ssize_t)sizeof(m) && m.order == IMAGE_ORDER_COMMIT;
+	const struct inputs in = {.layer = commits && n_fds > 0 ? fds[0] : -1,
+				  .note = n_fds > commits ? fds[n_fds - 1] : -1};
 
-	if (n_fds > 1)
-		fd_close_many(fds, n_fds);
 	if (n != (ssize_t)sizeof(m)) {
 		leave(p);
 	} else if (m.order == IMAGE_ORDER_CANCEL) {
 		stop_build(p);
-	} else if (p->build == 0 && is_possible(p, &m, in)) {
+	} else if (p->build == 0 && is_possible(p, &m, &in)) {
 		_cleanup_fd_ int output = -1;
-		int r = start_build(p, &m, in, &output);
+		int r = start_build(p, &m, &in, &output);
 
 		tell(p, IMAGE_NEWS_BEGUN, -r, output);
 	}
+	fd_close_many(fds, n_fds > FDIO_PASS_MAX ? 0 : n_fds);
 }
 
 static void on_build_ended(struct process *p)

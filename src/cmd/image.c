@@ -14,6 +14,7 @@
 #include "image/image.h"
 #include "image/ref.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -24,8 +25,8 @@
 
 #define VERB         "image"
 #define OPERANDS_MAX 2
-#define DEFS_BESIDE  "share/caisson/images"
 #define DIGEST       "sha256:"
+#define NOTE_MAX     (64u << 10)
 
 struct image_args {
 	struct image_store store;
@@ -46,6 +47,8 @@ struct image_args {
 	bool packages;
 	bool if_missing;
 	bool if_changed;
+	bool of_sandbox;
+	const char *note; /* commit, note: a file */
 };
 
 struct subverb {
@@ -62,6 +65,7 @@ static int do_list(struct image_args *a, struct err *e);
 static int do_pull(struct image_args *a, struct err *e);
 static int do_import(struct image_args *a, struct err *e);
 static int do_commit(struct image_args *a, struct err *e);
+static int do_note(struct image_args *a, struct err *e);
 static int do_export(struct image_args *a, struct err *e);
 static int do_remove(struct image_args *a, struct err *e);
 
@@ -80,13 +84,14 @@ static const struct subverb subverbs[] = {
      "[--tag TAG] [--plain-http]",
      true},
     {"commit", 2, 2, do_commit,
-     "commit NAME BASE < LAYER   (NAME is BASE and what a sandbox has changed: the server does "
-     "this)",
+     "commit NAME BASE [--note FILE] < LAYER   (NAME is BASE and what a sandbox has changed: the "
+     "server does this)",
      true},
+    {"note", 1, 1, do_note, "note NAME --note FILE   (a JSON object, of an image of a sandbox)"},
     {"export", 2, 2, do_export,
      "export NAME FILE.tar[.gz|.zst] [--format tar|docker|oci] [--compression gzip|zstd] [--tag "
      "NAME:TAG] [--start FILE]"},
-    {"rm", 1, 1, do_remove, "rm NAME"},
+    {"rm", 1, 1, do_remove, "rm NAME [--of-sandbox]"},
 };
 
 /* A verb that only looks must not make the folder: its name may be mistyped. */
@@ -109,42 +114,6 @@ static int find_state_dir(const struct settings *s, bool make, char ret[PATH_MAX
 		    "makes it",
 		    path);
 	return err_set(e, ERR_SYSTEM, errno, "cannot open %s", path);
-}
-
-/* Whether the definitions in FOLDER belong to root or to the owner of the program: what they say runs as the
- * user who builds the image. */
-static bool defs_are_trusted(const char *folder)
-{
-	struct stat defs, program;
-
-	return stat(folder, &defs) == 0 && S_ISDIR(defs.st_mode) &&
-	       (defs.st_uid == 0 ||
-		(stat("/proc/self/exe", &program) == 0 && defs.st_uid == program.st_uid));
-}
-
-const char *cmd_image_defs(void)
-{
-	static char found[PATH_MAX];
-	const char *given = getenv("SANDBOX_IMAGE_DEFS");
-	char self[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-
-	if (given && given[0])
-		return given;
-	self[n > 0 ? n : 0] = '\0';
-	/* Beside the program, then beside its folder: PREFIX/bin/caisson has PREFIX/share. */
-	for (int up = 0; up < 2; up++) {
-		char *slash = strrchr(self, '/');
-
-		if (!slash)
-			break;
-		*slash = '\0';
-		if ((size_t)snprintf(found, sizeof(found), "%s/%s", self, DEFS_BESIDE) <
-			sizeof(found) &&
-		    defs_are_trusted(found))
-			return found;
-	}
-	return IMAGE_DEFS_INSTALLED;
 }
 
 /* Returns a descriptor that becomes readable on Ctrl-C and similar signals, so that a build can clean
@@ -299,13 +268,35 @@ static int do_import(struct image_args *a, struct err *e)
 	return import(a, a->operands[0], a->operands[1], e);
 }
 
+/* The object of --note; NULL without one, or with E set. */
+static json_t *read_note(const struct image_args *a, struct err *e)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(NOTE_MAX);
+	_cleanup_fd_ int fd = a->note ? open(a->note, O_RDONLY | O_CLOEXEC | O_NOCTTY) : -1;
+
+	if (!a->note)
+		return NULL;
+	json_t *note = NULL;
+	if (fd >= 0 && fd_read_file(fd, &text) == 0 &&
+	    jsonio_read_on_thread(buf_str(&text), text.len, 0, &note) == 0 && json_is_object(note))
+		return note;
+	json_decref(note);
+	(void)err_set(e, ERR_INVALID_ARGUMENT, 0, "%s is no JSON object of at most 64 KiB",
+		      a->note);
+	return NULL;
+}
+
 static int do_commit(struct image_args *a, struct err *e)
 {
 	_cleanup_(image_manifest_done) struct image_manifest m = {0};
 	_cleanup_fd_ int cancel = watch_signals();
 	struct progress_line line;
 	const struct image_watch w = watch_for(&line, cancel);
-	int r = image_commit(&a->store, a->operands[0], a->operands[1], STDIN_FILENO, &w, &m, e);
+	json_t *note = read_note(a, e);
+	int r = e->code != ERR_NONE ? -EINVAL
+				    : image_commit(&a->store, a->operands[0], a->operands[1],
+						   STDIN_FILENO, note, &w, &m, e);
+	json_decref(note);
 
 	progress_line_end(&line, r >= 0);
 	if (r >= 0)
@@ -393,9 +384,24 @@ static int do_export(struct image_args *a, struct err *e)
 	return r;
 }
 
+static int do_note(struct image_args *a, struct err *e)
+{
+	json_t *note = read_note(a, e);
+	int r = note                  ? image_set_note(&a->store, a->operands[0], note, e)
+		: e->code != ERR_NONE ? -EINVAL
+				      : err_set(e, ERR_USAGE, 0, "note needs --note FILE");
+
+	json_decref(note);
+	return r;
+}
+
 static int do_remove(struct image_args *a, struct err *e)
 {
-	int r = image_store_remove(&a->store, a->operands[0], e);
+	int r = a->of_sandbox ? image_check_of_sandbox(&a->store, a->operands[0], e) : 0;
+
+	r = r < 0           ? r
+	    : a->of_sandbox ? image_store_retire(&a->store, a->operands[0], e)
+			    : image_store_remove(&a->store, a->operands[0], e);
 
 	if (r >= 0)
 		(void)printf("Image '%s' is removed.\n", a->operands[0]);
@@ -497,6 +503,10 @@ static int parse_args(struct image_args *a, int argc, char **argv, struct err *e
 			a->if_missing = true;
 		else if (streq(argv[i], "--if-changed"))
 			a->if_changed = true;
+		else if (streq(argv[i], "--of-sandbox"))
+			a->of_sandbox = true;
+		else if (streq(argv[i], "--note") && i + 1 < argc)
+			a->note = argv[++i];
 		else if (streq(argv[i], "--plain-http"))
 			a->import.plain_http = true;
 		else if (streq(argv[i], "--tag") && i + 1 < argc)

@@ -395,16 +395,17 @@ static int open_faces(struct serve *s, struct err *e)
 	    .max_upload_bytes = limits_rest_upload(&s->app.settings),
 	    .base = s->base,
 	    .port_domain = s->names.port_domain,
+	    .images = server_facts_images(&s->facts),
+	    .templates = app_builds_templates(&s->app),
 	};
 	const char *faces = s->app.settings.faces;
-	int r;
 
 	if (!faces[0])
 		return 0;
 	if (!streq(faces, "e2b"))
 		return err_set(e, ERR_SETTING_INVALID, 0,
 			       "SANDBOX_FACES: this version has the face e2b only");
-	r = e2b_new(&config, &s->e2b, e);
+	int r = e2b_new(&config, &s->e2b, e);
 	if (r < 0)
 		return r;
 	e2b_serve_ports(s->e2b, s->api);

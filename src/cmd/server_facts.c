@@ -27,6 +27,15 @@ static int add_image(void *user, const struct image_manifest *m)
 	return json_array_append_new(user, row) < 0 ? -ENOMEM : 0;
 }
 
+static int add_note(void *user, const struct image_manifest *m)
+{
+	json_t *row =
+	    json_pack("{s:s, s:s, s:O?}", "name", image_manifest_str(m, "name"), "origin",
+		      image_manifest_str(m, "origin"), "note", json_object_get(m->json, "note"));
+
+	return json_array_append_new(user, row) < 0 ? -ENOMEM : 0;
+}
+
 static bool is_older(struct timespec a, struct timespec b)
 {
 	return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec;
@@ -246,24 +255,52 @@ static bool is_newer(struct server_facts *f, const char *base, uint64_t age_ns)
 	return true;
 }
 
+static int check_commits(const struct server_facts *f, struct err *e)
+{
+	const struct settings *s = &f->app->settings;
+
+	return s->image_builds && s->root && f->app->image_builder
+		   ? 0
+		   : err_set(e, ERR_FORBIDDEN, 0,
+			     "this server makes no images of sandboxes: that takes "
+			     "SANDBOX_IMAGE_BUILDS=on and SANDBOX_ROOT=on");
+}
+
+static json_t *change_image(const char *name, const char *note, void *user, struct err *e)
+{
+	const struct server_facts *f = user;
+	int r = check_commits(f, e);
+
+	r = r < 0 ? r : image_builder_change(f->app->image_builder, name, note, e);
+	return r < 0 ? NULL : image_builder_json(f->app->image_builder);
+}
+
+static json_t *image_notes(void *user)
+{
+	const struct server_facts *f = user;
+	struct err ignored = ERR_INIT;
+	json_t *rows = json_array();
+
+	if (f->store.dir >= 0)
+		(void)!image_manifest_each(&f->store, add_note, rows, &ignored);
+	return rows;
+}
+
 static json_t *commit_image(const char *name, const char *base, uint64_t age_ns, int pipe,
-			    void *user, struct err *e)
+			    const char *note, void *user, struct err *e)
 {
 	struct server_facts *f = user;
-	const struct settings *s = &f->app->settings;
-	int r;
+	int r = check_commits(f, e);
 
-	if (!s->image_builds || !s->root || !f->app->image_builder)
-		r = err_set(e, ERR_FORBIDDEN, 0,
-			    "this server makes no images of sandboxes: that takes "
-			    "SANDBOX_IMAGE_BUILDS=on and SANDBOX_ROOT=on");
-	else if (is_newer(f, base, age_ns))
+	if (r < 0)
+		return NULL;
+	if (is_newer(f, base, age_ns))
 		r = err_set(e, ERR_ALREADY_EXISTS, 0,
 			    "the image '%s' was replaced after the sandbox was made; make a new "
 			    "sandbox",
 			    base);
 	else
-		r = image_builder_commit(f->app->image_builder, name, base, pipe, e);
+		r = image_builder_commit(f->app->image_builder, name, base, pipe, note, e);
 	return r < 0 ? NULL : image_builder_json(f->app->image_builder);
 }
 
@@ -280,6 +317,8 @@ struct api_images server_facts_images(struct server_facts *f)
 				   .build = build_image,
 				   .cancel = cancel_build,
 				   .commit = commit_image,
+				   .change = change_image,
+				   .notes = image_notes,
 				   .build_of = build_of,
 				   .user = f};
 }

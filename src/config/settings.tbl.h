@@ -332,6 +332,9 @@ S(INT, max_ttl_m, "limits.max_ttl_m", "SANDBOX_MAX_TTL_M", "1440", 0, 525600,
   "whole minutes from 0 to 525600",
   "The longest time without use that a client may choose for a sandbox (`ttl_s`), in minutes. It is never "
   "less than SANDBOX_SESSION_TTL_M and SANDBOX_SESSION_KEEP_M.")
+S(BOOL, templates, "limits.templates", "SANDBOX_TEMPLATES", "off", 0, 1, "on or off",
+  "Clients of the face E2B may build templates, which are images of this server that only they can use. It takes SANDBOX_ROOT and "
+  "SANDBOX_IMAGE_BUILDS.")
 S(BOOL, root, "limits.root", "SANDBOX_ROOT", "off", 0, 1, "on or off",
   "Sandboxes may be made with a root user, who can install packages of the system (apt-get): uid 0 of the sandbox's own "
   "user namespace, without rights outside. Needs the native engine, a server that root started, and control groups.")

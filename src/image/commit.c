@@ -155,7 +155,8 @@ static int put_together(struct commit *c, struct report *report, struct err *e)
 }
 
 static int record(struct commit *c, const struct image_store *s, const char *name, const char *base,
-		  const struct report *report, struct image_manifest *ret, struct err *e)
+		  const json_t *note, const struct report *report, struct image_manifest *ret,
+		  struct err *e)
 {
 	_cleanup_(image_origin_done) struct image_origin origin = {0};
 
@@ -166,6 +167,7 @@ static int record(struct commit *c, const struct image_store *s, const char *nam
 	    .name = name,
 	    .source = SOURCE,
 	    .origin = base,
+	    .note = note,
 	    .definition = "",
 	    .description = origin.description,
 	    .suite = origin.suite,
@@ -189,8 +191,27 @@ static int record(struct commit *c, const struct image_store *s, const char *nam
 	return r;
 }
 
+int image_check_of_sandbox(const struct image_store *s, const char *name, struct err *e)
+{
+	_cleanup_(image_manifest_done) struct image_manifest m = {0};
+	const int r = image_manifest_load(s, name, &m, e);
+
+	return r < 0 ? r
+	       : streq(image_manifest_str(&m, "source"), SOURCE)
+		   ? 0
+		   : err_set(e, ERR_FORBIDDEN, 0, "image '%s' was not made of a sandbox", name);
+}
+
+int image_set_note(const struct image_store *s, const char *name, const json_t *note, struct err *e)
+{
+	const int r = image_check_of_sandbox(s, name, e);
+
+	return r < 0 ? r : image_manifest_note(s, name, note, e);
+}
+
 int image_commit(const struct image_store *s, const char *name, const char *base, int layer,
-		 const struct image_watch *w, struct image_manifest *ret, struct err *e)
+		 const json_t *note, const struct image_watch *w, struct image_manifest *ret,
+		 struct err *e)
 {
 	struct commit c = {.watch = w,
 			   .file = layer,
@@ -214,7 +235,7 @@ int image_commit(const struct image_store *s, const char *name, const char *base
 	if (r >= 0)
 		r = put_together(&c, &report, e);
 	if (r >= 0)
-		r = record(&c, s, name, base, &report, ret, e);
+		r = record(&c, s, name, base, note, &report, ret, e);
 	fd_close_many((int[]){c.layer, c.notes, c.base}, 3);
 	image_draft_drop(s, &c.draft);
 	return r;

@@ -69,8 +69,15 @@ int image_import(const struct image_store *s, const char *name, const char *sour
 /* Makes the image NAME of the image BASE and of LAYER, a tar that a sandbox has written (runtime/init/layer.c). Files that both images have
  * share their disk space. What the layer says of owners is kept if root calls. Nothing in it can do harm, as with an import.
  * ERR_ALREADY_EXISTS: NAME is there and was not made in this way. ERR_IMAGE_INVALID: the layer is not complete. */
+/* NOTE: a JSON object that the manifest keeps; NULL = none. */
 int image_commit(const struct image_store *s, const char *name, const char *base, int layer,
-		 const struct image_watch *w, struct image_manifest *ret, struct err *e) MUST_CHECK;
+		 const json_t *note, const struct image_watch *w, struct image_manifest *ret,
+		 struct err *e) MUST_CHECK;
+/* Gives such an image another note. ERR_FORBIDDEN: it was made in another way. */
+int image_set_note(const struct image_store *s, const char *name, const json_t *note,
+		   struct err *e) MUST_CHECK;
+/* ERR_FORBIDDEN: it was not made of a sandbox. */
+int image_check_of_sandbox(const struct image_store *s, const char *name, struct err *e) MUST_CHECK;
 
 struct image_export_options {
 	const char *format;      /* "tar", "docker", "oci"; NULL = "tar" */

@@ -180,6 +180,19 @@ int image_draft_commit(const struct image_store *s, struct image_draft *d, const
 	return 0;
 }
 
+int image_store_retire(const struct image_store *s, const char *image, struct err *e)
+{
+	_cleanup_fd_ int lock = lock_store(s);
+	struct stat st;
+
+	if (lock < 0)
+		return err_set(e, ERR_SYSTEM, -lock, "cannot lock %s", s->path);
+	put_aside(s, image, image);
+	return fstatat(s->dir, image, &st, AT_SYMLINK_NOFOLLOW) == 0
+		   ? err_set(e, ERR_SYSTEM, EPERM, "cannot remove image '%s'", image)
+		   : 0;
+}
+
 int image_store_remove(const struct image_store *s, const char *image, struct err *e)
 {
 	int locks[2] = {-1, -1};

@@ -56,5 +56,8 @@ void image_draft_drop(const struct image_store *s, struct image_draft *d);
 /* -ENOENT: no such image. -EBUSY: the image is in use. */
 int image_store_remove(const struct image_store *s, const char *image, struct err *e) MUST_CHECK;
 
+/* Takes its name from IMAGE at once; its files go when nobody uses them any more. -ENOENT. */
+int image_store_retire(const struct image_store *s, const char *image, struct err *e) MUST_CHECK;
+
 /* Removes NAME beneath DIR and everything in it, without following links. */
 int image_tree_remove(int dir, const char *name) MUST_CHECK;

@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#define MANIFEST_NEW "manifest.new"
+
 const char *image_manifest_str(const struct image_manifest *m, const char *key)
 {
 	const char *s = json_string_value(json_object_get(m->json, key));
@@ -201,6 +203,25 @@ static json_t *describe(const struct image_facts *f, const struct inventory *inv
 	    string_array(f->excludes, f->n_excludes), "wheels", wheels, "packages", packages);
 }
 
+int image_manifest_note(const struct image_store *s, const char *name, const json_t *note,
+			struct err *e)
+{
+	_cleanup_(image_manifest_done) struct image_manifest m = {0};
+	int r = image_manifest_load(s, name, &m, e);
+	size_t len;
+
+	if (r < 0)
+		return r;
+	_cleanup_fd_ int dir = openat(s->dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	(void)json_object_set(m.json, "note", (json_t *)(uintptr_t)note);
+	_cleanup_free_ char *text = jsonio_text(m.json, JSON_INDENT(1) | JSON_ENSURE_ASCII, &len);
+	r = !text ? -ENOMEM : dir < 0 ? -errno : write_file(dir, MANIFEST_NEW, text, len);
+	if (r >= 0 && renameat(dir, MANIFEST_NEW, dir, MANIFEST_FILE) < 0)
+		r = -errno;
+	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "cannot write the manifest of image '%s'", name)
+		     : 0;
+}
+
 /* Keys of the manifest that say what an image was made from. The other keys are computed anew. */
 static const char *const origin_keys[] = {"format_version", "description", "suite",
 					  "definition",     "preload",     "excludes"};
@@ -302,6 +323,8 @@ int image_manifest_write(const struct image_draft *d, const struct image_facts *
 				 : "cannot read the new image");
 	}
 	json_t *json = describe(f, &inv, read_wheels(d->root), packages);
+	if (f->note)
+		(void)json_object_set(json, "note", (json_t *)(uintptr_t)f->note);
 	size_t len;
 	_cleanup_free_ char *text = jsonio_text(json, JSON_INDENT(1) | JSON_ENSURE_ASCII, &len);
 

@@ -53,6 +53,7 @@ struct image_facts {
 	const char *created; /* when a container image says that it was made; NULL or "" = now */
 	const char *description;
 	const char *suite;
+	const json_t *note;     /* an object of whoever had it made; NULL = none */
 	const char *definition; /* digest of the definition; "" for imported images */
 	char *const *preload;
 	size_t n_preload;
@@ -66,6 +67,10 @@ struct image_facts {
 /* Writes manifest.json and preload into the draft. -ENOENT: its root has no python3. */
 int image_manifest_write(const struct image_draft *d, const struct image_facts *f,
 			 struct image_manifest *ret, struct err *e) MUST_CHECK;
+
+/* Writes the manifest of the image NAME anew, with NOTE. */
+int image_manifest_note(const struct image_store *s, const char *name, const json_t *note,
+			struct err *e) MUST_CHECK;
 
 /* What a built image says about itself in /opt/caisson/image.json, so that the information survives
  * export and import. It comes with the image, so it is checked like a definition. */

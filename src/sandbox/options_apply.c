@@ -64,8 +64,10 @@ static bool is_listed(const char *list, const char *name)
 
 static int check_image(const struct manager *m, const char *image, struct err *e)
 {
+	const bool open = strncmp(image, SANDBOX_OWN_IMAGE, strlen(SANDBOX_OWN_IMAGE)) != 0;
+
 	if (streq(image, m->config.image) || streq(image, m->config.stored.image) ||
-	    is_listed(m->config.maxima.images, image))
+	    (open && is_listed(m->config.maxima.images, image)))
 		return 0;
 	(void)err_set(
 	    e, ERR_FORBIDDEN, 0,
@@ -166,7 +168,9 @@ int manager_check_options(const struct manager *m, const struct sandbox_options 
 	if (sandbox_option_given(o, SANDBOX_OPTION_LEVEL) &&
 	    engine_levels_find(m->config.maxima.levels, o->level, &ignored, e) < 0)
 		return -EINVAL;
-	return sandbox_option_given(o, SANDBOX_OPTION_IMAGE) ? check_image(m, o->image, e) : 0;
+	return sandbox_option_given(o, SANDBOX_OPTION_IMAGE) && !o->own_image
+		   ? check_image(m, o->image, e)
+		   : 0;
 }
 
 /* ---- what they mean ---- */

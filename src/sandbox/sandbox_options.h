@@ -17,7 +17,8 @@
 
 struct manager;
 
-#define SANDBOX_NAME_MAX        200 /* bytes */
+#define SANDBOX_OWN_IMAGE       "t." /* begins the names of images that are one owner's */
+#define SANDBOX_NAME_MAX        200  /* bytes */
 #define SANDBOX_WORKDIR_MAX     512
 #define SANDBOX_MB_MAX          (INT64_C(16) << 20) /* 16 TiB */
 #define SANDBOX_LABELS_MAX      16
@@ -69,6 +70,8 @@ struct sandbox_options {
 	/* No member: its network may be changed as long as it lives, so it gets a way out, whatever it may reach at first. Not for a
 	 * server that permits no network, and not in a record. */
 	bool way_out;
+	/* No member: the image was made for this owner, so the operator's list does not matter. */
+	bool own_image;
 	/* INT, BOOL: the value; NUMBER: in thousandths. Others are unused. */
 	int64_t number[SANDBOX_OPTION_MAX_];
 	char name[SANDBOX_NAME_MAX + 1];

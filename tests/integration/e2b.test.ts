@@ -121,7 +121,7 @@ describe('e2b', () => {
 		}
 		assert.equal((await control('POST', '/v2/sandboxes', { templateID: 'no-such' })).status, 404);
 		const templates = await control('POST', '/v3/templates', { name: 'a' });
-		assert.deepEqual([templates.status, templates.json.message], [400, 'this server does not offer POST /v3/templates']);
+		assert.deepEqual([templates.status, templates.json.message], [400, 'this server does not offer POST /v3/templates; its operator can permit templates with SANDBOX_TEMPLATES=on']);
 		for (const [at, body] of [['timeout', { timeout: 86401 }], ['timeout', { timeout: '5' }]] as const) {
 			const box = await make();
 			assert.equal((await control('POST', `/sandboxes/${box.id}/${at}`, body)).status, 400);

@@ -6,7 +6,8 @@ import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { engine, imagesDir, mode, scratch, unlessEnforced } from '../lib/env.ts';
+import { engine, mode, unlessEnforced } from '../lib/env.ts';
+import { stateOfItsOwn } from '../lib/own-images.ts';
 import { caisson, descendants, start, type Program } from '../lib/process.ts';
 import { serve, type Json } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
@@ -15,14 +16,6 @@ const possible = mode === 'root' && engine === 'native';
 const skip = (!possible && 'only a server that root started, with the native engine, can have root users') || unlessEnforced('memory', 'pids');
 
 interface Answer { status: number; body: Json; text: string }
-
-/** A state folder with an image of its own, which tests may change. */
-function ownState(): string {
-	const dir = scratch('state');
-	fs.mkdirSync(path.join(dir, 'images'));
-	fs.cpSync(path.join(imagesDir, 'base'), path.join(dir, 'images/base'), { recursive: true, verbatimSymlinks: true });
-	return dir;
-}
 
 /** What is in a tree: names, kinds, modes, owners, contents. Not how many names a file has. */
 function digest(top: string): string {
@@ -50,7 +43,7 @@ describe('an image of a sandbox', { skip }, () => {
 	let state: string;
 
 	before(async () => {
-		state = ownState();
+		state = stateOfItsOwn();
 		({ program, base } = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: state, SANDBOX_ROOT: 'on', SANDBOX_IMAGE: 'base', SANDBOX_IMAGES: '*' } }));
 	});
 	after(() => program.end());
@@ -144,6 +137,22 @@ describe('an image of a sandbox', { skip }, () => {
 		for (const name of ['../x', 'UP', '', 'a/b', '.x'])
 			assert.equal((await ask('POST', `/sandboxes/${id}/image`, { name })).status, 400, name);
 		assert.equal((await ask('POST', '/sandboxes/nobody/image', { name: 'x' })).status, 404);
+	});
+
+	it('is removed over REST, while others are not', async () => {
+		const id = await make();
+		await commit(id, 'short');
+		const user = await make('short');
+		assert.equal((await ask('DELETE', '/images/short')).status, 202);
+		assert.deepEqual([(await built()).state, fs.existsSync(path.join(state, 'images/short'))], ['done', false]);
+		assert.equal(await run(user, 'echo goes on'), 'goes on\n');
+		const none = await ask('POST', '/sandboxes', { image: 'short' });
+		assert.ok(none.status >= 400, none.text);
+		assert.equal((await ask('DELETE', '/images/base')).status, 202);
+		assert.match((await built()).reason, /'base' was not made of a sandbox/);
+		assert.equal((await ask('DELETE', '/images/..%2fx')).status, 404);
+		assert.equal((await ask('DELETE', '/images/nothing')).status, 202);
+		assert.match((await built()).reason, /there is no image 'nothing'/);
 	});
 
 	it('is refused for a sandbox without a root user, and while something is on', async () => {

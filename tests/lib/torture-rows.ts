@@ -193,6 +193,7 @@ export const allocationsFail = (part: Part): unknown => describe('allocations fa
 		// There is no such definition: nothing is built.
 		buildImage: { ...row(() => request('POST', '/images', { name: 'none' })), may: 404 },
 		commitImage: { ...row(() => request('POST', '/sandboxes/torture/image', { name: 'none' })), may: 403 },
+		removeImage: { ...row(() => request('DELETE', '/images/none')), may: 403 },
 		cancelImageBuild: { ...row(() => request('DELETE', '/images/build')), may: 404 },
 		getFigures: row(() => request('GET', '/figures?minutes=5')),
 		followEvents: row(() => request('GET', '/events'), FEW),

@@ -204,6 +204,33 @@ static uint32_t next_number(const char **at)
 	return (uint32_t)n;
 }
 
+/* Of an image with foreign owners: the same ids at the same places, and 0 by itself. */
+static void foreign_ids_are_mapped(void **state UNUSED)
+{
+	char plain[IDS_MAP_MAX], foreign[IDS_MAP_MAX];
+	ids_root_map(0, 5, 1, false, plain);
+	ids_root_map(0, 5, 1, true, foreign);
+	const char *p = plain, *f = foreign;
+	uint32_t seen = 0;
+	while (*f) {
+		const uint32_t inside = next_number(&f), at = next_number(&f), n = next_number(&f);
+		assert_true(inside == 0 ? n == 1 : inside > FOREIGN_FIRST);
+		seen += n;
+		if (inside != FOREIGN_FIRST + 1000)
+			continue;
+		assert_int_equal(next_number(&p), 1000);
+		assert_int_equal(next_number(&p), at);
+		assert_int_equal(next_number(&p), n);
+	}
+	uint32_t all = 1;
+	while (*p) {
+		(void)next_number(&p);
+		(void)next_number(&p);
+		all += next_number(&p);
+	}
+	assert_int_equal(seen, all);
+}
+
 /* Each sandbox with a root user has ids that no other has, nor any slot, and all that are given back are given again. */
 static void test_root_ids(void **state UNUSED)
 {
@@ -246,28 +273,6 @@ static void test_root_ids(void **state UNUSED)
 		assert_int_equal(lines, 5);
 		assert_int_equal(least, 0);
 	}
-	char plain[IDS_MAP_MAX], foreign[IDS_MAP_MAX];
-	ids_root_map(0, 5, 1, false, plain);
-	ids_root_map(0, 5, 1, true, foreign);
-	const char *p = plain, *f = foreign;
-	uint32_t seen = 0;
-	while (*f) { /* the same ids at the same places, and 0 by itself */
-		const uint32_t inside = next_number(&f), at = next_number(&f), n = next_number(&f);
-		assert_true(inside == 0 ? n == 1 : inside > FOREIGN_FIRST);
-		seen += n;
-		if (inside != FOREIGN_FIRST + 1000)
-			continue;
-		assert_int_equal(next_number(&p), 1000);
-		assert_int_equal(next_number(&p), at);
-		assert_int_equal(next_number(&p), n);
-	}
-	uint32_t all = 1;
-	while (*p) {
-		(void)next_number(&p);
-		(void)next_number(&p);
-		all += next_number(&p);
-	}
-	assert_int_equal(seen, all);
 	assert_int_equal(ids_take_root(&ids, &root), -EAGAIN);
 	assert_int_equal(ids_give_root(&ids, 7), 0);
 	assert_int_equal(ids_give_root(&ids, 0), 0);
@@ -326,9 +331,13 @@ static void test_groups(void **state UNUSED)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_messages), cmocka_unit_test(test_paths),
-	    cmocka_unit_test(test_limits),   cmocka_unit_test(test_create_request),
-	    cmocka_unit_test(test_subids),   cmocka_unit_test(test_groups),
+	    cmocka_unit_test(foreign_ids_are_mapped),
+	    cmocka_unit_test(test_messages),
+	    cmocka_unit_test(test_paths),
+	    cmocka_unit_test(test_limits),
+	    cmocka_unit_test(test_create_request),
+	    cmocka_unit_test(test_subids),
+	    cmocka_unit_test(test_groups),
 	    cmocka_unit_test(test_root_ids),
 	};
 

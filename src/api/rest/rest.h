@@ -316,4 +316,5 @@ void rest_list_images(struct rest_call *c);
 void rest_build_image(struct rest_call *c);
 void rest_cancel_build(struct rest_call *c);
 void rest_commit_image(struct rest_call *c);
+void rest_remove_image(struct rest_call *c);
 void rest_openapi(struct rest_call *c);

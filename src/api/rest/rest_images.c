@@ -89,7 +89,7 @@ static void commit(struct rest_call *c)
 	_cleanup_fd_ int from = ends[0];
 	_cleanup_fd_ int to = ends[1];
 	json_t *build = i->commit(rest_text(c, "name", ""), sandbox_image(c->sandbox),
-				  sandbox_age_ns(c->sandbox), from, i->user, &e);
+				  sandbox_age_ns(c->sandbox), from, NULL, i->user, &e);
 
 	if (!build) {
 		reply(c, NULL, &e);
@@ -108,4 +108,15 @@ void rest_commit_image(struct rest_call *c)
 {
 	c->action = "image.commit";
 	rest_sandbox(c, commit);
+}
+
+void rest_remove_image(struct rest_call *c)
+{
+	const struct api_images *i = &c->api->config.images;
+	const char *name = http_request_param(c->req, "image");
+	struct err e = ERR_INIT;
+
+	c->action = "image.remove";
+	(void)snprintf(c->object, sizeof(c->object), "%.63s", name);
+	reply(c, i->change(name, NULL, i->user, &e), &e);
 }

@@ -210,7 +210,7 @@ S(Server, "{\"type\":\"object\",\"required\":[\"version\",\"uptime_s\",\"profile
 	  ",\"profile\":" STRING ",\"engine\":" STRING "}}")
 S(ImageBuild,
   "{\"type\":\"object\",\"required\":[\"name\",\"state\",\"began_at\",\"ended_at\",\"reason\",\"dropped\",\"lines\"],"
-  "\"properties\":{\"name\":" STRING ",\"state\":{\"enum\":[\"building\",\"downloading\",\"stopping\",\"done\","
+  "\"properties\":{\"name\":" STRING ",\"state\":{\"enum\":[\"building\",\"downloading\",\"removing\",\"stopping\",\"done\","
   "\"failed\",\"cancelled\"]},\"began_at\":" WHEN ",\"ended_at\":" TIME ",\"reason\":" STRING ",\"dropped\":" INTEGER
   ",\"lines\":{\"type\":\"array\",\"items\":" STRING "}}}")
 S(ImageDefinition, "{\"type\":\"object\",\"required\":[\"name\",\"description\"],\"properties\":{\"name\":" STRING

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The control plane: sandboxes are made, found again, given more time and ended. */
 #include "faces/e2b/shapes.h"
+#include "faces/e2b/templates.h"
 
 #include "base/parse.h"
 #include "base/rand.h"
@@ -82,22 +83,40 @@ static bool is_own_image(const char *template)
 	return streq(template, "base") || streq(template, "code-interpreter-v1");
 }
 
-/* TEMPLATE NULL: it is made from a snapshot, and has what that has. */
-static int read_options(struct e2b_call *c, const char *template, struct sandbox_options *ret,
-			struct err *e)
+/* What comes of a template of the client. */
+static void add_setup(json_t *o, const struct e2b_build *b, json_t *env)
+{
+	json_t *all = json_copy(b->setup.env);
+
+	if (env)
+		(void)json_object_update(all, env);
+	(void)json_object_set_new(o, "env", all);
+	if (b->memory_mb)
+		(void)json_object_set_new(o, "memory_mb", json_integer(b->memory_mb));
+	if (b->cpus)
+		(void)json_object_set_new(o, "cpus", json_integer(b->cpus));
+}
+
+/* TEMPLATE NULL: it is made from a snapshot, and has what that has. BUILD: of a template of the client, or NULL. */
+static int read_options(struct e2b_call *c, const char *template, const struct e2b_build *build,
+			struct sandbox_options *ret, struct err *e)
 {
 	json_t *env, *o = json_object();
 	int r = read_pairs(c->body, "envVars", &env, e);
 
-	if (r == 0 && env)
+	if (r == 0 && build)
+		add_setup(o, build, env);
+	else if (r == 0 && env)
 		(void)json_object_set(o, "env", env);
 	if (r == 0 && template && manager_option_max(c->face->config.manager, SANDBOX_OPTION_ROOT))
 		(void)json_object_set_new(o, "root", json_true());
-	if (r == 0 && template && !is_own_image(template))
-		(void)json_object_set_new(o, "image", json_string(template));
+	if (r == 0 && template && (build || !is_own_image(template)))
+		(void)json_object_set_new(o, "image", json_string(build ? build->image : template));
 	r = r < 0 ? r : sandbox_options_read(o, false, ret, e);
-	if (r == 0)
+	if (r == 0) {
 		ret->way_out = true; /* for update_network */
+		ret->own_image = build != NULL;
+	}
 	json_decref(o);
 	return r;
 }
@@ -144,18 +163,14 @@ static void making_free(struct making *m)
 	free(m);
 }
 
-static void on_made(struct sandbox *made, const struct err *e, void *user)
+static void answer(const struct err *e, void *user)
 {
 	struct making *m = user;
 	struct e2b_sandbox *s = m->sandbox;
-	struct err failed = e ? *e : ERR_INIT;
-	const bool good = !e && e2b_sandbox_begin(s, made, &failed) == 0;
+	const struct err failed = e ? *e : ERR_INIT;
+	const bool good = !e && s->sandbox;
 	struct again *a;
 
-	if (good) {
-		s->life_s = m->life_s;
-		e2b_sandbox_set_end(s, m->life_s, false);
-	}
 	while ((a = list_first(&m->again, struct again, node))) {
 		list_remove(&a->node);
 		if (good)
@@ -169,6 +184,41 @@ static void on_made(struct sandbox *made, const struct err *e, void *user)
 	else
 		fail_create(m->call, s->template_id, &failed);
 	making_free(m);
+}
+
+/* A sandbox whose template cannot begin is of no use. */
+static void on_set_up(const struct err *e, void *user)
+{
+	struct making *m = user;
+	struct sandbox *made = m->sandbox->sandbox ? sandbox_ref(m->sandbox->sandbox) : NULL;
+	struct err failed = e ? *e : ERR_INIT, ignored = ERR_INIT;
+
+	if (!e && !made)
+		(void)err_set(&failed, ERR_SANDBOX_LOST, 0, "the sandbox has ended");
+	if (e && made) {
+		e2b_sandbox_forget(m->sandbox);
+		(void)!sandbox_close(made, true, NULL, NULL, &ignored);
+	}
+	(void)sandbox_unref(made);
+	answer(failed.code != ERR_NONE ? &failed : NULL, m);
+}
+
+static void on_made(struct sandbox *made, const struct err *e, void *user)
+{
+	struct making *m = user;
+	struct e2b_sandbox *s = m->sandbox;
+	struct err failed = e ? *e : ERR_INIT;
+
+	if (e || e2b_sandbox_begin(s, made, &failed) < 0) {
+		answer(&failed, m);
+		return;
+	}
+	s->life_s = m->life_s;
+	e2b_sandbox_set_end(s, m->life_s, false);
+	if (s->build)
+		e2b_setup_begin(s, s->build, on_set_up, m);
+	else
+		answer(NULL, m);
 }
 
 static void on_changed(const struct err *e, void *user)
@@ -208,6 +258,8 @@ static int begin(struct e2b_call *c, const char *template, struct making *m, str
 	struct sandbox *snapshot = e2b_snapshot_of(c->face, c->who->owner, template);
 	struct sandbox_options options;
 	json_t *metadata;
+	struct e2b_build *build =
+	    snapshot ? NULL : e2b_build_named(c->face, c->who->owner, template);
 	int r = check_offer(c->body, e);
 
 	r = r < 0 ? r : e2b_read_seconds(c->body, "timeout", &m->life_s, e);
@@ -219,13 +271,14 @@ static int begin(struct e2b_call *c, const char *template, struct making *m, str
 	r = r < 0 ? r
 		  : e2b_read_private(c->face, json_object_get(c->body, "network"),
 				     &m->sandbox->is_private, e);
-	r = r < 0 ? r : read_options(c, snapshot ? NULL : template, &options, e);
+	r = r < 0 ? r : read_options(c, snapshot ? NULL : template, build, &options, e);
 	if (r < 0)
 		return r;
 	m->sandbox->auto_pause = json_is_true(json_object_get(c->body, "autoPause"));
 	m->sandbox->auto_resume =
 	    json_is_true(json_object_get(json_object_get(c->body, "autoResume"), "enabled"));
 	m->sandbox->metadata = metadata ? json_incref(metadata) : json_object();
+	m->sandbox->build = build ? e2b_build_ref(build) : NULL;
 	if (snapshot)
 		r = sandbox_fork(snapshot, m->sandbox->id, on_forked, m, e);
 	else
@@ -443,8 +496,11 @@ void e2b_kill(struct e2b_call *c)
 
 void e2b_not_offered(struct e2b_call *c)
 {
-	e2b_refuse(c, ERR_INVALID_ARGUMENT, "this server does not offer %s %s",
-		   http_method_name(c->route->method), c->route->path + sizeof(E2B_PREFIX) - 1);
+	e2b_refuse(c, ERR_INVALID_ARGUMENT, "this server does not offer %s %s%s",
+		   http_method_name(c->route->method), c->route->path + sizeof(E2B_PREFIX) - 1,
+		   c->route->templates && !c->face->config.templates
+		       ? "; its operator can permit templates with SANDBOX_TEMPLATES=on"
+		       : "");
 }
 
 void e2b_health(struct e2b_call *c)

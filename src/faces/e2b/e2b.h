@@ -20,8 +20,10 @@ struct e2b_config {
 	struct auth *auth;
 	struct budgets *budgets;
 	uint64_t max_upload_bytes;
-	const char *base;        /* URL of the server; filled in until the first request */
-	const char *port_domain; /* http_config.port_domain; "" = there is none */
+	struct api_images images; /* for templates */
+	bool templates;           /* clients may build some */
+	const char *base;         /* URL of the server; filled in until the first request */
+	const char *port_domain;  /* http_config.port_domain; "" = there is none */
 };
 
 int e2b_new(const struct e2b_config *config, struct e2b **ret, struct err *e) MUST_CHECK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Life of the face; how a request becomes a call, who may make it, and how its errors look. */
-#include "faces/e2b/face.h"
+#include "faces/e2b/task.h"
 
 #include "api/json_body.h"
 #include "base/base64.h"
@@ -273,8 +273,10 @@ int e2b_check_user(struct e2b_call *c, struct err *e)
 	uint8_t name[BASE64_DECODED_MAX(64) + BASE64_END_MAX + 1];
 	size_t len = 0, end = 0;
 
-	if (!given || strncasecmp(given, basic, sizeof(basic) - 1) != 0)
+	if (!given || strncasecmp(given, basic, sizeof(basic) - 1) != 0) {
+		c->root = c->sandbox->build && c->sandbox->build->setup.root;
 		return 0;
+	}
 	given += sizeof(basic) - 1;
 	if (strlen(given) > 64 || base64_decode(&d, given, strlen(given), name, &len) < 0 ||
 	    base64_decode_end(&d, name + len, &end) < 0)
@@ -323,6 +325,8 @@ static void on_body(json_t *body, const struct err *e, void *user)
 	else if (c->sandbox &&
 		 (!c->sandbox->sandbox || c->sandbox->paused)) /* a thread reads long bodies */
 		(void)refuse_dead(f, e2b_give(c));
+	else if (c->route->templates && !f->config.templates)
+		e2b_not_offered(c);
 	else
 		c->route->fn(c);
 }
@@ -377,6 +381,11 @@ int e2b_new(const struct e2b_config *config, struct e2b **ret, struct err *e)
 	list_init(&f->sandboxes);
 	list_init(&f->snapshots);
 	list_init(&f->makings);
+	list_init(&f->templates);
+	list_init(&f->image_jobs);
+	list_init(&f->tasks);
+	if (f->config.templates)
+		e2b_templates_load(f);
 	*ret = f;
 	return 0;
 }
@@ -385,6 +394,8 @@ struct e2b *e2b_free(struct e2b *f)
 {
 	if (!f)
 		return NULL;
+	e2b_templates_done(f);
+	e2b_tasks_done(f);
 	e2b_sandboxes_done(f);
 	e2b_snapshots_done(f);
 	free(f->rows);

@@ -29,9 +29,13 @@
 
 struct e2b {
 	struct e2b_config config;
-	struct list sandboxes; /* struct e2b_sandbox, oldest first */
-	struct list snapshots; /* struct e2b_snapshot (snapshots.c), oldest first */
-	struct list makings;   /* struct making of control.c: those that are not there yet */
+	struct list sandboxes;  /* struct e2b_sandbox, oldest first */
+	struct list snapshots;  /* struct e2b_snapshot (snapshots.c), oldest first */
+	struct list makings;    /* struct making of control.c: those that are not there yet */
+	struct list templates;  /* struct e2b_template (templates.h) */
+	struct list image_jobs; /* struct e2b_image_job, in their order */
+	sd_event_source *image_timer;
+	struct list tasks; /* struct e2b_task (task.c) */
 	uint64_t last_seq;
 	struct http_route *own_rows; /* owned: the addresses without our prefix */
 	struct http_route *rows;     /* owned, both */
@@ -44,6 +48,8 @@ struct e2b_stream {
 	struct list node; /* of e2b_sandbox.streams */
 	void (*cut)(struct e2b_stream *st, bool ended);
 };
+
+struct e2b_build; /* templates.h */
 
 /* A context of the code interpreter: one of the sandbox (sandbox/contexts.h), by the same name. */
 struct e2b_context {
@@ -68,6 +74,9 @@ struct e2b_sandbox {
 	uint64_t life_s;             /* that was asked for last */
 	sd_event_source *deadline;   /* at END_MS, or the end of a pause */
 	bool paused, auto_pause, auto_resume;
+	bool hidden; /* in no list: it holds what a build copies */
+	struct e2b_build
+	    *build;      /* reference: the template that it is of; NULL = none of a client */
 	bool is_private; /* strangers do not reach its ports, whatever the operator permits */
 	char id[E2B_ID_SIZE];
 	char token[E2B_TOKEN_SIZE];   /* of envd */
@@ -105,7 +114,8 @@ struct e2b_route {
 	const char *path; /* with E2B_PREFIX */
 	enum e2b_service service;
 	e2b_fn fn;
-	bool reads; /* CONTROL: a key that may only read may do this */
+	bool reads;     /* CONTROL: a key that may only read may do this */
+	bool templates; /* only where clients may build some */
 };
 extern const struct e2b_route e2b_routes[];
 extern const size_t e2b_n_routes;
@@ -286,6 +296,16 @@ void e2b_list_snapshots(struct e2b_call *c);
 void e2b_delete_template(struct e2b_call *c);
 void e2b_fork(struct e2b_call *c);
 void e2b_not_offered(struct e2b_call *c);
+void e2b_make_template(struct e2b_call *c);
+void e2b_archive_address(struct e2b_call *c);
+void e2b_start_build(struct e2b_call *c);
+void e2b_build_status(struct e2b_call *c);
+void e2b_find_alias(struct e2b_call *c);
+void e2b_list_templates(struct e2b_call *c);
+void e2b_one_template(struct e2b_call *c);
+void e2b_list_tags(struct e2b_call *c);
+void e2b_assign_tags(struct e2b_call *c);
+void e2b_remove_tags(struct e2b_call *c);
 void e2b_metrics(struct e2b_call *c);
 void e2b_metrics_of_many(struct e2b_call *c);
 void e2b_update_network(struct e2b_call *c);

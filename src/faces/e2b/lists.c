@@ -118,7 +118,7 @@ static bool is_wanted(const struct e2b_sandbox *s, const struct asked *q)
 {
 	if (q->next > 0 && (q->oldest_first ? s->seq <= q->next : s->seq >= q->next))
 		return false;
-	if (s->paused ? !q->paused : !q->running)
+	if (s->hidden || (s->paused ? !q->paused : !q->running))
 		return false;
 	return streq(s->who->owner, q->owner) && s->started_ms >= q->after_ms &&
 	       (!q->template || streq(s->template_id, q->template)) &&

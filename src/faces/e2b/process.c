@@ -2,7 +2,7 @@
 /* envd: processes are started, found and given input. One of envd is a background process of the sandbox (sandbox/process.h): it
  * goes on without its client, and its number is that of the background process, which programs in the sandbox do not
  * know. */
-#include "faces/e2b/face.h"
+#include "faces/e2b/templates.h"
 
 #include "base/base64.h"
 #include "base/parse.h"
@@ -124,9 +124,11 @@ static int read_start(struct e2b_call *c, struct start *s, struct process_reques
 
 	r = r < 0 ? r : read_words(process, s, e);
 	r = r < 0 ? r : read_env(process, c->root, s, e);
+	const struct e2b_build *build = c->sandbox->build;
 	r = r < 0 ? r
 		  : buf_printf(&s->cwd, "%s%s%s",
 			       cwd && cwd[0] == '/' ? ""
+			       : !cwd && build      ? build->setup.workdir
 			       : c->root            ? E2B_ROOT_HOME
 						    : E2B_HOME,
 			       cwd && cwd[0] == '/' ? "" : "/", cwd ? cwd : "");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of the sandboxes of this face: from the request that makes one until its time is over, it is killed, or it ends on
  * its own. A sandbox without use lives on until its time is over, as with E2B: it is held. */
-#include "faces/e2b/face.h"
+#include "faces/e2b/templates.h"
 
 #include "base/log.h"
 #include "base/loop.h"
@@ -172,6 +172,7 @@ struct e2b_sandbox *e2b_sandbox_unref(struct e2b_sandbox *s)
 	e2b_contexts_done(s);
 	json_decref(s->metadata);
 	caller_unref(s->who);
+	(void)e2b_build_unref(s->build);
 	free(s->same_as);
 	free(s);
 	return NULL;

@@ -2,6 +2,7 @@
 /* Snapshots and forks. A snapshot is a fork of a sandbox that nobody reaches: sandboxes that are made of it are forks of that one.
  * Both have the files of the workspace; variables, processes and /tmp stay behind (sandbox/checkpoints.h). */
 #include "faces/e2b/shapes.h"
+#include "faces/e2b/templates.h"
 
 #include "base/parse.h"
 #include "base/rand.h"
@@ -198,15 +199,17 @@ static void on_deleted(const struct err *e, void *user)
 		e2b_reply(user, 204, NULL);
 }
 
-/* Snapshots are the only templates that clients make. */
+/* Snapshots are templates, too. */
 void e2b_delete_template(struct e2b_call *c)
 {
+	if (e2b_drop_template(c))
+		return;
 	struct e2b_snapshot *n =
 	    find(c->face, c->who->owner, http_request_param(c->req, "template"));
 	struct err e = ERR_INIT;
 
 	if (!n) {
-		e2b_refuse(c, ERR_NOT_FOUND, "there is no snapshot of that id");
+		e2b_refuse(c, ERR_NOT_FOUND, "there is no template or snapshot of that name");
 		return;
 	}
 	struct sandbox *ended = sandbox_ref(n->sandbox);

@@ -4,9 +4,10 @@
 import * as path from 'node:path';
 import { spawn, spawnSync } from 'node:child_process';
 import { Count } from '../../lib/count.ts';
-import { binary, newStateDir, slowness } from '../../lib/env.ts';
+import { binary, mode, newStateDir, slowness } from '../../lib/env.ts';
 import { ensureImages } from '../../lib/images.ts';
 import { options } from '../../lib/options.ts';
+import { stateOfItsOwn } from '../../lib/own-images.ts';
 import { play } from '../../lib/play.ts';
 import { pythonEnvironment } from '../../lib/python.ts';
 import { serve } from '../../lib/session.ts';
@@ -47,26 +48,42 @@ function run(command: readonly string[], env: NodeJS.ProcessEnv): Promise<void> 
 	});
 }
 
+interface Server { env: NodeJS.ProcessEnv; end: () => Promise<unknown> }
+
+async function server(settings: Record<string, string>): Promise<Server> {
+	const { program, base } = await serve({ profile: 'full', env: { SANDBOX_API_KEY: KEY, SANDBOX_FACES: 'e2b', SANDBOX_PUBLIC_PORTS: 'on', SANDBOX_MEMORY_LIMIT: '768m', ...settings } });
+	return {
+		env: {
+			...process.env, PYTHONDONTWRITEBYTECODE: '1', E2B_API_KEY: `e2b_${Buffer.from(KEY).toString('hex')}`,
+			E2B_API_URL: `${base}/faces/e2b`, E2B_SANDBOX_URL: `${base}/faces/e2b`,
+		},
+		end: () => program.end(),
+	};
+}
+
 async function main(): Promise<void> {
 	const missing = ensureImages(path.dirname(binary), 'science');
 	if (missing)
 		throw new Error(`the image ${missing} could not be built`);
-	const { program, base } = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_API_KEY: KEY, SANDBOX_FACES: 'e2b', SANDBOX_PUBLIC_PORTS: 'on', SANDBOX_MEMORY_LIMIT: '768m' } });
-	const env = {
-		...process.env, PYTHONDONTWRITEBYTECODE: '1', E2B_API_KEY: `e2b_${Buffer.from(KEY).toString('hex')}`,
-		E2B_API_URL: `${base}/faces/e2b`, E2B_SANDBOX_URL: `${base}/faces/e2b`,
-	};
+	const plain = await server({ SANDBOX_STATE_DIR: newStateDir() });
+	/** Templates are images, so this one has a folder of images to itself. */
+	const builder = mode === 'root' ? await server({ SANDBOX_STATE_DIR: stateOfItsOwn(), SANDBOX_IMAGE: 'base', SANDBOX_ROOT: 'on', SANDBOX_TEMPLATES: 'on' }) : undefined;
 	try {
 		for (const [sdk, command] of sdks) {
 			const words = command();
-			const listed = spawnSync(words[0]!, words.slice(1), { env, encoding: 'utf8' });
+			const listed = spawnSync(words[0]!, words.slice(1), { env: plain.env, encoding: 'utf8' });
 			if (listed.status !== 0)
 				throw new Error(`${sdk}: ${listed.stderr}`);
 			const jobs = listed.stdout.trim().split('\n').filter((name) => new RegExp(opt.case).test(`${sdk} ${name.replaceAll('_', ' ')}`));
-			await play(jobs.map((name) => ({ name: `${sdk}: ${name.replaceAll('_', ' ')}`, run: () => run([...words, name], env) })), count);
+			await play(jobs.map((name) => ({ name: `${sdk}: ${name.replaceAll('_', ' ')}`, run: async () => {
+				const where = name.startsWith('template') ? builder : plain;
+				if (where)
+					await run([...words, name], where.env);
+			} })), count);
 		}
 	} finally {
-		await program.end();
+		await plain.end();
+		await builder?.end();
 	}
 }
 

@@ -170,7 +170,7 @@ export interface components {
 			name: string;
 			reason: string;
 			/** @enum {unknown} */
-			state: "building" | "downloading" | "stopping" | "done" | "failed" | "cancelled";
+			state: "building" | "downloading" | "removing" | "stopping" | "done" | "failed" | "cancelled";
 		};
 		ImageDefinition: {
 			description: string;

@@ -2,7 +2,10 @@
 // What applications do with E2B's SDKs for JavaScript: `jobs.mjs NAME` does one job, `jobs.mjs` names them all.
 
 import assert from 'node:assert/strict';
+import * as fs from 'node:fs';
 import * as http from 'node:http';
+import * as os from 'node:os';
+import * as path from 'node:path';
 import * as e2b from 'e2b';
 import { Sandbox as Interpreter } from '@e2b/code-interpreter';
 
@@ -172,6 +175,23 @@ job('cells', async (s) => {
 	await assert.rejects(s.runCode('while True: pass', { timeoutMs: 1000 }), e2b.TimeoutError);
 	assert.equal((await s.runCode('x')).text, '42');
 }, Interpreter);
+
+job('template by steps', async () => {
+	const top = fs.mkdtempSync(path.join(os.tmpdir(), 'context-'));
+	fs.mkdirSync(path.join(top, 'app'));
+	fs.writeFileSync(path.join(top, 'app/a.txt'), 'text');
+	const lines = [];
+	const template = e2b.Template({ fileContextPath: top }).fromBaseImage().setEnvs({ A: '1' }).copy('app', 'app').runCmd('echo built $A')
+		.runCmd('mkdir /srv/w; id -un >/srv/w/who', { user: 'root' }).setWorkdir('/srv/w').setStartCmd('python3 -m http.server 8000', e2b.waitForPort(8000));
+	await e2b.Template.build(template, 'js-steps', { onBuildLogs: (line) => lines.push(line.message) });
+	assert(lines.some((line) => line.includes('built 1')), lines.join('\n'));
+	const made = await Sandbox.create('js-steps', { timeoutMs: 60_000 });
+	assert.equal((await made.commands.run('pwd; cat who ~/app/a.txt')).stdout, '/srv/w\nroot\ntext');
+	await made.kill();
+	const failing = e2b.Template().fromTemplate('js-steps').runCmd('exit 7');
+	await assert.rejects(e2b.Template.build(failing, 'js-fails'), /7/);
+	assert(await e2b.Template.exists('js-steps'));
+});
 
 const [name] = process.argv.slice(2);
 if (name === undefined) {

@@ -8,6 +8,7 @@ import sys
 import time
 
 import e2b
+import templates
 from e2b import AsyncSandbox, Sandbox
 
 try:
@@ -536,6 +537,9 @@ async def cells_wait_for_each_other(s):
 	await s.run_code('n = 0')
 	await asyncio.gather(*[s.run_code('n += 1') for _ in range(10)])
 	assert (await s.run_code('n')).text == '10'
+
+
+templates.add(job)
 
 
 def create(kind):

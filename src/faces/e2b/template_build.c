@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A build: a sandbox with a root user, in which the steps are done one after the other, and whose changes become an image. */
+#include "faces/e2b/template_build.h"
+
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/rand.h"
+#include "base/text.h"
+#include "base/workers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TEXT_MAX (64u << 10) /* bytes of a command */
+#define READY_NS (600 * NS_PER_S)
+
+void e2b_setup_done(struct e2b_setup *s)
+{
+	json_decref(s->env);
+	free(s->start);
+	free(s->ready);
+	*s = (struct e2b_setup){0};
+}
+
+/* ---- the end ---- */
+
+void building_free(struct building *w)
+{
+	workers_close(w->build->id, w->fd);
+	json_decref(w->steps);
+	caller_unref(w->who);
+	(void)e2b_build_unref(w->build);
+	free(w);
+}
+
+static void close_sandbox(struct sandbox *s)
+{
+	struct err ignored = ERR_INIT;
+
+	if (s)
+		(void)!sandbox_close(s, true, NULL, NULL, &ignored);
+	(void)sandbox_unref(s);
+}
+
+/* An image that is being made meanwhile goes again. */
+static void drop_job(struct building *w)
+{
+	struct e2b_image_job *j = w->job;
+
+	if (!j)
+		return;
+	j->fn = NULL;
+	w->job = NULL;
+	struct e2b_image_job *gone = calloc(1, sizeof(*gone));
+	if (!gone)
+		return;
+	gone->what = E2B_IMAGE_REMOVE;
+	memcpy(gone->image, j->image, sizeof(gone->image));
+	e2b_image_do(w->face, gone);
+}
+
+void building_stop(struct building *w)
+{
+	struct e2b_build *b = w->build;
+
+	b->work = NULL;
+	w->stopped = true;
+	w->task = e2b_task_stop(w->task);
+	drop_job(w);
+	w->deadline = sd_event_source_disable_unref(w->deadline);
+	if (w->sandbox && !w->lost)
+		sandbox_release(w->sandbox, &w->hold);
+	close_sandbox(w->sandbox);
+	w->sandbox = NULL;
+	if (b->archives && b->archives->sandbox) {
+		struct sandbox *archives = sandbox_ref(b->archives->sandbox);
+
+		e2b_sandbox_forget(b->archives);
+		close_sandbox(archives);
+	}
+	if (!w->opening)
+		building_free(w);
+}
+
+void e2b_build_stop(struct e2b_build *b)
+{
+	if (b->work)
+		building_stop(b->work);
+}
+
+void building_fail(struct building *w, const struct err *e)
+{
+	struct e2b_build *b = w->build;
+
+	b->state = BUILD_ERROR;
+	b->finished_ms = now_wall_ns() / NS_PER_MS;
+	(void)!text_copy(b->step, sizeof(b->step), w->step);
+	(void)snprintf(b->reason, sizeof(b->reason), "%s", e->text);
+	e2b_build_log(b, "error", w->step, e->text, strlen(e->text));
+	LOG_INFO("e2b_build_failed", LOG_S("template", b->template ? b->template->id : ""),
+		 LOG_S("step", b->step), LOG_S("error", e->text));
+	building_stop(w);
+}
+
+void building_fail_with(struct building *w, enum err_code code, const char *text)
+{
+	struct err e = ERR_INIT;
+
+	(void)err_set(&e, code, 0, "%s", text);
+	building_fail(w, &e);
+}
+
+/* From inside the end of the sandbox: nothing of it may be called any more, so the loop's next turn tells. */
+static void on_sandbox_ended(struct sandbox_hold *h)
+{
+	struct building *w = CONTAINER_OF(h, struct building, hold);
+
+	w->lost = true;
+	(void)sd_event_source_set_time_relative(w->deadline, 0);
+}
+
+static int on_deadline(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
+{
+	struct building *w = user;
+
+	loop_work("timer", "build of E2B");
+	if (w->lost)
+		building_fail_with(w, ERR_SANDBOX_LOST, "the sandbox of the build has ended");
+	else
+		building_fail_with(w, ERR_TIMEOUT, "the build took longer than an hour");
+	return 0;
+}
+
+/* ---- commands ---- */
+
+static void on_line(const char *text, size_t len, bool is_error UNUSED, void *user)
+{
+	const struct building *w = user;
+
+	e2b_build_log(w->build, "info", w->step, text, len);
+}
+
+static void on_task(const struct err *e, void *user)
+{
+	struct building *w = user;
+
+	w->task = NULL;
+	if (w->lost)
+		return; /* on_deadline() tells */
+	if (e)
+		building_fail(w, e);
+	else
+		w->then(w);
+}
+
+void building_run(struct building *w, const struct building_command *c,
+		  void (*then)(struct building *w))
+{
+	const struct e2b_task_spec spec = {.sandbox = w->sandbox,
+					   .setup = &w->build->setup,
+					   .root = c->root,
+					   .cwd = c->cwd,
+					   .argv = c->argv,
+					   .timeout_ns = c->timeout_ns,
+					   .who = w->who,
+					   .line = c->quiet ? NULL : on_line,
+					   .end = on_task,
+					   .user = w};
+	struct err e = ERR_INIT;
+
+	w->then = then;
+	if (e2b_task_start(w->face, &spec, &w->task, &e) < 0)
+		building_fail(w, &e);
+}
+
+void building_run_script(struct building *w, const char *script, const char *const args[4],
+			 void (*then)(struct building *w))
+{
+	const char *argv[] = {"/bin/sh", "-ec",   script,  "sh", args[0],
+			      args[1],   args[2], args[3], NULL};
+	const struct building_command c = {.root = true, .cwd = "/", .argv = argv};
+
+	building_run(w, &c, then);
+}
+
+/* ---- the image ---- */
+
+static void on_image(const struct err *e, void *user)
+{
+	struct building *w = user;
+	struct e2b_build *b = w->build;
+
+	w->job = NULL;
+	if (e) {
+		building_fail(w, e);
+		return;
+	}
+	(void)e2b_build_ref(b);
+	e2b_build_log(b, "info", w->step, "the template is ready", strlen("the template is ready"));
+	building_stop(w);
+	if (b->template)
+		e2b_build_done(b);
+	(void)e2b_build_unref(b);
+}
+
+static void commit(struct building *w)
+{
+	struct e2b_image_job *j = calloc(1, sizeof(*j));
+
+	if (j)
+		j->note = e2b_build_note(w->build);
+	if (!j || !j->note) {
+		free(j);
+		building_fail_with(w, ERR_OUT_OF_MEMORY, "no memory");
+		return;
+	}
+	j->what = E2B_IMAGE_COMMIT;
+	memcpy(j->image, w->build->image, sizeof(j->image));
+	j->sandbox = sandbox_ref(w->sandbox);
+	j->fn = on_image;
+	j->user = w;
+	w->job = j;
+	e2b_image_do(w->face, j);
+}
+
+static void forget(struct process *p, void *user UNUSED)
+{
+	process_forget(p);
+}
+
+/* The workspace is no part of an image, so its files go into one. */
+static void pack_home(struct building *w)
+{
+	static const char script[] =
+	    "cd " E2B_HOME "; rm -f " BUILD_ARCHIVE "; mkdir -p /opt/caisson\n"
+	    "if [ -n \"$(ls -A)\" ]; then tar -cf " BUILD_HOME_TAR " .; else rm -f " BUILD_HOME_TAR
+	    "; fi";
+	const char *const args[4] = {NULL};
+
+	sandbox_each_process(w->sandbox, forget, NULL);
+	building_run_script(w, script, args, commit);
+}
+
+static void check_ready(struct building *w)
+{
+	static const char loop[] = BUILD_READY_LOOP("0.2");
+	const struct e2b_setup *s = &w->build->setup;
+	const char *argv[] = {"/bin/bash", "-l", "-c", loop, "bash", s->ready, NULL};
+	const struct building_command c = {.root = s->root,
+					   .cwd = s->workdir,
+					   .argv = argv,
+					   .timeout_ns = READY_NS,
+					   .quiet = true};
+
+	if (s->ready)
+		building_run(w, &c, pack_home);
+	else
+		pack_home(w);
+}
+
+int building_start_command(struct sandbox *sandbox, const struct e2b_setup *s,
+			   const struct caller *who, struct err *e)
+{
+	const char *argv[] = {"/bin/bash", "-l", "-c", s->start, NULL};
+	const struct e2b_task_spec spec = {.sandbox = sandbox,
+					   .setup = s,
+					   .root = s->root,
+					   .cwd = s->workdir,
+					   .argv = argv,
+					   .name = "start",
+					   .who = who};
+
+	return e2b_task_leave(&spec, e);
+}
+
+/* The start command is tried, not kept: it begins anew in each sandbox. */
+void building_finalize(struct building *w)
+{
+	const struct e2b_setup *s = &w->build->setup;
+	struct err e = ERR_INIT;
+
+	if (s->start && building_start_command(w->sandbox, s, w->who, &e) < 0)
+		building_fail(w, &e);
+	else
+		check_ready(w);
+}
+
+/* ---- the beginning ---- */
+
+static void restore_home(struct building *w)
+{
+	static const char script[] = BUILD_UNPACK_HOME;
+	const char *const args[4] = {NULL};
+
+	building_run_script(w, script, args, building_next_step);
+}
+
+static void on_opened(struct sandbox *made, const struct err *e, void *user)
+{
+	struct building *w = user;
+
+	w->opening = false;
+	if (w->stopped) {
+		close_sandbox(made ? sandbox_ref(made) : NULL);
+		building_free(w);
+		return;
+	}
+	if (e) {
+		building_fail(w, e);
+		return;
+	}
+	w->sandbox = sandbox_ref(made);
+	w->hold.ended = on_sandbox_ended;
+	w->hold.rests = true;
+	sandbox_hold(made, &w->hold);
+	restore_home(w);
+}
+
+static const char *const own_images[] = {"e2bdev/base", "e2bdev/code-interpreter", "base",
+					 "code-interpreter-v1"};
+
+/* The image of this server that is called NAME, or was downloaded as NAME: "python:3.11-slim". RET has ENGINE_NAME_MAX bytes;
+ * "" = the server's own. */
+static int find_image(const struct e2b *f, const char *name, char *ret, struct err *e)
+{
+	const struct api_images *images = &f->config.images;
+	const size_t len = strcspn(name, ":@");
+	json_t *rows, *row;
+	size_t i;
+	bool found = false;
+
+	ret[0] = '\0';
+	for (i = 0; i < ARRAY_SIZE(own_images); i++)
+		if (strlen(own_images[i]) == len && strncmp(own_images[i], name, len) == 0)
+			return 0;
+	rows = images->notes(images->user);
+	json_array_foreach(rows, i, row) {
+		const char *own = json_string_value(json_object_get(row, "name"));
+		const char *origin = json_string_value(json_object_get(row, "origin"));
+		const size_t tail = origin ? strlen(origin) : 0, n = strlen(name);
+		const bool same =
+		    own && (streq(own, name) || (tail >= n && streq(origin + tail - n, name) &&
+						 (tail == n || origin[tail - n - 1] == '/')));
+
+		if (!found && same && !text_starts_with(own, SANDBOX_OWN_IMAGE))
+			found = text_copy(ret, ENGINE_NAME_MAX, own) == 0;
+	}
+	json_decref(rows);
+	return found ? 0
+		     : err_set(
+			   e, ERR_IMAGE_MISSING, 0,
+			   "the image '%.100s' is not on this server; its operator can download it "
+			   "(caisson image pull %.100s) and permit it in SANDBOX_IMAGES",
+			   name, name);
+}
+
+/* What the new one has from the template that it is made of. */
+static int inherit(struct building *w, const char *name, char *image, struct err *e)
+{
+	struct e2b_setup *s = &w->build->setup;
+	const struct e2b_build *from = e2b_build_named(w->face, w->who->owner, name);
+
+	if (!from)
+		return err_set(e, ERR_NOT_FOUND, 0, "there is no template '%.100s'", name);
+	(void)json_object_update(s->env, from->setup.env);
+	s->root = from->setup.root;
+	memcpy(s->workdir, from->setup.workdir, sizeof(s->workdir));
+	if (!s->start && from->setup.start) {
+		s->start = strdup(from->setup.start);
+		s->ready = from->setup.ready ? strdup(from->setup.ready) : NULL;
+	}
+	return text_copy(image, ENGINE_NAME_MAX, from->image) < 0 ? -EINVAL : 0;
+}
+
+static int open_sandbox(struct building *w, const json_t *body, struct err *e)
+{
+	const char *image = json_string_value(json_object_get(body, "fromImage"));
+	const char *template = json_string_value(json_object_get(body, "fromTemplate"));
+	struct sandbox_options options = {0};
+	struct sandbox_choice network = {0};
+	char name[ENGINE_NAME_MAX] = "";
+	json_t *o = json_object();
+	char id[E2B_ID_SIZE];
+	int r = template ? inherit(w, template, name, e)
+		: image  ? find_image(w->face, image, name, e)
+			 : 0;
+
+	(void)json_object_set_new(o, "root", json_true());
+	if (name[0])
+		(void)json_object_set_new(o, "image", json_string(name));
+	if (w->build->memory_mb)
+		(void)json_object_set_new(o, "memory_mb", json_integer(w->build->memory_mb));
+	r = r < 0 ? r : sandbox_options_read(o, false, &options, e);
+	json_decref(o);
+	if (r < 0)
+		return r;
+	options.own_image = template != NULL;
+	e2b_make_id(id);
+	w->opening = true;
+	manager_open_new(w->face->config.manager, w->who->owner, id, &network, &options, on_opened,
+			 w);
+	sandbox_options_done(&options);
+	return 0;
+}
+
+static int read_command(const json_t *body, const char *member, char **ret, struct err *e)
+{
+	const json_t *v = json_object_get(body, member);
+	const char *text = json_string_value(v);
+
+	if (e2b_is_empty(v))
+		return 0;
+	if (!text || strlen(text) != json_string_length(v) || strlen(text) > TEXT_MAX)
+		return e2b_refuse_member(e, member, "a command of at most 64 KiB");
+	*ret = strdup(text);
+	return *ret ? 0 : err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a template");
+}
+
+static int check_body(const json_t *body, struct err *e)
+{
+	const json_t *steps = json_object_get(body, "steps"), *step;
+	size_t i;
+
+	if (!e2b_is_empty(json_object_get(body, "fromImageRegistry")))
+		return e2b_refuse_member(e, "fromImageRegistry", "the operator downloads images");
+	if (json_is_string(json_object_get(body, "fromImage")) &&
+	    json_is_string(json_object_get(body, "fromTemplate")))
+		return e2b_refuse_member(e, "fromImage", "not beside fromTemplate");
+	if (!e2b_is_empty(steps) && !json_is_array(steps))
+		return e2b_refuse_member(e, "steps", "an array");
+	if (json_array_size(steps) > STEPS_MAX)
+		return e2b_refuse_member(e, "steps", "at most 200");
+	json_array_foreach(steps, i, step)
+		if (!json_is_object(step) || !json_is_string(json_object_get(step, "type")))
+			return e2b_refuse_member(e, "steps", "objects with type and args");
+	return 0;
+}
+
+int e2b_build_begin(struct e2b_build *b, const struct caller *who, const json_t *body,
+		    struct err *e)
+{
+	struct building *w = calloc(1, sizeof(*w));
+	struct e2b *f = b->template->face;
+	json_t *steps = json_object_get(body, "steps");
+	struct err failed = ERR_INIT;
+	int r = check_body(body, e);
+
+	r = r < 0 ? r : read_command(body, "startCmd", &b->setup.start, e);
+	r = r < 0 ? r : read_command(body, "readyCmd", &b->setup.ready, e);
+	if (r == 0 && !w)
+		r = err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a template");
+	if (r < 0) {
+		free(w);
+		return r;
+	}
+	*w = (struct building){.build = e2b_build_ref(b),
+			       .face = f,
+			       .who = caller_ref(who),
+			       .steps = json_is_array(steps) ? json_incref(steps) : json_array(),
+			       .fd = -1};
+	(void)snprintf(w->step, sizeof(w->step), "base");
+	list_init(&w->hold.node);
+	b->work = w;
+	b->state = BUILD_GOES_ON;
+	(void)sd_event_add_time_relative(f->config.loop, &w->deadline, CLOCK_MONOTONIC,
+					 BUILD_SECONDS * NS_PER_S / NS_PER_US, 0, on_deadline, w);
+	if (open_sandbox(w, body, &failed) < 0)
+		building_fail(w, &failed);
+	return 0;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to template_build.c, which has the beginning and the end of a build, and template_steps.c. What a step means is E2B's:
+ * docs/e2b.md. */
+#pragma once
+
+#include "faces/e2b/task.h"
+
+#define BUILD_ARCHIVE ".caisson-archive"
+#define BUILD_HOME_TAR                                                                             \
+	"/opt/caisson/home.tar" /* the workspace is no part of an image, so its files go into one */
+#define BUILD_UNPACK_HOME "[ ! -e " BUILD_HOME_TAR " ] || tar -xpf " BUILD_HOME_TAR " -C " E2B_HOME
+
+/* Until the ready command is content. The SDKs' wait_for_port() asks ss(8), which images may lack and which sees no sockets here: so the
+ * port is tried. */
+#define BUILD_READY_LOOP(pause)                                                                    \
+	"ss() { local p=${!#} h; p=${p##*:}; for h in 127.0.0.1 ::1; do (exec "                    \
+	"3<>\"/dev/tcp/$h/$p\") "                                                                  \
+	"2>/dev/null && echo \"$p\" && return; done; }\n"                                          \
+	"until (eval \"$1\"); do sleep " pause "; done"
+
+struct building {
+	struct e2b_build *build; /* reference */
+	struct e2b *face;
+	struct caller *who;      /* reference */
+	struct sandbox *sandbox; /* reference; NULL = it is being made */
+	struct sandbox_hold hold;
+	json_t *steps; /* owned, array */
+	size_t at;     /* the step that is being done */
+	char step[16]; /* how it is called */
+	struct e2b_task *task;
+	struct e2b_image_job *job; /* borrowed, while it is there */
+	sd_event_source *deadline;
+	void (*then)(struct building *w);
+	char path[ENGINE_PATH_MAX]; /* COPY: of the archive */
+	int fd;                     /* COPY: the archive, owned */
+	bool opening; /* one of on_opened(), on_archive() and on_copied() will be called */
+	bool lost;    /* the sandbox has ended, and let go of HOLD */
+	bool stopped; /* and W is freed then */
+};
+
+struct building_command {
+	bool root;
+	const char *cwd;
+	const char *const *argv;
+	uint64_t timeout_ns;
+	bool quiet; /* what it says is not for the log */
+};
+
+/* W and all that it has go. */
+void building_stop(struct building *w);
+void building_free(struct building *w);
+/* The build ends in state ERROR, and W is gone. */
+void building_fail(struct building *w, const struct err *e);
+void building_fail_with(struct building *w, enum err_code code, const char *text);
+/* Runs a command; THEN is called when it has exited with 0, else the build fails. */
+void building_run(struct building *w, const struct building_command *c,
+		  void (*then)(struct building *w));
+/* A script of ours, as root, with up to four arguments. */
+void building_run_script(struct building *w, const char *script, const char *const args[4],
+			 void (*then)(struct building *w));
+void building_next_step(struct building *w);
+void building_finalize(struct building *w); /* after the last step */
+/* The start command begins, and stays. */
+int building_start_command(struct sandbox *sandbox, const struct e2b_setup *s,
+			   const struct caller *who, struct err *e) MUST_CHECK;

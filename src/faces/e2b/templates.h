@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Templates: images that clients make, from an image of this server by steps. A build is one run of the steps; tags say which build a
+ * name means. A ready build is an image of the server by a name that nobody else may ask for (SANDBOX_OWN_IMAGE), and the note of that image says
+ * all that is in these structs, so that templates outlive the server. Loop only. */
+#pragma once
+
+#include "faces/e2b/face.h"
+
+#define TEMPLATES_MAX    32   /* of an owner */
+#define BUILDS_OPEN_MAX  4    /* of an owner: those that wait for their steps, or go on */
+#define TAGS_MAX         16   /* of a build */
+#define STEPS_MAX        200u /* of a build */
+#define TEMPLATE_NAME    128u /* bytes of an alias or tag */
+#define BUILD_ID_SIZE    37   /* a UUID */
+#define BUILD_LINES_MAX  5000 /* of the log of a build; the rest is left out, which the log says */
+#define BUILD_LINE_BYTES 2000u
+#define BUILD_SECONDS    3600 /* of a build, from its first step on */
+#define TAG_DEFAULT      "default"
+
+/* What sandboxes of a build begin with. */
+struct e2b_setup {
+	json_t *env; /* owned, object of texts */
+	bool root;   /* its user is root */
+	char workdir[ENGINE_PATH_MAX];
+	char *start, *ready; /* owned commands; NULL = none */
+};
+
+enum e2b_build_state { BUILD_WAITING, BUILD_GOES_ON, BUILD_READY, BUILD_ERROR };
+
+struct building;
+struct e2b_template;
+
+struct e2b_build {
+	struct list node; /* of e2b_template.builds, oldest first */
+	unsigned refs;
+	struct e2b_template *template; /* NULL: the template is gone */
+	char id[BUILD_ID_SIZE];
+	char image[ENGINE_NAME_MAX];
+	enum e2b_build_state state;
+	json_t *tags; /* owned, array of texts */
+	struct e2b_setup setup;
+	uint32_t cpus, memory_mb; /* 0 = the server's */
+	uint64_t created_ms, finished_ms;
+	json_t *log; /* owned, array of entries */
+	bool cut;    /* there was more */
+	char reason[ERR_TEXT_MAX];
+	char step[16];         /* where it failed: a number, "base" or "finalize" */
+	struct building *work; /* GOES_ON */
+	struct e2b_sandbox
+	    *archives; /* reference: the sandbox that holds what is to be copied; NULL = none yet */
+	struct list waiting; /* struct e2b_archive_wait: calls until it is there */
+	bool making;
+};
+
+struct e2b_template {
+	struct list node; /* of e2b.templates */
+	struct e2b *face;
+	struct list builds;
+	char owner[SANDBOX_OWNER_MAX + 1];
+	char id[E2B_ID_SIZE];
+	char alias[TEMPLATE_NAME + 1];
+	uint64_t created_ms;
+};
+
+/* ---- the table (templates.c) ---- */
+
+static inline char e2b_lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+/* "[namespace/]alias[:tag]" in any case; TAG is "" if there is none. False: it is no name. */
+bool e2b_read_name(const char *text, char alias[TEMPLATE_NAME + 1], char tag[TEMPLATE_NAME + 1]);
+/* Small letters, digits, '-', '_', and '.' if that is in ALSO. */
+bool e2b_is_word(const char *text, const char *also);
+struct e2b_template *e2b_template_of(const struct e2b *f, const char *owner, const char *name);
+/* NULL: no memory. */
+struct e2b_template *e2b_template_new(struct e2b *f, const char *owner, const char *id,
+				      const char *alias);
+void e2b_template_forget(struct e2b_template *t);
+struct e2b_build *e2b_build_of(const struct e2b_template *t, const char *id);
+/* The ready build with that tag; NULL: none. */
+struct e2b_build *e2b_tagged(const struct e2b_template *t, const char *tag);
+struct e2b_build *e2b_build_new(struct e2b_template *t, const char *id);
+/* Takes B out of its template. Sandboxes of it go on. */
+void e2b_build_forget(struct e2b_build *b);
+bool e2b_has_tag(const struct e2b_build *b, const char *tag);
+void e2b_drop_tag(struct e2b_build *b, const char *tag);
+/* The image of B gets its note anew, or goes. FN may be NULL. */
+void e2b_image_change(struct e2b *f, struct e2b_build *b, bool removes,
+		      void (*fn)(const struct err *e, void *user), void *user);
+
+/* The template and the ready build that NAME ("alias", "alias:tag", "id", "id:tag") means to OWNER. NULL: none. Borrowed. */
+struct e2b_build *e2b_build_named(const struct e2b *f, const char *owner, const char *name);
+struct e2b_build *e2b_build_ref(struct e2b_build *b);
+struct e2b_build *e2b_build_unref(struct e2b_build *b); /* NULL is fine; returns NULL */
+/* B is ready: its tags are its own from now on, and builds without one go. */
+void e2b_build_done(struct e2b_build *b);
+/* Reads the templates of earlier lives of the server. */
+void e2b_templates_load(struct e2b *f);
+void e2b_templates_done(struct e2b *f);
+/* What the image of B is to keep; owned text, NULL: no memory. */
+char *e2b_build_note(const struct e2b_build *b);
+void e2b_build_log(struct e2b_build *b, const char *level, const char *step, const char *text,
+		   size_t len);
+
+/* The template {template} of the caller goes, and the call is answered. False: there is none. */
+bool e2b_drop_template(struct e2b_call *c);
+
+/* ---- what is to be copied (template_files.c) ---- */
+
+#define E2B_ARCHIVE_END ".tar"
+bool e2b_is_hash(const char *text); /* 64 hexadecimal digits */
+/* Answers the calls that wait for the sandbox of archives of B. */
+void e2b_archives_done(struct e2b_build *b);
+
+/* ---- the build (template_build.c) ---- */
+
+/* BODY as in a request. Begins; it ends by e2b_build_done() or in state ERROR. */
+int e2b_build_begin(struct e2b_build *b, const struct caller *who, const json_t *body,
+		    struct err *e) MUST_CHECK;
+void e2b_build_stop(struct e2b_build *b);
+void e2b_setup_done(struct e2b_setup *s);
+
+/* A sandbox of a build was made: its files and its command. FN is called when it is ready. */
+void e2b_setup_begin(struct e2b_sandbox *s, struct e2b_build *b,
+		     void (*fn)(const struct err *e, void *user), void *user);
+
+/* ---- images, one after the other (images.c) ---- */
+
+struct e2b_image_job {
+	struct list node;
+	enum { E2B_IMAGE_COMMIT, E2B_IMAGE_NOTE, E2B_IMAGE_REMOVE } what;
+	char image[ENGINE_NAME_MAX];
+	char *note;              /* owned */
+	struct sandbox *sandbox; /* COMMIT: reference */
+	/* Called once; then the job is gone. NULL: nobody asks. */
+	void (*fn)(const struct err *e, void *user);
+	void *user;
+	bool begun, cancelled;
+};
+
+/* Takes J, which was allocated. */
+void e2b_image_do(struct e2b *f, struct e2b_image_job *j);
+void e2b_images_done(struct e2b *f);
