@@ -127,7 +127,7 @@ static int take_terminal(struct run_child *c)
 	for (uint32_t i = 0; i < c->in->n_procs; i++)
 		if (write(c->in->procs[i], "0", 1) != 1)
 			return -errno;
-	return terminal_slave(c->terminal);
+	return terminal_slave(c->terminal, c->f->root);
 }
 
 _Noreturn static void reaper(const struct run_child *given, int reports)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The copier: a child of init, in the runs' cgroup, that saves, restores or removes the files of a
  * checkpoint, or writes what a root user has changed. It writes a report into a pipe to init and exits. */
-#include "init.h"
 #include "root_user.h"
 
 #include "base/fdio.h"
 #include "base/kill_points.h"
+#include "base/walls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,11 +27,14 @@ static void tell(int out, const struct copier_report *r)
 	(void)!write(out, r, sizeof(*r));
 }
 
-static int copy_into(int from_parent, const char *from_name, int to, struct tree_count *count)
+static int copy_into(const struct init *in, int from_parent, const char *from_name, int to,
+		     struct tree_count *count)
 {
 	_cleanup_fd_ int from = fd_open_beneath(from_parent, from_name, O_RDONLY | O_DIRECTORY, 0);
 
-	return from < 0 ? from : tree_copy(from, to, count);
+	const bool owners = root_user_is_there(in) && wall_stands(WALL_ROOT_OWN);
+
+	return from < 0 ? from : tree_copy(from, to, owners, count);
 }
 
 static int save_files(const struct init *in, const char *name, struct copier_report *r)
@@ -43,7 +46,7 @@ static int save_files(const struct init *in, const char *name, struct copier_rep
 	_cleanup_fd_ int to = fd_open_beneath(store, NEW_NAME, O_RDONLY | O_DIRECTORY, 0);
 	if (to < 0)
 		return to;
-	int error = copy_into(in->workspace, ".", to, &r->count);
+	int error = copy_into(in, in->workspace, ".", to, &r->count);
 	KILL_POINT(FILES_COPIED);
 	if (error == 0 && renameat(store, NEW_NAME, store, name) < 0)
 		error = -errno;
@@ -65,7 +68,7 @@ static int restore_files(const struct init *in, const char *name, struct copier_
 	int error = p->direct ? tree_clear(ws, NULL) : tree_set_aside(ws, p->aside);
 	KILL_POINT(FILES_ASIDE);
 	if (error == 0)
-		error = copy_into(p->store, name, ws, &r->count);
+		error = copy_into(in, p->store, name, ws, &r->count);
 	KILL_POINT(FILES_BACK);
 	if (error < 0 || p->direct)
 		return error;

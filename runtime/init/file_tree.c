@@ -23,6 +23,7 @@ struct link_row { /* a file with several names that was copied once */
 
 struct copy {
 	struct tree_count *count;
+	bool owners;
 	int root;
 	char path[PATH_BYTES]; /* of the current folder: "", or it ends with a slash */
 	size_t len;
@@ -96,6 +97,15 @@ static int copy_data(int in, int out, off_t size, uint64_t *bytes)
 	return r;
 }
 
+/* Before the permissions are set, because chown(2) takes some away. */
+static int keep_owner(const struct copy *c, int dir, const char *name, const struct stat *st)
+{
+	return c->owners && fchownat(dir, name, st->st_uid, st->st_gid,
+				     AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0
+		   ? -errno
+		   : 0;
+}
+
 static int keep_times(int fd, const struct stat *st)
 {
 	const struct timespec times[2] = {st->st_atim, st->st_mtim};
@@ -145,8 +155,8 @@ static int copy_file(struct copy *c, int from, int to, const char *name, const s
 	if (out < 0)
 		return out;
 	int r = copy_data(in, out, now.st_size, &c->count->bytes);
-	if (r == 0)
-		r = keep_times(out, st);
+	r = r < 0 ? r : keep_owner(c, out, "", st);
+	r = r < 0 ? r : keep_times(out, st);
 	if (now.st_mode != st->st_mode)
 		(void)fchmod(in, st->st_mode & MODE_BITS);
 	if (r == 0 && st->st_nlink > 1)
@@ -156,15 +166,17 @@ static int copy_file(struct copy *c, int from, int to, const char *name, const s
 }
 
 /* For entries that are not opened. Lost times are no error. */
-static int keep_times_at(int to, const char *name, const struct stat *st)
+static int keep_rest_at(const struct copy *c, int to, const char *name, const struct stat *st)
 {
 	const struct timespec times[2] = {st->st_atim, st->st_mtim};
+	const int r = keep_owner(c, to, name, st);
 
 	(void)utimensat(to, name, times, AT_SYMLINK_NOFOLLOW);
-	return 0;
+	return r;
 }
 
-static int copy_symlink(int from, int to, const char *name, const struct stat *st)
+static int copy_symlink(const struct copy *c, int from, int to, const char *name,
+			const struct stat *st)
 {
 	char target[PATH_BYTES];
 	ssize_t n = readlinkat(from, name, target, sizeof(target) - 1);
@@ -172,14 +184,14 @@ static int copy_symlink(int from, int to, const char *name, const struct stat *s
 	if (n < 0)
 		return -errno;
 	target[n] = '\0';
-	return symlinkat(target, to, name) < 0 ? -errno : keep_times_at(to, name, st);
+	return symlinkat(target, to, name) < 0 ? -errno : keep_rest_at(c, to, name, st);
 }
 
-static int copy_fifo(int to, const char *name, const struct stat *st)
+static int copy_fifo(const struct copy *c, int to, const char *name, const struct stat *st)
 {
 	if (mkfifoat(to, name, 0600) < 0 || fchmodat(to, name, st->st_mode & 0777u, 0) < 0)
 		return -errno;
-	return keep_times_at(to, name, st);
+	return keep_rest_at(c, to, name, st);
 }
 
 static int copy_folder(struct copy *c, int from, int to, int depth);
@@ -211,8 +223,8 @@ static int copy_below(struct copy *c, int from, int to, const char *name, const 
 	}
 	int r = copy_folder(c, in, out, depth + 1);
 	c->len = old;
-	if (r == 0)
-		r = keep_times(out, st);
+	r = r < 0 ? r : keep_owner(c, out, "", st);
+	r = r < 0 ? r : keep_times(out, st);
 	(void)fchmod(in, st->st_mode & MODE_BITS);
 	return r;
 }
@@ -232,10 +244,10 @@ static int copy_entry(struct copy *c, int from, int to, const char *name, int de
 		r = copy_below(c, from, to, name, &st, depth);
 		break;
 	case S_IFLNK:
-		r = copy_symlink(from, to, name, &st);
+		r = copy_symlink(c, from, to, name, &st);
 		break;
 	case S_IFIFO:
-		r = copy_fifo(to, name, &st);
+		r = copy_fifo(c, to, name, &st);
 		break;
 	default:
 		c->count->skipped++;
@@ -256,13 +268,14 @@ static int copy_folder(struct copy *c, int from, int to, int depth)
 	return r;
 }
 
-int tree_copy(int from, int to, struct tree_count *count)
+int tree_copy(int from, int to, bool owners, struct tree_count *count)
 {
 	struct copy *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return -ENOMEM;
 	c->count = count;
+	c->owners = owners;
 	c->root = to;
 	int r = copy_folder(c, from, to, 0);
 	for (size_t i = 0; i < TREE_LINKS_MAX; i++)

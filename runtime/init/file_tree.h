@@ -6,9 +6,10 @@
  * Copied: regular files with their holes, folders, symbolic links as links, FIFOs, permissions,
  * times, and hard links. Hard links are remembered for at most TREE_LINKS_MAX files; the names of
  * further ones become separate files. Skipped and counted: sockets, devices. Not copied: extended
- * attributes, and owners, because all files have the same one. */
+ * attributes. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define TREE_DEPTH_MAX 256
@@ -21,9 +22,10 @@ struct tree_count {
 	uint32_t pad;
 };
 
-/* Copies the content of folder FROM into folder TO. -ELOOP = folders are nested deeper than
- * TREE_DEPTH_MAX. After any error TO has a part of the files, and C counts that part. */
-int tree_copy(int from, int to, struct tree_count *c);
+/* Copies the content of folder FROM into folder TO. OWNERS: each copy gets the owner of its file; else all belong to the
+ * caller. -ELOOP = folders are nested deeper than TREE_DEPTH_MAX. After any error TO has a part of the files, and C counts
+ * that part. */
+int tree_copy(int from, int to, bool owners, struct tree_count *c);
 
 /* Removes NAME in PARENT: a file, or a folder of any depth. No error if it does not exist. */
 int tree_remove(int parent, const char *name);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "root_user.h"
 
+#include "base/walls.h"
+
 #include <errno.h>
 #include <grp.h>
 #include <linux/capability.h>
@@ -21,7 +23,9 @@ static const struct {
 
 static uint64_t mask_of(bool runs_alone)
 {
-	uint64_t mask = 0;
+	uint64_t mask = wall_stands(WALL_ROOT_CAPS)
+			    ? 0
+			    : UINT64_C(1) << CAP_SYS_ADMIN | UINT64_C(1) << CAP_NET_ADMIN;
 
 	for (size_t i = 0; i < sizeof(caps) / sizeof(caps[0]); i++)
 		if (caps[i].run || !runs_alone)
@@ -81,6 +85,11 @@ bool root_user_bounds(const struct init *in, const char *text)
 	    snprintf(ours, sizeof(ours), "%016llx\n", (unsigned long long)mask_of(true));
 
 	return root_user_is_there(in) && strncmp(text, ours, (size_t)len) == 0;
+}
+
+int root_user_leave(void)
+{
+	return set_caps(0);
 }
 
 int root_user_become(void)

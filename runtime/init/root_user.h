@@ -37,8 +37,10 @@ int root_user_drop(void);
 /* Whether TEXT, of proc(5), CapBnd, is the bounding set of the processes that init has started. */
 bool root_user_bounds(const struct init *in, const char *text);
 
-/* In a run between fork and exec: becomes the root user. 0 or -errno. */
+/* In a run between fork and exec: becomes the root user, or lets go of the capabilities of init, so that the working folder
+ * and the program are those that the user may have. 0 or -errno. */
 int root_user_become(void);
+int root_user_leave(void);
 
 /* Files that init makes from BEGIN to END belong to the root user if PATH is in a folder of the image. END takes what BEGIN
  * returned. */

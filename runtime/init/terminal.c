@@ -12,7 +12,9 @@
  * slave by TIOCGPTPEER (ioctl_tty(2)), without a name. The relay keeps the slave open, so that a program which closes all its
  * descriptors does not end the terminal. init keeps the master, to set its size. */
 #include "terminal.h"
-#include "init.h"
+#include "root_user.h"
+
+#include "base/walls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -81,11 +83,17 @@ int terminal_open(uint32_t rows, uint32_t columns)
 	return master;
 }
 
-int terminal_slave(int master)
+int terminal_slave(int master, bool root)
 {
 	const int slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
 
-	return slave < 0 ? -errno : slave;
+	if (slave < 0)
+		return -errno;
+	if (!root || !wall_stands(WALL_ROOT_OWN) || fchown(slave, ROOT_USER_ID, ROOT_USER_ID) == 0)
+		return slave;
+	const int r = -errno;
+	(void)close(slave);
+	return r;
 }
 
 /* ---- the relay ---- */

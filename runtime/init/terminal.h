@@ -8,7 +8,8 @@
 bool terminal_is_size(uint32_t rows, uint32_t columns);
 int terminal_open(uint32_t rows,
 		  uint32_t columns); /* its master, or -errno; ENOSPC: there are too many */
-int terminal_slave(int master);      /* a descriptor, or -errno */
+/* A descriptor, or -errno. ROOT: the root user owns the terminal, so that no other user reads what is typed there. */
+int terminal_slave(int master, bool root);
 void terminal_resize(int master, uint32_t rows, uint32_t columns);
 struct terminal_ends {
 	int master, slave;

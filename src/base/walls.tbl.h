@@ -60,3 +60,7 @@ W(STRANGERS, "strangers", "the budget and the rate of strangers at public ports"
 W(TREE, "tree", "all that a background process or a context has started ends with it")
 W(MARKS, "marks", "a daemon that was made beside another context ends with its own")
 W(REPORTS, "reports", "what a terminal reports at the end is no input of the next program")
+W(ROOT_CAPS, "root_caps", "a root user has few capabilities (two more: those to mount and to administer the network)")
+W(ROOT_IDS, "root_ids", "each sandbox with a root user has ids of its own")
+W(ROOT_OWN, "root_own", "what is the root user's is closed to the user")
+W(PACKAGES, "packages", "a helper gets the packages, whatever has their name in the sandbox")

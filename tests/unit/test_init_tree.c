@@ -114,7 +114,7 @@ static void test_copy(void **state UNUSED)
 	assert_int_equal(bind(sock, (struct sockaddr *)&name, sizeof(name)), 0);
 	(void)close(sock);
 
-	assert_int_equal(tree_copy(from, to, &c), 0);
+	assert_int_equal(tree_copy(from, to, false, &c), 0);
 	expect(to, "file", "hello");
 	expect(to, "d/below", "deep");
 	assert_int_equal(mode_of(to, "file"), S_IFREG | 0640);
@@ -132,6 +132,43 @@ static void test_copy(void **state UNUSED)
 	assert_int_equal(c.skipped, 1);
 }
 
+static void expect_owner(const char *name, uid_t uid)
+{
+	struct stat st;
+
+	assert_int_equal(fstatat(to, name, &st, AT_SYMLINK_NOFOLLOW), 0);
+	assert_int_equal(st.st_uid, uid);
+	assert_int_equal(st.st_gid, uid);
+}
+
+/* In a sandbox with a root user. What belongs to root must not belong to the user when it comes back. */
+static void test_owners(void **state UNUSED)
+{
+	static const char *const names[] = {"file", "d", "d/again", "link", "pipe"};
+	struct tree_count c = {0};
+
+	if (geteuid() != 0)
+		skip();
+	put(from, "file", "x", 0600);
+	assert_int_equal(mkdirat(from, "d", 0700), 0);
+	assert_int_equal(linkat(from, "file", from, "d/again", 0), 0);
+	assert_int_equal(symlinkat("/etc/passwd", from, "link"), 0);
+	assert_int_equal(mkfifoat(from, "pipe", 0600), 0);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		assert_int_equal(fchownat(from, names[i], 33, 33, AT_SYMLINK_NOFOLLOW), 0);
+	assert_int_equal(tree_copy(from, to, true, &c), 0);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		expect_owner(names[i], 33);
+	assert_int_equal(mode_of(to, "file"), S_IFREG | 0600);
+	assert_int_equal(mode_of(to, "d"), S_IFDIR | 0700);
+	assert_int_equal(tree_clear(to, NULL), 0);
+	assert_int_equal(tree_copy(from, to, false, &c), 0);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		expect_owner(names[i], 0);
+	assert_int_equal(tree_clear(to, NULL), 0);
+	assert_int_equal(tree_clear(from, NULL), 0);
+}
+
 static void test_holes(void **state UNUSED)
 {
 	struct tree_count c = {0};
@@ -141,7 +178,7 @@ static void test_holes(void **state UNUSED)
 
 	assert_int_equal(pwrite(fd, "end", 3, INT64_C(1) << 32), 3);
 	(void)close(fd);
-	assert_int_equal(tree_copy(from, to, &c), 0);
+	assert_int_equal(tree_copy(from, to, false, &c), 0);
 	fd = openat(to, "holes", O_RDONLY | O_CLOEXEC);
 	assert_int_equal(fstat(fd, &st), 0);
 	assert_int_equal(st.st_size, (INT64_C(1) << 32) + 3);
@@ -172,11 +209,11 @@ static void test_deep(void **state UNUSED)
 	struct tree_count c = {0};
 
 	dig(from, TREE_DEPTH_MAX);
-	assert_int_equal(tree_copy(from, to, &c), 0);
+	assert_int_equal(tree_copy(from, to, false, &c), 0);
 	assert_int_equal(tree_clear(to, NULL), 0);
 	assert_int_equal(tree_clear(from, NULL), 0);
 	dig(from, TREE_DEPTH_MAX + 1);
-	assert_int_equal(tree_copy(from, to, &c), -ELOOP);
+	assert_int_equal(tree_copy(from, to, false, &c), -ELOOP);
 	assert_int_equal(tree_clear(from, NULL), 0);
 	dig(from, 4 * TREE_DEPTH_MAX);
 	assert_int_equal(tree_clear(from, NULL), 0);
@@ -192,7 +229,7 @@ static void test_shut_folders(void **state UNUSED)
 	put(from, "shut/in/file", "x", 0);
 	assert_int_equal(fchmodat(from, "shut/in", 0, 0), 0);
 	assert_int_equal(fchmodat(from, "shut", 0500, 0), 0);
-	assert_int_equal(tree_copy(from, to, &c), 0);
+	assert_int_equal(tree_copy(from, to, false, &c), 0);
 	assert_int_equal(mode_of(to, "shut"), S_IFDIR | 0500);
 	assert_int_equal(mode_of(to, "shut/in"), S_IFDIR);
 	assert_int_equal(mode_of(from, "shut/in"), S_IFDIR); /* and the source is as it was */
@@ -232,7 +269,7 @@ static void test_links_are_not_followed(void **state UNUSED)
 	assert_int_equal(mkdirat(base, "copy", 0700), 0);
 	int copy = open_folder(base, "copy");
 	assert_int_equal(symlinkat("../to", from, "d"), 0);
-	assert_int_equal(tree_copy(from, copy, &c), 0);
+	assert_int_equal(tree_copy(from, copy, false, &c), 0);
 	assert_true(S_ISLNK(mode_of(copy, "d")));
 	(void)close(copy);
 	assert_int_equal(tree_remove(base, "copy"), 0);
@@ -243,6 +280,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(test_copy, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(test_owners, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(test_holes, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(test_deep, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(test_shut_folders, set_up, tear_down),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ids of the users that a sandbox with a root user has beside its own uid. */
 #include "base/foreign_ids.h"
+#include "base/walls.h"
 #include "engine/maker/native/monitor/monitor.h"
 
 /* The users of a sandbox besides the one that runs have: what packages take for themselves (Debian's adduser(8) counts up
@@ -19,6 +20,10 @@ static const struct {
 
 int ids_take_root(struct ids *ids, uint32_t *ret)
 {
+	if (!wall_stands(WALL_ROOT_IDS)) {
+		*ret = 1;
+		return 0;
+	}
 	for (uint32_t i = 0; i < ROOTS_MAX; i++)
 		if (!ids->roots[i]) {
 			ids->roots[i] = true;
