@@ -35,9 +35,11 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <linux/mount.h>
+#include <linux/openat2.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -78,8 +80,26 @@ static void write_zero(const struct maker *k, const int *fds, uint32_t n)
 			give_up(k, PROTO_STEP_CGROUP_JOIN, errno);
 }
 
-/* Copies the mount of the packages out of the sandbox that is helped. Root of Z may enter namespaces that
- * were made inside Z. No run can mount anything, so the path leads to the mount that init has made. */
+/* The mount of the packages, which init has made. A root user can rename its parents and make links, but neither rename a
+ * mount point nor mount anything: what is reached without a link and is a mount is that one. */
+static int find_packages(void)
+{
+	const uint64_t links = wall_stands(WALL_PACKAGES)
+				   ? RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS
+				   : 0;
+	const struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = links};
+	struct statx st;
+	_cleanup_fd_ int fd =
+	    (int)syscall(SYS_openat2, AT_FDCWD, "/app/.venv", &how, sizeof(how));
+
+	if (fd < 0 || statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, &st) < 0)
+		return -errno;
+	if (!(st.stx_attributes & STATX_ATTR_MOUNT_ROOT) && wall_stands(WALL_PACKAGES))
+		return -ENOENT;
+	return TAKE_FD(fd);
+}
+
+/* Copies that mount out of the sandbox that is helped. Root of Z may enter namespaces that were made inside Z. */
 static int take_packages(const struct maker *k)
 {
 	if (k->helped < 0)
@@ -87,8 +107,11 @@ static int take_packages(const struct maker *k)
 	/* EPERM: it is exiting and has no memory any more by which the kernel could judge. */
 	if (setns(k->helped, CLONE_NEWNS) < 0)
 		give_up(k, PROTO_STEP_HELPER, errno == EPERM ? ESRCH : errno);
-	int tree = (int)syscall(SYS_open_tree, AT_FDCWD, "/app/.venv",
-				OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
+	_cleanup_fd_ int at = find_packages();
+	if (at < 0)
+		give_up(k, PROTO_STEP_PACKAGES, -at);
+	int tree = (int)syscall(SYS_open_tree, at, "",
+				OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
 	struct mount_attr attr = {.attr_clr = MOUNT_ATTR_RDONLY};
 	if (tree < 0 ||
 	    syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
