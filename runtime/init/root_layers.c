@@ -86,8 +86,18 @@ static bool names(const char *line, const char *name)
 	return strncmp(line, name, n) == 0 && line[n] == ':';
 }
 
-/* Adds the lines of TEXT whose name is not one of BUT. */
-static int add_lines(struct buf *b, const char *text, const char *const but[])
+/* Whether a line of TEXT has that name. */
+static bool has_name(const char *text, const char *name)
+{
+	while (text && !names(text, name)) {
+		text = strchr(text, '\n');
+		text += text ? 1 : 0;
+	}
+	return text != NULL;
+}
+
+/* Adds the lines of TEXT whose name is not one of BUT; one of BUT, too, if OTHER does not have it. */
+static int add_lines(struct buf *b, const char *text, const char *const but[], const char *other)
 {
 	int r = 0;
 
@@ -95,7 +105,7 @@ static int add_lines(struct buf *b, const char *text, const char *const but[])
 		const size_t len = strcspn(text, "\n");
 		bool wanted = len > 0;
 		for (size_t i = 0; but[i]; i++)
-			wanted = wanted && !names(text, but[i]);
+			wanted = wanted && !(names(text, but[i]) && has_name(other, but[i]));
 		if (wanted)
 			r = buf_add(b, text, len);
 		if (wanted && r == 0)
@@ -106,7 +116,7 @@ static int add_lines(struct buf *b, const char *text, const char *const but[])
 }
 
 /* The image's accounts stay: packages of the image own files. Ours come first, because uid 1000 is called by the first name
- * that has it. */
+ * that has it. An image may have no root. */
 static int merge_accounts(const char *name)
 {
 	static const char *const theirs[] = {"root", "nobody", "nogroup", NULL};
@@ -121,8 +131,8 @@ static int merge_accounts(const char *name)
 		return 0; /* it has none: ours are there */
 	(void)snprintf(path, sizeof(path), SKELETON "/etc/%s", name);
 	int r = read_text(path, &skeleton);
-	r = r < 0 ? r : add_lines(&text, buf_str(&skeleton), theirs);
-	r = r < 0 ? r : add_lines(&text, buf_str(&image), ours);
+	r = r < 0 ? r : add_lines(&text, buf_str(&skeleton), theirs, buf_str(&image));
+	r = r < 0 ? r : add_lines(&text, buf_str(&image), ours, buf_str(&skeleton));
 	(void)snprintf(path, sizeof(path), UPPER "/etc/%s", name);
 	_cleanup_fd_ int fd = r < 0 ? -1 : open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
 	if (r == 0 && fd < 0)
@@ -150,6 +160,28 @@ static void show_installers(void)
 	}
 }
 
+/* Its commands begin there; images without a shell may lack it. */
+static int make_home(void)
+{
+	struct stat st;
+
+	return lstat(IMAGE "/root", &st) == 0 || mkdir(UPPER "/root", 0700) == 0 ? 0 : -errno;
+}
+
+/* git(1) uses no repository that belongs to somebody else than its user, gitconfig(5), safe.directory. Here root and the user
+ * work on the same files for the same client. */
+static int trust_repositories(void)
+{
+	static const char text[] = "[safe]\n\tdirectory = *\n";
+	struct stat st;
+
+	if (lstat(IMAGE "/etc/gitconfig", &st) == 0)
+		return 0;
+	_cleanup_fd_ int fd =
+	    open(UPPER "/etc/gitconfig", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	return fd < 0 ? -errno : fd_write_all(fd, text, sizeof(text) - 1);
+}
+
 /* Not the skeleton as a layer: its files belong to the root of another user namespace, which is nobody here. */
 static int fill_upper(void)
 {
@@ -162,9 +194,11 @@ static int fill_upper(void)
 	to = open(UPPER, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (from < 0 || to < 0)
 		return -errno;
-	int r = tree_copy(from, to, &count);
+	int r = tree_copy(from, to, false, &count);
 	r = r < 0 ? r : merge_accounts("passwd");
 	r = r < 0 ? r : merge_accounts("group");
+	r = r < 0 ? r : make_home();
+	r = r < 0 ? r : trust_repositories();
 	show_installers();
 	return r;
 }
