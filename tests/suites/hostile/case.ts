@@ -19,6 +19,8 @@ export interface Outside {
 	enforced: string[]; // limits that hold here, in doctor's words
 	/** A server over HTTP with two users; one for all cases (served.ts). */
 	served: () => Promise<Served>;
+	/** Another one, where sandboxes may have a root user; SETTINGS: besides. */
+	rooted: (settings?: Record<string, string>) => Promise<Served>;
 	env: Record<string, string | undefined>; // for further servers that a case starts
 	/** What a further server of the case has logged: its long turns count as the case's. */
 	logged: (text: string) => void;

@@ -163,9 +163,9 @@ export class Served {
 	}
 }
 
-/** A case against the server of its mode: afterwards the other user is served, and what it logged is judged like the log of the other one. */
-export async function live(o: Outside, body: (s: Served) => Promise<void>): Promise<void> {
-	const s = await o.served();
+/** A case against the server of its mode, or another one: afterwards the other user is served, and what it logged is judged like the log of the other one. */
+export async function live(o: Outside, body: (s: Served) => Promise<void>, server = o.served): Promise<void> {
+	const s = await server();
 	const from = s.program.stderr.length;
 	try {
 		o.spoil?.(s);

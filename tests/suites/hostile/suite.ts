@@ -95,11 +95,18 @@ function turnsSince(s: Session, from: number, others: string[]): Turn[] {
 	return held([own, ...others].join('\n'), TURN_MS);
 }
 
-let served: Promise<Served> | undefined;
+/** Servers over HTTP, by what they have besides the settings of all. */
+const served = new Map<string, Promise<Served>>();
 
+function serverWith(env: Outside['env'], more: Record<string, string>): Promise<Served> {
+	const key = JSON.stringify(more), known = served.get(key) ?? Served.open({ ...env, ...more });
+	served.set(key, known);
+	return known;
+}
 async function endServed(): Promise<void> {
-	await (await served?.catch(() => undefined))?.end();
-	served = undefined;
+	for (const one of served.values())
+		await (await one.catch(() => undefined))?.end();
+	served.clear();
 }
 
 /** OTHERS gets the logs of further servers. */
@@ -108,7 +115,8 @@ async function runCase(c: Case, s: Session, canary: string, others: string[], ba
 	const o: Outside = {
 		session: s, id: `h${c.id}`, mark, stateDir: stateDir(), build, enforced: enforced ?? [], canary, env,
 		logged: (text) => void others.push(text),
-		served: () => (served ??= Served.open({ ...base, ...env })),
+		served: () => serverWith({ ...base, ...env }, {}),
+		rooted: (more = {}) => serverWith({ ...base, ...env }, { SANDBOX_ROOT: 'on', ...more }),
 		residentBytes: () => residentBytes(s.pid),
 		survivors: () => survivorsOf(mark),
 		neighbourMs: async () => {

@@ -15,6 +15,7 @@ import { limitCases } from './limits.ts';
 import { maskCases } from './masks.ts';
 import { portCases } from './ports.ts';
 import { processCases } from './process.ts';
+import { rootCases } from './roots.ts';
 import { socketCases } from './sockets.ts';
 import { stayingCases } from './stays.ts';
 
@@ -26,6 +27,7 @@ export const kinds: [string, Case[]][] = [
 	['the run: signals, survivors, streams, the warm interpreter', processCases],
 	['the server as a client: HTTP, JSON-RPC, ids, settings', clientCases],
 	['what stays: background processes, terminals, contexts, parallel runs, watches', [...stayingCases, ...floodCases]],
+	['the root user of a sandbox', rootCases],
 	['ports of sandboxes, and WebSockets', [...portCases, ...frameCases]],
 	['faces of other systems, and public ports', faceCases],
 	['the network that is permitted, and packages', egressCases],

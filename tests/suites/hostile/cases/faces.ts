@@ -23,7 +23,7 @@ const CONNECT = { 'content-type': 'application/connect+json' };
 const RPCS = ['process.Process/List', 'process.Process/SendInput', 'process.Process/SendSignal', 'process.Process/Update', 'process.Process/CloseStdin', 'filesystem.Filesystem/Stat', 'filesystem.Filesystem/ListDir',
 	'filesystem.Filesystem/MakeDir', 'filesystem.Filesystem/Move', 'filesystem.Filesystem/Remove', 'filesystem.Filesystem/CreateWatcher', 'filesystem.Filesystem/GetWatcherEvents', 'filesystem.Filesystem/RemoveWatcher'];
 
-class Face {
+export class Face {
 	private boxes: Box[] = [];
 	readonly s: Served;
 	constructor(s: Served) {
@@ -108,7 +108,7 @@ class Face {
 	}
 }
 
-function faced(o: Outside, body: (f: Face, s: Served) => Promise<void>): Promise<void> {
+export function faced(o: Outside, body: (f: Face, s: Served) => Promise<void>, server = o.served): Promise<void> {
 	return live(o, async (s) => {
 		const f = new Face(s);
 		try {
@@ -116,7 +116,7 @@ function faced(o: Outside, body: (f: Face, s: Served) => Promise<void>): Promise
 		} finally {
 			await f.clear();
 		}
-	});
+	}, server);
 }
 
 const sign = (file: string, use: string, token: string, more = '', user = ''): string => `v1_${createHash('sha256').update(`${file}:${use}:${user}:${token}${more}`).digest('base64').replaceAll('=', '')}`;

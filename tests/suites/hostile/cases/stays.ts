@@ -9,7 +9,7 @@ import type { Case, Outside } from '../case.ts';
 import { grown, live, said, type Served } from '../served.ts';
 
 /** For planted twins: a process of the host that has the mark, so that it looks like one that was left. */
-const survivor = {
+export const survivor = {
 	what: 'a process is left', by: async (_r: Json, o: Outside): Promise<void> => {
 		spawn('python3', ['-c', 'import time; time.sleep(1000)', o.mark], { stdio: 'ignore' });
 		await until('it', () => o.survivors().length > 0);
