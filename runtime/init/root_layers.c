@@ -23,7 +23,7 @@
 #define UPPER        STORE "/up"
 #define SKELETON     "/skel"
 #define IMAGE        "/lower"
-#define ACCOUNTS_MAX (256u << 10)
+#define ACCOUNTS_MAX (256u << 10) /* of a text of the image */
 #define MINOR_MIN    8u /* of Python 3.N */
 #define MINOR_MAX    30u
 
@@ -169,17 +169,19 @@ static int make_home(void)
 }
 
 /* git(1) uses no repository that belongs to somebody else than its user, gitconfig(5), safe.directory. Here root and the user
- * work on the same files for the same client. */
+ * work on the same files for the same client. What the image configures stays. */
 static int trust_repositories(void)
 {
-	static const char text[] = "[safe]\n\tdirectory = *\n";
-	struct stat st;
+	static const char path[] = UPPER "/etc/gitconfig", ours[] = "\n[safe]\n\tdirectory = *\n";
+	_cleanup_(buf_done) struct buf b = BUF_INIT(ACCOUNTS_MAX + sizeof(ours));
+	int r = read_text(IMAGE "/etc/gitconfig", &b);
 
-	if (lstat(IMAGE "/etc/gitconfig", &st) == 0)
+	if ((r < 0 && r != -ENOENT) || strstr(buf_str(&b), "[safe]"))
 		return 0;
+	r = buf_add(&b, ours, sizeof(ours) - 1);
 	_cleanup_fd_ int fd =
-	    open(UPPER "/etc/gitconfig", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-	return fd < 0 ? -errno : fd_write_all(fd, text, sizeof(text) - 1);
+	    r < 0 ? r : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	return r < 0 ? r : fd < 0 ? -errno : fd_write_all(fd, buf_str(&b), b.len);
 }
 
 /* Not the skeleton as a layer: its files belong to the root of another user namespace, which is nobody here. */

@@ -2,8 +2,11 @@
 // Sandboxes with a root user: what it can do inside, and that it can do nothing outside.
 
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import * as fs from 'node:fs';
+import * as path from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { engine, mode, newStateDir, unlessEnforced } from '../lib/env.ts';
+import { engine, imagesDir, mode, newStateDir, scratch, unlessEnforced } from '../lib/env.ts';
 import { caisson, membersOf, namespaceOf, type Program } from '../lib/process.ts';
 import { initsOf } from '../lib/family.ts';
 import { serve, using, type Json } from '../lib/session.ts';
@@ -126,6 +129,13 @@ try: os.setuid(0)
 except PermissionError: print("never back")'`), '33:33\nsecret 33\nno\nnever back\n');
 		assert.match(await user(id, 'cat /srv/of-33'), /Permission denied/);
 		assert.match(await root(id, 'chown 500 /srv/of-33'), /Invalid argument/); // an id that the sandbox does not have
+	});
+
+	it('root and the user work on one repository, and root becomes the user', async () => {
+		const id = await make();
+		assert.match(await user(id, 'git init -q r && cd r && touch a && git add a && git commit -qm one; git log --format=%s'), /^one\n$/);
+		assert.equal(await root(id, 'cd r && touch b && git add b && git commit -qm two; git log --format=%s; git config init.defaultBranch'), 'two\none\nmain\n'); // the image's configuration stays
+		assert.equal(await root(id, 'su sandbox -c "id -un; git -C r log --format=%s"; su - user -c pwd; su -s /bin/sh nobody -c "id -un"'), 'sandbox\ntwo\none\n/home/user\nnobody\n');
 	});
 
 	it('a package of the system is installed with what its script does', async () => {
@@ -284,6 +294,32 @@ E`), /^True Resource temporarily/);
 		const refused = await caisson(['exec', '-d', '--user', 'nobody', id, '--', 'id'], { env: { SANDBOX_STATE_DIR: env.SANDBOX_STATE_DIR, SANDBOX_LISTEN: new URL(base).host } });
 		assert.match(`${refused.stderr}`, /user/);
 		assert.notEqual(refused.code, 0);
+	});
+
+	it('images without accounts, without root, or with more than there can be', async () => {
+		const state = scratch('images'), shared = path.join(imagesDir, 'base/root');
+		const texts = { none: undefined, rootless: 'games:x:5:60:games:/usr/games:/bin/sh\n', lines: 'root\n::::\n\n:\0:\nroot:x:0:0:r:/root:/bin/sh', large: 'x:x:5:5::/:/bin/sh\n'.repeat(100_000) };
+		for (const [name, text] of Object.entries(texts)) {
+			const at = path.join(state, 'images', name, 'root');
+			fs.mkdirSync(path.dirname(at), { recursive: true });
+			assert.equal(spawnSync('sh', ['-c', 'cp -al "$0" "$1" 2>/dev/null || { rm -rf "$1"; cp -a "$0" "$1"; }', shared, at]).status, 0);
+			fs.rmSync(path.join(at, 'etc/passwd'));
+			fs.rmSync(path.join(at, 'root'), { recursive: true });
+			if (text !== undefined)
+				fs.writeFileSync(path.join(at, 'etc/passwd'), text);
+		}
+		const other = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: state, SANDBOX_ROOT: 'on', SANDBOX_IMAGE: 'none', SANDBOX_IMAGES: Object.keys(texts).join(',') } });
+		try {
+			const at = rest(() => other.base);
+			for (const image of Object.keys(texts)) {
+				const made = await at('POST', '/sandboxes', { root: true, image });
+				assert.equal(made.status, 201, made.text);
+				const r = await at('POST', `/sandboxes/${made.body.id}/runs`, { command: 'cd; pwd; id -un; stat -c %U /etc/passwd .; su sandbox -c "id -un"', user: 'root', wait: true });
+				assert.equal(r.body.stdout, '/root\nroot\nroot\nroot\nsandbox\n', `${image}: ${r.text}`);
+			}
+		} finally {
+			await other.program.end();
+		}
 	});
 
 	it('a terminal and the tools: the model is told and can', async () => {

@@ -9,11 +9,11 @@
 #include <string.h>
 
 /* Uid 1000 has two names. It is called by the first one; the second is what programs written for E2B expect, with the
- * workspace as its home. */
-static const char passwd[] = "root:x:0:0:root:/root:/usr/sbin/nologin\n"
-			     "sandbox:x:1000:1000:sandbox:/home/sandbox:/bin/sh\n"
-			     "user:x:1000:1000:user:/home/user:/bin/bash\n"
-			     "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
+ * workspace as its home. No account has a password: with an x, su(1) would look for it in a file that has no such line. */
+static const char passwd[] = "root:*:0:0:root:/root:/usr/sbin/nologin\n"
+			     "sandbox:*:1000:1000:sandbox:/home/sandbox:/bin/sh\n"
+			     "user:*:1000:1000:user:/home/user:/bin/bash\n"
+			     "nobody:*:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
 static const char group[] = "root:x:0:\nsandbox:x:1000:\nuser:x:1000:\nnogroup:x:65534:\n";
 
 /* `pip install` in a sandbox without network, or whose network does not lead to the package index
