@@ -257,6 +257,22 @@ except OSError as e: print(n < 40, e.strerror)
 E`), /^True Resource temporarily/);
 	});
 
+	it('what root closes is closed to the user, who is told why', async () => {
+		const id = await make();
+		await root(id, 'mkdir -m 700 /srv/closed; echo junk >/srv/junk; chmod 755 /srv/junk; chown root /mnt/data; chmod 700 /mnt/data');
+		for (const more of [{ command: 'true' }, { code: '1' }, { command: 'true', cwd: '/srv/closed' }]) {
+			const r = await ask('POST', `/sandboxes/${id}/runs`, { wait: true, ...more });
+			assert.deepEqual([r.status, r.body.code], [400, 'invalid_argument'], r.text);
+			assert.match(r.body.detail, /may not enter the working folder/);
+		}
+		const notFolder = await ask('POST', `/sandboxes/${id}/runs`, { command: 'true', cwd: '/srv/junk', user: 'root', wait: true });
+		assert.deepEqual([notFolder.status, notFolder.body.code], [400, 'invalid_argument'], notFolder.text);
+		assert.equal(await root(id, 'chown sandbox /mnt/data; cp /srv/junk /usr/bin/python3.new; mv /usr/bin/python3.new /usr/bin/python3'), '');
+		assert.equal((await user(id, 'echo again')), 'again\n');
+		const broken = await ask('POST', `/sandboxes/${id}/runs`, { code: '1', env: { PYTHONHASHSEED: '1' }, wait: true });
+		assert.ok(broken.status < 500, broken.text);
+	});
+
 	it('checkpoints keep what root made in the workspace', async () => {
 		const id = await make();
 		await root(id, 'mkdir d; echo 1 >d/own; chmod 700 d; chmod 600 d/own');

@@ -144,6 +144,12 @@ void inside_start_failed(int errnum, bool background, struct err *e)
 	     "a "
 	     "state"},
 	    {ENOENT, false, true, ERR_NOT_FOUND, "the program cannot be started"},
+	    {EACCES, false, true, ERR_INVALID_ARGUMENT,
+	     "its user may not enter the working folder, or not execute the program; change their "
+	     "permissions (chmod), or choose another folder"},
+	    {ENOTDIR, false, true, ERR_INVALID_ARGUMENT, "the working folder is no folder"},
+	    {ENOEXEC, false, true, ERR_INVALID_ARGUMENT,
+	     "the program is none that this machine can execute"},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
