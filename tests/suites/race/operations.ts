@@ -151,6 +151,18 @@ const processes: Json[] = [
 	{ command: 'sleep 0.2; exit 3' },
 	{ command: 'setsid sleep 1000 & sleep 1', timeout_s: 2 },
 ];
+/** Of the root user, in sandboxes that have one: what others of the same sandbox meet meanwhile. */
+const rooted = [
+	'head -c 500000 /dev/urandom >/var/x; rm -rf /usr/share/doc; chown 33 made.txt; chmod 000 form',
+	'mkdir -p shut/in; chown -R 1:1 shut; chmod 000 shut/in shut',
+	"python3 -c 'import os, time\nfor u in (33, 1000, 65534):\n  if os.fork() == 0: os.setgid(u); os.setuid(u)\ntime.sleep(0.3)'",
+	'setsid sleep 1000 & sleep 0.1',
+	'chmod -R 755 /mnt/data; chown -R sandbox /mnt/data; rm -rf shut',
+	'su sandbox -c "sleep 0.1; kill -9 -1"',
+	'kill -9 -1',
+	'chown root /mnt/data; chmod 700 /mnt/data; sleep 0.1; chmod 755 /mnt/data; chown sandbox /mnt/data',
+	'mv /usr/bin/python3 /usr/bin/away; sleep 0.1; mv /usr/bin/away /usr/bin/python3',
+];
 const packages = ['gamma', 'delta', 'gamma delta', 'missing'];
 
 type Fn = (w: World, o: Op) => Promise<Reply | undefined>;
@@ -378,6 +390,21 @@ export const operations: Record<string, [weight: number, fn: Fn]> = {
 			return r;
 		};
 		return o.n % 4 ? start(name(o), o) : stored(w, o, start);
+	}],
+	// Where the server has no root users these are refused.
+	makeRoot: [6, (w, o) => w.mcp(o, 'sandbox_create', { session_id: name(o), root: true })],
+	asRoot: [6, async (w, o) => {
+		if (o.n % 3)
+			await w.mcp({ ...o, abort: undefined }, 'sandbox_create', { session_id: name(o), root: true });
+		return rest('POST', of('/runs'), () => ({ command: rooted[(o.n >> 1) % rooted.length], user: 'root', wait: o.n % 2 === 0 }))(w, o);
+	}],
+	rootProcess: [3, async (w, o) => {
+		const what = o.n % 3 ? 'processes' : 'terminals';
+		const r = await rest('POST', of(`/${what}`), () => ({ command: rooted[(o.n >> 2) % rooted.length], user: 'root' }))(w, o);
+		const p = /"id":"(p\d+)"/.exec(r?.body ?? '')?.[1];
+		if (p)
+			(what === 'processes' ? w.processes : w.terminals)[o.n % 6] = { at: `/sandboxes/${name(o)}/${what}/${p}`, user: o.user };
+		return r;
 	}],
 	waitProcess: [3, (w, o) => ofProcess('GET', `?wait_s=${o.n % 3}`)(w, slowly(o))],
 	writeProcess: [4, ofProcess('POST', '/input', (o) => ({ text: 'x'.repeat(o.n % 60_000), close: o.n % 5 === 0 }))],

@@ -6,7 +6,7 @@ import * as fs from 'node:fs';
 import { spawnSync } from 'node:child_process';
 import * as path from 'node:path';
 import { random } from '../../lib/data.ts';
-import { binary, newStateDir, sanitized, top } from '../../lib/env.ts';
+import { binary, engine, mode, newStateDir, sanitized, top, unlessEnforced } from '../../lib/env.ts';
 import { initsOf } from '../../lib/family.ts';
 import { ensureImages } from '../../lib/images.ts';
 import { caisson, openDescriptors } from '../../lib/process.ts';
@@ -39,6 +39,7 @@ export async function race(o: RaceOptions): Promise<boolean> {
 		// One that ended on its own is kept for its next user until the next cleanup.
 		SANDBOX_CLEANUP_INTERVAL_M: '1', SANDBOX_TASK_AFTER_S: '1',
 		SANDBOX_BUDGETS: 'kept_bytes=100000/1000000', // what is kept makes room for what comes
+		...(mode === 'root' && engine === 'native' && !unlessEnforced('memory', 'pids') ? { SANDBOX_ROOT: 'on' } : {}),
 		SANDBOX_PIP_INDEX_URL: index.url, SANDBOX_BRIDGE: 'off', SANDBOX_SOCKET: 'off', SANDBOX_LOG_FILE: '',
 	};
 	const again = o.replay ? opsOf(o.replay) : undefined; // before the log of this run, which may have the same name

@@ -96,7 +96,13 @@ void inside_step_error(struct err *e, uint32_t step, int errnum)
 		    "server. gVisor needs the option --host-uds=open of runsc for that");
 	else if (code == ERR_MAX_SESSIONS)
 		(void)err_set(e, code, 0,
-			      "no more sandboxes can have a root user at a time; end one of them");
+			      "no more sandboxes can have a root user at a time; end one of them.");
+	else if (step == PROTO_STEP_ROOT_USER && (errnum == EINVAL || errnum == ENOSYS))
+		(void)err_set(
+		    e, code, 0,
+		    "no sandbox can have a root user here: the images cannot be mounted with other "
+		    "owners. It takes Linux 5.19 and a file system that can, such as ext4, XFS or "
+		    "Btrfs, for the state folder");
 	else if (step == PROTO_STEP_STORED && errnum == ENOPKG)
 		(void)err_set(e, code, 0, "a stored workspace needs mke2fs (package e2fsprogs)");
 	else
