@@ -24,7 +24,7 @@
 #define SKELETON     "/skel"
 #define IMAGE        "/lower"
 #define ACCOUNTS_MAX (256u << 10) /* of a text of the image */
-#define MINOR_MIN    8u /* of Python 3.N */
+#define MINOR_MIN    8u           /* of Python 3.N */
 #define MINOR_MAX    30u
 
 /* ---- whose files ---- */
@@ -179,8 +179,7 @@ static int trust_repositories(void)
 	if ((r < 0 && r != -ENOENT) || strstr(buf_str(&b), "[safe]"))
 		return 0;
 	r = buf_add(&b, ours, sizeof(ours) - 1);
-	_cleanup_fd_ int fd =
-	    r < 0 ? r : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	_cleanup_fd_ int fd = r < 0 ? r : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	return r < 0 ? r : fd < 0 ? -errno : fd_write_all(fd, buf_str(&b), b.len);
 }
 

@@ -280,7 +280,7 @@ void run_child(const struct run_child *given)
 		give_up(c.error, errno);
 	set_limits(&c);
 	read_args(&c, &s);
-	const int r = c.f->root ? root_user_become()
+	const int r = c.f->root                                                ? root_user_become()
 		      : root_user_is_there(c.in) && wall_stands(WALL_ROOT_OWN) ? root_user_leave()
 									       : 0;
 	if (r < 0)

@@ -277,7 +277,7 @@ holds("set-user-id gives nothing", r.stdout == "(1000, 1000, 1000) (1000, 1000, 
 		},
 	},
 	{
-		...ONLY_ROOT, id: '55f', planted: survivor, attack: 'sandboxes with root are made and ended, in a storm, in the middle of what they do', must: 'all ids and disks come back, no process is left', 
+		...ONLY_ROOT, id: '55f', planted: survivor, attack: 'sandboxes with root are made and ended, in a storm, in the middle of what they do', must: 'all ids and disks come back, no process is left',
 		after: (_r, o) => rooted(o, async (s) => {
 			const before = disksOf(o.stateDir);
 			for (let round = 0; round < 3; round++) {
@@ -308,7 +308,7 @@ while True:
     os.symlink(t, "next"); os.rename("next", "t2") if n % 2 else os.rename("next", "t3")
     try: os.rename("t", "away"); os.rename("t2" if n % 2 else "t3", "t"); os.rename("t", "t2" if n % 2 else "t3"); os.rename("away", "t")
     except OSError: pass
-    try: os.mkdir("t"); 
+    try: os.mkdir("t");
     except OSError: pass
     try: os.link("real/environ", "t/environ"); os.link("real/status", "t/status")
     except OSError: pass'` });

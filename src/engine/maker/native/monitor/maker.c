@@ -84,13 +84,11 @@ static void write_zero(const struct maker *k, const int *fds, uint32_t n)
  * mount point nor mount anything: what is reached without a link and is a mount is that one. */
 static int find_packages(void)
 {
-	const uint64_t links = wall_stands(WALL_PACKAGES)
-				   ? RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS
-				   : 0;
+	const uint64_t links =
+	    wall_stands(WALL_PACKAGES) ? RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS : 0;
 	const struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = links};
 	struct statx st;
-	_cleanup_fd_ int fd =
-	    (int)syscall(SYS_openat2, AT_FDCWD, "/app/.venv", &how, sizeof(how));
+	_cleanup_fd_ int fd = (int)syscall(SYS_openat2, AT_FDCWD, "/app/.venv", &how, sizeof(how));
 
 	if (fd < 0 || statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, &st) < 0)
 		return -errno;
