@@ -116,7 +116,7 @@ static const char *authority_of(const char *location)
 								       : 0;
 	const char *at = location + scheme;
 
-	if (strncmp(at, "//", 2) != 0)
+	if (at[0] != '/' || at[1] != '/')
 		return scheme == 0 ? NULL : "";
 	return at + strspn(at, "/");
 }
