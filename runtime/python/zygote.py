@@ -449,6 +449,14 @@ def forget_input():
 		pass
 
 
+def go_to(folder):
+	try:
+		os.chdir(folder)
+	except OSError as error:
+		os.write(2, ('The working folder %s cannot be entered, so nothing ran: %s\n' % (folder, error.strerror)).encode('utf-8', 'replace'))
+		raise
+
+
 def enter(source, session, env, cwd, channel, result, display, as_notebook, as_records):
 	"""The last step of a spare: sets the environment, folder and streams of its run. Returns the source and the
 	namespace for it. A session keeps its own: descriptors 0 to 2 are new, the objects on them are not.
@@ -462,7 +470,7 @@ def enter(source, session, env, cwd, channel, result, display, as_notebook, as_r
 			os.environ.setdefault('GRPC_ENABLE_FORK_SUPPORT', '0')
 		count_processors()
 		if cwd:
-			os.chdir(cwd)
+			go_to(cwd)
 		for fd, mode, name in STREAMS:
 			stream(fd, mode, name, getattr(sys, name), channel >= 0)
 		if settle_places(in_environment(env)):
