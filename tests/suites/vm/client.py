@@ -116,4 +116,31 @@ def points(s):
     tell("back to it: state and files", "x is 1 size 3000000" in text(r2), r, r2)
 
 
-{"hostile": hostile, "total": total, "points": points}[sys.argv[1]](Server())
+# ---- a root user: its processes of several users are in the one group of the sandbox ----
+
+BOMB = """
+import os, time
+n, users = 0, (0, 1, 33, 129, 970, 1000, 1011, 65534)
+try:
+    for i in range(500):
+        if os.fork() == 0:
+            os.setsid(); os.setgroups([]); os.setgid(users[i % 8]); os.setuid(users[i % 8])
+            os.execvp("sleep", ["sleep", "1000"])
+        n += 1
+except OSError: pass
+print("few" if n < 64 else "many", os.getuid())
+"""
+
+
+def rooted(s):
+    made = s.tool("sandbox_create", session_id="rooted", root=True)
+    tell("a sandbox with a root user", not made.get("isError"), made)
+    s.tool("sandbox_write_file", session_id="rooted", path="bomb.py", content=BOMB)
+    r = s.tool("sandbox_run_shell", session_id="rooted", user="root", command="python3 bomb.py; touch /etc/new && stat -c %U /etc/new")
+    tell("its fork bomb of eight users ends at the limit of the sandbox", "few 0\\nroot" in json.dumps(r), r)
+    r = s.tool("sandbox_run_shell", session_id="rooted", command="id -u; ls -d /proc/[0-9]* | wc -l")
+    left = [p for p in glob.glob("/proc/[0-9]*/cmdline") if open(p, "rb").read() == b"sleep\0" + b"1000\0"]
+    tell("nothing of it is left", "1000\\n" in json.dumps(r) and not left, r, left)
+
+
+{"hostile": hostile, "total": total, "points": points, "rooted": rooted}[sys.argv[1]](Server())
