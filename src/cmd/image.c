@@ -3,7 +3,7 @@
 #include "app/pip_config.h"
 #include "app/read_settings.h"
 #include "cmd/cmd.h"
-#include "cmd/progress_line.h"
+#include "cmd/image_verb.h"
 
 #include "base/fdio.h"
 #include "base/jsonio.h"
@@ -43,6 +43,7 @@ struct image_args {
 	const char *name;    /* pull: of the image; NULL = the last part of the reference's name */
 	struct image_import_options import;
 	struct image_export_options export;
+	struct image_dockerfile_args dockerfile;
 	bool json;
 	bool packages;
 	bool if_missing;
@@ -72,7 +73,8 @@ static int do_remove(struct image_args *a, struct err *e);
 static const struct subverb subverbs[] = {
     {"build", 0, 1, do_build,
      "build [NAME] [--from NAME [--packages WORDS] [--debian WORDS] [--preload MODULES]] "
-     "[--mirror URL] [--if-missing|--if-changed]   (NAME: science)",
+     "[--mirror URL] [--if-missing|--if-changed]   (NAME: science)  or  "
+     "build NAME --dockerfile DIR " IMAGE_DOCKERFILE_USAGE,
      true},
     {"list", 0, 1, do_list, "list [NAME] [--packages] [--json]"},
     {"pull", 0, 1, do_pull,
@@ -116,9 +118,7 @@ static int find_state_dir(const struct settings *s, bool make, char ret[PATH_MAX
 	return err_set(e, ERR_SYSTEM, errno, "cannot open %s", path);
 }
 
-/* Returns a descriptor that becomes readable on Ctrl-C and similar signals, so that a build can clean
- * up. */
-static int watch_signals(void)
+int image_watch_signals(void)
 {
 	sigset_t set;
 
@@ -141,7 +141,7 @@ static void print_size(char ret[32], uint64_t bytes)
 		(void)snprintf(ret, 32, "%" PRIu64 " MB", (bytes + 500000) / 1000000);
 }
 
-static void print_ready(const struct image_manifest *m, uint64_t started)
+void image_print_ready(const struct image_manifest *m, uint64_t started)
 {
 	char size[32];
 
@@ -151,7 +151,7 @@ static void print_ready(const struct image_manifest *m, uint64_t started)
 		     image_manifest_n_packages(m), (now_ns() - started) / NS_PER_S);
 }
 
-static struct image_watch watch_for(struct progress_line *line, int cancel_fd)
+struct image_watch image_watch_for(struct progress_line *line, int cancel_fd)
 {
 	progress_line_init(line, stderr, isatty(STDERR_FILENO) != 0);
 	return (struct image_watch){.step = progress_line_step,
@@ -198,6 +198,21 @@ static int load_def(const struct image_args *a, const char *name, struct image_d
 	return r < 0 || !a->from ? r : image_def_extend(ret, &more, e);
 }
 
+static int build_dockerfile(struct image_args *a, struct err *e)
+{
+	if (!a->dockerfile.o.context)
+		return err_set(e, ERR_USAGE, 0,
+			       "build: this option is one of 'build NAME --dockerfile DIR'");
+	if (a->n_operands == 0 || a->from || a->mirror || a->if_changed)
+		return err_set(e, ERR_USAGE, 0,
+			       "usage: caisson image build NAME --dockerfile DIR [--if-missing] %s",
+			       IMAGE_DOCKERFILE_USAGE);
+	if (a->if_missing && is_there(a, a->operands[0], NULL))
+		return 0;
+	a->dockerfile.o.plain_http = a->import.plain_http;
+	return image_dockerfile_build(&a->store, a->operands[0], &a->dockerfile, e);
+}
+
 static int do_build(struct image_args *a, struct err *e)
 {
 	const char *name = a->n_operands > 0 ? a->operands[0] : "science";
@@ -207,6 +222,8 @@ static int do_build(struct image_args *a, struct err *e)
 	struct pip_config pip;
 	struct image_build_options o = {.mirror = a->mirror};
 
+	if (a->dockerfile.o.context || a->dockerfile.other)
+		return build_dockerfile(a, e);
 	if ((a->index || a->debian || a->preload) && !a->from)
 		return err_set(e, ERR_USAGE, 0,
 			       "build --packages, --debian and --preload need --from NAME");
@@ -216,8 +233,8 @@ static int do_build(struct image_args *a, struct err *e)
 
 	if (r < 0 || (a->if_changed && is_there(a, name, def.digest)))
 		return r;
-	_cleanup_fd_ int cancel = watch_signals();
-	const struct image_watch w = watch_for(&line, cancel);
+	_cleanup_fd_ int cancel = image_watch_signals();
+	const struct image_watch w = image_watch_for(&line, cancel);
 
 	find_index(a->settings, &pip, &o.index);
 	_cleanup_fd_ UNUSED int ca = o.index.ca_fd;
@@ -227,7 +244,7 @@ static int do_build(struct image_args *a, struct err *e)
 	r = image_build(&a->store, &def, &o, &w, &m, e);
 	progress_line_end(&line, r >= 0);
 	if (r >= 0)
-		print_ready(&m, line.began);
+		image_print_ready(&m, line.began);
 	return r;
 }
 
@@ -250,16 +267,16 @@ static const char *keys_for(const struct image_args *a, const char *source)
 static int import(struct image_args *a, const char *name, const char *source, struct err *e)
 {
 	_cleanup_(image_manifest_done) struct image_manifest m = {0};
-	_cleanup_fd_ int cancel = watch_signals();
+	_cleanup_fd_ int cancel = image_watch_signals();
 	struct progress_line line;
-	const struct image_watch w = watch_for(&line, cancel);
+	const struct image_watch w = image_watch_for(&line, cancel);
 	a->import.ca_file = getenv("SSL_CERT_FILE");
 	a->import.keys = keys_for(a, source);
 	int r = image_import(&a->store, name, source, &a->import, &w, &m, e);
 
 	progress_line_end(&line, r >= 0);
 	if (r >= 0)
-		print_ready(&m, line.began);
+		image_print_ready(&m, line.began);
 	return r;
 }
 
@@ -289,9 +306,9 @@ static json_t *read_note(const struct image_args *a, struct err *e)
 static int do_commit(struct image_args *a, struct err *e)
 {
 	_cleanup_(image_manifest_done) struct image_manifest m = {0};
-	_cleanup_fd_ int cancel = watch_signals();
+	_cleanup_fd_ int cancel = image_watch_signals();
 	struct progress_line line;
-	const struct image_watch w = watch_for(&line, cancel);
+	const struct image_watch w = image_watch_for(&line, cancel);
 	json_t *note = read_note(a, e);
 	int r = e->code != ERR_NONE ? -EINVAL
 				    : image_commit(&a->store, a->operands[0], a->operands[1],
@@ -300,7 +317,7 @@ static int do_commit(struct image_args *a, struct err *e)
 
 	progress_line_end(&line, r >= 0);
 	if (r >= 0)
-		print_ready(&m, line.began);
+		image_print_ready(&m, line.began);
 	return r;
 }
 
@@ -373,9 +390,9 @@ static int do_pull(struct image_args *a, struct err *e)
 
 static int do_export(struct image_args *a, struct err *e)
 {
-	_cleanup_fd_ int cancel = watch_signals();
+	_cleanup_fd_ int cancel = image_watch_signals();
 	struct progress_line line;
-	const struct image_watch w = watch_for(&line, cancel);
+	const struct image_watch w = image_watch_for(&line, cancel);
 	int r = image_export(&a->store, a->operands[0], a->operands[1], &a->export, &w, e);
 
 	progress_line_end(&line, r >= 0);
@@ -495,7 +512,16 @@ const char *cmd_image_command(size_t i)
 static int parse_args(struct image_args *a, int argc, char **argv, struct err *e)
 {
 	for (int i = 2; i < argc; i++) {
-		if (streq(argv[i], "--json"))
+		const int taken =
+		    streq(argv[1], "build")
+			? image_dockerfile_option(&a->dockerfile, argc - i, argv + i, e)
+			: 0;
+
+		if (taken < 0)
+			return taken;
+		if (taken > 0)
+			i += taken - 1;
+		else if (streq(argv[i], "--json"))
 			a->json = true;
 		else if (streq(argv[i], "--packages") && !streq(argv[1], "build"))
 			a->packages = true;
@@ -556,6 +582,7 @@ static int run(const struct subverb *v, const struct settings *settings, int arg
 	if (r >= 0)
 		r = v->fn(&a, e);
 	image_store_done(&a.store);
+	image_dockerfile_done(&a.dockerfile);
 	return r;
 }
 

@@ -45,7 +45,7 @@ int fetch_find_login(const char *text, size_t len, const char *host, char *ret_u
 	const json_t *row = json_object_get(auths, host);
 
 	/* Docker keeps its own registry under an old address. */
-	if (!row && streq(host, "registry-1.docker.io"))
+	if (!row && streq(host, REF_DOCKER_HUB))
 		row = json_object_get(auths, "https://index.docker.io/v1/");
 	const char *auth = json_string_value(json_object_get(row, "auth"));
 

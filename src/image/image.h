@@ -54,6 +54,7 @@ struct image_import_options {
 	const char
 	    *keys; /* signature.h: one of them must have signed the image of a registry; "" or
 			      * NULL = nothing is checked */
+	const char *source_name; /* what the manifest says that the image is from; NULL = what was read */
 };
 
 /* SOURCE: an image of a registry or of this machine's Docker (ref.h), an OCI layout (folder or tar),
@@ -78,6 +79,36 @@ int image_set_note(const struct image_store *s, const char *name, const json_t *
 		   struct err *e) MUST_CHECK;
 /* ERR_FORBIDDEN: it was not made of a sandbox. */
 int image_check_of_sandbox(const struct image_store *s, const char *name, struct err *e) MUST_CHECK;
+#define IMAGE_STEP_TAIL         8192 /* bytes of a step's output that are kept for the person */
+#define IMAGE_BUILD_TIMEOUT_S   UINT64_C(3600)
+#define IMAGE_BUILD_TIMEOUT_MAX UINT64_C(604800)
+#define IMAGE_BUILD_BYTES       (UINT64_C(32) << 30)
+#define IMAGE_BUILD_BYTES_MAX   (UINT64_C(1) << 40)
+
+struct image_dockerfile_options {
+	const char *context;     /* the folder */
+	const char *file;        /* NULL: Dockerfile in it */
+	const char *target;      /* the stage; NULL: the last */
+	struct image_words args; /* NAME=VALUE for ARG */
+	uint64_t timeout_s;
+	uint64_t max_bytes; /* of the build context, and of all that the build writes to the disk */
+	bool no_network;    /* for the steps; images are fetched all the same */
+	bool allow_inside;  /* ADD may name addresses of this machine */
+	bool plain_http;    /* as for an import */
+	bool check_only;    /* nothing is built */
+	char *ret_tail;     /* IMAGE_STEP_TAIL + 1 bytes: what the step that failed had written last */
+};
+
+struct image_dockerfile_facts {
+	uint64_t steps, stages, images;
+	uint64_t files, bytes; /* of the build context; of `check_only` alone */
+};
+
+/* Builds an image from a Dockerfile. Steps run in namespaces of their own (space.h). *RET is set unless `check_only`. */
+int image_build_dockerfile(const struct image_store *s, const char *name,
+			   const struct image_dockerfile_options *o, const struct image_watch *w,
+			   struct image_manifest *ret, struct image_dockerfile_facts *facts,
+			   struct err *e) MUST_CHECK;
 
 struct image_export_options {
 	const char *format;      /* "tar", "docker", "oci"; NULL = "tar" */

@@ -282,6 +282,8 @@ static int fetch(struct import *i, struct err *e)
 
 static const char *source_name(const struct import *i, uint32_t kind)
 {
+	if (i->options->source_name)
+		return i->options->source_name;
 	if (i->ref.kind != REF_PATH)
 		return i->ref.kind == REF_REGISTRY ? "registry" : "docker-daemon";
 	return kind == BUNDLE_OCI      ? "oci"

@@ -15,7 +15,6 @@
 
 /* Docker's own registry: it answers under another host, and names without a '/' are in `library`. */
 #define HUB      "docker.io"
-#define HUB_HOST "registry-1.docker.io"
 
 static int refuse(const char *s, struct err *e)
 {
@@ -121,7 +120,7 @@ static int take_registry(char *s, struct image_ref *ret)
 			(void)snprintf(library, sizeof(library), "library/%s", s);
 			s = library;
 		}
-		host = HUB_HOST;
+		host = REF_DOCKER_HUB;
 	}
 	if (!is_host(host) || text_copy(ret->host, sizeof(ret->host), host) < 0)
 		return -EINVAL;

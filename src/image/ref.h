@@ -15,6 +15,7 @@
 #include <stdbool.h>
 
 #define REF_REGISTRY_PREFIX "docker://"
+#define REF_DOCKER_HUB      "registry-1.docker.io" /* what docker.io is called there */
 
 #define REF_HOST_MAX 255
 #define REF_NAME_MAX 255

@@ -54,3 +54,29 @@ void subuids_command(const char *etc, const char *user, char ret[SUBUIDS_COMMAND
 		       "-%" PRIu64 " %s",
 		       first, last, first, last, user);
 }
+
+int subuids_find(const char *file, const char *user, uint32_t uid, uint32_t *ret_first,
+		 uint32_t *ret_count)
+{
+	_cleanup_file_ FILE *f = fopen(file, "re");
+	char line[512], own[16];
+
+	(void)snprintf(own, sizeof(own), "%u", uid);
+	while (f && fgets(line, sizeof(line), f)) {
+		uint64_t start, length;
+		char *at = strchr(line, ':'), *colon = at ? strchr(at + 1, ':') : NULL;
+
+		if (!colon)
+			continue;
+		*at = *colon = '\0';
+		colon[1 + strcspn(colon + 1, "\n")] = '\0';
+		if ((strcmp(line, user) != 0 && strcmp(line, own) != 0) ||
+		    parse_u64(at + 1, 1, UINT32_MAX, &start) < 0 ||
+		    parse_u64(colon + 1, 1, UINT32_MAX - start, &length) < 0)
+			continue;
+		*ret_first = (uint32_t)start;
+		*ret_count = (uint32_t)length;
+		return 0;
+	}
+	return -ENOENT;
+}

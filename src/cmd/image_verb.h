@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of `caisson image` share. */
+#pragma once
+
+#include "cmd/progress_line.h"
+#include "image/image.h"
+
+/* Returns a descriptor that becomes readable on Ctrl-C and similar signals, so that a build can clean up. */
+int image_watch_signals(void) MUST_CHECK;
+struct image_watch image_watch_for(struct progress_line *line, int cancel_fd);
+void image_print_ready(const struct image_manifest *m, uint64_t started);
+
+/* The options of `caisson image build NAME --dockerfile DIR`. */
+struct image_dockerfile_args {
+	struct image_dockerfile_options o;
+	bool other; /* some option was given that needs --dockerfile */
+};
+#define IMAGE_DOCKERFILE_USAGE                                                                     \
+	"[--file FILE] [--target STAGE] [--build-arg NAME=VALUE] [--timeout SECONDS] [--max-size " \
+	"SIZE] [--no-network] [--allow-inside] [--plain-http] [--check]"
+/* How many of the arguments ARGV it takes: 0 = it is none of these options. */
+int image_dockerfile_option(struct image_dockerfile_args *a, int argc, char **argv,
+			    struct err *e) MUST_CHECK;
+int image_dockerfile_build(const struct image_store *s, const char *name,
+			   struct image_dockerfile_args *a, struct err *e) MUST_CHECK;
+void image_dockerfile_done(struct image_dockerfile_args *a);

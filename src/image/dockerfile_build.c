@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Builds an image from a Dockerfile: reads and judges it, copies the build context, has buildah fetch the images that it begins with and
+ * do its steps, and imports the result as an image from anywhere is imported. */
+#include "image/image.h"
+
+#include "base/fdio.h"
+#include "base/parse.h"
+#include "base/rand.h"
+#include "base/text.h"
+#include "image/builder.h"
+#include "image/context.h"
+#include "image/dockerfile.h"
+#include "image/inside.h"
+#include "image/ref.h"
+#include "image/scratch.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#define LOGIN_MAX (1u << 20)
+#define ARGS_MAX  100
+
+struct making {
+	const struct image_store *store;
+	const char *name;
+	const struct image_dockerfile_options *o;
+	const struct image_watch *watch;
+	int context; /* owned */
+	struct dockerfile d;
+	struct ignore ignore;
+	struct builder builder;
+	int log; /* owned */
+};
+
+static int read_beneath(int folder, const char *name, struct buf *b)
+{
+	/* The folder may be a stranger's: a link in it stays in it. */
+	const struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+				     .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+	_cleanup_fd_ int fd = (int)syscall(SYS_openat2, folder, name, &how, sizeof(how));
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	return S_ISREG(st.st_mode) ? fd_read_file(fd, b) : -EINVAL;
+}
+
+static int read_dockerfile(struct making *m, struct err *e)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(DOCKERFILE_BYTES_MAX + 1);
+	const struct image_dockerfile_options *o = m->o;
+	const char *file = o->file ? o->file : "Dockerfile";
+	const char *slash = strrchr(file, '/');
+	const struct dockerfile_options options = {.name = slash ? slash + 1 : file,
+						   .args = &o->args,
+						   .target = o->target,
+						   .no_network = o->no_network,
+						   .allow_inside = o->allow_inside};
+
+	m->context = open(o->context, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (m->context < 0)
+		return err_set(e, ERR_NOT_FOUND, errno, "cannot open the folder %s", o->context);
+	int r;
+
+	if (o->file) { /* the operator chose it */
+		_cleanup_fd_ int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+
+		r = fd < 0 ? -errno : fd_read_file(fd, &text);
+	} else {
+		r = read_beneath(m->context, file, &text);
+	}
+	if (r < 0 && r != -ENOBUFS)
+		return err_set(e, ERR_NOT_FOUND, -r, "cannot read %s%s%s",
+			       o->file ? "" : o->context, o->file ? "" : "/", file);
+	if (r == -ENOBUFS)
+		return err_set(e, ERR_INVALID_ARGUMENT, 0, "%s: the file is larger than %u KiB",
+			       options.name, DOCKERFILE_BYTES_MAX >> 10);
+	return dockerfile_parse(buf_str(&text), text.len, &options, &m->d, e);
+}
+
+/* What only the network knows: names in ADD that stand for addresses of this machine. */
+static int check_remote(const struct making *m, struct err *e)
+{
+	char host[INSIDE_HOST_MAX];
+
+	for (size_t i = 0; !m->o->allow_inside && i < m->d.remote.n; i++)
+		if (inside_host(m->d.remote.v[i], host) < 0 || inside_resolves(host))
+			return err_set(
+			    e, ERR_INVALID_ARGUMENT, 0,
+			    "%s: ADD '%.200s' is an address of this machine or its cloud; "
+			    "--allow-inside permits that",
+			    m->d.name, m->d.remote.v[i]);
+	for (size_t i = 0; i < m->d.unused.n; i++) {
+		char text[256];
+
+		(void)snprintf(text, sizeof(text), "no ARG takes --build-arg %.100s",
+			       m->d.unused.v[i]);
+		m->watch->warn(m->watch->user, text);
+	}
+	return 0;
+}
+
+static int read_ignore(struct making *m, struct err *e)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(IGNORE_BYTES_MAX + 1);
+	char own[128];
+
+	(void)snprintf(own, sizeof(own), "%.100s.dockerignore", m->d.name);
+	int r = read_beneath(m->context, own, &text);
+
+	if (r == -ENOENT) {
+		(void)snprintf(own, sizeof(own), ".dockerignore");
+		r = read_beneath(m->context, own, &text);
+	}
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0)
+		return err_set(e, ERR_INVALID_ARGUMENT, -r, "cannot read %s of the build context",
+			       own);
+	return ignore_parse(own, buf_str(&text), text.len, &m->ignore, e);
+}
+
+static int take_context(struct making *m, int to, struct context *ret, struct err *e)
+{
+	*ret = (struct context){.from = m->context,
+				.to = to,
+				.owner = space_owner(),
+				.ignore = &m->ignore,
+				.bytes_max = m->o->max_bytes,
+				.watch = m->watch};
+	m->watch->step(m->watch->user,
+		       to < 0 ? "looking at the build context" : "copying the build context");
+	int r = context_take(ret, e);
+
+	if (r >= 0 && ret->sockets > 0)
+		m->watch->warn(m->watch->user, "sockets of the build context are left out");
+	return r;
+}
+
+/* The here-documents of COPY and ADD. */
+static int write_here(struct making *m, int to, struct err *e)
+{
+	for (size_t i = 0; i < m->d.n; i++) {
+		const struct dockerfile_step *s = &m->d.steps[i];
+
+		for (size_t h = 0; s->kind != DOCKERFILE_RUN && h < s->n_here; h++) {
+			char path[DOCKERFILE_NAME_MAX + 64], folder[64];
+			const uid_t owner = space_owner();
+
+			dockerfile_here_path(&m->d, i, h, path, sizeof(path));
+			(void)snprintf(folder, sizeof(folder), "%.*s",
+				       (int)(strrchr(path, '/') - path), path);
+			char all[PATH_MAX];
+
+			builder_path(&m->builder, "context", all);
+			(void)snprintf(all + strlen(all), sizeof(all) - strlen(all), "/%s", folder);
+			int r = fd_make_dirs(all, 0755);
+			_cleanup_fd_ int fd =
+			    r < 0 ? r
+				  : fd_open_beneath(to, path, O_WRONLY | O_CREAT | O_EXCL, 0644);
+
+			r = fd < 0 ? fd
+				   : fd_write_all(fd, s->here[h].text, strlen(s->here[h].text));
+			if (r >= 0 && owner != (uid_t)-1 && fchown(fd, owner, owner) < 0)
+				r = -errno;
+			if (r < 0)
+				return err_set(e, ERR_SYSTEM, -r,
+					       "cannot write a here-document of line %u", s->line);
+		}
+	}
+	return 0;
+}
+
+static bool has_here(const struct dockerfile *d)
+{
+	for (size_t i = 0; i < d->n; i++)
+		if (d->steps[i].kind != DOCKERFILE_RUN && d->steps[i].n_here > 0)
+			return true;
+	return false;
+}
+
+static int write_context(struct making *m, struct err *e)
+{
+	struct context c;
+	_cleanup_fd_ int to = builder_folder(&m->builder, "context", e);
+	int r = to < 0 ? to : take_context(m, to, &c, e);
+
+	if (r < 0 || !has_here(&m->d))
+		return r;
+	if (mkdirat(to, DOCKERFILE_HERE_FOLDER, 0755) < 0) /* a link of that name would lead out */
+		return err_set(e, ERR_INVALID_ARGUMENT, errno,
+			       "the build context has '%s', which here-documents of COPY need",
+			       DOCKERFILE_HERE_FOLDER);
+	return write_here(m, to, e);
+}
+
+/* Loopback is asked without TLS, and so is every registry with --plain-http: as for `caisson image pull`. */
+static int write_registries(struct making *m, struct err *e)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(1u << 20);
+	int r = buf_add_str(&b, "unqualified-search-registries = []\nshort-name-mode = "
+				"\"disabled\"\n");
+
+	for (size_t i = 0; r >= 0 && i < m->d.images.n; i++) {
+		const char *image = m->d.images.v[i];
+		char host[REF_HOST_MAX + 1];
+
+		(void)snprintf(host, sizeof(host), "%.*s", (int)strcspn(image, "/"), image);
+		bool seen = !m->o->plain_http && !ref_is_loopback(host);
+
+		for (size_t k = 0; k < i && !seen; k++)
+			seen = strncmp(m->d.images.v[k], image, strlen(host) + 1) == 0;
+		if (!seen)
+			r = buf_printf(&b, "\n[[registry]]\nlocation = \"%s\"\ninsecure = true\n",
+				       host);
+	}
+	return r < 0 ? err_set(e, ERR_OUT_OF_MEMORY, -r, "preparing the build")
+		     : builder_file(&m->builder, "registries.conf", buf_str(&b), b.len, false, e);
+}
+
+/* The login of `docker login` and `podman login`. It is there while images are fetched, and gone before the first step. */
+static int write_login(struct making *m, struct err *e)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(LOGIN_MAX);
+	const char *podman = getenv("REGISTRY_AUTH_FILE"), *docker = getenv("DOCKER_CONFIG");
+	const char *home = getenv("HOME");
+	char path[PATH_MAX];
+
+	if (podman && podman[0])
+		(void)snprintf(path, sizeof(path), "%s", podman);
+	else if (docker && docker[0])
+		(void)snprintf(path, sizeof(path), "%s/config.json", docker);
+	else
+		(void)snprintf(path, sizeof(path), "%s/.docker/config.json", home ? home : "");
+	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+
+	if (fd < 0 || fd_read_file(fd, &text) < 0)
+		return builder_file(&m->builder, "auth.json", "{}", 2, true, e);
+	return builder_file(&m->builder, "auth.json", buf_str(&text), text.len, true, e);
+}
+
+static int write_files(struct making *m, struct err *e)
+{
+	static const char *const folders[] = {"storage", "run", "home", "tmp", "layout"};
+	static const char policy[] = "{\"default\":[{\"type\":\"insecureAcceptAnything\"}]}";
+	static const char storage[] = "[storage]\ndriver = \"overlay\"\n";
+	_cleanup_(buf_done) struct buf text = BUF_INIT(4 * DOCKERFILE_BYTES_MAX);
+	int r = dockerfile_print(&m->d, &text);
+
+	if (r < 0)
+		return err_set(e, ERR_INVALID_ARGUMENT, -r, "%s is too long", m->d.name);
+	r = builder_file(&m->builder, "Dockerfile", buf_str(&text), text.len, false, e);
+	for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(folders); i++) {
+		_cleanup_fd_ int fd = builder_folder(&m->builder, folders[i], e);
+
+		r = fd;
+	}
+	if (r >= 0)
+		r = builder_file(&m->builder, "containers.conf", "", 0, false, e);
+	if (r >= 0)
+		r = builder_file(&m->builder, "ignore", "", 0, false, e);
+	if (r >= 0)
+		r = builder_file(&m->builder, "storage.conf", storage, strlen(storage), false, e);
+	if (r >= 0)
+		r = builder_file(&m->builder, "policy.json", policy, strlen(policy), false, e);
+	if (r >= 0)
+		r = write_registries(m, e);
+	return r < 0 ? r : write_login(m, e);
+}
+
+static int fetch_images(struct making *m, struct err *e)
+{
+	char policy[PATH_MAX], login[PATH_MAX], source[1024], step[64];
+	int r = 0;
+
+	builder_path(&m->builder, "policy.json", policy);
+	builder_path(&m->builder, "auth.json", login);
+	for (size_t i = 0; r >= 0 && i < m->d.images.n; i++) {
+		(void)snprintf(step, sizeof(step), "fetching %.50s", m->d.images.v[i]);
+		m->watch->step(m->watch->user, step);
+		(void)snprintf(source, sizeof(source), "docker://%s", m->d.images.v[i]);
+		const char *const argv[] = {"pull", "--quiet",    "--signature-policy",
+					    policy, "--authfile", login,
+					    source, NULL};
+
+		r = builder_run(&m->builder, argv, false, e);
+		if (r < 0 && e->code == ERR_SOURCE_UNREACHABLE)
+			r = err_wrap(e, "%s: FROM %.100s", m->d.name, m->d.images.v[i]);
+	}
+	if (unlinkat(m->builder.dir, "auth.json", 0) < 0 && r >= 0)
+		r = err_set(e, ERR_SYSTEM, errno, "cannot remove the login");
+	return r;
+}
+
+static int do_steps(struct making *m, struct err *e)
+{
+	char policy[PATH_MAX], file[PATH_MAX], ignore[PATH_MAX], context[PATH_MAX], id[PATH_MAX];
+	const char *argv[2 * ARGS_MAX + 32] = {"build",
+					       "--isolation=chroot",
+					       "--layers=false",
+					       "--pull=never",
+					       "--format=oci",
+					       "--signature-policy",
+					       policy,
+					       "--file",
+					       file,
+					       "--ignorefile",
+					       ignore,
+					       "--iidfile",
+					       id};
+	size_t n = 13;
+
+	builder_path(&m->builder, "policy.json", policy);
+	builder_path(&m->builder, "Dockerfile", file);
+	builder_path(&m->builder, "ignore", ignore);
+	builder_path(&m->builder, "context", context);
+	builder_path(&m->builder, "home/id", id);
+	for (size_t i = 0; i < m->o->args.n; i++) {
+		argv[n++] = "--build-arg";
+		argv[n++] = m->o->args.v[i];
+	}
+	if (m->o->target) {
+		argv[n++] = "--target";
+		argv[n++] = m->o->target;
+	}
+	argv[n++] = context;
+	m->watch->step(m->watch->user, "starting the build");
+	m->builder.building = true;
+	int r = builder_run(&m->builder, argv, m->o->no_network, e);
+
+	m->builder.building = false;
+	return r;
+}
+
+/* The result as an OCI layout, which is imported. */
+static int write_layout(struct making *m, struct err *e)
+{
+	_cleanup_(buf_done) struct buf id = BUF_INIT(256);
+	char policy[PATH_MAX], layout[PATH_MAX], target[PATH_MAX + 16];
+	int r = read_beneath(m->builder.dir, "home/id", &id);
+
+	while (id.len > 0 && (id.data[id.len - 1] == '\n'))
+		id.data[--id.len] = '\0';
+	if (r < 0 || !oci_is_digest(buf_str(&id)))
+		return err_set(e, ERR_IMAGE_BUILD_FAILED, r < 0 ? -r : 0,
+			       BUILDER " did not say which image it made");
+	builder_path(&m->builder, "policy.json", policy);
+	builder_path(&m->builder, "layout", layout);
+	(void)snprintf(target, sizeof(target), "oci:%s:latest", layout);
+	m->watch->step(m->watch->user, "writing the image");
+	const char *const argv[] = {
+	    "push", "--quiet", "--disable-compression", "--signature-policy", policy, buf_str(&id),
+	    target, NULL};
+
+	return builder_run(&m->builder, argv, true, e);
+}
+
+static int import(struct making *m, struct image_manifest *ret, struct err *e)
+{
+	const struct image_import_options o = {.source_name = "dockerfile"};
+	char layout[PATH_MAX];
+
+	builder_path(&m->builder, "layout", layout);
+	return image_import(m->store, m->name, layout, &o, m->watch, ret, e);
+}
+
+static void log_name(const struct making *m, char ret[IMAGE_NAME_MAX + 8])
+{
+	(void)snprintf(ret, IMAGE_NAME_MAX + 8, ".%.*s.log", IMAGE_NAME_MAX, m->name);
+}
+
+static int make(struct making *m, struct image_manifest *ret, struct err *e)
+{
+	char log[IMAGE_NAME_MAX + 8];
+	int r = space_check(e);
+
+	if (r >= 0 && !builder_is_there())
+		r = err_set(e, ERR_IMAGE_BUILD_FAILED, ENOENT,
+			    BUILDER
+			    " is not installed, which builds from Dockerfiles need (apt-get "
+			    "install buildah)");
+	if (r >= 0)
+		r = scratch_check_space(m->store->path, UINT64_C(1) << 30, e);
+	if (r >= 0)
+		r = builder_open(&m->builder, e);
+	if (r < 0)
+		return r;
+	log_name(m, log);
+	m->log =
+	    openat(m->store->dir, log, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+	m->builder.log = m->log;
+	m->builder.deadline = now_ns() + m->o->timeout_s * NS_PER_S;
+	r = write_context(m, e);
+	if (r >= 0)
+		r = write_files(m, e);
+	if (r >= 0)
+		r = fetch_images(m, e);
+	if (r >= 0)
+		r = do_steps(m, e);
+	if (r < 0 && e->code != ERR_CANCELLED && m->builder.step != SIZE_MAX)
+		(void)snprintf(m->o->ret_tail, IMAGE_STEP_TAIL + 1, "%s", m->builder.tail);
+	if (r >= 0)
+		r = write_layout(m, e);
+	if (r >= 0)
+		r = import(m, ret, e);
+	if (r >= 0 || e->code == ERR_CANCELLED)
+		(void)unlinkat(m->store->dir, log, 0);
+	return r;
+}
+
+int image_build_dockerfile(const struct image_store *s, const char *name,
+			   const struct image_dockerfile_options *o, const struct image_watch *w,
+			   struct image_manifest *ret, struct image_dockerfile_facts *facts,
+			   struct err *e)
+{
+	struct making m = {.store = s, .name = name, .o = o, .watch = w, .context = -1, .log = -1};
+	struct context c = {0};
+	int r = 0;
+
+	m.builder = (struct builder){.watch = w, .options = o, .d = &m.d, .dir = -1, .log = -1};
+	if (!parse_is_image_name(name, strlen(name)))
+		r = err_set(
+		    e, ERR_INVALID_ARGUMENT, 0,
+		    "'%.64s' is no name for an image: small letters, digits, '.', '_' and '-'",
+		    image_is_text(name, strlen(name)) ? name : "?");
+	else if (o->args.n > ARGS_MAX)
+		r = err_set(e, ERR_INVALID_ARGUMENT, 0, "more than %d times --build-arg", ARGS_MAX);
+	if (r >= 0)
+		r = read_dockerfile(&m, e);
+	if (r >= 0)
+		r = check_remote(&m, e);
+	if (r >= 0)
+		r = read_ignore(&m, e);
+	if (r >= 0)
+		r = o->check_only ? take_context(&m, -1, &c, e) : make(&m, ret, e);
+	*facts = (struct image_dockerfile_facts){.steps = m.d.n,
+						 .stages = m.d.n_stages,
+						 .images = m.d.images.n,
+						 .files = c.entries,
+						 .bytes = c.bytes};
+	builder_close(&m.builder);
+	m.log = fd_close(m.log);
+	m.context = fd_close(m.context);
+	ignore_done(&m.ignore);
+	dockerfile_done(&m.d);
+	return r;
+}
