@@ -102,6 +102,26 @@ static uint64_t disk_used(const struct builder *b, uint64_t *ret_free)
 	return (uint64_t)(v.f_blocks - v.f_bfree) * v.f_frsize;
 }
 
+/* The steps of root's build are another account's, which must come to its folders. */
+static int check_parent(const char *parent, struct err *e)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	if (geteuid() != 0)
+		return 0;
+	if (text_copy(path, sizeof(path), parent) < 0)
+		return err_set(e, ERR_SETTING_INVALID, ENAMETOOLONG, "TMPDIR");
+	for (char *slash; (slash = strrchr(path, '/')) != NULL && slash > path; *slash = '\0')
+		if (stat(path, &st) < 0 || !(st.st_mode & 0001))
+			return err_set(
+			    e, ERR_IMAGE_BUILD_FAILED, 0,
+			    "%s cannot be entered by the account that does the steps; name "
+			    "another folder in TMPDIR, or none for /var/tmp",
+			    path);
+	return 0;
+}
+
 int builder_open(struct builder *b, struct err *e)
 {
 	const char *parent = scratch_parent();
@@ -109,6 +129,8 @@ int builder_open(struct builder *b, struct err *e)
 
 	b->dir = -1;
 	b->step = SIZE_MAX;
+	if (check_parent(parent, e) < 0)
+		return -EACCES;
 	remove_left(parent);
 	if ((size_t)snprintf(b->path, sizeof(b->path), "%s/" BUILDER_FOLDER "XXXXXX", parent) >=
 		sizeof(b->path) - 64 ||
@@ -354,9 +376,17 @@ static int failed(struct builder *b, int status, struct err *e)
 {
 	const char *said = strstr(b->error, "exit status ");
 	const bool step = b->building && b->step != SIZE_MAX;
+	const size_t n = strlen(b->tail);
 	char where[300];
 
 	place(b, where, sizeof(where));
+	if (!b->error[0] && n > 0) {
+		const char *nl = memrchr(b->tail, '\n', n - 1);
+
+		(void)snprintf(b->error, sizeof(b->error), "%.*s",
+			       (int)(b->tail + n - 1 - (nl ? nl + 1 : b->tail)),
+			       nl ? nl + 1 : b->tail);
+	}
 	if (step && said)
 		return err_set(e, ERR_IMAGE_BUILD_FAILED, 0, "%s: exit status %.*s", where,
 			       (int)strspn(said + 12, "0123456789"), said + 12);

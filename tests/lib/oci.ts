@@ -201,6 +201,8 @@ export class Registry {
 		this.requests.push({ url: req.url!, authorization: req.headers.authorization, range: req.headers.range });
 		if (this.lie(req, res))
 			return;
+		if (req.url === '/v2/')
+			return void res.end('{}');
 		const m = /^\/v2\/(.+)\/(manifests|blobs)\/([^/]+)$/.exec(req.url!);
 		const body = (m && this.tagged(m[1]!, m[3]!)) ?? (m && !m[3]!.endsWith('.minisig') ? this.found(this.images.get(m[1]!), m[3]!) : undefined);
 		const from = /^bytes=(\d+)-$/.exec(req.headers.range ?? '');
@@ -210,7 +212,8 @@ export class Registry {
 			res.end(rest);
 			return;
 		}
-		res.writeHead(body ? 200 : 404, { 'content-length': body?.length ?? 2 });
+		const type = m?.[2] === 'manifests' && body ? { 'content-type': `application/vnd.oci.image.${body.includes('"manifests"') ? 'index' : 'manifest'}.v1+json` } : {};
+		res.writeHead(body ? 200 : 404, { 'content-length': body?.length ?? 2, ...type });
 		res.end(body ?? '{}');
 	}
 }
