@@ -64,3 +64,5 @@ W(ROOT_CAPS, "root_caps", "a root user has few capabilities (two more: those to 
 W(ROOT_IDS, "root_ids", "each sandbox with a root user has ids of its own")
 W(ROOT_OWN, "root_own", "what is the root user's is closed to the user")
 W(PACKAGES, "packages", "a helper gets the packages, whatever has their name in the sandbox")
+W(DOCKERFILE, "dockerfile", "a Dockerfile names nothing outside its build context, and no address of this machine")
+W(CONTEXT, "context", "a build context has files, folders and links alone, and a bound of bytes")

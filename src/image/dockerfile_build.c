@@ -7,6 +7,7 @@
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "base/walls.h"
 #include "image/builder.h"
 #include "image/context.h"
 #include "image/dockerfile.h"
@@ -88,7 +89,9 @@ static int check_remote(const struct making *m, struct err *e)
 {
 	char host[INSIDE_HOST_MAX];
 
-	for (size_t i = 0; !m->o->allow_inside && i < m->d.remote.n; i++)
+	const bool judges = !m->o->allow_inside && wall_stands(WALL_DOCKERFILE);
+
+	for (size_t i = 0; judges && i < m->d.remote.n; i++)
 		if (inside_host(m->d.remote.v[i], host) < 0 || inside_resolves(host))
 			return err_set(
 			    e, ERR_INVALID_ARGUMENT, 0,

@@ -3,6 +3,7 @@
 #include "image/dockerfile_parts.h"
 
 #include "base/text.h"
+#include "base/walls.h"
 #include "image/inside.h"
 #include "image/oci.h"
 
@@ -173,7 +174,7 @@ static bool leads_out(const char *path)
 {
 	int depth = 0;
 
-	while (*path) {
+	while (*path && wall_stands(WALL_DOCKERFILE)) {
 		const size_t n = strcspn(path, "/");
 
 		if (n == 2 && strncmp(path, "..", 2) == 0)
@@ -210,7 +211,7 @@ static int check_remote(struct dockerfile *d, const struct dockerfile_step *s, c
 				       "closes it");
 	if (inside_host(url, host) < 0)
 		return dockerfile_fail(d, s->line, e, "'%.100s' names no host", url);
-	if (!o->allow_inside && inside_is_host(host))
+	if (!o->allow_inside && wall_stands(WALL_DOCKERFILE) && inside_is_host(host))
 		return dockerfile_fail(d, s->line, e,
 				       "ADD '%.100s': %.64s is an address of this machine or its "
 				       "cloud; --allow-inside permits that",
@@ -225,7 +226,8 @@ int dockerfile_check_sources(struct dockerfile *d, const struct dockerfile_step 
 {
 	int r = 0;
 
-	if (s->kind == DOCKERFILE_ADD && unknown[0] && !o->allow_inside)
+	if (s->kind == DOCKERFILE_ADD && unknown[0] && !o->allow_inside &&
+	    wall_stands(WALL_DOCKERFILE))
 		return dockerfile_fail(
 		    d, s->line, e,
 		    "ADD with $%.64s, which this file does not set: what it adds "

@@ -7,16 +7,13 @@ import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { after, before, beforeEach, describe, it } from 'node:test';
-import { asProductUser, imagesDir, mode, productUid, scratch, slowness } from '../lib/env.ts';
-import { image, type Image, Registry, root, tar } from '../lib/oci.ts';
+import { buildsFolder, missing, noRange, sleepers, small } from '../lib/dockerfiles.ts';
+import { imagesDir, mode, scratch, slowness } from '../lib/env.ts';
+import { type Image, Registry } from '../lib/oci.ts';
 import { caisson, start } from '../lib/process.ts';
 import { until } from '../lib/wait.ts';
 
-/** Steps of a root's build are another account's, which must come to its folder: not into one of `scratch`. */
-const builds = fs.mkdtempSync('/var/tmp/caisson-test-builds-');
-fs.chmodSync(builds, 0o711);
-if (process.getuid!() === 0)
-	fs.chownSync(builds, productUid, productUid);
+const builds = buildsFolder();
 after(() => fs.rmSync(builds, { recursive: true, force: true }));
 
 const state = { SANDBOX_STATE_DIR: scratch('dockerfile'), TMPDIR: builds };
@@ -112,10 +109,6 @@ describe('--check', () => {
 	});
 });
 
-const missing = fs.existsSync('/usr/bin/buildah') ? false : 'buildah is not installed';
-/** A plain user of the tests needs a range of sub-uids. */
-const noRange = mode === 'user' && !fs.readFileSync('/etc/subuid', 'utf8').split('\n').some((l) => l.startsWith(`${productUid}:`)) && 'this account has no range in /etc/subuid';
-
 describe('without buildah', () => {
 	it('the command says how to get it', { skip: missing ? false : 'buildah is installed' }, async () => {
 		await refused(/buildah is not installed.*apt-get install buildah/, { Dockerfile: 'FROM scratch\n' });
@@ -124,18 +117,6 @@ describe('without buildah', () => {
 		await refused(/no range in \/etc\/subuid and \/etc\/subgid/, { Dockerfile: 'FROM scratch\n' });
 	});
 });
-
-/** A shell and a few programs of the image base, with a python3 that nobody executes: it is fetched and imported in a moment. */
-function small(): Image {
-	const at = path.join(imagesDir, 'base/root');
-	const library = `usr/lib/${process.arch === 'x64' ? 'x86_64' : 'aarch64'}-linux-gnu`;
-	const programs = ['sh', 'dash', 'bash', 'cat', 'ls', 'id', 'sleep', 'setsid', 'head', 'mktemp', 'chmod', 'rm', 'cp', 'mkdir', 'mkfifo', 'mknod', 'ln', 'dd', 'true'].map((n) => `usr/bin/${n}`);
-	const libraries = fs.readdirSync(path.join(at, library)).filter((n) => /^(ld-linux.*|lib(c|m|tinfo|selinux|pcre2-8|acl|attr|gmp|crypto|cap)\.so.*)$/.test(n)).map((n) => `${library}/${n}`);
-	const all = ['bin', 'lib', 'lib64', 'etc/passwd', 'etc/group', 'tmp', ...programs, ...libraries].filter((n) => fs.lstatSync(path.join(at, n), { throwIfNoEntry: false }));
-	const loader = fs.readdirSync(path.join(at, 'usr/lib64'), { withFileTypes: true }).map((e) => `usr/lib64/${e.name}`);
-	const layer = execFileSync('tar', ['-C', at, '--owner=0', '--group=0', '-cf', '-', ...all, ...loader], { maxBuffer: 1 << 28 });
-	return image([layer, tar(root)]);
-}
 
 describe('a build', { skip: missing || noRange }, () => {
 	const registry = new Registry();
@@ -282,13 +263,3 @@ HEALTHCHECK CMD true
 		nothingLeft();
 	});
 });
-
-function sleepers(mark: string): number {
-	return fs.readdirSync('/proc').filter((p) => /^\d+$/.test(p)).filter((pid) => {
-		try {
-			return fs.readFileSync(`/proc/${pid}/cmdline`, 'latin1').split('\0').slice(0, 2).join(' ') === `sleep ${mark}`;
-		} catch {
-			return false;
-		}
-	}).length;
-}

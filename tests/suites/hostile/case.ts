@@ -45,6 +45,7 @@ export interface Case {
 	ends?: Ending; // default 0
 	needs?: string[]; // limits, in doctor's words, without which the case is skipped
 	mounts?: boolean; // it mounts something, which only root can
+	skip?: string; // why it cannot run on this machine
 	/** The case is run once more without these: walls of a build where they can be left out (src/base/walls.tbl.h), or settings that
 	 * open the limit that it is about. Then it must be seen to fail. */
 	without?: { walls?: string[]; settings?: Record<string, string> };

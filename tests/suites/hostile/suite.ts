@@ -172,7 +172,7 @@ async function runTwin(c: Case, canary: string, env: Outside['env']): Promise<Ro
 /** Without the walls that a case names, or with the damage planted, it must fail by its own judgement; a server of its own each time. */
 async function mainWithout(canary: string, env: Outside['env']): Promise<void> {
 	const closeWorld = await openWorld();
-	for (const c of cases.filter((k) => ['without', 'planted'].includes(twinOf(k)) && only.test(k.id)))
+	for (const c of cases.filter((k) => ['without', 'planted'].includes(twinOf(k)) && !k.skip && only.test(k.id)))
 		emit(await runTwin(c, canary, env));
 	closeWorld();
 }
@@ -203,7 +203,7 @@ async function main(): Promise<void> {
 			emit({ ...row, outcome: 'skipped', why: `caisson doctor: ${lacking.join(', ')} cannot be enforced here` });
 			continue;
 		}
-		const why = notOn(engine, c) ?? (c.mounts && process.getuid!() !== 0 ? 'started without root' : undefined);
+		const why = notOn(engine, c) ?? c.skip ?? (c.mounts && process.getuid!() !== 0 ? 'started without root' : undefined);
 		if (why) {
 			emit({ ...row, outcome: 'skipped', why });
 			continue;

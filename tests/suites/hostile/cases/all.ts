@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Case } from '../case.ts';
 import { accountingCases } from './accounting.ts';
+import { buildCases } from './builds.ts';
 import { clientCases } from './client.ts';
 import { onContainers } from './containers.ts';
 import { diskCases } from './disks.ts';
@@ -32,6 +33,7 @@ export const kinds: [string, Case[]][] = [
 	['faces of other systems, and public ports', faceCases],
 	['the network that is permitted, and packages', egressCases],
 	['the host: archives, metadata services, secrets, engines', hostCases],
+	['images from a stranger\'s Dockerfile', buildCases],
 ];
 
 export const cases: Case[] = kinds.flatMap(([, list]) => list);
