@@ -283,7 +283,7 @@ struct init {
 	bool on_disk;   /* the workspace is on a disk, not in memory */
 	bool contained; /* in a container, whose mounts are complete: see main() */
 	bool inward;    /* descriptors pass to init only: the kernel is gVisor's */
-	char python[64]; /* program of cold runs */
+	char python[64]; /* program of cold runs; "" = the image has none */
 	int landlock;    /* prepared rules, -1 = none */
 	int kill;        /* cgroup.kill of the run leaf, -1 = none */
 	int procs[INIT_FDS_MAX];

@@ -279,6 +279,10 @@ void run_start(struct init *in, const struct proto_init_run *f, const int *fds, 
 		report_failure(in, f->run, EBUSY);
 		return;
 	}
+	if (!is_command(f) && !in->python[0]) {
+		report_failure(in, f->run, ENOPKG);
+		return;
+	}
 	KILL_POINT(RUN_TAKEN);
 	if (f->kind == PROTO_RUN_STATEFUL)
 		contexts_begin(in, f);

@@ -27,12 +27,14 @@
  * share inodes: they would see each other's locks and, through inotify(7), each other's opens. Cached
  * pages are shared all the same, because they belong to the layers. The paths are relative to the
  * template's root, so that /proc/PID/mountinfo names no path of the host. */
-#define IMAGE_LAYERS  "lowerdir=skel:lower"
-#define NEW_ROOT      "/new"
-#define CHECKPOINTS   "checkpoints"
-#define STORE         "/ws" /* the file system of the workspace and its packages */
-#define HOST_NAME     "sandbox"
-#define PYTHON        "/usr/bin/python3"
+#define IMAGE_LAYERS "lowerdir=skel:lower"
+#define NEW_ROOT     "/new"
+#define CHECKPOINTS  "checkpoints"
+#define STORE        "/ws" /* the file system of the workspace and its packages */
+#define HOST_NAME    "sandbox"
+#define PYTHON       "/usr/bin/python3"
+#define NO_PYTHON                                                                                  \
+	"/opt/caisson/no-python" /* of an image without one that is new enough: src/image/python.h */
 #define HOME_BYTES    (UINT64_C(16) << 20)
 #define SMALL_INODES  4096u
 #define TMP_INODES    65536u
@@ -431,10 +433,11 @@ static int build_root(struct init *in, enum proto_step *ret_step)
 	if (r < 0)
 		return r;
 	in->checkpoints.store = make_store(in);
-	(void)snprintf(in->python, sizeof(in->python), PYTHON);
 	*ret_step = PROTO_STEP_PIVOT;
 	if ((r = enter_root()) < 0)
 		return r;
+	if (access(PYTHON, X_OK) == 0 && access(NO_PYTHON, F_OK) < 0)
+		(void)snprintf(in->python, sizeof(in->python), PYTHON);
 	KILL_POINT(INIT_MOUNTED);
 	*ret_step = PROTO_STEP_LOOPBACK;
 	return wall_stands(WALL_NET) ? loopback_up() : 0;
@@ -453,7 +456,7 @@ static void find_python(char *ret, size_t size)
 			return;
 		path += len + (path[len] == ':');
 	}
-	(void)snprintf(ret, size, PYTHON);
+	(void)snprintf(ret, size, access(PYTHON, X_OK) == 0 ? PYTHON : "");
 }
 
 /* In a container everything is there. Its privileges must be gone: if the container engine kept one,
@@ -472,7 +475,8 @@ static int check_container(struct init *in, enum proto_step *ret_step)
 	if (r < 0)
 		return r;
 	in->stored = in->flushes = in->config.fds & PROTO_CONFIG_FOLDER;
-	find_python(in->python, sizeof(in->python));
+	if (access(NO_PYTHON, F_OK) < 0)
+		find_python(in->python, sizeof(in->python));
 	return 0;
 }
 

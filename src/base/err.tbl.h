@@ -58,7 +58,7 @@ E(PACKAGES_UNREADABLE, "packages_unreadable", 503, 70, "Try again; if it stays s
 E(SOURCE_UNREACHABLE, "source_unreachable", 503, 69, "Check the address, the network and the proxy of this machine.")
 E(IMAGE_BUILD_FAILED, "image_build_failed", 500, 70, "")
 E(IMAGE_INVALID, "image_invalid", 500, 65, "")
-E(IMAGE_UNSUITABLE, "image_unsuitable", 500, 65, "")
+E(IMAGE_UNSUITABLE, "image_unsuitable", 409, 65, "")
 E(UNAUTHORIZED, "unauthorized", 401, 77, "")
 E(FORBIDDEN, "forbidden", 403, 77, "")
 E(NETWORK_NOT_PERMITTED, "network_not_permitted", 403, 77, "Choose a narrower network, or have the operator permit it in the setting named.")

@@ -146,9 +146,11 @@ void image_print_ready(const struct image_manifest *m, uint64_t started)
 	char size[32];
 
 	print_size(size, image_manifest_u64(m, "size_bytes"));
-	(void)printf("Image '%s' is ready: %s, Python %s, %zu packages, made in %" PRIu64 " s.\n",
-		     image_manifest_str(m, "name"), size, image_manifest_str(m, "python_version"),
-		     image_manifest_n_packages(m), (now_ns() - started) / NS_PER_S);
+	const char *python = image_manifest_str(m, "python_version");
+
+	(void)printf("Image '%s' is ready: %s, %s%s, %zu packages, made in %" PRIu64 " s.\n",
+		     image_manifest_str(m, "name"), size, python[0] ? "Python " : "no Python",
+		     python, image_manifest_n_packages(m), (now_ns() - started) / NS_PER_S);
 }
 
 struct image_watch image_watch_for(struct progress_line *line, int cancel_fd)

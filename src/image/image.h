@@ -61,8 +61,8 @@ struct image_import_options {
  * an archive of `docker save`, a tar of a root file system, each tar also compressed with gzip, zstd
  * or xz, or a folder with a root file system. Nothing in it can do harm (unpack.h), and a process
  * without rights reads it (worker.h).
- * ERR_IMAGE_INVALID: it is damaged, or tries something. ERR_IMAGE_UNSUITABLE: it lacks a Python that
- * sandboxes can use. */
+ * ERR_IMAGE_INVALID: it is damaged, or tries something. ERR_IMAGE_UNSUITABLE: it is made for another
+ * machine. */
 int image_import(const struct image_store *s, const char *name, const char *source,
 		 const struct image_import_options *o, const struct image_watch *w,
 		 struct image_manifest *ret, struct err *e) MUST_CHECK;

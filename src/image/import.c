@@ -42,8 +42,9 @@ struct job {
 
 /* What the worker says. The caller checks every member. */
 struct report {
-	uint32_t kind; /* enum bundle_kind */
-	uint32_t warm;
+	uint32_t kind;  /* enum bundle_kind */
+	uint32_t use;   /* enum python_use */
+	uint32_t minor; /* of a Python that is too old; 0 = none */
 	char digest[OCI_DIGEST_LEN + 1];
 	char created[OCI_TIME_MAX + 1];
 	struct unpack_stats stats;
@@ -136,8 +137,8 @@ static int unpack(void *ctx, void *report, struct err *e)
 {
 	const struct job *j = ctx;
 	struct report *ret = report;
-	struct python python;
-	bool warm = false;
+	struct python python = {0};
+	enum python_use use = PYTHON_NONE;
 	_cleanup_free_ struct bundle_facts *facts = calloc(1, sizeof(*facts));
 	int r;
 
@@ -157,8 +158,9 @@ static int unpack(void *ctx, void *report, struct err *e)
 	if (r >= 0)
 		r = image_root_finish(j->root, true, e);
 	if (r >= 0)
-		r = python_place(j->root, facts->path, &python, &warm, e);
-	ret->warm = warm;
+		r = python_place(j->root, facts->path, &python, &use, e);
+	ret->use = use;
+	ret->minor = python.minor;
 	ret->stats = facts->stats;
 	(void)snprintf(ret->digest, sizeof(ret->digest), "%s", facts->digest);
 	(void)snprintf(ret->created, sizeof(ret->created), "%s", facts->created);
@@ -292,6 +294,20 @@ static const char *source_name(const struct import *i, uint32_t kind)
 				       : "tar";
 }
 
+static void warn_none(const struct import *i, const struct report *report)
+{
+	char text[200], found[32] = "no python3";
+
+	if (report->minor)
+		(void)snprintf(found, sizeof(found), "Python 3.%u", MIN(report->minor, 99u));
+	(void)snprintf(
+	    text, sizeof(text),
+	    "the image has %s: its sandboxes run commands and programs, and refuse Python "
+	    "code, which needs 3.%d or newer",
+	    found, PYTHON_MINOR_MIN);
+	i->watch->warn(i->watch->user, text);
+}
+
 static int record(struct import *i, const char *name, const char *from, const struct report *report,
 		  struct image_manifest *ret, struct err *e)
 {
@@ -300,7 +316,9 @@ static int record(struct import *i, const char *name, const char *from, const st
 	if (image_origin_read(i->draft.root, &origin) < 0)
 		i->watch->warn(i->watch->user,
 			       "the image's own description is damaged and is left out");
-	if (!report->warm)
+	if (report->use == PYTHON_NONE)
+		warn_none(i, report);
+	else if (report->use != PYTHON_WARM)
 		i->watch->warn(i->watch->user,
 			       "the image's Python is not made for glibc: every run starts it "
 			       "anew, without a warm interpreter");

@@ -163,9 +163,10 @@ static int take_python(int root, struct inventory *ret, json_t *packages)
 {
 	struct python p = {0};
 	char path[PATH_MAX + 64];
-	int r = python_find(root, "usr/bin:usr/local/bin", &p);
+	_cleanup_fd_ int none = fd_open_beneath(root, "opt/caisson/" PYTHON_NONE_FILE, O_RDONLY, 0);
+	int r = none >= 0 ? 0 : python_find(root, "usr/bin:usr/local/bin", &p);
 
-	if (r < 0)
+	if (r < 0 || none >= 0)
 		return r;
 	const char *name = strrchr(p.real, '/') + 1;
 	const char *bin = strstr(p.real, "/bin/");

@@ -18,7 +18,7 @@ struct inventory {
 	uint64_t files;
 };
 
-/* Appends {"name", "version", "kind": "deb" | "python"} to PACKAGES. -ENOENT: no python3. */
+/* Appends {"name", "version", "kind": "deb" | "python"} to PACKAGES. -ENOENT: no python3, and no mark that says so (python.h). */
 int inventory_take(int root, struct inventory *ret, json_t *packages) MUST_CHECK;
 
 /* Parses dpkg's status text; appends the installed packages. */

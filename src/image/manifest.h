@@ -64,7 +64,7 @@ struct image_facts {
 	uint64_t devices_dropped;
 };
 
-/* Writes manifest.json and preload into the draft. -ENOENT: its root has no python3. */
+/* Writes manifest.json and preload into the draft. -ENOENT: its root has no python3, and no mark of that (python.h). */
 int image_manifest_write(const struct image_draft *d, const struct image_facts *f,
 			 struct image_manifest *ret, struct err *e) MUST_CHECK;
 

@@ -150,7 +150,7 @@ static int find_loader(int fd, char ret[256])
 	return 0;
 }
 
-static int check_program(int root, const struct python *p, bool *ret_warm, struct err *e)
+static int check_program(int root, const struct python *p, enum python_use *ret_use, struct err *e)
 {
 	char loader[256];
 	_cleanup_fd_ int fd = open_in_root(root, p->real, O_RDONLY);
@@ -168,7 +168,7 @@ static int check_program(int root, const struct python *p, bool *ret_warm, struc
 	if (loader[0] && there < 0)
 		return err_set(e, ERR_IMAGE_UNSUITABLE, 0,
 			       "the image lacks the loader of its Python (%.100s)", loader);
-	*ret_warm = loader[0] && !strstr(loader, "musl");
+	*ret_use = loader[0] && !strstr(loader, "musl") ? PYTHON_WARM : PYTHON_COLD;
 	return 0;
 }
 
@@ -277,7 +277,27 @@ static int add_environment(int root, const struct python *p)
 	return add_file(root, p, VENV_FILE, text);
 }
 
-int python_place(int root, const char *path, struct python *ret, bool *ret_warm, struct err *e)
+/* The mark of an image without Python goes with the Python, and comes with its absence. */
+static int mark(int root, bool none, struct err *e)
+{
+	_cleanup_fd_ int dir = open_in_root(root, "opt/caisson", O_RDONLY | O_DIRECTORY);
+
+	if (dir < 0)
+		return err_set(e, ERR_IMAGE_BUILD_FAILED, -dir,
+			       "cannot open /opt/caisson in the image");
+	if (unlinkat(dir, PYTHON_NONE_FILE, 0) < 0 && errno != ENOENT)
+		return err_set(e, ERR_IMAGE_INVALID, errno, "/opt/caisson/" PYTHON_NONE_FILE);
+	_cleanup_fd_ int fd =
+	    none ? openat(dir, PYTHON_NONE_FILE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444)
+		 : -1;
+
+	return none && fd < 0 ? err_set(e, ERR_IMAGE_BUILD_FAILED, errno,
+					"cannot make /opt/caisson/" PYTHON_NONE_FILE)
+			      : 0;
+}
+
+int python_place(int root, const char *path, struct python *ret, enum python_use *ret_use,
+		 struct err *e)
 {
 	char target[PATH_MAX + 1];
 	struct python now = {0};
@@ -285,15 +305,14 @@ int python_place(int root, const char *path, struct python *ret, bool *ret_warm,
 
 	if (r < 0)
 		r = python_find(root, PATH_DEFAULT, ret);
-	if (r < 0)
-		return err_set(e, ERR_IMAGE_UNSUITABLE, 0,
-			       "the image has no python3; sandboxes need a Python 3.%d or newer",
-			       PYTHON_MINOR_MIN);
-	if (ret->minor && ret->minor < PYTHON_MINOR_MIN)
-		return err_set(e, ERR_IMAGE_UNSUITABLE, 0,
-			       "the image has Python 3.%u; sandboxes need 3.%d or newer",
-			       ret->minor, PYTHON_MINOR_MIN);
-	r = check_program(root, ret, ret_warm, e);
+	if (r < 0 || (ret->minor && ret->minor < PYTHON_MINOR_MIN)) {
+		ret->minor = r < 0 ? 0 : ret->minor;
+		*ret_use = PYTHON_NONE;
+		return mark(root, true, e);
+	}
+	r = check_program(root, ret, ret_use, e);
+	if (r >= 0)
+		r = mark(root, false, e);
 	if (r < 0)
 		return r;
 	(void)snprintf(target, sizeof(target), "/%s", ret->real);

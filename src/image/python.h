@@ -11,6 +11,10 @@
 
 #define PYTHON_PLACE     "usr/bin/python3" /* where engines start it */
 #define PYTHON_MINOR_MIN 9                 /* 3.9: runtime/README.md */
+/* In an image without such a Python: sandboxes run commands alone. Init looks for it (runtime/init/run_start.c). */
+#define PYTHON_NONE_FILE "no-python" /* in opt/caisson */
+
+enum python_use { PYTHON_WARM, PYTHON_COLD, PYTHON_NONE };
 
 struct python {
 	char found[PATH_MAX]; /* the python3 that PATH finds, without a leading '/' */
@@ -23,8 +27,7 @@ int python_find(int root, const char *path, struct python *ret) MUST_CHECK;
 
 /* Makes PYTHON_PLACE the python3 that PATH (NULL or "" = the usual one) finds, and shows it the
  * packages of a virtual environment, if PATH finds that first. That Python compiles modules of the
- * workspace anew each time. ERR_IMAGE_UNSUITABLE: there is none,
- * it is too old, or it is made for another machine. *RET_WARM: it can be loaded with our extension,
- * which is made for glibc. */
-int python_place(int root, const char *path, struct python *ret, bool *ret_warm,
+ * workspace anew each time. ERR_IMAGE_UNSUITABLE: it is made for another machine. PYTHON_WARM: it can be loaded with our
+ * extension, which is made for glibc. PYTHON_NONE: there is none, or it is too old; RET->minor is then what there is, or 0. */
+int python_place(int root, const char *path, struct python *ret, enum python_use *ret_use,
 		 struct err *e) MUST_CHECK;

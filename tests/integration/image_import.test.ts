@@ -147,13 +147,27 @@ describe('the Python of an image', () => {
 		assert.equal((await manifest()).python_version, '3.13');
 	});
 	for (const [what, entries, words] of [
-		['none', without, /no python3; sandboxes need a Python 3.9/],
-		['an old one', [...without, python('usr/bin/python3.8'), { name: 'usr/bin/python3', type: 'link', target: 'python3.8' }], /has Python 3\.8; sandboxes need 3\.9/],
 		['one for another machine', [...without, python('usr/bin/python3', { body: program(22) })], /made for another kind of machine/],
 		['one that is a script', [...without, python('usr/bin/python3', { body: '#!/bin/sh\n' })], /no program of 64 bits/],
-		['a link out of the image', [...without, { name: 'usr/bin/python3', type: 'link', target: '../../../../../../../../usr/bin/python3' }], /no python3/],
 	] as [string, Entry[], RegExp][])
 		it(`${what}: refused, and said`, () => refused(write(tar(entries)), words));
+
+	for (const [what, entries, words] of [
+		['none', without, /the image has no python3: its sandboxes run commands and programs, and refuse Python code, which needs 3\.9/],
+		['an old one', [...without, python('usr/bin/python3.8'), { name: 'usr/bin/python3', type: 'link', target: 'python3.8' }], /the image has Python 3\.8: its sandboxes/],
+		['a link out of the image', [...without, { name: 'usr/bin/python3', type: 'link', target: '../../../../../../../../usr/bin/python3' }], /the image has no python3:/],
+	] as [string, Entry[], RegExp][])
+		it(`${what}: imported for commands alone, and said`, async () => {
+			const r = await take(write(tar(entries)));
+			assert.equal(r.code, 0, r.said);
+			assert.match(r.said, words);
+			assert.match(r.stdout.toString(), /is ready: .*, no Python, /);
+			assert.equal((await manifest()).python_version, '');
+			assert.ok(r.has('opt/caisson/no-python'));
+			const again = await take(write(tar([...root, { name: 'opt/', type: 'dir' }, { name: 'opt/caisson/', type: 'dir' }, { name: 'opt/caisson/no-python' }])));
+			assert.ok(!again.has('opt/caisson/no-python'), 'with a Python the mark goes');
+			assert.equal((await manifest()).python_version, '3.12');
+		});
 
 	it('(slow) of another system, outside of /usr/bin, runs warm', async (t) => {
 		// This machine's own Python as one of a foreign image, in /usr/local.

@@ -150,6 +150,10 @@ void inside_start_failed(int errnum, bool background, struct err *e)
 	    {ENOTDIR, false, true, ERR_INVALID_ARGUMENT, "the working folder is no folder"},
 	    {ENOEXEC, false, true, ERR_INVALID_ARGUMENT,
 	     "the program is none that this machine can execute"},
+	    {ENOPKG, false, false, ERR_IMAGE_UNSUITABLE,
+	     "the image of this sandbox has no Python of 3.9 or newer, so it runs no Python code; "
+	     "run "
+	     "a command or a process instead, or make a sandbox of an image with Python"},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)

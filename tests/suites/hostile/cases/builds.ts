@@ -214,7 +214,7 @@ export const buildCases: Case[] = [
 		id: '56n', skip: cannot, planted: said('a line of it is BROKEN', (s) => void (s.text += 'BROKEN')), attack: 'a step looks for the host: its processes, its files through /proc, devices, mounts, the kernel\'s settings', must: 'nothing of the host is there or can be changed', code: '',
 		after: async (_r, o) => {
 			const script = `RUN <<'E'
-for p in /proc/[0-9]*; do case $(cat $p/cmdline 2>/dev/null) in *caisson*stdio*) echo BROKEN process $p;; esac; done
+for p in /proc/[0-9]*; do case $(cat $p/cmdline 2>/dev/null) in *caisso[n]*stdi[o]*) echo BROKEN process $p;; esac; done
 cat ${o.canary} 2>/dev/null && echo BROKEN canary
 cat /proc/1/root${o.canary} 2>/dev/null && echo BROKEN canary through proc
 mknod /disk b 254 0 2>/dev/null && dd if=/disk of=/dev/null bs=1 count=1 2>/dev/null && echo BROKEN disk
