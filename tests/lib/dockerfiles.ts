@@ -20,16 +20,20 @@ export function buildsFolder(): string {
 	return folder;
 }
 
-/** A shell and a few programs of the image base, with a python3 that nobody executes: it is fetched and imported in a moment. */
-export function small(): Image {
+/** A shell and a few programs of the image base, as a layer. */
+export function shellLayer(): Buffer {
 	const at = path.join(imagesDir, 'base/root');
 	const library = `usr/lib/${process.arch === 'x64' ? 'x86_64' : 'aarch64'}-linux-gnu`;
 	const programs = ['sh', 'dash', 'bash', 'cat', 'ls', 'id', 'sleep', 'setsid', 'head', 'mktemp', 'chmod', 'rm', 'cp', 'mkdir', 'mkfifo', 'mknod', 'ln', 'dd', 'true'].map((n) => `usr/bin/${n}`);
 	const libraries = fs.readdirSync(path.join(at, library)).filter((n) => /^(ld-linux.*|lib(c|m|tinfo|selinux|pcre2-8|acl|attr|gmp|crypto|cap)\.so.*)$/.test(n)).map((n) => `${library}/${n}`);
 	const all = ['bin', 'lib', 'lib64', 'etc/passwd', 'etc/group', 'tmp', ...programs, ...libraries].filter((n) => fs.lstatSync(path.join(at, n), { throwIfNoEntry: false }));
 	const loader = fs.readdirSync(path.join(at, 'usr/lib64'), { withFileTypes: true }).map((e) => `usr/lib64/${e.name}`);
-	const layer = execFileSync('tar', ['-C', at, '--owner=0', '--group=0', '-cf', '-', ...all, ...loader], { maxBuffer: 1 << 28 });
-	return image([layer, tar(root)]);
+	return execFileSync('tar', ['-C', at, '--owner=0', '--group=0', '-cf', '-', ...all, ...loader], { maxBuffer: 1 << 28 });
+}
+
+/** An image of that, with a python3 that nobody executes: it is fetched and imported in a moment. */
+export function small(): Image {
+	return image([shellLayer(), tar(root)]);
 }
 
 /** How many `sleep MARK` there are. */
