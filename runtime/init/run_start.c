@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starts a run, watches its deadlines, and reports its end.
  *
- * A run is over when its first process has ended and no other process of it is left. Only then init
- * sends INIT_ENDED. So when the front reads that message, nothing more can be written to the run's
- * pipes. */
+ * A run is over when its first process has ended and no other process of it is left. Only then init sends INIT_ENDED. So
+ * when the front reads that message, nothing more can be written to the run's pipes. */
 #include "init.h"
 #include "root_user.h"
 #include "terminal.h"
@@ -275,12 +274,9 @@ void run_start(struct init *in, const struct proto_init_run *f, const int *fds, 
 		start_background(in, &c);
 		return;
 	}
-	if (in->run.state != RUN_NONE || checkpoints_busy(in)) {
-		report_failure(in, f->run, EBUSY);
-		return;
-	}
-	if (!is_command(f) && !in->python[0]) {
-		report_failure(in, f->run, ENOPKG);
+	const bool plain = !is_command(f) && !in->python[0];
+	if (plain || in->run.state != RUN_NONE || checkpoints_busy(in)) {
+		report_failure(in, f->run, plain ? ENOPKG : EBUSY);
 		return;
 	}
 	KILL_POINT(RUN_TAKEN);

@@ -9,13 +9,18 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Options without a value. */
-static bool *switch_of(struct image_dockerfile_options *o, const char *word)
+/* Options without a value. False: it is none of them. */
+static bool take_switch(struct image_dockerfile_options *o, const char *word)
 {
-	return streq(word, "--no-network")     ? &o->no_network
-	       : streq(word, "--allow-inside") ? &o->allow_inside
-	       : streq(word, "--check")        ? &o->check_only
-					       : NULL;
+	if (streq(word, "--no-network"))
+		o->no_network = true;
+	else if (streq(word, "--allow-inside"))
+		o->allow_inside = true;
+	else if (streq(word, "--check"))
+		o->check_only = true;
+	else
+		return false;
+	return true;
 }
 
 static int take_arg(struct image_dockerfile_options *o, const char *value, struct err *e)
@@ -66,10 +71,9 @@ int image_dockerfile_option(struct image_dockerfile_args *a, int argc, char **ar
 {
 	static const char *const valued[] = {"--dockerfile", "--file",    "--target",
 					     "--build-arg",  "--timeout", "--max-size"};
-	bool *flag = switch_of(&a->o, argv[0]);
 
-	if (flag) {
-		*flag = a->other = true;
+	if (take_switch(&a->o, argv[0])) {
+		a->other = true;
 		return 1;
 	}
 	for (size_t i = 0; argc > 1 && i < ARRAY_SIZE(valued); i++) {

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#define EXIT_STATUS   "exit status "
 #define LOOK_MS       200 /* between two looks at the clock and the disk */
 #define PROCESSES_MAX 8192
 #define ARGV_MAX      128
@@ -273,10 +274,11 @@ static void end_line(struct builder *b)
 	}
 	const char *error = strstr(b->line, "rror: "); /* "Error: ", or "error: " of older ones */
 
-	if (error && error - b->line <= 1)
+	/* It repeats the step, with all its lines, before it says how that ended. */
+	if ((error && error - b->line <= 1) || (b->error[0] && strstr(b->line, EXIT_STATUS)))
 		(void)snprintf(b->error, sizeof(b->error), "%.*s", BUILDER_LINE - 1,
 			       buf_str(&clean));
-	else
+	else if (!b->error[0] && !text_starts_with(b->line, "subprocess exited with status "))
 		keep(b, buf_str(&clean));
 	b->watch->tick(b->watch->user, buf_str(&clean), 0, 0);
 }
@@ -374,7 +376,7 @@ static int pump(struct builder *b, struct child *c, struct err *e)
 
 static int failed(struct builder *b, int status, struct err *e)
 {
-	const char *said = strstr(b->error, "exit status ");
+	const char *said = strstr(b->error, EXIT_STATUS);
 	const bool step = b->building && b->step != SIZE_MAX;
 	const size_t n = strlen(b->tail);
 	char where[300];
@@ -389,7 +391,8 @@ static int failed(struct builder *b, int status, struct err *e)
 	}
 	if (step && said)
 		return err_set(e, ERR_IMAGE_BUILD_FAILED, 0, "%s: exit status %.*s", where,
-			       (int)strspn(said + 12, "0123456789"), said + 12);
+			       (int)strspn(said + strlen(EXIT_STATUS), "0123456789"),
+			       said + strlen(EXIT_STATUS));
 	return err_set(e, step ? ERR_IMAGE_BUILD_FAILED : ERR_SOURCE_UNREACHABLE, 0, "%s%s%.300s",
 		       step ? where : "", step ? ": " : "",
 		       b->error[0]    ? b->error

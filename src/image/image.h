@@ -54,7 +54,8 @@ struct image_import_options {
 	const char
 	    *keys; /* signature.h: one of them must have signed the image of a registry; "" or
 			      * NULL = nothing is checked */
-	const char *source_name; /* what the manifest says that the image is from; NULL = what was read */
+	const char
+	    *source_name; /* what the manifest says that the image is from; NULL = what was read */
 };
 
 /* SOURCE: an image of a registry or of this machine's Docker (ref.h), an OCI layout (folder or tar),
@@ -96,7 +97,7 @@ struct image_dockerfile_options {
 	bool allow_inside;  /* ADD may name addresses of this machine */
 	bool plain_http;    /* as for an import */
 	bool check_only;    /* nothing is built */
-	char *ret_tail;     /* IMAGE_STEP_TAIL + 1 bytes: what the step that failed had written last */
+	char *ret_tail; /* IMAGE_STEP_TAIL + 1 bytes: what the step that failed had written last */
 };
 
 struct image_dockerfile_facts {

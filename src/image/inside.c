@@ -7,6 +7,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <sys/socket.h>
 
 static const struct {
 	uint32_t net;
@@ -48,7 +49,7 @@ static bool is_inside6(const uint8_t b[16])
 	       (b[0] == 0xfe && (b[1] & 0x80));
 }
 
-bool inside_is_address(const struct sockaddr *address)
+static bool is_address(const struct sockaddr *address)
 {
 	struct sockaddr_in v4;
 	struct sockaddr_in6 v6;
@@ -131,7 +132,7 @@ bool inside_resolves(const char *host)
 	if (getaddrinfo(host, NULL, &hints, &list) != 0)
 		return false;
 	for (const struct addrinfo *a = list; a && !found; a = a->ai_next)
-		found = inside_is_address(a->ai_addr);
+		found = is_address(a->ai_addr);
 	freeaddrinfo(list);
 	return found;
 }

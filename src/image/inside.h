@@ -7,7 +7,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/socket.h>
 
 #define INSIDE_HOST_MAX 256
 
@@ -15,6 +14,5 @@
 int inside_host(const char *url, char ret[INSIDE_HOST_MAX]) MUST_CHECK;
 /* Judges a name or number; nobody is asked. */
 bool inside_is_host(const char *host);
-bool inside_is_address(const struct sockaddr *address);
 /* Asks what HOST stands for. Names that nobody knows are not inside. */
 bool inside_resolves(const char *host);

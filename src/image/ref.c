@@ -14,7 +14,7 @@
 #define TAG_SET  LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZ._-"
 
 /* Docker's own registry: it answers under another host, and names without a '/' are in `library`. */
-#define HUB      "docker.io"
+#define HUB "docker.io"
 
 static int refuse(const char *s, struct err *e)
 {

@@ -202,6 +202,8 @@ HEALTHCHECK CMD true
 		assert.match(fs.readFileSync(path.join(store, '.x.log'), 'utf8'), /^first$/m);
 		assert.ok(!fs.existsSync(path.join(store, 'x')));
 		nothingLeft();
+		const script = await build({ Dockerfile: `${from}RUN <<E\necho said\nexit 8\nE\n` });
+		assert.match(script.said, /^said\ncaisson image: Dockerfile:2: RUN <<E: exit status 8$/m);
 		const gone = await build({ Dockerfile: `FROM ${registry.host}/nothing\n` });
 		assert.match(gone.said, /FROM 127\.0\.0\.1:\d+\/nothing/);
 		assert.equal(gone.code, 69, gone.said);
