@@ -257,6 +257,25 @@ static void keep(struct builder *b, const char *line)
 	(void)snprintf(b->tail + have, sizeof(b->tail) - have, "%s\n", line);
 }
 
+/* The builder's error has the step in it, with all the lines of its here-documents. What the step itself wrote may come after it. */
+static bool repeats(const struct builder *b, const char *line)
+{
+	const struct dockerfile_step *s = b->step == SIZE_MAX ? NULL : &b->d->steps[b->step];
+	const size_t n = strlen(line);
+
+	for (size_t i = 0; s && i < s->n_here; i++) {
+		const char *text = s->here[i].text;
+
+		if (streq(s->here[i].name, line))
+			return true;
+		for (const char *at = text; (at = strstr(at, line)) != NULL;
+		     at += MAX(n, (size_t)1))
+			if ((at == text || at[-1] == '\n') && at[n] == '\n')
+				return true;
+	}
+	return false;
+}
+
 static void end_line(struct builder *b)
 {
 	_cleanup_(buf_done) struct buf clean = BUF_INIT(8 * BUILDER_LINE);
@@ -278,7 +297,8 @@ static void end_line(struct builder *b)
 	if ((error && error - b->line <= 1) || (b->error[0] && strstr(b->line, EXIT_STATUS)))
 		(void)snprintf(b->error, sizeof(b->error), "%.*s", BUILDER_LINE - 1,
 			       buf_str(&clean));
-	else if (!b->error[0] && !text_starts_with(b->line, "subprocess exited with status "))
+	else if (!(b->error[0] && repeats(b, b->line)) &&
+		 !text_starts_with(b->line, "subprocess exited with status "))
 		keep(b, buf_str(&clean));
 	b->watch->tick(b->watch->user, buf_str(&clean), 0, 0);
 }
