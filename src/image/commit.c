@@ -36,7 +36,6 @@ struct commit {
 
 struct report {
 	struct unpack_stats stats;
-	uint32_t warm;
 };
 
 /* Runs in a worker. */
@@ -49,17 +48,15 @@ static int unpack(void *ctx, void *report, struct err *e)
 }
 
 /* Runs in a worker. */
-static int finish(void *ctx, void *report, struct err *e)
+static int finish(void *ctx, void *report UNUSED, struct err *e)
 {
 	const struct commit *c = ctx;
-	struct report *ret = report;
 	struct python python;
-	bool warm = false;
+	enum python_use use;
 	int r = image_root_finish(c->draft.root, false, e);
 
 	if (r >= 0)
-		r = python_place(c->draft.root, NULL, &python, &warm, e);
-	ret->warm = warm;
+		r = python_place(c->draft.root, NULL, &python, &use, e);
 	return r;
 }
 
