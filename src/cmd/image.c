@@ -440,9 +440,10 @@ static int print_row(void *user UNUSED, const struct image_manifest *m)
 	if (t)
 		*t = ' ';
 	const char *digest = image_manifest_str(m, "digest");
+	const char *python = image_manifest_str(m, "python_version");
 
 	(void)printf("%-20s %9s  %-8s %8zu  %-17s %-14s %-12.12s  %s\n",
-		     image_manifest_str(m, "name"), size, image_manifest_str(m, "python_version"),
+		     image_manifest_str(m, "name"), size, python[0] ? python : "-",
 		     image_manifest_n_packages(m), built, image_manifest_str(m, "source"),
 		     text_starts_with(digest, DIGEST) ? digest + strlen(DIGEST) : "-",
 		     image_manifest_str(m, "description"));

@@ -7,6 +7,7 @@ import * as path from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { shellLayer } from '../lib/dockerfiles.ts';
 import { engine, scratch } from '../lib/env.ts';
+import { dockerArchive, type Entry, image, tar, tarOf } from '../lib/oci.ts';
 import { caisson, type Program } from '../lib/process.ts';
 import { serve, type Json } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
@@ -58,6 +59,18 @@ describe('a sandbox of an image without Python', { skip: engine !== 'native' && 
 		await until('its output', async () => /begun/.test(JSON.stringify((await ask('GET', `/sandboxes/${id}/processes/${made.body.id}`)).body)), 10_000);
 		const ended = await ask('DELETE', `/sandboxes/${id}/processes/${made.body.id}`);
 		assert.ok(ended.status < 300, JSON.stringify(ended.body));
+	});
+	it('an older Python is there for commands, and runs no code either', async () => {
+		const file = path.join(scratch('archive'), 'old.tar');
+		const python: Entry[] = [{ name: 'usr/bin/python3.8', body: '#!/bin/sh\necho "old $*"\n', mode: 0o755 }, { name: 'usr/bin/python3', type: 'link', target: 'python3.8' }];
+		fs.writeFileSync(file, tarOf(dockerArchive(image([shellLayer(), tar(python)]))));
+		const r = await caisson(['image', 'import', 'old', file], { env });
+		assert.match(r.stderr.toString(), /the image has Python 3\.8: its sandboxes run commands/);
+		const code = await caisson(['run', '--image', 'old', '-c', 'print(1)'], { env });
+		assert.equal(code.code, 65, code.stderr.toString());
+		assert.match(code.stderr.toString(), /has no Python of 3\.9 or newer/);
+		const command = await caisson(['run', '--image', 'old', '--', 'python3', 'x'], { env });
+		assert.equal(command.stdout.toString(), 'old x\n', command.stderr.toString());
 	});
 	it('and `caisson run` says the same', async () => {
 		const r = await caisson(['run', '--image', 'plain', '-c', 'print(1)'], { env });
