@@ -453,7 +453,7 @@ def go_to(folder):
 	try:
 		os.chdir(folder)
 	except OSError as error:
-		os.write(2, ('The working folder %s cannot be entered, so nothing ran: %s\n' % (folder, error.strerror)).encode('utf-8', 'replace'))
+		os.write(2, b'The working folder %b cannot be entered, so nothing ran: %b\n' % (folder, error.strerror.encode()))
 		raise
 
 
