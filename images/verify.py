@@ -255,6 +255,13 @@ def check_compilers(folder):
     ran([sys.executable, "-c", "import own; print(own.twice(21))"], folder, "42")
 
 
+def check_typescript(folder):
+    """Node, and what removes types for it."""
+    write(folder, "typed.ts", "enum Up { A = 5 }\nconst n: number = Up.A;\nconsole.log(n, [3].at(-1));\n")
+    ran(["esbuild", "--log-level=error", "--outfile=typed.js", "typed.ts"], folder)
+    ran(["node", "typed.js"], folder, "5 3")
+
+
 def check_node(folder):
     """Node, and a package that npm packs, installs without a network and runs."""
     write(folder, "package.json", '{"name": "own", "version": "1.0.0", "bin": "own.js", "scripts": {"hi": "node own.js"}}')
@@ -297,7 +304,7 @@ def main(modules):
                     check(folder)
                 except Exception as e:
                     problems.append(f"{needs}: {e!r}")
-        for program, check in (("g++", check_compilers), ("npm", check_node)):
+        for program, check in (("g++", check_compilers), ("esbuild", check_typescript), ("npm", check_node)):
             if shutil.which(program):
                 check(folder)
     for p in problems:

@@ -16,7 +16,8 @@ static const struct {
 	const char *names; /* between blanks */
 	const char *instead, *package, *image;
 } rows[] = {
-    {" node nodejs npm npx yarn pnpm bun deno tsc ts-node ", "write it in Python", NULL, "node"},
+    {" node nodejs ", "write it in Python", NULL, "science"},
+    {" npm npx yarn pnpm bun deno tsc ts-node ", "node, if it is there, or Python", NULL, "node"},
     {" gcc cc ld as ar cpp ", "install packages as wheels; numpy and numexpr are fast", NULL,
      "science"},
     {" g++ c++ ", "install packages as wheels; numpy and numexpr are fast", NULL, "science"},

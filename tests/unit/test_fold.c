@@ -362,8 +362,9 @@ static void test_missing_commands(void **state UNUSED)
 		const char *text, *has;
 	} rows[] = {
 	    {"bash: line 1: node: command not found\n",
-	     "The program node is not in this image. Instead: write it in Python. The image node "
-	     "has it: the person who runs this server makes it with `caisson image build node`"},
+	     "The program node is not in this image. Instead: write it in Python. The image "
+	     "science has it: the person who runs this server makes it with `caisson image build "
+	     "science`"},
 	    {"sh: 1: npm: not found\n", "`caisson image build node`"},
 	    {"sh: 1: npx: not found\n", "`caisson image build node`"},
 	    {"sh: 1: make: not found\n", "`caisson image build science`"},

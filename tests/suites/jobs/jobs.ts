@@ -265,7 +265,7 @@ const requests: Job = {
 		python('import requests\nrequests.get("https://example.com/data.csv", timeout=5)', [/^Hint: The sandbox has no network/, 'requests.exceptions.ConnectionError'], { most: 2200 }),
 		put('get.py', 'import requests\nrequests.get("https://example.com/data.csv", timeout=5)\n'),
 		{ tool: 'sandbox_run_shell', args: { command: 'python3 get.py' }, reads: [/^Hint: The sandbox has no network/, 'requests.exceptions.ConnectionError'], most: 2200 },
-		{ tool: 'sandbox_run_shell', args: { command: 'node app.js' }, reads: [/^Hint: The program node is not in this image\. Instead: /, '`caisson image build node`'], most: 400 },
+		{ tool: 'sandbox_run_shell', args: { command: 'npm install' }, reads: [/^Hint: The program npm is not in this image\. Instead: /, '`caisson image build node`'], most: 400 },
 	],
 };
 
