@@ -38,10 +38,16 @@ def strip(text):
 	return text.encode('ascii', 'backslashreplace').decode() + '\n'
 
 
+def script(path):
+	"""JavaScript without lines that are comments. Lines of code stay as they are."""
+	with open(path, encoding='ascii') as f:
+		return ''.join(line.lstrip('\t') if '`' not in line else line for line in f if line.strip() and not line.lstrip().startswith('//'))
+
+
 def c_string(text):
 	out = []
 	for line in text.encode('ascii').splitlines(keepends=True):
-		quoted = line.decode().replace('\\', '\\\\').replace('"', '\\"').replace('\n', '\\n')
+		quoted = line.decode().replace('\\', '\\\\').replace('"', '\\"').replace('\n', '\\n').replace('??', '?\\?')
 		out.append('\t"' + quoted.replace('\t', '\\t') + '"')
 	return '\n'.join(out)
 
@@ -85,7 +91,9 @@ def main(out, bare, *sources):
 		zygote = ZYGOTE % pack('PARTS, MORE = %r, %r' % (parts, '\n'.join(more)))
 		f.write(constant('runtime_zygote_text', zygote))
 		for path in sources[end + 1:]:
-			f.write(constant('runtime_%s_text' % os.path.basename(path)[:-3], stripped(path)))
+			name = os.path.basename(path).partition('.')[0]
+			text = script(path) if path.endswith('.js') else stripped(path)
+			f.write(constant('runtime_%s%s_text' % ('node_' if path.endswith('.js') else '', name), text))
 
 
 if __name__ == '__main__':

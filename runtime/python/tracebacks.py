@@ -177,7 +177,16 @@ def record_error(value, text):
 	return record(DISPLAY, {'text/plain': text, ERROR: {'name': type(value).__name__, 'value': said, 'traceback': text}})
 
 
+def show_foreign(error):
+	"""Prints an error of another language: its text is whole."""
+	if not (errors_are_records and record(DISPLAY, {'text/plain': error.text, ERROR: {'name': error.name, 'value': str(error), 'traceback': error.text}})):
+		sys.stderr.write(error.text)
+	return True
+
+
 def show_folded(kind, value, tb):
+	if kind is ForeignError:
+		return show_foreign(value)
 	try:
 		tb = without_ours(tb)
 		value.__traceback__ = tb

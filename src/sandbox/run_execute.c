@@ -95,6 +95,21 @@ static void on_engine_done(struct engine_run *handle UNUSED, const struct engine
 	whole_output_end(r, run_find_files);
 }
 
+/* The code of Q as the engine gets it. B is empty, and keeps it. */
+static int give_code(struct buf *b, const struct run_request *q, struct engine_run_spec *spec,
+		     struct err *e)
+{
+	spec->code = q->code;
+	spec->code_len = q->code_len;
+	if (q->language == LANGUAGE_PYTHON)
+		return 0;
+	if (language_code(b, q->language, q->code, q->code_len) < 0)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "code of a run");
+	spec->code = buf_str(b);
+	spec->code_len = b->len;
+	return 0;
+}
+
 static int start_engine_run(struct run *r, const struct run_request *q, struct err *e)
 {
 	struct sandbox *s = r->sandbox;
@@ -104,11 +119,10 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 	uint64_t wanted = q->head_only ? sandbox_output_max(s) + 1 : 0;
 	uint64_t timeout = q->timeout_ns == 0 ? sandbox_run_timeout_ns(s) : q->timeout_ns;
 	const char *env[SANDBOX_ENV_WITH_MAX];
+	_cleanup_(buf_done) struct buf code = BUF_INIT(SIZE_MAX / 2);
 	struct engine_run_spec spec = {
 	    .kind = q->beside ? ENGINE_RUN_BACKGROUND : q->kind,
 	    .env = q->own ? sandbox_network_env(s, env) : sandbox_env_with(s, q->env, env),
-	    .code = q->code,
-	    .code_len = q->code_len,
 	    .argv = q->argv,
 	    .cwd = q->own   ? "/"
 		   : q->cwd ? q->cwd
@@ -136,6 +150,7 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 	};
 
 	int x = sandbox_check_root(s, q->root, e);
+	x = x < 0 ? x : give_code(&code, q, &spec, e);
 	if (x < 0)
 		return x;
 	r->phase = RUN_EXECUTING;

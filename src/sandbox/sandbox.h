@@ -19,6 +19,7 @@
 #include "budget/budgets.h"
 #include "egress/egress.h"
 #include "engine/engine.h"
+#include "sandbox/language.h"
 #include "sandbox/run_output.h"
 #include "sandbox/run_undone.h"
 #include "sandbox/sandbox_options.h"
@@ -515,14 +516,14 @@ void run_result_share(const struct run_result *r, size_t budget, size_t ret[ENGI
 
 struct run_request {
 	enum engine_run_kind kind;
-	const char *code, *input; /* input: for its standard input; copied; NULL = none */
+	enum run_language language; /* of code; another one than Python goes with notebook */
+	const char *code, *input;   /* input: for its standard input; copied; NULL = none */
 	size_t code_len, input_len;
 	const char *const *argv; /* engine_run_spec.argv */
 	/* The word of argv that the client asked for, among those of a program of ours; 0 = all. People see it. */
 	unsigned asked;
 	const char *context; /* of a stateful run: its name, as for sandbox_context(); borrowed */
-	const char *const *
-	    env; /* NAME=VALUE, at most SANDBOX_ENV_MAX, besides those of the sandbox; copied; may be NULL */
+	const char *const *env; /* SANDBOX_ENV_MAX besides the sandbox's; copied; may be NULL */
 	const char *cwd;
 	const char *asked_cwd; /* the client asked for it; people see it; borrowed */
 	const int *stdin_fd;   /* instead of input; duplicated; NULL: /dev/null */
@@ -530,8 +531,7 @@ struct run_request {
 	bool unbounded;        /* all output is streamed and none is kept */
 	bool head_only;        /* if output is too long, only its beginning is kept */
 	bool no_artifacts;     /* no inventory before and after the run */
-	bool
-	    beside; /* it executes beside the run that is on, in an interpreter of its own; no files are told */
+	bool beside; /* the run that is on, in an interpreter of its own; no files are told */
 	bool queued; /* if the sandbox is busy, wait instead of SESSION_BUSY */
 	bool display, notebook, errors, restarts, root; /* engine_run_spec's */
 	bool report; /* engine_run_spec.report: what sandbox_read_place() reads */

@@ -287,10 +287,17 @@ void extras_run_python(struct mcp_call *call, json_t *arguments, void *user)
 	struct tools *t = user;
 	const char *context = json_string_value(json_object_get(arguments, "context"));
 	const size_t length = json_string_length(json_object_get(arguments, "context"));
+	const char *named = json_string_value(json_object_get(arguments, "language"));
+	enum run_language language = LANGUAGE_PYTHON;
 
 	if (context && !parse_is_session_id(context, length)) {
 		extras_fail(call, "invalid_argument", "Give another name.",
 			    "A context has 1-64 letters, numbers, hyphens and underscores.");
+		return;
+	}
+	if (named && !language_read(named, &language)) {
+		extras_fail(call, "invalid_argument", "Use sandbox_run_shell for other languages.",
+			    "language is python, javascript or typescript.");
 		return;
 	}
 
@@ -298,6 +305,7 @@ void extras_run_python(struct mcp_call *call, json_t *arguments, void *user)
 	if (!c)
 		return;
 	c->request.restarts = args_bool(arguments, "restart", false);
+	c->request.language = language;
 	if (context) {
 		(void)!text_copy(c->context, sizeof(c->context), context);
 		c->request.context = c->context;

@@ -65,6 +65,8 @@ static const struct tool_arg python_args[] = {
     /* For programs that keep several notebooks in one sandbox. */
     {"context", ARG_STRING, ARG_NULL | ARG_UNLISTED,
      "Stateful, with variables of its own under this name."},
+    {"language", ARG_STRING, ARG_NULL | ARG_UNLISTED, "Of the code.",
+     .words = "python|javascript|typescript", .otherwise = "python"},
     PARALLEL,
     INPUT("What input() and sys.stdin read."),
     TIMEOUT,

@@ -164,6 +164,7 @@ struct cell *cell_new(struct run *r, const struct run_request *q)
 	l->of_run = r;
 	l->of = sandbox_ref(s);
 	l->kind = q->kind;
+	l->language = q->language;
 	l->how = q->asked_how ? q->asked_how : "";
 	l->started_ms = store_now_ms();
 	l->reason = "";
@@ -420,6 +421,8 @@ static json_t *meta_json(const struct cell *l, bool lost)
 		(void)json_object_set_new(m, "cwd", json_string(l->cwd));
 	if (m && l->number > 0)
 		(void)json_object_set_new(m, "number", json_integer(l->number));
+	if (m && l->language != LANGUAGE_PYTHON)
+		(void)json_object_set_new(m, "language", json_string(language_name(l->language)));
 	if (m && l->context[0])
 		(void)json_object_set_new(m, "context", json_string(l->context));
 	if (m && l->ended_cwd)

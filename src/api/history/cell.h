@@ -56,6 +56,7 @@ struct cell {
 	const char *how; /* static */
 	char by[CELL_NAME_SIZE];
 	enum engine_run_kind kind;
+	enum run_language language; /* of its code */
 	uint64_t started_ms;
 	uint64_t flushed_ns;
 	uint64_t drafted_ns;     /* 0: never */

@@ -13,8 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FILE_BYTES (1u << 20)
-#define TEXT_BYTES (256u << 10)
+#define FILE_BYTES   (1u << 20)
+#define TEXT_BYTES   (256u << 10)
+#define LANGUAGE_MAX 32u
 
 static const char *const picture_types[] = {"image/png", "image/jpeg", "image/gif", "image/webp",
 					    "image/svg+xml"};
@@ -229,12 +230,24 @@ static int add_markdown(struct buf *b, const struct store_cell *cell)
 	return r < 0 ? r : buf_add_char(b, '}');
 }
 
+/* A cell of another language than the notebook's begins with a line that says which; it runs here like that, too. */
+static int add_language(struct buf *b, const struct store_cell *cell)
+{
+	_cleanup_(buf_done) struct buf name = BUF_INIT(LANGUAGE_MAX);
+	const struct json_piece language = meta_find(cell, "language");
+
+	return language.len > 0 && json_piece_text(&language, &name) == 0
+		   ? buf_printf(b, "%%%%%s\n", buf_str(&name))
+		   : 0;
+}
+
 static int add_notebook(struct buf *b, struct store *reading, const struct store_cell *cell)
 {
 	const struct json_piece number = number_of(cell);
 	_cleanup_(buf_done) struct buf source = BUF_INIT(TEXT_BYTES);
 	const struct json_piece kind = meta_find(cell, "kind");
-	int r = json_piece_is(&kind, "\"command\"") ? buf_add_str(&source, "%%bash\n") : 0;
+	int r = json_piece_is(&kind, "\"command\"") ? buf_add_str(&source, "%%bash\n")
+						    : add_language(&source, cell);
 
 	r = r < 0 || !cell->code ? r : buf_add_str(&source, cell->code);
 	r = r < 0 ? r

@@ -99,7 +99,9 @@ static const struct rest_field fork_body[] = {
 		    "root: as the root user, in a sandbox that was made with one"                  \
 	}
 static const struct rest_field run_body[] = {
-    {"code", REST_TEXT, false, 0, 1 << 26, NULL, "Python source"},
+    {"code", REST_TEXT, false, 0, 1 << 26, NULL, "source in `language`"},
+    {"language", REST_WORD, false, 0, 0, "python|javascript|typescript",
+     "of code; missing: python. Variables of JavaScript and TypeScript are the same ones"},
     {"command", REST_TEXT, false, 1, 1 << 20, NULL, "a shell command, instead of code"},
     {"cwd", REST_TEXT, false, 1, SANDBOX_PLACE_MAX - 1, NULL,
      "with command: the folder where it begins, from the workspace on, or absolute in the sandbox; "

@@ -61,6 +61,7 @@ void run_request_fill(struct rest_call *c, const char *text, struct run_request 
 	    .asked_by = c->who->name,
 	};
 	q->root = streq(rest_text(c, "user", ""), "root");
+	(void)!language_read(rest_text(c, "language", "python"), &q->language);
 	if (command)
 		add_command(q, text, w);
 	if (cwd)
@@ -76,6 +77,8 @@ bool run_request_check(struct rest_call *c)
 		rest_refuse(c, ERR_INVALID_ARGUMENT, "give code or command, one of them");
 	else if (rest_has(c, "context") && rest_has(c, "command"))
 		rest_refuse(c, ERR_INVALID_ARGUMENT, "context goes with code");
+	else if (rest_has(c, "language") && rest_has(c, "command"))
+		rest_refuse(c, ERR_INVALID_ARGUMENT, "language goes with code");
 	else if (rest_has(c, "user") && !rest_has(c, "command"))
 		rest_refuse(c, ERR_INVALID_ARGUMENT, "user goes with command");
 	else if (rest_has(c, "cwd") && !rest_has(c, "command"))

@@ -132,7 +132,7 @@ S(Cell, "{\"type\":\"object\",\"required\":[\"seq\",\"run\",\"sandbox\",\"owner\
 	",\"sandbox_name\":" STRING ",\"image\":" STRING ",\"owner\":" STRING
 	",\"status\":{\"enum\":[\"queued\",\"running\",\"done\",\"failed\"]},\"kind\":" STRING
 	",\"asked_by\":{\"type\":\"object\",\"required\":[\"how\",\"name\"],\"properties\":{\"how\":" STRING ",\"name\":" STRING
-	"}},\"code\":" STRING ",\"code_cut\":" BOOLEAN ",\"started_at\":" TIME
+	"}},\"language\":{\"enum\":[\"javascript\",\"typescript\"]},\"code\":" STRING ",\"code_cut\":" BOOLEAN ",\"started_at\":" TIME
 	",\"duration_ms\":" INTEGER ",\"cpu_ms\":" INTEGER ",\"peak_bytes\":" INTEGER
 	",\"cwd\":" STRING ",\"ended_cwd\":" STRING SESSION_STATE
 	",\"reason\":" STRING ",\"exit_code\":" INTEGER ",\"error\":" MAYBE ",\"stdout\":" CELL_TEXT

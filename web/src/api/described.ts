@@ -59,6 +59,8 @@ export interface components {
 			gone?: string[];
 			image?: string;
 			kind: string;
+			/** @enum {unknown} */
+			language?: "javascript" | "typescript";
 			number?: number;
 			owner: string;
 			peak_bytes?: number;

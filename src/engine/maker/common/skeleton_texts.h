@@ -27,8 +27,10 @@ static const char group[] = "root:x:0:\nsandbox:x:1000:\nuser:x:1000:\nnogroup:x
 
 #define TOOL_SENTENCE    "Packages are installed by the tool %s."
 #define NO_TOOL_SENTENCE "No tool of this server installs packages."
-#define FILE_MAX         16384u
+#define FILE_MAX         32768u
 
+/* The process of JavaScript's cells: runtime/node, which runtime/python/javascript.py starts. */
+#define NODE_FOLDER    "usr/local/lib/caisson/node"
 #define INSTALLER_FILE "usr/local/lib/caisson/installer.py"
 static const char installer[] =
     "#!/bin/sh\n"

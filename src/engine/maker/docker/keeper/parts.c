@@ -76,6 +76,10 @@ static int write_all_parts(struct keeper *k, int dir)
 	    {"caisson/zygote.so", BLOB(native_zygote_extension), 0444},
 	    {"lib/output.so", BLOB(native_output_extension), 0444},
 	    {"lib/limits.py", TEXT(runtime_limits_text), 0444},
+	    {"lib/node/kernel.js", TEXT(runtime_node_kernel_text), 0444},
+	    {"lib/node/rewrite.js", TEXT(runtime_node_rewrite_text), 0444},
+	    {"lib/node/shown.js", TEXT(runtime_node_shown_text), 0444},
+	    {"lib/node/typescript.js", TEXT(runtime_node_typescript_text), 0444},
 	    {"passwd", TEXT(passwd), 0444},
 	    {"group", TEXT(group), 0444},
 	    {"limits", TEXT(limits_command), 0555},
@@ -95,7 +99,8 @@ static int write_all_parts(struct keeper *k, int dir)
 
 int parts_make(struct keeper *k, struct err *e)
 {
-	static const char *const folders[] = {"parts", "parts/caisson", "parts/lib", "cells"};
+	static const char *const folders[] = {"parts", "parts/caisson", "parts/lib",
+					      "parts/lib/node", "cells"};
 	char path[PATH_MAX];
 
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {

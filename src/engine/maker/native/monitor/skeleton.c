@@ -36,6 +36,7 @@ static const struct {
     {"usr/local/bin", 0755},
     {"usr/local/lib", 0755},
     {"usr/local/lib/caisson", 0755},
+    {NODE_FOLDER, 0755},
     /* lscpu needs the folder; runtime/machine makes its files. glibc before 2.35 counts the folders of processors,
      * and programs end if there is none. */
     {"sys/devices", 0555},
@@ -56,6 +57,10 @@ static const struct {
     {"etc/resolv.conf", ""},
     {"etc/ld.so.preload", "/" MACHINE_FILE "\n"},
     {INSTALLER_FILE, runtime_installer_text},
+    {NODE_FOLDER "/kernel.js", runtime_node_kernel_text},
+    {NODE_FOLDER "/rewrite.js", runtime_node_rewrite_text},
+    {NODE_FOLDER "/shown.js", runtime_node_shown_text},
+    {NODE_FOLDER "/typescript.js", runtime_node_typescript_text},
     {"usr/local/bin/pip", installer, 0755},
     {"usr/local/bin/pip3", installer, 0755},
     {"usr/local/bin/uv", installer, 0755},
