@@ -422,9 +422,33 @@ describe('e2b', () => {
 		/* Without a token, contexts are closed as well. */
 		assert.equal((await ask('GET', '/contexts', { headers: { 'e2b-sandbox-id': box.id, 'e2b-sandbox-port': '49999' } })).status, 401);
 		const traffic = { 'e2b-sandbox-id': box.id, 'e2b-sandbox-port': '49999', 'e2b-traffic-access-token': box.traffic };
-		assert.deepEqual((await ask('GET', '/contexts', { headers: traffic })).json.map((c: Json) => c.language), ['python']);
+		assert.deepEqual((await ask('GET', '/contexts', { headers: traffic })).json.map((c: Json) => c.language), ['python', 'javascript']);
 	});
 
+
+	it('cells of JavaScript and TypeScript', async () => {
+		const box = await make();
+		const traffic = { 'e2b-sandbox-id': box.id, 'e2b-sandbox-port': '49999', 'e2b-traffic-access-token': box.traffic, 'content-type': 'application/json' };
+		const types = async (body: Json): Promise<Json[]> => lines(await code(box, body)).filter((l) => !['number_of_executions', 'end_of_execution', 'keepalive'].includes(l.type));
+		assert.deepEqual((await types({ code: 'const a = 20; console.log("o"); a + 1', language: 'js' })).map((l) => [l.type, l.text, l.is_main_result]), [['stdout', 'o\n', undefined], ['result', '21', true]]);
+		assert.equal((await types({ code: 'const b: number = a * 2; b', language: 'typescript' }))[0]!.text, '40');
+		assert.equal((await types({ code: '"a" in dir()' }))[0]!.text, 'False');
+		const [failed] = await types({ code: 'null.x', language: 'javascript' });
+		assert.deepEqual([failed!.type, failed!.name], ['error', 'TypeError']);
+		assert.match(failed!.traceback, /<cell 3>:1\nnull\.x/);
+		assert.equal((await types({ code: 'process.env.OF_THIS', language: 'js', env_vars: { OF_THIS: 'x' } }))[0]!.text, 'x');
+		assert.deepEqual(await types({ code: 'process.env.OF_THIS', language: 'js' }), []);
+		assert.equal((await types({ code: '({ toHtml: () => "<b>" })', language: 'js' }))[0]!.html, '<b>');
+		const context = (await ask('POST', '/contexts', { headers: traffic, body: JSON.stringify({ language: 'ts', cwd: '/tmp' }) })).json;
+		assert.deepEqual([context.language, context.cwd], ['typescript', '/tmp']);
+		assert.equal((await types({ code: 'const where: string = process.cwd(); where + typeof a', context_id: context.id }))[0]!.text, '/tmpundefined');
+		assert.equal((await ask('POST', `/contexts/${context.id}/restart`, { headers: traffic })).status, 200);
+		assert.equal((await types({ code: 'typeof where', context_id: context.id }))[0]!.text, 'undefined');
+		assert.equal((await types({ code: 'a', context_id: 'javascript' }))[0]!.text, '20');
+		assert.equal((await ask('POST', '/contexts', { headers: traffic, body: '{"language":"r"}' })).status, 400);
+		assert.equal((await ask('DELETE', '/contexts/javascript', { headers: traffic })).status, 400);
+		assert.equal((await ask('DELETE', `/contexts/${context.id}`, { headers: traffic })).status, 204);
+	});
 
 	it('cells of a forger are cells: what they write as records is shown at most', async () => {
 		const box = await make();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The code interpreter: its contexts. Each is one of the sandbox; the default one is there from the start. */
+/* The code interpreter: its contexts. Each is one of the sandbox. Two are there from the start, for code that names a language or
+ * nothing: one of Python, and one of JavaScript and TypeScript, which costs nothing until it is used. */
 #include "faces/e2b/face.h"
 
 #include "base/rand.h"
@@ -12,7 +13,11 @@
 
 void e2b_contexts_begin(struct e2b_sandbox *s)
 {
+	static const char javascript[] = "javascript";
+
 	memcpy(s->contexts[0].name, CONTEXT_DEFAULT, sizeof(CONTEXT_DEFAULT));
+	memcpy(s->contexts[1].name, javascript, sizeof(javascript));
+	s->contexts[1].language = LANGUAGE_JAVASCRIPT;
 }
 
 static void forget(struct e2b_context *x)
@@ -40,8 +45,8 @@ struct e2b_context *e2b_context_of(struct e2b_sandbox *s, const char *name, stru
 
 static json_t *context_json(const struct e2b_context *x)
 {
-	return json_pack("{s:s, s:s, s:s}", "id", x->name, "language", "python", "cwd",
-			 x->cwd ? x->cwd : E2B_HOME);
+	return json_pack("{s:s, s:s, s:s}", "id", x->name, "language", language_name(x->language),
+			 "cwd", x->cwd ? x->cwd : E2B_HOME);
 }
 
 void e2b_list_contexts(struct e2b_call *c)
@@ -49,14 +54,16 @@ void e2b_list_contexts(struct e2b_call *c)
 	const struct e2b_sandbox *s = c->sandbox;
 	json_t *rows = json_array();
 
+	for (size_t i = 0; i + 1 < E2B_DEFAULT_CONTEXTS; i++)
+		(void)json_array_append_new(rows, context_json(&s->contexts[i]));
 	/* In the order in which they were made: clients look at the last one. Places of ended ones are used again. */
-	const struct e2b_context *next = &s->contexts[0];
+	const struct e2b_context *next = &s->contexts[E2B_DEFAULT_CONTEXTS - 1];
 	while (next) {
 		const unsigned seq = next->seq;
 
 		(void)json_array_append_new(rows, context_json(next));
 		next = NULL;
-		for (size_t i = 1; i < ARRAY_SIZE(s->contexts); i++)
+		for (size_t i = E2B_DEFAULT_CONTEXTS; i < ARRAY_SIZE(s->contexts); i++)
 			if (s->contexts[i].name[0] && s->contexts[i].seq > seq &&
 			    (!next || s->contexts[i].seq < next->seq))
 				next = &s->contexts[i];
@@ -64,7 +71,8 @@ void e2b_list_contexts(struct e2b_call *c)
 	e2b_reply(c, 200, rows);
 }
 
-static struct e2b_context *make(struct e2b_sandbox *s, const char *cwd, struct err *e)
+static struct e2b_context *make(struct e2b_sandbox *s, enum run_language language, const char *cwd,
+				struct err *e)
 {
 	struct e2b_context *free_one = NULL;
 
@@ -79,6 +87,7 @@ static struct e2b_context *make(struct e2b_sandbox *s, const char *cwd, struct e
 		(void)err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a context");
 		return NULL;
 	}
+	free_one->language = language;
 	free_one->seq = ++s->last_context;
 	(void)snprintf(free_one->name, sizeof(free_one->name), "context-%u", free_one->seq);
 	if (sandbox_context(s->sandbox, free_one->name, true, e))
@@ -90,8 +99,13 @@ static struct e2b_context *make(struct e2b_sandbox *s, const char *cwd, struct e
 static void make_and_tell(struct e2b_call *c)
 {
 	struct err e = ERR_INIT;
+	const char *name = json_string_value(json_object_get(c->body, "language"));
+	enum run_language language = LANGUAGE_PYTHON;
+
+	if (name)
+		(void)!language_read(name, &language); /* e2b_make_context() has looked at it */
 	const struct e2b_context *x =
-	    make(c->sandbox, json_string_value(json_object_get(c->body, "cwd")), &e);
+	    make(c->sandbox, language, json_string_value(json_object_get(c->body, "cwd")), &e);
 
 	if (x)
 		e2b_reply(c, 200, context_json(x));
@@ -138,10 +152,12 @@ void e2b_make_context(struct e2b_call *c)
 	const char *language = json_string_value(json_object_get(c->body, "language"));
 	const char *cwd = json_string_value(json_object_get(c->body, "cwd"));
 	char path[ENGINE_PATH_MAX];
+	enum run_language known;
 	struct err e = ERR_INIT;
 
-	if (language && !streq(language, "python"))
-		e2b_refuse(c, ERR_INVALID_ARGUMENT, "contexts of this server are of python");
+	if (language && !language_read(language, &known))
+		e2b_refuse(c, ERR_INVALID_ARGUMENT,
+			   "contexts of this server are of python, javascript and typescript");
 	else if (cwd && (cwd[0] != '/' || strlen(cwd) >= SANDBOX_PLACE_MAX))
 		e2b_refuse(c, ERR_INVALID_ARGUMENT, "cwd: an absolute path");
 	else if (!cwd)
@@ -181,8 +197,8 @@ void e2b_end_context(struct e2b_call *c)
 
 	if (!x)
 		return;
-	if (x == &c->sandbox->contexts[0]) {
-		e2b_refuse(c, ERR_INVALID_ARGUMENT, "the default context stays");
+	if (x < &c->sandbox->contexts[E2B_DEFAULT_CONTEXTS]) {
+		e2b_refuse(c, ERR_INVALID_ARGUMENT, "the default contexts stay");
 		return;
 	}
 	if (sandbox_end_context(c->sandbox->sandbox, x->name, &e) < 0) {

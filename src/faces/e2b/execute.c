@@ -232,6 +232,7 @@ static void on_done(struct run *run UNUSED, const struct run_result *result, con
 struct request {
 	const char *code;
 	bool shell;
+	enum run_language language;
 	struct e2b_context *context;
 	const char *env[SANDBOX_ENV_MAX + 1];
 	size_t env_at[SANDBOX_ENV_MAX];
@@ -280,12 +281,15 @@ static int read_request(const struct e2b_call *c, struct request *q, struct err 
 		return err_set(e, ERR_INVALID_ARGUMENT, 0, "code: a text");
 	if (language && context)
 		return err_set(e, ERR_INVALID_ARGUMENT, 0, "either a context or a language");
-	if (language && !q->shell && !streq(language, "python"))
+	if (language && !q->shell && !language_read(language, &q->language))
 		return err_set(e, ERR_INVALID_ARGUMENT, 0,
-			       "this server runs code in python and bash");
-	q->context = e2b_context_of(c->sandbox, context, e);
+			       "this server runs code in python, javascript, typescript and bash");
+	q->context = q->language == LANGUAGE_PYTHON ? e2b_context_of(c->sandbox, context, e)
+						    : &c->sandbox->contexts[1];
 	if (!q->context)
 		return -ENOENT;
+	if (!language)
+		q->language = q->context->language;
 	return read_env(c->body, q, e);
 }
 
@@ -297,6 +301,7 @@ static int start(const struct e2b_call *c, const struct request *q, struct execu
 	const uint64_t most = manager_run_timeout_max_ns(c->face->config.manager);
 	const struct run_request r = {
 	    .kind = q->shell ? ENGINE_RUN_ARGV : ENGINE_RUN_STATEFUL,
+	    .language = q->language,
 	    .code = q->shell ? NULL : q->code,
 	    .code_len = q->shell ? 0 : strlen(q->code),
 	    .argv = q->shell ? argv : NULL,

@@ -55,6 +55,7 @@ struct e2b_build; /* templates.h */
 struct e2b_context {
 	char name[CONTEXT_NAME_MAX + 1]; /* "" = free */
 	char *cwd;                       /* owned; NULL: E2B_HOME */
+	enum run_language language;
 	unsigned seq; /* of those that were made, which are listed in this order */
 	unsigned executions;
 	bool restarts; /* its next execution begins anew */
@@ -84,9 +85,9 @@ struct e2b_sandbox {
 	char template_id[ENGINE_NAME_MAX];
 	char *same_as;    /* owned: the client's idempotency key; NULL = none */
 	json_t *metadata; /* owned, object */
-	struct e2b_context
-	    contexts[CONTEXTS_MAX]; /* those with a name are there; the first one always */
-	unsigned last_context;      /* number of the newest one */
+	/* Those with a name are there; the first ones always, each the default of a language. */
+	struct e2b_context contexts[CONTEXTS_MAX];
+	unsigned last_context; /* number of the newest one */
 	struct list streams;
 	struct list watches; /* struct e2b_watch: its watchers (watch.c) */
 	unsigned last_watch;
@@ -265,6 +266,7 @@ int e2b_follow(struct e2b_call *c, struct process *p, bool from_now, struct err 
 
 /* ---- contexts of the code interpreter (contexts.c) ---- */
 
+#define E2B_DEFAULT_CONTEXTS 2u
 /* NULL, or "": the default one. NULL after setting E. Borrowed. */
 struct e2b_context *e2b_context_of(struct e2b_sandbox *s, const char *name, struct err *e);
 void e2b_contexts_begin(struct e2b_sandbox *s);

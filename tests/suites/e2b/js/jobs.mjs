@@ -172,6 +172,8 @@ job('cells', async (s) => {
 	const context = await s.createCodeContext({ cwd: '/tmp' });
 	assert.equal((await s.runCode('import os; os.getcwd()', { context })).text, '/tmp');
 	await s.removeCodeContext(context);
+	assert.equal((await s.runCode('const n = 20; n * 2', { language: 'js' })).text, '40');
+	assert.equal((await s.runCode('const m: number = n + 1; m', { language: 'ts' })).text, '21');
 	await assert.rejects(s.runCode('while True: pass', { timeoutMs: 1000 }), e2b.TimeoutError);
 	assert.equal((await s.runCode('x')).text, '42');
 }, Interpreter);

@@ -488,7 +488,24 @@ def contexts(s):
 	s.remove_code_context(new)
 	raises(e2b.SandboxException, s.create_code_context, cwd='/usr/no/such')
 	s.remove_code_context(one)
-	assert len(s.list_code_contexts()) == 1
+	assert [c.language for c in s.list_code_contexts()] == ['python', 'javascript']
+
+
+@job(Interpreter)
+def javascript(s):
+	out = []
+	r = s.run_code('const a = [1, 2]; console.log("hello"); a.map((x) => x * 2)', language='js', on_stdout=lambda m: out.append(m.line))
+	assert (r.text, r.logs.stdout, out) == ('[ 2, 4 ]', ['hello\n'], ['hello\n']), r
+	assert s.run_code('const b: number = await Promise.resolve(a.length); b', language='typescript').text == '2'
+	assert s.run_code('import { readFileSync } from "fs"; typeof readFileSync', language='javascript').text == 'function'
+	r = s.run_code('function f() { throw new RangeError("far") }\nf()', language='js')
+	assert (r.error.name, r.error.value) == ('RangeError', 'far') and 'at f (<cell' in r.error.traceback, r.error
+	assert s.run_code('a', language='python').error.name == 'NameError'
+	one = s.create_code_context(language='javascript')
+	assert (one.language, s.run_code('typeof a', context=one).text) == ('javascript', 'undefined')
+	s.remove_code_context(one)
+	r = s.run_code('({ toHtml: () => "<b>x</b>" })', language='js')
+	assert r.results[0].html == '<b>x</b>', r
 
 
 @job(Interpreter)
