@@ -12,6 +12,40 @@ import { python, server, words } from './server.ts';
 const last = (page: Page, text: string): Promise<void> => page.locator('.cell.done').last().locator('.cell-out').getByText(text, { exact: true }).waitFor();
 
 export const notebookCases: Case[] = [{
+	name: 'notebook: the language of a cell',
+	async run(w) {
+		const s = await server(w);
+		const page = await w.window();
+		const { id } = await s.rest('POST', '/sandboxes', { name: 'languages' });
+		await page.goto(`${s.base}/#/sandboxes/${id}`);
+		const languages = page.getByRole('combobox', { name: 'Language of the code' });
+		await languages.selectOption('JavaScript');
+		await type(page, 'const a = [1, 2]\na.length + 40', 'JavaScript');
+		await last(page, '42');
+		await languages.selectOption('TypeScript');
+		await type(page, 'const b: number = a.length + 5; b', 'TypeScript');
+		await last(page, '7');
+		await languages.selectOption('Shell');
+		await type(page, 'echo "from $0"', 'Shell');
+		await last(page, 'from sh');
+		await languages.selectOption('Python');
+		await type(page, '"a" in dir()');
+		await last(page, 'False');
+		assert.deepEqual(await page.locator('.cell-head').evaluateAll((all) => all.map((h) => /JavaScript|TypeScript/.exec(h.textContent ?? '')?.[0])), ['JavaScript', 'TypeScript', undefined, undefined]);
+		// again, and changed, in its own language
+		await page.locator('.cell', { hasText: 'const b' }).getByRole('button', { name: 'Run it again' }).click();
+		await until('it ran again', async () => (await page.locator('.cell.done').count()) === 5);
+		await last(page, '7');
+		await page.locator('.cell', { hasText: 'const a' }).first().getByRole('button', { name: 'Edit' }).click();
+		assert.equal(await languages.inputValue(), 'javascript');
+		await picture(page, 'notebook-languages');
+		await accessible(page, 'a notebook with several languages');
+		await page.getByRole('textbox', { name: 'JavaScript code' }).click();
+		await page.keyboard.press('Control+Enter');
+		await until('the changed one ran', async () => (await page.locator('.cell.done').count()) === 6);
+		await last(page, '42');
+	},
+}, {
 	name: 'notebook: interrupt, stop, again, restart, contents',
 	async run(w) {
 		const s = await server(w);

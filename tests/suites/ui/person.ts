@@ -35,8 +35,8 @@ async function example(page: Page): Promise<string> {
 }
 
 /** Writes CODE into the editor and runs it with Ctrl-Enter; the cell of that run. */
-export async function type(page: Page, code: string): Promise<void> {
-	const editor = page.getByRole('textbox', { name: 'Python code' });
+export async function type(page: Page, code: string, language = 'Python'): Promise<void> {
+	const editor = page.getByRole('textbox', { name: `${language} code` });
 	await editor.click();
 	await page.keyboard.insertText(code);
 	await page.keyboard.press('Control+Enter');

@@ -23,6 +23,7 @@ export type Sandbox = Schemas['Sandbox'] & {
 };
 
 export type Cell = Schemas['Cell'];
+export type Language = NonNullable<Cell['language']> | 'python' | 'bash'; // of what is written in a notebook
 
 export interface Preview extends Omit<Schemas['Table'], 'rows'> {
 	rows: (string | number | boolean | null)[][];

@@ -9,11 +9,11 @@ const python = signal<Highlight | null>(null);
 const MAX = 100_000; // characters that get colours
 let asked = false;
 
-export function Code({ code, language }: { code: string; language: 'python' | 'shell' }) {
+export function Code({ code, language }: { code: string; language: 'python' | 'shell' | 'javascript' | 'typescript' }) {
 	if (language === 'python' && !asked) {
 		asked = true;
 		void import('./python.ts').then((m) => (python.value = m.highlight));
 	}
-	const parts = code.length > MAX ? null : language === 'shell' ? shell(code).map(([t, kind]: Token) => [t, kind && `tok-${kind}`] as const) : python.value?.(code);
+	const parts = code.length > MAX ? null : language === 'shell' ? shell(code).map(([t, kind]: Token) => [t, kind && `tok-${kind}`] as const) : language === 'python' ? python.value?.(code) : null;
 	return <code>{parts ? parts.map(([t, c]) => c ? <span class={c}>{t}</span> : t) : code}</code>;
 }

@@ -6,13 +6,12 @@ import { acceptCompletion, autocompletion, closeBrackets, closeBracketsKeymap, c
 import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands';
 import { python } from '@codemirror/lang-python';
 import { bracketMatching, indentOnInput, indentUnit, syntaxHighlighting } from '@codemirror/language';
-import { EditorState, Prec } from '@codemirror/state';
+import { Compartment, EditorState, Prec } from '@codemirror/state';
 import { drawSelection, EditorView, keymap, placeholder } from '@codemirror/view';
 import { classHighlighter } from '@lezer/highlight';
 import type { Completion } from '../api/types.ts';
 
 export interface EditorOptions {
-	label: string;
 	hint: string;
 	run: (code: string) => void;
 	previous: () => string | null; // code that was run before, for ArrowUp in an empty editor
@@ -64,6 +63,7 @@ function source(o: EditorOptions): (c: CompletionContext) => Promise<CompletionR
 
 export interface Editor {
 	set: (code: string) => void;
+	language: (label: string, isPython: boolean) => void; // what is written: its name for people; Python gets colours
 	focus: () => void;
 	destroy: () => void;
 }
@@ -85,6 +85,7 @@ export function makeEditor(host: HTMLElement, code: string, o: EditorOptions): E
 		view.dispatch({ changes: { from: 0, insert: text }, selection: { anchor: text.length } });
 		return true;
 	};
+	const written = new Compartment();
 	const view = new EditorView({
 		root,
 		parent: root as unknown as Element,
@@ -93,17 +94,18 @@ export function makeEditor(host: HTMLElement, code: string, o: EditorOptions): E
 			extensions: [
 				Prec.highest(keymap.of([{ key: 'Mod-Enter', run }, { key: 'Shift-Enter', run }])),
 				history(), drawSelection(), indentOnInput(), bracketMatching(), closeBrackets(), indentUnit.of('    '),
-				python(), syntaxHighlighting(classHighlighter), theme, placeholder(o.hint),
+				written.of(python()), syntaxHighlighting(classHighlighter), theme, placeholder(o.hint),
 				autocompletion({ override: [source(o)], icons: false }),
 				keymap.of([...completionKeymap, { key: 'Tab', run: acceptCompletion }, { key: 'ArrowUp', run: recall }, ...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, indentWithTab]),
 				EditorView.lineWrapping,
-				EditorView.contentAttributes.of({ 'aria-label': o.label, spellcheck: 'false', autocapitalize: 'off' }),
+				EditorView.contentAttributes.of({ spellcheck: 'false', autocapitalize: 'off' }),
 				EditorView.updateListener.of((u) => u.docChanged && o.changed(u.state.doc.toString())),
 			],
 		}),
 	});
 	return {
 		set: (text) => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text }, selection: { anchor: text.length } }),
+		language: (label, isPython) => view.dispatch({ effects: written.reconfigure([isPython ? python() : [], EditorView.contentAttributes.of({ 'aria-label': label })]) }),
 		focus: () => view.focus(),
 		destroy: () => view.destroy(),
 	};

@@ -23,7 +23,7 @@ import { RunFiles } from './run-files.tsx';
 const t = text.notebook;
 const CODE_LINES = 24; // longer code is folded
 
-export interface CellActions { edit: (code: string) => void; again: (cell: Cell) => void }
+export interface CellActions { edit: (cell: Cell) => void; again: (cell: Cell) => void }
 
 export interface CellProps { cell: Cell; n: Notebook; checkpoint?: Checkpoint; act?: CellActions; remove?: (c: Cell) => void; write?: (c: Cell) => void; beside?: (c: Cell) => void; pick?: { on: boolean; set: (on: boolean) => void } }
 
@@ -52,6 +52,7 @@ function CellHead({ cell, act, remove, beside, pick }: Pick<CellProps, 'cell' | 
 		<header class="cell-head">
 			{pick && <input type="checkbox" aria-label={t.pick(cell.number)} checked={pick.on} onChange={(e) => pick.set(e.currentTarget.checked)} />}
 			{cell.number && <span class="mono" title={t.numberWhat(cell.number)}>[{cell.number}]</span>}
+			{cell.language && <span class="quiet">{t.languages[cell.language]}</span>}
 			{cell.context && <span class="mono" title={t.contextWhat}>{cell.context}</span>}
 			<span class="cell-who" title={t.how[how]}>{cell.asked_by?.how === 'page' ? t.byPage : cell.asked_by?.name || t.how[how] || how}</span>
 			{cell.started_at && <time dateTime={cell.started_at}>{when(cell.started_at)}</time>}
@@ -60,7 +61,7 @@ function CellHead({ cell, act, remove, beside, pick }: Pick<CellProps, 'cell' | 
 				{act && cell.code && !cell.code_cut && cell.kind !== 'package' && cell.kind !== 'command' && (
 					<>
 						{settled(cell) && <Button icon="play" label={t.runAgain} iconOnly tiny look="plain" onClick={() => act.again(cell)} />}
-						<Button icon="pencil" label={t.edit} iconOnly tiny look="plain" onClick={() => act.edit(cell.code!)} />
+						<Button icon="pencil" label={t.edit} iconOnly tiny look="plain" onClick={() => act.edit(cell)} />
 					</>
 				)}
 				{cell.code && <CopyButton value={cell.code} label={t.copyCode} iconOnly />}
@@ -117,7 +118,7 @@ function CellCode({ cell }: { cell: Cell }) {
 	const command = cell.kind === 'command' || cell.kind === 'package';
 	return (
 		<div class="cell-code">
-			<pre tabIndex={0} aria-label={t.code}>{command && <span class="prompt" aria-hidden="true">{cell.kind === 'package' ? 'pip ' : `${cell.cwd ?? ''} $ `.trimStart()}</span>}<Code code={code} language={command ? 'shell' : 'python'} /></pre>
+			<pre tabIndex={0} aria-label={t.code}>{command && <span class="prompt" aria-hidden="true">{cell.kind === 'package' ? 'pip ' : `${cell.cwd ?? ''} $ `.trimStart()}</span>}<Code code={code} language={command ? 'shell' : cell.language ?? 'python'} /></pre>
 			{(long || cell.code_cut) && <div class="row small">{long && <Button label={t.allCode(lines.length)} tiny look="plain" onClick={() => setAll(true)} />}{cell.code_cut && <span class="quiet">{t.codeCut}</span>}</div>}
 		</div>
 	);

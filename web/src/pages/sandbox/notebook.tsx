@@ -2,10 +2,11 @@
 // Every run of the sandbox as a cell, as it happens, and an editor to go on by hand in the same state.
 
 import type { ComponentChildren } from 'preact';
+import { signal, type Signal } from '@preact/signals';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { api, url } from '../../api/client.ts';
 import { loadCells, me, notebook } from '../../api/state.ts';
-import type { Cell, Checkpoint, Completion } from '../../api/types.ts';
+import type { Cell, Checkpoint, Completion, Language } from '../../api/types.ts';
 import { Button, Empty, Fault, Loading, Search } from '../../parts/basics.tsx';
 import type { Editor } from '../../parts/editor.ts';
 import { ActionDialog, sayFault } from '../../parts/overlay.tsx';
@@ -19,6 +20,13 @@ import { MarkdownDialog } from './markdown-cell.tsx';
 
 const t = text.notebook;
 const drafts = new Map<string, string>(); // what was typed and not run, by sandbox
+const languages = new Map<string, Signal<Language>>(); // what is being written, by sandbox
+
+function languageOf(id: string): Signal<Language> {
+	const found = languages.get(id) ?? signal<Language>('python');
+	languages.set(id, found);
+	return found;
+}
 
 export function NotebookView({ id, s }: TabProps) {
 	const n = notebook(id);
@@ -38,9 +46,9 @@ export function NotebookView({ id, s }: TabProps) {
 		older.current = true;
 		void loadCells(id, true).catch(sayFault).finally(() => (older.current = false));
 	}, [id]);
-	const run = async (code: string, context?: string): Promise<void> => {
+	const run = async (code: string, language: Language = 'python', context?: string): Promise<void> => {
 		list.current?.toEnd();
-		await api.post(`/sandboxes/${id}/runs`, { code, stateful: true, context });
+		await api.post(`/sandboxes/${id}/runs`, language === 'bash' ? { command: code } : { code, stateful: true, context, language });
 	};
 	const [picked, setPicked] = useState<ReadonlySet<number> | null>(null); // null: nobody selects
 	const pickOf = (c: Cell) => picked && c.seq !== null ? { on: picked.has(c.seq), set: (on: boolean) => {
@@ -51,10 +59,11 @@ export function NotebookView({ id, s }: TabProps) {
 	const [removing, setRemoving] = useState<Cell | null>(null);
 	const [writing, setWriting] = useState<{ cell: Cell | null; beside?: Cell } | null>(null);
 	const change = !me.value?.read_only;
-	const again = (c: Cell): void => void run(c.code!, c.context).catch(sayFault);
-	const edit = (code: string): void => {
-		drafts.set(id, code);
-		editor.current?.set(code);
+	const again = (c: Cell): void => void run(c.code!, c.language, c.context).catch(sayFault);
+	const edit = ({ code, language }: Cell): void => {
+		languageOf(id).value = language ?? 'python';
+		drafts.set(id, code!);
+		editor.current?.set(code!);
 		editor.current?.focus();
 	};
 	const select = picked ? undefined : <Button icon="check" label={t.select} tiny onClick={() => (setPicked(new Set()), load())} />;
@@ -177,7 +186,7 @@ interface ComposerProps {
 	busy: boolean;
 	editor: { current: Editor | null };
 	cells: readonly Cell[];
-	run: (code: string) => Promise<void>;
+	run: (code: string, language: Language) => Promise<void>;
 	write: () => void;
 }
 
@@ -185,12 +194,13 @@ function Composer({ id, busy, editor, cells, run, write }: ComposerProps) {
 	const host = useRef<HTMLDivElement>(null);
 	const [ready, setReady] = useState(false);
 	const [error, setError] = useState<unknown>(null);
+	const language = languageOf(id);
 	const latest = useRef({ cells, run });
 	latest.current = { cells, run };
 	const start = (code: string): void => {
 		drafts.delete(id);
 		setError(null);
-		latest.current.run(code).catch((e: unknown) => {
+		latest.current.run(code, language.value).catch((e: unknown) => {
 			setError(e);
 			drafts.set(id, code);
 			editor.current?.set(code); // a run that was refused: nothing that was typed is lost
@@ -202,11 +212,10 @@ function Composer({ id, busy, editor, cells, run, write }: ComposerProps) {
 			if (gone)
 				return;
 			editor.current = makeEditor(host.current!, drafts.get(id) ?? '', {
-				label: t.editor,
 				hint: t.editorHint,
 				run: start,
 				previous: () => latest.current.cells.findLast((c) => c.code && !['command', 'package', 'markdown'].includes(c.kind ?? ''))?.code ?? null,
-				complete: (code, cursor) => api.post<Completion>(`/sandboxes/${id}/complete`, { code, cursor }),
+				complete: async (code, cursor) => language.peek() !== 'python' ? null : api.post<Completion>(`/sandboxes/${id}/complete`, { code, cursor }),
 				changed: (code) => drafts.set(id, code),
 			});
 			setReady(true);
@@ -217,6 +226,7 @@ function Composer({ id, busy, editor, cells, run, write }: ComposerProps) {
 			editor.current = null;
 		};
 	}, [id]);
+	useEffect(() => editor.current?.language(t.editor(t.languages[language.value]), language.value === 'python'), [language.value, ready]);
 	return (
 		<div class="composer">
 			{error !== null && <Fault error={error} />}
@@ -225,7 +235,8 @@ function Composer({ id, busy, editor, cells, run, write }: ComposerProps) {
 				{!ready && <div class="composer-wait quiet">{text.common.loading}</div>}
 				<div class="composer-foot">
 					<span class="small quiet wide-only">{busy ? t.waits : t.keys}</span>
-					<span class="push"><Button icon="notebook-pen" label={t.markdownAdd} title={t.markdownWhat} tiny look="plain" onClick={write} /></span>
+					<span class="push"><select class="input tiny" aria-label={t.language} value={language.value} onChange={(e) => (language.value = e.currentTarget.value as Language)}>{Object.entries(t.languages).map(([k, words]) => <option value={k}>{words}</option>)}</select></span>
+					<span><Button icon="notebook-pen" label={t.markdownAdd} title={t.markdownWhat} tiny look="plain" onClick={write} /></span>
 					<span><Button icon="play" label={t.run} tiny look="primary" disabled={!ready} onClick={() => {
 						const code = drafts.get(id) ?? '';
 						if (code.trim() !== '') {
