@@ -450,14 +450,15 @@ async function run(command) {
 
 // ---- the beginning ---------------------------------------------------------------------------
 
-let unread = '', turn = Promise.resolve();
+let unread = [], turn = Promise.resolve();
 const commands = new net.Socket({ fd: COMMANDS, readable: true, writable: false });
 commands.setEncoding('utf8');
 commands.on('data', (text) => {
-	unread += text;
-	for (let end; (end = unread.indexOf('\n')) >= 0;) {
-		const command = JSON.parse(unread.slice(0, end));
-		unread = unread.slice(end + 1);
+	const lines = text.split('\n');
+	unread.push(lines.shift());
+	for (const rest of lines) {
+		const command = JSON.parse(unread.join(''));
+		unread = [rest];
 		turn = turn.then(() => run(command));
 	}
 });

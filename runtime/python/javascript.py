@@ -30,6 +30,10 @@ class ForeignError(Exception):
 		self.name, self.text = name, text
 
 
+class ForeignInterrupt(KeyboardInterrupt):
+	name, text = 'KeyboardInterrupt', 'KeyboardInterrupt: the cell was interrupted\n'
+
+
 class ForeignValue:
 	"""The value of the last expression of a cell."""
 
@@ -83,7 +87,7 @@ class NodeProcess:
 			self.commands, self.replies, self.acks = ours
 			self.pipes = [(fd, identity(fd)) for fd in ours]
 			self.process = subprocess.Popen([program, '--expose-internals'] + heap_limit() + [KERNEL] + [str(fd) for fd in theirs],
-				stdin=subprocess.DEVNULL, pass_fds=theirs, start_new_session=True)
+				stdin=subprocess.DEVNULL if has_history else None, pass_fds=theirs, start_new_session=True)
 		except BaseException:
 			for fd in ours:
 				os.close(fd)
@@ -150,9 +154,11 @@ class NodeProcess:
 				return None
 			if message['kind'] == 'end':
 				return message
-			show_record(DISPLAY, dict(message['data'], **{'text/plain': message['text']}), message['text'] + '\n')
-			flush_output()
-			os.write(self.acks, b'.')
+			try:
+				show_record(DISPLAY, dict(message['data'], **{'text/plain': message['text']}), message['text'] + '\n')
+				flush_output()
+			finally:  # an interrupt may come here, and the cell waits
+				os.write(self.acks, b'.')
 
 	def execute(self, command):
 		import json
@@ -235,7 +241,7 @@ def run_script(language, code):
 			node.close()
 			node_lost = 'the last one did not react to an interrupt'
 			tell('Node did not react to the interrupt and was ended. The variables of JavaScript are gone.')
-		raise
+		raise ForeignInterrupt from None
 	except OSError:  # the code of Python has closed our descriptors, or Node has ended
 		message = None
 	if message is None:

@@ -185,7 +185,7 @@ def show_foreign(error):
 
 
 def show_folded(kind, value, tb):
-	if kind is ForeignError:
+	if kind in (ForeignError, ForeignInterrupt):
 		return show_foreign(value)
 	try:
 		tb = without_ours(tb)

@@ -131,6 +131,7 @@ describe('javascript', () => {
 		for (const code of ['for (;;);', 'await new Promise((r) => setTimeout(r, 100000))', 'require("child_process").spawnSync("sleep", ["1000"])\nfor (;;);']) {
 			const r = await run(id, code, { timeout_s: 1 });
 			assert.deepEqual([r.reason, r.state], ['timeout', 'kept'], JSON.stringify(r));
+			assert.equal(r.stderr, 'KeyboardInterrupt: the cell was interrupted\n');
 			assert.equal((await run(id, 'kept')).value, '1', code);
 		}
 		// In a callback nothing can interrupt it: Node ends, Python stays.
@@ -167,6 +168,19 @@ describe('javascript', () => {
 		await until('the end of its Node', async () => (await run(id, `import os; os.path.exists("/proc/${pid}")`, PY)).value === 'False');
 	});
 
+	it('a checkpoint has the variables of Python alone', async () => {
+		const id = await make();
+		await run(id, 'x = 1', PY);
+		await run(id, 'const x = 2');
+		assert.equal((await ask('POST', `/sandboxes/${id}/checkpoints`, { name: 'c' })).status, 201);
+		assert.equal((await run(id, 'x')).value, '2');
+		assert.equal((await ask('POST', `/sandboxes/${id}/checkpoints/c/restore`, {})).status, 200);
+		assert.equal((await run(id, 'x', PY)).value, '1');
+		const r = await run(id, 'typeof x');
+		assert.equal(r.value, "'undefined'");
+		assert.match(r.stderr, /variables of earlier cells of JavaScript are gone/);
+	});
+
 	it('without a session: a program that goes on to its end', async () => {
 		const id = await make();
 		const once = { stateful: false };
@@ -181,6 +195,8 @@ describe('javascript', () => {
 		assert.equal(server.reason, 'timeout');
 		assert.equal((await run(id, 'const n: number = 4; n', { ...once, ...TS })).value, '4');
 		assert.equal((await run(id, 'const n = 4; n', { ...once, parallel: true })).value, '4');
+		assert.equal((await run(id, 'require("fs").readFileSync(0, "utf8")', { ...once, stdin: 'typed' })).value, "'typed'");
+		assert.equal((await run(id, `"${'x'.repeat(100_000)}".length`)).value, '100000');
 	});
 
 	it('children of a cell rest between the cells, and a bomb is cleaned up', async () => {
