@@ -14,7 +14,6 @@
 #include "image/image.h"
 #include "image/ref.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,7 +25,6 @@
 #define VERB         "image"
 #define OPERANDS_MAX 2
 #define DIGEST       "sha256:"
-#define NOTE_MAX     (64u << 10)
 
 struct image_args {
 	struct image_store store;
@@ -287,40 +285,9 @@ static int do_import(struct image_args *a, struct err *e)
 	return import(a, a->operands[0], a->operands[1], e);
 }
 
-/* The object of --note; NULL without one, or with E set. */
-static json_t *read_note(const struct image_args *a, struct err *e)
-{
-	_cleanup_(buf_done) struct buf text = BUF_INIT(NOTE_MAX);
-	_cleanup_fd_ int fd = a->note ? open(a->note, O_RDONLY | O_CLOEXEC | O_NOCTTY) : -1;
-
-	if (!a->note)
-		return NULL;
-	json_t *note = NULL;
-	if (fd >= 0 && fd_read_file(fd, &text) == 0 &&
-	    jsonio_read_on_thread(buf_str(&text), text.len, 0, &note) == 0 && json_is_object(note))
-		return note;
-	json_decref(note);
-	(void)err_set(e, ERR_INVALID_ARGUMENT, 0, "%s is no JSON object of at most 64 KiB",
-		      a->note);
-	return NULL;
-}
-
 static int do_commit(struct image_args *a, struct err *e)
 {
-	_cleanup_(image_manifest_done) struct image_manifest m = {0};
-	_cleanup_fd_ int cancel = image_watch_signals();
-	struct progress_line line;
-	const struct image_watch w = image_watch_for(&line, cancel);
-	json_t *note = read_note(a, e);
-	int r = e->code != ERR_NONE ? -EINVAL
-				    : image_commit(&a->store, a->operands[0], a->operands[1],
-						   STDIN_FILENO, note, &w, &m, e);
-	json_decref(note);
-
-	progress_line_end(&line, r >= 0);
-	if (r >= 0)
-		image_print_ready(&m, line.began);
-	return r;
+	return image_commit_verb(&a->store, a->operands[0], a->operands[1], a->note, e);
 }
 
 /* A name that nobody chose replaces an image of the same repository and no other. */
@@ -405,13 +372,7 @@ static int do_export(struct image_args *a, struct err *e)
 
 static int do_note(struct image_args *a, struct err *e)
 {
-	json_t *note = read_note(a, e);
-	int r = note                  ? image_set_note(&a->store, a->operands[0], note, e)
-		: e->code != ERR_NONE ? -EINVAL
-				      : err_set(e, ERR_USAGE, 0, "note needs --note FILE");
-
-	json_decref(note);
-	return r;
+	return image_note_verb(&a->store, a->operands[0], a->note, e);
 }
 
 static int do_remove(struct image_args *a, struct err *e)

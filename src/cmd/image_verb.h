@@ -24,3 +24,9 @@ int image_dockerfile_option(struct image_dockerfile_args *a, int argc, char **ar
 int image_dockerfile_build(const struct image_store *s, const char *name,
 			   struct image_dockerfile_args *a, struct err *e) MUST_CHECK;
 void image_dockerfile_done(struct image_dockerfile_args *a);
+
+/* image_commit.c. NOTE_PATH NULL: there is none. */
+int image_commit_verb(const struct image_store *s, const char *name, const char *base,
+		      const char *note_path, struct err *e) MUST_CHECK;
+int image_note_verb(const struct image_store *s, const char *name, const char *note_path,
+		    struct err *e) MUST_CHECK;
