@@ -20,14 +20,23 @@ const { rewrite, IMPORT, PICK, META } = require('./rewrite.js');
 const { typescript, hookImports } = require('./typescript.js');
 const { bundleOf, dataOf, MIMES } = require('./shown.js');
 
+// What the code of a cell may replace, as it was before the first one. If it replaces more, such as methods of Array, cells fail or Node ends,
+// and the next cell finds a new one.
+const process = globalThis.process;
+const space = globalThis;
+const { Promise } = globalThis;
+const { exit: exitNow, emit, nextTick, reallyExit } = process;
+const { readSync, writeSync } = fs;
+const { parse, stringify } = JSON;
+const bytesOf = Buffer.from;
+const later = setImmediate;
+
 const [COMMANDS, REPLIES, ACKS] = process.argv.slice(2).map(Number);
 const REPLY_MAX = 4 << 20;     // characters; javascript.py reads no longer line
 const ERROR_MAX = 64 << 10;    // characters of an error's text
 const SOURCES_MAX = 4 << 20;   // characters of cells that are kept for errors
 const LINE_MAX = 300;          // characters of a line of code that an error shows
 
-const { exit: exitNow, emit } = process;
-const later = setImmediate;
 let cell = null;  // the one that executes: {name, last, settle(error)}
 let exiting = null;  // process.exit() was called in it with this code
 
@@ -36,11 +45,11 @@ let exiting = null;  // process.exit() was called in it with this code
 const pause = new Int32Array(new SharedArrayBuffer(4));
 
 function writeAll(fd, data) {
-	const bytes = typeof data === 'string' ? Buffer.from(data) : data;
+	const bytes = typeof data === 'string' ? bytesOf(data) : data;
 	let at = 0;
 	while (at < bytes.length) {
 		try {
-			at += fs.writeSync(fd, bytes, at);
+			at += writeSync(fd, bytes, at);
 		} catch (e) {
 			if (e.code !== 'EAGAIN')  // a child has made the pipe non-blocking
 				return;
@@ -51,9 +60,9 @@ function writeAll(fd, data) {
 
 function reply(what) {
 	what = { word: cell?.word, ...what };
-	let text = JSON.stringify(what);
+	let text = stringify(what);
 	if (text.length > REPLY_MAX)
-		text = JSON.stringify({ ...what, data: undefined, text: String(what.text).slice(0, REPLY_MAX / 8) });
+		text = stringify({ ...what, data: undefined, text: String(what.text).slice(0, REPLY_MAX / 8) });
 	writeAll(REPLIES, text + '\n');
 }
 
@@ -76,7 +85,7 @@ class Output extends Writable {
 			this.write(chunk);
 		const done = rest.concat(chunk).find((one) => typeof one === 'function');
 		if (done)
-			process.nextTick(done);
+			nextTick(done);
 		return this;
 	}
 
@@ -331,7 +340,7 @@ function show(data) {
 	const ack = Buffer.alloc(1);
 	for (;;) {
 		try {
-			fs.readSync(ACKS, ack);
+			readSync(ACKS, ack);
 			return;
 		} catch (e) {
 			if (e.code !== 'EINTR' && e.code !== 'EAGAIN')
@@ -420,7 +429,7 @@ async function run(command) {
 			shown = await Promise.race([bundleOf(value[0]), settled]);
 			if (util.types.isNativeError(value[0]))
 				shown.text = cleaned(shown.text);
-			globalThis._ = value[0];
+			space._ = value[0];
 		}
 		cell.waits = false;
 		// What nobody catches is told after the microtasks of the cell. Without a later cell, all goes on to its end, as in a program.
@@ -442,13 +451,19 @@ async function run(command) {
 		process.exitCode = code;
 		emit.call(process, 'exit', code);
 		reply(end);
-		process.reallyExit(code);
+		reallyExit(code);
 	}
 	reply(end);
 	cell = null;
 }
 
 // ---- the beginning ---------------------------------------------------------------------------
+
+// The code has replaced what a cell needs.
+function broken(error) {
+	writeAll(2, `${error?.name}: ${error?.message}\n`);
+	reallyExit(1);
+}
 
 let unread = [], turn = Promise.resolve();
 const commands = new net.Socket({ fd: COMMANDS, readable: true, writable: false });
@@ -457,9 +472,9 @@ commands.on('data', (text) => {
 	const lines = text.split('\n');
 	unread.push(lines.shift());
 	for (const rest of lines) {
-		const command = JSON.parse(unread.join(''));
+		const command = parse(unread.join(''));
 		unread = [rest];
-		turn = turn.then(() => run(command));
+		turn = turn.then(() => run(command)).catch(broken);
 	}
 });
-commands.on('end', () => process.reallyExit(0));  // the session has ended
+commands.on('end', () => reallyExit(0));  // the session has ended

@@ -32,7 +32,7 @@ function parse(code) {
 }
 
 function* children(node) {
-	for (const key in node) {
+	for (const key of Object.keys(node)) {
 		const value = node[key];
 		if (Array.isArray(value))
 			for (const one of value) {

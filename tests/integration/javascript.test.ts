@@ -57,6 +57,8 @@ const rows: Record<string, Cell[]> = {
 	'frames that are none': [...['nonsense', '{"kind":"end"}', '[]', '{"kind":"other","exit":0}', '{"kind":"show","data":5,"text":{}}\\n5', '{"kind":"end","exit":1e999}', '{"kind":"show","text":"\\\\ud800","data":{"text/html":[1],"a":"\\\\udfff"}}\\n', '{"a":'].map((text): Cell => [`${REPLIES}\nfs.writeSync(fd, ${JSON.stringify(text)} + "\\n")\nfor (;;);`, { code: 1, stderr: FORGED }]),
 		[`${REPLIES}\nfs.writeSync(fd, "[".repeat(100000) + "\\n")\nfor (;;);`, { code: 1, stderr: FORGED }], [`${REPLIES}\nconst piece = Buffer.alloc(1 << 20, "x"); for (;;) fs.writeSync(fd, piece)`, { code: 1, stderr: FORGED }], ['4', { value: '4' }]],
 	'descriptors that Python closes': [['1', { value: '1' }], ['import os; os.closerange(3, 60); files = [open("f%d" % i, "w") for i in range(40)]', {}, PY], ['2', { value: '2', stderr: /are gone/ }], ['[f.close() for f in files]; sum(os.path.getsize("f%d" % i) for i in range(40))', { value: '0' }, PY], ['3', { value: '3', stderr: '' }]],
+	'what the code replaces': [['JSON.stringify = JSON.parse = null; require("fs").writeSync = null; Buffer.from = null; globalThis.Promise = null; delete globalThis.process; setImmediate = null; console.log = null; 1', { value: '1' }], ['Object.prototype.foo = { type: "Identifier" }; 2', { value: '2' }], ['const globalThis = 3; 40 + 2', { value: '42' }],
+		['RegExp.prototype.exec = null; null.x', { code: 1, stderr: /NodeEnded/ }], ['3', { value: '3' }]],
 	'the environment of Python': [['1'], ['import os; os.environ["NEW"] = "x"; os.environ.pop("LANG", None)', {}, PY], ['[process.env.NEW, process.env.LANG]', { value: "[ 'x', undefined ]" }], ['process.env.NEW = "y"; process.env.NEW', { value: "'y'" }]],
 };
 
