@@ -14,8 +14,10 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 
 #define EXIT_STATUS   "exit status "
+#define EMPTY_S       3600
 #define LOOK_MS       200 /* between two looks at the clock and the disk */
 #define PROCESSES_MAX 8192
 #define ARGV_MAX      128
@@ -84,7 +86,9 @@ static void remove_left(const char *parent)
 		_cleanup_fd_ int fd =
 		    openat(dirfd(dir), de->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
+		/* One without a folder in it may be of a build that is about to lock it. */
 		if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() &&
+		    (st.st_nlink > 2 || st.st_mtime + EMPTY_S < time(NULL)) &&
 		    flock(fd, LOCK_EX | LOCK_NB) == 0 &&
 		    (size_t)snprintf(path, sizeof(path), "%s/%s", parent, de->d_name) <
 			sizeof(path))
