@@ -71,9 +71,10 @@ static int do_remove(struct image_args *a, struct err *e);
 static const struct subverb subverbs[] = {
     {"build", 0, 1, do_build,
      "build [NAME] [--from NAME [--packages WORDS] [--debian WORDS] [--preload MODULES]] "
-     "[--mirror URL] [--if-missing|--if-changed]   (NAME: science)  or  "
-     "build NAME --dockerfile DIR " IMAGE_DOCKERFILE_USAGE,
+     "[--mirror URL] [--if-missing|--if-changed]   (NAME: science)",
      true},
+    /* The row above is found for it; this one is its usage line. */
+    {"build", 1, 1, do_build, "build NAME --dockerfile DIR " IMAGE_DOCKERFILE_USAGE, true},
     {"list", 0, 1, do_list, "list [NAME] [--packages] [--json]"},
     {"pull", 0, 1, do_pull,
      "pull [[HOST/]NAME[:TAG|@DIGEST]] [--name NAME] [--plain-http] [--if-missing]   (without a "

@@ -75,6 +75,11 @@ static int read_dockerfile(struct making *m, struct err *e)
 	} else {
 		r = read_beneath(m->context, file, &text);
 	}
+	if (r == -EXDEV && !o->file)
+		return err_set(e, ERR_INVALID_ARGUMENT, 0,
+			       "%s/%s is a link that leads out of the folder; --file names a "
+			       "Dockerfile anywhere",
+			       o->context, file);
 	if (r < 0 && r != -ENOBUFS)
 		return err_set(e, ERR_NOT_FOUND, -r, "cannot read %s%s%s",
 			       o->file ? "" : o->context, o->file ? "" : "/", file);
@@ -122,6 +127,9 @@ static int read_ignore(struct making *m, struct err *e)
 	}
 	if (r == -ENOENT)
 		return 0;
+	if (r == -EXDEV)
+		return err_set(e, ERR_INVALID_ARGUMENT, 0,
+			       "%s of the build context is a link that leads out of it", own);
 	if (r < 0)
 		return err_set(e, ERR_INVALID_ARGUMENT, -r, "cannot read %s of the build context",
 			       own);
