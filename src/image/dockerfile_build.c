@@ -234,6 +234,26 @@ static int write_registries(struct making *m, struct err *e)
 		     : builder_file(&m->builder, "registries.conf", buf_str(&b), b.len, false, e);
 }
 
+/* Signatures of images are looked for nowhere: root's folder of them is closed to the builder's account, which would be an error. */
+static int write_lookaside(struct making *m, struct err *e)
+{
+	static const char *const parts[] = {"home/.config", "home/.config/containers",
+					    "home/.config/containers/registries.d"};
+	char folder[PATH_MAX], text[PATH_MAX + 64];
+	int n;
+
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		_cleanup_fd_ int fd = builder_folder(&m->builder, parts[i], e);
+
+		if (fd < 0)
+			return fd;
+	}
+	builder_path(&m->builder, parts[ARRAY_SIZE(parts) - 1], folder);
+	n = snprintf(text, sizeof(text), "default-docker:\n  lookaside: file://%s/none\n", folder);
+	return builder_file(&m->builder, "home/.config/containers/registries.d/default.yaml", text,
+			    (size_t)n, false, e);
+}
+
 /* The login of `docker login` and `podman login`. It is there while images are fetched, and gone before the first step. */
 static int write_login(struct making *m, struct err *e)
 {
@@ -281,6 +301,8 @@ static int write_files(struct making *m, struct err *e)
 		r = builder_file(&m->builder, "policy.json", policy, strlen(policy), false, e);
 	if (r >= 0)
 		r = write_registries(m, e);
+	if (r >= 0)
+		r = write_lookaside(m, e);
 	return r < 0 ? r : write_login(m, e);
 }
 
