@@ -15,12 +15,15 @@
 
 static void each_command(const struct verb *v, verb_word_fn fn, void *user)
 {
+	char name[SUGGEST_NAME_MAX] = "";
 	const char *line;
 
 	for (size_t i = 0; v->command && (line = v->command(i)); i++) {
-		char name[SUGGEST_NAME_MAX];
+		const size_t len = strcspn(line, " ");
 
-		(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(line, " "), line);
+		if (strlen(name) == len && strncmp(name, line, len) == 0)
+			continue; /* another form of the same */
+		(void)snprintf(name, sizeof(name), "%.*s", (int)len, line);
 		fn(name, NULL, line, user);
 	}
 	if (streq(v->name, "completion"))

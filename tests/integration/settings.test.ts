@@ -194,7 +194,7 @@ describe('the command line', () => {
 		assert.match(version.stdout.toString(), /^caisson \d+\.\d+/);
 		assert.match((await caisson(['--help'])).stdout.toString(), /stdio[^]*serve[^]*run[^]*image[^]*doctor/);
 	});
-	for (const [verb, says] of [['stdio', /\[--no-bridge\]/], ['serve', /--listen/], ['run', /--out DIR/], ['ps', /caisson ps \[--health \| --json\] \[SANDBOX\]\n/], ['exec', /caisson exec -d /], ['kill', /caisson kill \[-s SIGNAL\] SANDBOX PROCESS\n/], ['image', /caisson image rm NAME\n/],
+	for (const [verb, says] of [['stdio', /\[--no-bridge\]/], ['serve', /--listen/], ['run', /--out DIR/], ['ps', /caisson ps \[--health \| --json\] \[SANDBOX\]\n/], ['exec', /caisson exec -d /], ['kill', /caisson kill \[-s SIGNAL\] SANDBOX PROCESS\n/], ['image', /caisson image rm NAME \[--of-sandbox\]\n/],
 		['user', /caisson user role NAME user\|admin\n/], ['key', /caisson key revoke ID\n/], ['doctor', /\[--json\]/], ['config', /\[--markdown\]/]] as const) {
 		it(`caisson ${verb} --help says what it takes, whatever else is wrong`, async () => {
 			for (const args of [[verb, '--help'], verb === 'run' ? [verb, '-h'] : [verb, 'anything', '-h']]) { // what follows a script is the script's

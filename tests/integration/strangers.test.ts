@@ -163,7 +163,7 @@ describe('strangers', () => {
 	it('every route', async () => {
 		const doc = (await (await fetch(`${base}/api/v1/openapi.json`)).json()) as Json;
 		const invitation = (await cli('user', 'invite')).trim();
-		const theirs: Record<string, string> = { id: stored, checkpoint: 'point', process: 'p1', terminal: 'p2', context: 'notes', run, path: 'secret.txt', name: 'secret.txt', packages: 'six', user: users.alice!, key, invitation };
+		const theirs: Record<string, string> = { id: stored, checkpoint: 'point', process: 'p1', terminal: 'p2', context: 'notes', run, path: 'secret.txt', name: 'secret.txt', packages: 'six', user: users.alice!, key, invitation, image: 'mine' };
 		const nobodys: Record<string, string> = { ...theirs, id: randomUUID(), run: `run_${randomUUID()}`, user: randomUUID(), key: randomUUID(), invitation: `csi_${'a'.repeat(43)}` };
 		// Sessions of his own that had the id have left a history of his own.
 		await rest('bob', 'DELETE', `/api/v1/notebooks/${stored}`);

@@ -147,7 +147,7 @@ void inside_start_failed(int errnum, bool background, struct err *e)
 	    {EACCES, false, true, ERR_INVALID_ARGUMENT,
 	     "its user may not enter the working folder, or not execute the program; change their "
 	     "permissions (chmod), or choose another folder"},
-	    {ENOTDIR, false, true, ERR_INVALID_ARGUMENT, "the working folder is no folder"},
+	    {ENOTDIR, true, false, ERR_INVALID_ARGUMENT, "the working folder is no folder"},
 	    {ENOEXEC, false, true, ERR_INVALID_ARGUMENT,
 	     "the program is none that this machine can execute"},
 	    {ENOPKG, false, false, ERR_IMAGE_UNSUITABLE,
