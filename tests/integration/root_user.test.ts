@@ -268,7 +268,7 @@ E`), /^True Resource temporarily/);
 			assert.match(r.body.detail, /may not enter the working folder|cannot be entered/);
 		}
 		const notFolder = await ask('POST', `/sandboxes/${id}/runs`, { command: 'true', cwd: '/srv/junk', user: 'root', wait: true });
-		assert.deepEqual([notFolder.status, notFolder.body.code], [400, 'invalid_argument'], notFolder.text);
+		assert.deepEqual([notFolder.status, notFolder.body.code], [400, 'invalid_path'], notFolder.text);
 		assert.equal(await root(id, 'chown sandbox /mnt/data; cp /srv/junk /usr/bin/python3.new; mv /usr/bin/python3.new /usr/bin/python3'), '');
 		assert.equal((await user(id, 'echo again')), 'again\n');
 		const broken = await ask('POST', `/sandboxes/${id}/runs`, { code: '1', env: { PYTHONHASHSEED: '1' }, wait: true });
