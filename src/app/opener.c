@@ -103,10 +103,10 @@ static int open_from(char kind, int dir, const char *path, uint64_t resolve)
 	    .resolve = resolve | RESOLVE_NO_MAGICLINKS,
 	};
 	struct stat st;
-	_cleanup_fd_ int fd = (int)syscall(SYS_openat2, dir, path, &how, sizeof(how));
+	_cleanup_fd_ int fd = fd_openat2(dir, path, &how);
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	if (kind == ASK_FOLDER)

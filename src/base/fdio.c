@@ -202,6 +202,19 @@ ssize_t fd_recv_all(int sock, void *ret, size_t len, int fds[FDIO_PASS_MAX], siz
 	return msg.msg_flags & (MSG_CTRUNC | MSG_TRUNC) ? -EPROTO : got;
 }
 
+/* The tries are bounded, because a lease on the file gives the same error for as long as its owner likes. */
+int fd_openat2(int dir, const char *path, const struct open_how *how)
+{
+	for (int tries = 0;; tries++) {
+		const long fd = syscall(SYS_openat2, dir, path, how, sizeof(*how));
+
+		if (fd >= 0)
+			return (int)fd;
+		if ((errno != EINTR && errno != EAGAIN) || tries >= OPEN_TRIES_MAX)
+			return -errno;
+	}
+}
+
 /* Whether FD is in file system DEV. */
 static int check_walked(int fd, dev_t dev)
 {
@@ -277,17 +290,9 @@ int fd_open_beneath(int dir, const char *path, int flags, mode_t mode)
 	if (!wall_stands(WALL_NONBLOCK))
 		how.flags &= ~(uint64_t)O_NONBLOCK;
 
-	/* EAGAIN: a rename raced with the lookup, and openat2(2) says to try again. The tries are
-	 * bounded, because a lease on the file gives the same error for as long as its owner likes. */
-	for (int tries = 0;; tries++) {
-		long fd = syscall(SYS_openat2, dir, path, &how, sizeof(how));
-		if (fd >= 0)
-			return (int)fd;
-		if (errno == ENOSYS)
-			return walk_beneath(dir, path, flags | added, mode);
-		if ((errno != EINTR && errno != EAGAIN) || tries >= OPEN_TRIES_MAX)
-			return -errno;
-	}
+	const int fd = fd_openat2(dir, path, &how);
+
+	return fd == -ENOSYS ? walk_beneath(dir, path, flags | added, mode) : fd;
 }
 
 int fd_make_dirs(const char *path, mode_t mode)

@@ -49,7 +49,11 @@ void fd_close_many(int *fds, size_t n);
 /* Closes every descriptor from FIRST on; for use between fork and exec. Linux >= 5.9. */
 int fd_close_from(unsigned first) MUST_CHECK;
 
-/* openat2(2) with RESOLVE_BENEATH|NO_SYMLINKS|NO_MAGICLINKS|NO_XDEV and
+struct open_how; /* <linux/openat2.h> */
+/* openat2(2), tried again when it says so: with RESOLVE_BENEATH or RESOLVE_IN_ROOT a `..`, also that of a link, fails with EAGAIN
+ * whenever anything on the machine is renamed or mounted meanwhile. -ENOSYS: before Linux 5.6, and gVisor. */
+int fd_openat2(int dir, const char *path, const struct open_how *how) MUST_CHECK;
+/* The same with RESOLVE_BENEATH|NO_SYMLINKS|NO_MAGICLINKS|NO_XDEV and
  * O_CLOEXEC|O_NOCTTY|O_NONBLOCK|O_NOFOLLOW added to FLAGS: no name can lead out of DIR, block, or
  * follow a link. Linux >= 5.6; a kernel without it (gVisor's) gets one openat(2) for each part of PATH, and
  * `..` is refused there. */

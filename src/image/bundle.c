@@ -12,7 +12,6 @@
 #include <sodium.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #define BLOCK_SIZE  (256u << 10)
 #define INDEX_DEPTH 3 /* indexes within indexes */
@@ -24,12 +23,12 @@ static int open_part(int folder, const char *path, struct err *e)
 	const struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
 				     .resolve =
 					 RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV};
-	int fd = (int)syscall(SYS_openat2, folder, path, &how, sizeof(how));
+	int fd = fd_openat2(folder, path, &how);
 	struct stat st;
 
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
 		return fd;
-	int saved = fd < 0 ? errno : EINVAL;
+	int saved = fd < 0 ? -fd : EINVAL;
 
 	(void)fd_close(fd);
 	return err_set(e, ERR_IMAGE_INVALID, saved, "the image lacks '%.200s'", path);

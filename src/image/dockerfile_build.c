@@ -21,7 +21,6 @@
 #include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #define LOGIN_MAX (1u << 20)
 #define ARGS_MAX  100
@@ -43,11 +42,11 @@ static int read_beneath(int folder, const char *name, struct buf *b)
 	/* The folder may be a stranger's: a link in it stays in it. */
 	const struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
 				     .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
-	_cleanup_fd_ int fd = (int)syscall(SYS_openat2, folder, name, &how, sizeof(how));
+	_cleanup_fd_ int fd = fd_openat2(folder, name, &how);
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return -errno;
+		return fd < 0 ? fd : -errno;
 	return S_ISREG(st.st_mode) ? fd_read_file(fd, b) : -EINVAL;
 }
 

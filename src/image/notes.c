@@ -8,7 +8,6 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* In the file: this, and LEN bytes of the name. */
@@ -52,13 +51,13 @@ static int apply(int root, const char *name, const struct record *rec,
 	const struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
 				     .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
 						RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV};
-	_cleanup_fd_ int fd = (int)syscall(SYS_openat2, root, name, &how, sizeof(how));
+	_cleanup_fd_ int fd = fd_openat2(root, name, &how);
 	struct statx st;
 	char path[32];
 
 	/* A later entry of the layer has replaced it. */
 	if (fd < 0)
-		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? 0 : -errno;
+		return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP ? 0 : fd;
 	if (statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &st) < 0)
 		return -errno;
 	if (!(st.stx_mask & STATX_BTIME) || is_older(&st.stx_btime, oldest))

@@ -12,7 +12,6 @@
 #include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #define PATH_DEFAULT "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define HEADERS_MAX  64 /* program headers that are looked at */
@@ -44,9 +43,8 @@ static int open_in_root(int root, const char *path, uint64_t flags)
 	    /* openat2(2) refuses other flags beside O_PATH. */
 	    .flags = flags | O_CLOEXEC | ((flags & O_PATH) ? 0 : O_NOCTTY | O_NONBLOCK),
 	    .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV};
-	int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
 
-	return fd < 0 ? -errno : fd;
+	return fd_openat2(root, path, &how);
 }
 
 /* The path of FD inside ROOT. Only names come of it, nothing is opened by it. */
@@ -166,7 +164,7 @@ static int check_program(int root, const struct python *p, enum python_use *ret_
 	_cleanup_fd_ int there = loader[0] ? open_in_root(root, loader, O_PATH) : -1;
 
 	if (loader[0] && there < 0)
-		return err_set(e, ERR_IMAGE_UNSUITABLE, 0,
+		return err_set(e, ERR_IMAGE_UNSUITABLE, -there,
 			       "the image lacks the loader of its Python (%.100s)", loader);
 	*ret_use = loader[0] && !strstr(loader, "musl") ? PYTHON_WARM : PYTHON_COLD;
 	return 0;

@@ -13,7 +13,6 @@
 #include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #define TICK_EVERY 256 /* entries between two reports of progress */
 #define WHITEOUT   ".wh."
@@ -113,8 +112,8 @@ static int open_folder(const struct unpack *u, const char *path)
 
 	if (!u->layer || (fd != -ELOOP && fd != -ENOTDIR))
 		return fd;
-	_cleanup_fd_ int found = (int)syscall(SYS_openat2, u->root, path, &how, sizeof(how));
-	int r = found < 0 ? -errno : check_depth(u, found);
+	_cleanup_fd_ int found = fd_openat2(u->root, path, &how);
+	int r = found < 0 ? found : check_depth(u, found);
 
 	return r < 0 ? r : TAKE_FD(found);
 }
