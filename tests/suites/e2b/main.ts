@@ -75,10 +75,12 @@ async function main(): Promise<void> {
 			if (listed.status !== 0)
 				throw new Error(`${sdk}: ${listed.stderr}`);
 			const jobs = listed.stdout.trim().split('\n').filter((name) => new RegExp(opt.case).test(`${sdk} ${name.replaceAll('_', ' ')}`));
-			await play(jobs.map((name) => ({ name: `${sdk}: ${name.replaceAll('_', ' ')}`, run: async () => {
+			await play(jobs.map((name) => ({ name: `${sdk}: ${name.replaceAll('_', ' ')}`, run: async (): Promise<string | undefined> => {
 				const where = name.startsWith('template') ? builder : plain;
-				if (where)
-					await run([...words, name], where.env);
+				if (!where)
+					return 'only a server that root started builds templates';
+				await run([...words, name], where.env);
+				return undefined;
 			} })), count);
 		}
 	} finally {
