@@ -29,8 +29,9 @@ struct api_images {
 			  const char *note, void *user, struct err *e);
 	/* Begins to give an image of a sandbox another note. NULL: begins to remove it. */
 	json_t *(*change)(const char *name, const char *note, void *user, struct err *e);
-	/* Each image with `name`, `origin` and `note`, which may be null. Reads the disk when images have changed. */
-	json_t *(*notes)(void *user);
+	/* Images with `name`, `origin` and `note`, which may be null: OWN, those that are one user's, else all others. Reads the
+	 * disk; there may be many of the former, so they are for the start of the server. */
+	json_t *(*notes)(bool own, void *user);
 	/* The build under way, or the last one. */
 	json_t *(*build_of)(void *user);
 	void *user;

@@ -380,32 +380,34 @@ static int note_file(const char *note, struct err *e)
 	return TAKE_FD(fd);
 }
 
+/* NOTE may be NULL. */
+static int begin_noted(struct image_builder *b, struct order *o, const char *name, const char *note,
+		       struct err *e)
+{
+	const int r = set_name(o->m.name, name, e);
+	_cleanup_fd_ int fd = r < 0 || !note ? -1 : note_file(note, e);
+
+	if (r < 0 || (note && fd < 0))
+		return r < 0 ? r : fd;
+	if (note)
+		o->fds[o->n_fds++] = fd;
+	return begin(b, o, NULL, e);
+}
+
 int image_builder_commit(struct image_builder *b, const char *name, const char *base, int pipe,
 			 const char *note, struct err *e)
 {
 	struct order o = {.m.order = IMAGE_ORDER_COMMIT, .fds = {pipe}, .n_fds = 1};
-	int r = set_name(o.m.name, name, e);
+	const int r = set_name(o.m.base, base, e);
 
-	r = r < 0 ? r : set_name(o.m.base, base, e);
-	_cleanup_fd_ int fd = r < 0 || !note ? -1 : note_file(note, e);
-	if (r < 0 || (note && fd < 0))
-		return r < 0 ? r : fd;
-	if (note)
-		o.fds[o.n_fds++] = fd;
-	return begin(b, &o, NULL, e);
+	return r < 0 ? r : begin_noted(b, &o, name, note, e);
 }
 
 int image_builder_change(struct image_builder *b, const char *name, const char *note, struct err *e)
 {
 	struct order o = {.m.order = note ? IMAGE_ORDER_NOTE : IMAGE_ORDER_REMOVE};
-	const int r = set_name(o.m.name, name, e);
-	_cleanup_fd_ int fd = r < 0 || !note ? -1 : note_file(note, e);
 
-	if (r < 0 || (note && fd < 0))
-		return r < 0 ? r : fd;
-	if (note)
-		o.fds[o.n_fds++] = fd;
-	return begin(b, &o, NULL, e);
+	return begin_noted(b, &o, name, note, e);
 }
 
 const char *image_builder_busy(const struct image_builder *b)

@@ -461,7 +461,7 @@ static int do_list(struct image_args *a, struct err *e)
 		(void)printf("%-20s %9s  %-8s %8s  %-17s %-14s %-12s  %s\n", "NAME", "SIZE",
 			     "PYTHON", "PACKAGES", "BUILT (UTC)", "SOURCE", "DIGEST",
 			     "DESCRIPTION");
-	int r = image_manifest_each(&a->store, a->json ? add_json : print_row, all, e);
+	int r = image_manifest_each(&a->store, IMAGES_ALL, a->json ? add_json : print_row, all, e);
 
 	if (r >= 0 && a->json)
 		r = print_json(all, e);

@@ -41,7 +41,8 @@ static bool is_older(struct timespec a, struct timespec b)
 	return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec;
 }
 
-/* Reads the images again if names in their folder changed. What cannot be read now stays as it was. */
+/* Reads the images again if names in their folder changed. What cannot be read now stays as it was. Those that are one user's
+ * are left out: they may be many, and come and go. */
 static void look_at_images(struct server_facts *f)
 {
 	struct stat st;
@@ -51,7 +52,8 @@ static void look_at_images(struct server_facts *f)
 		return;
 	json_t *images = json_array();
 
-	if (!images || image_manifest_each(&f->store, add_image, images, &ignored) < 0) {
+	if (!images ||
+	    image_manifest_each(&f->store, IMAGES_SHARED, add_image, images, &ignored) < 0) {
 		json_decref(images);
 		return;
 	}
@@ -242,6 +244,8 @@ static bool is_newer(struct server_facts *f, const char *base, uint64_t age_ns)
 	json_t *row;
 	size_t i;
 
+	if (text_starts_with(base, IMAGE_OWN_PREFIX))
+		return false; /* each has a name of its own */
 	look_at_images(f);
 	if (!gmtime_r(&made, &tm) || strftime(text, sizeof(text), "%FT%TZ", &tm) == 0)
 		return true;
@@ -275,14 +279,15 @@ static json_t *change_image(const char *name, const char *note, void *user, stru
 	return r < 0 ? NULL : image_builder_json(f->app->image_builder);
 }
 
-static json_t *image_notes(void *user)
+static json_t *image_notes(bool own, void *user)
 {
 	const struct server_facts *f = user;
 	struct err ignored = ERR_INIT;
 	json_t *rows = json_array();
 
 	if (f->store.dir >= 0)
-		(void)!image_manifest_each(&f->store, add_note, rows, &ignored);
+		(void)!image_manifest_each(&f->store, own ? IMAGES_OWN : IMAGES_SHARED, add_note,
+					   rows, &ignored);
 	return rows;
 }
 

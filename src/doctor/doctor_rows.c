@@ -322,7 +322,7 @@ static void row_image(const struct doctor_facts *f, struct doctor_row *r)
 	struct err e = ERR_INIT;
 
 	if (f->state_dir[0] && image_store_open(&store, f->state_dir, false, &e) == 0) {
-		if (image_manifest_each(&store, add_image, &list, &e) < 0)
+		if (image_manifest_each(&store, IMAGES_ALL, add_image, &list, &e) < 0)
 			list.found = false;
 		image_store_done(&store);
 	}

@@ -20,6 +20,10 @@
 
 #include <limits.h>
 
+#define IMAGE_OWN_PREFIX                                                                           \
+	"t." /* begins the names of images that are one user's: SANDBOX_OWN_IMAGE */
+enum image_whose { IMAGES_ALL, IMAGES_SHARED, IMAGES_OWN };
+
 struct image_store {
 	char path[PATH_MAX]; /* <state-dir>/images */
 	int dir;             /* owned */

@@ -85,7 +85,15 @@ int image_manifest_load(const struct image_store *s, const char *name, struct im
 	return 0;
 }
 
-int image_manifest_each(const struct image_store *s,
+static bool is_wanted(const char *name, enum image_whose whose)
+{
+	const bool own = text_starts_with(name, IMAGE_OWN_PREFIX);
+
+	return parse_is_image_name(name, strlen(name)) &&
+	       (whose == IMAGES_ALL || own == (whose == IMAGES_OWN));
+}
+
+int image_manifest_each(const struct image_store *s, enum image_whose whose,
 			int (*fn)(void *user, const struct image_manifest *m), void *user,
 			struct err *e)
 {
@@ -97,7 +105,7 @@ int image_manifest_each(const struct image_store *s,
 		struct image_manifest m = {0};
 		struct err ignored = ERR_INIT;
 
-		if (r >= 0 && parse_is_image_name(names[i]->d_name, strlen(names[i]->d_name)) &&
+		if (r >= 0 && is_wanted(names[i]->d_name, whose) &&
 		    image_manifest_load(s, names[i]->d_name, &m, &ignored) >= 0)
 			r = fn(user, &m);
 		image_manifest_done(&m);

@@ -38,9 +38,9 @@ void image_manifest_done(struct image_manifest *m);
 int image_manifest_load(const struct image_store *s, const char *name, struct image_manifest *ret,
 			struct err *e) MUST_CHECK;
 
-/* Calls FN with the manifest (borrowed) of each image, sorted by name. A negative result of FN ends
+/* Calls FN with the manifest (borrowed) of each image, sorted by name; others are not read. A negative result of FN ends
  * it. */
-int image_manifest_each(const struct image_store *s,
+int image_manifest_each(const struct image_store *s, enum image_whose whose,
 			int (*fn)(void *user, const struct image_manifest *m), void *user,
 			struct err *e) MUST_CHECK;
 

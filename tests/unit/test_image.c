@@ -420,7 +420,7 @@ static void store_replaces_and_holds(void **state)
 	assert_int_equal(image_draft_new(&s, "x", &d, &e), 0);
 	fill(&d, "x");
 	assert_int_equal(image_draft_commit(&s, &d, "x", &e), 0);
-	assert_int_equal(image_manifest_each(&s, count_image, &n, &e), 0);
+	assert_int_equal(image_manifest_each(&s, IMAGES_ALL, count_image, &n, &e), 0);
 	assert_int_equal(n, 1);
 
 	/* Replaced while somebody runs on it: the old files stay until that one is gone. */

@@ -333,7 +333,7 @@ static int find_image(const struct e2b *f, const char *name, char *ret, struct e
 	for (i = 0; i < ARRAY_SIZE(own_images); i++)
 		if (strlen(own_images[i]) == len && strncmp(own_images[i], name, len) == 0)
 			return 0;
-	rows = images->notes(images->user);
+	rows = images->notes(false, images->user);
 	json_array_foreach(rows, i, row) {
 		const char *own = json_string_value(json_object_get(row, "name"));
 		const char *origin = json_string_value(json_object_get(row, "origin"));

@@ -136,7 +136,7 @@ struct e2b_image_job {
 	/* Called once; then the job is gone. NULL: nobody asks. */
 	void (*fn)(const struct err *e, void *user);
 	void *user;
-	bool begun, cancelled;
+	bool begun;
 };
 
 /* Takes J, which was allocated. */
