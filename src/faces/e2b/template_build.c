@@ -412,6 +412,7 @@ static int read_command(const json_t *body, const char *member, char **ret, stru
 		return 0;
 	if (!text || strlen(text) != json_string_length(v) || strlen(text) > TEXT_MAX)
 		return e2b_refuse_member(e, member, "a command of at most 64 KiB");
+	free(*ret); /* of a request that was refused for something else */
 	*ret = strdup(text);
 	return *ret ? 0 : err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a template");
 }
@@ -443,12 +444,13 @@ int e2b_build_begin(struct e2b_build *b, const struct caller *who, const json_t 
 	struct e2b *f = b->template->face;
 	json_t *steps = json_object_get(body, "steps");
 	struct err failed = ERR_INIT;
+
+	if (!w)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a template");
 	int r = check_body(body, e);
 
 	r = r < 0 ? r : read_command(body, "startCmd", &b->setup.start, e);
 	r = r < 0 ? r : read_command(body, "readyCmd", &b->setup.ready, e);
-	if (r == 0 && !w)
-		r = err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a template");
 	if (r < 0) {
 		free(w);
 		return r;
