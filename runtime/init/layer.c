@@ -218,18 +218,18 @@ static int put_file(struct layer *l, int dir, const char *name)
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return fd < 0 ? fd : -errno;
 	struct link_row *row = row_of(l, &st);
-	const bool known = row && row->path && row->ino == st.st_ino;
-	const struct entry e = {.type = known ? TYPE_LINK : TYPE_FILE,
+	const char *first = row && row->ino == st.st_ino ? row->path : NULL;
+	const struct entry e = {.type = first ? TYPE_LINK : TYPE_FILE,
 				.path = l->path,
-				.link = known ? row->path : NULL,
-				.size = known ? 0 : (uint64_t)st.st_size,
+				.link = first,
+				.size = first ? 0 : (uint64_t)st.st_size,
 				.st = &st};
 	const int r = put_entry(l, &e);
 
 	l->count->files++;
 	if (row && !row->path && (row->path = strdup(l->path)))
 		row->ino = st.st_ino;
-	return r < 0 || known ? r : put_data(l, fd, e.size);
+	return r < 0 || first ? r : put_data(l, fd, e.size);
 }
 
 static int put_symlink(struct layer *l, int dir, const char *name, const struct stat *st)
