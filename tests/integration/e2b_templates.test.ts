@@ -139,6 +139,23 @@ describe('templates of e2b', { skip }, () => {
 		}
 	});
 
+	it('variables that no sandbox could have are refused at their step', async () => {
+		const env = (n: number, bytes: number): Json => ({ type: 'ENV', args: Array.from({ length: n }).flatMap((_, i) => [`V${i}`, 'x'.repeat(bytes)]) });
+		for (const [step, words] of [
+			[env(4, 12_288), /^ENV: .*49152 bytes/], // 48 KiB and the names
+			[env(61, 1), /^ENV: a template may have at most 60 variables$/],
+			[env(1, 16_385), /^ENV: the value of V0 is longer than 16384 bytes$/],
+			[{ type: 'ENV', args: ['1A', 'x'] }, /^ENV: .*no digit first/],
+			[{ type: 'ENV', args: ['LD_PRELOAD', '/srv/x.so'] }, /^ENV: .*LD_PRELOAD cannot be set/],
+		] as const)
+			await fails({ steps: [run('true'), step] }, '2', words);
+		// each is small, and all together are not
+		await fails({ steps: [env(3, 16_000), { type: 'ENV', args: ['MORE', '$V0'] }] }, '2', /^ENV: .*49152 bytes/);
+		// the most that is permitted works, in the build and in a sandbox
+		await build('most', { steps: [env(60, 800), run('test -n "$V59$HOME" && env | grep -c ^V >n')] });
+		assert.equal(await says('most', 'cat n; env | grep -c ^V; echo ${#V59}'), '60\n60\n800\n');
+	});
+
 	it('is made of another one, and has what that has', async () => {
 		await build('parent', { steps: [{ type: 'ENV', args: ['P', '1'] }, run('echo p >of-parent'), { type: 'WORKDIR', args: ['/srv/w'] }], startCmd: 'echo started >/tmp/started; sleep 1000' });
 		await build('child', { fromTemplate: 'parent', steps: [run('pwd; echo c >>/home/user/of-parent'), run('rm -rf /usr/share/doc', 'root')] });

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define PIECE     (16u << 10)
-#define OWN_MAX   4u
 #define ENV_BYTES (256u << 10)
 
 struct e2b_task {
@@ -121,8 +120,8 @@ static void on_news(struct process_watch *w)
 
 static int start(const struct e2b_task_spec *spec, struct process **ret, struct err *e)
 {
-	static const char *const own[OWN_MAX] = {"HOME=" E2B_HOME, "USER=user", "LOGNAME=user",
-						 "SHELL=/bin/bash"};
+	static const char *const own[TASK_OWN_ENV_MAX] = {"HOME=" E2B_HOME, "USER=user",
+							  "LOGNAME=user", "SHELL=/bin/bash"};
 	const char *env[PROCESS_ENV_MAX + 1];
 	size_t at[PROCESS_ENV_MAX], n = 0, n_own = 0;
 	_cleanup_(buf_done) struct buf texts = BUF_INIT(ENV_BYTES);
@@ -130,10 +129,12 @@ static int start(const struct e2b_task_spec *spec, struct process **ret, struct 
 	json_t *v;
 	int r = 0;
 
-	for (; !spec->root && n_own < OWN_MAX; n_own++)
+	for (; !spec->root && n_own < ARRAY_SIZE(own); n_own++)
 		env[n_own] = own[n_own];
 	json_object_foreach(spec->setup->env, key, v) {
-		if (r < 0 || n_own + n >= PROCESS_ENV_MAX)
+		if (n_own + n >= PROCESS_ENV_MAX)
+			r = -E2BIG;
+		if (r < 0)
 			break;
 		at[n++] = texts.len;
 		r = buf_printf(&texts, "%s=%s%c", key, json_string_value(v), '\0');

@@ -4,6 +4,8 @@
 
 #include "faces/e2b/templates.h"
 
+#define TASK_OWN_ENV_MAX 4 /* variables of ours in a command that is not root's */
+
 struct e2b_task;
 
 struct e2b_task_spec {

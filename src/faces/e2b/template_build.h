@@ -5,6 +5,8 @@
 
 #include "faces/e2b/task.h"
 
+/* Variables of a template: a command of a build has these and TASK_OWN_ENV_MAX of ours. */
+#define BUILD_ENV_MAX (SANDBOX_ENV_MAX - TASK_OWN_ENV_MAX)
 #define BUILD_ARCHIVE ".caisson-archive"
 #define BUILD_HOME_TAR                                                                             \
 	"/opt/caisson/home.tar" /* the workspace is no part of an image, so its files go into one */

@@ -55,28 +55,51 @@ static int expand(const json_t *env, const char *text, struct buf *ret)
 	return r;
 }
 
+static int set_variable(json_t *env, const char *name, const char *text, struct err *e)
+{
+	_cleanup_(buf_done) struct buf value = BUF_INIT(SANDBOX_ENV_VALUE_MAX);
+
+	if (expand(env, text, &value) < 0)
+		return err_set(e, ERR_INVALID_ARGUMENT, 0,
+			       "the value of %.128s is longer than %d bytes", name,
+			       SANDBOX_ENV_VALUE_MAX);
+	if (json_object_set_new(env, name, json_string(buf_str(&value))) < 0)
+		return err_set(e, ERR_INVALID_ARGUMENT, 0,
+			       "the name or the value of '%.128s' is not UTF-8", name);
+	return 0;
+}
+
+/* The variables become an option of each sandbox of the template, so the same rules refuse them now. */
+static int check_env(json_t *env, struct err *e)
+{
+	struct sandbox_options options = {0};
+	json_t *o = json_pack("{s:O}", "env", env);
+	int r = sandbox_options_read(o, false, &options, e);
+
+	json_decref(o);
+	sandbox_options_done(&options);
+	if (r == 0 && json_object_size(env) > BUILD_ENV_MAX)
+		r = err_set(e, ERR_INVALID_ARGUMENT, 0, "a template may have at most %d variables",
+			    BUILD_ENV_MAX);
+	return r;
+}
+
 static void do_env(struct building *w, const json_t *step)
 {
 	json_t *env = w->build->setup.env;
 	const size_t n = json_array_size(json_object_get(step, "args"));
+	struct err e = ERR_INIT, said = ERR_INIT;
+	int r = 0;
 
-	for (size_t i = 0; i + 1 < n; i += 2) {
-		_cleanup_(buf_done) struct buf value = BUF_INIT(SANDBOX_ENV_VALUE_MAX);
-		const char *name = arg(step, i);
-
-		if (!*name ||
-		    name[strspn(
-			name, "_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")] ||
-		    strlen(name) > SANDBOX_ENV_NAME_MAX ||
-		    expand(env, arg(step, i + 1), &value) < 0 ||
-		    (!json_object_get(env, name) && json_object_size(env) >= SANDBOX_ENV_MAX)) {
-			building_fail_with(w, ERR_INVALID_ARGUMENT,
-					   "ENV: up to 64 names and values of 16 KiB");
-			return;
-		}
-		(void)json_object_set_new(env, name, json_string(buf_str(&value)));
+	for (size_t i = 0; i + 1 < n && r == 0; i += 2)
+		r = set_variable(env, arg(step, i), arg(step, i + 1), &e);
+	r = r < 0 ? r : check_env(env, &e);
+	if (r == 0) {
+		building_next_step(w);
+		return;
 	}
-	building_next_step(w);
+	(void)err_set(&said, e.code, 0, "ENV: %s", e.text);
+	building_fail(w, &said);
 }
 
 /* Absolute, from the working folder on. */
