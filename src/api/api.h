@@ -19,7 +19,13 @@ struct api;
 /* What REST does with images (rest_images.c). Each returns a new reference; NULL with E: it was refused; NULL
  * with E as it was: no memory. */
 struct api_images {
+	/* Looks on a thread what has changed in the folder of images, then calls FN once, on the loop, maybe before this
+	 * returns. list(), shared(), commit() and api_config.server know what the last look has found. */
+	void (*look)(void (*fn)(void *fn_user), void *fn_user, void *user);
 	json_t *(*list)(void *user); /* the members of schema Images; NULL: no memory */
+	/* Images that are not one user's: an array of objects with `name` and `origin`, which is "" if there is none. Borrowed,
+	 * for this turn of the loop. */
+	const json_t *(*shared)(void *user);
 	/* Begins to build the image NAME, and stops the build under way: schema ImageBuild. */
 	json_t *(*build)(const char *name, void *user, struct err *e);
 	json_t *(*cancel)(void *user, struct err *e);
@@ -29,9 +35,9 @@ struct api_images {
 			  const char *note, void *user, struct err *e);
 	/* Begins to give an image of a sandbox another note. NULL: begins to remove it. */
 	json_t *(*change)(const char *name, const char *note, void *user, struct err *e);
-	/* Images with `name`, `origin` and `note`, which may be null: OWN, those that are one user's, else all others. Reads the
-	 * disk; there may be many of the former, so they are for the start of the server. */
-	json_t *(*notes)(bool own, void *user);
+	/* Images that are one user's, with `name` and `note`, which may be null. Reads the disk, and there may be many: for the
+	 * start of the server alone. */
+	json_t *(*notes)(void *user);
 	/* The build under way, or the last one. */
 	json_t *(*build_of)(void *user);
 	void *user;

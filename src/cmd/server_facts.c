@@ -4,6 +4,7 @@
 #include "app/image_builder.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "base/workers.h"
 #include "cmd/cmd.h"
 #include "image/image.h"
 
@@ -18,20 +19,19 @@
 static int add_image(void *user, const struct image_manifest *m)
 {
 	json_t *row = json_pack(
-	    "{s:s, s:I, s:s, s:s, s:I, s:s}", "name", image_manifest_str(m, "name"), "bytes",
+	    "{s:s, s:I, s:s, s:s, s:I, s:s, s:s}", "name", image_manifest_str(m, "name"), "bytes",
 	    (json_int_t)image_manifest_u64(m, "size_bytes"), "built_at",
 	    image_manifest_str(m, "built_at"), "python", image_manifest_str(m, "python_version"),
 	    "packages", (json_int_t)image_manifest_n_packages(m), "description",
-	    image_manifest_str(m, "description"));
+	    image_manifest_str(m, "description"), "origin", image_manifest_str(m, "origin"));
 
 	return json_array_append_new(user, row) < 0 ? -ENOMEM : 0;
 }
 
 static int add_note(void *user, const struct image_manifest *m)
 {
-	json_t *row =
-	    json_pack("{s:s, s:s, s:O?}", "name", image_manifest_str(m, "name"), "origin",
-		      image_manifest_str(m, "origin"), "note", json_object_get(m->json, "note"));
+	json_t *row = json_pack("{s:s, s:O?}", "name", image_manifest_str(m, "name"), "note",
+				json_object_get(m->json, "note"));
 
 	return json_array_append_new(user, row) < 0 ? -ENOMEM : 0;
 }
@@ -41,25 +41,70 @@ static bool is_older(struct timespec a, struct timespec b)
 	return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec;
 }
 
-/* Reads the images again if names in their folder changed. What cannot be read now stays as it was. Those that are one user's
- * are left out: they may be many, and come and go. */
-static void look_at_images(struct server_facts *f)
+/* ---- a look at the images ---- */
+
+struct look {
+	struct server_facts *facts;
+	const struct image_store *store;
+	struct timespec looked_at;
+	json_t *images; /* owned; NULL: nothing has changed, or it cannot be read now */
+	void (*fn)(void *user);
+	void *user;
+};
+
+/* Reads the images again if names in their folder changed. Those that are one user's are left out: they may be many, and come
+ * and go. On a thread. */
+static void read_images(void *user)
 {
+	struct look *l = user;
 	struct stat st;
 	struct err ignored = ERR_INIT;
 
-	if (f->store.dir < 0 || fstat(f->store.dir, &st) < 0 || !is_older(f->looked_at, st.st_mtim))
+	if (l->store->dir < 0 || fstat(l->store->dir, &st) < 0 ||
+	    !is_older(l->looked_at, st.st_mtim))
 		return;
-	json_t *images = json_array();
-
-	if (!images ||
-	    image_manifest_each(&f->store, IMAGES_SHARED, add_image, images, &ignored) < 0) {
-		json_decref(images);
-		return;
+	l->images = json_array();
+	l->looked_at = st.st_mtim;
+	if (image_manifest_each(l->store, IMAGES_SHARED, add_image, l->images, &ignored) < 0) {
+		json_decref(l->images);
+		l->images = NULL;
 	}
-	json_decref(f->images);
-	f->images = images;
-	f->looked_at = st.st_mtim;
+}
+
+static void on_images(void *user)
+{
+	struct look *l = user;
+	struct server_facts *f = l->facts;
+
+	if (l->images && is_older(f->looked_at, l->looked_at)) {
+		json_decref(f->images);
+		f->images = TAKE_PTR(l->images);
+		f->looked_at = l->looked_at;
+	}
+	if (l->fn)
+		l->fn(l->user);
+	json_decref(l->images);
+	free(l);
+}
+
+/* If no thread is free for it, what is known must do. */
+static void look_at_images(void (*fn)(void *fn_user), void *fn_user, void *user)
+{
+	struct server_facts *f = user;
+	struct look *l = calloc(1, sizeof(*l));
+
+	if (l) {
+		*l = (struct look){.facts = f,
+				   .store = &f->store,
+				   .looked_at = f->looked_at,
+				   .fn = fn,
+				   .user = fn_user};
+		if (workers_run("", read_images, on_images, l) >= 0)
+			return;
+	}
+	free(l);
+	if (fn)
+		fn(fn_user);
 }
 
 /* One that cannot be read is left out: `caisson image build` says what is wrong with it. */
@@ -114,7 +159,7 @@ void server_facts_gather(struct server_facts *f, const struct app *a)
 	*f = (struct server_facts){
 	    .app = a, .store = {.dir = -1}, .images = json_array(), .definitions = json_array()};
 	if (image_store_open(&f->store, a->state_dir, false, &ignored) >= 0)
-		look_at_images(f);
+		look_at_images(NULL, NULL, f); /* there are no threads yet */
 	gather_definitions(f);
 	f->doctor = cmd_doctor_rows(&a->settings);
 }
@@ -131,13 +176,13 @@ void server_facts_done(struct server_facts *f)
 
 static json_t *images_json(struct server_facts *f)
 {
-	look_at_images(f);
 	json_t *all = json_deep_copy(f->images), *row;
 	size_t i;
 
 	json_array_foreach(all, i, row) {
 		const char *name = json_string_value(json_object_get(row, "name"));
 
+		(void)json_object_del(row, "origin");
 		if (json_object_set_new(row, "default",
 					json_boolean(name && streq(name, f->app->image))) < 0) {
 			json_decref(all);
@@ -246,7 +291,6 @@ static bool is_newer(struct server_facts *f, const char *base, uint64_t age_ns)
 
 	if (text_starts_with(base, IMAGE_OWN_PREFIX))
 		return false; /* each has a name of its own */
-	look_at_images(f);
 	if (!gmtime_r(&made, &tm) || strftime(text, sizeof(text), "%FT%TZ", &tm) == 0)
 		return true;
 	json_array_foreach(f->images, i, row) {
@@ -279,15 +323,19 @@ static json_t *change_image(const char *name, const char *note, void *user, stru
 	return r < 0 ? NULL : image_builder_json(f->app->image_builder);
 }
 
-static json_t *image_notes(bool own, void *user)
+static const json_t *shared_images(void *user)
+{
+	return ((const struct server_facts *)user)->images;
+}
+
+static json_t *image_notes(void *user)
 {
 	const struct server_facts *f = user;
 	struct err ignored = ERR_INIT;
 	json_t *rows = json_array();
 
 	if (f->store.dir >= 0)
-		(void)!image_manifest_each(&f->store, own ? IMAGES_OWN : IMAGES_SHARED, add_note,
-					   rows, &ignored);
+		(void)!image_manifest_each(&f->store, IMAGES_OWN, add_note, rows, &ignored);
 	return rows;
 }
 
@@ -318,7 +366,9 @@ static json_t *build_of(void *user)
 
 struct api_images server_facts_images(struct server_facts *f)
 {
-	return (struct api_images){.list = list_images,
+	return (struct api_images){.look = look_at_images,
+				   .list = list_images,
+				   .shared = shared_images,
 				   .build = build_image,
 				   .cancel = cancel_build,
 				   .commit = commit_image,

@@ -312,6 +312,8 @@ void rest_stats(struct rest_call *c);
 void rest_get_server(struct rest_call *c);
 void rest_get_figures(struct rest_call *c);
 /* rest_images.c */
+/* Calls NEXT with C when what is known of images is up to date. */
+void rest_look_at_images(struct rest_call *c, void (*next)(void *call));
 void rest_list_images(struct rest_call *c);
 void rest_build_image(struct rest_call *c);
 void rest_cancel_build(struct rest_call *c);

@@ -8,8 +8,19 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-void rest_list_images(struct rest_call *c)
+void rest_look_at_images(struct rest_call *c, void (*next)(void *call))
 {
+	const struct api_images *i = &c->api->config.images;
+
+	if (i->look)
+		i->look(next, c, i->user);
+	else
+		next(c);
+}
+
+static void list(void *call)
+{
+	struct rest_call *c = call;
 	const struct api_images *i = &c->api->config.images;
 
 	json_t *all = i->list(i->user);
@@ -18,6 +29,11 @@ void rest_list_images(struct rest_call *c)
 		rest_reply(c, 200, all);
 	else
 		rest_refuse(c, ERR_OUT_OF_MEMORY, "no memory");
+}
+
+void rest_list_images(struct rest_call *c)
+{
+	rest_look_at_images(c, list);
 }
 
 static void reply(struct rest_call *c, json_t *build, const struct err *e)
@@ -76,8 +92,9 @@ static void on_layer(uint64_t files UNUSED, uint64_t bytes UNUSED, uint32_t skip
 		rest_refuse(c, ERR_OUT_OF_MEMORY, "no memory");
 }
 
-static void commit(struct rest_call *c)
+static void commit(void *call)
 {
+	struct rest_call *c = call;
 	const struct api_images *i = &c->api->config.images;
 	struct err e = ERR_INIT;
 	int ends[2];
@@ -104,10 +121,15 @@ static void commit(struct rest_call *c)
 	}
 }
 
+static void look(struct rest_call *c)
+{
+	rest_look_at_images(c, commit);
+}
+
 void rest_commit_image(struct rest_call *c)
 {
 	c->action = "image.commit";
-	rest_sandbox(c, commit);
+	rest_sandbox(c, look);
 }
 
 void rest_remove_image(struct rest_call *c)

@@ -17,8 +17,9 @@ static json_t *pool_json(const struct api *a)
 			 (json_int_t)p.claimed, "cold", (json_int_t)p.cold);
 }
 
-void rest_get_server(struct rest_call *c)
+static void tell(void *call)
 {
+	struct rest_call *c = call;
 	const struct api *a = c->api;
 	json_t *doc = a->config.server ? a->config.server(c->who->admin, a->config.server_user)
 				       : json_object();
@@ -33,6 +34,11 @@ void rest_get_server(struct rest_call *c)
 		doc = NULL;
 	}
 	rest_reply(c, 200, doc);
+}
+
+void rest_get_server(struct rest_call *c)
+{
+	rest_look_at_images(c, tell);
 }
 
 void rest_get_figures(struct rest_call *c)

@@ -35,7 +35,8 @@ struct e2b {
 	struct list templates;  /* struct e2b_template (templates.h) */
 	struct list image_jobs; /* struct e2b_image_job, in their order */
 	sd_event_source *image_timer;
-	struct list tasks; /* struct e2b_task (task.c) */
+	struct e2b_images_look *images_look; /* borrowed; NULL = none is under way */
+	struct list tasks;                   /* struct e2b_task (task.c) */
 	uint64_t last_seq;
 	struct http_route *own_rows; /* owned: the addresses without our prefix */
 	struct http_route *rows;     /* owned, both */

@@ -74,9 +74,53 @@ static json_t *commit(struct e2b *f, struct e2b_image_job *j, struct err *e)
 	return build;
 }
 
+/* The face may have ended meanwhile. */
+struct e2b_images_look {
+	struct e2b *face;
+};
+
+static void begin(struct e2b *f, struct e2b_image_job *j);
+
+static void on_known(void *user)
+{
+	struct e2b_images_look *l = user;
+	struct e2b *f = l->face;
+	struct e2b_image_job *j = f ? first(f) : NULL;
+
+	free(l);
+	if (!f)
+		return;
+	f->images_look = NULL;
+	if (!j || j->begun || j->what != E2B_IMAGE_COMMIT)
+		return;
+	j->looked = true;
+	begin(f, j);
+}
+
+static void look_at_images(struct e2b *f, struct e2b_image_job *j)
+{
+	const struct api_images *i = &f->config.images;
+	struct e2b_images_look *l = calloc(1, sizeof(*l));
+	struct err e = ERR_INIT;
+
+	if (!l) {
+		end(f, j, (err_set(&e, ERR_OUT_OF_MEMORY, ENOMEM, "an image"), &e));
+		return;
+	}
+	l->face = f;
+	f->images_look = l;
+	i->look(on_known, l, i->user);
+}
+
 static void begin(struct e2b *f, struct e2b_image_job *j)
 {
 	const struct api_images *i = &f->config.images;
+
+	if (j->what == E2B_IMAGE_COMMIT && !j->looked) {
+		if (!f->images_look)
+			look_at_images(f, j);
+		return;
+	}
 	struct err e = ERR_INIT;
 	json_t *build = j->what == E2B_IMAGE_COMMIT ? commit(f, j, &e)
 						    : i->change(j->image, j->note, i->user, &e);
@@ -85,6 +129,8 @@ static void begin(struct e2b *f, struct e2b_image_job *j)
 		j->begun = true;
 	else if (e.code != ERR_SESSION_BUSY)
 		end(f, j, &e);
+	else
+		j->looked = false; /* images may change until it can begin */
 	json_decref(build);
 }
 
@@ -148,6 +194,9 @@ void e2b_images_done(struct e2b *f)
 	struct e2b_image_job *j;
 
 	f->image_timer = sd_event_source_disable_unref(f->image_timer);
+	if (f->images_look)
+		f->images_look->face = NULL;
+	f->images_look = NULL;
 	while ((j = list_pop_first(&f->image_jobs, struct e2b_image_job, node))) {
 		(void)sandbox_unref(j->sandbox);
 		free(j->note);

@@ -27,6 +27,7 @@ void e2b_setup_done(struct e2b_setup *s)
 void building_free(struct building *w)
 {
 	workers_close(w->build->id, w->fd);
+	json_decref(w->body);
 	json_decref(w->steps);
 	caller_unref(w->who);
 	(void)e2b_build_unref(w->build);
@@ -325,33 +326,29 @@ static int find_image(const struct e2b *f, const char *name, char *ret, struct e
 {
 	const struct api_images *images = &f->config.images;
 	const size_t len = strcspn(name, ":@");
-	json_t *rows, *row;
+	const size_t n = strlen(name);
+	const json_t *row;
 	size_t i;
-	bool found = false;
 
 	ret[0] = '\0';
 	for (i = 0; i < ARRAY_SIZE(own_images); i++)
 		if (strlen(own_images[i]) == len && strncmp(own_images[i], name, len) == 0)
 			return 0;
-	rows = images->notes(false, images->user);
-	json_array_foreach(rows, i, row) {
+	json_array_foreach(images->shared(images->user), i, row) {
 		const char *own = json_string_value(json_object_get(row, "name"));
 		const char *origin = json_string_value(json_object_get(row, "origin"));
-		const size_t tail = origin ? strlen(origin) : 0, n = strlen(name);
+		const size_t tail = origin ? strlen(origin) : 0;
 		const bool same =
 		    own && (streq(own, name) || (tail >= n && streq(origin + tail - n, name) &&
 						 (tail == n || origin[tail - n - 1] == '/')));
 
-		if (!found && same && !text_starts_with(own, SANDBOX_OWN_IMAGE))
-			found = text_copy(ret, ENGINE_NAME_MAX, own) == 0;
+		if (same && text_copy(ret, ENGINE_NAME_MAX, own) == 0)
+			return 0;
 	}
-	json_decref(rows);
-	return found ? 0
-		     : err_set(
-			   e, ERR_IMAGE_MISSING, 0,
-			   "the image '%.100s' is not on this server; its operator can download it "
-			   "(caisson image pull %.100s) and permit it in SANDBOX_IMAGES",
-			   name, name);
+	return err_set(e, ERR_IMAGE_MISSING, 0,
+		       "the image '%.100s' is not on this server; its operator can download it "
+		       "(caisson image pull %.100s) and permit it in SANDBOX_IMAGES",
+		       name, name);
 }
 
 /* What the new one has from the template that it is made of. */
@@ -372,10 +369,10 @@ static int inherit(struct building *w, const char *name, char *image, struct err
 	return text_copy(image, ENGINE_NAME_MAX, from->image) < 0 ? -EINVAL : 0;
 }
 
-static int open_sandbox(struct building *w, const json_t *body, struct err *e)
+static int open_sandbox(struct building *w, struct err *e)
 {
-	const char *image = json_string_value(json_object_get(body, "fromImage"));
-	const char *template = json_string_value(json_object_get(body, "fromTemplate"));
+	const char *image = json_string_value(json_object_get(w->body, "fromImage"));
+	const char *template = json_string_value(json_object_get(w->body, "fromTemplate"));
 	struct sandbox_options options = {0};
 	struct sandbox_choice network = {0};
 	char name[ENGINE_NAME_MAX] = "";
@@ -401,6 +398,18 @@ static int open_sandbox(struct building *w, const json_t *body, struct err *e)
 			 w);
 	sandbox_options_done(&options);
 	return 0;
+}
+
+static void on_images(void *user)
+{
+	struct building *w = user;
+	struct err failed = ERR_INIT;
+
+	w->opening = false;
+	if (w->stopped)
+		building_free(w);
+	else if (open_sandbox(w, &failed) < 0)
+		building_fail(w, &failed);
 }
 
 static int read_command(const json_t *body, const char *member, char **ret, struct err *e)
@@ -437,13 +446,12 @@ static int check_body(const json_t *body, struct err *e)
 	return 0;
 }
 
-int e2b_build_begin(struct e2b_build *b, const struct caller *who, const json_t *body,
-		    struct err *e)
+int e2b_build_begin(struct e2b_build *b, const struct caller *who, json_t *body, struct err *e)
 {
 	struct building *w = calloc(1, sizeof(*w));
 	struct e2b *f = b->template->face;
 	json_t *steps = json_object_get(body, "steps");
-	struct err failed = ERR_INIT;
+	const struct api_images *images = &f->config.images;
 
 	if (!w)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a template");
@@ -458,6 +466,7 @@ int e2b_build_begin(struct e2b_build *b, const struct caller *who, const json_t 
 	*w = (struct building){.build = e2b_build_ref(b),
 			       .face = f,
 			       .who = caller_ref(who),
+			       .body = json_incref(body),
 			       .steps = json_is_array(steps) ? json_incref(steps) : json_array(),
 			       .fd = -1};
 	(void)snprintf(w->step, sizeof(w->step), "base");
@@ -466,7 +475,7 @@ int e2b_build_begin(struct e2b_build *b, const struct caller *who, const json_t 
 	b->state = BUILD_GOES_ON;
 	(void)sd_event_add_time_relative(f->config.loop, &w->deadline, CLOCK_MONOTONIC,
 					 BUILD_SECONDS * NS_PER_S / NS_PER_US, 0, on_deadline, w);
-	if (open_sandbox(w, body, &failed) < 0)
-		building_fail(w, &failed);
+	w->opening = true;
+	images->look(on_images, w, images->user);
 	return 0;
 }

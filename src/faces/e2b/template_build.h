@@ -26,6 +26,7 @@ struct building {
 	struct caller *who;      /* reference */
 	struct sandbox *sandbox; /* reference; NULL = it is being made */
 	struct sandbox_hold hold;
+	json_t *body;  /* reference: the request */
 	json_t *steps; /* owned, array */
 	size_t at;     /* the step that is being done */
 	char step[16]; /* how it is called */
@@ -35,7 +36,8 @@ struct building {
 	void (*then)(struct building *w);
 	char path[ENGINE_PATH_MAX]; /* COPY: of the archive */
 	int fd;                     /* COPY: the archive, owned */
-	bool opening; /* one of on_opened(), on_archive() and on_copied() will be called */
+	bool
+	    opening; /* one of on_images(), on_opened(), on_archive() and on_copied() will be called */
 	bool lost;    /* the sandbox has ended, and let go of HOLD */
 	bool stopped; /* and W is freed then */
 };

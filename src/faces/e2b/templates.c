@@ -379,7 +379,7 @@ static void settle(struct e2b_template *t)
 void e2b_templates_load(struct e2b *f)
 {
 	const struct api_images *images = &f->config.images;
-	json_t *rows = images->notes ? images->notes(true, images->user) : NULL, *row;
+	json_t *rows = images->notes ? images->notes(images->user) : NULL, *row;
 	size_t i;
 
 	json_array_foreach(rows, i, row) {

@@ -116,7 +116,7 @@ void e2b_archives_done(struct e2b_build *b);
 /* ---- the build (template_build.c) ---- */
 
 /* BODY as in a request. Begins; it ends by e2b_build_done() or in state ERROR. */
-int e2b_build_begin(struct e2b_build *b, const struct caller *who, const json_t *body,
+int e2b_build_begin(struct e2b_build *b, const struct caller *who, json_t *body,
 		    struct err *e) MUST_CHECK;
 void e2b_build_stop(struct e2b_build *b);
 void e2b_setup_done(struct e2b_setup *s);
@@ -136,6 +136,7 @@ struct e2b_image_job {
 	/* Called once; then the job is gone. NULL: nobody asks. */
 	void (*fn)(const struct err *e, void *user);
 	void *user;
+	bool looked; /* COMMIT: what is known of images is up to date */
 	bool begun;
 };
 
