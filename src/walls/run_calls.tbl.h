@@ -215,12 +215,13 @@ ALLOW(setfsuid, "only the sandbox's own ids are mapped")
 ALLOW(setfsgid, "only the sandbox's own ids are mapped")
 ALLOW(setgroups, "needs a capability that only a root user of a sandbox has: else the kernel answers EPERM itself")
 ALLOW(capget, "reading")
-REFUSE(capset, EPERM, "the sets are empty, or those of a root user, and stay so")
-/* PR_CAPBSET_READ and PR_GET_* tell a process about itself. PR_SET_DUMPABLE matters only to ptrace, which no run
+ALLOW(capset, "only a root user of a sandbox has any, and may give some up: setpriv, servers. The kernel adds none")
+/* PR_CAPBSET_READ and PR_GET_* tell a process about itself. PR_SET_KEEPCAPS lasts until execve(2), and no program starts
+ * with rights that its user has not: the ambient set cannot be raised, and no_new_privs is on. PR_SET_DUMPABLE matters only to ptrace, which no run
  * has, and to core dumps, which RLIMIT_CORE prevents. */
 ALLOW_IF(prctl, EPERM, "names, death signal, timer slack; no PR_SET_MM, PR_SET_PTRACER, PR_SET_SECCOMP",
 	 WHEN(IN(0, PR_SET_NAME, PR_GET_NAME, PR_SET_PDEATHSIG, PR_GET_PDEATHSIG, PR_GET_DUMPABLE,
-	      PR_SET_DUMPABLE, PR_GET_KEEPCAPS, PR_GET_TIMING, PR_GET_SECCOMP, PR_CAPBSET_READ, PR_GET_TSC,
+	      PR_SET_DUMPABLE, PR_GET_KEEPCAPS, PR_SET_KEEPCAPS, PR_GET_TIMING, PR_GET_SECCOMP, PR_CAPBSET_READ, PR_GET_TSC,
 	      PR_GET_SECUREBITS, PR_SET_TIMERSLACK, PR_GET_TIMERSLACK, PR_GET_NO_NEW_PRIVS, PR_SET_NO_NEW_PRIVS,
 	      PR_GET_TID_ADDRESS, PR_SET_THP_DISABLE, PR_GET_THP_DISABLE, PR_SET_CHILD_SUBREAPER,
 	      PR_GET_CHILD_SUBREAPER, PR_GET_SPECULATION_CTRL, PR_SVE_GET_VL, PR_GET_TAGGED_ADDR_CTRL,

@@ -138,6 +138,34 @@ except PermissionError: print("never back")'`), '33:33\nsecret 33\nno\nnever bac
 		assert.equal(await root(id, 'su sandbox -c "id -un; git -C r log --format=%s"; su - user -c pwd; su -s /bin/sh nobody -c "id -un"'), 'sandbox\ntwo\none\n/home/user\nnobody\n');
 	});
 
+	it('programs that give rights up and start others work, and what they start has none', async () => {
+		const id = await make();
+		const facts = 'id -u; id -g; grep -h -E "Cap(Prm|Eff|Amb)" /proc/self/status | cut -f 2 | sort -u; touch /etc/mine 2>/dev/null || echo no; python3 -c "import os; os.setuid(0)" 2>&1 | tail -n 1';
+		const lost = '1000\n1000\n0000000000000000\nno\nPermissionError: [Errno 1] Operation not permitted\n';
+		assert.equal(await root(id, `setpriv --reuid=1000 --regid=1000 --init-groups sh -c '${facts}'`), lost);
+		assert.equal(await root(id, `setpriv --reuid=1000 --regid=1000 --clear-groups --inh-caps=-all sh -c '${facts}'`), lost);
+		assert.equal(await root(id, `start-stop-daemon --start --chuid sandbox --pidfile /run/none --startas /bin/sh -- -c '${facts}'`), lost);
+		assert.equal(await root(id, `setpriv --reuid=33 --regid=33 --clear-groups id -un; setpriv --inh-caps=-all id -un`), 'www-data\nroot\n');
+		// as servers do that open a port below 1024, or files, afterwards
+		assert.equal(await root(id, `echo secret >/srv/roots; chmod 600 /srv/roots; cat >/srv/keeps.py <<'END'
+${TRY}
+import struct
+def capset(mask): return libc.capset(struct.pack("Ii", 0x20080522, 0), struct.pack("6I", mask, mask, 0, 0, 0, 0))
+tried("keep", lambda: libc.prctl(8, 1, 0, 0, 0))
+os.setgroups([]); os.setresgid(1000, 1000, 1000); os.setresuid(1000, 1000, 1000)
+tried("before", lambda: open("/srv/roots") and 0)
+tried("capset", lambda: capset(2))
+print(open("/srv/roots").read().strip(), os.getuid())
+tried("more", lambda: capset(2 | 1 << 21))
+tried("ambient", lambda: libc.prctl(47, 2, 1, 0, 0))
+os.execvp("sh", ["sh", "-c", ${JSON.stringify(facts)}])
+END
+			python3 /srv/keeps.py`), `keep done\nbefore EACCES\ncapset done\nsecret 1000\nmore EPERM\nambient EPERM\n${lost}`);
+		// who has nothing gets nothing
+		const r = await run(id, { code: `${TRY}\nimport struct\ntried("keep", lambda: libc.prctl(8, 1, 0, 0, 0))\nfor sets in (2, 2, 0), (0, 2, 0), (0, 0, 2):\n    tried("capset", lambda: libc.capset(struct.pack("Ii", 0x20080522, 0), struct.pack("6I", *sets, 0, 0, 0)))` });
+		assert.equal(r.stdout, 'keep done\ncapset EPERM\ncapset EPERM\ncapset EPERM\n', r.stderr);
+	});
+
 	it('a package of the system is installed with what its script does', async () => {
 		const id = await make();
 		const said = await root(id, `mkdir -p /srv/p/DEBIAN /srv/p/usr/bin /srv/p/var/lib/tried && cd /srv

@@ -257,7 +257,7 @@ static void test_random_words(void **state)
 static void test_digests(void **state)
 {
 #if defined(__x86_64__)
-	static const uint64_t want[] = {0x8835088edf420f6e, 0x141a509dab3d44a3, 0x791a326ede9fa6f4};
+	static const uint64_t want[] = {0x72aa09651cac1dce, 0x141a509dab3d44a3, 0x791a326ede9fa6f4};
 	bool same = true;
 
 	if (oracle_row(&filter_front, __NR_ptrace)) {

@@ -56,15 +56,16 @@ for p in range(1, 40):
 	},
 	'30a': {
 		why: 'container engines mount the image itself without nosuid; there no_new_privs alone takes the meaning from its set-uid files',
-		held: 5,
+		held: 7,
 		code: `
-import stat, subprocess
+import stat, struct, subprocess
 line = [l for l in open("/proc/self/status") if l.startswith(("CapPrm", "CapEff", "CapBnd", "CapInh", "CapAmb"))]
 holds("no capability", all(int(l.split()[1], 16) == 0 for l in line), "".join(line))
 holds("no_new_privs", "NoNewPrivs:\\t1" in open("/proc/self/status").read())
 missing = [l for l in open("/proc/self/mountinfo") if "ro" not in l.split()[5].split(",") and "nosuid" not in l.split()[5] and stat.S_ISDIR(os.stat(l.split()[4]).st_mode)]
 holds("every mount that can be written is nosuid", not missing, missing[:1])
-refused("capset", lambda: call("capset", 0, 0))
+for sets in ((-1, -1, 0), (0, 1 << 21, 0), (0, 0, 1)): # effective, permitted, inheritable
+    refused("capset", lambda: call("capset", struct.pack("Ii", 0x20080522, 0), struct.pack("6i", *sets, 0, 0, 0)), errno.EPERM)
 set_uid = [p for p in ("/bin/su", "/usr/bin/su", "/usr/bin/passwd", "/usr/bin/mount") if os.path.exists(p) and os.stat(p).st_mode & 0o4000][:1]
 for p in set_uid:
     child = subprocess.Popen([p], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -330,16 +330,17 @@ holds("no core file", not [f for f in os.listdir(".") if f.startswith("core")])`
 	},
 	{
 		id: '30a', attack: 'set-uid files in the image', must: 'nosuid everywhere, nothing gains rights',
-		held: 3,
+		held: 6,
 		code: `
-import shutil, subprocess
+import shutil, struct, subprocess
 line = [l for l in open("/proc/self/status") if l.startswith(("CapPrm", "CapEff", "CapBnd", "CapInh", "CapAmb"))]
 holds("no capability", all(int(l.split()[1], 16) == 0 for l in line), "".join(line))
 holds("no_new_privs", "NoNewPrivs:\\t1" in open("/proc/self/status").read())
 import stat
 missing = [l for l in open("/proc/self/mountinfo") if "nosuid" not in l.split()[5] and not stat.S_ISCHR(os.stat(l.split()[4]).st_mode)]
 holds("every mount of files is nosuid", not missing, missing[:1])
-refused("capset", lambda: call("capset", 0, 0))`,
+for sets in ((-1, -1, 0), (0, 1 << 21, 0), (0, 0, 1)): # effective, permitted, inheritable
+    refused("capset", lambda: call("capset", struct.pack("Ii", 0x20080522, 0), struct.pack("6i", *sets, 0, 0, 0)), errno.EPERM)`,
 	},
 	{
 		id: '30b', attack: 'a set-uid copy of one’s own', must: 'the uid stays',

@@ -96,7 +96,7 @@ for what, args in (("mount", (b"none", b"/srv", b"tmpfs", 0, NULL)), ("mount", (
                    ("ptrace", (16, 1, 0, 0)), ("ptrace", (0x4206, 1, 0, 0)), ("process_vm_readv", (1, NULL, 0, NULL, 0, 0)), ("kcmp", (1, os.getpid(), 0, 0, 0)), ("pidfd_getfd", (os.pidfd_open(1), 3, 0)), ("settimeofday", (struct.pack("2q", 0, 0), NULL)), ("clock_settime", (0, struct.pack("2q", 0, 0))), ("adjtimex", (ctypes.create_string_buffer(b"\\1", 256),)),
                    ("sethostname", (b"x", 1)), ("setdomainname", (b"x", 1)), ("syslog", (3, ctypes.create_string_buffer(64), 64)), ("init_module", (b"x", 1, b"")), ("finit_module", (0, b"", 0)), ("delete_module", (b"loop", 0)), ("kexec_load", (0, 0, NULL, 0)), ("vhangup", ()), ("iopl", (3,)), ("ioperm", (0, 1, 1)), ("modify_ldt", (1, NULL, 0)),
                    ("migrate_pages", (1, 1, NULL, NULL)), ("move_pages", (1, 0, NULL, NULL, NULL, 0)), ("process_madvise", (os.pidfd_open(1), NULL, 0, 20, 0)), ("memfd_secret", (0,)), ("seccomp", (1, 8, NULL)), ("landlock_restrict_self", (0, 0)), ("ioprio_set", (3, 0, 0)), ("ioprio_set", (1, 1, 0)),
-                   ("prctl", (28, 1)), ("prctl", (28, 0x2f)), ("prctl", (8, 1)), ("prctl", (47, 2, 21, 0, 0)), ("prctl", (24, 0)), ("prctl", (0x59616d61, -1)), ("prctl", (35, 13, 0)), ("capset", (struct.pack("Ii", 0x20080522, 0), struct.pack("6I", *([0xffffffff] * 6))))):
+                   ("prctl", (28, 1)), ("prctl", (28, 0x2f)), ("prctl", (47, 2, 21, 0, 0)), ("prctl", (24, 0)), ("prctl", (0x59616d61, -1)), ("prctl", (35, 13, 0)), ("capset", (struct.pack("Ii", 0x20080522, 0), struct.pack("6I", *([0xffffffff] * 6))))):
     refused_call(what, *args)
 open("/srv/f", "w").close()
 f = os.open("/srv/f", os.O_RDWR)
