@@ -9,39 +9,13 @@
 #include "api/history/cells.h"
 #include "base/buf.h"
 #include "budget/budgets.h"
+#include "build/builds.h"
 #include "packages/packages.h"
 #include "sandbox/sandbox.h"
 
 #include <jansson.h>
 
 struct api;
-
-/* What REST does with images (rest_images.c). Each returns a new reference; NULL with E: it was refused; NULL
- * with E as it was: no memory. */
-struct api_images {
-	/* Looks on a thread what has changed in the folder of images, then calls FN once, on the loop, maybe before this
-	 * returns. list(), shared(), commit() and api_config.server know what the last look has found. */
-	void (*look)(void (*fn)(void *fn_user), void *fn_user, void *user);
-	json_t *(*list)(void *user); /* the members of schema Images; NULL: no memory */
-	/* Images that are not one user's: an array of objects with `name` and `origin`, which is "" if there is none. Borrowed,
-	 * for this turn of the loop. */
-	const json_t *(*shared)(void *user);
-	/* Begins to build the image NAME, and stops the build under way: schema ImageBuild. */
-	json_t *(*build)(const char *name, void *user, struct err *e);
-	json_t *(*cancel)(void *user, struct err *e);
-	/* Begins to make the image NAME of BASE, which a sandbox of AGE_NS has, and the layer that comes from PIPE, which
-	 * is borrowed: schema ImageBuild. NOTE: a JSON object that stays with the image, or NULL. */
-	json_t *(*commit)(const char *name, const char *base, uint64_t age_ns, int pipe,
-			  const char *note, void *user, struct err *e);
-	/* Begins to give an image of a sandbox another note. NULL: begins to remove it. */
-	json_t *(*change)(const char *name, const char *note, void *user, struct err *e);
-	/* Images that are one user's, with `name` and `note`, which may be null. Reads the disk, and there may be many: for the
-	 * start of the server alone. */
-	json_t *(*notes)(void *user);
-	/* The build under way, or the last one. */
-	json_t *(*build_of)(void *user);
-	void *user;
-};
 
 /* What a face says of the sandbox whose port a request names (api/ports). */
 enum api_port_door {
@@ -93,7 +67,7 @@ struct api_config {
 	 * machine. New reference. NULL: nothing. */
 	json_t *(*server)(bool admin, void *server_user);
 	void *server_user;
-	struct api_images images;
+	struct builds *builds;
 };
 
 int api_new(const struct api_config *config, struct api **ret, struct err *e) MUST_CHECK;

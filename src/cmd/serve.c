@@ -39,6 +39,7 @@ struct serve {
 	struct http_keys *keys;
 	struct auth *auth;
 	struct api *api;
+	struct builds *builds;
 	struct e2b *e2b; /* NULL: SANDBOX_FACES does not name it */
 	struct transport_http *transport;
 	struct bridge_socket socket;
@@ -374,10 +375,11 @@ static int open_api(struct serve *s, struct err *e)
 	    .user = &s->app,
 	    .server = server_facts_json,
 	    .server_user = &s->facts,
-	    .images = server_facts_images(&s->facts),
 	};
-	int r = api_new(&config, &s->api, e);
+	int r = server_facts_builds(&s->facts, &s->builds, e);
 
+	config.builds = s->builds;
+	r = r < 0 ? r : api_new(&config, &s->api, e);
 	if (r == 0) {
 		s->app.port_url = port_url;
 		s->app.port_user = s;
@@ -395,7 +397,7 @@ static int open_faces(struct serve *s, struct err *e)
 	    .max_upload_bytes = limits_rest_upload(&s->app.settings),
 	    .base = s->base,
 	    .port_domain = s->names.port_domain,
-	    .images = server_facts_images(&s->facts),
+	    .builds = s->builds,
 	    .templates = app_builds_templates(&s->app),
 	};
 	const char *faces = s->app.settings.faces;
@@ -519,6 +521,7 @@ static void serve_done(struct serve *s)
 	s->drain = sd_event_source_disable_unref(s->drain);
 	s->http = http_server_free(s->http);
 	s->e2b = e2b_free(s->e2b);
+	s->builds = builds_free(s->builds);
 	s->transport = transport_http_free(s->transport);
 	s->bridge = bridge_server_free(s->bridge);
 	/* Runs and answers that REST keeps give their shares back when they are freed. */
@@ -549,17 +552,12 @@ static int check_flags(const struct serve *s, char ret[FLAGS_MAX], struct err *e
  * no lack of rights. */
 static void say_flags(const struct err *e, char flags[FLAGS_MAX])
 {
-	if (flags[0]) {
-		(void)fprintf(stderr, "%s\n", flags);
-		return;
-	}
-	if (e->errnum == EROFS)
-		return;
-	if (e->code != ERR_ENGINE_UNAVAILABLE && e->errnum != EPERM && e->errnum != EACCES)
-		return;
-	if (host_userns_refusal(false)) /* the error says so */
-		return;
-	doctor_container_flags(flags, FLAGS_MAX);
+	const bool rights =
+	    e->code == ERR_ENGINE_UNAVAILABLE || e->errnum == EPERM || e->errnum == EACCES;
+
+	/* A refusal of user namespaces says so itself. */
+	if (!flags[0] && rights && e->errnum != EROFS && !host_userns_refusal(false))
+		doctor_container_flags(flags, FLAGS_MAX);
 	if (flags[0])
 		(void)fprintf(stderr, "%s\n", flags);
 }

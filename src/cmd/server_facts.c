@@ -316,7 +316,7 @@ static int check_commits(const struct server_facts *f, struct err *e)
 
 static json_t *change_image(const char *name, const char *note, void *user, struct err *e)
 {
-	const struct server_facts *f = user;
+	struct server_facts *f = user;
 	int r = check_commits(f, e);
 
 	r = r < 0 ? r : image_builder_change(f->app->image_builder, name, note, e);
@@ -364,16 +364,20 @@ static json_t *build_of(void *user)
 	return f->app->image_builder ? image_builder_json(f->app->image_builder) : json_null();
 }
 
-struct api_images server_facts_images(struct server_facts *f)
+int server_facts_builds(struct server_facts *f, struct builds **ret, struct err *e)
 {
-	return (struct api_images){.look = look_at_images,
-				   .list = list_images,
-				   .shared = shared_images,
-				   .build = build_image,
-				   .cancel = cancel_build,
-				   .commit = commit_image,
-				   .change = change_image,
-				   .notes = image_notes,
-				   .build_of = build_of,
-				   .user = f};
+	const struct builds_config config = {.loop = f->app->loop,
+					     .manager = f->app->manager,
+					     .images = {.look = look_at_images,
+							.list = list_images,
+							.shared = shared_images,
+							.build = build_image,
+							.cancel = cancel_build,
+							.commit = commit_image,
+							.change = change_image,
+							.notes = image_notes,
+							.build_of = build_of,
+							.user = f}};
+
+	return builds_new(&config, ret, e);
 }

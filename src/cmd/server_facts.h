@@ -5,6 +5,7 @@
 
 #include "api/api.h"
 #include "app/app.h"
+#include "build/builds.h"
 #include "image/image_store.h"
 
 #include <jansson.h>
@@ -29,5 +30,5 @@ void server_facts_done(struct server_facts *f);
 json_t *cmd_doctor_rows(const struct settings *s);
 /* For api_config.server; USER is the struct server_facts. New reference; NULL: no memory. */
 json_t *server_facts_json(bool admin, void *user);
-/* For api_config.images; F stays borrowed. */
-struct api_images server_facts_images(struct server_facts *f);
+/* Builds of images, after app_open(); F stays borrowed until builds_free(). */
+int server_facts_builds(struct server_facts *f, struct builds **ret, struct err *e) MUST_CHECK;

@@ -10,7 +10,7 @@
 
 void rest_look_at_images(struct rest_call *c, void (*next)(void *call))
 {
-	const struct api_images *i = &c->api->config.images;
+	const struct build_images *i = &c->api->config.builds->config.images;
 
 	if (i->look)
 		i->look(next, c, i->user);
@@ -21,7 +21,7 @@ void rest_look_at_images(struct rest_call *c, void (*next)(void *call))
 static void list(void *call)
 {
 	struct rest_call *c = call;
-	const struct api_images *i = &c->api->config.images;
+	const struct build_images *i = &c->api->config.builds->config.images;
 
 	json_t *all = i->list(i->user);
 
@@ -48,7 +48,7 @@ static void reply(struct rest_call *c, json_t *build, const struct err *e)
 
 void rest_build_image(struct rest_call *c)
 {
-	const struct api_images *i = &c->api->config.images;
+	const struct build_images *i = &c->api->config.builds->config.images;
 	const char *name = rest_text(c, "name", "");
 	struct err e = ERR_INIT;
 
@@ -60,7 +60,7 @@ void rest_build_image(struct rest_call *c)
 
 void rest_cancel_build(struct rest_call *c)
 {
-	const struct api_images *i = &c->api->config.images;
+	const struct build_images *i = &c->api->config.builds->config.images;
 	struct err e = ERR_INIT;
 
 	c->action = "image.cancel";
@@ -76,7 +76,7 @@ static void on_layer(uint64_t files UNUSED, uint64_t bytes UNUSED, uint32_t skip
 		     const struct err *e, void *user)
 {
 	struct rest_call *c = user;
-	const struct api_images *i = &c->api->config.images;
+	const struct build_images *i = &c->api->config.builds->config.images;
 	struct err ignored = ERR_INIT;
 
 	if (e && e->code != ERR_CANCELLED) {
@@ -95,7 +95,7 @@ static void on_layer(uint64_t files UNUSED, uint64_t bytes UNUSED, uint32_t skip
 static void commit(void *call)
 {
 	struct rest_call *c = call;
-	const struct api_images *i = &c->api->config.images;
+	const struct build_images *i = &c->api->config.builds->config.images;
 	struct err e = ERR_INIT;
 	int ends[2];
 
@@ -134,7 +134,7 @@ void rest_commit_image(struct rest_call *c)
 
 void rest_remove_image(struct rest_call *c)
 {
-	const struct api_images *i = &c->api->config.images;
+	const struct build_images *i = &c->api->config.builds->config.images;
 	const char *name = http_request_param(c->req, "image");
 	struct err e = ERR_INIT;
 

@@ -9,6 +9,7 @@
 #include "api/api.h"
 #include "api/auth/auth.h"
 #include "budget/budgets.h"
+#include "build/builds.h"
 #include "http/http.h"
 #include "sandbox/sandbox.h"
 
@@ -20,10 +21,10 @@ struct e2b_config {
 	struct auth *auth;
 	struct budgets *budgets;
 	uint64_t max_upload_bytes;
-	struct api_images images; /* for templates */
-	bool templates;           /* clients may build some */
-	const char *base;         /* URL of the server; filled in until the first request */
-	const char *port_domain;  /* http_config.port_domain; "" = there is none */
+	struct builds *builds;
+	bool templates;          /* clients may build some */
+	const char *base;        /* URL of the server; filled in until the first request */
+	const char *port_domain; /* http_config.port_domain; "" = there is none */
 };
 
 int e2b_new(const struct e2b_config *config, struct e2b **ret, struct err *e) MUST_CHECK;

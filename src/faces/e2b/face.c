@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Life of the face; how a request becomes a call, who may make it, and how its errors look. */
-#include "faces/e2b/task.h"
+#include "faces/e2b/templates.h"
 
 #include "api/json_body.h"
 #include "base/base64.h"
@@ -382,8 +382,6 @@ int e2b_new(const struct e2b_config *config, struct e2b **ret, struct err *e)
 	list_init(&f->snapshots);
 	list_init(&f->makings);
 	list_init(&f->templates);
-	list_init(&f->image_jobs);
-	list_init(&f->tasks);
 	if (f->config.templates)
 		e2b_templates_load(f);
 	*ret = f;
@@ -395,7 +393,7 @@ struct e2b *e2b_free(struct e2b *f)
 	if (!f)
 		return NULL;
 	e2b_templates_done(f);
-	e2b_tasks_done(f);
+	builds_end_tasks(f->config.builds);
 	e2b_sandboxes_done(f);
 	e2b_snapshots_done(f);
 	free(f->rows);

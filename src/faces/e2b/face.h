@@ -29,14 +29,10 @@
 
 struct e2b {
 	struct e2b_config config;
-	struct list sandboxes;  /* struct e2b_sandbox, oldest first */
-	struct list snapshots;  /* struct e2b_snapshot (snapshots.c), oldest first */
-	struct list makings;    /* struct making of control.c: those that are not there yet */
-	struct list templates;  /* struct e2b_template (templates.h) */
-	struct list image_jobs; /* struct e2b_image_job, in their order */
-	sd_event_source *image_timer;
-	struct e2b_images_look *images_look; /* borrowed; NULL = none is under way */
-	struct list tasks;                   /* struct e2b_task (task.c) */
+	struct list sandboxes; /* struct e2b_sandbox, oldest first */
+	struct list snapshots; /* struct e2b_snapshot (snapshots.c), oldest first */
+	struct list makings;   /* struct making of control.c: those that are not there yet */
+	struct list templates; /* struct e2b_template (templates.h) */
 	uint64_t last_seq;
 	struct http_route *own_rows; /* owned: the addresses without our prefix */
 	struct http_route *rows;     /* owned, both */

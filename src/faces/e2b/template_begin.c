@@ -28,19 +28,20 @@ static void begun(const struct err *e, void *user)
 static int begin_task(struct beginning *g, bool root, const char *const *argv, uint64_t timeout_ns,
 		      void (*end)(const struct err *e, void *user), struct err *e)
 {
-	struct e2b_task *task;
-	const struct e2b_task_spec spec = {.sandbox = g->sandbox->sandbox,
-					   .setup = &g->build->setup,
-					   .root = root,
-					   .cwd = root ? "/" : g->build->setup.workdir,
-					   .argv = argv,
-					   .timeout_ns = timeout_ns,
-					   .who = g->sandbox->who,
-					   .end = end,
-					   .user = g};
+	struct build_task *task;
+	const struct build_task_spec spec = {.sandbox = g->sandbox->sandbox,
+					     .env = g->build->setup.env,
+					     .root = root,
+					     .cwd = root ? "/" : g->build->setup.workdir,
+					     .argv = argv,
+					     .timeout_ns = timeout_ns,
+					     .credential = g->sandbox->who,
+					     .end = end,
+					     .user = g};
 
-	return g->sandbox->sandbox ? e2b_task_start(g->sandbox->face, &spec, &task, e)
-				   : err_set(e, ERR_SANDBOX_LOST, 0, "the sandbox has ended");
+	return g->sandbox->sandbox
+		   ? build_task_start(g->sandbox->face->config.builds, &spec, &task, e)
+		   : err_set(e, ERR_SANDBOX_LOST, 0, "the sandbox has ended");
 }
 
 static void on_home(const struct err *e, void *user)

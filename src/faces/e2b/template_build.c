@@ -34,50 +34,25 @@ void building_free(struct building *w)
 	free(w);
 }
 
-static void close_sandbox(struct sandbox *s)
-{
-	struct err ignored = ERR_INIT;
-
-	if (s)
-		(void)!sandbox_close(s, true, NULL, NULL, &ignored);
-	(void)sandbox_unref(s);
-}
-
-/* An image that is being made meanwhile goes again. */
-static void drop_job(struct building *w)
-{
-	struct e2b_image_job *j = w->job;
-
-	if (!j)
-		return;
-	j->fn = NULL;
-	w->job = NULL;
-	struct e2b_image_job *gone = calloc(1, sizeof(*gone));
-	if (!gone)
-		return;
-	gone->what = E2B_IMAGE_REMOVE;
-	memcpy(gone->image, j->image, sizeof(gone->image));
-	e2b_image_do(w->face, gone);
-}
-
 void building_stop(struct building *w)
 {
 	struct e2b_build *b = w->build;
 
 	b->work = NULL;
 	w->stopped = true;
-	w->task = e2b_task_stop(w->task);
-	drop_job(w);
+	w->task = build_task_stop(w->task);
+	build_order_drop(w->face->config.builds, w->order);
+	w->order = NULL;
 	w->deadline = sd_event_source_disable_unref(w->deadline);
 	if (w->sandbox && !w->lost)
 		sandbox_release(w->sandbox, &w->hold);
-	close_sandbox(w->sandbox);
+	build_close_sandbox(w->sandbox);
 	w->sandbox = NULL;
 	if (b->archives && b->archives->sandbox) {
 		struct sandbox *archives = sandbox_ref(b->archives->sandbox);
 
 		e2b_sandbox_forget(b->archives);
-		close_sandbox(archives);
+		build_close_sandbox(archives);
 	}
 	if (!w->opening)
 		building_free(w);
@@ -157,20 +132,20 @@ static void on_task(const struct err *e, void *user)
 void building_run(struct building *w, const struct building_command *c,
 		  void (*then)(struct building *w))
 {
-	const struct e2b_task_spec spec = {.sandbox = w->sandbox,
-					   .setup = &w->build->setup,
-					   .root = c->root,
-					   .cwd = c->cwd,
-					   .argv = c->argv,
-					   .timeout_ns = c->timeout_ns,
-					   .who = w->who,
-					   .line = c->quiet ? NULL : on_line,
-					   .end = on_task,
-					   .user = w};
+	const struct build_task_spec spec = {.sandbox = w->sandbox,
+					     .env = w->build->setup.env,
+					     .root = c->root,
+					     .cwd = c->cwd,
+					     .argv = c->argv,
+					     .timeout_ns = c->timeout_ns,
+					     .credential = w->who,
+					     .line = c->quiet ? NULL : on_line,
+					     .end = on_task,
+					     .user = w};
 	struct err e = ERR_INIT;
 
 	w->then = then;
-	if (e2b_task_start(w->face, &spec, &w->task, &e) < 0)
+	if (build_task_start(w->face->config.builds, &spec, &w->task, &e) < 0)
 		building_fail(w, &e);
 }
 
@@ -191,7 +166,7 @@ static void on_image(const struct err *e, void *user)
 	struct building *w = user;
 	struct e2b_build *b = w->build;
 
-	w->job = NULL;
+	w->order = NULL;
 	if (e) {
 		building_fail(w, e);
 		return;
@@ -206,7 +181,7 @@ static void on_image(const struct err *e, void *user)
 
 static void commit(struct building *w)
 {
-	struct e2b_image_job *j = calloc(1, sizeof(*j));
+	struct build_order *j = calloc(1, sizeof(*j));
 
 	if (j)
 		j->note = e2b_build_note(w->build);
@@ -215,13 +190,13 @@ static void commit(struct building *w)
 		building_fail_with(w, ERR_OUT_OF_MEMORY, "no memory");
 		return;
 	}
-	j->what = E2B_IMAGE_COMMIT;
+	j->what = BUILD_ORDER_COMMIT;
 	memcpy(j->image, w->build->image, sizeof(j->image));
 	j->sandbox = sandbox_ref(w->sandbox);
 	j->fn = on_image;
 	j->user = w;
-	w->job = j;
-	e2b_image_do(w->face, j);
+	w->order = j;
+	build_order_do(w->face->config.builds, j);
 }
 
 static void forget(struct process *p, void *user UNUSED)
@@ -263,15 +238,15 @@ int building_start_command(struct sandbox *sandbox, const struct e2b_setup *s,
 			   const struct caller *who, struct err *e)
 {
 	const char *argv[] = {"/bin/bash", "-l", "-c", s->start, NULL};
-	const struct e2b_task_spec spec = {.sandbox = sandbox,
-					   .setup = s,
-					   .root = s->root,
-					   .cwd = s->workdir,
-					   .argv = argv,
-					   .name = "start",
-					   .who = who};
+	const struct build_task_spec spec = {.sandbox = sandbox,
+					     .env = s->env,
+					     .root = s->root,
+					     .cwd = s->workdir,
+					     .argv = argv,
+					     .name = "start",
+					     .credential = who};
 
-	return e2b_task_leave(&spec, e);
+	return build_task_leave(&spec, e);
 }
 
 /* The start command is tried, not kept: it begins anew in each sandbox. */
@@ -302,7 +277,7 @@ static void on_opened(struct sandbox *made, const struct err *e, void *user)
 
 	w->opening = false;
 	if (w->stopped) {
-		close_sandbox(made ? sandbox_ref(made) : NULL);
+		build_close_sandbox(made ? sandbox_ref(made) : NULL);
 		building_free(w);
 		return;
 	}
@@ -324,7 +299,7 @@ static const char *const own_images[] = {"e2bdev/base", "e2bdev/code-interpreter
  * "" = the server's own. */
 static int find_image(const struct e2b *f, const char *name, char *ret, struct err *e)
 {
-	const struct api_images *images = &f->config.images;
+	const struct build_images *images = &f->config.builds->config.images;
 	const size_t len = strcspn(name, ":@");
 	const size_t n = strlen(name);
 	const json_t *row;
@@ -451,7 +426,7 @@ int e2b_build_begin(struct e2b_build *b, const struct caller *who, json_t *body,
 	struct building *w = calloc(1, sizeof(*w));
 	struct e2b *f = b->template->face;
 	json_t *steps = json_object_get(body, "steps");
-	const struct api_images *images = &f->config.images;
+	const struct build_images *images = &f->config.builds->config.images;
 
 	if (!w)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a template");

@@ -3,7 +3,7 @@
  * docs/e2b.md. */
 #pragma once
 
-#include "faces/e2b/task.h"
+#include "faces/e2b/templates.h"
 
 /* Variables of a template: a command of a build has these and TASK_OWN_ENV_MAX of ours. */
 #define BUILD_ENV_MAX (SANDBOX_ENV_MAX - TASK_OWN_ENV_MAX)
@@ -30,8 +30,8 @@ struct building {
 	json_t *steps; /* owned, array */
 	size_t at;     /* the step that is being done */
 	char step[16]; /* how it is called */
-	struct e2b_task *task;
-	struct e2b_image_job *job; /* borrowed, while it is there */
+	struct build_task *task;
+	struct build_order *order; /* borrowed, while it is there */
 	sd_event_source *deadline;
 	void (*then)(struct building *w);
 	char path[ENGINE_PATH_MAX]; /* COPY: of the archive */

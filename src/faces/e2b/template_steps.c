@@ -274,7 +274,7 @@ static const struct {
 
 void building_next_step(struct building *w)
 {
-	_cleanup_(buf_done) struct buf line = BUF_INIT(BUILD_LINE_BYTES);
+	_cleanup_(buf_done) struct buf line = BUF_INIT(BUILD_LINE_MAX);
 	const json_t *step = json_array_get(w->steps, w->at++), *v;
 	const char *type = json_string_value(json_object_get(step, "type"));
 	size_t i;

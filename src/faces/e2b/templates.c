@@ -120,7 +120,7 @@ struct e2b_build *e2b_build_new(struct e2b_template *t, const char *id)
 void e2b_image_change(struct e2b *f, struct e2b_build *b, bool removes,
 		      void (*fn)(const struct err *e, void *user), void *user)
 {
-	struct e2b_image_job *j = calloc(1, sizeof(*j));
+	struct build_order *j = calloc(1, sizeof(*j));
 	struct err e = ERR_INIT;
 
 	if (!j || (!removes && !(j->note = e2b_build_note(b)))) {
@@ -130,11 +130,11 @@ void e2b_image_change(struct e2b *f, struct e2b_build *b, bool removes,
 			fn(&e, user);
 		return;
 	}
-	j->what = removes ? E2B_IMAGE_REMOVE : E2B_IMAGE_NOTE;
+	j->what = removes ? BUILD_ORDER_REMOVE : BUILD_ORDER_NOTE;
 	memcpy(j->image, b->image, sizeof(j->image));
 	j->fn = fn;
 	j->user = user;
-	e2b_image_do(f, j);
+	build_order_do(f->config.builds, j);
 }
 
 /* Takes B out of its template. Sandboxes of it go on. */
@@ -182,7 +182,7 @@ void e2b_build_done(struct e2b_build *b)
 void e2b_build_log(struct e2b_build *b, const char *level, const char *step, const char *text,
 		   size_t len)
 {
-	_cleanup_(buf_done) struct buf clean = BUF_INIT(3 * BUILD_LINE_BYTES + 1);
+	_cleanup_(buf_done) struct buf clean = BUF_INIT(3 * BUILD_LINE_MAX + 1);
 	char at[API_TIME_SIZE];
 
 	if (b->cut)
@@ -190,7 +190,7 @@ void e2b_build_log(struct e2b_build *b, const char *level, const char *step, con
 	b->cut = json_array_size(b->log) + 1 == BUILD_LINES_MAX;
 	if (b->cut)
 		(void)!buf_add_str(&clean, "(the rest of the log is left out)");
-	else if (text_add_utf8_lossy(&clean, text, MIN(len, (size_t)BUILD_LINE_BYTES)) < 0)
+	else if (text_add_utf8_lossy(&clean, text, MIN(len, (size_t)BUILD_LINE_MAX)) < 0)
 		return;
 	json_t *entry =
 	    json_pack("{s:s, s:s, s:s}", "timestamp", api_time(now_wall_ns() / NS_PER_MS, at),
@@ -289,7 +289,6 @@ void e2b_templates_done(struct e2b *f)
 		}
 		free(t);
 	}
-	e2b_images_done(f);
 }
 
 /* ---- what outlives the server ---- */
@@ -378,7 +377,7 @@ static void settle(struct e2b_template *t)
 
 void e2b_templates_load(struct e2b *f)
 {
-	const struct api_images *images = &f->config.images;
+	const struct build_images *images = &f->config.builds->config.images;
 	json_t *rows = images->notes ? images->notes(images->user) : NULL, *row;
 	size_t i;
 

@@ -4,18 +4,18 @@
  * all that is in these structs, so that templates outlive the server. Loop only. */
 #pragma once
 
+#include "build/task.h"
 #include "faces/e2b/face.h"
 
-#define TEMPLATES_MAX    32   /* of an owner */
-#define BUILDS_OPEN_MAX  4    /* of an owner: those that wait for their steps, or go on */
-#define TAGS_MAX         16   /* of a build */
-#define STEPS_MAX        200u /* of a build */
-#define TEMPLATE_NAME    128u /* bytes of an alias or tag */
-#define BUILD_ID_SIZE    37   /* a UUID */
-#define BUILD_LINES_MAX  5000 /* of the log of a build; the rest is left out, which the log says */
-#define BUILD_LINE_BYTES 2000u
-#define BUILD_SECONDS    3600 /* of a build, from its first step on */
-#define TAG_DEFAULT      "default"
+#define TEMPLATES_MAX   32   /* of an owner */
+#define BUILDS_OPEN_MAX 4    /* of an owner: those that wait for their steps, or go on */
+#define TAGS_MAX        16   /* of a build */
+#define STEPS_MAX       200u /* of a build */
+#define TEMPLATE_NAME   128u /* bytes of an alias or tag */
+#define BUILD_ID_SIZE   37   /* a UUID */
+#define BUILD_LINES_MAX 5000 /* of the log of a build; the rest is left out, which the log says */
+#define BUILD_SECONDS   3600 /* of a build, from its first step on */
+#define TAG_DEFAULT     "default"
 
 /* What sandboxes of a build begin with. */
 struct e2b_setup {
@@ -124,22 +124,3 @@ void e2b_setup_done(struct e2b_setup *s);
 /* A sandbox of a build was made: its files and its command. FN is called when it is ready. */
 void e2b_setup_begin(struct e2b_sandbox *s, struct e2b_build *b,
 		     void (*fn)(const struct err *e, void *user), void *user);
-
-/* ---- images, one after the other (images.c) ---- */
-
-struct e2b_image_job {
-	struct list node;
-	enum { E2B_IMAGE_COMMIT, E2B_IMAGE_NOTE, E2B_IMAGE_REMOVE } what;
-	char image[ENGINE_NAME_MAX];
-	char *note;              /* owned */
-	struct sandbox *sandbox; /* COMMIT: reference */
-	/* Called once; then the job is gone. NULL: nobody asks. */
-	void (*fn)(const struct err *e, void *user);
-	void *user;
-	bool looked; /* COMMIT: what is known of images is up to date */
-	bool begun;
-};
-
-/* Takes J, which was allocated. */
-void e2b_image_do(struct e2b *f, struct e2b_image_job *j);
-void e2b_images_done(struct e2b *f);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "faces/e2b/task.h"
+#include "build/task.h"
 
 #include "base/loop.h"
 #include "base/text.h"
+#include "sandbox/process.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,19 +11,19 @@
 #define PIECE     (16u << 10)
 #define ENV_BYTES (256u << 10)
 
-struct e2b_task {
-	struct list node;        /* of e2b.tasks */
+struct build_task {
+	struct list node;        /* of builds.tasks */
 	struct sandbox *sandbox; /* reference: its processes stay while it does */
 	struct process *process; /* reference */
 	struct process_watch watch;
 	sd_event_source *work; /* the loop's next turn: what is told of a process must not end it */
-	struct e2b_task_spec spec;
-	char lines[2][BUILD_LINE_BYTES];
+	struct build_task_spec spec;
+	char lines[2][BUILD_LINE_MAX];
 	size_t lens[2];
 };
 
 /* It may have been forgotten meanwhile, to make room for others. */
-static void task_free(struct e2b_task *t)
+static void task_free(struct build_task *t)
 {
 	struct process_facts facts;
 	struct err ignored = ERR_INIT;
@@ -38,25 +39,25 @@ static void task_free(struct e2b_task *t)
 	free(t);
 }
 
-static void tell(struct e2b_task *t, unsigned stream)
+static void tell(struct build_task *t, unsigned stream)
 {
 	if (t->spec.line)
 		t->spec.line(t->lines[stream], t->lens[stream], stream == 1, t->spec.user);
 	t->lens[stream] = 0;
 }
 
-static void take(struct e2b_task *t, unsigned stream, const char *data, size_t n)
+static void take(struct build_task *t, unsigned stream, const char *data, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (data[i] == '\n')
 			tell(t, stream);
-		else if (data[i] != '\r' && t->lens[stream] < BUILD_LINE_BYTES)
+		else if (data[i] != '\r' && t->lens[stream] < BUILD_LINE_MAX)
 			t->lines[stream][t->lens[stream]++] = data[i];
 	}
 }
 
 /* True: there may be more. */
-static bool read_some(struct e2b_task *t)
+static bool read_some(struct build_task *t)
 {
 	static char piece[PIECE];
 	bool more = false;
@@ -74,9 +75,9 @@ static bool read_some(struct e2b_task *t)
 	return more;
 }
 
-static void end(struct e2b_task *t, const struct process_facts *facts)
+static void end(struct build_task *t, const struct process_facts *facts)
 {
-	const struct e2b_task_spec spec = t->spec;
+	const struct build_task_spec spec = t->spec;
 	struct err e = ERR_INIT;
 
 	for (unsigned s = 0; s < 2; s++)
@@ -98,10 +99,10 @@ static void end(struct e2b_task *t, const struct process_facts *facts)
 
 static int on_work(sd_event_source *source, void *user)
 {
-	struct e2b_task *t = user;
+	struct build_task *t = user;
 	struct process_facts facts;
 
-	loop_work("timer", "task of E2B");
+	loop_work("timer", "command of a build");
 	process_look(t->process, &facts);
 	if (read_some(t))
 		return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
@@ -112,15 +113,15 @@ static int on_work(sd_event_source *source, void *user)
 
 static void on_news(struct process_watch *w)
 {
-	(void)sd_event_source_set_enabled(CONTAINER_OF(w, struct e2b_task, watch)->work,
+	(void)sd_event_source_set_enabled(CONTAINER_OF(w, struct build_task, watch)->work,
 					  SD_EVENT_ONESHOT);
 }
 
 /* ---- start ---- */
 
-static int start(const struct e2b_task_spec *spec, struct process **ret, struct err *e)
+static int start(const struct build_task_spec *spec, struct process **ret, struct err *e)
 {
-	static const char *const own[TASK_OWN_ENV_MAX] = {"HOME=" E2B_HOME, "USER=user",
+	static const char *const own[TASK_OWN_ENV_MAX] = {"HOME=" BUILD_HOME, "USER=user",
 							  "LOGNAME=user", "SHELL=/bin/bash"};
 	const char *env[PROCESS_ENV_MAX + 1];
 	size_t at[PROCESS_ENV_MAX], n = 0, n_own = 0;
@@ -131,7 +132,7 @@ static int start(const struct e2b_task_spec *spec, struct process **ret, struct 
 
 	for (; !spec->root && n_own < ARRAY_SIZE(own); n_own++)
 		env[n_own] = own[n_own];
-	json_object_foreach(spec->setup->env, key, v) {
+	json_object_foreach(spec->env, key, v) {
 		if (n_own + n >= PROCESS_ENV_MAX)
 			r = -E2BIG;
 		if (r < 0)
@@ -155,25 +156,25 @@ static int start(const struct e2b_task_spec *spec, struct process **ret, struct 
 	    .env = env,
 	    .root = spec->root,
 	    .timeout_ns = spec->timeout_ns,
-	    .credential = spec->who,
+	    .credential = spec->credential,
 	};
 	return sandbox_start_process(spec->sandbox, &q, ret, e);
 }
 
-int e2b_task_leave(const struct e2b_task_spec *spec, struct err *e)
+int build_task_leave(const struct build_task_spec *spec, struct err *e)
 {
 	struct process *p;
 
 	return start(spec, &p, e);
 }
 
-int e2b_task_start(struct e2b *f, const struct e2b_task_spec *spec, struct e2b_task **ret,
-		   struct err *e)
+int build_task_start(struct builds *b, const struct build_task_spec *spec, struct build_task **ret,
+		     struct err *e)
 {
-	struct e2b_task *t = calloc(1, sizeof(*t));
+	struct build_task *t = calloc(1, sizeof(*t));
 	struct process *p = NULL;
 
-	if (!t || sd_event_add_defer(f->config.loop, &t->work, on_work, t) < 0) {
+	if (!t || sd_event_add_defer(b->config.loop, &t->work, on_work, t) < 0) {
 		free(t);
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a command");
 	}
@@ -186,32 +187,32 @@ int e2b_task_start(struct e2b *f, const struct e2b_task_spec *spec, struct e2b_t
 	t->sandbox = sandbox_ref(spec->sandbox);
 	t->process = process_ref(p);
 	t->spec = *spec;
-	t->spec.setup = NULL;
+	t->spec.env = NULL;
 	t->spec.argv = NULL;
 	t->watch.fn = on_news;
 	t->watch.paced = true;
 	list_init(&t->watch.node);
 	process_watch(p, &t->watch);
-	list_append(&f->tasks, &t->node);
+	list_append(&b->tasks, &t->node);
 	*ret = t;
 	return 0;
 }
 
-struct e2b_task *e2b_task_stop(struct e2b_task *t)
+struct build_task *build_task_stop(struct build_task *t)
 {
 	if (t)
 		task_free(t);
 	return NULL;
 }
 
-void e2b_tasks_done(struct e2b *f)
+void builds_end_tasks(struct builds *b)
 {
 	struct err e = ERR_INIT;
 
 	(void)err_set(&e, ERR_CANCELLED, 0, "the server ends");
-	while (!list_is_empty(&f->tasks)) {
-		struct e2b_task *t = list_first(&f->tasks, struct e2b_task, node);
-		const struct e2b_task_spec spec = t->spec;
+	while (!list_is_empty(&b->tasks)) {
+		struct build_task *t = list_first(&b->tasks, struct build_task, node);
+		const struct build_task_spec spec = t->spec;
 
 		task_free(t);
 		spec.end(&e, spec.user);

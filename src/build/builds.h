@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all builds of images in sandboxes share: the orders to the process that makes images, which does one thing at a time, and
+ * the commands that are under way (task.h). Loop only. */
+#pragma once
+
+#include "base/list.h"
+#include "sandbox/sandbox.h"
+
+#include <jansson.h>
+
+/* The images of the server. Each function returns a new reference; NULL with E: it was refused; NULL with E as it was: no
+ * memory. */
+struct build_images {
+	/* Looks on a thread what has changed in the folder of images, then calls FN once, on the loop, maybe before this
+	 * returns. list(), shared(), commit() and api_config.server know what the last look has found. */
+	void (*look)(void (*fn)(void *fn_user), void *fn_user, void *user);
+	json_t *(*list)(void *user); /* the members of schema Images; NULL: no memory */
+	/* Images that are not one user's: an array of objects with `name` and `origin`, which is "" if there is none. Borrowed,
+	 * for this turn of the loop. */
+	const json_t *(*shared)(void *user);
+	/* Begins to build the image NAME, and stops the build under way: schema ImageBuild. */
+	json_t *(*build)(const char *name, void *user, struct err *e);
+	json_t *(*cancel)(void *user, struct err *e);
+	/* Begins to make the image NAME of BASE, which a sandbox of AGE_NS has, and the layer that comes from PIPE, which
+	 * is borrowed: schema ImageBuild. NOTE: a JSON object that stays with the image, or NULL. */
+	json_t *(*commit)(const char *name, const char *base, uint64_t age_ns, int pipe,
+			  const char *note, void *user, struct err *e);
+	/* Begins to give an image of a sandbox another note. NULL: begins to remove it. */
+	json_t *(*change)(const char *name, const char *note, void *user, struct err *e);
+	/* Images that are one user's, with `name` and `note`, which may be null. Reads the disk, and there may be many: for the
+	 * start of the server alone. */
+	json_t *(*notes)(void *user);
+	/* The build under way, or the last one. */
+	json_t *(*build_of)(void *user);
+	void *user;
+};
+
+struct build_look;
+
+struct builds_config {
+	sd_event *loop; /* borrowed, both, until builds_free() */
+	struct manager *manager;
+	struct build_images images;
+};
+
+struct builds {
+	struct builds_config config;
+	struct list orders; /* struct build_order, in their order */
+	sd_event_source *timer;
+	struct build_look *look; /* borrowed; NULL = none is under way */
+	struct list tasks;       /* struct build_task */
+};
+
+int builds_new(const struct builds_config *config, struct builds **ret, struct err *e) MUST_CHECK;
+/* Ends all commands, whose END is told so (CANCELLED). Before what waits for them goes. NULL is fine. */
+void builds_end_tasks(struct builds *b);
+/* NULL is fine; returns NULL. */
+struct builds *builds_free(struct builds *b);
+
+/* ---- orders (orders.c) ---- */
+
+struct build_order {
+	struct list node;
+	enum { BUILD_ORDER_COMMIT, BUILD_ORDER_NOTE, BUILD_ORDER_REMOVE } what;
+	char image[ENGINE_NAME_MAX];
+	char *note;              /* owned */
+	struct sandbox *sandbox; /* COMMIT: reference */
+	/* Called once; then the order is gone. NULL: nobody asks. */
+	void (*fn)(const struct err *e, void *user);
+	void *user;
+	bool looked; /* COMMIT: what is known of images is up to date */
+	bool begun;
+};
+
+/* Takes O, which was allocated. */
+void build_order_do(struct builds *b, struct build_order *o);
+/* Nobody waits for O any more. The image that it would make goes again. NULL is fine. */
+void build_order_drop(struct builds *b, struct build_order *o);
+
+/* A sandbox of a build ends, and the reference with it. NULL is fine. */
+void build_close_sandbox(struct sandbox *s);
