@@ -18,6 +18,8 @@ struct build_images {
 	/* Images that are not one user's: an array of objects with `name` and `origin`, which is "" if there is none. Borrowed,
 	 * for this turn of the loop. */
 	const json_t *(*shared)(void *user);
+	/* Whether images may be made of sandboxes at all. */
+	int (*may_commit)(void *user, struct err *e);
 	/* Begins to build the image NAME, and stops the build under way: schema ImageBuild. */
 	json_t *(*build)(const char *name, void *user, struct err *e);
 	json_t *(*cancel)(void *user, struct err *e);
@@ -36,6 +38,7 @@ struct build_images {
 };
 
 struct build_look;
+struct file_build;
 
 struct builds_config {
 	sd_event *loop; /* borrowed, both, until builds_free() */
@@ -49,6 +52,7 @@ struct builds {
 	sd_event_source *timer;
 	struct build_look *look; /* borrowed; NULL = none is under way */
 	struct list tasks;       /* struct build_task */
+	struct file_build *file; /* the last one; NULL = none */
 };
 
 int builds_new(const struct builds_config *config, struct builds **ret, struct err *e) MUST_CHECK;
@@ -79,3 +83,30 @@ void build_order_drop(struct builds *b, struct build_order *o);
 
 /* A sandbox of a build ends, and the reference with it. NULL is fine. */
 void build_close_sandbox(struct sandbox *s);
+
+/* ---- builds from a Dockerfile (dockerfile_build.c) ---- */
+
+#define BUILD_LINES_KEPT 300u /* lines of output, the last ones */
+#define BUILD_ARGS_MAX   100u /* build arguments */
+
+struct file_build_spec {
+	struct sandbox *
+	    sandbox; /* borrowed for the call: its workspace has the Dockerfile and, around it, the build context */
+	const char *path;       /* of the Dockerfile, in the workspace */
+	const char *target;     /* the stage to build; NULL = the last */
+	json_t *args;           /* array of "NAME=VALUE", borrowed for the call; NULL = none */
+	const char *image;      /* name of the result */
+	const void *credential; /* of the caller (sandbox/process.h); borrowed until END */
+	/* Called once when it has ended in whatever way, maybe before the start has returned. */
+	void (*end)(void *user);
+	void *user;
+};
+
+/* Builds the image from a Dockerfile, in sandboxes of the same owner with a root user, by the network policy of the server. There is one such
+ * build at a time (SESSION_BUSY). What it says is in builds_json(). */
+int file_build_start(struct builds *b, const struct file_build_spec *spec,
+		     struct err *e) MUST_CHECK;
+/* The last build of whatever kind, schema ImageBuild; null: none. NULL: no memory. */
+json_t *builds_json(const struct builds *b);
+/* Stops the build under way, of whatever kind. NULL with E: there is none. */
+json_t *builds_cancel(struct builds *b, struct err *e);

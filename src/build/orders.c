@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Orders to the process that makes images, which does one thing at a time, also for others: a job waits until it is free, and then for its
  * end. */
-#include "build/builds.h"
+#include "build/file_build.h"
 
 #include "base/fdio.h"
 #include "base/log.h"
@@ -231,6 +231,7 @@ struct builds *builds_free(struct builds *b)
 	if (!b)
 		return NULL;
 	builds_end_tasks(b);
+	file_build_done(b);
 	b->timer = sd_event_source_disable_unref(b->timer);
 	if (b->look)
 		b->look->builds = NULL;

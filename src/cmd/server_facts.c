@@ -303,8 +303,9 @@ static bool is_newer(struct server_facts *f, const char *base, uint64_t age_ns)
 	return true;
 }
 
-static int check_commits(const struct server_facts *f, struct err *e)
+static int may_commit(void *user, struct err *e)
 {
+	const struct server_facts *f = user;
 	const struct settings *s = &f->app->settings;
 
 	return s->image_builds && s->root && f->app->image_builder
@@ -317,7 +318,7 @@ static int check_commits(const struct server_facts *f, struct err *e)
 static json_t *change_image(const char *name, const char *note, void *user, struct err *e)
 {
 	struct server_facts *f = user;
-	int r = check_commits(f, e);
+	int r = may_commit(f, e);
 
 	r = r < 0 ? r : image_builder_change(f->app->image_builder, name, note, e);
 	return r < 0 ? NULL : image_builder_json(f->app->image_builder);
@@ -343,7 +344,7 @@ static json_t *commit_image(const char *name, const char *base, uint64_t age_ns,
 			    const char *note, void *user, struct err *e)
 {
 	struct server_facts *f = user;
-	int r = check_commits(f, e);
+	int r = may_commit(f, e);
 
 	if (r < 0)
 		return NULL;
@@ -373,6 +374,7 @@ int server_facts_builds(struct server_facts *f, struct builds **ret, struct err 
 							.shared = shared_images,
 							.build = build_image,
 							.cancel = cancel_build,
+							.may_commit = may_commit,
 							.commit = commit_image,
 							.change = change_image,
 							.notes = image_notes,

@@ -405,7 +405,7 @@ static int read_all(struct reader *r)
 int dockerfile_parse(const char *text, size_t len, const struct dockerfile_options *o,
 		     struct dockerfile *ret, struct err *e)
 {
-	struct dockerfile d = {.escape = '\\'};
+	struct dockerfile d = {.escape = '\\', .in_sandbox = o->in_sandbox};
 
 	(void)snprintf(d.name, sizeof(d.name), "%.64s", o->name);
 	if (!image_is_text(d.name, strlen(d.name)))
@@ -420,7 +420,9 @@ int dockerfile_parse(const char *text, size_t len, const struct dockerfile_optio
 	if (len > DOCKERFILE_BYTES_MAX)
 		got = dockerfile_fail(&d, 0, e, "the file is larger than %u KiB",
 				      DOCKERFILE_BYTES_MAX >> 10);
-	else if (memchr(text, '\0', len) || !text_is_utf8(text, len))
+	else if (memchr(text, '\0', len) || !text_is_utf8(text, len) ||
+		 (o->in_sandbox &&
+		  (memchr(text, DOCKERFILE_OPEN, len) || memchr(text, DOCKERFILE_SHUT, len))))
 		got = dockerfile_fail(&d, 0, e, "the file is no text in UTF-8");
 	if (got >= 0)
 		got = read_all(&r);

@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "image/def.h"
+#include "image/ignore.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,8 +62,9 @@ struct dockerfile_stage {
 };
 
 struct dockerfile {
-	char name[65];                 /* of the file, for messages */
-	char escape;                   /* '\\' or '`' */
+	char name[65]; /* of the file, for messages */
+	char escape;   /* '\\' or '`' */
+	bool in_sandbox;
 	struct dockerfile_step *steps; /* owned */
 	size_t n;
 	struct dockerfile_stage stages[DOCKERFILE_STAGES_MAX];
@@ -78,6 +80,8 @@ struct dockerfile_options {
 	const char *target;             /* the stage to build; NULL = the last */
 	bool no_network;                /* of steps: ADD of an address is refused */
 	bool allow_inside;              /* ADD may name addresses of this machine (inside.h) */
+	bool
+	    in_sandbox; /* for dockerfile_plan_make(): variables that only the image sets are left to its shell */
 };
 
 /* What an instruction is called. */
@@ -96,3 +100,36 @@ int dockerfile_print(const struct dockerfile *d, struct buf *out) MUST_CHECK;
 /* Where the here-document HERE of step I is, inside the build context. */
 void dockerfile_here_path(const struct dockerfile *d, size_t i, size_t here, char *ret,
 			  size_t size);
+
+/* ---- a build in sandboxes (dockerfile_script.c) ---- */
+
+#define DOCKERFILE_RUNS_MAX   (2 * DOCKERFILE_STAGES_MAX)
+#define DOCKERFILE_SCRIPT_MAX (8u << 20) /* bytes of all scripts */
+
+/* One sandbox of a build: what is done in it, from an image on. It leaves files for later ones, or is the result. */
+struct dockerfile_run {
+	char *base;   /* owned: the image that it begins with; "scratch" is refused */
+	int stage;    /* the last one that is done in it; -1 = none: its files are copied from */
+	bool context; /* it copies from the build context */
+	bool leaves;  /* later ones copy from it */
+	char *script; /* owned: for /bin/sh, as root */
+	unsigned from[DOCKERFILE_RUNS_MAX]; /* the runs whose files it needs */
+	size_t n_from;
+};
+
+struct dockerfile_plan {
+	struct dockerfile_run *runs; /* owned; in their order. The last one is the result */
+	size_t n;
+};
+
+/* Where the files of a build are in the workspace of its sandbox. A script removes what it has read, and writes the archive
+ * of what it leaves as the archive of its own number. */
+#define DOCKERFILE_CONTEXT_TAR ".caisson-context.tar"
+#define DOCKERFILE_FROM_TAR    ".caisson-from-%u.tar"
+
+/* D was parsed with `in_sandbox`. Stages that the target does not need are left out; one that others begin with is done again for each.
+ * IGNORE: of the build context; may be empty. */
+int dockerfile_plan_make(const struct dockerfile *d, const char *target,
+			 const struct ignore *ignore, struct dockerfile_plan *ret,
+			 struct err *e) MUST_CHECK;
+void dockerfile_plan_done(struct dockerfile_plan *p);

@@ -94,6 +94,7 @@ static int expand_words(struct check *c, struct dockerfile_step *s,
 	int r = 0;
 
 	c->lexer.vars = vars;
+	c->lexer.keeps = c->d->in_sandbox && s->kind != DOCKERFILE_FROM;
 	for (size_t i = 0; r >= 0 && i < s->words.n; i++) {
 		_cleanup_(buf_done) struct buf b = BUF_INIT(DOCKERFILE_VALUE_MAX);
 
@@ -155,8 +156,11 @@ static const char *given(const struct check *c, const char *name)
 	return found;
 }
 
-static int take_arg(struct check *c, const char *word)
+/* The word of ARG, which then has the value that holds. */
+static int take_arg(struct check *c, char **ret)
 {
+	const char *word = *ret;
+
 	char name[DOCKERFILE_NAME_MAX + 1];
 	const char *equals = strchr(word, '=');
 	const size_t n = equals ? (size_t)(equals - word) : strlen(word);
@@ -171,7 +175,23 @@ static int take_arg(struct check *c, const char *word)
 		value = equals + 1;
 	if (!value && c->d->n_stages > 0)
 		value = dockerfile_vars_get(&c->global, name);
-	return value ? set(c, vars_of(c), name, value, false) : 0;
+	if (!value)
+		return 0;
+	_cleanup_free_ char *whole = NULL;
+
+	c->lexer.expanded += strlen(value);
+	if (c->lexer.expanded > DOCKERFILE_EXPANDED_MAX)
+		return dockerfile_fail(c->d, c->lexer.line, c->e,
+				       "the build arguments need too much memory");
+	if (asprintf(&whole, "%s=%s", name, value) < 0)
+		return no_memory(c->e);
+	const int r = set(c, vars_of(c), name, value, false);
+
+	if (r >= 0) {
+		free(*ret);
+		*ret = TAKE_PTR(whole);
+	}
+	return r;
 }
 
 static int take_pairs(struct check *c, const struct dockerfile_step *s)
@@ -183,7 +203,7 @@ static int take_pairs(struct check *c, const struct dockerfile_step *s)
 		const char *equals = strchr(word, '=');
 
 		if (s->kind == DOCKERFILE_ARG) {
-			r = take_arg(c, word);
+			r = take_arg(c, &s->words.v[i]);
 			continue;
 		}
 		if (!equals || equals == word)
@@ -213,8 +233,7 @@ static bool is_stage_name(const char *s)
 	       strlen(s) <= DOCKERFILE_NAME_MAX;
 }
 
-/* The number of an earlier stage of that name; -1: none. */
-static int find_stage(const struct dockerfile *d, size_t before, const char *name)
+int dockerfile_find_stage(const struct dockerfile *d, size_t before, const char *name)
 {
 	for (size_t i = before; i-- > 0;)
 		if (d->stages[i].name && strcasecmp(d->stages[i].name, name) == 0)
@@ -264,7 +283,7 @@ static int name_stage(struct check *c, struct dockerfile_stage *stage, const cha
 	if (!is_stage_name(name))
 		return dockerfile_fail(c->d, c->lexer.line, c->e, "'%.64s' is no name of a stage",
 				       name);
-	if (find_stage(c->d, c->d->n_stages, name) >= 0)
+	if (dockerfile_find_stage(c->d, c->d->n_stages, name) >= 0)
 		return dockerfile_fail(c->d, c->lexer.line, c->e, "two stages are named '%.64s'",
 				       name);
 	stage->name = strdup(name);
@@ -289,10 +308,10 @@ static int take_from(struct check *c, struct dockerfile_step *s)
 	if (d->n_stages >= DOCKERFILE_STAGES_MAX)
 		return dockerfile_fail(d, s->line, c->e, "more than %d stages",
 				       DOCKERFILE_STAGES_MAX);
-	const int earlier = find_stage(d, d->n_stages, s->words.v[0]);
+	const int earlier = dockerfile_find_stage(d, d->n_stages, s->words.v[0]);
 	int r = 0;
 
-	(void)snprintf(name, sizeof(name), "%.64s",
+	(void)snprintf(name, sizeof(name), "%s",
 		       earlier >= 0 ? d->stages[earlier].name : "scratch");
 	if (earlier < 0 && !streq(s->words.v[0], "scratch"))
 		r = whole_name(c, s->words.v[0], name, sizeof(name));
@@ -316,7 +335,7 @@ static int take_copy_from(struct check *c, struct dockerfile_step *s)
 	_cleanup_(buf_done) struct buf b = BUF_INIT(sizeof(name) + 16);
 	uint64_t n;
 
-	if (!from || find_stage(c->d, c->d->n_stages - 1, from) >= 0)
+	if (!from || dockerfile_find_stage(c->d, c->d->n_stages - 1, from) >= 0)
 		return 0;
 	if (parse_u64(from, 0, UINT32_MAX, &n) == 0)
 		return n + 1 < c->d->n_stages ? 0
@@ -422,17 +441,25 @@ static bool is_taken(const struct dockerfile *d, const char *name, size_t len)
 	return false;
 }
 
+int dockerfile_target(const struct dockerfile *d, const char *target)
+{
+	uint64_t n = d->n_stages - 1;
+	const int named = target ? dockerfile_find_stage(d, d->n_stages, target) : (int)n;
+
+	if (named >= 0)
+		return named;
+	return parse_u64(target, 0, d->n_stages - 1, &n) < 0 ? -1 : (int)n;
+}
+
 static int check_end(struct check *c)
 {
 	struct dockerfile *d = c->d;
 	const char *target = c->o->target;
-	uint64_t n;
 	int r = 0;
 
 	if (d->n_stages == 0)
 		return dockerfile_fail(d, 0, c->e, "there is no FROM in it");
-	if (target && find_stage(d, d->n_stages, target) < 0 &&
-	    parse_u64(target, 0, d->n_stages - 1, &n) < 0)
+	if (dockerfile_target(d, target) < 0)
 		return dockerfile_fail(d, 0, c->e, "no stage is named '%.64s' (--target)", target);
 	for (size_t i = 0; r >= 0 && c->o->args && i < c->o->args->n; i++) {
 		const char *arg = c->o->args->v[i];

@@ -124,9 +124,17 @@ static int put_variable(struct pass *p, const char *name)
 {
 	const char *value = dockerfile_vars_get(p->l->vars, name);
 
-	if (!value)
-		(void)snprintf(p->l->unknown, sizeof(p->l->unknown), "%s", name);
-	return value ? put(p, value, strlen(value)) : 0;
+	if (value)
+		return put(p, value, strlen(value));
+	(void)snprintf(p->l->unknown, sizeof(p->l->unknown), "%s", name);
+	if (!p->l->keeps || !dockerfile_is_name(name, strlen(name)))
+		return 0;
+	char kept[DOCKERFILE_NAME_MAX + 3];
+
+	const int n =
+	    snprintf(kept, sizeof(kept), "%c%s%c", DOCKERFILE_OPEN, name, DOCKERFILE_SHUT);
+
+	return put(p, kept, (size_t)n);
 }
 
 /* Of S, a name: its length. Digits and signs are names of their own, which no Dockerfile can set. */

@@ -40,11 +40,16 @@ const char *dockerfile_vars_get(const struct dockerfile_vars *v,
 				const char *name); /* NULL: not set */
 void dockerfile_vars_clear(struct dockerfile_vars *v);
 
+/* Around the name of a variable that the image may set. No Dockerfile that is read for a sandbox has these bytes. */
+#define DOCKERFILE_OPEN '\x01'
+#define DOCKERFILE_SHUT '\x02'
+
 struct dockerfile_lexer {
 	const struct dockerfile *d; /* for messages, and its escape */
 	const struct dockerfile_vars *vars;
 	unsigned line;
 	uint64_t expanded; /* bytes so far */
+	bool keeps;        /* what is not set becomes DOCKERFILE_OPEN NAME DOCKERFILE_SHUT */
 	char unknown[DOCKERFILE_NAME_MAX +
 		     1]; /* a variable that was read and never set; "" = none */
 };
@@ -71,5 +76,11 @@ int dockerfile_check_sources(struct dockerfile *d, const struct dockerfile_step 
 			     struct err *e) MUST_CHECK;
 /* The value of the flag NAME ("from"), or NULL. */
 const char *dockerfile_flag(const struct dockerfile_step *s, const char *name);
+/* The number of an earlier stage, before BEFORE, of that name; -1: none. */
+int dockerfile_find_stage(const struct dockerfile *d, size_t before, const char *name);
+/* The stage that --target names: its number, or -1. NULL: the last. */
+int dockerfile_target(const struct dockerfile *d, const char *target);
+/* The script of RUN with here-documents. */
+int dockerfile_run_script(const struct dockerfile_step *s, struct buf *b) MUST_CHECK;
 /* Whether the builder gets the flag, which was checked. */
 bool dockerfile_flag_is_printed(const struct dockerfile_step *s, const char *flag);

@@ -53,7 +53,7 @@ static int print_flags(const struct printer *p, const struct dockerfile_step *s)
 
 /* The script of RUN with here-documents: the command with them behind it. One that is nothing but a here-document is the script itself; if that
  * names its own interpreter, the shell executes it as a file. */
-static int build_script(const struct dockerfile_step *s, struct buf *b)
+int dockerfile_run_script(const struct dockerfile_step *s, struct buf *b)
 {
 	const struct dockerfile_here *first = &s->here[0];
 	int r;
@@ -77,7 +77,7 @@ static int print_script(const struct printer *p, const struct dockerfile_step *s
 	_cleanup_(buf_done) struct buf b = BUF_INIT(2 * DOCKERFILE_BYTES_MAX);
 	const struct dockerfile_step *shell = p->shells[s->stage];
 	json_t *list = json_array();
-	int r = build_script(s, &b);
+	int r = dockerfile_run_script(s, &b);
 
 	for (size_t i = 0; r >= 0 && shell && i < shell->words.n; i++)
 		r = append(list, shell->words.v[i]);

@@ -296,3 +296,73 @@ int ignore_match(struct ignore *g, const char *path)
 	}
 	return out;
 }
+
+/* ---- for awk ---- */
+
+/* The bytes that a class fits, as ranges of octal numbers: no byte of the class has a meaning then. */
+static int print_class(struct buf *out, const char *s, size_t len)
+{
+	int r = buf_add_char(out, '[');
+
+	for (unsigned c = 1; r >= 0 && c < 256; c++) {
+		unsigned last = c;
+
+		if (!in_class(s, len, (char)c))
+			continue;
+		while (last < 255 && in_class(s, len, (char)(last + 1)))
+			last++;
+		r = last == c ? buf_printf(out, "\\%03o", c)
+			      : buf_printf(out, "\\%03o-\\%03o", c, last);
+		c = last;
+	}
+	return r < 0 ? r : buf_add_char(out, ']');
+}
+
+static int print_literal(struct buf *out, char c)
+{
+	if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	    (unsigned char)c >= 0x80 || c == '_' || c == ' ')
+		return buf_add_char(out, c);
+	return strchr("/\\^]", c) ? buf_printf(out, "\\%c", c) : buf_printf(out, "[%c]", c);
+}
+
+static int print_rule(struct buf *out, const char *rule)
+{
+	int r = 0;
+
+	for (size_t len; r >= 0 && *rule; rule += len) {
+		switch (element_at(rule, &len)) {
+		case FOLDERS:
+			r = buf_add_str(out, "(.*\\/)?");
+			break;
+		case REST:
+			r = buf_add_str(out, ".*");
+			break;
+		case STAR:
+			r = buf_add_str(out, "[^\\/]*");
+			break;
+		case ONE:
+			r = buf_add_str(out, "[^\\/]");
+			break;
+		case CLASS:
+			r = print_class(out, rule, len);
+			break;
+		case LITERAL:
+			r = print_literal(out, rule[len - 1]);
+			break;
+		}
+	}
+	return r;
+}
+
+int ignore_print_awk(const struct ignore *g, struct buf *out)
+{
+	int r = buf_add_str(out, "{ x = 0 }\n");
+
+	for (size_t i = 0; r >= 0 && i < g->n; i++) {
+		r = buf_add_str(out, "/^(");
+		r = r < 0 ? r : print_rule(out, g->rules[i].text);
+		r = r < 0 ? r : buf_printf(out, ")(\\/.*)?$/ { x = %d }\n", !g->rules[i].back);
+	}
+	return r < 0 ? r : buf_add_str(out, "x { print }\n");
+}

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/attr.h"
+#include "base/buf.h"
 #include "base/err.h"
 
 #include <stdbool.h>
@@ -33,3 +34,6 @@ int ignore_parse(const char *name, const char *text, size_t len, struct ignore *
 void ignore_done(struct ignore *g);
 /* PATH: "a/b", without "." and "..". 1: left out; 0: not; -E2BIG: the rules and the paths need more than IGNORE_WORK_MAX. */
 int ignore_match(struct ignore *g, const char *path) MUST_CHECK;
+/* The same rules as a program for awk, which reads paths, one a line, and prints those that are left out. -ENOTSUP: a class with a
+ * backslash or a slash in it, which awk cannot be told in every version. */
+int ignore_print_awk(const struct ignore *g, struct buf *out) MUST_CHECK;

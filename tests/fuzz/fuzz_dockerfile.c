@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dockerfiles, and .dockerignore.
  * Properties: a refusal has one line of text and names the file; what is printed for the builder has one line for each step, is accepted
- * again, and is then the same; no path climbs, and no address is of this machine. */
+ * again, and is then the same; no path climbs, and no address is of this machine; each sandbox of a build has its script. */
 #include "fuzz.h"
 
 #include "base/attr.h"
@@ -37,6 +37,33 @@ static void again(const struct buf *first)
 	dockerfile_done(&d);
 }
 
+/* The same file as scripts for sandboxes: what stands in it is always inside quotes. */
+static void plan(const char *text, size_t size)
+{
+	static const struct dockerfile_options in_sandbox = {
+	    .name = "Dockerfile", .allow_inside = true, .in_sandbox = true};
+	struct dockerfile_plan p;
+	struct ignore g = {0};
+	struct dockerfile d;
+	struct err e = ERR_INIT;
+
+	(void)!ignore_parse(".dockerignore", text, size, &g, &e);
+	e = ERR_INIT;
+	if (dockerfile_parse(text, size, &in_sandbox, &d, &e) == 0) {
+		const int r = dockerfile_plan_make(&d, NULL, &g, &p, &e);
+
+		ASSERT(r < 0 ? p.n == 0 && e.text[0] != '\0'
+			     : p.n > 0 && p.n <= DOCKERFILE_RUNS_MAX);
+		for (size_t i = 0; i < p.n; i++)
+			ASSERT(p.runs[i].script && p.runs[i].base &&
+			       !strpbrk(p.runs[i].script, "\x01\x02") &&
+			       (p.runs[i].leaves || i + 1 == p.n));
+		dockerfile_plan_done(&p);
+		dockerfile_done(&d);
+	}
+	ignore_done(&g);
+}
+
 static void parse(const char *text, size_t size)
 {
 	_cleanup_(buf_done) struct buf out = BUF_INIT(64u << 20);
@@ -70,6 +97,7 @@ int FUZZ_TARGET(const uint8_t *data, size_t size)
 	if (size)
 		memcpy(text, data, size);
 	text[size] = '\0';
+	plan(text, size);
 	parse(text, size);
 	if (ignore_parse("x", text, size, &g, &e) < 0) {
 		ASSERT(e.text[0] != '\0' && !strchr(e.text, '\n'));

@@ -6,6 +6,7 @@
 #include "sandbox/layer.h"
 
 #include <fcntl.h>
+#include <string.h>
 #include <unistd.h>
 
 void rest_look_at_images(struct rest_call *c, void (*next)(void *call))
@@ -25,6 +26,8 @@ static void list(void *call)
 
 	json_t *all = i->list(i->user);
 
+	if (all)
+		(void)json_object_set_new(all, "build", builds_json(c->api->config.builds));
 	if (all)
 		rest_reply(c, 200, all);
 	else
@@ -60,11 +63,10 @@ void rest_build_image(struct rest_call *c)
 
 void rest_cancel_build(struct rest_call *c)
 {
-	const struct build_images *i = &c->api->config.builds->config.images;
 	struct err e = ERR_INIT;
 
 	c->action = "image.cancel";
-	json_t *build = i->cancel(i->user, &e);
+	json_t *build = builds_cancel(c->api->config.builds, &e);
 	if (build)
 		(void)snprintf(c->object, sizeof(c->object), "%.63s",
 			       json_string_value(json_object_get(build, "name")));
@@ -126,10 +128,40 @@ static void look(struct rest_call *c)
 	rest_look_at_images(c, commit);
 }
 
+static void on_built(void *user)
+{
+	caller_unref(user);
+}
+
+static void build_file(struct rest_call *c)
+{
+	const char *target = rest_text(c, "target", "");
+	struct caller *who = caller_ref(c->who);
+	char path[ENGINE_PATH_MAX];
+	const struct file_build_spec spec = {.sandbox = c->sandbox,
+					     .path = path,
+					     .target = target[0] ? target : NULL,
+					     .args = json_object_get(c->body, "args"),
+					     .image = rest_text(c, "name", ""),
+					     .credential = who,
+					     .end = on_built,
+					     .user = who};
+	struct err e = ERR_INIT;
+	const char *file = rest_text(c, "dockerfile", "");
+	int r = workspace_path(file, strlen(file), true, path, &e);
+
+	r = r < 0 ? r : file_build_start(c->api->config.builds, &spec, &e);
+	if (r < 0)
+		caller_unref(who);
+	reply(c, r < 0 ? NULL : builds_json(c->api->config.builds), &e);
+}
+
 void rest_commit_image(struct rest_call *c)
 {
-	c->action = "image.commit";
-	rest_sandbox(c, look);
+	const bool from_file = rest_text(c, "dockerfile", "")[0] != '\0';
+
+	c->action = from_file ? "image.build" : "image.commit";
+	rest_sandbox(c, from_file ? build_file : look);
 }
 
 void rest_remove_image(struct rest_call *c)

@@ -267,6 +267,10 @@ static const struct rest_field image_body[] = {
 static const struct rest_field commit_body[] = {
     {"name", REST_TEXT, true, 1, 63, NULL,
      "of the new image; one that was made of a sandbox is replaced, any other is not"},
+    {"dockerfile", REST_TEXT, false, 1, PATH_BYTES, NULL,
+     "a Dockerfile in the workspace: the image is built from it, with the files beside it"},
+    {"target", REST_TEXT, false, 1, 128, NULL, "the stage to build; missing: the last"},
+    {"args", REST_TEXTS, false, 0, 100, NULL, "build arguments: NAME=VALUE"},
     OWNER,
     END};
 static const struct rest_field audit_query[] = {

@@ -257,9 +257,10 @@ const struct rest_route rest_routes[] = {
      rest_build_image, REST_ADMIN | REST_CHANGES, image_body, NULL, 202, "ImageBuild", "404 409",
      0},
     {HTTP_POST, P("/sandboxes/{id}/image"), "commitImage",
-     "Begins to make an image of the sandbox's image and what its root user has changed; the files "
-     "of "
-     "the workspace are not in it. Answered when all that is read",
+     "Begins to make an image of the sandbox's image and what its root user has changed, answered "
+     "when all that is read; or one from a Dockerfile in its workspace, answered at once. The "
+     "files "
+     "of the workspace are in neither",
      rest_commit_image, REST_ADMIN | REST_CHANGES, commit_body, NULL, 202, "ImageBuild", "404 409",
      0},
     {HTTP_DELETE, P("/images/{image}"), "removeImage",

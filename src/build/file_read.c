@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a build from a Dockerfile reads before its first step: the Dockerfile, .dockerignore, and which images the server has. Reading and
+ * parsing happen on a thread. */
+#include "build/file_build.h"
+
+#include "base/fdio.h"
+#include "base/rand.h"
+#include "base/text.h"
+#include "base/workers.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct reading {
+	struct file_build *build;
+	int file, ignore; /* owned; -1 = none */
+	char name[65];    /* of the Dockerfile, for messages */
+	bool second;      /* the name of .dockerignore that is tried is the common one */
+	struct image_words args;
+	struct dockerfile_plan plan;
+	struct err e;
+};
+
+static void reading_free(struct reading *r)
+{
+	workers_close(r->build->owner, r->file);
+	workers_close(r->build->owner, r->ignore);
+	image_words_done(&r->args);
+	dockerfile_plan_done(&r->plan);
+	free(r);
+}
+
+/* ---- on a thread ---- */
+
+static int read_text(int fd, const char *name, struct buf *ret, struct err *e)
+{
+	const int r = fd_read_file(fd, ret);
+
+	if (r == -ENOBUFS)
+		return err_set(e, ERR_INVALID_ARGUMENT, 0, "%s: larger than %zu KiB", name,
+			       ret->max >> 10);
+	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "cannot read %s", name) : 0;
+}
+
+static void make_plan(void *user)
+{
+	struct reading *r = user;
+	_cleanup_(buf_done) struct buf text = BUF_INIT(DOCKERFILE_BYTES_MAX + 1);
+	_cleanup_(buf_done) struct buf rules = BUF_INIT(IGNORE_BYTES_MAX + 1);
+	/* What an address of ADD reaches is for the network policy of the sandbox. */
+	const struct dockerfile_options options = {.name = r->name,
+						   .args = &r->args,
+						   .target = r->build->target,
+						   .allow_inside = true,
+						   .in_sandbox = true};
+	struct ignore ignore = {0};
+	struct dockerfile d = {0};
+	int result = read_text(r->file, r->name, &text, &r->e);
+
+	if (result >= 0 && r->ignore >= 0)
+		result = read_text(r->ignore, ".dockerignore", &rules, &r->e);
+	if (result >= 0)
+		result = ignore_parse(".dockerignore", buf_str(&rules), rules.len, &ignore, &r->e);
+	if (result >= 0)
+		result = dockerfile_parse(buf_str(&text), text.len, &options, &d, &r->e);
+	if (result >= 0)
+		result = dockerfile_plan_make(&d, r->build->target, &ignore, &r->plan, &r->e);
+	dockerfile_done(&d);
+	ignore_done(&ignore);
+}
+
+/* ---- images ---- */
+
+/* Is the image OWN, which came from ORIGIN, what a Dockerfile calls NAME? */
+static bool is_same(const char *own, const char *origin, const char *name, size_t len)
+{
+	const size_t tail = strlen(origin);
+
+	if (strlen(own) == len && strncmp(own, name, len) == 0)
+		return true;
+	return tail >= len && strncmp(origin + tail - len, name, len) == 0 &&
+	       (tail == len || origin[tail - len - 1] == '/');
+}
+
+/* A Dockerfile's "docker.io/library/python:3.11-slim" may be ours by its own name, or the reference that it was downloaded by. */
+static bool find_image(const json_t *rows, const char *base, char ret[ENGINE_NAME_MAX])
+{
+	static const char *const fronts[] = {"docker.io/library/", "docker.io/", ""};
+	static const char latest[] = ":latest";
+	const json_t *row;
+	size_t i;
+
+	for (size_t f = 0; f < ARRAY_SIZE(fronts); f++) {
+		const char *name =
+		    text_starts_with(base, fronts[f]) ? base + strlen(fronts[f]) : NULL;
+		const size_t len = name ? strlen(name) : 0;
+		const bool newest =
+		    len > strlen(latest) && streq(name + len - strlen(latest), latest);
+
+		json_array_foreach(rows, i, row) {
+			const char *own = json_string_value(json_object_get(row, "name"));
+			const char *origin = json_string_value(json_object_get(row, "origin"));
+
+			if (!name || !own)
+				continue;
+			if (is_same(own, origin ? origin : "", name, len) ||
+			    (newest &&
+			     is_same(own, origin ? origin : "", name, len - strlen(latest))))
+				return text_copy(ret, ENGINE_NAME_MAX, own) == 0;
+		}
+	}
+	return false;
+}
+
+static int find_images(struct file_build *b, struct err *e)
+{
+	const struct build_images *images = &b->builds->config.images;
+	const json_t *rows = images->shared(images->user);
+
+	b->images = calloc(b->plan.n, sizeof(*b->images));
+	b->left = calloc(b->plan.n, sizeof(*b->left));
+	if (!b->images || !b->left)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a build");
+	for (size_t i = 0; i < b->plan.n; i++) {
+		b->left[i].fd = -1;
+		if (!find_image(rows, b->plan.runs[i].base, b->images[i]))
+			return err_set(e, ERR_IMAGE_MISSING, 0,
+				       "the image '%.100s' is not on this server; its operator can "
+				       "download it: caisson image pull %.100s",
+				       b->plan.runs[i].base, b->plan.runs[i].base);
+	}
+	return 0;
+}
+
+/* ---- on the loop ---- */
+
+/* R goes, and with it the build, unless that has ended meanwhile. */
+static void end_early(struct reading *r, const struct err *e)
+{
+	struct file_build *b = r->build;
+	const struct err failed = e ? *e : ERR_INIT;
+
+	reading_free(r);
+	if (!file_build_came_late(b))
+		file_build_fail(b, &failed);
+}
+
+static void on_plan(void *user)
+{
+	struct reading *r = user;
+	struct file_build *b = r->build;
+	struct err e = r->e;
+
+	if (b->state != FILE_BUILD_GOES_ON) {
+		end_early(r, NULL);
+		return;
+	}
+	b->waits = false;
+	if (e.code == ERR_NONE) {
+		b->plan = r->plan;
+		r->plan = (struct dockerfile_plan){0};
+		(void)!find_images(b, &e);
+	}
+	reading_free(r);
+	if (e.code != ERR_NONE)
+		file_build_fail(b, &e);
+	else
+		file_build_planned(b);
+}
+
+static void begin_plan(struct reading *r)
+{
+	struct file_build *b = r->build;
+	struct err e = ERR_INIT;
+	const int result = workers_run(b->owner, make_plan, on_plan, r);
+
+	if (result == 0)
+		return;
+	(void)workers_refused(result, &e);
+	end_early(r, &e);
+}
+
+static void on_ignore(int fd, const struct engine_file *info, const struct err *e, void *user);
+
+/* "Dockerfile.dockerignore" beside it, else ".dockerignore" of the build context. */
+static void open_ignore(struct reading *r)
+{
+	struct file_build *b = r->build;
+	struct err e = ERR_INIT;
+	char path[ENGINE_PATH_MAX];
+	const int n = r->second ? snprintf(path, sizeof(path), "%s%s.dockerignore", b->folder,
+					   b->folder[0] ? "/" : "")
+				: snprintf(path, sizeof(path), "%s.dockerignore", b->path);
+
+	if (n < 0 || (size_t)n >= sizeof(path) ||
+	    sandbox_open_file(b->source, path, on_ignore, r, &e) < 0)
+		begin_plan(r);
+}
+
+static void on_ignore(int fd, const struct engine_file *info UNUSED, const struct err *e,
+		      void *user)
+{
+	struct reading *r = user;
+
+	r->ignore = e ? -1 : fd;
+	if (r->build->state != FILE_BUILD_GOES_ON || (e && e->code != ERR_NOT_FOUND)) {
+		end_early(r, e);
+	} else if (e && !r->second) {
+		r->second = true;
+		open_ignore(r);
+	} else {
+		begin_plan(r);
+	}
+}
+
+static void on_file(int fd, const struct engine_file *info UNUSED, const struct err *e, void *user)
+{
+	struct reading *r = user;
+
+	r->file = e ? -1 : fd;
+	if (e || r->build->state != FILE_BUILD_GOES_ON)
+		end_early(r, e);
+	else
+		open_ignore(r);
+}
+
+static int add_args(struct reading *r, json_t *args)
+{
+	json_t *value;
+	size_t i;
+	int result = 0;
+
+	json_array_foreach(args, i, value)
+		if (result >= 0)
+			result = image_words_add(&r->args, json_string_value(value),
+						 json_string_length(value));
+	return result;
+}
+
+static void read_files(void *user)
+{
+	struct file_build *b = user;
+	if (b->state != FILE_BUILD_GOES_ON) {
+		(void)file_build_came_late(b);
+		return;
+	}
+
+	struct reading *r = calloc(1, sizeof(*r));
+	const char *slash = strrchr(b->path, '/');
+	struct err e = ERR_INIT;
+	int result = 0;
+
+	if (!r) {
+		b->waits = false;
+		(void)err_set(&e, ERR_OUT_OF_MEMORY, ENOMEM, "a build");
+		file_build_fail(b, &e);
+		return;
+	}
+	*r = (struct reading){.build = b, .file = -1, .ignore = -1, .e = ERR_INIT};
+	(void)snprintf(r->name, sizeof(r->name), "%.64s", slash ? slash + 1 : b->path);
+	if (add_args(r, b->args) < 0)
+		result = err_set(&e, ERR_OUT_OF_MEMORY, ENOMEM, "a build");
+	b->waits = true;
+	result = result < 0 ? result : sandbox_open_file(b->source, b->path, on_file, r, &e);
+	if (result < 0) {
+		b->waits = false;
+		reading_free(r);
+		file_build_fail(b, &e);
+	}
+}
+
+void file_build_read(struct file_build *b)
+{
+	const struct build_images *images = &b->builds->config.images;
+
+	b->waits = true;
+	images->look(read_files, b, images->user);
+}

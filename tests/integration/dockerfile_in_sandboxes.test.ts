@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Images from a Dockerfile that the server builds in sandboxes, where nothing is installed for it.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { engine, mode, unlessEnforced } from '../lib/env.ts';
+import { stateOfItsOwn } from '../lib/own-images.ts';
+import { type Program } from '../lib/process.ts';
+import { serve, type Json } from '../lib/session.ts';
+import { until } from '../lib/wait.ts';
+
+const possible = mode === 'root' && engine === 'native';
+const skip = (!possible && 'only a server that root started, with the native engine, can have root users') || unlessEnforced('memory', 'pids');
+
+interface Answer { status: number; body: Json; text: string }
+
+describe('a Dockerfile in a workspace', { skip }, () => {
+	let program: Program;
+	let base: string;
+	let source: string;
+
+	before(async () => {
+		({ program, base } = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: stateOfItsOwn(), SANDBOX_ROOT: 'on', SANDBOX_IMAGE: 'base', SANDBOX_IMAGES: '*' } }));
+		source = (await ask('POST', '/sandboxes', {})).body.id;
+	});
+	after(() => program.end());
+
+	async function ask(method: string, at: string, json?: unknown): Promise<Answer> {
+		const r = await fetch(`${base}/api/v1${at}`, {
+			method, headers: json === undefined ? {} : { 'content-type': 'application/json' }, body: json === undefined ? undefined : JSON.stringify(json),
+		});
+		const text = await r.text();
+		return { status: r.status, body: text ? JSON.parse(text) : {}, text };
+	}
+	async function put(name: string, text: string | Buffer): Promise<void> {
+		const r = await fetch(`${base}/api/v1/sandboxes/${source}/files/${name}?overwrite=true`, { method: 'PUT', body: text as BodyInit });
+		assert.ok(r.status < 300, `${name}: ${r.status} ${await r.text()}`);
+	}
+	async function run(id: string, command: string, user = 'user'): Promise<string> {
+		const r = await ask('POST', `/sandboxes/${id}/runs`, { wait: true, command, user });
+		assert.ok(r.status < 300, r.text);
+		return r.body.stdout + r.body.stderr;
+	}
+	const ended = (): Promise<Json> => until('the end of the build', async () => {
+		const { build } = (await ask('GET', '/images')).body;
+		return build && ['done', 'failed', 'cancelled'].includes(build.state) ? build as Json : undefined;
+	});
+	/** Begins in FOLDER, with the files there, and waits. */
+	async function build(folder: string, files: Record<string, string | Buffer>, more: Json = {}): Promise<Json> {
+		for (const [name, text] of Object.entries(files))
+			await put(`${folder}/${name}`, text);
+		const r = await ask('POST', `/sandboxes/${source}/image`, { name: folder, dockerfile: `${folder}/Dockerfile`, ...more });
+		assert.equal(r.status, 202, r.text);
+		return ended();
+	}
+	/** What the command says in a sandbox of the image that was built. */
+	async function inside(image: string, command: string): Promise<string> {
+		const r = await ask('POST', '/sandboxes', { image, root: true });
+		assert.equal(r.status, 201, r.text);
+		const said = await run(r.body.id, command, 'root');
+		await ask('DELETE', `/sandboxes/${r.body.id}?force=true`);
+		return said;
+	}
+	const done = (b: Json): void => assert.deepEqual([b.state, b.reason], ['done', ''], JSON.stringify(b, null, 1));
+
+	it('has its steps done: variables, folders, users, files, here-documents, archives', async () => {
+		const b = await build('whole', {
+			Dockerfile: [
+				'# syntax=docker/dockerfile:1', 'ARG WHO=nobody', 'FROM base', 'ARG WHO', 'ENV GREETING="hello $WHO" PATH="/opt/tool/bin:$PATH"', 'WORKDIR /srv/app', 'WORKDIR below',
+				'COPY a.txt b?.txt /data/', 'COPY --chmod=600 --chown=1000:1000 a.txt renamed', 'COPY tree /tree', 'COPY ["a name.txt", "/data/with blank.txt"]',
+				'RUN mkdir -p /opt/tool/bin && printf \'#!/bin/sh\\necho "$GREETING from $(pwd)"\\n\' > /opt/tool/bin/greet && chmod +x /opt/tool/bin/greet', 'RUN greet > /data/greeting',
+				'RUN ["/bin/sh", "-c", "echo \'exec form\' > /data/exec"]', 'RUN echo other:x:990:990::/home/other:/bin/sh >> /etc/passwd && mkdir /data/o && chown other /data/o', 'USER other', 'RUN id -un > /data/o/who; echo $HOME >> /data/o/who', 'USER root',
+				'RUN <<END', 'echo "first $GREETING" > /data/here', 'echo second >> /data/here', 'END', 'COPY <<"END" /data/literal', '$GREETING', 'END', 'ADD files.tar /unpacked/',
+				'SHELL ["/bin/bash", "-c"]', 'RUN [[ x == x ]] && echo ${BASH_VERSION:+bash} > /data/shell', 'LABEL a=b', 'EXPOSE 80', 'CMD ["greet"]', '',
+			].join('\n'),
+			'a.txt': 'a', 'b1.txt': 'b1', 'b2.txt': 'b2', 'c.txt': 'c', 'tree/deep/x': 'x', 'tree/y': 'y', 'a%20name.txt': 'blank',
+			'files.tar': tar('inner.txt', 'from the archive'),
+		}, { args: ['WHO=world'] });
+		done(b);
+		assert.equal(await inside('whole', [
+			'ls /data /tree /tree/deep', 'cat /data/a.txt /data/b1.txt /data/greeting /data/exec /data/o/who /data/here /data/literal /data/shell /unpacked/inner.txt', 'echo', 'cat "/data/with blank.txt"', 'echo',
+			'stat -c "%a %u %g %n" /srv/app/below/renamed /data/a.txt', 'ls -a / /home/user | grep caisson',
+		].join('; ')), [
+			'/data:', 'a.txt', 'b1.txt', 'b2.txt', 'exec', 'greeting', 'here', 'literal', 'o', 'shell', 'with blank.txt', '', '/tree:', 'deep', 'y', '', '/tree/deep:', 'x',
+			'ab1hello world from /srv/app/below', 'exec form', 'other', '/home/other', 'first hello world', 'second', '$GREETING', 'bash', 'from the archive', 'blank',
+			'600 1000 1000 /srv/app/below/renamed', '644 0 0 /data/a.txt', '',
+		].join('\n'));
+		assert.ok(b.lines.some((l: string) => /^\[3\/\d+\] WORKDIR \/srv\/app$/.test(l)), b.lines.join('\n'));
+	});
+
+	it('has stages: one begins with another, one copies from another, and those that nothing needs are left out', async () => {
+		done(await build('stages', {
+			Dockerfile: [
+				'FROM base AS tools', 'RUN mkdir /made && echo made > /made/file && ln -s file /made/link', 'ENV KEPT=yes', 'FROM tools AS more', 'RUN echo "$KEPT" > /made/kept',
+				'FROM base AS unused', 'RUN exit 7', 'FROM base', 'COPY --from=more /made /final', 'COPY --from=0 /made/file /made/li*k /other/', 'COPY --from=base /etc/debian_version /from-image', '',
+			].join('\n'),
+		}));
+		assert.equal(await inside('stages', 'cat /final/file /final/kept; readlink /final/link; ls /other; cat /from-image | wc -l; ls -d /made'), 'made\nyes\nfile\nfile\nlink\n1\nls: cannot access \'/made\': No such file or directory\n');
+		done(await build('target', { Dockerfile: 'FROM base AS one\nRUN echo one > /which\nFROM one AS two\nRUN echo two > /which\n' }, { target: 'one' }));
+		assert.equal(await inside('target', 'cat /which'), 'one\n');
+	});
+
+	it('keeps what .dockerignore names out of the image, also of steps that look for it', async () => {
+		done(await build('ignores', {
+			Dockerfile: 'FROM base\nCOPY . /all\nRUN find / -xdev -name \'*secret*\' -not -path \'/proc/*\' -not -path \'/usr/*\' -not -path \'/opt/*\' > /found 2>/dev/null; true\n',
+			'.dockerignore': '# none of these\n**/*secret*\nnode_modules\n*.log\n!keep.log\nd/[a-c]?x\n/a+b(c)\n',
+			'my.secret': '1', 'deep/down/secret.key': '2', 'node_modules/x/y.js': '3', 'a.log': '4', 'keep.log': '5', 'd/b1x': '6', 'd/d1x': '7', 'a+b(c)': '8', 'aab(c)': '9', plain: '10',
+		}));
+		assert.equal(await inside('ignores', 'cd /all; find . -type f | sort; cat /found'), './.dockerignore\n./Dockerfile\n./aab(c)\n./d/d1x\n./keep.log\n./plain\n');
+	});
+
+	it('says which line failed and what it said, and leaves neither image nor sandbox', async () => {
+		const before = (await ask('GET', '/sandboxes')).text;
+		const failed = await build('fails', { Dockerfile: 'FROM base\n\nRUN echo some words; exit 3\nRUN echo never\n' });
+		assert.deepEqual([failed.state, failed.reason], ['failed', 'Dockerfile:3: RUN: exit code 3']);
+		assert.ok(failed.lines.includes('some words') && !failed.lines.includes('never'), failed.lines.join('\n'));
+		const missing = await build('fails', { Dockerfile: 'FROM base\nCOPY no-such* /x/\n' });
+		assert.equal(missing.reason, 'Dockerfile:2: COPY: exit code 1');
+		assert.ok(missing.lines.includes('no-such*: there is no such file to copy'), missing.lines.join('\n'));
+		assert.match((await build('fails', { Dockerfile: 'FROM no.example/such:1\n' })).reason, /the image 'no\.example\/such:1' is not on this server; its operator can download it: caisson image pull/);
+		assert.match((await build('fails', { Dockerfile: 'FROM scratch\nCOPY a /\n' })).reason, /FROM scratch has no shell/);
+		assert.match((await build('fails', { Dockerfile: 'FROM base\nRUN --mount=type=secret,id=x cat /x\n' })).reason, /^Dockerfile:2: --mount=type=secret/);
+		assert.ok(!(await ask('GET', '/images')).body.images.some((i: Json) => i.name === 'fails'));
+		await until('no sandbox of a build', async () => (await ask('GET', '/sandboxes')).body.sandboxes.length === JSON.parse(before).sandboxes.length || undefined);
+	});
+
+	it('is refused where a request is wrong, and one is built at a time', async () => {
+		await put('slow/Dockerfile', 'FROM base\nRUN sleep 600\n');
+		for (const [body, status] of [
+			[{ name: 'Slow', dockerfile: 'slow/Dockerfile' }, 400], [{ name: 't.x', dockerfile: 'slow/Dockerfile' }, 400], [{ name: 'slow', dockerfile: '../etc/passwd' }, 400],
+			[{ name: 'slow', dockerfile: 'slow/Dockerfile', args: ['=1'] }, 400], [{ name: 'slow', dockerfile: 'slow/Dockerfile', args: ['A'] }, 400],
+		] as const)
+			assert.equal((await ask('POST', `/sandboxes/${source}/image`, body)).status, status, JSON.stringify(body));
+		assert.equal((await build('nowhere', {}, { dockerfile: 'nowhere/Dockerfile' })).state, 'failed');
+		assert.equal((await ask('POST', `/sandboxes/${source}/image`, { name: 'slow', dockerfile: 'slow/Dockerfile' })).status, 202);
+		const second = await ask('POST', `/sandboxes/${source}/image`, { name: 'second', dockerfile: 'slow/Dockerfile' });
+		assert.deepEqual([second.status, second.body.code], [409, 'session_busy'], second.text);
+		await until('the step that sleeps', async () => (await ask('GET', '/images')).body.build.lines.includes('[1/1] RUN sleep 600') || undefined);
+		assert.equal((await ask('DELETE', '/images/build')).status, 202);
+		assert.equal((await ended()).state, 'cancelled');
+		done(await build('after', { Dockerfile: 'FROM base\nRUN echo fine > /after\n' }));
+	});
+});
+
+/** A tar with one file. */
+function tar(name: string, text: string): Buffer {
+	const head = Buffer.alloc(512);
+	head.write(name, 0);
+	head.write('0000644\0', 100);
+	head.write('0000000\0', 108);
+	head.write('0000000\0', 116);
+	head.write(`${text.length.toString(8).padStart(11, '0')}\0`, 124);
+	head.write('00000000000\0', 136);
+	head.write('        ', 148);
+	head.write('0', 156);
+	head.write('ustar\0' + '00', 257);
+	head.write(`${head.reduce((a, b) => a + b, 0).toString(8).padStart(6, '0')}\0 `, 148);
+	return Buffer.concat([head, Buffer.from(text.padEnd(512, '\0')), Buffer.alloc(1024)]);
+}
