@@ -412,10 +412,12 @@ static int make(struct making *m, struct image_manifest *ret, struct err *e)
 	int r = space_check(e);
 
 	if (r >= 0 && !builder_is_there())
-		r = err_set(e, ERR_IMAGE_BUILD_FAILED, ENOENT,
-			    BUILDER
-			    " is not installed, which builds from Dockerfiles need (apt-get "
-			    "install buildah)");
+		r = err_set(
+		    e, ERR_IMAGE_BUILD_FAILED, ENOENT,
+		    BUILDER
+		    " is not installed, which builds from Dockerfiles need here (apt-get "
+		    "install buildah); a server with SANDBOX_ROOT=on builds without it, from "
+		    "a Dockerfile in a sandbox");
 	if (r >= 0)
 		r = scratch_check_space(m->store->path, UINT64_C(1) << 30, e);
 	if (r >= 0)
