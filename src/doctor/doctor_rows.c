@@ -435,6 +435,38 @@ static void row_ports(const struct doctor_facts *f, struct doctor_row *r)
 	MEND(r, "links then use a free port; for the server: --listen 127.0.0.1:PORT");
 }
 
+static void row_root_users(const struct doctor_facts *f, struct doctor_row *r)
+{
+	const uint32_t counted = ENGINE_CAP_MEMORY | ENGINE_CAP_PIDS;
+	const bool wanted = f->settings->root;
+	char path[PATH_MAX];
+	int tried;
+
+	/* A server with SANDBOX_ROOT=on does not start without these. */
+	if (!is_root(f) || (f->probe.enforced & counted) != counted) {
+		r->state = wanted ? DOCTOR_MISSING : DOCTOR_NOTE;
+		SAY(r, "not possible: they take a server that root started, and control groups for "
+		       "memory and processes");
+		if (wanted)
+			MEND(r, "run `caisson serve` as root, or set SANDBOX_ROOT=off");
+		return;
+	}
+	(void)snprintf(path, sizeof(path), "%.4000s/images", f->state_dir);
+	if (!f->state_dir[0] || !find_existing(path))
+		return; /* row_state_dir() says so */
+	tried = probe_mapped_mount(path);
+	if (tried == 0) {
+		SAY(r, "images can be mounted with owners of a sandbox's own%s",
+		    wanted ? "" : " (off: SANDBOX_ROOT)");
+		return;
+	}
+	r->state = wanted ? DOCTOR_WEAKER : DOCTOR_NOTE;
+	SAY(r, "no sandbox can have one: %.200s cannot be mounted with other owners (%s)", path,
+	    strerror(-tried));
+	MEND(r, "use Linux 5.19 or newer, and a state folder on ext4, XFS or btrfs: --state-dir "
+		"DIR");
+}
+
 static void row_public_ports(const struct doctor_facts *f, struct doctor_row *r)
 {
 	if (!f->settings->public_ports)

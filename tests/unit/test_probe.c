@@ -81,6 +81,26 @@ static void test_tells_the_truth(void **state)
 
 /* A host without one thing is a host without sandboxes, or a weaker one, never silently the same.
  */
+/* Of each kind of folder: one that can be mounted so, and file systems that cannot. */
+static void test_mapped_mount(void **state)
+{
+	const unsigned int fds = count_entries("/proc/self/fd");
+	const uint64_t mounts = mountinfo_bytes();
+
+	(void)state;
+	if (geteuid() != 0) {
+		assert_int_equal(probe_mapped_mount("/"), -EPERM);
+		return;
+	}
+	assert_int_equal(probe_mapped_mount("/nothing/of/that/name"), -ENOENT);
+	assert_int_equal(probe_mapped_mount("/proc"), -EINVAL); /* proc(5) cannot */
+	const int r = probe_mapped_mount("/var");
+	assert_true(r == 0 || r == -EINVAL || r == -EPERM);
+	assert_int_equal(count_entries("/proc/self/fd"), fds);
+	assert_int_equal(mountinfo_bytes(), mounts);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+}
+
 static void test_usable_needs_every_wall(void **state)
 {
 	struct host_probe p = {
@@ -109,6 +129,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_nothing_stays),
 	    cmocka_unit_test(test_tells_the_truth),
+	    cmocka_unit_test(test_mapped_mount),
 	    cmocka_unit_test(test_usable_needs_every_wall),
 	};
 

@@ -78,6 +78,10 @@ struct host_probe {
 /* Always fills RET. A mechanism that could not be tried counts as missing. */
 void host_probe_run(struct host_probe *ret);
 
+/* Whether FOLDER, or an image beneath it, can be mounted with other owners below an overlay, as sandboxes with a root user need
+ * (idmapped mounts, mount_setattr(2)). Tried in a child, as root of the host. 0 or -errno. */
+int probe_mapped_mount(const char *folder);
+
 const char *probe_try_text(enum probe_try t);
 bool probe_try_needed(enum probe_try t);
 /* Whether sandboxes can be made at all. */

@@ -292,6 +292,9 @@ uint32_t ids_give_root(struct ids *ids, uint32_t root); /* 0 is fine; returns 0 
 /* The id map of a sandbox with a root user, as user_namespaces(7) has it: inside, then from BASE on. BASE 0: in Z. FOREIGN: of
  * an image whose files have such ids (base/foreign_ids.h), for mount_setattr(2). */
 void ids_root_map(uint32_t base, uint32_t uid, uint32_t root, bool foreign, char ret[IDS_MAP_MAX]);
+/* A user namespace with the id map MAP, user_namespaces(7), for mount_setattr(2): ids on the disk, then those of the
+ * host. No process is in it. Returns a descriptor or -errno. */
+int id_mapping_make(const char *map) MUST_CHECK;
 /* Whether sandboxes can have a root user here: each needs ids of its own, and a control group that counts the processes
  * of all its users. */
 bool monitor_has_root(const struct monitor *m);

@@ -83,9 +83,6 @@ enum {
 	DISK_JOURNAL = 2, /* it has a journal */
 };
 int disk_mount(const char *device, unsigned flags) MUST_CHECK;
-/* A user namespace with the id map MAP, user_namespaces(7), for mount_setattr(2): what is on the disk, then the ids of the
- * host. No process is in it. Returns a descriptor or -errno. */
-int id_mapping_make(const char *map) MUST_CHECK;
 
 /* ---- for workspace_disk.c and workspace_folder.c ---- */
 #define WORKSPACE_PATH_MAX FOLDER_NAME_MAX /* of a name in the folder */
