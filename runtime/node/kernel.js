@@ -9,6 +9,7 @@
 'use strict';
 
 const fs = require('fs');
+const inspector = require('inspector');
 const Module = require('module');
 const net = require('net');
 const path = require('path');
@@ -223,6 +224,8 @@ process.on('warning', (w) => {
 process.on('SIGINT', () => {
 	if (cell && process.listenerCount('SIGINT') === 1)
 		cell.settle(new Error('The cell was interrupted'));
+	if (inspector.url())  // javascript.py has stopped a loop by it
+		inspector.close();
 });
 process.on('beforeExit', () => {
 	if (cell)
@@ -474,7 +477,8 @@ commands.on('data', (text) => {
 	for (const rest of lines) {
 		const command = parse(unread.join(''));
 		unread = [rest];
-		turn = turn.then(() => run(command)).catch(broken);
+		// When javascript.py breaks a cell off, what else its turn of the loop was to do is lost: here nothing, not even a promise of ours.
+		turn = turn.then(() => new Promise((done) => { later(() => { run(command).catch(broken).then(done); }); }));
 	}
 });
 commands.on('end', () => reallyExit(0));  // the session has ended

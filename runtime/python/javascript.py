@@ -12,7 +12,8 @@ import os
 KERNEL = '/usr/local/lib/caisson/node/kernel.js'
 LANGUAGES = {'javascript': False, 'js': False, 'node': False, 'typescript': True, 'ts': True}  # is it TypeScript?
 REPLY_MAX = 32 << 20  # bytes of a line; kernel.js writes at most 4 Mi characters
-REACT_S = 0.8  # so long a cell may take to react to an interrupt; init interrupts again after 1 s
+REACT_S = 1.8  # so long a cell may take to react to an interrupt; init interrupts again after 1 s, and kills after 3
+SIGNAL_S = 0.2  # of these, to react to the signal alone
 HEAP_SHARE = 0.75  # of the memory limit
 NODE_MISSING = 127  # exit status, as of a shell that does not find a command
 NO_NODE = ('JavaScript and TypeScript need Node, and the image of this sandbox has no program `node`. '
@@ -59,6 +60,14 @@ def identity(fd):
 		return None
 
 
+def free_port():
+	"""A port for the inspector, which begins to listen in terminate() alone."""
+	import socket
+	with socket.socket() as found:
+		found.bind(('127.0.0.1', 0))
+		return found.getsockname()[1]
+
+
 def heap_limit():
 	"""Beyond it Node ends by itself, and the session stays. limits.py knows the limit in the same way."""
 	changed = os.environ.get('CAISSON_MEMORY', '')
@@ -86,7 +95,10 @@ class NodeProcess:
 				theirs.append(reader if writes else writer)
 			self.commands, self.replies, self.acks = ours
 			self.pipes = [(fd, identity(fd)) for fd in ours]
-			self.process = subprocess.Popen([program, '--expose-internals'] + heap_limit() + [KERNEL] + [str(fd) for fd in theirs],
+			# When terminate() has ended a callback, Node's check of its own stack of callbacks would end Node.
+			self.port = free_port()
+			inspector = ['--inspect-port=127.0.0.1:%d' % self.port, '--inspect-publish-uid=http', '--no-force-async-hooks-checks']
+			self.process = subprocess.Popen([program, '--expose-internals'] + inspector + heap_limit() + [KERNEL] + [str(fd) for fd in theirs],
 				stdin=subprocess.DEVNULL if has_history else None, pass_fds=theirs, start_new_session=True)
 		except BaseException:
 			for fd in ours:
@@ -171,14 +183,60 @@ class NodeProcess:
 			data = data[os.write(self.commands, data):]
 		return self.answer()
 
+	def terminate(self, deadline):
+		"""Ends the code that executes, wherever it is: a signal does not reach a loop in a callback or behind an await. SIGUSR1
+		starts Node's inspector, which does."""
+		import base64
+		import http.client
+		import json
+		import time
+		os.kill(self.process.pid, 10)
+		while time.monotonic() < deadline:
+			server = http.client.HTTPConnection('127.0.0.1', self.port, timeout=max(0.01, deadline - time.monotonic()))
+			try:
+				server.request('GET', '/json/list')
+				path = '/' + str(json.loads(server.getresponse().read(REPLY_MAX))[0]['id'])
+				server.close()
+				server.request('GET', path, headers={'Upgrade': 'websocket', 'Connection': 'Upgrade',
+					'Sec-WebSocket-Version': '13', 'Sec-WebSocket-Key': base64.b64encode(os.urandom(16)).decode()})
+				connection = server.sock  # getresponse() gives it up
+				head = b''
+				while b'\r\n\r\n' not in head and len(head) < 4096:
+					head += connection.recv(4096) or b'\r\n\r\n'
+				order = b'{"id":1,"method":"Runtime.terminateExecution"}'
+				connection.sendall(bytes([0x81, 0x80 | len(order)]) + bytes(4) + order)
+				return b'"id":1' in connection.recv(4096)
+			except ConnectionRefusedError:  # it does not listen yet
+				time.sleep(0.01)
+			except (OSError, ValueError, LookupError, TypeError, http.client.HTTPException):
+				return False
+			finally:
+				server.close()
+		return False
+
 	def interrupt(self):
 		"""True: its cell has ended, and the variables are still there."""
+		import signal
 		import time
+		end = time.monotonic() + REACT_S
+		before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # init's second one is for the same cell
 		try:
 			os.killpg(self.process.pid, 2)
-			return self.answer(time.monotonic() + REACT_S) is not None
+			if self.answer(time.monotonic() + SIGNAL_S) is not None:
+				return True
+			if self.forged or not has_history or not self.terminate(end):
+				return False
+			tell('Code of JavaScript in a callback or behind an await did not end and was stopped there. The variables of JavaScript are still there.')
+			if self.answer(time.monotonic() + SIGNAL_S / 2) is None:  # a cell that waited for that code has begun only now
+				os.killpg(self.process.pid, 2)
+				return self.answer(end) is not None
+			return True
 		except (OSError, KeyboardInterrupt):
 			return False
+		finally:
+			while signal.sigtimedwait([signal.SIGINT], 0):
+				pass
+			signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def valid(text, default=''):

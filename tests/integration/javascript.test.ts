@@ -136,9 +136,26 @@ describe('javascript', () => {
 			assert.equal(r.stderr, 'KeyboardInterrupt: the cell was interrupted\n');
 			assert.equal((await run(id, 'kept')).value, '1', code);
 		}
-		// In a callback nothing can interrupt it: Node ends, Python stays.
+	});
+
+	it('a loop without end in a callback or behind an await is ended, and the variables stay', async () => {
+		const id = await make();
+		await run(id, 'let kept = 1, ticks = 0; setInterval(() => { ticks++ }, 20)');
+		for (const code of ['await 0; for (;;);', 'await new Promise(() => setTimeout(() => { for (;;); }, 20))', 'await new Promise(() => require("fs").stat("/", () => { for (;;); }))', 'const timer = setInterval(() => { for (;;); }, 20); await new Promise(() => {})']) {
+			const r = await run(id, code, { timeout_s: 1 });
+			assert.deepEqual([r.reason, r.state], ['timeout', 'kept'], JSON.stringify(r));
+			assert.match(r.stderr, /was stopped there. The variables of JavaScript are still there.\n[^]*KeyboardInterrupt: the cell was interrupted\n$/, code);
+			const after = await run(id, 'const before = ticks; await new Promise((r) => setTimeout(r, 200)); [kept, ticks > before, require("inspector").url()]');
+			assert.deepEqual([after.value, after.stderr], ['[ 1, true, undefined ]', ''], `other timers go on after ${code}`);
+		}
+		// a callback of an earlier cell holds the one that comes then
+		await run(id, 'setTimeout(() => { for (;;); }, 100); 1');
+		const held = await run(id, 'await new Promise((r) => setTimeout(r, 300)); kept = 2', { timeout_s: 1 });
+		assert.deepEqual([held.reason, held.state], ['timeout', 'kept'], JSON.stringify(held));
+		assert.match((await run(id, 'kept')).value, /^[12]$/); // what a cell awaits goes on when it was interrupted
+		// Whoever takes the signals himself loses them: Node ends, Python stays.
 		await run(id, 'x = 5', PY);
-		const r = await run(id, 'await 0; for (;;);', { timeout_s: 1 });
+		const r = await run(id, 'process.on("SIGINT", () => {}); process.on("SIGUSR1", () => {}); await 0; for (;;);', { timeout_s: 1 });
 		assert.equal(r.reason, 'timeout');
 		assert.match(r.stderr, /did not react to the interrupt/);
 		assert.match((await run(id, 'typeof kept')).stderr, /are gone: the last one did not react/);
