@@ -4,9 +4,11 @@
 #include "base/rand.h"
 #include "base/text.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #define NAME_MAX_SHOWN 40u /* bytes of a name that a hint repeats */
+#define NAMES_MAX      4u  /* names in one hint */
 
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._+-";
 
@@ -63,41 +65,58 @@ static const struct {
     {" black ruff mypy flake8 pylint isort ", "sandbox_install_packages has it", NULL, NULL},
 };
 
-/* Finds the name that stands before AFTER, a text that ends a line. */
-static const char *name_before(const char *text, const char *after, size_t *ret_len)
-{
-	const char *end = NULL;
+struct name {
+	const char *at;
+	size_t len;
+};
 
-	for (const char *at = strstr(text, after); at; at = strstr(at + 1, after))
-		if (at[strlen(after)] == '\n' || at[strlen(after)] == '\0')
-			end = at;
-	if (!end)
-		return NULL;
-	const char *begin = end;
-	while (begin > text && strchr(letters, begin[-1]))
-		begin--;
-	*ret_len = (size_t)(end - begin);
-	/* "bash: line 1: NAME: command not found", "sh: 1: NAME: not found" */
-	return *ret_len > 0 && *ret_len <= NAME_MAX_SHOWN && begin - text >= 2 &&
-		       begin[-1] == ' ' && begin[-2] == ':'
-		   ? begin
-		   : NULL;
+struct names {
+	struct name list[NAMES_MAX];
+	size_t n;
+	bool more; /* than the list takes */
+};
+
+static void add_name(struct names *names, const char *at, size_t len)
+{
+	if (len == 0 || len > NAME_MAX_SHOWN)
+		return;
+	for (size_t i = 0; i < names->n; i++)
+		if (names->list[i].len == len && memcmp(names->list[i].at, at, len) == 0)
+			return;
+	if (names->n < NAMES_MAX)
+		names->list[names->n++] = (struct name){at, len};
+	else
+		names->more = true;
+}
+
+/* Finds the names that stand before AFTER, a text that ends a line. */
+static void names_before(const char *text, const char *after, struct names *ret)
+{
+	for (const char *end = strstr(text, after); end; end = strstr(end + 1, after)) {
+		const char *begin = end;
+
+		if (end[strlen(after)] != '\n' && end[strlen(after)] != '\0')
+			continue;
+		while (begin > text && strchr(letters, begin[-1]))
+			begin--;
+		/* "bash: line 1: NAME: command not found", "sh: 1: NAME: not found" */
+		if (begin - text >= 2 && begin[-1] == ' ' && begin[-2] == ':')
+			add_name(ret, begin, (size_t)(end - begin));
+	}
 }
 
 /* "Hint: the program NAME is not in this sandbox." (runtime/python/advice.py) */
-static const char *name_of_hint(const char *text, size_t *ret_len)
+static void names_of_hints(const char *text, struct names *ret)
 {
 	static const char before[] = "Hint: the program ";
-	const char *at = strstr(text, before);
 
-	if (!at)
-		return NULL;
-	at += strlen(before);
-	*ret_len = strspn(at, letters);
-	return *ret_len > 0 && *ret_len <= NAME_MAX_SHOWN &&
-		       text_starts_with(at + *ret_len, " is not in this sandbox.")
-		   ? at
-		   : NULL;
+	for (const char *at = strstr(text, before); at; at = strstr(at, before)) {
+		at += strlen(before);
+		const size_t len = strspn(at, letters);
+
+		if (text_starts_with(at + len, " is not in this sandbox."))
+			add_name(ret, at, len);
+	}
 }
 
 static size_t row_of(const char *name, size_t len)
@@ -111,35 +130,69 @@ static size_t row_of(const char *name, size_t len)
 	return ARRAY_SIZE(rows);
 }
 
-int missing_command_add(struct buf *b, const char *text)
+/* What to do without the program NAME. ALONE: the sentence before names no other one. */
+static int add_advice(struct buf *b, const struct name *name, bool alone)
 {
-	size_t len = 0;
-	const char *name = name_of_hint(text, &len);
-
-	name = name ? name : name_before(text, ": command not found", &len);
-	name = name ? name : name_before(text, ": not found", &len);
-	if (!name)
-		return 0;
-	const size_t row = row_of(name, len);
+	const size_t row = row_of(name->at, name->len);
 	const char *instead = row < ARRAY_SIZE(rows) ? rows[row].instead : NULL;
 	const char *package = row < ARRAY_SIZE(rows) ? rows[row].package : NULL;
-	int r = buf_printf(b, "The program %.*s is not in this image.", (int)len, name);
+	const char *image = row < ARRAY_SIZE(rows) ? rows[row].image : NULL;
+	int r = 0;
 
-	if (r == 0 && instead)
+	if (instead && alone)
 		r = buf_printf(b, " Instead: %s.", instead);
-	else if (r == 0)
-		r = buf_add_str(
-		    b, " sandbox_install_packages has programs that come as Python packages.");
-	if (r == 0 && row < ARRAY_SIZE(rows) && rows[row].image)
+	else if (instead)
+		r = buf_printf(b, " Instead of %.*s: %s.", (int)name->len, name->at, instead);
+	if (r == 0 && image)
 		r = buf_printf(
 		    b,
-		    " The image %s has it: the person who runs this server makes it with "
+		    " The image %s has %.*s: the person who runs this server makes it with "
 		    "`caisson image build %s`, and SANDBOX_IMAGES lets sandboxes choose it.",
-		    rows[row].image, rows[row].image);
+		    image, alone ? 2 : (int)name->len, alone ? "it" : name->at, image);
 	if (r == 0 && package)
-		r = buf_printf(b,
-			       " It is in Debian's package %s, which only the person who runs this "
-			       "server can add to an image.",
-			       package);
+		r = buf_printf(
+		    b,
+		    " %.*s is in Debian's package %s, which only the person who runs this "
+		    "server can add to an image.",
+		    alone ? 2 : (int)name->len, alone ? "It" : name->at, package);
+	return r;
+}
+
+int missing_command_add(struct buf *b, const char *text)
+{
+	struct names names = {0};
+	int r = 0;
+
+	names_of_hints(text, &names);
+	if (names.n == 0)
+		names_before(text, ": command not found", &names);
+	if (names.n == 0)
+		names_before(text, ": not found", &names);
+	if (names.n == 0)
+		return 0;
+	const bool alone = names.n == 1;
+	for (size_t i = 0; i < names.n && r == 0; i++)
+		r = buf_printf(b, "%s%.*s",
+			       i == 0 ? (alone ? "The program " : "The programs ")
+			       : i + 1 == names.n && !names.more ? " and "
+								 : ", ",
+			       (int)names.list[i].len, names.list[i].at);
+	if (r == 0)
+		r = buf_printf(b, "%s %s not in this image.", names.more ? " and others" : "",
+			       alone ? "is" : "are");
+	bool unknown = false;
+	for (size_t i = 0; i < names.n && r == 0; i++) {
+		bool said = false;
+
+		for (size_t k = 0; k < i; k++)
+			said = said || row_of(names.list[k].at, names.list[k].len) ==
+					   row_of(names.list[i].at, names.list[i].len);
+		unknown =
+		    unknown || row_of(names.list[i].at, names.list[i].len) == ARRAY_SIZE(rows);
+		r = said ? 0 : add_advice(b, &names.list[i], alone);
+	}
+	if (r == 0 && unknown)
+		r = buf_add_str(
+		    b, " sandbox_install_packages has programs that come as Python packages.");
 	return r;
 }

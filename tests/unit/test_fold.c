@@ -372,7 +372,20 @@ static void test_missing_commands(void **state UNUSED)
 	    {"sh: 1: clang: not found\n", "Debian's package clang"},
 	    {"sh: 1: cmake: not found\n", "Instead: make; sandbox_install_packages has it"},
 	    {"bash: line 1: a: command not found\nbash: line 2: wget: command not found",
-	     "The program wget is not in this image. Instead: curl -LO"},
+	     "The programs a and wget are not in this image. Instead of wget: curl -LO, or "
+	     "sandbox_add_file. sandbox_install_packages has programs"},
+	    {"sh: 1: wget: not found\nls\nsh: 2: npm: not found\nsh: 3: wget: not found\n",
+	     "The programs wget and npm are not in this image. Instead of wget: curl -LO, or "
+	     "sandbox_add_file. Instead of npm: node, if it is there, or Python. The image node "
+	     "has npm: the person"},
+	    {"sh: 1: bc: not found\nsh: 2: dc: not found\nsh: 3: xxd: not found\n",
+	     "The programs bc, dc and xxd are not in this image. Instead of bc: Python."},
+	    {"sh: 1: a: not found\nsh: 1: b: not found\nsh: 1: c: not found\nsh: 1: d: not "
+	     "found\nsh: 1: e: not found\n",
+	     "The programs a, b, c, d and others are not in this image. sandbox_install"},
+	    {"Hint: the program gcc is not in this sandbox.\nHint: the program make is not in this "
+	     "sandbox.\n",
+	     "The programs gcc and make are not in this image. Instead of gcc: "},
 	    {"sh: 1: g++: not found\n", "`caisson image build science`"},
 	    {"Hint: the program gcc is not in this sandbox.\nTraceback\n",
 	     "The program gcc is not in this image. Instead: "},
