@@ -39,9 +39,11 @@ static struct init_carry *begin(struct init *in, uint32_t seq)
  * it not for every kind of mount. */
 static int name_it(const struct init_carry *c)
 {
-	const int r = c->overwrite ? renameat(c->parent, c->temp, c->parent, c->name)
-				   : linkat(c->parent, c->temp, c->parent, c->name, 0);
+	int r = linkat(c->parent, c->temp, c->parent, c->name, 0);
 
+	/* A watch tells by the rename that the file takes the place of another one. */
+	if (r < 0 && errno == EEXIST && c->overwrite)
+		r = renameat(c->parent, c->temp, c->parent, c->name);
 	return r < 0 ? -errno : 0;
 }
 
@@ -61,8 +63,7 @@ static void end(struct init *in, struct init_carry *c, int r)
 {
 	if (c->parent >= 0) {
 		r = r == 0 ? keep_it(in, c) : r;
-		if (r < 0 || !c->overwrite)
-			(void)unlinkat(c->parent, c->temp, 0);
+		(void)unlinkat(c->parent, c->temp, 0);
 		disk_changed(in);
 	}
 	c->from = fd_close(c->from);

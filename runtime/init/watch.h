@@ -44,6 +44,7 @@ struct tree {
 	bool flooded;        /* the last reading had many changes, or an overflow */
 	bool anew;           /* it was built anew by the last slice */
 	bool building;       /* that is under way */
+	uint32_t replacing;  /* cookie: a name of init's own has gone with it; 0 = none */
 	struct folder *root; /* DIR */
 	uint32_t n_folders;
 	struct list away;  /* of struct folder: moved, and where to is not known yet */

@@ -300,9 +300,13 @@ static void take_named(struct tree *t, struct folder *f, const struct inotify_ev
 
 	if (is_nameless(t, f, e))
 		return;
+	if ((e->mask & IN_MOVED_FROM) && is_own(e->name))
+		t->replacing = e->cookie;
+	/* init renames only an upload that takes the place of a file. */
+	const bool replaces = (e->mask & IN_MOVED_TO) && e->cookie == t->replacing && !folder;
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (e->mask & kinds[i].mask)
-			note(t, f, e->name, kinds[i].kind, folder);
+			note(t, f, e->name, replaces ? PROTO_CHANGE_WRITE : kinds[i].kind, folder);
 	if (!folder)
 		return;
 	struct folder *there = folder_child(t, f, e->name);

@@ -131,6 +131,11 @@ describe('e2b_files', () => {
 		assert.equal((await fs('Stat', { path: 'a/dangling' })).json.entry.symlinkTarget, '/home/user/nowhere');
 		assert.deepEqual((await fs('ListDir', { path: 'a', depth: 9 })).json.entries.map((e: Json) => e.path),
 			['1', 'b', 'dangling', 'loop'].map((n) => `/home/user/a/${n}`));
+		await start(box, 'ln -s 1 a/link; ln -s /etc/hostname a/out');
+		assert.deepEqual((await fs('ListDir', { path: 'a' })).json.entries.filter((e: Json) => e.symlinkTarget).map((e: Json) => [e.name, e.type, e.size, e.symlinkTarget]), [
+			['dangling', 'FILE_TYPE_SYMLINK', '10', '/home/user/nowhere'], ['link', 'FILE_TYPE_FILE', '2', '/home/user/a/1'],
+			['loop', 'FILE_TYPE_DIRECTORY', (await fs('Stat', { path: 'a/loop' })).json.entry.size, '/home/user/a'],
+			['out', (await fs('Stat', { path: 'a/out' })).json.entry.type, (await fs('Stat', { path: 'a/out' })).json.entry.size, '/etc/hostname']]);
 		assert.equal((await fs('Move', { source: 'a/1', destination: '/home/user/c/2' })).json.entry.path, '/home/user/c/2');
 		assert.equal((await fs('Move', { source: 'a/1', destination: 'x' })).json.code, 'not_found');
 		assert.equal((await fs('ListDir', { path: 'c/2' })).json.code, 'invalid_argument');
@@ -150,6 +155,12 @@ describe('e2b_files', () => {
 			seen.push(...(await fs('GetWatcherEvents', { watcherId: id })).json.events);
 			return seen.some((e) => e.name === 'd/f' && e.type === 'EVENT_TYPE_CREATE');
 		});
+		/* A new file tells three events, one in the place of another a single one. */
+		const put = async (): Promise<string[]> => {
+			await ask('POST', '/files?path=d/up', { headers: { ...routed(box), 'content-type': 'application/octet-stream' }, body: Buffer.from('x') });
+			return (await fs('GetWatcherEvents', { watcherId: id })).json.events.filter((e: Json) => e.name === 'd/up').map((e: Json) => e.type.slice('EVENT_TYPE_'.length));
+		};
+		assert.deepEqual([await put(), await put()], [['CREATE', 'CHMOD', 'WRITE'], ['WRITE']]);
 		assert.equal((await fs('GetWatcherEvents', { watcherId: id }, two)).json.code, 'not_found');
 		assert.equal((await fs('RemoveWatcher', { watcherId: id })).status, 200);
 		assert.equal((await fs('GetWatcherEvents', { watcherId: id })).json.code, 'not_found');

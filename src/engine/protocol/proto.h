@@ -252,8 +252,8 @@ struct proto_init_watch {
 };
 
 enum proto_change {
-	PROTO_CHANGE_CREATE = 1, /* the name is new, or stands for another file now */
-	PROTO_CHANGE_WRITE,
+	PROTO_CHANGE_CREATE = 1, /* the name is new, or a run has put another file there */
+	PROTO_CHANGE_WRITE,      /* the content has changed, also by an upload in its place */
 	PROTO_CHANGE_REMOVE,
 	PROTO_CHANGE_RENAME, /* the name has gone; the file has another one */
 	PROTO_CHANGE_CHMOD,  /* mode, owner, times or extended attributes */

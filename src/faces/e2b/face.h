@@ -254,6 +254,8 @@ int e2b_choose_network(const struct e2b *f, const json_t *network, const json_t 
 bool e2b_need_path(struct e2b_call *c, const char *member, char *ret);
 /* New reference: what stands at PATH of the engine. Any thread. */
 json_t *e2b_entry_json(const char *path, const struct engine_file *f);
+/* The same with its attributes; a link is told as what it leads to, and where that is. */
+json_t *e2b_stat_json(const char *path, const struct engine_stat *st);
 
 /* ---- processes ---- */
 

@@ -70,8 +70,7 @@ json_t *e2b_entry_json(const char *path, const struct engine_file *f)
 			 name_of(f->uid), "group", name_of(f->gid), "modifiedTime", when);
 }
 
-/* A link is told as what it leads to, and where that is. */
-static json_t *stat_json(const char *path, const struct engine_stat *st)
+json_t *e2b_stat_json(const char *path, const struct engine_stat *st)
 {
 	struct engine_file f = st->file;
 	char target[ENGINE_PATH_MAX], base[ENGINE_PATH_MAX];
@@ -154,7 +153,7 @@ static void on_stat(const struct engine_stat *st, const struct err *e, void *use
 		return;
 	}
 	struct e2b_call *c = l->call;
-	json_t *entry = stat_json(l->path, st);
+	json_t *entry = e2b_stat_json(l->path, st);
 	free(l);
 	e2b_reply(c, 200, json_pack("{s:o}", "entry", entry));
 }

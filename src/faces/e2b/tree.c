@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* envd: a tree of folders as a list. Folders are listed one after the other; then entries with attributes are asked for them; then
- * a thread writes the answer, which may have megabytes. */
+/* envd: a tree of folders as a list. Folders are listed one after the other; then links, and entries with attributes, are looked at
+ * each; then a thread writes the answer, which may have megabytes. */
 #include "faces/e2b/face.h"
 
 #include "base/jsonio.h"
@@ -20,7 +20,7 @@
 struct tree_entry {
 	char *path; /* owned; of the engine */
 	struct engine_file file;
-	json_t *metadata; /* owned, or NULL */
+	json_t *looked; /* owned, or NULL: it was looked at */
 };
 
 struct tree_folder {
@@ -33,7 +33,7 @@ struct tree {
 	unsigned depth;
 	struct tree_entry *entries; /* owned */
 	size_t n_entries, room;
-	size_t noted;                /* entries before that one have been asked for attributes */
+	size_t noted;                /* entries before that one have been looked at */
 	struct tree_folder *folders; /* owned; those that are still to be listed: a stack */
 	size_t n, listed;
 	struct tree_folder at; /* that is being listed */
@@ -45,7 +45,7 @@ static void tree_free(struct tree *t)
 {
 	for (size_t i = 0; i < t->n_entries; i++) {
 		free(t->entries[i].path);
-		json_decref(t->entries[i].metadata);
+		json_decref(t->entries[i].looked);
 	}
 	free(t->entries);
 	for (size_t i = 0; i < t->n; i++)
@@ -88,10 +88,7 @@ static int by_path(const void *a, const void *b)
 
 static int add_entry(struct tree *t, const struct tree_entry *x)
 {
-	json_t *o = e2b_entry_json(x->path, &x->file);
-
-	if (o && x->metadata)
-		(void)json_object_set(o, "metadata", x->metadata);
+	json_t *o = x->looked ? json_incref(x->looked) : e2b_entry_json(x->path, &x->file);
 	const int r = o ? jsonio_add(&t->text, o, JSON_COMPACT) : -ENOMEM;
 	json_decref(o);
 	return r;
@@ -126,17 +123,21 @@ static void on_written(void *user)
 	tree_free(t);
 }
 
-/* ---- attributes ---- */
+/* ---- links and attributes ---- */
 
 static void note_next(struct tree *t);
+
+static bool needs_look(const struct engine_file *f)
+{
+	return f->attributes || S_ISLNK(f->mode);
+}
 
 static void on_noted(const struct engine_stat *st, const struct err *e, void *user)
 {
 	struct tree *t = user;
 
 	if (!e)
-		t->entries[t->noted].metadata =
-		    e2b_metadata_json(st->attributes, st->attributes_len);
+		t->entries[t->noted].looked = e2b_stat_json(t->entries[t->noted].path, st);
 	t->noted++;
 	note_next(t);
 }
@@ -145,7 +146,7 @@ static void note_next(struct tree *t)
 {
 	struct err e = ERR_INIT;
 
-	while (t->noted < t->n_entries && !t->entries[t->noted].file.attributes)
+	while (t->noted < t->n_entries && !needs_look(&t->entries[t->noted].file))
 		t->noted++;
 	if (t->noted == t->n_entries) {
 		const int r = workers_run(t->call->who->owner, write_answer, on_written, t);

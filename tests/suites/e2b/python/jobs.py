@@ -385,6 +385,8 @@ def watch_own_changes(s):
 	s.files.write('w/sub/deep', 'x')
 	found = seen()
 	assert ('sub', 'create') in found and ('sub/deep', 'write') in found, found
+	s.files.write('w/new.txt', 'y')
+	assert seen() == [('new.txt', 'write')]
 	s.files.rename('w/new.txt', 'w/old.txt')
 	found = seen()
 	assert ('new.txt', 'rename') in found, found
