@@ -113,7 +113,7 @@ describe('e2b', () => {
 
 
 	it('bodies that ask for what is not there are refused with its name', async () => {
-		for (const [member, value] of Object.entries({ mcp: { a: 1 }, iam: { b: 1 }, volumeMounts: [{ name: 'v', path: '/v' }],
+		for (const [member, value] of Object.entries({ iam: { b: 1 }, volumeMounts: [{ name: 'v', path: '/v' }],
 			network: { maskRequestHost: 'x' }, timeout: -1, metadata: { a: 1 }, envVars: [], templateID: '' })) {
 			const r = await control('POST', '/v2/sandboxes', { templateID: 'base', [member]: value });
 			assert.deepEqual([r.status, r.json.code], [400, 400], `${member} ${r.text}`);
@@ -127,7 +127,7 @@ describe('e2b', () => {
 			assert.equal((await control('POST', `/sandboxes/${box.id}/${at}`, body)).status, 400);
 		}
 		/* Unknown members are for servers that are newer. */
-		const r = await control('POST', '/sandboxes', { templateID: 'code-interpreter-v1', secure: true, autoPause: false, autoPauseMemory: true, somethingNew: {} });
+		const r = await control('POST', '/sandboxes', { templateID: 'code-interpreter-v1', secure: true, autoPause: false, autoPauseMemory: true, mcp: { a: {} }, somethingNew: {} });
 		assert.equal(r.status, 201, r.text);
 	});
 
@@ -333,10 +333,36 @@ describe('e2b', () => {
 		const before = await sizes();
 		await until('they go on', async () => (await sizes()) !== before);
 		assert.equal((await control('POST', `/sandboxes/${box.id}/resume`, { timeout: 60 })).status, 409);
-		/* Files alone: what it had started is gone. */
+		/* Files alone: what it had started is gone, and its client can tell. */
+		const boot = async (of: Box): Promise<string> => (await ask('GET', '/files?path=/proc/sys/kernel/random/boot_id', { headers: routed(of) })).text;
+		const first = await boot(box), other = await make({ autoPause: true, autoPauseMemory: false });
+		assert.match(first, /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\n$/);
+		assert.notEqual(await boot(other), first);
+		assert.equal((await pause()).status, 204);
+		assert.equal((await control('POST', `/sandboxes/${box.id}/resume`, { timeout: 60 })).status, 201);
+		assert.equal(await boot(box), first);
 		assert.equal((await pause({ memory: false })).status, 204);
 		assert.equal((await control('POST', `/sandboxes/${box.id}/resume`, { timeout: 60 })).status, 201);
 		await until('no process', async () => (await envd(box, 'process.Process/List', {})).json.processes.length === 0);
+		const second = await boot(box);
+		assert.notEqual(second, first);
+		/* Or because its client wants no more when it comes back. */
+		const sleeps = start(box, 'sleep 100').catch(() => 'cut');
+		await until('a process', async () => (await envd(box, 'process.Process/List', {})).json.processes.length === 1);
+		assert.equal((await pause()).status, 204);
+		assert.equal(await sleeps, 'cut');
+		assert.equal((await control('POST', `/v2/sandboxes/${box.id}/connect`, { timeout: 60, memory: false })).status, 201);
+		await until('no process', async () => (await envd(box, 'process.Process/List', {})).json.processes.length === 0);
+		assert.notEqual(await boot(box), second);
+		/* The end of its time keeps as much as was chosen. */
+		const gone = start(other, 'sleep 100').catch(() => 'cut'), before_end = await boot(other);
+		await until('its process', async () => (await envd(other, 'process.Process/List', {})).json.processes.length === 1);
+		assert.equal((await control('POST', `/sandboxes/${other.id}/timeout`, { timeout: 0 })).status, 204);
+		await until('the pause', async () => (await control('GET', `/sandboxes/${other.id}`)).json.state === 'paused');
+		assert.equal(await gone, 'cut');
+		assert.equal((await control('POST', `/v2/sandboxes/${other.id}/connect`, { timeout: 60 })).status, 201);
+		await until('no process of it', async () => (await envd(other, 'process.Process/List', {})).json.processes.length === 0);
+		assert.notEqual(await boot(other), before_end);
 	});
 
 
@@ -347,6 +373,8 @@ describe('e2b', () => {
 		assert.deepEqual([made.status, made.json], [201, { snapshotID: 'mine:default', names: ['mine:default'] }]);
 		assert.equal((await control('POST', '/v2/sandboxes', { templateID: 'mine' }, other)).status, 404);
 		assert.deepEqual((await control('GET', '/snapshots', undefined, other)).json, []);
+		for (const [name, n] of [['mine', 1], ['mine:default', 1], ['min', 0], ['mine:x', 0], ['', 0]] as const)
+			assert.equal((await control('GET', `/snapshots?name=${name}`)).json.length, n, name);
 		assert.equal((await control('DELETE', '/templates/mine', undefined, other)).status, 404);
 		const copy = await make({ templateID: 'mine' });
 		assert.equal(said(await start(copy, 'cat f'), 'stdout'), 'one\n');

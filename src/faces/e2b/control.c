@@ -66,10 +66,11 @@ static int read_pairs(const json_t *body, const char *member, json_t **ret, stru
 		   : 0;
 }
 
-/* Nothing that was asked for is left out silently. */
+/* Nothing that was asked for is left out silently. "mcp" is a note: its SDK starts the gateway as a command, and that tells if the
+ * image has none. */
 static int check_offer(const json_t *body, struct err *e)
 {
-	static const char *const members[] = {"mcp", "iam", "volumeMounts"};
+	static const char *const members[] = {"iam", "volumeMounts"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(members); i++)
 		if (!e2b_is_empty(json_object_get(body, members[i])))
@@ -275,6 +276,7 @@ static int begin(struct e2b_call *c, const char *template, struct making *m, str
 	if (r < 0)
 		return r;
 	m->sandbox->auto_pause = json_is_true(json_object_get(c->body, "autoPause"));
+	m->sandbox->pauses_files = json_is_false(json_object_get(c->body, "autoPauseMemory"));
 	m->sandbox->auto_resume =
 	    json_is_true(json_object_get(json_object_get(c->body, "autoResume"), "enabled"));
 	m->sandbox->metadata = metadata ? json_incref(metadata) : json_object();
@@ -414,7 +416,7 @@ void e2b_connect(struct e2b_call *c)
 	s->who = caller_ref(c->who);
 	s->life_s = life_s;
 	if (paused)
-		e2b_sandbox_resume(s, life_s);
+		e2b_sandbox_resume(s, life_s, !json_is_false(json_object_get(c->body, "memory")));
 	else
 		e2b_sandbox_set_end(s, life_s, true);
 	e2b_reply(c, paused ? 201 : 200, e2b_sandbox_json(s, c->req));

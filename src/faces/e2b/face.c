@@ -259,7 +259,7 @@ bool e2b_admit(struct http_request *req, void *user)
 		return refuse(req, service, ERR_UNAUTHORIZED,
 			      "the key of this sandbox has ended: connect to it with another one");
 	if (s->paused)
-		e2b_sandbox_resume(s, s->life_s);
+		e2b_sandbox_resume(s, s->life_s, true);
 	http_request_set_principal(req, s->who->owner);
 	http_request_set_caller(req, caller_ref(s->who), caller_unref);
 	return true;

@@ -20,6 +20,7 @@
 #define E2B_ID_SIZE      21      /* "i" and 19 letters and digits, as a part of a host name */
 #define E2B_TOKEN_SIZE   33      /* hexadecimal digits */
 #define E2B_ENVD_VERSION "0.6.2" /* what the SDKs may ask of envd follows from it */
+#define E2B_BOOT_ID_SIZE 37      /* a UUID */
 #define E2B_ENVD_PORT    49983
 #define E2B_CODE_PORT    49999
 #define E2B_HOME         "/home/user"
@@ -72,13 +73,15 @@ struct e2b_sandbox {
 	uint64_t life_s;             /* that was asked for last */
 	sd_event_source *deadline;   /* at END_MS, or the end of a pause */
 	bool paused, auto_pause, auto_resume;
-	bool hidden; /* in no list: it holds what a build copies */
+	bool pauses_files; /* at END_MS files alone are kept */
+	bool hidden;       /* in no list: it holds what a build copies */
 	struct e2b_build
 	    *build;      /* reference: the template that it is of; NULL = none of a client */
 	bool is_private; /* strangers do not reach its ports, whatever the operator permits */
 	char id[E2B_ID_SIZE];
-	char token[E2B_TOKEN_SIZE];   /* of envd */
-	char traffic[E2B_TOKEN_SIZE]; /* of the rest */
+	char token[E2B_TOKEN_SIZE];     /* of envd */
+	char traffic[E2B_TOKEN_SIZE];   /* of the rest */
+	char boot_id[E2B_BOOT_ID_SIZE]; /* another one when its processes have ended by a pause */
 	char template_id[ENGINE_NAME_MAX];
 	char *same_as;    /* owned: the client's idempotency key; NULL = none */
 	json_t *metadata; /* owned, object */
@@ -191,8 +194,8 @@ int e2b_sandbox_begin(struct e2b_sandbox *s, struct sandbox *made, struct err *e
 void e2b_sandbox_set_end(struct e2b_sandbox *s, uint64_t seconds, bool longer);
 /* Its processes rest, and its time does not pass. MEMORY false: it has files alone afterwards. */
 void e2b_sandbox_pause(struct e2b_sandbox *s, bool memory);
-/* It goes on, for SECONDS. */
-void e2b_sandbox_resume(struct e2b_sandbox *s, uint64_t seconds);
+/* It goes on, for SECONDS. MEMORY false: with its files alone. */
+void e2b_sandbox_resume(struct e2b_sandbox *s, uint64_t seconds, bool memory);
 /* Takes it out of the table. Its processes are ended by the caller. */
 void e2b_sandbox_forget(struct e2b_sandbox *s);
 void e2b_sandboxes_done(struct e2b *f);

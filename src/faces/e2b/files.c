@@ -17,6 +17,9 @@
 #include <string.h>
 #include <strings.h>
 
+/* Clients read it to learn whether their processes are still those of before. A sandbox has no /proc/sys, and no start of its
+ * kernel to tell of. */
+#define BOOT_ID          "/proc/sys/kernel/random/boot_id"
 #define SIGNATURE_PREFIX "v1_"
 #define SIGNATURE_SIZE   (sizeof(SIGNATURE_PREFIX) + BASE64_ENCODED_LEN(crypto_hash_sha256_BYTES))
 
@@ -144,6 +147,20 @@ static void on_open(int fd, const struct engine_file *info, const struct err *e,
 	http_respond_file(req, fd, &file);
 }
 
+static void tell_boot_id(struct e2b_call *c)
+{
+	char *text = NULL;
+	const int n = asprintf(&text, "%s\n", c->sandbox->boot_id);
+	struct http_request *req = n < 0 ? NULL : e2b_give(c);
+
+	if (n < 0)
+		e2b_refuse(c, ERR_OUT_OF_MEMORY, "no memory");
+	else if (req)
+		http_respond_take(req, 200, "text/plain", text, (size_t)n);
+	else
+		free(text);
+}
+
 void e2b_get_file(struct e2b_call *c)
 {
 	const char *given = query_of(c->req, "path");
@@ -154,6 +171,10 @@ void e2b_get_file(struct e2b_call *c)
 	if (r == 0 && !*given)
 		r = err_set(&e, ERR_INVALID_ARGUMENT, 0, "path: the name of a file");
 	r = r < 0 ? r : e2b_path(c, given, path, &e);
+	if (r == 0 && streq(path, BOOT_ID)) {
+		tell_boot_id(c);
+		return;
+	}
 	r = r < 0 ? r : sandbox_open_file(c->sandbox->sandbox, path, on_open, c, &e);
 	if (r < 0)
 		e2b_fail(c, &e);

@@ -39,7 +39,7 @@ static void wake(void *user, const char *id)
 	struct e2b_sandbox *s = e2b_find(user, id);
 
 	if (s && s->paused)
-		e2b_sandbox_resume(s, s->life_s);
+		e2b_sandbox_resume(s, s->life_s, true);
 }
 
 static bool refuse(void *user UNUSED, struct http_request *req, const char *id, uint16_t port,

@@ -162,6 +162,7 @@ void e2b_make_snapshot(struct e2b_call *c)
 void e2b_list_snapshots(struct e2b_call *c)
 {
 	const char *source = http_request_query(c->req, "sandboxID");
+	const char *name = http_request_query(c->req, "name");
 	const char *given = http_request_query(c->req, "limit");
 	const char *next = http_request_query(c->req, "nextToken");
 	json_t *rows = json_array();
@@ -178,7 +179,7 @@ void e2b_list_snapshots(struct e2b_call *c)
 		const struct e2b_snapshot *n = list_entry(l, struct e2b_snapshot, node);
 
 		if (!streq(n->owner, c->who->owner) || (source && !streq(n->source, source)) ||
-		    at++ < from)
+		    (name && !is_called(name, n->name)) || at++ < from)
 			continue;
 		if (json_array_size(rows) == limit) {
 			(void)snprintf(token, sizeof(token), "%ju", (uintmax_t)(from + limit));

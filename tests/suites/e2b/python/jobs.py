@@ -8,6 +8,7 @@ import sys
 import time
 
 import e2b
+import snapshots
 import templates
 from e2b import AsyncSandbox, Sandbox
 
@@ -190,23 +191,6 @@ def pause_at_the_end_of_its_time(s):
 	assert other.files.read('kept') == 'yes' and other.get_info().state == e2b.SandboxState.RUNNING
 	assert other.get_info().lifecycle['on_timeout'].value == 'pause'
 	other.kill()
-
-
-@job(since=(2, 60))
-def snapshots_and_forks(s):
-	s.files.write('f', 'snap')
-	one = s.create_snapshot(name='job-' + s.sandbox_id)
-	s.files.write('f', 'later')
-	for name in one.snapshot_id, 'job-' + s.sandbox_id:
-		made = Sandbox.create(name, timeout=60, envs={'FROM': 'snapshot'})
-		assert made.files.read('f') == 'snap' and made.commands.run('echo $FROM').stdout == 'snapshot\n'
-		made.kill()
-	forks = s.fork(count=2)
-	assert [made.files.read('f') for made in forks] == ['later', 'later']
-	for made in forks:
-		made.kill()
-	assert Sandbox.delete_snapshot(one.snapshot_id) and not Sandbox.delete_snapshot(one.snapshot_id)
-	raises(e2b.SandboxException, Sandbox.create, one.snapshot_id)
 
 
 # Commands ---------------------------------------------------------------------------------------------
@@ -558,6 +542,7 @@ async def cells_wait_for_each_other(s):
 	assert (await s.run_code('n')).text == '10'
 
 
+snapshots.add(job, raises)
 templates.add(job)
 
 
