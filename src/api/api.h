@@ -31,6 +31,8 @@ struct api_port_face {
 				   const struct caller **ret_owner);
 	/* REQ may pass: a sandbox that is paused goes on. */
 	void (*wake)(void *user, const char *id);
+	/* What the sandbox is called to the server on PORT: the value of Host, appended to RET. Nothing appended: localhost:PORT. */
+	int (*name)(void *user, const char *id, uint16_t port, struct buf *ret);
 	/* Answers REQ as clients of the face expect it. False: it has not, and any answer will do. */
 	bool (*refuse)(void *user, struct http_request *req, const char *id, uint16_t port,
 		       enum err_code code);

@@ -248,6 +248,26 @@ describe('public ports', () => {
 			assert.equal((await named(fork.sandboxID, '/')).status, 403);
 		});
 
+		it('are called to their servers as the sandbox says', async () => {
+			const box = await make({ network: { maskRequestHost: 'made.up.example:${PORT}' } }), plain = await make();
+			for (const b of [box, plain])
+				await startServer(b.id);
+			const heard = async (of: string): Promise<string[]> => {
+				const r = await named(of, '/echo', { origin: `http://${HTTP}-${of}.localhost:${port}` });
+				assert.equal(r.status, 200, r.text);
+				const fields = new Map((say(r).headers as [string, string][]).map(([name, value]) => [name.toLowerCase(), value]));
+				return [fields.get('host')!, fields.get('origin')!];
+			};
+			assert.deepEqual(await heard(box.id), [`made.up.example:${HTTP}`, `http://made.up.example:${HTTP}`]);
+			assert.deepEqual(await heard(plain.id), [`localhost:${HTTP}`, `http://localhost:${HTTP}`]);
+			assert.equal((await control('GET', `/sandboxes/${box.id}`)).json.network.maskRequestHost, 'made.up.example:${PORT}');
+			const fork = (await control('POST', `/sandboxes/${box.id}/fork`, { count: 1 })).json[0].sandbox.sandboxID;
+			assert.equal((await control('GET', `/sandboxes/${fork}`)).json.network.maskRequestHost, 'made.up.example:${PORT}');
+			for (const wrong of ['a b', 'a\r\nx-evil: 1', 'a/b', '${HOST}', '$', 'é', 'a\0b', 'a'.repeat(256), 5, {}, []])
+				assert.equal((await control('POST', '/v2/sandboxes', { templateID: 'base', network: { maskRequestHost: wrong } })).status, 400, JSON.stringify(wrong));
+			assert.equal((await control('PUT', `/sandboxes/${box.id}/network`, { maskRequestHost: 'x' })).status, 400);
+		});
+
 		it('a port where nobody listens, and a sandbox that has ended, look as at E2B', async () => {
 			const box = await make();
 			for (const at of [9, 3128, 50005]) {

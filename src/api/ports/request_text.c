@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a server in a sandbox gets of a request. It learns who asked by the forwarding headers; of what identifies the caller to
- * us it gets nothing. To itself it is "localhost:PORT", whatever the client calls it: servers for development refuse other
- * names, and compare Origin with Host. */
+ * us it gets nothing. To itself it is "localhost:PORT", whatever the client calls it, unless its owner has chosen a name: servers for
+ * development refuse other names, and compare Origin with Host. */
 #include "api/ports/ports.h"
 #include "base/text.h"
 #include "base/walls.h"
@@ -98,7 +98,14 @@ static int add_cookies(struct exchange *x, struct buf *b)
 	return r == 0 && before[0] == ';' ? buf_add_str(b, "\r\n") : r;
 }
 
-static int add_forwarding(struct exchange *x, struct buf *b)
+static int find_name(const struct exchange *x, struct buf *ret)
+{
+	const int r = x->face ? x->face->name(x->face->user, x->id, x->port, ret) : 0;
+
+	return r < 0 || ret->len > 0 ? r : buf_printf(ret, "localhost:%u", x->port);
+}
+
+static int add_forwarding(struct exchange *x, struct buf *b, const char *name)
 {
 	const char *peer = http_request_peer(x->req), *host = http_request_header(x->req, "host");
 	const char *port = strrchr(peer, ':');
@@ -114,7 +121,7 @@ static int add_forwarding(struct exchange *x, struct buf *b)
 	if (r == 0 && !x->own_name)
 		r = buf_printf(b, "X-Forwarded-Prefix: %s\r\n", x->base);
 	if (r == 0 && http_request_header(x->req, "origin"))
-		r = buf_printf(b, "Origin: http://localhost:%u\r\n", x->port);
+		r = buf_printf(b, "Origin: http://%s\r\n", name);
 	return r;
 }
 
@@ -139,12 +146,15 @@ int port_write_request(struct exchange *x)
 {
 	const char *query = http_request_raw_query(x->req);
 	struct buf *b = &x->out;
-	int r = buf_printf(b, "%s %s%s%s HTTP/1.1\r\nHost: localhost:%u\r\n",
-			   http_method_name(http_request_method(x->req)), port_path_of(x),
-			   query ? "?" : "", query ? query : "", x->port);
+	_cleanup_(buf_done) struct buf name = BUF_INIT(HTTP_BASE_SIZE);
+	int r = find_name(x, &name);
 
+	r = r < 0 ? r
+		  : buf_printf(b, "%s %s%s%s HTTP/1.1\r\nHost: %s\r\n",
+			       http_method_name(http_request_method(x->req)), port_path_of(x),
+			       query ? "?" : "", query ? query : "", buf_str(&name));
 	r = r < 0 ? r : add_fields(x, b);
 	r = r < 0 ? r : add_cookies(x, b);
-	r = r < 0 ? r : add_forwarding(x, b);
+	r = r < 0 ? r : add_forwarding(x, b, buf_str(&name));
 	return r < 0 ? r : add_connection(x, b);
 }

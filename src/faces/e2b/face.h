@@ -20,7 +20,9 @@
 #define E2B_ID_SIZE      21      /* "i" and 19 letters and digits, as a part of a host name */
 #define E2B_TOKEN_SIZE   33      /* hexadecimal digits */
 #define E2B_ENVD_VERSION "0.6.2" /* what the SDKs may ask of envd follows from it */
-#define E2B_BOOT_ID_SIZE 37      /* a UUID */
+#define E2B_HOST_SIZE    256
+#define E2B_PORT_WORD    "${PORT}" /* in a host: stands for the port */
+#define E2B_BOOT_ID_SIZE 37        /* a UUID */
 #define E2B_ENVD_PORT    49983
 #define E2B_CODE_PORT    49999
 #define E2B_HOME         "/home/user"
@@ -78,6 +80,7 @@ struct e2b_sandbox {
 	struct e2b_build
 	    *build;      /* reference: the template that it is of; NULL = none of a client */
 	bool is_private; /* strangers do not reach its ports, whatever the operator permits */
+	char host[E2B_HOST_SIZE]; /* what it is called to its servers; "" = localhost:PORT */
 	char id[E2B_ID_SIZE];
 	char token[E2B_TOKEN_SIZE];     /* of envd */
 	char traffic[E2B_TOKEN_SIZE];   /* of the rest */
@@ -249,6 +252,8 @@ bool e2b_is_empty(const json_t *v);
 /* Whether strangers may reach the ports of a sandbox: NETWORK as in a body, or NULL. */
 int e2b_read_private(const struct e2b *f, const json_t *network, bool *ret,
 		     struct err *e) MUST_CHECK;
+/* What servers in a sandbox are told in Host; "" if NETWORK does not say. RET has E2B_HOST_SIZE bytes. */
+int e2b_read_host(const json_t *network, char *ret, struct err *e) MUST_CHECK;
 /* NETWORK and INTERNET as in a body, or NULL. RET is empty if they choose nothing: then the operator's policy holds. */
 int e2b_choose_network(const struct e2b *f, const json_t *network, const json_t *internet,
 		       struct sandbox_choice *ret, struct err *e) MUST_CHECK;

@@ -4,7 +4,9 @@
 
 #include "base/text.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <string.h>
 
 int e2b_refuse_member(struct err *e, const char *member, const char *why)
 {
@@ -22,8 +24,7 @@ bool e2b_is_empty(const json_t *v)
 /* Nothing that was asked for is left out silently. */
 static int check_offer(const json_t *network, struct err *e)
 {
-	static const char *const members[] = {"maskRequestHost", "egressProxy", "dnsServers",
-					      "httpsPorts", "rules"};
+	static const char *const members[] = {"egressProxy", "dnsServers", "httpsPorts", "rules"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(members); i++)
 		if (!e2b_is_empty(json_object_get(network, members[i])))
@@ -61,6 +62,30 @@ int e2b_read_private(const struct e2b *f, const json_t *network, bool *ret, stru
 		return e2b_refuse_member(e, member,
 					 "this server has no public ports; the operator can permit "
 					 "them with SANDBOX_PUBLIC_PORTS");
+	return 0;
+}
+
+/* It becomes a line of a request's head. */
+int e2b_read_host(const json_t *network, char *ret, struct err *e)
+{
+	static const char member[] = "maskRequestHost";
+	const json_t *v = json_object_get(network, member);
+	const char *s = json_string_value(v);
+
+	ret[0] = '\0';
+	if (!v || json_is_null(v))
+		return 0;
+	if (!s || text_copy(ret, E2B_HOST_SIZE, s) < 0 || strlen(s) != json_string_length(v))
+		return e2b_refuse_member(e, member, "a name of a host, at most 255 bytes");
+	while (*s) {
+		const bool port = strncmp(s, E2B_PORT_WORD, strlen(E2B_PORT_WORD)) == 0;
+
+		if (!port && !isalnum((unsigned char)*s) && !strchr("-._:[]", *s))
+			return e2b_refuse_member(e, member,
+						 "a host with letters, digits and - . _ : alone, "
+						 "and " E2B_PORT_WORD " for the port");
+		s += port ? strlen(E2B_PORT_WORD) : 1;
+	}
 	return 0;
 }
 
@@ -110,9 +135,12 @@ void e2b_update_network(struct e2b_call *c)
 		e2b_refuse(c, ERR_SANDBOX_LOST, "the sandbox does not run");
 		return;
 	}
-	if (json_object_get(c->body, "allowPublicTraffic")) {
-		e2b_refuse(c, ERR_INVALID_ARGUMENT,
-			   "allowPublicTraffic: it is chosen when a sandbox is made");
+	static const char *const fixed[] = {"allowPublicTraffic", "maskRequestHost"};
+	for (size_t i = 0; i < ARRAY_SIZE(fixed); i++) {
+		if (!json_object_get(c->body, fixed[i]))
+			continue;
+		e2b_refuse(c, ERR_INVALID_ARGUMENT, "%s: it is chosen when a sandbox is made",
+			   fixed[i]);
 		return;
 	}
 	if (e2b_choose_network(c->face, c->body, json_object_get(c->body, "allow_internet_access"),

@@ -42,6 +42,22 @@ static void wake(void *user, const char *id)
 		e2b_sandbox_resume(s, s->life_s, true);
 }
 
+static int name(void *user, const char *id, uint16_t port, struct buf *ret)
+{
+	const struct e2b_sandbox *s = e2b_find(user, id);
+	const char *at = s ? s->host : "";
+	int r = 0;
+
+	while (r == 0 && *at) {
+		const char *word = strstr(at, E2B_PORT_WORD);
+
+		r = buf_add(ret, at, word ? (size_t)(word - at) : strlen(at));
+		r = r < 0 || !word ? r : buf_printf(ret, "%u", port);
+		at = word ? word + strlen(E2B_PORT_WORD) : "";
+	}
+	return r;
+}
+
 static bool refuse(void *user UNUSED, struct http_request *req, const char *id, uint16_t port,
 		   enum err_code code)
 {
@@ -71,7 +87,8 @@ static bool refuse(void *user UNUSED, struct http_request *req, const char *id, 
 
 void e2b_serve_ports(struct e2b *f, struct api *api)
 {
-	const struct api_port_face face = {.look = look, .wake = wake, .refuse = refuse, .user = f};
+	const struct api_port_face face = {
+	    .look = look, .wake = wake, .name = name, .refuse = refuse, .user = f};
 
 	api_set_port_face(api, &face);
 }

@@ -97,6 +97,8 @@ static json_t *network_json(const struct e2b_sandbox *s)
 	json_t *hosts = json_array();
 
 	(void)manager_network(s->face->config.manager, choice, add_host, hosts);
+	if (s->host[0])
+		(void)json_object_set_new(o, "maskRequestHost", json_string(s->host));
 	if (choice->text[0])
 		(void)json_object_set_new(o, "denyOut", json_pack("[s]", E2B_EVERYTHING));
 	if (json_array_size(hosts) > 0)

@@ -280,6 +280,7 @@ static void fork_next(struct forking *f)
 		memcpy(f->made->template_id, f->source->template_id, sizeof(f->made->template_id));
 		f->made->metadata = json_incref(f->source->metadata);
 		f->made->is_private = f->source->is_private;
+		memcpy(f->made->host, f->source->host, sizeof(f->made->host));
 		if (sandbox_fork(f->source->sandbox, f->made->id, on_forked, f, &e) == 0)
 			return;
 	}
