@@ -381,6 +381,12 @@ describe('e2b', () => {
 		assert.equal((await control('POST', '/v2/sandboxes', { templateID: 'mine', allow_internet_access: false })).json.alias, 'mine');
 		const forks = await control('POST', `/sandboxes/${box.id}/fork`, { count: 2, timeout: 30 });
 		assert.deepEqual([forks.status, forks.json.length, forks.json.every((f: Json) => f.sandbox?.sandboxID)], [201, 2, true]);
+		/* Many clients at once make sandboxes of one snapshot, and fork the one that it is of. */
+		const at_once = await Promise.all([...Array(4)].flatMap(() => [control('POST', '/v2/sandboxes', { templateID: 'mine', timeout: 60 }), control('POST', `/sandboxes/${box.id}/fork`, {})]));
+		const ids: string[] = at_once.map((r) => (Array.isArray(r.json) ? r.json[0].sandbox : r.json)?.sandboxID);
+		assert.deepEqual([at_once.map((r) => r.status), new Set(ids).size, ids.every(Boolean)], [Array(8).fill(201), 8, true], at_once.map((r) => r.text).join('\n'));
+		for (const id of ids)
+			await control('DELETE', `/sandboxes/${id}`);
 		for (const body of [{ count: 0 }, { count: 21 }, { timeout: -1 }])
 			assert.equal((await control('POST', `/sandboxes/${box.id}/fork`, body)).status, 400);
 		for (const name of ['', 'A', 'a:b', 'x'.repeat(129)])

@@ -7,7 +7,6 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "base/walls.h"
-#include "sandbox/checkpoints.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -283,7 +282,7 @@ static int begin(struct e2b_call *c, const char *template, struct making *m, str
 	m->sandbox->metadata = metadata ? json_incref(metadata) : json_object();
 	m->sandbox->build = build ? e2b_build_ref(build) : NULL;
 	if (snapshot)
-		r = sandbox_fork(snapshot, m->sandbox->id, on_forked, m, e);
+		r = e2b_fork_in_turn(c->face, snapshot, m->sandbox->id, on_forked, m, e);
 	else
 		manager_open_new(c->face->config.manager, c->who->owner, m->sandbox->id,
 				 &m->network, &options, on_made, m);

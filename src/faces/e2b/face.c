@@ -381,6 +381,7 @@ int e2b_new(const struct e2b_config *config, struct e2b **ret, struct err *e)
 	list_init(&f->sandboxes);
 	list_init(&f->snapshots);
 	list_init(&f->makings);
+	list_init(&f->turns);
 	list_init(&f->templates);
 	if (f->config.templates)
 		e2b_templates_load(f);
@@ -392,6 +393,7 @@ struct e2b *e2b_free(struct e2b *f)
 {
 	if (!f)
 		return NULL;
+	e2b_turns_done(f);
 	e2b_templates_done(f);
 	builds_end_tasks(f->config.builds);
 	e2b_sandboxes_done(f);

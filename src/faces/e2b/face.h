@@ -10,6 +10,7 @@
 #include "api/files/form_upload.h"
 #include "base/buf.h"
 #include "base/list.h"
+#include "sandbox/checkpoints.h"
 #include "sandbox/contexts.h"
 #include "sandbox/process.h"
 #include "sandbox/sandbox_work.h"
@@ -35,6 +36,8 @@ struct e2b {
 	struct list sandboxes; /* struct e2b_sandbox, oldest first */
 	struct list snapshots; /* struct e2b_snapshot (snapshots.c), oldest first */
 	struct list makings;   /* struct making of control.c: those that are not there yet */
+	struct list turns;     /* struct turn of snapshots.c, in their order */
+	bool ending;           /* nothing begins any more */
 	struct list templates; /* struct e2b_template (templates.h) */
 	uint64_t last_seq;
 	struct http_route *own_rows; /* owned: the addresses without our prefix */
@@ -208,6 +211,10 @@ void e2b_sandboxes_done(struct e2b *f);
 /* The snapshot of OWNER that TEMPLATE names, by its id or its name. NULL: none. */
 struct sandbox *e2b_snapshot_of(const struct e2b *f, const char *owner, const char *template);
 void e2b_snapshots_done(struct e2b *f);
+/* sandbox_fork(), once the forks of SOURCE that were asked for before are done: a sandbox can be copied for one at a time. */
+int e2b_fork_in_turn(struct e2b *f, struct sandbox *source, const char *id, fork_fn cb, void *user,
+		     struct err *e) MUST_CHECK;
+void e2b_turns_done(struct e2b *f);
 
 /* ---- Connect (connect.c) ---- */
 

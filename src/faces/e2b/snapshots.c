@@ -8,8 +8,8 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "base/walls.h"
-#include "sandbox/checkpoints.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,6 +91,108 @@ static json_t *snapshot_json(const struct e2b_snapshot *n)
 	return json_pack("{s:s, s:o}", "snapshotID", buf_str(&id), "names", names);
 }
 
+/* ---- one fork after the other ---- */
+
+struct turn {
+	struct list node;       /* of e2b.turns */
+	struct e2b *face;       /* NULL: it has been freed */
+	struct sandbox *source; /* reference */
+	bool begun;
+	char id[E2B_ID_SIZE];
+	fork_fn cb;
+	void *user;
+};
+
+static void begin_next(struct e2b *f, const struct sandbox *source);
+
+/* Frees T and tells its owner. */
+static void end_turn(struct turn *t, const struct fork_result *forked, const struct err *e)
+{
+	const struct turn was = *t;
+
+	list_remove(&t->node);
+	free(t);
+	was.cb(forked, e, was.user);
+	(void)sandbox_unref(was.source);
+}
+
+static void on_turn_over(const struct fork_result *forked, const struct err *e, void *user)
+{
+	struct turn *t = user;
+	struct e2b *f = t->face;
+	struct sandbox *source = sandbox_ref(t->source);
+
+	end_turn(t, forked, e);
+	if (f)
+		begin_next(f, source);
+	(void)sandbox_unref(source);
+}
+
+static struct turn *first_of(const struct e2b *f, const struct sandbox *source)
+{
+	list_for_each(l, &f->turns) {
+		struct turn *t = list_entry(l, struct turn, node);
+
+		if (t->source == source)
+			return t;
+	}
+	return NULL;
+}
+
+static void begin_next(struct e2b *f, const struct sandbox *source)
+{
+	struct turn *t;
+
+	while ((t = first_of(f, source)) && !t->begun) {
+		struct err e = ERR_INIT;
+
+		t->begun = true;
+		if (sandbox_fork(t->source, t->id, on_turn_over, t, &e) == 0)
+			return;
+		end_turn(t, NULL, &e);
+	}
+}
+
+int e2b_fork_in_turn(struct e2b *f, struct sandbox *source, const char *id, fork_fn cb, void *user,
+		     struct err *e)
+{
+	const bool waits = first_of(f, source);
+
+	if (f->ending)
+		return err_set(e, ERR_CANCELLED, 0, "the server is ending");
+	struct turn *t = calloc(1, sizeof(*t));
+	if (!t)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a fork");
+	*t = (struct turn){
+	    .face = f, .source = sandbox_ref(source), .begun = !waits, .cb = cb, .user = user};
+	memcpy(t->id, id, strlen(id) + 1);
+	list_append(&f->turns, &t->node);
+	if (waits || sandbox_fork(source, t->id, on_turn_over, t, e) == 0)
+		return 0;
+	list_remove(&t->node);
+	(void)sandbox_unref(t->source);
+	free(t);
+	return -EIO;
+}
+
+/* What has begun is told by the manager, and what waits here. */
+void e2b_turns_done(struct e2b *f)
+{
+	struct turn *t;
+	struct err e = ERR_INIT;
+
+	f->ending = true;
+	(void)err_set(&e, ERR_CANCELLED, 0, "the server is ending");
+	while ((t = list_first(&f->turns, struct turn, node))) {
+		if (!t->begun) {
+			end_turn(t, NULL, &e);
+			continue;
+		}
+		list_remove(&t->node);
+		t->face = NULL;
+	}
+}
+
 /* ---- snapshots ---- */
 
 struct taking {
@@ -152,7 +254,7 @@ void e2b_make_snapshot(struct e2b_call *c)
 	memcpy(n->source, s->id, sizeof(n->source));
 	(void)!text_copy(n->owner, sizeof(n->owner), c->who->owner);
 	(void)!text_copy(n->name, sizeof(n->name), name ? name : "");
-	if (sandbox_fork(s->sandbox, n->id, on_taken, t, &e) < 0) {
+	if (e2b_fork_in_turn(c->face, s->sandbox, n->id, on_taken, t, &e) < 0) {
 		free(t);
 		free(n);
 		e2b_fail(c, &e);
@@ -281,7 +383,8 @@ static void fork_next(struct forking *f)
 		f->made->metadata = json_incref(f->source->metadata);
 		f->made->is_private = f->source->is_private;
 		memcpy(f->made->host, f->source->host, sizeof(f->made->host));
-		if (sandbox_fork(f->source->sandbox, f->made->id, on_forked, f, &e) == 0)
+		if (e2b_fork_in_turn(f->call->face, f->source->sandbox, f->made->id, on_forked, f,
+				     &e) == 0)
 			return;
 	}
 	add_failure(f, &e);
