@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Start, loop and messages of PID 1. Theory of operation: init.h. */
 #include "file_places.h"
+#include "health.h"
 #include "root_user.h"
 
 #include "base/attr.h"
@@ -188,6 +189,15 @@ static int on_forget(struct init *in, const union proto_frame *f, const int *fds
 	return 0;
 }
 
+static int on_health(struct init *in UNUSED, const union proto_frame *f, const int *fds UNUSED,
+		     size_t n UNUSED)
+{
+	if (f->health.port == 0 || f->health.port > 65535)
+		return -1;
+	health_begin(f->health.port);
+	return 0;
+}
+
 /* Every message that the front may send. The most descriptors, the size and who may send it are in
  * messages.tbl.h; proto_check() has judged those. */
 /* clang-format off */
@@ -209,6 +219,7 @@ static const struct message {
     [PROTO_INIT_LIMIT]      = {0,                   on_limit,      "limit"},      /* at once */
     [PROTO_INIT_KEEP]       = {0,                   on_keep,       "keep"},       /* at once */
     [PROTO_INIT_FORGET]     = {0,                   on_forget,     "forget"},     /* at once; not of its own session */
+    [PROTO_INIT_HEALTH]     = {0,                   on_health,     "health"},     /* at once */
 };
 /* clang-format on */
 
@@ -282,7 +293,7 @@ static void work(struct init *in)
 	watch_work(in);
 }
 
-#define WATCHED 9U /* the first that is polled for watched folders */
+#define WATCHED 10U /* the first that is polled for watched folders */
 
 _Noreturn static void loop(struct init *in)
 {
@@ -297,6 +308,7 @@ _Noreturn static void loop(struct init *in)
 	    {.events = POLLIN}, /* session process */
 	    {.events = POLLIN}, /* fork of a checkpoint */
 	    {.events = POLLIN}, /* reapers of background processes */
+	    {.events = POLLIN}, /* health */
 	    {.events = POLLIN}, /* watched folders, from here on */
 	    {.events = POLLIN},
 	    {.events = POLLIN},
@@ -314,6 +326,7 @@ _Noreturn static void loop(struct init *in)
 		p[8].fd = background_any(in) && in->background.reports[0] > 0
 			      ? in->background.reports[0]
 			      : -1;
+		p[9].fd = health_fd();
 		for (size_t i = 0; i < WATCH_TREES; i++)
 			p[WATCHED + i].fd = watch_fd(in, i);
 		const struct timespec *wait = timeout_of(in, &left) ? &left : NULL;
@@ -328,6 +341,8 @@ _Noreturn static void loop(struct init *in)
 		checkpoints_events(in, p[7].revents);
 		if (p[8].revents)
 			background_events(in);
+		if (p[9].revents)
+			health_answer();
 		for (size_t i = 0; i < WATCH_TREES; i++)
 			if (p[WATCHED + i].revents)
 				watch_events(in, i);

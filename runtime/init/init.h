@@ -29,6 +29,7 @@
  *   INIT_KEEP    flush what is uploaded from now on
  *   INIT_CHECKPOINT  save, restore or drop a checkpoint, write a layer; answered by INIT_CHECKPOINTED
  *   INIT_FORGET  end the session of a context
+ *   INIT_HEALTH  answer GET /health at a port (health.h)
  *
  * A run, one at a time (run_state.c has the table of the steps, run_start.c takes most of them):
  *

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The servers of a sandbox: which there are, and connections to them. init connects, because it is in the network namespace of
+/* The servers of a sandbox: which there are, connections to them, and the one that init itself is. init connects, because it is in the network namespace of
  * the sandbox, and hands the socket out; the front never enters that namespace. What a socket holds counts for the process that
  * made it: init, and so the sandbox. */
-#include "init.h"
+#include "health.h"
 
 #include "base/fdio.h"
 #include "base/parse.h"
@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +55,67 @@ int port_connect(uint32_t port)
 	/* Servers that listen on "localhost" may have chosen the other address of that name. */
 	const int other = try((const struct sockaddr *)&v6, sizeof(v6));
 	return other < 0 ? -ECONNREFUSED : other;
+}
+
+/* ---- the one that init is ---- */
+
+#define HEALTH_BACKLOG 8
+#define REQUEST_MAX    2048
+#define ANSWER(status, type, length, body)                                                         \
+	"HTTP/1.1 " status "\r\nContent-Type: " type "\r\nContent-Length: " length                 \
+	"\r\nConnection: close\r\n\r\n" body
+
+static struct {
+	int fd; /* that listens */
+	uint32_t port;
+} health = {.fd = -1};
+
+void health_begin(uint32_t port)
+{
+	const struct sockaddr_in at = {.sin_family = AF_INET,
+				       .sin_port = htons((uint16_t)port),
+				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	const int on = 1;
+	_cleanup_fd_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (health.fd >= 0 || fd < 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0)
+		return;
+	/* Best effort: then whoever sends nothing does not wake init. */
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &on, sizeof(on));
+	if (bind(fd, (const struct sockaddr *)&at, sizeof(at)) < 0 ||
+	    listen(fd, HEALTH_BACKLOG) < 0)
+		return;
+	health.fd = TAKE_FD(fd);
+	health.port = port;
+}
+
+int health_fd(void)
+{
+	return health.fd;
+}
+
+void health_answer(void)
+{
+	static const char good[] = ANSWER("200 OK", "application/json", "4", "\"OK\"");
+	static const char other[] =
+	    ANSWER("404 Not Found", "text/plain", "28", "inside, only /health answers");
+	static const char asked[] = "GET /health ";
+	char request[REQUEST_MAX];
+	_cleanup_fd_ int fd = accept4(health.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	if (fd < 0 || poll(&p, 1, PATIENCE_MS) <= 0)
+		return;
+	/* A request that comes in pieces has its first line in the first of them. All of it is read, so that the end of the
+	 * connection is no reset, which could overtake the answer. */
+	const ssize_t n = recv(fd, request, sizeof(request), 0);
+	if (n <= 0)
+		return;
+	const bool is_good =
+	    (size_t)n >= sizeof(asked) - 1 && memcmp(request, asked, sizeof(asked) - 1) == 0;
+	(void)!send(fd, is_good ? good : other, is_good ? sizeof(good) - 1 : sizeof(other) - 1,
+		    MSG_NOSIGNAL);
 }
 
 /* ---- which there are ---- */
@@ -141,7 +203,7 @@ static void add_line(struct listeners *l, char *line)
 	*colon = '\0';
 	const uint32_t port = hex(colon + 1);
 	if (port == PROTO_EGRESS_PORT || port == 0 || port > 65535 ||
-	    !is_reached(columns[COLUMN_LOCAL]))
+	    (health.fd >= 0 && port == health.port) || !is_reached(columns[COLUMN_LOCAL]))
 		return;
 	for (unsigned i = 0; i < l->n; i++)
 		if (l->all[i].port.port == port)

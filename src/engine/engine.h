@@ -356,16 +356,14 @@ struct engine_config {
 	} zygote;
 };
 
-/* Whether this build has the engine NAME ("native"); a known one that it lacks ("docker") is
- * ERR_ENGINE_NOT_BUILT_IN. */
+/* Whether this build has the engine NAME ("native"); a known one that it lacks ("docker") is ERR_ENGINE_NOT_BUILT_IN. */
 int engine_check_name(const char *name, struct err *e) MUST_CHECK;
 /* First step: starts whatever needs the privileges that the process has now (the native engine
  * starts its monitor). Call it single-threaded, before any byte from outside is read. */
 int engine_begin(const char *name, const struct engine_config *config, struct engine **ret,
 		 struct err *e) MUST_CHECK;
-/* The uid and gid that the front is to take when it gives up its privileges. Root's front becomes
- * the user `caisson` if there is one, else the uid that the engine keeps for it; other users keep
- * their own. */
+/* The uid and gid that the front is to take when it gives up its privileges. Root's front becomes the user `caisson` if
+ * there is one, else the uid that the engine keeps for it; other users keep their own. */
 int engine_front_ids(const struct engine *g, uid_t *ret_uid, gid_t *ret_gid,
 		     struct err *e) MUST_CHECK;
 /* Second step, without privileges: the engine starts to work on LOOP. If it fails, G is closed. */
@@ -433,9 +431,8 @@ int engine_forget(struct engine *g, const char *persist_id, engine_done_fn cb, v
 
 /* ---- one sandbox (inside/) ------------------------------------------------------------------- */
 
-/* Kills everything in it and removes it. Before CB, a run in flight ends with ENGINE_END_KILLED (or
- * ENGINE_END_LOST if the sandbox was lost before, and its run has not been told yet). CB may be
- * NULL. */
+/* Kills everything in it and removes it. Before CB, a run in flight ends with ENGINE_END_KILLED (or ENGINE_END_LOST if the
+ * sandbox was lost before, and its run has not been told yet). CB may be NULL. */
 void engine_destroy(struct engine_sandbox *s, engine_done_fn cb, void *user);
 /* CB (NULL: nobody) is called when the sandbox ends on its own, after the end of its run.
  * engine_destroy() must still be called. */
@@ -509,6 +506,8 @@ int engine_list_ports(struct engine_sandbox *s, engine_ports_fn cb, void *user,
  * listens there; PORT_UNAVAILABLE: no descriptor comes out of it. */
 int engine_connect(struct engine_sandbox *s, uint16_t port, engine_fd_fn cb, void *user,
 		   struct err *e) MUST_CHECK;
+/* From now on init answers GET /health at PORT of the loopback with 200, unless somebody listens there. -ESRCH: S has ended. */
+int engine_answer_health(struct engine_sandbox *s, uint16_t port) MUST_CHECK;
 
 /* ---- watching ---- */
 

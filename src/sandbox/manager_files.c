@@ -46,6 +46,11 @@ int sandbox_list_ports(struct sandbox *s, engine_ports_fn cb, void *user, struct
 	return handle ? engine_list_ports(handle, cb, user, e) : -ENOENT;
 }
 
+int sandbox_answer_health(struct sandbox *s, uint16_t port)
+{
+	return s->handle ? engine_answer_health(s->handle, port) : -ESRCH;
+}
+
 int sandbox_watch(struct sandbox *s, const char *path, bool recursive, engine_watch_fn cb,
 		  void *user, struct engine_watch **ret, struct err *e)
 {

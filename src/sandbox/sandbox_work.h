@@ -41,6 +41,8 @@ int sandbox_list_ports(struct sandbox *s, engine_ports_fn cb, void *user, struct
 /* A connection to PORT of its loopback: engine_connect(). USES: it restarts the idle clock. */
 int sandbox_connect(struct sandbox *s, uint16_t port, bool uses, engine_fd_fn cb, void *user,
 		    struct err *e) MUST_CHECK;
+/* engine_answer_health(); -ESRCH: the sandbox has ended. */
+int sandbox_answer_health(struct sandbox *s, uint16_t port) MUST_CHECK;
 
 /* Watches a folder: engine_watch(); or the ports: engine_watch_ports(), whose beginning is no use of the sandbox. It does not keep the sandbox from being ended for being idle. */
 int sandbox_watch(struct sandbox *s, const char *path, bool recursive, engine_watch_fn cb,

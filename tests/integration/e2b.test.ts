@@ -462,6 +462,40 @@ describe('e2b', () => {
 	});
 
 
+	it('inside, the port of the code interpreter answers /health and nothing else, whoever bothers it', async () => {
+		const box = await make();
+		const ask = `import http.client, socket
+def ask(path, method='GET'):
+	c = http.client.HTTPConnection('127.0.0.1', 49999, timeout=20)
+	c.request(method, path)
+	r = c.getresponse()
+	return r.status, r.read().decode()
+`;
+		const told = await lines(await code(box, { code: `${ask}print(ask('/health'), ask('/execute', 'POST')[0], ask('/healthy')[0])` }));
+		assert.equal(told.filter((l) => l.type === 'stdout').map((l) => l.text).join(''), `(200, '"OK"') 404 404\n`);
+		/* Many that say nothing, or one letter, hold up neither the others nor the sandbox. */
+		const bothered = await lines(await code(box, { code: `silent = [socket.socket() for _ in range(60)]
+for s in silent:
+	s.setblocking(False)
+	s.connect_ex(('127.0.0.1', 49999))
+for s in silent[:30]:
+	try:
+		s.send(b'G')
+	except OSError:
+		pass
+for s in silent:
+	s.close()
+print(ask('/health')[0])` }));
+		assert.equal(bothered.filter((l) => l.type === 'stdout').map((l) => l.text).join(''), '200\n', JSON.stringify(bothered));
+		/* It is no server of the user, and other sandboxes have the port to themselves. */
+		assert.deepEqual((await rest('GET', `/sandboxes/${box.id}/ports`)).ports, []);
+		const plain = await rest('POST', '/sandboxes', {});
+		const r = await rest('POST', `/sandboxes/${plain.id}/runs`, { wait: true, code: "import socket; s = socket.socket(); s.bind(('127.0.0.1', 49999)); print('free')" });
+		assert.equal(r.stdout, 'free\n', JSON.stringify(r));
+		await rest('DELETE', `/sandboxes/${plain.id}`);
+	});
+
+
 	it('cells of JavaScript and TypeScript', async () => {
 		const box = await make();
 		const traffic = { 'e2b-sandbox-id': box.id, 'e2b-sandbox-port': '49999', 'e2b-traffic-access-token': box.traffic, 'content-type': 'application/json' };

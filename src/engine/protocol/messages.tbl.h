@@ -51,3 +51,4 @@ M(INIT_WATCH, F, I, proto_init_watch, 0, OTHER, "begin or end to watch a folder 
 M(INIT_CHANGED, I, F, proto_init_changed, 0, OTHER, "answer to INIT_WATCH, at once or when something has changed")
 M(INIT_MOVE, F, I, proto_init_move, 0, OTHER, "give a file or folder another name; INIT_FILED answers it, too")
 M(INIT_SET, F, I, proto_init_set, 0, OTHER, "set extended attributes of a file; INIT_FILED answers it, too")
+M(INIT_HEALTH, F, I, proto_init_health, 0, OTHER, "answer GET /health at a port of the sandbox's loopback")

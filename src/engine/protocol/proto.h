@@ -84,6 +84,13 @@ struct proto_init_forget {
 	uint32_t pad;
 };
 
+/* Has no answer. Who listens there already keeps the port. */
+struct proto_init_health {
+	struct proto_head head;
+	uint32_t port; /* 1 to 65535 */
+	uint32_t pad;
+};
+
 /* INIT_REST, INIT_KEEP: have no fields. */
 struct proto_init_note {
 	struct proto_head head;
@@ -384,6 +391,7 @@ union proto_frame {
 	struct proto_init_checkpointed checkpointed;
 	struct proto_init_limit init_limit;
 	struct proto_init_forget forget_context;
+	struct proto_init_health health;
 	struct proto_init_watch watch;
 	struct proto_init_changed changed;
 };

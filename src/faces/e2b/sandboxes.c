@@ -334,6 +334,8 @@ int e2b_sandbox_begin(struct e2b_sandbox *s, struct sandbox *made, struct err *e
 	if (r < 0)
 		return err_set(e, ERR_OUT_OF_MEMORY, -r, "the timer of a sandbox");
 	s->sandbox = sandbox_ref(made);
+	(void)!sandbox_answer_health(made,
+				     E2B_CODE_PORT); /* one that has ended says so by itself */
 	s->hold.ended = on_ended;
 	s->hold.rests = true;
 	sandbox_hold(made, &s->hold);

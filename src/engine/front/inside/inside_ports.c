@@ -36,6 +36,15 @@ int engine_list_ports(struct engine_sandbox *s, engine_ports_fn cb, void *user, 
 	return 0;
 }
 
+int engine_answer_health(struct engine_sandbox *s, uint16_t port)
+{
+	const struct proto_init_health m = {.head = PROTO_HEAD(INIT_HEALTH, proto_init_health),
+					    .port = port};
+
+	return s->state == INSIDE_READY && s->init ? channel_send(s->init, &m.head, NULL, 0)
+						   : -ESRCH;
+}
+
 /* Only a socket of TCP. The sandbox keeps it, too, and may change it at any time, so nobody may rely on its flags. */
 int inside_check_socket(int fd)
 {
