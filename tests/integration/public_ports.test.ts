@@ -226,6 +226,21 @@ describe('public ports', () => {
 		const { make, control } = client(() => ({ base, port }));
 		const say = (r: Said): Json => JSON.parse(r.text) as Json;
 
+		it('tell a person at a browser in a page what programs are told in JSON', async () => {
+			const box = await make(), closed = await make({ network: { allowPublicTraffic: false } });
+			const person = { 'user-agent': 'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36' };
+			const page = async (id: string, status: number, title: string): Promise<Said> => {
+				const r = await named(id, '/', person);
+				assert.deepEqual([r.status, r.headers['content-type'], /<title>(.*)<\/title>/.exec(r.text)?.[1]], [status, 'text/html; charset=utf-8', title], r.text);
+				return r;
+			};
+			assert.match((await page(box.id, 502, 'Closed Port Error')).text, new RegExp(`${box.id}.* port \\d+\\. `));
+			assert.equal((await page(closed.id, 403, 'Closed to Visitors')).text.includes(closed.traffic), false);
+			await control('DELETE', `/sandboxes/${box.id}`);
+			await page(box.id, 502, 'Sandbox Not Found');
+			assert.equal(say(await named(box.id, '/', { 'user-agent': 'curl/8.0' })).message, 'The sandbox was not found');
+		});
+
 		it('are public, unless they say otherwise; then a token opens them', async () => {
 			const box = await make(), closed = await make({ network: { allowPublicTraffic: false } });
 			for (const b of [box, closed])

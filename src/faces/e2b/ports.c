@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of ports, PORT-ID.DOMAIN: who may reach them, and what is said of a port where nobody listens. The bytes pass in
- * api/ports. */
+/* Names of ports, PORT-ID.DOMAIN: who may reach them, and what programs and people are told of a port where nobody
+ * listens. The bytes pass in api/ports. */
 #include "faces/e2b/face.h"
 
 #include "base/jsonio.h"
 #include "base/text.h"
 #include "base/walls.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#define PAGE_MAX 1024
 
 /* An id of this form is one of ours, or of nobody. */
 static bool has_form(const char *id)
@@ -58,17 +61,66 @@ static int name(void *user, const char *id, uint16_t port, struct buf *ret)
 	return r;
 }
 
+/* The page for people: programs do not call themselves Mozilla, and browsers all do. */
+static bool is_browser(const struct http_request *req)
+{
+	const char *agent = http_request_header(req, "user-agent");
+
+	return agent && strncmp(agent, "Mozilla/", strlen("Mozilla/")) == 0;
+}
+
+static void show(struct http_request *req, int status, const char *title, const char *text)
+{
+	char page[PAGE_MAX];
+	const int n = snprintf(page, sizeof(page),
+			       "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
+			       "<meta name=\"viewport\" content=\"width=device-width\">\n"
+			       "<title>%s</title>\n<h1>%s</h1>\n<p>%s</p>\n</html>\n",
+			       title, title, text);
+
+	http_respond(req, status, "text/html; charset=utf-8", page,
+		     n < PAGE_MAX ? (size_t)n : sizeof(page) - 1);
+}
+
+/* ID has the form of an id, so nothing in it is markup. */
+static void show_refusal(struct http_request *req, const char *id, uint16_t port,
+			 enum err_code code)
+{
+	char text[PAGE_MAX / 2];
+
+	if (code == ERR_PORT_CLOSED) {
+		(void)snprintf(text, sizeof(text),
+			       "Sandbox %s is running, but nothing listens on its port %u. Start a "
+			       "server there, and load this page again.",
+			       id, port);
+		show(req, 502, "Closed Port Error", text);
+	} else if (code == ERR_UNAUTHORIZED) {
+		show(req, 403, "Closed to Visitors",
+		     "The ports of this sandbox are not public. Its owner can give you a link that "
+		     "lets you in.");
+	} else {
+		(void)snprintf(text, sizeof(text),
+			       "There is no sandbox %s: it has ended, or it is paused.", id);
+		show(req, 502, "Sandbox Not Found", text);
+	}
+}
+
 static bool refuse(void *user UNUSED, struct http_request *req, const char *id, uint16_t port,
 		   enum err_code code)
 {
 	const bool closed = code == ERR_PORT_CLOSED;
+	const bool gone = code == ERR_SESSION_NOT_FOUND || code == ERR_SANDBOX_LOST;
 
-	if (code == ERR_SESSION_NOT_FOUND || code == ERR_SANDBOX_LOST) {
+	if (!closed && !gone && code != ERR_UNAUTHORIZED)
+		return false;
+	if (is_browser(req)) {
+		show_refusal(req, id, port, code);
+		return true;
+	}
+	if (gone) {
 		e2b_refuse_dead(req, id);
 		return true;
 	}
-	if (!closed && code != ERR_UNAUTHORIZED)
-		return false;
 	json_t *body =
 	    json_pack("{s:s, s:s, s:i, s:i}", "sandboxId", id, "message",
 		      closed ? "The sandbox is running but port is not open"
