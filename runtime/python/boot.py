@@ -24,6 +24,7 @@ watch = finish = None  # functions of display.py, if the run saves figures
 displaying = False  # the run saves figures
 notebook = False  # the run has RT_NOTEBOOK: notebook.py
 errors_are_records = False  # and RT_ERRORS: tracebacks.py
+shows_after_error = False  # and an exception was kept as a record: rest() in cells.py
 values = []  # values of last expressions, to be shown at the end of the run
 
 

@@ -241,12 +241,13 @@ def forget_orphans():
 def rest(good):
 	"""A cell has ended; GOOD says that its code returned. Returns its number, what it leaves to the next one (enum
 	rt_left), how many sockets of that are no connections that a crash takes, and what trackers() returns."""
-	global random_state
+	global random_state, shows_after_error
 	mend_interpreter()
 	if watchdog:
 		pause_watchdog()
-	if displaying and good:
-		finish(values, True)
+	if displaying and (good or shows_after_error):
+		finish(values if good else (), True)
+	shows_after_error = False
 	values.clear()
 	forget_file()
 	if globals().get('marks'):

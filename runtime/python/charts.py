@@ -14,13 +14,12 @@ class TooMany(Exception):
 
 
 def chart_of(figure):
-	"""None: the figure has nothing in it, or more than CHART_POINTS."""
+	"""None: the figure has no axes, or more than CHART_POINTS."""
 	left = [CHART_POINTS]
 	try:
-		found = [axes_chart(axes, left) for axes in figure.get_axes() if axes.get_label() != '<colorbar>']
+		found = [axes_chart(axes, left) for axes in figure.get_axes() if axes.get_label() != '<colorbar>' and axes.get_visible()]
 	except TooMany:
 		return None
-	found = [one for one in found if one is not None]
 	if len(found) < 2:
 		return found[0] if found else None
 	title = getattr(figure, '_suptitle', None)
@@ -33,9 +32,8 @@ def axes_chart(axes, left):
 		if elements:
 			break
 	else:
-		if not (axes.patches or axes.artists or axes.collections or axes.images or axes.texts or axes.lines):
-			return None
-		kind, elements, turned = 'unknown', [], False
+		bare = not (axes.patches or axes.artists or axes.collections or axes.images or axes.texts or axes.lines)
+		kind, elements, turned = 'line' if bare else 'unknown', [], False  # as E2B names axes without anything in them
 	chart = {'type': kind, 'title': chart_text(axes.get_title() or axes.get_title('left') or axes.get_title('right')), 'elements': elements}
 	if kind in ('pie', 'unknown'):
 		return chart

@@ -206,6 +206,8 @@ def show_folded(kind, value, tb):
 	if sys.version_info >= (3, 12):
 		sys.last_exc = value
 	text = ('Hint: %s\n' % advice if advice else '') + text
-	if not (errors_are_records and record_error(value, text)):
+	global shows_after_error
+	shows_after_error = errors_are_records and record_error(value, text)
+	if not shows_after_error:
 		sys.stderr.write(text)
 	return True

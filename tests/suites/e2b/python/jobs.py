@@ -446,6 +446,17 @@ def charts(s):
 	one = chart('plt.plot([1, float("nan")])')
 	assert one.elements[0].points == [(0.0, 1.0), (1.0, None)], one.elements
 	chart('plt.plot(range(20000))', left_out=True)
+	one = chart('plt.subplots(1, 2)[1][0].bar(["b"], [1])')
+	assert [(e.type, e.elements == []) for e in one.elements] == [('bar', False), ('line', True)], one.elements
+
+
+@job(Interpreter)
+def figures_of_a_cell_that_fails(s):
+	r = s.run_code('import datetime, matplotlib.pyplot as plt\nplt.figure()\nplt.title("half")\nplt.plot([datetime.date(2026, 1, 2)], [1, 2])')
+	assert r.error.name == 'ValueError' and [one.formats() for one in r.results] == [['text', 'png', 'chart']], r
+	one = r.results[0].chart
+	assert (one.type, one.title, one.x_scale, one.y_scale, one.elements) == ('line', 'half', 'datetime', 'linear', []), one
+	assert s.run_code('plt.get_fignums()').text == '[]' and s.run_code('1 / 0').results == []
 
 
 @job(Interpreter)
