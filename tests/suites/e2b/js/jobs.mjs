@@ -154,6 +154,8 @@ job('notes about files, and streams', async (s) => {
 	assert.deepEqual((await s.files.write('n/b.txt', new Blob(['two']), { metadata, useOctetStream: true })).metadata, metadata);
 	assert.deepEqual((await s.files.list('n')).map((one) => one.metadata), [metadata, metadata]);
 	assert.deepEqual((await s.files.rename('n/a.txt', 'n/c.txt')).metadata, metadata);
+	await s.commands.run('setfattr -n user.e2b.by -v me n/b.txt');
+	assert.deepEqual((await s.files.getInfo('n/b.txt')).metadata, { ...metadata, by: 'me' });
 	await s.files.write('zip.txt', 'line\n'.repeat(100_000), { gzip: true });
 	assert.equal((await s.files.getInfo('zip.txt')).size, 500_000);
 	await s.files.write('stream', new Blob(['x'.repeat(300_000)]).stream());
