@@ -280,7 +280,8 @@ const importer = (() => {
 })();
 
 async function importFresh(name, options) {
-	name = String(name);
+	// As in Deno, where code for E2B says so: with a version, or a path inside the package. Node has one version of each.
+	name = String(name).replace(/^npm:\/?((?:@[^/@]+\/)?[^/@]+)(?:@[^/]*)?/, '$1');
 	if (/^\.{0,2}\//.test(name) || name === '.' || name === '..') {
 		const url = pathToFileURL(path.resolve(root, name));
 		if (changed(fileURLToPath(url)))
