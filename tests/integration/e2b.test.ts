@@ -446,7 +446,7 @@ describe('e2b', () => {
 		assert.match(r.text, /^[\x20-\x7e\n]*$/);
 		/* Two pipes: nobody knows which of their bytes came first. */
 		const rank = ['number_of_executions', 'stdout', 'stderr'], place = (l: Json): number => (rank.indexOf(l.type) + 1 || 9);
-		const all = lines(r).sort((a, b) => place(a) - place(b));
+		const all = lines(r).filter((l) => l.type !== 'keepalive').sort((a, b) => place(a) - place(b));
 		assert.deepEqual(all.map((l) => l.type), ['number_of_executions', 'stdout', 'stderr', 'result', 'end_of_execution']);
 		assert.deepEqual([all[0]!.execution_count, all[1]!.text, all[3]!.text, all[3]!.is_main_result], [1, 'é\u2028\x85\n', '42', true]);
 		const failed = lines(await code(box, { code: '[][1]' })).find((l) => l.type === 'error')!;
