@@ -478,12 +478,10 @@ def ask(path, method='GET'):
 for s in silent:
 	s.setblocking(False)
 	s.connect_ex(('127.0.0.1', 49999))
-for s in silent[:30]:
-	try:
-		s.send(b'G')
-	except OSError:
-		pass
-for s in silent:
+import contextlib
+for i, s in enumerate(silent):
+	with contextlib.suppress(OSError):
+		i % 2 and s.send(b'G')
 	s.close()
 print(ask('/health')[0])` }));
 		assert.equal(bothered.filter((l) => l.type === 'stdout').map((l) => l.text).join(''), '200\n', JSON.stringify(bothered));
@@ -492,9 +490,7 @@ print(ask('/health')[0])` }));
 		const plain = await rest('POST', '/sandboxes', {});
 		const r = await rest('POST', `/sandboxes/${plain.id}/runs`, { wait: true, code: "import socket; s = socket.socket(); s.bind(('127.0.0.1', 49999)); print('free')" });
 		assert.equal(r.stdout, 'free\n', JSON.stringify(r));
-		await rest('DELETE', `/sandboxes/${plain.id}`);
 	});
-
 
 	it('cells of JavaScript and TypeScript', async () => {
 		const box = await make();
