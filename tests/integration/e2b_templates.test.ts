@@ -231,6 +231,21 @@ describe('templates of e2b', { skip }, () => {
 		assert.equal(((await control('GET', '/v2/templates', undefined, readers)).json as unknown as Json[]).length, 1);
 	});
 
+	it('the id of a build stands where a tag does, and one that is not ready is told of as no tag', async () => {
+		const one = await build('by-build', { steps: [run('echo 1 >n')] });
+		assert.equal((await control('POST', '/templates/tags', { target: `by-build:${one.buildID}`, tags: ['old'] })).status, 201);
+		await build('by-build', { steps: [run('echo 2 >n')] });
+		assert.equal(await says(`by-build:${one.buildID}`, 'cat n'), '1\n');
+		assert.equal(await says('by-build', 'cat n'), '2\n');
+		const waits = (await control('POST', '/v3/templates', { name: 'by-build' })).json.buildID;
+		for (const tag of [waits, 'never', '00000000-0000-4000-8000-000000000000']) {
+			const r = await control('POST', '/v2/sandboxes', { templateID: `by-build:${tag}` });
+			assert.equal(r.status, 404);
+			assert.match(r.json.message, new RegExp(`^tag '${tag}' does not exist for template 'by-build'`));
+		}
+		assert.equal((await control('POST', '/v2/sandboxes', { templateID: `by-build:${one.buildID}` }, other)).status, 404);
+	});
+
 	it('bounds: names, tags, builds that wait', async () => {
 		for (const body of [{}, { name: '' }, { name: 'a b' }, { name: 'a:b:c' }, { name: 'ok', tags: ['no way'] }, { name: 'ok', tags: Array(17).fill('t').map((t: string, i: number) => `${t}${i}`) }, { name: 'x'.repeat(129) }, { name: 'ok', memoryMB: 'x' }, { name: 'ok', cpuCount: -1 }])
 			assert.equal((await control('POST', '/v3/templates', body as Json)).status, 400, JSON.stringify(body).slice(0, 80));

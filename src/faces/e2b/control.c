@@ -253,6 +253,18 @@ static void on_forked(const struct fork_result *forked, const struct err *e, voi
 		on_changed(r < 0 ? &failed : NULL, m);
 }
 
+/* A template of the client whose tag, or build, is not there or not ready: clients wait for it when they read this. */
+static int check_tag(const struct e2b_call *c, const char *template, struct err *e)
+{
+	char alias[TEMPLATE_NAME + 1], tag[TEMPLATE_NAME + 1];
+
+	if (!e2b_read_name(template, alias, tag) || !e2b_template_of(c->face, c->who->owner, alias))
+		return 0;
+	return err_set(e, ERR_NOT_FOUND, 0,
+		       "tag '%.64s' does not exist for template '%.64s': no build of it is ready",
+		       tag[0] ? tag : TAG_DEFAULT, alias);
+}
+
 static int begin(struct e2b_call *c, const char *template, struct making *m, struct err *e)
 {
 	struct sandbox *snapshot = e2b_snapshot_of(c->face, c->who->owner, template);
@@ -262,6 +274,7 @@ static int begin(struct e2b_call *c, const char *template, struct making *m, str
 	    snapshot ? NULL : e2b_build_named(c->face, c->who->owner, template);
 	int r = check_offer(c->body, e);
 
+	r = r < 0 || snapshot || build ? r : check_tag(c, template, e);
 	r = r < 0 ? r : e2b_read_seconds(c->body, "timeout", &m->life_s, e);
 	r = r < 0 ? r : read_pairs(c->body, "metadata", &metadata, e);
 	r = r < 0 ? r

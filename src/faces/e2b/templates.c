@@ -242,7 +242,11 @@ struct e2b_build *e2b_build_named(const struct e2b *f, const char *owner, const 
 	const struct e2b_template *t =
 	    e2b_read_name(name, alias, tag) ? e2b_template_of(f, owner, alias) : NULL;
 
-	return t ? e2b_tagged(t, tag[0] ? tag : TAG_DEFAULT) : NULL;
+	if (!t)
+		return NULL;
+	/* The id of a build stands where a tag does, and no tag looks like one. */
+	struct e2b_build *b = e2b_build_of(t, tag);
+	return !b ? e2b_tagged(t, tag[0] ? tag : TAG_DEFAULT) : b->state == BUILD_READY ? b : NULL;
 }
 
 struct e2b_template *e2b_template_new(struct e2b *f, const char *owner, const char *id,
