@@ -96,8 +96,8 @@ static int move(const struct init *in, const struct proto_init_move *m)
 
 int files_move(struct init *in, const struct proto_init_move *m)
 {
-	if ((m->flags & ~(uint32_t)PROTO_FILE_OVERWRITE) != 0 || !proto_path_ok(m->from, true) ||
-	    !proto_path_ok(m->to, true))
+	if ((m->flags & ~(uint32_t)(PROTO_FILE_OVERWRITE | PROTO_FILE_USERS)) != 0 ||
+	    !proto_path_ok(m->from, true) || !proto_path_ok(m->to, true))
 		return -1;
 	const int r = move(in, m);
 	disk_changed(in);

@@ -139,7 +139,8 @@ static int on_keep(struct init *in, const union proto_frame *f UNUSED, const int
 
 static int on_file(struct init *in, const union proto_frame *f, const int *fds, size_t n)
 {
-	const bool root = root_user_files_begin(in, f->file.path);
+	const bool root =
+	    !(f->file.flags & PROTO_FILE_USERS) && root_user_files_begin(in, f->file.path);
 	const int r = files_handle(in, &f->file, n == 1 ? fds[0] : -1);
 
 	root_user_files_end(root);
@@ -149,7 +150,8 @@ static int on_file(struct init *in, const union proto_frame *f, const int *fds, 
 static int on_move(struct init *in, const union proto_frame *f, const int *fds UNUSED,
 		   size_t n UNUSED)
 {
-	const bool root = root_user_files_begin(in, f->move.to);
+	const bool root =
+	    !(f->move.flags & PROTO_FILE_USERS) && root_user_files_begin(in, f->move.to);
 	const int r = files_move(in, &f->move);
 
 	root_user_files_end(root);

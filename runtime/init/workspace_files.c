@@ -421,7 +421,10 @@ int files_handle(struct init *in, const struct proto_init_file *f, int file)
 {
 	if ((file >= 0) != brings_file(in, f))
 		return -1;
+	const bool makes = f->op == PROTO_FILE_PUT || f->op == PROTO_FILE_COMMIT ||
+			   f->op == PROTO_FILE_DROP || f->op == PROTO_FILE_MAKE;
 	const uint32_t flags = PROTO_FILE_OVERWRITE | PROTO_FILE_RECURSIVE |
+			       (makes ? PROTO_FILE_USERS : 0) |
 			       (f->op == PROTO_FILE_LIST ? PROTO_FILE_ATTRIBUTES : 0);
 	if (f->op >= PROTO_FILE_OP_MAX_ || !operations[f->op] || (f->flags & ~flags) != 0 ||
 	    f->port > 65535 || (f->port != 0) != (f->op == PROTO_FILE_CONNECT) ||

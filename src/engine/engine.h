@@ -549,21 +549,21 @@ int engine_watch_ports(struct engine_sandbox *s, engine_watch_fn cb, void *user,
 void engine_watch_next(struct engine_watch *w);
 void engine_unwatch(struct engine_watch *w); /* CB is not called any more */
 
-/* Makes a file without a name (owner = the sandbox, mode 0644) that is to become PATH. The callback
- * gets a write-only descriptor; *RET_PUT gets the number that engine_commit_file() takes.
- * FILE_EXISTS when OVERWRITE is false and something has the name already. Files for the same path
- * may be written at the same time; there is a limit of them in one sandbox (TOO_MANY_FILES). */
-int engine_put_file(struct engine_sandbox *s, const char *path, bool overwrite, uint32_t *ret_put,
+/* How a file or folder is made: it may replace one; in a sandbox with a root user, it belongs to the user also in a folder of
+ * the image, where all else that is made is root's. */
+enum engine_file_how { ENGINE_FILE_OVERWRITE = 1, ENGINE_FILE_USERS = 2 };
+/* Makes a file without a name (mode 0644) that is to become PATH. HOW: bits ENGINE_FILE_*. The callback gets a write-only
+ * descriptor; *RET_PUT gets the number that engine_commit_file() takes. FILE_EXISTS unless it may replace what has the name.
+ * Files for the same path may be written at the same time; there is a limit of them in one sandbox (TOO_MANY_FILES). */
+int engine_put_file(struct engine_sandbox *s, const char *path, unsigned how, uint32_t *ret_put,
 		    engine_fd_fn cb, void *user, struct err *e) MUST_CHECK;
-/* KEEP: makes the missing parent folders and gives file PUT the name PATH, in one step; FILE_EXISTS
- * as above. Not KEEP: drops the file; no trace of it stays. PUT is free in both cases, also when
- * this fails. */
-int engine_commit_file(struct engine_sandbox *s, uint32_t put, const char *path, bool overwrite,
+/* KEEP: makes the missing parent folders and gives file PUT the name PATH, in one step; FILE_EXISTS as above. Not KEEP: drops
+ * the file; no trace of it stays. PUT is free in both cases, also when this fails. */
+int engine_commit_file(struct engine_sandbox *s, uint32_t put, const char *path, unsigned how,
 		       bool keep, engine_done_fn cb, void *user, struct err *e) MUST_CHECK;
 int engine_remove_file(struct engine_sandbox *s, const char *path, bool recursive,
 		       engine_done_fn cb, void *user, struct err *e) MUST_CHECK;
-/* Entries of folder PATH ("" = the workspace), of all types, sorted by name; at most ENGINE_FILES_MAX.
- * A thread reads a long list. */
+/* Entries of folder PATH ("" = the workspace), of all types, sorted by name; at most ENGINE_FILES_MAX. A thread reads many. */
 int engine_list_files(struct engine_sandbox *s, const char *path, engine_list_fn cb, void *user,
 		      struct err *e) MUST_CHECK;
 

@@ -5,14 +5,14 @@
 
 #include "engine/engine.h"
 
-/* Makes a folder, with those above it. ALREADY_EXISTS: something has the name. INVALID_ARGUMENT: a part is no folder. */
-int engine_make_folder(struct engine_sandbox *s, const char *path, engine_done_fn cb, void *user,
-		       struct err *e) MUST_CHECK;
+/* Makes a folder, with those above it. HOW: ENGINE_FILE_USERS, or 0. ALREADY_EXISTS: something has the name. INVALID_ARGUMENT: a part is no folder. */
+int engine_make_folder(struct engine_sandbox *s, const char *path, unsigned how, engine_done_fn cb,
+		       void *user, struct err *e) MUST_CHECK;
 /* Gives FROM, a file, folder or link, the name TO, and makes the folders above that. ALREADY_EXISTS: something has the name,
- * and OVERWRITE is false or it cannot take its place: only a file (or link) replaces a file, and a folder an empty one.
+ * and HOW has not ENGINE_FILE_OVERWRITE or it cannot take its place: only a file (or link) replaces a file, and a folder an empty one.
  * INVALID_ARGUMENT: into itself, or a part of TO is no folder. NOT_IMPLEMENTED: from one place (the workspace, /tmp,
  * /home/sandbox) to another. */
-int engine_move_file(struct engine_sandbox *s, const char *from, const char *to, bool overwrite,
+int engine_move_file(struct engine_sandbox *s, const char *from, const char *to, unsigned how,
 		     engine_done_fn cb, void *user, struct err *e) MUST_CHECK;
 
 /* engine_list_files(), and which files have attributes: each file is opened for that. */

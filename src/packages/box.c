@@ -415,7 +415,8 @@ static void commit(struct box *b)
 	bool keep = b->failed.code == ERR_NONE;
 
 	b->pending++;
-	if (engine_commit_file(b->handle, b->put, b->path, true, keep, on_committed, b, &e) == 0)
+	if (engine_commit_file(b->handle, b->put, b->path, ENGINE_FILE_OVERWRITE, keep,
+			       on_committed, b, &e) == 0)
 		return;
 	b->pending--;
 	if (keep)
@@ -464,7 +465,8 @@ void box_put(struct box *b, const char *path, int fd, const char *sha256, box_fn
 	(void)snprintf(b->path, sizeof(b->path), "%s", path);
 	(void)snprintf(b->wanted, sizeof(b->wanted), "%s", sha256 ? sha256 : "");
 	b->pending++;
-	if (engine_put_file(b->handle, path, true, &b->put, on_put_fd, b, &b->failed) == 0)
+	if (engine_put_file(b->handle, path, ENGINE_FILE_OVERWRITE, &b->put, on_put_fd, b,
+			    &b->failed) == 0)
 		return;
 	b->pending--;
 	refuse(b);

@@ -33,7 +33,7 @@ struct file_writer {
 	struct list starving;    /* in STARVED, or in no list */
 	struct sandbox *sandbox; /* reference */
 	enum writer_state state;
-	bool overwrite;
+	unsigned how;            /* bits ENGINE_FILE_* */
 	uint32_t put;            /* the engine's number */
 	struct file_output *out; /* while the descriptor is open */
 	struct buf pending;      /* bytes that no thread has yet */
@@ -190,7 +190,7 @@ static void begin_commit(struct file_writer *w)
 	w->state = WRITER_COMMITTING;
 	if (s->state != SANDBOX_READY)
 		lost(w, &e);
-	else if (engine_commit_file(s->handle, w->put, w->path, w->overwrite, true, on_committed, w,
+	else if (engine_commit_file(s->handle, w->put, w->path, w->how, true, on_committed, w,
 				    &e) == 0)
 		return;
 	writer_end(w, &e);
@@ -211,8 +211,7 @@ static void begin_forget(struct file_writer *w)
 	close_output(w);
 	/* If the sandbox has ended, its files have ended with it. */
 	if (s->state != SANDBOX_READY ||
-	    engine_commit_file(s->handle, w->put, w->path, w->overwrite, false, on_forgotten, w,
-			       &e) < 0)
+	    engine_commit_file(s->handle, w->put, w->path, w->how, false, on_forgotten, w, &e) < 0)
 		writer_free(w);
 }
 
@@ -409,7 +408,7 @@ static void on_put(int fd, const struct err *e, void *user)
 	}
 }
 
-int file_writer_new(struct sandbox *s, const char *path, bool overwrite,
+int file_writer_new(struct sandbox *s, const char *path, unsigned how,
 		    const struct file_writer_ops *ops, void *user, struct file_writer **ret,
 		    struct err *e)
 {
@@ -424,11 +423,11 @@ int file_writer_new(struct sandbox *s, const char *path, bool overwrite,
 	if (!w)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "an upload");
 	memcpy(w->path, path, len);
-	w->overwrite = overwrite;
+	w->how = how;
 	w->pending = BUF_INIT(PENDING_MOST);
 	w->ops = ops;
 	w->user = user;
-	r = engine_put_file(s->handle, path, overwrite, &w->put, on_put, w, e);
+	r = engine_put_file(s->handle, path, how, &w->put, on_put, w, e);
 	if (r < 0) {
 		free(w);
 		return r;

@@ -52,9 +52,9 @@ struct file_writer_ops {
 	void (*on_failed)(const struct err *e, void *user);
 };
 
-/* PATH is in the engine's form. Failures: FILE_EXISTS (unless OVERWRITE), SESSION_BUSY during a
+/* PATH is in the engine's form. HOW: bits ENGINE_FILE_*. Failures: FILE_EXISTS (unless ENGINE_FILE_OVERWRITE), SESSION_BUSY during a
  * checkpoint, TOO_MANY_FILES and whatever sandbox_use() says; from here or by on_end. */
-int file_writer_new(struct sandbox *s, const char *path, bool overwrite,
+int file_writer_new(struct sandbox *s, const char *path, unsigned how,
 		    const struct file_writer_ops *ops, void *user, struct file_writer **ret,
 		    struct err *e) MUST_CHECK;
 /* Takes a copy of the bytes, which a thread writes: the file system may be slow. NO_SPACE: the workspace is full. A

@@ -233,15 +233,16 @@ int sandbox_remove_file(struct sandbox *s, const char *path, bool recursive, san
 		 : -EBUSY;
 }
 
-int sandbox_make_folder(struct sandbox *s, const char *path, sandbox_done_fn cb, void *user,
-			struct err *e)
+int sandbox_make_folder(struct sandbox *s, const char *path, unsigned how, sandbox_done_fn cb,
+			void *user, struct err *e)
 {
 	struct file_change *c = change_new(s, path, cb, user, e);
 
-	return c ? change_asked(c, engine_make_folder(s->handle, path, on_changed, c, e)) : -EBUSY;
+	return c ? change_asked(c, engine_make_folder(s->handle, path, how, on_changed, c, e))
+		 : -EBUSY;
 }
 
-int sandbox_move(struct sandbox *s, const char *from, const char *to, bool overwrite,
+int sandbox_move(struct sandbox *s, const char *from, const char *to, unsigned how,
 		 sandbox_done_fn cb, void *user, struct err *e)
 {
 	struct file_change *c = change_new(s, from, cb, user, e);
@@ -250,5 +251,5 @@ int sandbox_move(struct sandbox *s, const char *from, const char *to, bool overw
 		return -EBUSY;
 	(void)snprintf(c->to, sizeof(c->to), "%s", to);
 	c->moves = true;
-	return change_asked(c, engine_move_file(s->handle, from, to, overwrite, on_changed, c, e));
+	return change_asked(c, engine_move_file(s->handle, from, to, how, on_changed, c, e));
 }

@@ -13,9 +13,9 @@ int sandbox_list_attributes(struct sandbox *s, const char *path, sandbox_list_fn
 /* engine_set_attributes() */
 int sandbox_set_attributes(struct sandbox *s, const char *path, const char *attributes, size_t len,
 			   engine_done_fn cb, void *user, struct err *e) MUST_CHECK;
-/* Both also during a run; SESSION_BUSY while a checkpoint, branch or fork is being made. Other errors as of
+/* HOW: bits ENGINE_FILE_*. Both also during a run; SESSION_BUSY while a checkpoint, branch or fork is being made. Other errors as of
  * engine_make_folder() and engine_move_file(). */
-int sandbox_make_folder(struct sandbox *s, const char *path, sandbox_done_fn cb, void *user,
-			struct err *e) MUST_CHECK;
-int sandbox_move(struct sandbox *s, const char *from, const char *to, bool overwrite,
+int sandbox_make_folder(struct sandbox *s, const char *path, unsigned how, sandbox_done_fn cb,
+			void *user, struct err *e) MUST_CHECK;
+int sandbox_move(struct sandbox *s, const char *from, const char *to, unsigned how,
 		 sandbox_done_fn cb, void *user, struct err *e) MUST_CHECK;

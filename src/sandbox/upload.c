@@ -168,8 +168,8 @@ static void start_next(struct sandbox *s, struct list *failed)
 	for (;;) {
 		struct upload *u = list_first(&s->uploads, struct upload, node);
 
-		if (!u || file_writer_new(s, u->path, u->overwrite, &writer_ops, u, &u->writer,
-					  &u->err) == 0)
+		if (!u || file_writer_new(s, u->path, u->overwrite ? ENGINE_FILE_OVERWRITE : 0,
+					  &writer_ops, u, &u->writer, &u->err) == 0)
 			return;
 		list_remove(&u->node);
 		list_append(failed, &u->node);
@@ -191,7 +191,8 @@ int sandbox_upload(struct sandbox *s, const struct upload_request *request, stru
 	}
 	/* The first is started here, so that its failure can be returned. */
 	if (r == 0 && list_is_empty(&s->uploads))
-		r = file_writer_new(s, u->path, request->overwrite, &writer_ops, u, &u->writer, e);
+		r = file_writer_new(s, u->path, request->overwrite ? ENGINE_FILE_OVERWRITE : 0,
+				    &writer_ops, u, &u->writer, e);
 	if (r < 0) {
 		free(u->path);
 		free(u);

@@ -227,7 +227,8 @@ static struct whole_output *begin(struct run *r, enum engine_stream s)
 				  ? (size_t)r->sandbox->manager->config.whole_output_max
 				  : PENDING_MAX + k->data.max);
 	remove_older(r->sandbox);
-	if (file_writer_new(r->sandbox, w->path, true, &writer_ops, w, &w->writer, &e) < 0) {
+	if (file_writer_new(r->sandbox, w->path, ENGINE_FILE_OVERWRITE, &writer_ops, w, &w->writer,
+			    &e) < 0) {
 		note_lack(w, e.text);
 		w->state = WHOLE_OVER;
 		return w;

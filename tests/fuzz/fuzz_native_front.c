@@ -173,7 +173,7 @@ static void ask(struct world *w, bool checkpoint)
 	(void)!engine_stat_file(w->sandbox, "/", on_stat, NULL, &e);
 	(void)!engine_set_attributes(w->sandbox, "f", "user.a\0b", sizeof("user.a\0b"), on_done,
 				     NULL, &e);
-	(void)!engine_make_folder(w->sandbox, "c", on_done, NULL, &e);
+	(void)!engine_make_folder(w->sandbox, "c", 0, on_done, NULL, &e);
 	(void)!engine_move_file(w->sandbox, "c", "d", false, on_done, NULL, &e);
 }
 

@@ -36,7 +36,12 @@ describe('e2b_files', () => {
 		for (const [file, text] of [['a.txt', 'one'], ['~/b/c.txt', 'two'], ['/mnt/data/b/../a.txt', 'one'], ['/tmp/d.txt', 'three']] as const)
 			assert.equal((await get(file)).text, text);
 		assert.deepEqual([(await get('nope')).status, (await get('/tmp')).status, (await get('/proc/1/environ')).status, (await get('/dev/zero')).status], [404, 400, 404, 404]);
-		assert.equal((await put('?path=/etc/x', [['x', 'no']])).status >= 400, true);
+		assert.equal((await put('?path=/etc/x', [['x', 'no']])).status, 400, 'frameworks tell the model of a wrong path, and end at other errors');
+		for (const [call, body] of [['MakeDir', { path: '/workspace' }], ['Move', { source: 'a.txt', destination: '/srv/a' }], ['Remove', { path: '/etc/passwd' }]] as const) {
+			const r = await envd(box, `filesystem.Filesystem/${call}`, body);
+			assert.deepEqual([r.status, r.json.code], [400, 'invalid_argument'], r.text);
+			assert.match(r.json.message, /is no place for files/);
+		}
 		await start(box, 'ln -s /etc/passwd link; ln -s /proc/self/environ /tmp/env; mkfifo pipe');
 		for (const file of ['link', '/tmp/env', 'pipe', '/proc/self/environ'])
 			assert.equal((await get(file)).status, 404, file);

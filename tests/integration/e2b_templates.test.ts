@@ -34,7 +34,7 @@ describe('templates of e2b', { skip }, () => {
 		other = await newKey('somebody');
 	});
 	after(() => program.end());
-	const { newKey, ask, control, make, start, rest } = client(() => ({ base, port }));
+	const { newKey, ask, control, make, routed, envd, start, rest } = client(() => ({ base, port }));
 
 	/** The end of a build. */
 	async function ended(id: string, build: string, key?: string): Promise<Json> {
@@ -244,6 +244,27 @@ describe('templates of e2b', { skip }, () => {
 			assert.match(r.json.message, new RegExp(`^tag '${tag}' does not exist for template 'by-build'`));
 		}
 		assert.equal((await control('POST', '/v2/sandboxes', { templateID: `by-build:${one.buildID}` }, other)).status, 404);
+	});
+
+	it('what a client writes belongs to the user that it names, also in folders of the image', async () => {
+		const box = await make();
+		const as = (user: string): Record<string, string> => ({ ...routed(box), authorization: `Basic ${Buffer.from(`${user}:`).toString('base64')}` });
+		const put = async (query: string, type = 'application/octet-stream', body = 'text'): Promise<void> => {
+			const r = await ask('POST', `/files?${query}`, { headers: { ...routed(box), 'content-type': type }, body: Buffer.from(body) });
+			assert.equal(r.status, 200, r.text);
+		};
+		const form = '--b\r\nContent-Disposition: form-data; name="file"; filename="/srv/form/f"\r\n\r\nform\r\n--b--\r\n';
+		await put('path=/workspace/a/b');
+		await put('', 'multipart/form-data; boundary=b', form);
+		await put('username=root&path=/srv/of-root');
+		for (const [at, user] of [['/workspace/d/e', 'user'], ['/srv/root-made', 'root']] as const)
+			assert.equal((await envd(box, 'filesystem.Filesystem/MakeDir', { path: at }, as(user))).status, 200);
+		assert.equal((await envd(box, 'filesystem.Filesystem/Move', { source: '/workspace/a/b', destination: '/opt/deep/er' })).status, 200);
+		const names = '/workspace /workspace/a /workspace/d/e /srv/form /srv/form/f /opt/deep /opt/deep/er /srv/of-root /srv/root-made';
+		const all = await start(box, `stat -c %U ${names} | tr '\\n' ' '; chmod 700 /workspace/d /srv/form/f && echo >/workspace/new && rm -r /opt/deep/er; chmod 700 /srv/of-root`);
+		assert.equal(said(all, 'stdout'), 'sandbox sandbox sandbox sandbox sandbox sandbox sandbox root root ', said(all, 'stderr'));
+		assert.match(said(all, 'stderr'), /^chmod: [^\n]*of-root[^\n]*not permitted\n$/);
+		assert.equal((await control('DELETE', `/sandboxes/${box.id}`)).status, 204);
 	});
 
 	it('bounds: names, tags, builds that wait', async () => {

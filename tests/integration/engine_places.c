@@ -162,7 +162,7 @@ static void on_named(const struct err *e, void *user)
 static enum err_code folder(struct client *c, struct engine_sandbox *s, const char *path)
 {
 	o = (struct outcome){.fd = -1};
-	if (engine_make_folder(s, path, on_named, &o, &o.e) == 0)
+	if (engine_make_folder(s, path, 0, on_named, &o, &o.e) == 0)
 		turn_until(c, &o.done, 60000);
 	return o.e.code;
 }

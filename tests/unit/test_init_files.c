@@ -180,7 +180,8 @@ static void test_impossible(void **state UNUSED)
 	assert_int_equal(ask(PROTO_FILE_OP_MAX_, "a", 0), -1);
 	assert_int_equal(ask(PROTO_FILE_MOVE, "a", 0), -1);
 	assert_int_equal(ask(PROTO_FILE_SET, "a", 0), -1);
-	assert_int_equal(ask(PROTO_FILE_LIST, "a", 8), -1);
+	assert_int_equal(ask(PROTO_FILE_LIST, "a", PROTO_FILE_USERS), -1);
+	assert_int_equal(ask(PROTO_FILE_PUT, "a", 16), -1);
 	assert_int_equal(ask(PROTO_FILE_OPEN, "a", 4), -1);
 	assert_int_equal(ask(PROTO_FILE_OPEN, "", 0), -1);
 	assert_int_equal(ask(PROTO_FILE_OPEN, "/", 0), -1);

@@ -802,7 +802,7 @@ static void test_names(void **state)
 	watched[0] = '\0';
 	(void)run_code(w, s, "wa;");
 	const uint64_t epoch = s->inventory_epoch;
-	assert_int_equal(sandbox_make_folder(s, "d", on_named, &code, &e), 0);
+	assert_int_equal(sandbox_make_folder(s, "d", 0, on_named, &code, &e), 0);
 	manager_world_turn(w);
 	assert_int_equal(code, ERR_NONE);
 	assert_string_equal(watched, " d");
@@ -824,12 +824,12 @@ static void test_names(void **state)
 	manager_world_turn(w);
 	assert_int_equal(code, ERR_NOT_FOUND);
 	watched[0] = '\0';
-	assert_int_equal(sandbox_make_folder(s, "/tmp/d", on_named, &code, &e), 0);
+	assert_int_equal(sandbox_make_folder(s, "/tmp/d", 0, on_named, &code, &e), 0);
 	manager_world_turn(w);
 	assert_string_equal(watched, "");
 	/* while a checkpoint is being made */
 	assert_int_equal(sandbox_seize(s, &e), 0);
-	assert_true(sandbox_make_folder(s, "f", on_named, &code, &e) < 0);
+	assert_true(sandbox_make_folder(s, "f", 0, on_named, &code, &e) < 0);
 	assert_int_equal(e.code, ERR_SESSION_BUSY);
 	assert_true(sandbox_move(s, "e", "f", false, on_named, &code, &e) < 0);
 	assert_int_equal(e.code, ERR_SESSION_BUSY);

@@ -136,8 +136,7 @@ static int on_part(const struct multipart_part *part, void *user, struct err *e)
 	if (!file->path)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a name of the form");
 	f->n++;
-	r = file_writer_new(f->sandbox, path, f->request.overwrite, &writer_ops, file,
-			    &file->writer, e);
+	r = file_writer_new(f->sandbox, path, f->request.how, &writer_ops, file, &file->writer, e);
 	if (r < 0)
 		return err_wrap(e, "'%.300s'", path);
 	f->opening = true;

@@ -16,7 +16,7 @@ struct form_written {
 struct form_upload_request {
 	struct http_request *req; /* its row streams the body; nothing of it has been read */
 	struct sandbox *sandbox;
-	bool overwrite;
+	unsigned how;       /* bits ENGINE_FILE_* */
 	uint64_t max_bytes; /* of all files together */
 	/* Where PART goes: RET has ENGINE_PATH_MAX bytes. */
 	int (*path)(const struct multipart_part *part, char *ret, void *user, struct err *e);

@@ -387,8 +387,8 @@ static const struct file_writer_ops writer_ops = {
 
 static int open_file(struct upload *u, struct err *e)
 {
-	return file_writer_new(u->sandbox, u->path, u->link->overwrite, &writer_ops, u, &u->writer,
-			       e);
+	return file_writer_new(u->sandbox, u->path, u->link->overwrite ? ENGINE_FILE_OVERWRITE : 0,
+			       &writer_ops, u, &u->writer, e);
 }
 
 /* ---- the body as the file ---- */

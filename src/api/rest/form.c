@@ -66,7 +66,7 @@ static void post_files(struct rest_call *c)
 	const struct form_upload_request q = {
 	    .req = c->req,
 	    .sandbox = c->sandbox,
-	    .overwrite = rest_query_bool(c, "overwrite"),
+	    .how = rest_query_bool(c, "overwrite") ? ENGINE_FILE_OVERWRITE : 0,
 	    .max_bytes = c->api->config.max_upload_bytes,
 	    .path = path_of,
 	    .gone = on_gone,

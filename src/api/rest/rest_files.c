@@ -285,8 +285,9 @@ static void put_file(struct rest_call *c)
 		return;
 	}
 	http_request_on_gone(c->req, on_upload_gone, u);
-	if (file_writer_new(c->sandbox, u->path, rest_query_bool(c, "overwrite"), &upload_ops, u,
-			    &u->writer, &e) < 0)
+	if (file_writer_new(c->sandbox, u->path,
+			    rest_query_bool(c, "overwrite") ? ENGINE_FILE_OVERWRITE : 0,
+			    &upload_ops, u, &u->writer, &e) < 0)
 		(void)fail_upload(u, &e);
 }
 
@@ -356,7 +357,7 @@ static void move_file(struct rest_call *c)
 	if (!need_path(c, path))
 		return;
 	if (workspace_path(to, strlen(to), true, new_path, &e) < 0 ||
-	    sandbox_move(c->sandbox, path, new_path, false, on_named, c, &e) < 0)
+	    sandbox_move(c->sandbox, path, new_path, 0, on_named, c, &e) < 0)
 		rest_fail(c, &e);
 }
 
@@ -373,7 +374,7 @@ static void make_folder(struct rest_call *c)
 
 	c->action = "file.folder";
 	if (workspace_path(name, strlen(name), true, path, &e) < 0 ||
-	    sandbox_make_folder(c->sandbox, path, on_named, c, &e) < 0)
+	    sandbox_make_folder(c->sandbox, path, 0, on_named, c, &e) < 0)
 		rest_fail(c, &e);
 }
 

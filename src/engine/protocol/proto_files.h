@@ -23,6 +23,7 @@ enum proto_file_op {
 enum {
 	PROTO_FILE_OVERWRITE = 1,
 	PROTO_FILE_RECURSIVE = 2,
+	PROTO_FILE_USERS = 8, /* of what makes: it is the user's, also in a folder of the image */
 	PROTO_FILE_ATTRIBUTES = 4, /* LIST: say which files have any; it costs an open(2) of each */
 };
 /* Descriptor, if `inward`: OPEN, LIST, STAT: an empty file, which init fills instead of sending one; COMMIT: the
@@ -94,7 +95,8 @@ struct proto_init_set {
 struct proto_init_move {
 	struct proto_head head;
 	uint32_t seq;
-	uint32_t flags; /* PROTO_FILE_OVERWRITE: replaces a file, or an empty folder by a folder */
+	uint32_t
+	    flags; /* OVERWRITE: replaces a file, or an empty folder by a folder; USERS: of folders above TO */
 	char from[PROTO_PATH_MAX], to[PROTO_PATH_MAX];
 };
 

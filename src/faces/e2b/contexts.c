@@ -142,7 +142,8 @@ static void on_looked(const struct engine_stat *st, const struct err *e, void *u
 	else if (e->code == ERR_NOT_FOUND && c->sandbox->sandbox &&
 		 e2b_path(c, json_string_value(json_object_get(c->body, "cwd")), path, &failed) ==
 		     0 &&
-		 sandbox_make_folder(c->sandbox->sandbox, path, on_folder, c, &failed) == 0)
+		 sandbox_make_folder(c->sandbox->sandbox, path, ENGINE_FILE_USERS, on_folder, c,
+				     &failed) == 0)
 		return;
 	e2b_fail(c, &failed);
 }

@@ -64,10 +64,17 @@ static void respond(struct http_request *req, int status, json_t *body)
 				  "{\"code\":503,\"message\":\"no memory\"}");
 }
 
+/* A place where nothing may be written is a wrong path: frameworks tell the model of that, and end at any other error. */
+static enum err_code code_of(const struct err *e, enum e2b_service service)
+{
+	return e->code == ERR_FORBIDDEN && service != E2B_CONTROL ? ERR_INVALID_PATH : e->code;
+}
+
 void e2b_refuse_request(struct http_request *req, enum e2b_service service, const struct err *e)
 {
-	int status = err_code_http(e->code);
-	const char *hint = err_code_hint(e->code);
+	const enum err_code code = code_of(e, service);
+	int status = err_code_http(code);
+	const char *hint = err_code_hint(code);
 	_cleanup_(buf_done) struct buf text = BUF_INIT(2 * ERR_TEXT_MAX);
 
 	/* The SDKs take these for an answer that is worth another try, or for a sandbox that has ended. */
@@ -83,7 +90,7 @@ void e2b_refuse_request(struct http_request *req, enum e2b_service service, cons
 		e2b_stream_refuse(req, e);
 	else if (service == E2B_RPC)
 		respond(req, status,
-			json_pack("{s:s, s:s}", "code", e2b_connect_code(e->code), "message",
+			json_pack("{s:s, s:s}", "code", e2b_connect_code(code), "message",
 				  buf_str(&text)));
 	else
 		respond(req, status,

@@ -231,6 +231,8 @@ void e2b_stream_finish(struct http_stream *st, const struct err *e);
 
 /* A path as clients write it, from their home on, in the engine's form; RET has ENGINE_PATH_MAX bytes. */
 int e2b_path(const struct e2b_call *c, const char *path, char *ret, struct err *e) MUST_CHECK;
+/* How a call makes files, bits ENGINE_FILE_*: they replace others, and belong to the user that the call names. */
+unsigned e2b_file_how(const struct e2b_call *c);
 /* PATH of the engine as clients know it. */
 int e2b_add_path(struct buf *b, const char *path) MUST_CHECK;
 /* The sandbox whose file the signature in the query of REQ is for. NULL with E set. */

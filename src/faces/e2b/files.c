@@ -33,6 +33,11 @@ int e2b_path(const struct e2b_call *c, const char *path, char *ret, struct err *
 	return sandbox_path(path, strlen(path), c->root ? E2B_ROOT_HOME : E2B_HOME, ret, e);
 }
 
+unsigned e2b_file_how(const struct e2b_call *c)
+{
+	return ENGINE_FILE_OVERWRITE | (c->root ? 0 : ENGINE_FILE_USERS);
+}
+
 int e2b_add_path(struct buf *b, const char *path)
 {
 	if (sandbox_path_is_outside(path))
@@ -235,7 +240,7 @@ static int begin_form(struct e2b_call *c, struct putting *p, struct err *e)
 	const struct form_upload_request q = {
 	    .req = c->req,
 	    .sandbox = c->sandbox->sandbox,
-	    .overwrite = true,
+	    .how = e2b_file_how(c),
 	    .max_bytes = c->face->config.max_upload_bytes,
 	    .path = path_of,
 	    .gone = on_gone,

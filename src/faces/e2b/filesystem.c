@@ -201,7 +201,8 @@ void e2b_make_dir(struct e2b_call *c)
 	if (!e2b_need_path(c, "path", path))
 		return;
 	struct looking *l = looking_new(c, path);
-	if (l && sandbox_make_folder(c->sandbox->sandbox, path, on_changed, l, &e) < 0)
+	if (l &&
+	    sandbox_make_folder(c->sandbox->sandbox, path, e2b_file_how(c), on_changed, l, &e) < 0)
 		looking_fail(l, &e);
 }
 
@@ -213,7 +214,8 @@ void e2b_move(struct e2b_call *c)
 	if (!e2b_need_path(c, "source", from) || !e2b_need_path(c, "destination", to))
 		return;
 	struct looking *l = looking_new(c, to);
-	if (l && sandbox_move(c->sandbox->sandbox, from, to, true, on_changed, l, &e) < 0)
+	if (l &&
+	    sandbox_move(c->sandbox->sandbox, from, to, e2b_file_how(c), on_changed, l, &e) < 0)
 		looking_fail(l, &e);
 }
 

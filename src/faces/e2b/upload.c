@@ -204,7 +204,8 @@ void e2b_put_file(struct e2b_call *c)
 	int r = read_head(u, &e);
 	if (r == 0) {
 		http_request_on_gone(c->req, on_gone_early, u);
-		r = file_writer_new(c->sandbox->sandbox, u->path, true, &ops, u, &u->writer, &e);
+		r = file_writer_new(c->sandbox->sandbox, u->path, e2b_file_how(c), &ops, u,
+				    &u->writer, &e);
 	}
 	if (r < 0)
 		(void)fail(u, &e);

@@ -229,12 +229,11 @@ int engine_open_file(struct engine_sandbox *s, const char *path, engine_fd_fn cb
 	return 0;
 }
 
-int engine_put_file(struct engine_sandbox *s, const char *path, bool overwrite, uint32_t *ret_put,
+int engine_put_file(struct engine_sandbox *s, const char *path, unsigned how, uint32_t *ret_put,
 		    engine_fd_fn cb, void *user, struct err *e)
 {
 	struct inside_file_op *o = NULL;
-	uint32_t flags = overwrite ? PROTO_FILE_OVERWRITE : 0;
-	int r = inside_file_ask(s, PROTO_FILE_PUT, flags, 0, path, &o, e);
+	int r = inside_file_ask(s, PROTO_FILE_PUT, inside_file_flags(how), 0, path, &o, e);
 
 	if (r < 0 || !o)
 		return r;
@@ -257,11 +256,11 @@ static int ask_done(struct engine_sandbox *s, enum proto_file_op op, uint32_t fl
 	return 0;
 }
 
-int engine_commit_file(struct engine_sandbox *s, uint32_t put, const char *path, bool overwrite,
+int engine_commit_file(struct engine_sandbox *s, uint32_t put, const char *path, unsigned how,
 		       bool keep, engine_done_fn cb, void *user, struct err *e)
 {
-	return ask_done(s, keep ? PROTO_FILE_COMMIT : PROTO_FILE_DROP,
-			overwrite ? PROTO_FILE_OVERWRITE : 0, put, path, cb, user, e);
+	return ask_done(s, keep ? PROTO_FILE_COMMIT : PROTO_FILE_DROP, inside_file_flags(how), put,
+			path, cb, user, e);
 }
 
 int engine_remove_file(struct engine_sandbox *s, const char *path, bool recursive,

@@ -39,6 +39,12 @@ int inside_file_ask(struct engine_sandbox *s, enum proto_file_op op, uint32_t fl
 int inside_file_send(struct engine_sandbox *s, enum proto_file_op op, uint32_t seq, uint32_t number,
 		     const char *text, const struct proto_head *m, struct inside_file_op **ret,
 		     struct err *e) MUST_CHECK;
+/* The bits of the protocol for bits ENGINE_FILE_*. */
+static inline uint32_t inside_file_flags(unsigned how)
+{
+	return (how & ENGINE_FILE_OVERWRITE ? PROTO_FILE_OVERWRITE : 0u) |
+	       (how & ENGINE_FILE_USERS ? PROTO_FILE_USERS : 0u);
+}
 int inside_file_bad_path(struct err *e); /* INVALID_PATH */
 
 /* inside_names.c: reads the answer to STAT from FD, which is small and in memory. -ENOMEM; -EPROTO: a lie. */

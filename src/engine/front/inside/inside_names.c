@@ -25,11 +25,11 @@ int engine_stat_file(struct engine_sandbox *s, const char *path, engine_stat_fn 
 	return 0;
 }
 
-int engine_make_folder(struct engine_sandbox *s, const char *path, engine_done_fn cb, void *user,
-		       struct err *e)
+int engine_make_folder(struct engine_sandbox *s, const char *path, unsigned how, engine_done_fn cb,
+		       void *user, struct err *e)
 {
 	struct inside_file_op *o = NULL;
-	int r = inside_file_ask(s, PROTO_FILE_MAKE, 0, 0, path, &o, e);
+	int r = inside_file_ask(s, PROTO_FILE_MAKE, inside_file_flags(how), 0, path, &o, e);
 
 	if (r < 0 || !o)
 		return r;
@@ -38,11 +38,11 @@ int engine_make_folder(struct engine_sandbox *s, const char *path, engine_done_f
 	return 0;
 }
 
-int engine_move_file(struct engine_sandbox *s, const char *from, const char *to, bool overwrite,
+int engine_move_file(struct engine_sandbox *s, const char *from, const char *to, unsigned how,
 		     engine_done_fn cb, void *user, struct err *e)
 {
 	struct proto_init_move m = {.head = PROTO_HEAD(INIT_MOVE, proto_init_move),
-				    .flags = overwrite ? PROTO_FILE_OVERWRITE : 0,
+				    .flags = inside_file_flags(how),
 				    .seq = ++s->next_seq};
 	struct inside_file_op *o = NULL;
 	char text[sizeof(m.from) + sizeof(m.to) + 8];
