@@ -1,32 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
-// E2B's own SDKs against the face e2b, unchanged: each job of each SDK is a program of its own, as an application is.
+// E2B's own SDKs, and frameworks that use them, against the face e2b, unchanged: each job is a program of its own, as an application is.
 
 import * as path from 'node:path';
-import { spawn, spawnSync } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { Count } from '../../lib/count.ts';
-import { binary, mode, newStateDir, slowness } from '../../lib/env.ts';
+import { binary, imagesDir, mode, newStateDir, slowness } from '../../lib/env.ts';
 import { ensureImages } from '../../lib/images.ts';
+import { image, Registry } from '../../lib/oci.ts';
 import { options } from '../../lib/options.ts';
 import { stateOfItsOwn } from '../../lib/own-images.ts';
 import { play } from '../../lib/play.ts';
-import { pythonEnvironment } from '../../lib/python.ts';
+import { newerPython, pythonEnvironment } from '../../lib/python.ts';
 import { serve } from '../../lib/session.ts';
 
 const here = import.meta.dirname;
 const KEY = 'the-key-of-a-server-for-agents';
 const JOB_MS = 120_000 * slowness;
-const opt = options(`usage: tests/run e2b [options]   E2B's SDKs for Python and JavaScript against the face e2b
-  --case REGEX   only cases whose name matches: "python 2.50 commands"`, { case: { type: 'string', default: '' } });
+const opt = options(`usage: tests/run e2b [options]   E2B's SDKs for Python and JavaScript, and frameworks that use them, against the face e2b
+  --sdk REGEX    only SDKs and frameworks whose name matches: "python 2.50", "harbor"; others are not installed
+  --case REGEX   only cases whose name matches: "python 2.50 commands"`, { case: { type: 'string', default: '' }, sdk: { type: 'string', default: '' } });
 const count = new Count();
+
+/** The program of an SDK or framework, which names its jobs; or why it cannot be here. */
+type Command = () => readonly string[] | string | Promise<readonly string[]>;
 
 const python = (version: string): string[] =>
 	[path.join(pythonEnvironment(`e2b/${version}`, path.join(here, `python/requirements-${version}.txt`)), 'python'), path.join(here, 'python/jobs.py')];
+const javascript = (file: string): string[] => [process.execPath, path.join(here, 'js', file)];
+const framework = (name: string, file: string, program?: string): string[] =>
+	[path.join(pythonEnvironment(`e2b/${name}`, path.join(here, `frameworks/requirements-${name}.txt`), program), 'python'), path.join(here, 'frameworks', file)];
 
-const sdks: readonly [string, () => string[]][] = [
-	['python newest', () => python('newest')],
-	['python 2.50', () => python('2.50')],
-	['python 2.24', () => python('2.24')],
-	['javascript newest', () => [process.execPath, path.join(here, 'js/jobs.mjs')]],
+function harbor(): readonly string[] | string {
+	const program = newerPython('3.12');
+	return program ? framework('harbor', 'harbor_trial.py', program) : 'there is no Python 3.12, which Harbor wants';
+}
+
+/** The operator of the builder has downloaded the image that verifiers asks for. */
+async function verifiers(): Promise<readonly string[]> {
+	const registry = new Registry();
+	await registry.open();
+	try {
+		const layer = execFileSync('tar', ['-C', path.join(imagesDir, 'base/root'), '-c', '--owner=0', '--group=0', '.'], { maxBuffer: 2 ** 30 });
+		registry.add('library/python', image([layer], { plain: true }));
+		await run([binary, 'image', 'pull', `${registry.host}/library/python:3.11-slim`, '--name', 'python', '--plain-http', '--state-dir', builderState], process.env);
+	} finally {
+		registry.close();
+	}
+	return framework('verifiers', 'verifiers_runtime.py');
+}
+
+/** BUILDS: all of its jobs need the server that has root users and builds templates. */
+const sdks: readonly { name: string; command: Command; builds?: boolean }[] = [
+	{ name: 'python newest', command: () => python('newest') },
+	{ name: 'python 2.50', command: () => python('2.50') },
+	{ name: 'python 2.24', command: () => python('2.24') },
+	{ name: 'javascript newest', command: () => javascript('jobs.mjs') },
+	{ name: 'smolagents', command: () => framework('smolagents', 'smol.py') },
+	{ name: 'Deep Agents', command: () => framework('deepagents', 'deep_agents.py') },
+	{ name: 'OpenAI Agents', command: () => framework('openai', 'openai_agents.py'), builds: true },
+	{ name: 'AI SDK', command: () => javascript('ai.mjs') },
+	{ name: 'ComputeSDK', command: () => javascript('computesdk.mjs') },
+	{ name: 'Harbor', command: harbor, builds: true },
+	{ name: 'verifiers', command: verifiers, builds: true },
 ];
 
 /** Runs a job to its end; throws with all that it has said if it fails. */
@@ -61,22 +96,35 @@ async function server(settings: Record<string, string>): Promise<Server> {
 	};
 }
 
+/** Templates are images, so their server has a folder of images to itself. */
+const builderState = mode === 'root' ? stateOfItsOwn() : '';
+
+/** The jobs of a program; with WHY they are skipped instead. */
+async function jobsOf(sdk: string, command: Command, env: NodeJS.ProcessEnv): Promise<{ words: readonly string[]; names: string[] }> {
+	const words = await command();
+	if (typeof words === 'string')
+		return { words: [words], names: [] };
+	const listed = spawnSync(words[0]!, words.slice(1), { env, encoding: 'utf8' });
+	if (listed.status !== 0)
+		throw new Error(`${sdk}: ${listed.stderr}`);
+	return { words, names: listed.stdout.trim().split('\n').filter((name) => new RegExp(opt.case).test(`${sdk} ${name.replaceAll('_', ' ')}`)) };
+}
+
 async function main(): Promise<void> {
 	const missing = ensureImages(path.dirname(binary), 'science');
 	if (missing)
 		throw new Error(`the image ${missing} could not be built`);
 	const plain = await server({ SANDBOX_STATE_DIR: newStateDir() });
-	/** Templates are images, so this one has a folder of images to itself. */
-	const builder = mode === 'root' ? await server({ SANDBOX_STATE_DIR: stateOfItsOwn(), SANDBOX_IMAGE: 'base', SANDBOX_ROOT: 'on', SANDBOX_TEMPLATES: 'on' }) : undefined;
+	const builder = builderState
+		? await server({ SANDBOX_STATE_DIR: builderState, SANDBOX_IMAGE: 'base', SANDBOX_ROOT: 'on', SANDBOX_TEMPLATES: 'on', SANDBOX_IMAGES: '*' })
+		: undefined;
 	try {
-		for (const [sdk, command] of sdks) {
-			const words = command();
-			const listed = spawnSync(words[0]!, words.slice(1), { env: plain.env, encoding: 'utf8' });
-			if (listed.status !== 0)
-				throw new Error(`${sdk}: ${listed.stderr}`);
-			const jobs = listed.stdout.trim().split('\n').filter((name) => new RegExp(opt.case).test(`${sdk} ${name.replaceAll('_', ' ')}`));
-			await play(jobs.map((name) => ({ name: `${sdk}: ${name.replaceAll('_', ' ')}`, run: async (): Promise<string | undefined> => {
-				const where = name.startsWith('template') ? builder : plain;
+		for (const { name: sdk, command, builds } of sdks.filter(({ name }) => new RegExp(opt.sdk, 'i').test(name))) {
+			const { words, names } = await jobsOf(sdk, command, plain.env);
+			if (names.length === 0 && words.length === 1)
+				await play([{ name: sdk, run: async () => words[0] }], count);
+			await play(names.map((name) => ({ name: `${sdk}: ${name.replaceAll('_', ' ')}`, run: async (): Promise<string | undefined> => {
+				const where = builds || name.startsWith('template') ? builder : plain;
 				if (!where)
 					return 'only a server that root started builds templates';
 				await run([...words, name], where.env);
