@@ -7,6 +7,7 @@ import { density, densityChart, densityTable, type Density } from "./density.ts"
 import { jobsTable, realJobs, type JobTimes } from "./jobs.ts";
 import { originals, originalsTable, type Slower } from "./originals.ts";
 import { beside, type Beside } from "./beside.ts";
+import { computesdk, computesdkLines, type ComputeSdk } from "./computesdk.ts";
 import { ports, type Ports } from "./ports.ts";
 import { bubblewrap, Caisson, docker, onContainers, paths, plainPython, type Peer } from "./peers.ts";
 import { download, floor, installs, ms, points, quantile, show, upload, type Installs, type Moved, type Points } from "./parts.ts";
@@ -299,11 +300,12 @@ let worked: JobTimes[] = [];
 let dense: Density[] = [];
 let stayed: Beside | null = null;
 let reached: Ports | null = null;
+let computed: ComputeSdk | null = null;
 const problems: string[] = [];
 
 function report(): string {
   const host = { kernel: release(), cores: cpus().length, cpu: cpus()[0].model, date: new Date().toISOString(), quick, loadBefore, loadAfter: loadavg() };
-  if (whole) writeFileSync(`${out}latest.json`, JSON.stringify({ host, latency: cells, throughput: rates, burst100Ms: atOnce, growth: grown, server, download: down, upload: up, points: kept, sessions: living, waking: woken, installs: installed, originals: slower, jobs: worked, density: dense, ports: reached, beside: stayed, floor: bare, problems }));
+  if (whole) writeFileSync(`${out}latest.json`, JSON.stringify({ host, latency: cells, throughput: rates, burst100Ms: atOnce, growth: grown, server, download: down, upload: up, points: kept, sessions: living, waking: woken, installs: installed, originals: slower, jobs: worked, density: dense, ports: reached, beside: stayed, computesdk: computed, floor: bare, problems }));
   const lines = [
     `p50 / p99 in milliseconds; in brackets how many times longer than the first column's median. ${host.cores} cores (${host.cpu}), Linux ${host.kernel}; ` +
       `load average ${loadBefore[0].toFixed(1)} before, ${host.loadAfter[0].toFixed(1)} after, the measurement's own included${quick ? "; few samples (--quick)" : ""}.`,
@@ -329,6 +331,7 @@ function report(): string {
   for (const k of kept) lines.push(`* A session of ${k.mib} MiB: checkpoint ${show(quantile(k.checkpointMs, 0.5))} ms, branch with one statement ${show(quantile(k.branchMs, 0.5))} ms, restore ${show(quantile(k.restoreMs, 0.5))} ms.`);
   if (woken.length > 0) lines.push(`* print(1) in a sandbox at rest, whose interpreters have ended: ${show(quantile(woken, 0.5))} ms.`);
   if (installed) lines.push(`* Installation of a small package: ${show(quantile(installed.coldMs, 0.5))} ms from the index, ${show(quantile(installed.cachedMs, 0.5))} ms (p99 ${show(quantile(installed.cachedMs, 0.99))}) from the cache; budget 300 ms.`);
+  if (computed) lines.push(...computesdkLines(computed));
   if (bare.length > 0) lines.push(`* The floor, bare fork + exec + wait of the same interpreter: ${show(quantile(bare, 0.5))} ms.`);
   lines.push(...budgets(cells, warm), ...problems.map((p) => `* Not measured: ${p}.`));
   const text = lines.join("\n") + "\n";
@@ -360,7 +363,7 @@ async function part(what: string, job: () => Promise<void> | void): Promise<void
 mkdirSync(out, { recursive: true });
 const large = { SANDBOX_MEMORY_LIMIT: "3g", SANDBOX_WORKSPACE_LIMIT: "2g", SANDBOX_MAX_UPLOAD_BYTES: "1100000000" };
 const bytes = quick ? 1e8 : 1e9;
-const needed = whole || wantedParts.some((p) => !["floor", "jobs", "density", "waking", "installs", "originals", "download", "upload", "points", "ports", "beside", "sessions", "server cost"].includes(p)) || wantedRows.length > 0;
+const needed = whole || wantedParts.some((p) => !["floor", "jobs", "density", "waking", "installs", "originals", "download", "upload", "points", "ports", "beside", "computesdk", "sessions", "server cost"].includes(p)) || wantedRows.length > 0;
 const started: Peer[] = [];
 try {
   for (const peer of needed ? peers : []) {
@@ -383,6 +386,7 @@ try {
   await part("upload", async () => void (up = await upload(() => new Caisson("upload", "", where, large), bytes)));
   await part("points", async () => void (kept = await points(() => new Caisson("points", "", where, { SANDBOX_MEMORY_LIMIT: "12g" }), quick ? pointSizesMib.slice(0, 2) : pointSizesMib, quick ? 3 : pointSamples)));
   await part("beside", async () => void (stayed = await beside(where.caisson, where.state, quick)));
+  await part("computesdk", async () => void (computed = await computesdk(where.caisson, where.state, quick)));
   await part("ports", async () => void (reached = await ports(where.caisson, where.state, quick)));
   await part("sessions", async () => {
     const other = process.env.CAISSON_BEFORE ? [new Caisson("before", "", { ...where, caisson: process.env.CAISSON_BEFORE, state: process.env.CAISSON_BEFORE_STATE ?? where.state }, {})] : [];
