@@ -41,6 +41,7 @@ struct build {
 	const char *name; /* borrowed, of the list, or MADE; NULL: there was no build */
 	char made[IMAGE_ORDER_NAME];
 	enum build_state state;
+	uint32_t order; /* enum image_order */
 	time_t began, ended;
 	char *lines[LINES_MAX]; /* owned; line number i is at i % LINES_MAX */
 	uint64_t n_lines;       /* all that came */
@@ -331,6 +332,7 @@ static int begin(struct image_builder *b, const struct order *o, const char *nam
 	memcpy(b->build.made, o->m.name, sizeof(b->build.made));
 	b->build.name = name ? name : b->build.made;
 	b->build.state = state_of(o->m.order);
+	b->build.order = o->m.order;
 	b->build.began = time(NULL);
 	return 0;
 }
@@ -463,13 +465,19 @@ json_t *image_builder_json(const struct image_builder *b)
 	    [BUILD_DONE] = "done",           [BUILD_FAILED] = "failed",
 	    [BUILD_CANCELLED] = "cancelled",
 	};
+	static const char *const orders[] = {
+	    [IMAGE_ORDER_BUILD] = "build",   [IMAGE_ORDER_COMMIT] = "build",
+	    [IMAGE_ORDER_PULL] = "download", [IMAGE_ORDER_NOTE] = "change",
+	    [IMAGE_ORDER_REMOVE] = "remove",
+	};
 	const struct build *build = &b->build;
 
 	if (!build->name)
 		return json_null();
-	return json_pack("{s:s, s:s, s:o, s:o, s:s, s:I, s:o}", "name", build->name, "state",
-			 states[build->state], "began_at", time_json(build->began), "ended_at",
-			 time_json(build->ended), "reason", build->reason, "dropped",
+	return json_pack("{s:s, s:s, s:s, s:o, s:o, s:s, s:I, s:o}", "name", build->name, "what",
+			 orders[build->order], "state", states[build->state], "began_at",
+			 time_json(build->began), "ended_at", time_json(build->ended), "reason",
+			 build->reason, "dropped",
 			 (json_int_t)(build->n_lines > LINES_MAX ? build->n_lines - LINES_MAX : 0),
 			 "lines", lines_json(build));
 }

@@ -540,9 +540,9 @@ static json_t *file_json(const struct file_build *f)
 					     [FILE_BUILD_FAILED] = "failed",
 					     [FILE_BUILD_CANCELLED] = "cancelled"};
 
-	return json_pack("{s:s, s:s, s:o, s:o, s:s, s:I, s:O}", "name", f->image, "state",
-			 states[f->state], "began_at", time_json(f->began_ms), "ended_at",
-			 time_json(f->ended_ms), "reason", f->reason, "dropped",
+	return json_pack("{s:s, s:s, s:s, s:o, s:o, s:s, s:I, s:O}", "name", f->image, "what",
+			 "build", "state", states[f->state], "began_at", time_json(f->began_ms),
+			 "ended_at", time_json(f->ended_ms), "reason", f->reason, "dropped",
 			 (json_int_t)f->dropped, "lines", f->lines);
 }
 

@@ -19,11 +19,12 @@
 static int add_image(void *user, const struct image_manifest *m)
 {
 	json_t *row = json_pack(
-	    "{s:s, s:I, s:s, s:s, s:I, s:s, s:s}", "name", image_manifest_str(m, "name"), "bytes",
-	    (json_int_t)image_manifest_u64(m, "size_bytes"), "built_at",
+	    "{s:s, s:I, s:s, s:s, s:I, s:s, s:s, s:b}", "name", image_manifest_str(m, "name"),
+	    "bytes", (json_int_t)image_manifest_u64(m, "size_bytes"), "built_at",
 	    image_manifest_str(m, "built_at"), "python", image_manifest_str(m, "python_version"),
 	    "packages", (json_int_t)image_manifest_n_packages(m), "description",
-	    image_manifest_str(m, "description"), "origin", image_manifest_str(m, "origin"));
+	    image_manifest_str(m, "description"), "origin", image_manifest_str(m, "origin"),
+	    "of_sandbox", (int)image_is_of_sandbox(m));
 
 	return json_array_append_new(user, row) < 0 ? -ENOMEM : 0;
 }
@@ -245,15 +246,29 @@ static const char *why_no_builds(const struct server_facts *f)
 		   : "this machine has no definitions of images (SANDBOX_IMAGE_DEFS)";
 }
 
+static int may_commit(void *user, struct err *e)
+{
+	const struct server_facts *f = user;
+	const struct settings *s = &f->app->settings;
+
+	return s->image_builds && s->root && f->app->image_builder
+		   ? 0
+		   : err_set(e, ERR_FORBIDDEN, 0,
+			     "this server makes no images of sandboxes: that takes "
+			     "SANDBOX_IMAGE_BUILDS=on and SANDBOX_ROOT=on");
+}
+
 static json_t *list_images(void *user)
 {
 	struct server_facts *f = user;
 	struct image_builder *b = f->app->image_builder; /* it may be there for downloads alone */
 	const char *why_not = why_no_builds(f);
+	struct err ignored = ERR_INIT;
 
-	return json_pack("{s:o, s:o, s:s, s:o}", "images", images_json(f), "definitions",
+	return json_pack("{s:o, s:o, s:s, s:b, s:o}", "images", images_json(f), "definitions",
 			 why_not[0] ? json_array() : json_deep_copy(f->definitions), "why_not",
-			 why_not, "build", b ? image_builder_json(b) : json_null());
+			 why_not, "of_sandboxes", (int)(may_commit(f, &ignored) >= 0), "build",
+			 b ? image_builder_json(b) : json_null());
 }
 
 static json_t *build_image(const char *name, void *user, struct err *e)
@@ -301,18 +316,6 @@ static bool is_newer(struct server_facts *f, const char *base, uint64_t age_ns)
 			return strcmp(built, text) > 0;
 	}
 	return true;
-}
-
-static int may_commit(void *user, struct err *e)
-{
-	const struct server_facts *f = user;
-	const struct settings *s = &f->app->settings;
-
-	return s->image_builds && s->root && f->app->image_builder
-		   ? 0
-		   : err_set(e, ERR_FORBIDDEN, 0,
-			     "this server makes no images of sandboxes: that takes "
-			     "SANDBOX_IMAGE_BUILDS=on and SANDBOX_ROOT=on");
 }
 
 static json_t *change_image(const char *name, const char *note, void *user, struct err *e)

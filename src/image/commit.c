@@ -69,6 +69,11 @@ static int work(struct commit *c, int (*fn)(void *ctx, void *report, struct err 
 	return worker_run(&w, c->watch, ret, sizeof(*ret), e);
 }
 
+bool image_is_of_sandbox(const struct image_manifest *m)
+{
+	return streq(image_manifest_str(m, "source"), SOURCE);
+}
+
 /* What somebody has built, imported or downloaded is not replaced by what came of a sandbox. */
 static int check_name(const struct image_store *s, const char *name, struct err *e)
 {
@@ -86,7 +91,7 @@ static int check_name(const struct image_store *s, const char *name, struct err 
 		return 0;
 	if (r < 0)
 		return err_set(e, missing.code, 0, "%s", missing.text);
-	return streq(image_manifest_str(&m, "source"), SOURCE)
+	return image_is_of_sandbox(&m)
 		   ? 0
 		   : err_set(e, ERR_ALREADY_EXISTS, 0,
 			     "image '%s' was not made of a sandbox and is not replaced; choose "
@@ -194,7 +199,7 @@ int image_check_of_sandbox(const struct image_store *s, const char *name, struct
 	const int r = image_manifest_load(s, name, &m, e);
 
 	return r < 0 ? r
-	       : streq(image_manifest_str(&m, "source"), SOURCE)
+	       : image_is_of_sandbox(&m)
 		   ? 0
 		   : err_set(e, ERR_FORBIDDEN, 0, "image '%s' was not made of a sandbox", name);
 }

@@ -78,6 +78,7 @@ int image_commit(const struct image_store *s, const char *name, const char *base
 /* Gives such an image another note. ERR_FORBIDDEN: it was made in another way. */
 int image_set_note(const struct image_store *s, const char *name, const json_t *note,
 		   struct err *e) MUST_CHECK;
+bool image_is_of_sandbox(const struct image_manifest *m);
 /* ERR_FORBIDDEN: it was not made of a sandbox. */
 int image_check_of_sandbox(const struct image_store *s, const char *name, struct err *e) MUST_CHECK;
 #define IMAGE_STEP_TAIL         8192 /* bytes of a step's output that are kept for the person */

@@ -103,9 +103,9 @@ describe('images over REST', { skip: process.env.CAISSON_TEST_ENGINE_ENV ? 'the 
 		const s = await started({ SANDBOX_IMAGE_BUILDS: 'off' });
 		try {
 			assert.deepEqual(s.builder(), []);
-			const { why_not, definitions, build } = await s.images();
+			const { why_not, definitions, build, of_sandboxes } = await s.images();
 			assert.match(why_not, /SANDBOX_IMAGE_BUILDS/);
-			assert.deepEqual([definitions, build], [[], null]);
+			assert.deepEqual([definitions, build, of_sandboxes], [[], null, false]);
 			const refused = await s.ask('POST', '/images', { name: 'mini' });
 			assert.equal(refused.status, 403);
 			assert.match(refused.body.detail, /SANDBOX_IMAGE_BUILDS/);

@@ -143,7 +143,10 @@ describe('an image of a sandbox', { skip }, () => {
 		const id = await make();
 		await commit(id, 'short');
 		const user = await make('short');
+		const { images, of_sandboxes, build } = (await ask('GET', '/images')).body;
+		assert.deepEqual([of_sandboxes, build.what, images.filter((i: Json) => ['base', 'short'].includes(i.name)).map((i: Json) => [i.name, i.of_sandbox])], [true, 'build', [['base', false], ['short', true]]]);
 		assert.equal((await ask('DELETE', '/images/short')).status, 202);
+		assert.equal((await built()).what, 'remove');
 		assert.deepEqual([(await built()).state, fs.existsSync(path.join(state, 'images/short'))], ['done', false]);
 		assert.equal(await run(user, 'echo goes on'), 'goes on\n');
 		const none = await ask('POST', '/sandboxes', { image: 'short' });

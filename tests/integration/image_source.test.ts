@@ -173,7 +173,7 @@ describe('a missing image', { skip: process.env.CAISSON_TEST_ENGINE_ENV ? 'the n
 			try {
 				await until('the download', async () => (await state()).build?.lines.some((l: string) => /fetching \d+ layers?/.test(l)));
 				const { build, definitions, why_not } = await state();
-				assert.deepEqual([build.name, build.state, build.ended_at, definitions], ['base', 'downloading', null, []]);
+				assert.deepEqual([build.name, build.what, build.state, build.ended_at, definitions], ['base', 'download', 'downloading', null, []]);
 				assert.match(why_not, /SANDBOX_IMAGE_BUILDS/);
 				assert.equal((await fetch(`${base}/api/v1/images`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"name":"base"}' })).status, 403);
 				assert.equal((await fetch(`${base}/api/v1/images/build`, { method: 'DELETE' })).status, 202);

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { href, parse } from '../src/app/router.ts';
 import { snippets } from '../src/pure/clients.ts';
-import { shareOf } from '../src/pure/build.ts';
+import { argsOf, IMAGE_NAME, imageNameAt, imageNameOf, isDockerfile, shareOf } from '../src/pure/build.ts';
 import { age, bytes, duration, figure, timeSpan } from '../src/pure/format.ts';
 import { kindOf } from '../src/pure/kinds.ts';
 import { tree } from '../src/pure/tree.ts';
@@ -32,6 +32,31 @@ test('how far a build is', () => {
 	assert.equal(shareOf(['  installing packages  21/84 downloading libc6', '  installing packages']), null);
 	assert.equal(shareOf(['  installing packages  0/0 x']), null);
 	assert.equal(shareOf(['  installing packages  9/3 x']), 1);
+});
+
+test('which files are Dockerfiles', () => {
+	for (const yes of ['Dockerfile', 'a/b/Dockerfile', 'Dockerfile.dev', 'api.Dockerfile', 'api.dockerfile', 'dockerfile'])
+		assert.ok(isDockerfile(yes) && kindOf(yes) === 'text', yes);
+	for (const no of ['Dockerfile/x', 'Dockerfiles', 'myDockerfile', '.Dockerfile', 'Dockerfile.', 'Dockerfile.dockerignore', '.dockerignore', 'a.txt'])
+		assert.ok(!isDockerfile(no), no);
+});
+
+test('names of images', () => {
+	const good = new RegExp(`^(?:${IMAGE_NAME})$`, 'v');
+	for (const [path, words, name] of [['app/Dockerfile', '', 'app'], ['a/My App!/Dockerfile', '', 'my-app'], ['Dockerfile', 'Tools 2.0', 'tools-2.0'], ['Dockerfile', '', ''], ['-_t.t.x/Dockerfile', '', 'x'], ['日本/Dockerfile', '', '']] as const) {
+		assert.equal(imageNameAt(path, words), name);
+		assert.ok(name === '' || good.test(name), name);
+	}
+	assert.equal(imageNameOf('x'.repeat(80)).length, 63);
+	for (const wrong of ['', 'A', 't.x', '.x', '-x', '_x', 'a b', 'a/b', 'x'.repeat(64)])
+		assert.ok(!good.test(wrong), wrong);
+	assert.ok(['a', 't', 'tt.x', '0._-', 'x'.repeat(63)].every((n) => good.test(n)));
+});
+
+test('build arguments', () => {
+	assert.deepEqual(argsOf(' A=1\r\n\nB=two words =\nC=\n'), { args: ['A=1', 'B=two words =', 'C='], wrong: undefined });
+	for (const wrong of ['A', '=1', 'A B=1'])
+		assert.equal(argsOf(`X=1\n${wrong}`).wrong, wrong);
 });
 
 test('addresses survive every name', () => {

@@ -209,19 +209,21 @@ S(Server, "{\"type\":\"object\",\"required\":[\"version\",\"uptime_s\",\"profile
 	  "\"images\"],\"properties\":{\"version\":" STRING ",\"uptime_s\":" INTEGER
 	  ",\"profile\":" STRING ",\"engine\":" STRING "}}")
 S(ImageBuild,
-  "{\"type\":\"object\",\"required\":[\"name\",\"state\",\"began_at\",\"ended_at\",\"reason\",\"dropped\",\"lines\"],"
-  "\"properties\":{\"name\":" STRING ",\"state\":{\"enum\":[\"building\",\"downloading\",\"removing\",\"stopping\",\"done\","
+  "{\"type\":\"object\",\"required\":[\"name\",\"what\",\"state\",\"began_at\",\"ended_at\",\"reason\",\"dropped\",\"lines\"],"
+  "\"properties\":{\"name\":" STRING ",\"what\":{\"enum\":[\"build\",\"download\",\"change\",\"remove\"]}"
+  ",\"state\":{\"enum\":[\"building\",\"downloading\",\"removing\",\"stopping\",\"done\","
   "\"failed\",\"cancelled\"]},\"began_at\":" WHEN ",\"ended_at\":" TIME ",\"reason\":" STRING ",\"dropped\":" INTEGER
   ",\"lines\":{\"type\":\"array\",\"items\":" STRING "}}}")
 S(ImageDefinition, "{\"type\":\"object\",\"required\":[\"name\",\"description\"],\"properties\":{\"name\":" STRING
 		   ",\"description\":" STRING "}}")
 S(Image, "{\"type\":\"object\",\"required\":[\"name\",\"bytes\",\"built_at\",\"python\",\"packages\",\"description\","
-	 "\"default\"],\"properties\":{\"name\":" STRING ",\"bytes\":" INTEGER ",\"built_at\":" STRING
-	 ",\"python\":" STRING ",\"packages\":" INTEGER ",\"description\":" STRING ",\"default\":" BOOLEAN "}}")
-S(Images, "{\"type\":\"object\",\"required\":[\"images\",\"definitions\",\"why_not\",\"build\"],\"properties\":{"
+	 "\"default\",\"of_sandbox\"],\"properties\":{\"name\":" STRING ",\"bytes\":" INTEGER ",\"built_at\":" STRING
+	 ",\"python\":" STRING ",\"packages\":" INTEGER ",\"description\":" STRING ",\"default\":" BOOLEAN
+	 ",\"of_sandbox\":" BOOLEAN "}}")
+S(Images, "{\"type\":\"object\",\"required\":[\"images\",\"definitions\",\"why_not\",\"of_sandboxes\",\"build\"],\"properties\":{"
 	  "\"images\":{\"type\":\"array\",\"items\":{\"$ref\":\"#/components/schemas/Image\"}},"
 	  "\"definitions\":{\"type\":\"array\",\"items\":{\"$ref\":\"#/components/schemas/ImageDefinition\"}},"
-	  "\"why_not\":" STRING ",\"build\":{\"oneOf\":[{\"type\":\"null\"},"
+	  "\"why_not\":" STRING ",\"of_sandboxes\":" BOOLEAN ",\"build\":{\"oneOf\":[{\"type\":\"null\"},"
 	  "{\"$ref\":\"#/components/schemas/ImageBuild\"}]}}}")
 S(Figures, "{\"type\":\"object\",\"required\":[\"step_s\",\"at\",\"series\"],\"properties\":{"
 	   "\"step_s\":" INTEGER ",\"at\":{\"type\":\"array\",\"items\":" INTEGER "}}}")

@@ -17,6 +17,7 @@ import { dialogCases } from './dialogs.ts';
 import { fileCases } from './files.ts';
 import { hostileCases } from './hostile.ts';
 import { plantedCases } from './planted.ts';
+import { imageCases } from './images.ts';
 import { keyboardCases } from './keyboard.ts';
 import { notebookCases } from './notebook.ts';
 import { personCases } from './person.ts';
@@ -40,7 +41,7 @@ Pictures of the pages are left in build/ui. CAISSON_TEST_BINARY names another bi
 	...sampled,
 });
 // The long ones first: cases run two at a time.
-const cases: Case[] = [...shapeCases, ...personCases, ...scaleCases, ...hostileCases, ...plantedCases, ...richCases, ...watchCases, ...dialogCases, ...accountCases, ...keyboardCases, ...smallCases, ...fileCases, ...notebookCases, ...processCases, ...buildCases, ...appCases];
+const cases: Case[] = [...shapeCases, ...personCases, ...scaleCases, ...hostileCases, ...plantedCases, ...richCases, ...watchCases, ...dialogCases, ...accountCases, ...keyboardCases, ...smallCases, ...fileCases, ...notebookCases, ...processCases, ...buildCases, ...imageCases, ...appCases];
 const count = new Count();
 
 if (ensureImages(path.dirname(binary), 'science', 'base')) {

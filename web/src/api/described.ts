@@ -159,6 +159,7 @@ export interface components {
 			default: boolean;
 			description: string;
 			name: string;
+			of_sandbox: boolean;
 			packages: number;
 			python: string;
 		};
@@ -173,6 +174,8 @@ export interface components {
 			reason: string;
 			/** @enum {unknown} */
 			state: "building" | "downloading" | "removing" | "stopping" | "done" | "failed" | "cancelled";
+			/** @enum {unknown} */
+			what: "build" | "download" | "change" | "remove";
 		};
 		ImageDefinition: {
 			description: string;
@@ -182,6 +185,7 @@ export interface components {
 			build: null | components["schemas"]["ImageBuild"];
 			definitions: components["schemas"]["ImageDefinition"][];
 			images: components["schemas"]["Image"][];
+			of_sandboxes: boolean;
 			why_not: string;
 		};
 		Invitation: {

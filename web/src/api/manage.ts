@@ -23,6 +23,7 @@ export interface ServerImage {
 	built_at?: string | null;
 	python?: string | null;
 	packages?: number | null;
+	of_sandbox?: boolean;
 }
 
 export interface Setting {

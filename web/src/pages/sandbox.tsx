@@ -15,6 +15,7 @@ import { ActionDialog, Menu, say, sayFault } from '../parts/overlay.tsx';
 import { age } from '../pure/format.ts';
 import { text } from '../text/en.ts';
 import { idle, stateOf } from './home.tsx';
+import { CommitDialog, useMakesImages } from './image-dialogs.tsx';
 import { DeleteDialog, ForkDialog, KeepDialog, nameOf, RenameDialog } from './sandbox-dialogs.tsx';
 import { About } from './sandbox/about.tsx';
 import { Checkpoints, restart } from './sandbox/checkpoints.tsx';
@@ -95,8 +96,9 @@ function DropZone({ sandbox, children }: { sandbox: string | null; children: Com
 }
 
 function Head({ id, s }: { id: string; s: Sandbox | null }) {
-	const [ask, setAsk] = useState<'rename' | 'restart' | 'fork' | 'keep' | 'delete' | null>(null);
+	const [ask, setAsk] = useState<'rename' | 'restart' | 'fork' | 'keep' | 'image' | 'delete' | null>(null);
 	const close = (): void => setAsk(null);
+	const images = useMakesImages(Boolean(s?.root));
 	return (
 		<header class="sandbox-head">
 			<a class="button plain icon-only" href={href()} aria-label={text.nav.home} title={text.nav.home}><Icon name="arrow-left" /></a>
@@ -111,6 +113,7 @@ function Head({ id, s }: { id: string; s: Sandbox | null }) {
 						{ icon: 'pencil', label: text.home.rename, run: () => setAsk('rename') },
 						{ icon: 'rotate-ccw', label: t.restart, run: () => setAsk('restart') },
 						{ icon: 'git-fork', label: text.home.fork, run: () => setAsk('fork') },
+						...(images ? [{ icon: 'hard-drive', label: text.images.commitAction, run: () => setAsk('image') }] : []),
 					] : []),
 					{ icon: 'notebook-pen', label: t.exportNotebook, href: url(`/notebooks/${id}/export`, { format: 'ipynb' }), download: true },
 					{ icon: 'file-text', label: t.exportReport, href: url(`/notebooks/${id}/export`, { format: 'html' }), download: true },
@@ -122,6 +125,7 @@ function Head({ id, s }: { id: string; s: Sandbox | null }) {
 			{s && ask === 'restart' && <ActionDialog title={t.restartAsk} action={t.restart} onClose={close} run={() => restart(id)}><p>{t.restartWhat}</p></ActionDialog>}
 			{s && ask === 'keep' && <KeepDialog of={s} onClose={close} />}
 			{s && ask === 'fork' && <ForkDialog of={s} onClose={close} />}
+			{s && ask === 'image' && <CommitDialog of={s} onClose={close} />}
 			{s && ask === 'delete' && <DeleteDialog of={s} onClose={close} />}
 		</header>
 	);

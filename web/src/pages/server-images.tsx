@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The images of the server, and building those that it has definitions of, with the output as it comes.
+// The images of the server, building those that it has definitions of, with the output as it comes, and removing those that were made of sandboxes.
 
 import { useEffect, useState } from 'preact/hooks';
 import { api } from '../api/client.ts';
-import type { ImageBuild, Images as Answer, ServerImage } from '../api/manage.ts';
+import type { Images as Answer, ServerImage } from '../api/manage.ts';
 import { me } from '../api/state.ts';
 import { Button, Empty, Fault, Field, Loading, useLoad } from '../parts/basics.tsx';
 import { Table, Time } from '../parts/listing.tsx';
-import { Output } from '../parts/output.tsx';
-import { shareOf } from '../pure/build.ts';
-import { bytes, count, duration } from '../pure/format.ts';
+import { ActionDialog } from '../parts/overlay.tsx';
+import { bytes, count } from '../pure/format.ts';
 import { text } from '../text/en.ts';
+import { Build, underWay } from './image-build.tsx';
 
 const t = text.images;
 const IDLE_MS = 10_000;
 const BUILDING_MS = 1000;
-
-const underWay = (b: ImageBuild | null | undefined): boolean => b !== null && b !== undefined && ['building', 'downloading', 'stopping'].includes(b.state);
 
 export function Images() {
 	const { value, error, again } = useLoad((signal) => api.get<Answer>('/images', {}, signal), []);
@@ -30,26 +28,37 @@ export function Images() {
 	return (
 		<>
 			{error !== undefined && <Fault error={error} retry={again} />}
-			{value.images.length === 0 ? <Empty icon="hard-drive" title={t.none}><p>{t.noneWhat}</p></Empty> : <List rows={value.images} />}
+			{value.images.length === 0 ? <Empty icon="hard-drive" title={t.none}><p>{t.noneWhat}</p></Empty> : <List of={value} busy={busy} done={again} />}
 			{value.why_not ? <p class="quiet">{t.whyNot(value.why_not)}</p> : !me.value?.read_only && <Order of={value} busy={busy} done={again} />}
 			{value.build && <Build of={value.build} done={again} />}
 		</>
 	);
 }
 
-function List({ rows }: { rows: ServerImage[] }) {
+function List({ of, busy, done }: { of: Answer; busy: boolean; done: () => void }) {
+	const [ask, setAsk] = useState<ServerImage | null>(null);
+	const can = of.of_sandboxes && !me.value?.read_only && of.images.some((i) => i.of_sandbox);
 	return (
-		<Table label={t.title} heads={[t.image, t.size, t.built, t.python, t.packages]}>
-			{rows.map((i) => (
-				<tr key={i.name}>
-					<td data-head={t.image}><span class="row"><span class="clip">{i.name}</span>{i.default && <span class="tag on">{t.default}</span>}</span></td>
-					<td data-head={t.size} class="nowrap">{i.bytes ? bytes(i.bytes) : '–'}</td>
-					<td data-head={t.built} class="nowrap"><Time at={i.built_at} /></td>
-					<td data-head={t.python}>{i.python ?? '–'}</td>
-					<td data-head={t.packages}>{i.packages === null || i.packages === undefined ? '–' : count(i.packages)}</td>
-				</tr>
-			))}
-		</Table>
+		<>
+			<Table label={t.title} heads={[t.image, t.size, t.built, t.python, t.packages, ...(can ? [''] : [])]}>
+				{of.images.map((i) => (
+					<tr key={i.name}>
+						<td data-head={t.image}><span class="row"><span class="clip">{i.name}</span>{i.default && <span class="tag on">{t.default}</span>}{i.of_sandbox && <span class="tag">{t.ofSandbox}</span>}</span></td>
+						<td data-head={t.size} class="nowrap">{i.bytes ? bytes(i.bytes) : '–'}</td>
+						<td data-head={t.built} class="nowrap"><Time at={i.built_at} /></td>
+						<td data-head={t.python}>{i.python || '–'}</td>
+						<td data-head={t.packages}>{i.packages === null || i.packages === undefined ? '–' : count(i.packages)}</td>
+						{can && <td class="number">{i.of_sandbox && <Button icon="trash-2" label={t.removeNamed(i.name)} iconOnly look="plain alarm" disabled={busy} onClick={() => setAsk(i)} />}</td>}
+					</tr>
+				))}
+			</Table>
+			{ask && (
+				<ActionDialog title={t.removeAsk(ask.name)} action={t.remove} alarm onClose={() => setAsk(null)} run={() => api.remove(`/images/${encodeURIComponent(ask.name)}`).then(done)}>
+					<p>{t.removeWhat}</p>
+					{ask.default && <p>{t.removeDefault}</p>}
+				</ActionDialog>
+			)}
+		</>
 	);
 }
 
@@ -76,36 +85,5 @@ function Order({ of, busy, done }: { of: Answer; busy: boolean; done: () => void
 			<p class="quiet">{there ? t.againWhat : t.buildWhat}</p>
 			{error !== null && <Fault error={error} />}
 		</form>
-	);
-}
-
-function Build({ of, done }: { of: ImageBuild; done: () => void }) {
-	const [error, setError] = useState<unknown>(null);
-	const [now, setNow] = useState(Date.now());
-	const busy = underWay(of);
-	useEffect(() => {
-		if (!busy)
-			return;
-		setError(null);
-		const clock = setInterval(() => setNow(Date.now()), 1000);
-		return () => clearInterval(clock);
-	}, [busy]);
-	const share = busy ? shareOf(of.lines) : null;
-	const took = duration(Math.max(0, (of.ended_at ? Date.parse(of.ended_at) : now) - Date.parse(of.began_at)));
-	const cancel = (): void => void api.remove('/images/build').then(done, setError);
-	return (
-		<section class="stack tight" aria-label={t.buildOf(of.name)}>
-			<div class="row">
-				<h2>{t.buildOf(of.name)}</h2>
-				<span class={`tag ${of.state === 'failed' ? 'bad' : busy || of.state === 'done' ? 'on' : ''}`} role="status">{t.states[of.state] ?? of.state}</span>
-				<span class="quiet">{took}</span>
-				{busy && !me.value?.read_only && <Button icon="square" label={t.cancel} tiny disabled={of.state === 'stopping'} onClick={cancel} />}
-			</div>
-			{error !== null && <Fault error={error} />}
-			{of.state === 'failed' && <p class="cell-error">{of.reason}</p>}
-			{share !== null && <div class="bar" role="progressbar" aria-label={t.buildOf(of.name)} aria-valuenow={Math.round(100 * share)} aria-valuemin={0} aria-valuemax={100}><div style={{ width: `${100 * share}%` }} /></div>}
-			{of.dropped > 0 && <p class="quiet">{t.dropped(of.dropped)}</p>}
-			{of.lines.length > 0 && <Output value={of.lines.join('\n')} label={t.log} live={busy} />}
-		</section>
 	);
 }

@@ -28,8 +28,17 @@ export function Dialog({ title, wide, onClose, children }: { title: string; wide
 	);
 }
 
-/** A dialog that asks before something is done, or collects fields; DO may fail, and then the dialog stays with the reason. */
+/** A dialog that asks before something is done, or collects fields; RUN may fail, and then the dialog stays with the reason. */
 export function ActionDialog({ title, action, alarm, wide, onClose, run, children }: { title: string; action: string; alarm?: boolean; wide?: boolean; onClose: () => void; run: (form: FormData) => Promise<unknown>; children?: ComponentChildren }) {
+	return (
+		<Dialog title={title} wide={wide} onClose={onClose}>
+			<ActionForm action={action} alarm={alarm} onCancel={onClose} run={async (form) => (await run(form), onClose())}>{children}</ActionForm>
+		</Dialog>
+	);
+}
+
+/** What is in such a dialog, for one that goes on with something else when RUN has succeeded. */
+export function ActionForm({ action, alarm, onCancel, run, children }: { action: string; alarm?: boolean; onCancel: () => void; run: (form: FormData) => Promise<unknown>; children?: ComponentChildren }) {
 	const [busy, setBusy] = useState(false);
 	const [error, setError] = useState<unknown>(null);
 	const submit = async (e: SubmitEvent): Promise<void> => {
@@ -38,25 +47,22 @@ export function ActionDialog({ title, action, alarm, wide, onClose, run, childre
 		setError(null);
 		try {
 			await run(new FormData(e.target as HTMLFormElement));
-			onClose();
 		} catch (x) {
 			setError(x);
 			setBusy(false);
 		}
 	};
 	return (
-		<Dialog title={title} wide={wide} onClose={onClose}>
-			<form class="stack" onSubmit={(e) => void submit(e)}>
-				{children}
-				<div class="dialog-end">
-					{error !== null && <Fault error={error} />}
-					<div class="actions">
-						<Button label={text.common.cancel} onClick={onClose} />
-						<Button label={action} type="submit" look={alarm ? 'alarm primary' : 'primary'} busy={busy} />
-					</div>
+		<form class="stack" onSubmit={(e) => void submit(e)}>
+			{children}
+			<div class="dialog-end">
+				{error !== null && <Fault error={error} />}
+				<div class="actions">
+					<Button label={text.common.cancel} onClick={onCancel} />
+					<Button label={action} type="submit" look={alarm ? 'alarm primary' : 'primary'} busy={busy} />
 				</div>
-			</form>
-		</Dialog>
+			</div>
+		</form>
 	);
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a file is, by its name: which preview it gets.
 
+import { isDockerfile } from './build.ts';
+
 export type Kind = 'picture' | 'pdf' | 'table' | 'page' | 'json' | 'text' | 'markdown' | 'sound' | 'film' | 'document' | 'archive' | 'other';
 
 const endings: Record<Exclude<Kind, 'other' | 'text'>, RegExp> = {
@@ -21,7 +23,7 @@ export function kindOf(name: string): Kind {
 	for (const [kind, ending] of Object.entries(endings))
 		if (ending.test(name))
 			return kind as Kind;
-	return texts.test(name) ? 'text' : 'other';
+	return texts.test(name) || isDockerfile(name) ? 'text' : 'other';
 }
 
 export function iconOf(kind: Kind): string {

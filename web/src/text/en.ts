@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every text of the page, in one catalogue. Each page has its own section. A text with a number or a name is a function.
 
+import { images } from './images.ts';
 import { processes } from './processes.ts';
 import { terminal } from './terminal.ts';
 
@@ -289,7 +290,7 @@ export const text = {
 			'run.start': 'Run started', 'run.cancel': 'Run stopped', 'process.start': 'Process started', 'process.signal': 'Signal sent', 'process.input': 'Input sent', 'process.remove': 'Process removed', 'checkpoint.make': 'Checkpoint saved', 'checkpoint.restore': 'Checkpoint restored', 'checkpoint.remove': 'Checkpoint deleted',
 			'file.put': 'File written', 'file.move': 'File renamed', 'file.folder': 'Folder made', 'file.delete': 'File deleted', 'packages.install': 'Packages installed', 'packages.uninstall': 'Packages removed', 'history.remove': 'History removed',
 			'network.allow': 'Host allowed', 'egress.allow': 'Connection allowed', 'egress.refuse': 'Connection refused', 'egress.more': 'More connections', 'failed.more': 'More requests that failed', 'refused.more': 'More refused requests',
-			'image.build': 'Build of an image begun', 'image.cancel': 'Build of an image cancelled',
+			'image.build': 'Build of an image begun', 'image.cancel': 'Build of an image cancelled', 'image.commit': 'Image made of a sandbox', 'image.remove': 'Image removed',
 		} as Record<string, string>,
 		at: 'When',
 		empty: 'Nothing has been noted yet',
@@ -306,29 +307,7 @@ export const text = {
 		title: 'Audit',
 		who: 'Who',
 	},
-	images: {
-		againWhat: 'The new image takes the place of the old one when it is complete. Sandboxes that live keep what they have.',
-		build: 'Build',
-		buildAgain: 'Build again',
-		buildOf: (name: string) => `Build of ${name}`,
-		buildTitle: 'Build an image',
-		buildWhat: 'Its packages are downloaded and their signatures checked. This takes a minute or more.',
-		built: 'Built',
-		cancel: 'Cancel the build',
-		default: 'default',
-		definition: 'Definition',
-		dropped: (n: number) => `${plural(n, 'earlier line')} left out.`,
-		image: 'Image',
-		log: 'Output of the build',
-		none: 'No images',
-		noneWhat: 'Without an image there are no sandboxes.',
-		packages: 'Packages',
-		python: 'Python',
-		size: 'Size',
-		states: { building: 'building', downloading: 'downloading', stopping: 'stopping', done: 'done', failed: 'failed', cancelled: 'cancelled' } as Record<string, string>,
-		title: 'Images',
-		whyNot: (why: string) => `No images are built from this page: ${why}. On the command line of the server: caisson image build NAME.`,
-	},
+	images,
 	server: {
 		copySetting: (name: string) => `Copy ${name}`,
 		emptyValue: 'empty',

@@ -11,10 +11,12 @@ import { go, href } from '../../app/router.ts';
 import { Button, Empty, Fault, Field, Loading, Search, useLoad } from '../../parts/basics.tsx';
 import { Icon } from '../../parts/icon.tsx';
 import { ActionDialog, Menu } from '../../parts/overlay.tsx';
+import { isDockerfile } from '../../pure/build.ts';
 import { bytes, when } from '../../pure/format.ts';
 import { iconOf, kindOf } from '../../pure/kinds.ts';
 import { FOLDERS_MAX, walk } from '../../pure/walk.ts';
 import { text } from '../../text/en.ts';
+import { DockerfileDialog, useMakesImages } from '../image-dialogs.tsx';
 import type { TabProps } from '../sandbox.tsx';
 import { PreviewOf } from './preview.tsx';
 
@@ -30,7 +32,7 @@ const by: Record<Order, (a: FileEntry, b: FileEntry) => number> = {
 	size: (a, b) => b.size - a.size,
 };
 
-interface Ask { what: 'remove' | 'rename' | 'folder'; path: string; folder?: boolean }
+interface Ask { what: 'remove' | 'rename' | 'folder' | 'image'; path: string; folder?: boolean }
 
 interface Listing { files: FileEntry[]; more: boolean }
 export function Files({ id, s, parts }: TabProps) {
@@ -40,6 +42,7 @@ export function Files({ id, s, parts }: TabProps) {
 	const changed = (): void => void (notebook(id).files.value++);
 	const chosen = useRef<HTMLInputElement>(null);
 	const can = !me.value?.read_only;
+	const builds = useMakesImages(s !== null);
 	const [words, setWords] = useState('');
 	return (
 		<div class={`files ${path ? 'one' : ''}`}>
@@ -59,11 +62,12 @@ export function Files({ id, s, parts }: TabProps) {
 					<label class="row"><input type="checkbox" checked={hidden.value} onChange={(e) => (hidden.value = e.currentTarget.checked)} />{t.hidden}</label>
 				</div>
 				{uploads(id).value.map((u) => <Progress key={u.id} sandbox={id} u={u} />)}
-				<div class="tree" onKeyDown={treeKeys}>{words.trim() ? <Found id={id} words={words.trim().toLowerCase()} chosen={path} /> : <Folder id={id} path="" depth={0} chosen={path} ask={can ? setAsk : undefined} />}</div>
+				<div class="tree" onKeyDown={treeKeys}>{words.trim() ? <Found id={id} words={words.trim().toLowerCase()} chosen={path} /> : <Folder id={id} path="" depth={0} chosen={path} ask={can ? setAsk : undefined} builds={builds} />}</div>
 			</section>
 			<section class="files-preview" aria-label={t.preview}>
-				{path ? <PreviewOf key={path} sandbox={id} path={path} live={s !== null} /> : <Empty icon="eye" title={t.choose}><p>{can ? t.chooseWhat : ''}</p></Empty>}
+				{path ? <PreviewOf key={path} sandbox={id} path={path} live={s !== null} build={builds && isDockerfile(path) ? () => setAsk({ what: 'image', path }) : undefined} /> : <Empty icon="eye" title={t.choose}><p>{can ? t.chooseWhat : ''}</p></Empty>}
 			</section>
+			{s && ask?.what === 'image' && <DockerfileDialog of={s} path={ask.path} onClose={close} />}
 			{ask?.what === 'remove' && (
 				<ActionDialog title={text.home.deleteAsk(ask.path)} action={text.common.delete} alarm onClose={close} run={() => api.remove(`/sandboxes/${id}/files/${filePath(ask.path)}`, { recursive: ask.folder || undefined }).then(changed)}>
 					<p>{ask.folder ? t.deleteFolderWhat : t.deleteWhat}</p>
@@ -137,9 +141,9 @@ function FoundName({ path }: { path: string }) {
 	return <span class="clip" title={path}>{path.slice(at)}{at > 0 && <span class="small quiet"> {path.slice(0, at - 1)}</span>}</span>;
 }
 
-interface FolderProps { id: string; path: string; depth: number; chosen: string; ask?: (a: Ask) => void }
+interface FolderProps { id: string; path: string; depth: number; chosen: string; ask?: (a: Ask) => void; builds: boolean }
 
-function Folder({ id, path, depth, chosen, ask }: FolderProps) {
+function Folder({ id, path, depth, chosen, ask, builds }: FolderProps) {
 	const turn = notebook(id).files.value;
 	const list = useLoad((signal) => api.get<Listing>(`/sandboxes/${id}/files`, { path }, signal), [id, path, turn]);
 	if (list.error && !list.value)
@@ -152,13 +156,13 @@ function Folder({ id, path, depth, chosen, ask }: FolderProps) {
 		return depth ? <p class="small quiet tree-none">{t.emptyFolder}</p> : <p class="quiet tree-none">{t.empty}</p>;
 	return (
 		<ul>
-			{rows.map((f) => <Entry key={f.name} id={id} f={f} path={path ? `${path}/${f.name}` : f.name} depth={depth} chosen={chosen} ask={ask} />)}
+			{rows.map((f) => <Entry key={f.name} id={id} f={f} path={path ? `${path}/${f.name}` : f.name} depth={depth} chosen={chosen} ask={ask} builds={builds} />)}
 			{list.value.more && <li class="small quiet tree-none">{t.moreEntries}</li>}
 		</ul>
 	);
 }
 
-function Entry({ id, f, path, depth, chosen, ask }: { f: FileEntry } & FolderProps) {
+function Entry({ id, f, path, depth, chosen, ask, builds }: { f: FileEntry } & FolderProps) {
 	const folder = f.type === 'folder';
 	const [open, setOpen] = useState(chosen.startsWith(`${path}/`));
 	useEffect(() => {
@@ -177,13 +181,14 @@ function Entry({ id, f, path, depth, chosen, ask }: { f: FileEntry } & FolderPro
 				<Menu label={`${text.common.more}: ${name}`} items={[
 					{ icon: 'download', label: text.common.download, href: url(folder ? `/sandboxes/${id}/files/${filePath(path)}` : `/sandboxes/${id}/files/${filePath(path)}`, folder ? { archive: 'zip' } : undefined), download: true },
 					...(ask ? [
+						...(builds && !folder && isDockerfile(path) ? [{ icon: 'hard-drive', label: text.images.fileAction, run: () => ask({ what: 'image', path }) }] : []),
 						{ icon: 'pencil', label: text.home.rename, run: () => ask({ what: 'rename', path }) },
 						...(folder ? [{ icon: 'folder-plus', label: t.newFolder, run: () => ask({ what: 'folder', path }) }] : []),
 						{ icon: 'trash-2', label: text.common.delete, alarm: true, run: () => ask({ what: 'remove', path, folder }) },
 					] : []),
 				]} />
 			</div>
-			{folder && open && <Folder id={id} path={path} depth={depth + 1} chosen={chosen} ask={ask} />}
+			{folder && open && <Folder id={id} path={path} depth={depth + 1} chosen={chosen} ask={ask} builds={builds} />}
 		</li>
 	);
 }

@@ -14,6 +14,7 @@ import { Markdown } from '../../parts/markdown.tsx';
 import { Output } from '../../parts/output.tsx';
 import { say, sayFault } from '../../parts/overlay.tsx';
 import { Sheet } from '../../parts/sheet.tsx';
+import { isDockerfile } from '../../pure/build.ts';
 import { bytes } from '../../pure/format.ts';
 import { kindOf, type Kind } from '../../pure/kinds.ts';
 import { text } from '../../text/en.ts';
@@ -24,7 +25,7 @@ const TEXT_MAX = 512 * 1024; // bytes of a text that are shown
 const PAGE_MAX = 16 << 20; // bytes of HTML
 const CODE_MAX = 60_000; // characters that get colours
 
-export function PreviewOf({ sandbox, path }: { sandbox: string; path: string; live: boolean }) {
+export function PreviewOf({ sandbox, path, build }: { sandbox: string; path: string; live: boolean; build?: () => void }) {
 	const kind = kindOf(path);
 	const [plain, setPlain] = useState(false);
 	const [edited, setEdited] = useState<string | null>(null);
@@ -47,7 +48,8 @@ export function PreviewOf({ sandbox, path }: { sandbox: string; path: string; li
 				<a class="button plain icon-only preview-back" href={href('sandboxes', sandbox, 'files')} aria-label={t.back}><Icon name="arrow-left" /></a>
 				<h2 class="clip">{path.split('/').pop()}</h2>
 				<span class="push row">
-					{editable.test(path) && edited === null && !me.value?.read_only && <Button icon="pencil" label={t.edit} tiny look="plain" onClick={() => void begin()} />}
+					{build && edited === null && <Button icon="hard-drive" label={text.images.fileAction} tiny look="plain" onClick={build} />}
+					{(editable.test(path) || isDockerfile(path)) && edited === null && !me.value?.read_only && <Button icon="pencil" label={t.edit} tiny look="plain" onClick={() => void begin()} />}
 					{edited === null && (['page', 'json', 'markdown'].includes(kind) || /\.(csv|tsv|jsonl|ndjson)$/i.test(path)) && <Button label={plain ? t.shown : t.source} tiny look="plain" onClick={() => setPlain(!plain)} />}
 					<a class="button tiny" href={url(address)} download=""><Icon name="download" size={14} />{text.common.download}</a>
 				</span>
