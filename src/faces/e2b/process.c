@@ -8,6 +8,7 @@
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "sandbox/sandbox_names.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -268,17 +269,26 @@ void e2b_send_signal(struct e2b_call *c)
 	       &e);
 }
 
+static void on_resized(const struct engine_stat *st UNUSED, const struct err *e UNUSED, void *user)
+{
+	e2b_reply(user, 200, json_object());
+}
+
+/* Input goes another way than the size, and could be there before it. What init is asked next, it answers when the terminal has its
+ * size. */
 void e2b_update_process(struct e2b_call *c)
 {
 	const json_t *size = json_object_get(json_object_get(c->body, "pty"), "size");
 	struct process *p = need(c, true);
 	struct err e = ERR_INIT;
 
-	if (p)
-		answer(c,
-		       process_resize(p, json_integer_value(json_object_get(size, "rows")),
-				      json_integer_value(json_object_get(size, "cols")), &e),
-		       &e);
+	if (!p)
+		return;
+	int r = process_resize(p, json_integer_value(json_object_get(size, "rows")),
+			       json_integer_value(json_object_get(size, "cols")), &e);
+	r = r < 0 ? r : sandbox_stat(c->sandbox->sandbox, "", on_resized, c, &e);
+	if (r < 0)
+		e2b_fail(c, &e);
 }
 
 void e2b_close_input(struct e2b_call *c)

@@ -263,6 +263,17 @@ def a_terminal(s):
 	assert b'31 92' in b''.join(seen) and b'xterm' in b''.join(seen), seen
 
 
+@job()
+def a_terminal_has_its_size_before_its_input(s):
+	for cols in range(100, 110):
+		terminal = s.pty.create(e2b.PtySize(cols=80, rows=24))
+		s.pty.resize(terminal.pid, e2b.PtySize(cols=cols, rows=25))
+		s.pty.send_stdin(terminal.pid, b'stty size; exit\n')
+		shown = []
+		terminal.wait(on_pty=lambda data: shown.append(data))
+		assert b'25 %d' % cols in b''.join(shown), shown
+
+
 # Files ------------------------------------------------------------------------------------------------
 
 
