@@ -89,7 +89,7 @@ void store_audit(struct store *s, const char *actor, const char *action, const c
 
 /* ---- read ---- */
 
-static void read_audit(sqlite3_stmt *st, struct store_audit *a)
+static void read_audit(struct cursor *st, struct store_audit *a)
 {
 	a->id = column_u64(st, 0);
 	a->at_ms = column_u64(st, 1);
@@ -108,7 +108,7 @@ int store_audit_each(struct store *s, const char *actor, uint64_t before_id, uns
 		     store_audit_fn fn, void *user, struct err *e)
 {
 	int64_t before = before_id && before_id < INT64_MAX ? (int64_t)before_id : INT64_MAX;
-	_cleanup_(db_end) sqlite3_stmt *st =
+	_cleanup_(db_end) struct cursor *st =
 	    actor ? db_begin(&s->db, Q_AUDIT_LIST_OWN, e, "iit", before, (int64_t)limit, actor)
 		  : db_begin(&s->db, Q_AUDIT_LIST, e, "ii", before, (int64_t)limit);
 	int r = st ? 1 : -e->errnum;

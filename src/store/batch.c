@@ -117,7 +117,7 @@ static int write_alone(struct store *s, struct note *n, struct err *e)
 	if (r < 0)
 		return r;
 	r = write_note(s, n, &why);
-	if (r < 0 && is_of_the_row(&why) && !sqlite3_get_autocommit(h->db.handle)) {
+	if (r < 0 && is_of_the_row(&why) && h->db.kind->in_transaction(&h->db)) {
 		n->aside = true;
 		(void)pthread_mutex_lock(&h->lock);
 		h->aside_why = why;
@@ -173,9 +173,8 @@ int batch_write(struct store *s, const struct notes *batch, struct err *e)
 			(void)pthread_mutex_unlock(&h->lock);
 		}
 	}
-	/* Copies the WAL into the database file, so that the WAL stays small, also on a disk that is full. The next commit then begins it
-	 * again, and syncs its header (https://sqlite.org/src/info/ff5be73dee), on the loop too: it waits for the disk there. */
-	(void)sqlite3_wal_checkpoint_v2(h->db.handle, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+	if (h->db.kind->batch_end)
+		h->db.kind->batch_end(&h->db);
 	return 0;
 }
 

@@ -151,12 +151,12 @@ int drafts_recover(struct db *db, unsigned region, struct err *e)
 /* ---- read ---- */
 
 /* The texts are borrowed from ST until its next step. */
-static char *column_borrow(sqlite3_stmt *st, int column)
+static char *borrow(const struct cursor *st, int column)
 {
-	return (char *)(uintptr_t)sqlite3_column_text(st, column);
+	return (char *)(uintptr_t)column_borrow(st, column);
 }
 
-static void read_cell(sqlite3_stmt *st, struct store_cell *c)
+static void read_cell(struct cursor *st, struct store_cell *c)
 {
 	*c = (struct store_cell){.seq = column_u64(st, 0)};
 	column_text(st, 1, c->run, sizeof(c->run));
@@ -164,19 +164,19 @@ static void read_cell(sqlite3_stmt *st, struct store_cell *c)
 	column_text(st, 3, c->sandbox, sizeof(c->sandbox));
 	c->started_ms = column_u64(st, 4);
 	c->bytes = column_u64(st, 5);
-	c->code = column_borrow(st, 6);
-	c->out = column_borrow(st, 7);
-	c->err = column_borrow(st, 8);
-	c->value = column_borrow(st, 9);
-	c->meta = column_borrow(st, 10);
-	c->name = column_borrow(st, 11);
+	c->code = borrow(st, 6);
+	c->out = borrow(st, 7);
+	c->err = borrow(st, 8);
+	c->value = borrow(st, 9);
+	c->meta = borrow(st, 10);
+	c->name = borrow(st, 11);
 	column_text(st, 12, c->place, sizeof(c->place));
 }
 
 /* Returns how many rows FN saw, or what failed. ST is ended. */
-static int each(struct store *s, sqlite3_stmt *begun, store_cell_fn fn, void *user, struct err *e)
+static int each(struct store *s, struct cursor *begun, store_cell_fn fn, void *user, struct err *e)
 {
-	_cleanup_(db_end) sqlite3_stmt *st = begun;
+	_cleanup_(db_end) struct cursor *st = begun;
 	int n = 0, r = st ? 1 : -e->errnum;
 
 	while (r > 0) {
@@ -227,7 +227,7 @@ int store_cells_before(struct store *s, const char *owner, const char *sandbox, 
 int store_cells_newest(struct store *s, const char *owner, const char *sandbox, uint64_t before,
 		       store_cell_fn fn, void *user, struct err *e)
 {
-	sqlite3_stmt *st =
+	struct cursor *st =
 	    sandbox ? db_begin(&s->db, Q_CELL_DOWN, e, "tti", owner, sandbox, bound(before))
 		    : db_begin(&s->db, Q_CELL_DOWN_ALL, e, "ti", owner, bound(before));
 
@@ -257,15 +257,15 @@ int store_cell_get(struct store *s, const char *owner, const char *sandbox, cons
 
 int store_cell_file(struct store *s, uint64_t seq, const char *name, struct buf *ret, struct err *e)
 {
-	_cleanup_(db_end) sqlite3_stmt *st =
+	_cleanup_(db_end) struct cursor *st =
 	    db_begin(&s->db, Q_CELL_FILE_GET, e, "it", (int64_t)seq, name);
 	int r = st ? db_step(&s->db, st, e) : -e->errnum;
 
 	if (r <= 0)
 		return r;
-	const void *data = sqlite3_column_blob(st, 0);
-	int len = sqlite3_column_bytes(st, 0);
-	if (len > 0 && buf_add(ret, data, (size_t)len) < 0)
+	size_t len = 0;
+	const void *data = column_blob(st, 0, &len);
+	if (len > 0 && buf_add(ret, data, len) < 0)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a file of the history");
 	return 1;
 }
@@ -291,7 +291,7 @@ static bool tell_last(const struct store_cell *c, void *user)
 int store_notebook_each(struct store *s, const char *owner, uint64_t before, unsigned limit,
 			store_notebook_fn fn, void *user, struct err *e)
 {
-	_cleanup_(db_end) sqlite3_stmt *st =
+	_cleanup_(db_end) struct cursor *st =
 	    db_begin(&s->db, Q_NOTEBOOK_LIST, e, "tii", owner, bound(before), (int64_t)limit);
 	int r = st ? 1 : -e->errnum;
 

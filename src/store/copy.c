@@ -3,7 +3,7 @@
 #include "store/copy.h"
 
 #include "base/fdio.h"
-#include "store/db.h"
+#include "store/db_sqlite.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -15,10 +15,9 @@
 
 static int open_db(const char *path, int flags, struct db *ret, struct err *e)
 {
-	int rc = sqlite3_open_v2(path, &ret->handle,
-				 flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
+	int rc = sqlite_open_file(path, ret, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE);
 
-	return rc == SQLITE_OK ? 0 : db_fail(ret, rc, path, e);
+	return rc == SQLITE_OK ? 0 : sqlite_fail(ret, rc, path, e);
 }
 
 /* The files beside the database belong to the server, which could not make them again. */
@@ -44,8 +43,8 @@ static int copy_pages(struct db *from, struct db *to, struct err *e)
 	if (rc == SQLITE_OK)
 		b = sqlite3_backup_init(to->handle, "main", from->handle, "main");
 	if (rc != SQLITE_OK || !b)
-		return db_fail(rc != SQLITE_OK ? from : to, rc != SQLITE_OK ? rc : SQLITE_ERROR,
-			       "its copy", e);
+		return sqlite_fail(rc != SQLITE_OK ? from : to, rc != SQLITE_OK ? rc : SQLITE_ERROR,
+				   "its copy", e);
 	for (unsigned tries = 0;;) {
 		rc = sqlite3_backup_step(b, PAGES_ONCE);
 		if (rc == SQLITE_DONE)
@@ -60,7 +59,7 @@ static int copy_pages(struct db *from, struct db *to, struct err *e)
 
 	if (rc == SQLITE_DONE && end == SQLITE_OK)
 		return 0;
-	return db_fail(to, rc == SQLITE_DONE ? end : rc, "its copy", e);
+	return sqlite_fail(to, rc == SQLITE_DONE ? end : rc, "its copy", e);
 }
 
 static int each_workspace(struct db *db, store_copied_fn fn, void *user, struct err *e)
@@ -75,7 +74,7 @@ static int each_workspace(struct db *db, store_copied_fn fn, void *user, struct 
 		rc = sqlite3_step(st);
 		if (rc != SQLITE_ROW)
 			break;
-		column_text(st, 0, name, sizeof(name));
+		copy_text(name, sizeof(name), (const char *)sqlite3_column_text(st, 0));
 		r = name[0] ? fn(name, user, e) : 0;
 		if (r < 0)
 			break;
@@ -83,7 +82,7 @@ static int each_workspace(struct db *db, store_copied_fn fn, void *user, struct 
 	(void)sqlite3_finalize(st);
 	if (r < 0)
 		return r;
-	return rc == SQLITE_DONE ? 0 : db_fail(db, rc, "its sandboxes", e);
+	return rc == SQLITE_DONE ? 0 : sqlite_fail(db, rc, "its sandboxes", e);
 }
 
 static int flush(const char *path, struct err *e)
@@ -109,7 +108,7 @@ int store_copy(const char *path, const char *to, store_copied_fn fn, void *user,
 	/* A copy with a write-ahead log would be two files. */
 	if (r == 0 && sqlite3_exec(copy.handle, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL) !=
 			  SQLITE_OK)
-		r = db_fail(&copy, SQLITE_ERROR, "its copy", e);
+		r = sqlite_fail(&copy, SQLITE_ERROR, "its copy", e);
 	if (r == 0 && fn)
 		r = each_workspace(&copy, fn, user, e);
 	db_close(&copy);
@@ -127,11 +126,11 @@ static int ask(struct db *db, const char *sql, char *ret, size_t size, uint64_t 
 
 	rc = rc == SQLITE_OK ? sqlite3_step(st) : rc;
 	if (rc == SQLITE_ROW) {
-		*ret_number = column_u64(st, 0);
-		column_text(st, 0, ret, size);
+		*ret_number = (uint64_t)MAX(sqlite3_column_int64(st, 0), 0);
+		copy_text(ret, size, (const char *)sqlite3_column_text(st, 0));
 	}
 	(void)sqlite3_finalize(st);
-	return rc == SQLITE_ROW ? 0 : db_fail(db, rc, "a check", e);
+	return rc == SQLITE_ROW ? 0 : sqlite_fail(db, rc, "a check", e);
 }
 
 int store_check_copy(const char *path, struct err *e)

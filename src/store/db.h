@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Private to src/store: connections, statements, the queue of the helper thread.
  *
- * There are two connections to one file: `db` belongs to the caller's thread, `helper.db` to the
+ * There are two connections to one database: `db` belongs to the caller's thread, `helper.db` to the
  * helper thread. The threads share only `helper`, under its lock. */
 #pragma once
 
@@ -11,7 +11,7 @@
 #include "store/store.h"
 
 #include <pthread.h>
-#include <sqlite3.h>
+#include <stdarg.h>
 
 enum statement {
 #define Q(name, sql) Q_##name,
@@ -20,31 +20,66 @@ enum statement {
 	STATEMENT_MAX_,
 };
 
+struct db;
+/* A statement that runs, and its row. */
+struct cursor {
+	struct db *db;
+	enum statement id;
+	void *own; /* of the kind of database; it may outlive the run */
+};
+
+/* What a kind of database does: SQLite (db_sqlite.c). All else of this room is the same for every kind. */
+struct db_kind {
+	const char *versions; /* makes the table of the migrations, if there is none */
+	void (*close)(struct db *db);
+	/* Prepares the statement when it is first used, and binds its parameters; see db_begin(). */
+	int (*begin)(struct cursor *c, const char *types, va_list ap, struct err *e);
+	int (*step)(struct cursor *c, struct err *e);
+	void (*end)(struct cursor *c);
+	int (*changes)(const struct db *db);     /* rows that the last statement changed */
+	int64_t (*last_id)(const struct db *db); /* number of the row that was added last */
+	bool (*in_transaction)(const struct db *db);
+	/* WAITS: its commit waits for the disk. */
+	int (*transaction)(struct db *db, bool waits, struct err *e);
+	int (*commit)(struct db *db, struct err *e);
+	void (*rollback)(struct db *db);
+	void (*durable_end)(struct db *db); /* no commit waits any longer; NULL: nothing to do */
+	/* Runs statements that have neither parameters nor rows. */
+	int (*script)(struct db *db, const char *sql, const char *what, struct err *e);
+	void (*batch_end)(struct db *db); /* NULL: nothing to do */
+	int64_t (*number)(const struct cursor *c, int column);
+	const char *(*text)(const struct cursor *c, int column); /* NULL: the value is NULL */
+	const void *(*blob)(const struct cursor *c, int column, size_t *ret_len);
+	int (*columns)(const struct cursor *c);
+};
+
 struct db {
-	sqlite3 *handle;
+	const struct db_kind *kind; /* NULL: not open */
+	void *handle;               /* of the kind */
 	unsigned busy_ms;
 	bool later; /* store_later() */
 	bool owes;  /* a durable change is not on the disk yet */
-	sqlite3_stmt *statements[STATEMENT_MAX_];
+	struct cursor cursors[STATEMENT_MAX_];
 };
 
 /* ---- connections, statements (db.c) ---- */
 
-/* The newest version of the tables that this program knows (store_open.c). */
+/* The newest version of the tables that this program knows (migrate.c). */
 unsigned store_version_known(void);
+/* Brings the tables up to date. PATH is of the database. */
+int store_migrate(struct db *db, const char *path, const struct store_config *config,
+		  struct err *e) MUST_CHECK;
 /* The error code that tells a person what the errno of a file of the store means. */
 enum err_code store_err_of(int errnum);
 int db_open(struct db *db, const char *path, const struct store_config *config,
 	    struct err *e) MUST_CHECK;
-void db_close(struct db *db);
-/* Sets E from SQLite's result RC, with the text "WHAT: what SQLite says". Returns a negative errno. */
-int db_fail(const struct db *db, int rc, const char *what, struct err *e);
+void db_close(struct db *db); /* one that is not open is fine */
 /* Binds the parameters of the statement. TYPES has one letter for each: t text (may be NULL), i
  * int64_t, b blob (pointer, size_t). The values must stay valid until db_end(). NULL: failed. */
-sqlite3_stmt *db_begin(struct db *db, enum statement id, struct err *e, const char *types, ...);
+struct cursor *db_begin(struct db *db, enum statement id, struct err *e, const char *types, ...);
 /* Returns 1: there is a row, 0: no more rows, negative: failed. */
-int db_step(struct db *db, sqlite3_stmt *st, struct err *e) MUST_CHECK;
-void db_end(sqlite3_stmt **st); /* _cleanup_(db_end) */
+int db_step(struct db *db, struct cursor *st, struct err *e) MUST_CHECK;
+void db_end(struct cursor **st); /* _cleanup_(db_end) */
 /* Runs a statement that returns no rows. *RET_CHANGES (may be NULL) is the number of changed rows. */
 int db_run(struct db *db, enum statement id, int *ret_changes, struct err *e, const char *types,
 	   ...) MUST_CHECK;
@@ -55,18 +90,22 @@ int db_finish(struct db *db, bool durable, int r, struct err *e) MUST_CHECK;
 /* db_run() in a durable transaction. Returns 1 if it changed something, else 0. */
 int db_change(struct db *db, enum statement id, struct err *e, const char *types, ...) MUST_CHECK;
 /* *RET is the first column of the first row, or 0 if there is no row. */
-int db_number(struct db *db, uint64_t *ret, sqlite3_stmt *st, struct err *e) MUST_CHECK;
+int db_number(struct db *db, uint64_t *ret, struct cursor *st, struct err *e) MUST_CHECK;
 /* RET is the text of the first column of the first row. 1, or 0: there is no row. */
-int db_text(struct db *db, sqlite3_stmt *st, char *ret, size_t size, struct err *e) MUST_CHECK;
+int db_text(struct db *db, struct cursor *st, char *ret, size_t size, struct err *e) MUST_CHECK;
 
 /* Read columns. A text that does not fit into SIZE is cut at a character. */
-void column_text(sqlite3_stmt *st, int column, char *ret, size_t size);
+void column_text(struct cursor *st, int column, char *ret, size_t size);
+int64_t column_i64(const struct cursor *st, int column);
+/* Borrowed until the next step. */
+const char *column_borrow(const struct cursor *st, int column);
+const void *column_blob(const struct cursor *st, int column, size_t *ret_len);
 /* The two parameters of a list that goes on behind a mark (NULL: the first row). */
 int64_t mark_ms(const struct store_mark *mark);
 int64_t mark_row(const struct store_mark *mark);
 /* FN has taken the row of ST, whose last column is its rowid. */
-void mark_set(struct store_mark *mark, uint64_t created_ms, sqlite3_stmt *st);
-uint64_t column_u64(sqlite3_stmt *st, int column);
+void mark_set(struct store_mark *mark, uint64_t created_ms, struct cursor *st);
+uint64_t column_u64(struct cursor *st, int column);
 /* Copies FROM (NULL: "") and cuts it at a character. */
 void copy_text(char *ret, size_t size, const char *from);
 

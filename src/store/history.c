@@ -18,14 +18,14 @@ int run_write(struct db *db, const struct store_run *r, uint64_t day_of_ms, stru
 				 (int64_t)(day_of_ms / DAY_MS), (int64_t)r->cpu_us);
 }
 
-static void read_run(sqlite3_stmt *st, struct store_run *r)
+static void read_run(struct cursor *st, struct store_run *r)
 {
 	column_text(st, 0, r->id, sizeof(r->id));
 	column_text(st, 1, r->owner, sizeof(r->owner));
 	column_text(st, 2, r->sandbox, sizeof(r->sandbox));
 	column_text(st, 3, r->kind, sizeof(r->kind));
 	column_text(st, 4, r->reason, sizeof(r->reason));
-	r->exit_code = sqlite3_column_int64(st, 5);
+	r->exit_code = column_i64(st, 5);
 	r->started_ms = column_u64(st, 6);
 	r->duration_ms = column_u64(st, 7);
 	r->cpu_us = column_u64(st, 8);
@@ -33,8 +33,8 @@ static void read_run(sqlite3_stmt *st, struct store_run *r)
 	r->out_bytes = column_u64(st, 10);
 }
 
-static sqlite3_stmt *begin_runs(struct store *s, const char *owner, const char *sandbox,
-				int64_t before, int64_t limit, struct err *e)
+static struct cursor *begin_runs(struct store *s, const char *owner, const char *sandbox,
+				 int64_t before, int64_t limit, struct err *e)
 {
 	if (sandbox)
 		return db_begin(&s->db, Q_RUN_LIST_SANDBOX, e, "iitt", before, limit, owner,
@@ -48,7 +48,7 @@ int store_run_each(struct store *s, const char *owner, const char *sandbox, uint
 		   unsigned limit, store_run_fn fn, void *user, struct err *e)
 {
 	int64_t before = before_ms && before_ms < INT64_MAX ? (int64_t)before_ms : INT64_MAX;
-	_cleanup_(db_end) sqlite3_stmt *st =
+	_cleanup_(db_end) struct cursor *st =
 	    begin_runs(s, owner, sandbox, before, (int64_t)limit, e);
 	int r = st ? 1 : -e->errnum;
 

@@ -8,11 +8,10 @@
 
 #define PREFIX "csi_"
 
-static void read_invitation(sqlite3_stmt *st, struct store_invitation *i)
+static void read_invitation(struct cursor *st, struct store_invitation *i)
 {
 	column_text(st, 0, i->id, sizeof(i->id));
-	i->role =
-	    sqlite3_column_int(st, 1) == STORE_ROLE_ADMIN ? STORE_ROLE_ADMIN : STORE_ROLE_USER;
+	i->role = column_i64(st, 1) == STORE_ROLE_ADMIN ? STORE_ROLE_ADMIN : STORE_ROLE_USER;
 	column_text(st, 2, i->note, sizeof(i->note));
 	i->created_ms = column_u64(st, 3);
 	i->expires_ms = column_u64(st, 4);
@@ -69,8 +68,8 @@ int store_invitation_find(struct store *s, const char *text, struct store_invita
 	int r = store_digest(s, text, hash, e);
 	if (r < 0)
 		return r;
-	_cleanup_(db_end) sqlite3_stmt *st = db_begin(&s->db, Q_INVITATION_FIND, e, "bi", hash,
-						      sizeof(hash), (int64_t)store_now_ms());
+	_cleanup_(db_end) struct cursor *st = db_begin(&s->db, Q_INVITATION_FIND, e, "bi", hash,
+						       sizeof(hash), (int64_t)store_now_ms());
 	if (!st)
 		return -e->errnum;
 	r = db_step(&s->db, st, e);
@@ -82,7 +81,7 @@ int store_invitation_find(struct store *s, const char *text, struct store_invita
 int store_invitation_each(struct store *s, struct store_mark *mark, store_invitation_fn fn,
 			  void *user, struct err *e)
 {
-	_cleanup_(db_end) sqlite3_stmt *st =
+	_cleanup_(db_end) struct cursor *st =
 	    db_begin(&s->db, Q_INVITATION_LIST, e, "iii", (int64_t)store_now_ms(), mark_ms(mark),
 		     mark_row(mark));
 	int r = st ? 1 : -e->errnum;

@@ -135,13 +135,13 @@ int store_key_add(struct store *s, struct store_key *k, char *ret, struct err *e
 	return store_key_add_shown(s, k, NULL, ret, e);
 }
 
-static void read_key(sqlite3_stmt *st, struct store_key *k)
+static void read_key(struct cursor *st, struct store_key *k)
 {
 	column_text(st, 0, k->id, sizeof(k->id));
 	column_text(st, 1, k->user, sizeof(k->user));
 	column_text(st, 2, k->name, sizeof(k->name));
 	column_text(st, 3, k->hint, sizeof(k->hint));
-	int scope = sqlite3_column_int(st, 4);
+	int64_t scope = column_i64(st, 4);
 	/* A scope that only a newer program version knows counts as the narrowest one. */
 	k->scope =
 	    scope >= 0 && scope < STORE_SCOPE_MAX_ ? (enum store_scope)scope : STORE_SCOPE_READ;
@@ -154,7 +154,7 @@ static void read_key(sqlite3_stmt *st, struct store_key *k)
 static int find_key(struct store *s, const uint8_t *hash, uint64_t now, struct store_key *ret,
 		    struct err *e)
 {
-	_cleanup_(db_end) sqlite3_stmt *st =
+	_cleanup_(db_end) struct cursor *st =
 	    db_begin(&s->db, Q_KEY_CHECK, e, "bi", hash, (size_t)STORE_SECRET_BYTES, (int64_t)now);
 
 	if (!st)
@@ -197,7 +197,7 @@ int store_key_get(struct store *s, const char *id, struct store_key *ret_key,
 {
 	struct store_user owner = {0};
 	struct store_key key = {0};
-	sqlite3_stmt *st = db_begin(&s->db, Q_KEY_GET, e, "ti", id, (int64_t)store_now_ms());
+	struct cursor *st = db_begin(&s->db, Q_KEY_GET, e, "ti", id, (int64_t)store_now_ms());
 
 	if (!st)
 		return -e->errnum;
@@ -235,7 +235,7 @@ int store_key_revoke_named(struct store *s, const char *user, const char *name, 
 int store_key_each(struct store *s, const char *user, struct store_mark *mark, store_key_fn fn,
 		   void *arg, struct err *e)
 {
-	_cleanup_(db_end) sqlite3_stmt *st =
+	_cleanup_(db_end) struct cursor *st =
 	    db_begin(&s->db, Q_KEY_LIST, e, "tii", user, mark_ms(mark), mark_row(mark));
 	int r = st ? 1 : -e->errnum;
 

@@ -9,19 +9,21 @@
 
 static int read_secret(struct db *db, const char *key, uint8_t *ret, struct err *e)
 {
-	_cleanup_(db_end) sqlite3_stmt *st = db_begin(db, Q_META_GET, e, "t", key);
+	_cleanup_(db_end) struct cursor *st = db_begin(db, Q_META_GET, e, "t", key);
 
 	if (!st)
 		return -e->errnum;
 	int r = db_step(db, st, e);
 	if (r <= 0)
 		return r;
-	if (sqlite3_column_bytes(st, 0) != STORE_SECRET_BYTES) {
+	size_t len = 0;
+	const void *secret = column_blob(st, 0, &len);
+	if (len != STORE_SECRET_BYTES) {
 		(void)err_set(e, ERR_STORE_FAILED, 0, "the database, %s has a wrong size", key);
 		e->errnum = EUCLEAN;
 		return -EUCLEAN;
 	}
-	memcpy(ret, sqlite3_column_blob(st, 0), STORE_SECRET_BYTES);
+	memcpy(ret, secret, STORE_SECRET_BYTES);
 	return 1;
 }
 
@@ -53,15 +55,16 @@ int store_set_address(struct store *s, const char *base, struct err *e)
 
 int store_address(struct store *s, char ret[STORE_ADDRESS_SIZE], struct err *e)
 {
-	_cleanup_(db_end) sqlite3_stmt *st = db_begin(&s->db, Q_META_GET, e, "t", "address");
+	_cleanup_(db_end) struct cursor *st = db_begin(&s->db, Q_META_GET, e, "t", "address");
 
 	ret[0] = '\0';
 	if (!st)
 		return -e->errnum;
 	int r = db_step(&s->db, st, e);
-	if (r > 0)
-		(void)snprintf(ret, STORE_ADDRESS_SIZE, "%.*s", sqlite3_column_bytes(st, 0),
-			       (const char *)sqlite3_column_blob(st, 0));
+	size_t len = 0;
+	const char *base = r > 0 ? column_blob(st, 0, &len) : NULL;
+	if (base)
+		(void)snprintf(ret, STORE_ADDRESS_SIZE, "%.*s", (int)len, base);
 	return r;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/db.h"
 
-static void read_package(sqlite3_stmt *st, struct store_package *p)
+static void read_package(struct cursor *st, struct store_package *p)
 {
 	column_text(st, 1, p->name, sizeof(p->name));
 	column_text(st, 2, p->version, sizeof(p->version));
@@ -25,7 +25,7 @@ int store_package_set(struct store *s, const char *sandbox, const struct store_p
 int store_package_get(struct store *s, const char *sandbox, const char *name,
 		      struct store_package *ret, struct err *e)
 {
-	_cleanup_(db_end) sqlite3_stmt *st =
+	_cleanup_(db_end) struct cursor *st =
 	    db_begin(&s->db, Q_PACKAGE_GET, e, "tt", sandbox, name);
 
 	if (!st)

@@ -179,7 +179,7 @@ static int write_one(struct helper *h, struct refusal *x, struct err *e)
 		return db_run(&h->db, Q_AUDIT_MORE, NULL, e, "iit", id, (int64_t)row.count,
 			      row.detail);
 	int r = audit_write(&h->db, &row, e);
-	x->flight_id = r < 0 ? 0 : sqlite3_last_insert_rowid(h->db.handle);
+	x->flight_id = r < 0 ? 0 : h->db.kind->last_id(&h->db);
 	return r;
 }
 

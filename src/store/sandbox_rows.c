@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static void read_sandbox(sqlite3_stmt *st, struct store_sandbox *b)
+static void read_sandbox(struct cursor *st, struct store_sandbox *b)
 {
 	column_text(st, 0, b->id, sizeof(b->id));
 	column_text(st, 1, b->owner, sizeof(b->owner));
@@ -48,7 +48,7 @@ static int check_all(struct store *s, const struct store_sandbox *b, const struc
 static int check_room(struct store *s, const struct store_sandbox *b, const struct store_room *room,
 		      uint64_t *ret_n, struct err *e)
 {
-	_cleanup_(db_end) sqlite3_stmt *st = db_begin(&s->db, Q_SANDBOX_SUMS, e, "t", b->owner);
+	_cleanup_(db_end) struct cursor *st = db_begin(&s->db, Q_SANDBOX_SUMS, e, "t", b->owner);
 
 	if (!st)
 		return -e->errnum;
@@ -97,7 +97,7 @@ int store_sandbox_add(struct store *s, struct store_sandbox *b, const char *env,
 int store_sandbox_get(struct store *s, const char *owner, const char *id, struct store_sandbox *ret,
 		      struct err *e)
 {
-	_cleanup_(db_end) sqlite3_stmt *st =
+	_cleanup_(db_end) struct cursor *st =
 	    owner ? db_begin(&s->db, Q_SANDBOX_GET_OWN, e, "tt", id, owner)
 		  : db_begin(&s->db, Q_SANDBOX_GET, e, "t", id);
 
@@ -119,14 +119,14 @@ int store_sandbox_set_place(struct store *s, const char *id, const char *place, 
 
 int store_sandbox_env(struct store *s, const char *id, struct buf *ret, struct err *e)
 {
-	_cleanup_(db_end) sqlite3_stmt *st = db_begin(&s->db, Q_SANDBOX_ENV, e, "t", id);
+	_cleanup_(db_end) struct cursor *st = db_begin(&s->db, Q_SANDBOX_ENV, e, "t", id);
 
 	if (!st)
 		return -e->errnum;
 	int r = db_step(&s->db, st, e);
 	if (r <= 0)
 		return r;
-	const char *text = (const char *)sqlite3_column_text(st, 0);
+	const char *text = column_borrow(st, 0);
 	r = text ? buf_add_str(ret, text) : 0;
 	return r < 0 ? err_set(e, ERR_OUT_OF_MEMORY, -r, "the environment of a sandbox") : 0;
 }
@@ -145,7 +145,7 @@ int store_sandbox_remove(struct store *s, const char *id, struct err *e)
 int store_sandbox_each(struct store *s, const char *owner, struct store_mark *mark,
 		       store_sandbox_fn fn, void *user, struct err *e)
 {
-	_cleanup_(db_end) sqlite3_stmt *st =
+	_cleanup_(db_end) struct cursor *st =
 	    owner ? db_begin(&s->db, Q_SANDBOX_LIST_OWN, e, "iit", mark_ms(mark), mark_row(mark),
 			     owner)
 		  : db_begin(&s->db, Q_SANDBOX_LIST, e, "ii", mark_ms(mark), mark_row(mark));

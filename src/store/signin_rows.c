@@ -36,9 +36,9 @@ int store_signin_add(struct store *s, struct store_signin *i, char *ret, struct 
 	return 0;
 }
 
-static int read_one(struct store *s, sqlite3_stmt *begun, struct store_signin *ret, struct err *e)
+static int read_one(struct store *s, struct cursor *begun, struct store_signin *ret, struct err *e)
 {
-	_cleanup_(db_end) sqlite3_stmt *st = begun;
+	_cleanup_(db_end) struct cursor *st = begun;
 	int r = st ? db_step(&s->db, st, e) : -e->errnum;
 
 	if (r <= 0)

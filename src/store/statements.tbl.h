@@ -24,6 +24,9 @@ Q(ROW_DROP, "ROLLBACK TO row")
 Q(SYNC_FULL, "PRAGMA synchronous = FULL")
 Q(SYNC_NORMAL, "PRAGMA synchronous = NORMAL")
 
+Q(VERSION, "SELECT coalesce(max(version), 0) FROM migrations")
+Q(VERSION_ADD, "INSERT INTO migrations VALUES(?1, ?2)")
+
 Q(META_GET, "SELECT value FROM meta WHERE key = ?1")
 Q(META_ADD, "INSERT OR IGNORE INTO meta(key, value) VALUES(?1, ?2)")
 Q(META_SET, "INSERT OR REPLACE INTO meta(key, value) VALUES(?1, ?2)")

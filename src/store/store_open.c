@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes a store: the file and its mode, migrations. */
-#include "store/copy.h"
+/* Opens and closes a store: the file and its mode. */
 #include "store/db.h"
 
 #include "base/fdio.h"
@@ -21,20 +20,6 @@
 #define PASSWORD_MIN 8u
 #define FILE_MODE    0600
 #define DIR_MODE     0755
-
-static const struct {
-	unsigned version;
-	const char *sql;
-} steps[] = {
-#define M(version, sql) {version, sql},
-#include "store/migrations.tbl.h"
-#undef M
-};
-
-unsigned store_version_known(void)
-{
-	return steps[ARRAY_SIZE(steps) - 1].version;
-}
 
 /* ---- the file ---- */
 
@@ -89,99 +74,6 @@ static void say_read_only(const char *path, struct err *e)
 	e->code = store_err_of(errno);
 }
 
-/* ---- migrations ---- */
-
-static int version_of(struct db *db, uint64_t *ret, struct err *e)
-{
-	sqlite3_stmt *st = NULL;
-	int rc = sqlite3_exec(db->handle,
-			      "CREATE TABLE IF NOT EXISTS migrations(version INTEGER PRIMARY KEY,"
-			      " at_ms INTEGER NOT NULL) STRICT",
-			      NULL, NULL, NULL);
-
-	if (rc == SQLITE_OK)
-		rc = sqlite3_prepare_v2(
-		    db->handle, "SELECT coalesce(max(version), 0) FROM migrations", -1, &st, NULL);
-	if (rc == SQLITE_OK)
-		rc = sqlite3_step(st);
-	if (rc == SQLITE_ROW)
-		*ret = column_u64(st, 0);
-	(void)sqlite3_finalize(st);
-	return rc == SQLITE_ROW ? 0 : db_fail(db, rc, "the version of its tables", e);
-}
-
-static int apply(struct db *db, size_t step, struct err *e)
-{
-	char mark[128];
-
-	(void)sqlite3_snprintf(sizeof(mark), mark, "INSERT INTO migrations VALUES(%u, %llu)",
-			       steps[step].version, (unsigned long long)store_now_ms());
-	int rc = sqlite3_exec(db->handle, steps[step].sql, NULL, NULL, NULL);
-	if (rc == SQLITE_OK)
-		rc = sqlite3_exec(db->handle, mark, NULL, NULL, NULL);
-	return rc == SQLITE_OK ? 0 : db_fail(db, rc, "a migration", e);
-}
-
-/* An older version of the program refuses the tables after the change, so the way back is the database as it was. Called in the
- * transaction of the migration: the connection of the copy sees what was there before. One copy is kept, the newest. */
-static int keep_copy(const char *path, struct err *e)
-{
-	char kept[PATH_MAX], unfinished[PATH_MAX];
-	const int n = snprintf(kept, sizeof(kept), "%s.before", path);
-	const int m = snprintf(unfinished, sizeof(unfinished), "%s.before.new", path);
-
-	if (n < 0 || m < 0 || (size_t)m >= sizeof(unfinished))
-		return err_set(e, ERR_STORE_FAILED, ENAMETOOLONG, "%s", path);
-	(void)unlink(unfinished); /* of a start that was killed */
-	int r = store_copy(path, unfinished, NULL, NULL, e);
-
-	if (r == 0 && rename(unfinished, kept) < 0)
-		r = err_set(e, store_err_of(errno), errno, "%s", kept);
-	if (r < 0) {
-		(void)unlink(unfinished);
-		return err_wrap(e, "the copy before its tables are changed");
-	}
-	return 0;
-}
-
-static int migrate_inside(struct db *db, const char *path, struct err *e)
-{
-	uint64_t version = 0, newest = store_version_known();
-	int r = version_of(db, &version, e);
-
-	if (r < 0)
-		return r;
-	if (version > newest) {
-		(void)err_set(
-		    e, ERR_STORE_FAILED, 0,
-		    "a newer version of this program has changed the database (its tables have "
-		    "version %ju, this one knows %ju): use that version, or restore a backup "
-		    "into a new state folder",
-		    (uintmax_t)version, (uintmax_t)newest);
-		e->errnum = EPROTO;
-		return -EPROTO;
-	}
-	if (version > 0 && version < newest)
-		r = keep_copy(path, e);
-	for (size_t i = 0; i < ARRAY_SIZE(steps) && r == 0; i++)
-		if (steps[i].version > version)
-			r = apply(db, i, e);
-	return r;
-}
-
-/* Takes the writer's lock even if there is nothing to migrate: that opens -wal and -shm, too. */
-static int migrate(struct db *db, const char *path, const struct store_config *config,
-		   struct err *e)
-{
-	int r = db_transaction(db, false, e);
-
-	if (r < 0)
-		return r;
-	r = migrate_inside(db, path, e);
-	r = r < 0 ? r : audit_set_bounds(db, config, e);
-	return db_finish(db, false, r, e);
-}
-
 /* ---- life ---- */
 
 int store_open(const struct store_config *config, struct store **ret, struct err *e)
@@ -220,7 +112,7 @@ int store_open(const struct store_config *config, struct store **ret, struct err
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the store");
 	}
 	r = db_open(&s->db, path, &s->config, e);
-	r = r < 0 ? r : migrate(&s->db, path, &s->config, e);
+	r = r < 0 ? r : store_migrate(&s->db, path, &s->config, e);
 	r = r < 0 ? r : helper_open(s, path, e);
 	r = r < 0 ? r : reads_open(path, &s->config, &s->reads, e);
 	if (r < 0) {

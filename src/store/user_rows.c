@@ -23,28 +23,27 @@ int store_role_parse(const char *word, enum store_role *ret)
 	return -EINVAL;
 }
 
-static void read_user(sqlite3_stmt *st, struct store_user *u)
+static void read_user(struct cursor *st, struct store_user *u)
 {
 	column_text(st, 0, u->id, sizeof(u->id));
 	column_text(st, 1, u->name, sizeof(u->name));
 	column_text(st, 2, u->email, sizeof(u->email));
 	column_text(st, 3, u->hash, sizeof(u->hash));
-	u->role =
-	    sqlite3_column_int(st, 4) == STORE_ROLE_ADMIN ? STORE_ROLE_ADMIN : STORE_ROLE_USER;
-	u->active = sqlite3_column_int(st, 5) != 0;
+	u->role = column_i64(st, 4) == STORE_ROLE_ADMIN ? STORE_ROLE_ADMIN : STORE_ROLE_USER;
+	u->active = column_i64(st, 5) != 0;
 	u->created_ms = column_u64(st, 6);
 	u->quota = (struct store_quota){
-	    .sandboxes = sqlite3_column_int64(st, 7),
-	    .cpu_s_per_day = sqlite3_column_int64(st, 8),
-	    .disk_bytes = sqlite3_column_int64(st, 9),
-	    .runs_per_minute = sqlite3_column_int64(st, 10),
+	    .sandboxes = column_i64(st, 7),
+	    .cpu_s_per_day = column_i64(st, 8),
+	    .disk_bytes = column_i64(st, 9),
+	    .runs_per_minute = column_i64(st, 10),
 	};
 }
 
 static int get_one(struct store *s, enum statement id, const char *key, struct store_user *ret,
 		   struct err *e)
 {
-	_cleanup_(db_end) sqlite3_stmt *st = db_begin(&s->db, id, e, "t", key);
+	_cleanup_(db_end) struct cursor *st = db_begin(&s->db, id, e, "t", key);
 
 	if (!st)
 		return -e->errnum;
@@ -133,7 +132,7 @@ int store_user_remove(struct store *s, const char *id, struct err *e)
 int store_user_each(struct store *s, struct store_mark *mark, store_user_fn fn, void *user,
 		    struct err *e)
 {
-	_cleanup_(db_end) sqlite3_stmt *st =
+	_cleanup_(db_end) struct cursor *st =
 	    db_begin(&s->db, Q_USER_LIST, e, "ii", mark_ms(mark), mark_row(mark));
 	int r = st ? 1 : -e->errnum;
 
