@@ -6,7 +6,7 @@ const plural = (n: number, one: string): string => `${n.toLocaleString('en-US')}
 export const images = {
 	againWhat: 'The new image takes the place of the old one when it is complete. Sandboxes that live keep what they have.',
 	args: 'Build arguments',
-	argsHint: 'One a line, NAME=value, for ARG in the Dockerfile. They are no place for secrets: the output shows them.',
+	argsHint: 'One a line, NAME=value, for ARG in the Dockerfile. They are no place for secrets: steps can leave them in the output and in the image.',
 	argsMany: (n: number) => `At most ${plural(n, 'build argument')}.`,
 	build: 'Build',
 	buildAgain: 'Build again',
