@@ -15,7 +15,7 @@ struct build_images {
 	 * returns. list(), shared(), commit() and api_config.server know what the last look has found. */
 	void (*look)(void (*fn)(void *fn_user), void *fn_user, void *user);
 	json_t *(*list)(void *user); /* the members of schema Images; NULL: no memory */
-	/* Images that are not one user's: an array of objects with `name` and `origin`, which is "" if there is none. Borrowed,
+	/* Images that are not one user's: an array of objects with `name`, `of_sandbox` and `origin`, which is "" if there is none. Borrowed,
 	 * for this turn of the loop. */
 	const json_t *(*shared)(void *user);
 	/* Whether images may be made of sandboxes at all. */

@@ -50,6 +50,19 @@ static void close_sandbox(struct file_build *b)
 	b->sandbox = NULL;
 }
 
+/* Which build of another kind was the last. */
+static json_t *last_other(const struct builds *b)
+{
+	const struct build_images *images = &b->config.images;
+	json_t *other = images->build_of(images->user);
+	json_t *which = json_pack("{s:O*, s:O*, s:O*}", "name", json_object_get(other, "name"),
+				  "what", json_object_get(other, "what"), "began_at",
+				  json_object_get(other, "began_at"));
+
+	json_decref(other);
+	return which;
+}
+
 /* All that it holds goes; what it says stays. */
 static void stop(struct file_build *b, enum file_build_state state)
 {
@@ -57,6 +70,7 @@ static void stop(struct file_build *b, enum file_build_state state)
 
 	b->state = state;
 	b->ended_ms = now_wall_ns() / NS_PER_MS;
+	b->other = last_other(b->builds);
 	b->task = build_task_stop(b->task);
 	build_order_drop(b->builds, b->order);
 	b->order = NULL;
@@ -473,7 +487,8 @@ static void forget_last(struct builds *b)
 	if (!f)
 		return;
 	json_decref(f->lines);
-	f->lines = NULL;
+	json_decref(f->other);
+	f->lines = f->other = NULL;
 	f->builds = NULL;
 	if (!f->waits)
 		free(f);
@@ -550,21 +565,11 @@ json_t *builds_json(const struct builds *b)
 {
 	const struct build_images *images = &b->config.images;
 	const struct file_build *f = b->file;
-	json_t *other = images->build_of(images->user);
-	const char *began = json_string_value(json_object_get(other, "began_at"));
+	json_t *other = f && f->state != FILE_BUILD_GOES_ON ? last_other(b) : NULL;
+	const bool is_last = f && (!other || json_equal(other, f->other));
 
-	if (!f)
-		return other;
-	json_t *own = file_json(f);
-	const char *ended = json_string_value(json_object_get(own, "ended_at"));
-
-	/* The image of our own build was put in place before it ended. */
-	if (ended && began && strcmp(began, ended) > 0) {
-		json_decref(own);
-		return other;
-	}
 	json_decref(other);
-	return own;
+	return is_last ? file_json(f) : images->build_of(images->user);
 }
 
 json_t *builds_cancel(struct builds *b, struct err *e)

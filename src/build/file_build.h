@@ -34,6 +34,7 @@ struct file_build {
 	void *user;
 	enum file_build_state state;
 	uint64_t began_ms, ended_ms;
+	json_t *other; /* owned: what the process that makes images had done last when this ended */
 	char reason[ERR_TEXT_MAX];
 	char last_error[BUILD_LINE_MAX + 1]; /* line of the script under way */
 	json_t *lines;                       /* owned, array */

@@ -118,11 +118,23 @@ static int find_images(struct file_build *b, struct err *e)
 {
 	const struct build_images *images = &b->builds->config.images;
 	const json_t *rows = images->shared(images->user);
+	const json_t *row;
+	size_t row_at;
 
 	b->images = calloc(b->plan.n, sizeof(*b->images));
 	b->left = calloc(b->plan.n, sizeof(*b->left));
 	if (!b->images || !b->left)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a build");
+	json_array_foreach(rows, row_at, row) {
+		const char *own = json_string_value(json_object_get(row, "name"));
+
+		if (own && streq(own, b->image) &&
+		    !json_is_true(json_object_get(row, "of_sandbox")))
+			return err_set(e, ERR_ALREADY_EXISTS, 0,
+				       "the image '%s' was not made of a sandbox, and stays as it "
+				       "is; take another name",
+				       own);
+	}
 	for (size_t i = 0; i < b->plan.n; i++) {
 		b->left[i].fd = -1;
 		if (!find_image(rows, b->plan.runs[i].base, b->images[i]))

@@ -118,6 +118,7 @@ describe('a Dockerfile in a workspace', { skip }, () => {
 		assert.equal(missing.reason, 'Dockerfile:2: COPY: exit code 1');
 		assert.ok(missing.lines.includes('no-such*: there is no such file to copy'), missing.lines.join('\n'));
 		assert.match((await build('fails', { Dockerfile: 'FROM no.example/such:1\n' })).reason, /the image 'no\.example\/such:1' is not on this server; its operator can download it: caisson image pull/);
+		assert.match((await build('base', { Dockerfile: 'FROM base\nRUN exit 5\n' })).reason, /the image 'base' was not made of a sandbox/);
 		assert.match((await build('fails', { Dockerfile: 'FROM scratch\nCOPY a /\n' })).reason, /FROM scratch has no shell/);
 		assert.match((await build('fails', { Dockerfile: 'FROM base\nRUN --mount=type=secret,id=x cat /x\n' })).reason, /^Dockerfile:2: --mount=type=secret/);
 		assert.ok(!(await ask('GET', '/images')).body.images.some((i: Json) => i.name === 'fails'));
@@ -126,6 +127,8 @@ describe('a Dockerfile in a workspace', { skip }, () => {
 
 	it('is refused where a request is wrong, and one is built at a time', async () => {
 		await put('slow/Dockerfile', 'FROM base\nRUN sleep 600\n');
+		const own = await ask('POST', `/sandboxes/${source}/image`, { name: 't.x' });
+		assert.deepEqual([own.status, own.body.detail], [400, 'name: what begins with \'t.\' is a template\'s']);
 		for (const [body, status] of [
 			[{ name: 'Slow', dockerfile: 'slow/Dockerfile' }, 400], [{ name: 't.x', dockerfile: 'slow/Dockerfile' }, 400], [{ name: 'slow', dockerfile: '../etc/passwd' }, 400],
 			[{ name: 'slow', dockerfile: 'slow/Dockerfile', args: ['=1'] }, 400], [{ name: 'slow', dockerfile: 'slow/Dockerfile', args: ['A'] }, 400],

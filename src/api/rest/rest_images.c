@@ -3,6 +3,7 @@
  * administrators. */
 #include "api/rest/rest.h"
 #include "base/fdio.h"
+#include "base/text.h"
 #include "sandbox/layer.h"
 
 #include <fcntl.h>
@@ -98,17 +99,23 @@ static void commit(void *call)
 {
 	struct rest_call *c = call;
 	const struct build_images *i = &c->api->config.builds->config.images;
+	const char *name = rest_text(c, "name", "");
 	struct err e = ERR_INIT;
 	int ends[2];
 
+	if (text_starts_with(name, SANDBOX_OWN_IMAGE)) {
+		rest_refuse(c, ERR_INVALID_ARGUMENT,
+			    "name: what begins with '" SANDBOX_OWN_IMAGE "' is a template's");
+		return;
+	}
 	if (pipe2(ends, O_CLOEXEC) < 0) {
 		rest_refuse(c, ERR_SYSTEM, "cannot make a pipe");
 		return;
 	}
 	_cleanup_fd_ int from = ends[0];
 	_cleanup_fd_ int to = ends[1];
-	json_t *build = i->commit(rest_text(c, "name", ""), sandbox_image(c->sandbox),
-				  sandbox_age_ns(c->sandbox), from, NULL, i->user, &e);
+	json_t *build = i->commit(name, sandbox_image(c->sandbox), sandbox_age_ns(c->sandbox), from,
+				  NULL, i->user, &e);
 
 	if (!build) {
 		reply(c, NULL, &e);
