@@ -410,6 +410,7 @@ async function run(command) {
 			delete process.env[key];
 		else
 			process.env[key] = value;
+	process.argv.push(...command.argv ?? []);
 	exiting = null;
 	lenient = !!command.typescript;
 	let thrown = null, shown = null;

@@ -291,6 +291,8 @@ def run_script(language, code):
 	command = {'code': code, 'typescript': LANGUAGES[language], 'last': not has_history}
 	if has_history:
 		command['cell'] = cells
+	else:
+		command['argv'] = sys.argv[1:]
 	flush_output()
 	try:
 		message = node.execute(command)

@@ -227,6 +227,7 @@ int run_verb_start(struct run_verb *v, const struct buf *code, struct err *e)
 			      : ENGINE_RUN_PYTHON,
 	    .code = command ? NULL : buf_str(code),
 	    .code_len = code->len,
+	    .language = v->args.language,
 	    .argv = v->argv,
 	    .stdin_fd = v->input_fd >= 0 ? &v->input_fd : NULL,
 	    .timeout_ns = limited ? 0 : SANDBOX_RUN_NO_TIMEOUT,

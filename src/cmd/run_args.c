@@ -15,6 +15,7 @@ enum option {
 	OPTION_CODE,
 	OPTION_PROMPT,
 	OPTION_NO_HISTORY,
+	OPTION_LANGUAGE,
 	OPTION_IN,
 	OPTION_OUT,
 	OPTION_WITH,
@@ -30,6 +31,7 @@ static const struct {
     [OPTION_CODE] = {"-c", true, false},
     [OPTION_PROMPT] = {"-i", false, true},
     [OPTION_NO_HISTORY] = {"--no-history", false, true},
+    [OPTION_LANGUAGE] = {"--language", true, false},
     [OPTION_IN] = {"--in", true, false},
     [OPTION_OUT] = {"--out", true, true},
     [OPTION_WITH] = {"--with", true, false},
@@ -142,6 +144,13 @@ static int take(struct run_args *a, enum option o, const char *value, struct err
 	case OPTION_NO_HISTORY:
 		a->no_history = true;
 		return 0;
+	case OPTION_LANGUAGE:
+		a->has_language = true;
+		return language_read(value, &a->language)
+			   ? 0
+			   : err_set(e, ERR_USAGE, 0,
+				     "--language: python, javascript or typescript, not '%.40s'",
+				     value);
 	case OPTION_IN:
 		return add(a->in, "--in", value, e);
 	case OPTION_OUT:
@@ -164,6 +173,12 @@ static int check(const struct run_args *a, struct err *e)
 		return err_set(e, ERR_USAGE, 0, "with -i, standard input is the prompt's");
 	if (a->interactive && (a->code || a->n_rest > 0))
 		return err_set(e, ERR_USAGE, 0, "-i takes a FILE, but no -c and no arguments");
+	if (a->interactive && a->language != LANGUAGE_PYTHON)
+		return err_set(e, ERR_USAGE, 0,
+			       "-i is a Python prompt; give JavaScript and TypeScript as a file, "
+			       "or with -c");
+	if (a->has_language && !a->file && !a->code && !a->interactive)
+		return err_set(e, ERR_USAGE, 0, "--language is for a FILE or for -c");
 	if (!a->file && !a->code && !a->interactive && a->n_rest == 0)
 		return err_set(e, ERR_USAGE, 0, "no file (see 'caisson run --help')");
 	return 0;
@@ -192,5 +207,7 @@ int run_args_read(int argc, char **argv, int n_rest, char **rest, struct run_arg
 			ret->file = argv[i];
 		}
 	}
+	if (ret->file && !ret->has_language)
+		ret->language = language_of_file(ret->file);
 	return check(ret, e);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/err.h"
+#include "sandbox/language.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,8 +13,10 @@
 struct run_args {
 	bool interactive;
 	bool no_history;
-	const char *file; /* "-" is standard input; NULL: none */
-	const char *code; /* of -c, or NULL */
+	bool has_language;          /* --language was given */
+	const char *file;           /* "-" is standard input; NULL: none */
+	const char *code;           /* of -c, or NULL */
+	enum run_language language; /* of the file or the code */
 	const char *out;
 	const char *in[RUN_ARGS_MANY + 1];
 	const char *with[RUN_ARGS_MANY + 1];

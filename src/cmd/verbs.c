@@ -20,6 +20,7 @@ static const struct verb_option stdio_options[] = {
 
 static const struct verb_option run_options[] = {
     {"-c", "CODE", "run this code instead of a file"},
+    {"--language", "NAME", "python, javascript or typescript; else the end of FILE's name says it"},
     {"-i", NULL, "a Python prompt, after FILE if there is one"},
     {"--no-history", NULL, "neither read nor keep what is typed at the prompt"},
     {"--in", "PATH", "copy a file or folder into /mnt/data first; may be repeated"},
@@ -95,7 +96,8 @@ const struct verb verbs[] = {
      stdio_options, .heavy = true, .talks = true},
     {"serve", cmd_serve, "serve MCP, links and the page over HTTP", "[--listen HOST:PORT]",
      .heavy = true, .talks = true},
-    {"run", cmd_run, "run a Python file, code, a command or a prompt in a new sandbox",
+    {"run", cmd_run,
+     "run a file of Python, JavaScript or TypeScript, code, a command or a prompt in a new sandbox",
      "[OPTION...] FILE [ARGUMENT...]\n[OPTION...] -c CODE [ARGUMENT...]\n"
      "[OPTION...] -- COMMAND [ARGUMENT...]\n[OPTION...] -i [FILE]",
      NULL, run_options, .heavy = true, .talks = true},

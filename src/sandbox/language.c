@@ -5,10 +5,11 @@
 
 static const struct {
 	const char *name, *brief;
+	const char *ends[3]; /* of names of files */
 } languages[] = {
-    [LANGUAGE_PYTHON] = {"python", "py"},
-    [LANGUAGE_JAVASCRIPT] = {"javascript", "js"},
-    [LANGUAGE_TYPESCRIPT] = {"typescript", "ts"},
+    [LANGUAGE_PYTHON] = {"python", "py", {".py"}},
+    [LANGUAGE_JAVASCRIPT] = {"javascript", "js", {".js", ".mjs", ".cjs"}},
+    [LANGUAGE_TYPESCRIPT] = {"typescript", "ts", {".ts", ".mts", ".cts"}},
 };
 
 const char *language_name(enum run_language l)
@@ -24,6 +25,15 @@ bool language_read(const char *name, enum run_language *ret)
 			return true;
 		}
 	return false;
+}
+
+enum run_language language_of_file(const char *file)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(languages); i++)
+		for (unsigned k = 0; k < ARRAY_SIZE(languages[i].ends); k++)
+			if (languages[i].ends[k] && text_ends_with(file, languages[i].ends[k]))
+				return (enum run_language)i;
+	return LANGUAGE_PYTHON;
 }
 
 int language_code(struct buf *b, enum run_language l, const char *code, size_t len)

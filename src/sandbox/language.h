@@ -17,5 +17,7 @@ enum run_language {
 const char *language_name(enum run_language l);
 /* A name or one of its short forms. False: it is none of these. */
 bool language_read(const char *name, enum run_language *ret) MUST_CHECK;
+/* The language of a file of that name, by its extension: Python, unless it is one of another language. */
+enum run_language language_of_file(const char *file);
 /* Appends CODE as the engine gets it. -ENOMEM. */
 int language_code(struct buf *b, enum run_language l, const char *code, size_t len) MUST_CHECK;

@@ -35,6 +35,30 @@ describe('caisson run', () => {
 			assert.deepEqual([r.code, r.stdout.toString()], [64, ''], words.join(' '));
 		}
 	});
+	it('runs JavaScript and TypeScript, by the name of the file or by --language', async () => {
+		const dir = scratch('js'), at = (name: string, text: string): string => (fs.writeFileSync(path.join(dir, name), text), path.join(dir, name));
+		const of = async (words: string[], input?: string): Promise<unknown[]> => {
+			const r = await caisson(['run', ...words], { input });
+			return [r.code, r.stdout.toString(), r.stderr.toString()];
+		};
+		const program = 'console.log(process.argv.slice(2).join(), require("fs").readFileSync(0, "utf8")); process.exit(3)';
+		for (const name of ['a.js', 'b.cjs', 'c.mjs'])
+			assert.deepEqual(await of([at(name, program), 'one', '--language', 'two'], 'read'), [3, 'one,--language,two read\n', ''], name);
+		for (const name of ['a.ts', 'b.mts', 'c.cts'])
+			assert.deepEqual(await of([at(name, 'interface P { x: number }\nconst p: P = { x: 6 }\nconsole.log(p.x)')]), [0, '6\n', ''], name);
+		assert.deepEqual(await of(['--language', 'js', '-'], 'console.log(typeof require)'), [0, 'function\n', '']);
+		assert.deepEqual(await of(['--language=typescript', '-c', 'const n: number = 7; console.log(n)', 'x']), [0, '7\n', '']);
+		assert.deepEqual(await of(['--language', 'python', at('odd.js', 'print("py")')]), [0, 'py\n', '']);
+		const failed = await of([at('bad.js', 'let a = 1\nnull.x')]);
+		assert.equal(failed[0], 1);
+		assert.match(`${failed[2]}`, /TypeError/);
+		for (const [words, says] of [[['--language', 'cobol', '-c', '1'], /--language: python, javascript or typescript, not 'cobol'/], [['--language', 'js', '-i'], /-i is a Python prompt/], [['-i', path.join(dir, 'a.js')], /-i is a Python prompt/],
+			[['--language', 'js', '--', 'ls'], /--language is for a FILE or for -c/]] as const) {
+			const r = await of([...words]);
+			assert.equal(r[0], 64, `${words}: ${r[2]}`);
+			assert.match(`${r[2]}`, says);
+		}
+	});
 	it('passes output and status through', async () => {
 		const r = await caisson(['run', script('import sys\nprint("out")\nprint("err", file=sys.stderr)\nsys.exit(7)')]);
 		assert.equal(r.code, 7, r.stderr.toString());
