@@ -145,14 +145,30 @@ static int write_all(struct store *s, const struct notes *batch, bool alone, str
 		n->aside = false;
 		r = alone ? write_alone(s, n, e) : write_note(s, n, e);
 	}
-	return db_finish(&h->db, false, r, e);
+	r = db_finish(&h->db, false, r, e);
+	if (r < 0 && h->db.kind->unsure)
+		h->unsure = h->db.kind->unsure(&h->db);
+	return r;
+}
+
+/* Whether the last try was successful after all, and only its answer was lost. */
+static int was_written(struct helper *h, struct err *e)
+{
+	const int r = h->unsure ? h->db.kind->outcome(&h->db, h->unsure, e) : 0;
+
+	if (r >= 0)
+		h->unsure = 0;
+	return r;
 }
 
 int batch_write(struct store *s, const struct notes *batch, struct err *e)
 {
 	struct helper *h = &s->helper;
-	int r = write_all(s, batch, false, e);
+	int r = was_written(h, e);
 
+	if (r != 0)
+		return MIN(r, 0);
+	r = write_all(s, batch, false, e);
 	if (r < 0 && is_of_the_row(e)) {
 		*e = ERR_INIT;
 		(void)pthread_mutex_lock(&h->lock);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How this room uses a database, of whatever kind: statements, transactions, columns. */
-#include "store/db.h"
+#include "store/db_postgresql.h"
+#include "store/db_sqlite.h"
 
 #include "base/kill_points.h"
 
@@ -24,6 +25,17 @@ enum err_code store_err_of(int errnum)
 }
 
 /* ---- statements ---- */
+
+int db_open(struct db *db, const char *path, const struct store_config *config, struct err *e)
+{
+	if (!config->address)
+		return sqlite_open(db, path, config, e);
+#ifdef HAVE_LIBPQ
+	return postgresql_open(db, config->address, config, e);
+#else
+	return err_set(e, ERR_STORE_FAILED, ENOSYS, "this program was built without PostgreSQL");
+#endif
+}
 
 void db_close(struct db *db)
 {
@@ -103,8 +115,10 @@ int db_number(struct db *db, uint64_t *ret, struct cursor *st, struct err *e)
 int db_text(struct db *db, struct cursor *st, char *ret, size_t size, struct err *e)
 {
 	_cleanup_(db_end) struct cursor *own = st;
-	int r = own ? db_step(db, own, e) : -e->errnum;
 
+	if (!own)
+		return -e->errnum;
+	int r = db_step(db, own, e);
 	if (r > 0)
 		column_text(own, 0, ret, size);
 	return r;
@@ -124,7 +138,7 @@ int db_finish(struct db *db, bool durable, int r, struct err *e)
 		int committed = db->kind->commit(db, e);
 		KILL_POINT(COMMIT_DONE);
 		r = committed < 0 ? committed : r;
-		db->owes = db->owes || (durable && db->later && committed >= 0);
+		db->owes = db->owes || (durable && db->later && !db->waits && committed >= 0);
 	}
 	/* On a full disk the database may have rolled back already. */
 	if (r < 0 && db->kind->in_transaction(db))

@@ -15,7 +15,9 @@
 
 enum statement {
 #define Q(name, sql) Q_##name,
+#define L            Q
 #include "store/statements.tbl.h"
+#undef L
 #undef Q
 	STATEMENT_MAX_,
 };
@@ -28,8 +30,14 @@ struct cursor {
 	void *own; /* of the kind of database; it may outlive the run */
 };
 
-/* What a kind of database does: SQLite (db_sqlite.c). All else of this room is the same for every kind. */
+enum dialect {
+	DIALECT_SQLITE,
+	DIALECT_POSTGRESQL,
+};
+
+/* What a kind of database does: SQLite (db_sqlite.c), PostgreSQL (db_postgresql.c). All else of this room is the same for both. */
 struct db_kind {
+	enum dialect dialect;
 	const char *versions; /* makes the table of the migrations, if there is none */
 	void (*close)(struct db *db);
 	/* Prepares the statement when it is first used, and binds its parameters; see db_begin(). */
@@ -43,6 +51,10 @@ struct db_kind {
 	int (*transaction)(struct db *db, bool waits, struct err *e);
 	int (*commit)(struct db *db, struct err *e);
 	void (*rollback)(struct db *db);
+	/* The number of the transaction whose commit was sent and not answered, once; 0: the last one has an outcome. NULL: each has. */
+	uint64_t (*unsure)(struct db *db);
+	/* What became of it: 1 it was committed, 0 it was not, or negative: that cannot be known yet. */
+	int (*outcome)(struct db *db, uint64_t transaction, struct err *e);
 	void (*durable_end)(struct db *db); /* no commit waits any longer; NULL: nothing to do */
 	/* Runs statements that have neither parameters nor rows. */
 	int (*script)(struct db *db, const char *sql, const char *what, struct err *e);
@@ -59,6 +71,7 @@ struct db {
 	unsigned busy_ms;
 	bool later; /* store_later() */
 	bool owes;  /* a durable change is not on the disk yet */
+	bool waits; /* every commit waits for the disk, whatever is later */
 	struct cursor cursors[STATEMENT_MAX_];
 };
 
@@ -66,11 +79,12 @@ struct db {
 
 /* The newest version of the tables that this program knows (migrate.c). */
 unsigned store_version_known(void);
-/* Brings the tables up to date. PATH is of the database. */
+/* Brings the tables up to date. PATH: of the file, which is copied before it is changed; NULL: there is none. */
 int store_migrate(struct db *db, const char *path, const struct store_config *config,
 		  struct err *e) MUST_CHECK;
 /* The error code that tells a person what the errno of a file of the store means. */
 enum err_code store_err_of(int errnum);
+/* PATH: of the SQLite file; not used with config->address. */
 int db_open(struct db *db, const char *path, const struct store_config *config,
 	    struct err *e) MUST_CHECK;
 void db_close(struct db *db); /* one that is not open is fine */
@@ -254,7 +268,8 @@ struct helper {
 	uint64_t aside_told; /* of counts.aside: on_aside was called for them */
 	char aside_what[STORE_OBJECT_SIZE]; /* the last row that was put aside */
 	struct err aside_why;
-	struct db db; /* used by the helper thread alone once that runs */
+	struct db db;    /* used by the helper thread alone once that runs, like what follows */
+	uint64_t unsure; /* the transaction of the kept batch, if it may have been committed */
 	uint64_t since_prune;
 	struct refusals refusals;
 	int event_fd; /* wakes the loop: there are answers */

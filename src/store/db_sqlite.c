@@ -19,7 +19,9 @@
 
 static const char *const texts[STATEMENT_MAX_] = {
 #define Q(name, sql) [Q_##name] = sql,
+#define L            Q
 #include "store/statements.tbl.h"
+#undef L
 #undef Q
 };
 
@@ -118,7 +120,7 @@ int sqlite_open_file(const char *path, struct db *db, int flags)
 	return rc;
 }
 
-int db_open(struct db *db, const char *path, const struct store_config *config, struct err *e)
+int sqlite_open(struct db *db, const char *path, const struct store_config *config, struct err *e)
 {
 	int on = 1;
 	int rc = sqlite_open_file(path, db,
@@ -294,6 +296,7 @@ static int columns(const struct cursor *c)
 }
 
 const struct db_kind sqlite_kind = {
+    .dialect = DIALECT_SQLITE,
     .versions = "CREATE TABLE IF NOT EXISTS migrations(version INTEGER PRIMARY KEY,"
 		" at_ms INTEGER NOT NULL) STRICT",
     .close = close_all,

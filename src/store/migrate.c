@@ -8,18 +8,38 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct {
+struct step {
 	unsigned version;
 	const char *sql;
-} steps[] = {
+};
+
+static const struct step sqlite_steps[] = {
 #define M(version, sql) {version, sql},
+#define P(version, sql)
 #include "store/migrations.tbl.h"
+#undef P
 #undef M
+};
+
+static const struct step postgresql_steps[] = {
+#define M(version, sql)
+#define P(version, sql) {version, sql},
+#include "store/migrations.tbl.h"
+#undef P
+#undef M
+};
+
+static const struct {
+	const struct step *steps;
+	size_t n;
+} all[] = {
+    [DIALECT_SQLITE] = {sqlite_steps, ARRAY_SIZE(sqlite_steps)},
+    [DIALECT_POSTGRESQL] = {postgresql_steps, ARRAY_SIZE(postgresql_steps)},
 };
 
 unsigned store_version_known(void)
 {
-	return steps[ARRAY_SIZE(steps) - 1].version;
+	return sqlite_steps[ARRAY_SIZE(sqlite_steps) - 1].version;
 }
 
 static int version_of(struct db *db, uint64_t *ret, struct err *e)
@@ -29,12 +49,12 @@ static int version_of(struct db *db, uint64_t *ret, struct err *e)
 	return r < 0 ? r : db_number(db, ret, db_begin(db, Q_VERSION, e, ""), e);
 }
 
-static int apply(struct db *db, size_t step, struct err *e)
+static int apply(struct db *db, const struct step *step, struct err *e)
 {
-	int r = db->kind->script(db, steps[step].sql, "a migration", e);
+	int r = db->kind->script(db, step->sql, "a migration", e);
 
 	return r < 0 ? r
-		     : db_run(db, Q_VERSION_ADD, NULL, e, "ii", (int64_t)steps[step].version,
+		     : db_run(db, Q_VERSION_ADD, NULL, e, "ii", (int64_t)step->version,
 			      (int64_t)store_now_ms());
 }
 
@@ -77,11 +97,14 @@ static int migrate_inside(struct db *db, const char *path, struct err *e)
 		e->errnum = EPROTO;
 		return -EPROTO;
 	}
-	if (version > 0 && version < newest)
+	if (version > 0 && version < newest && path)
 		r = keep_copy(path, e);
-	for (size_t i = 0; i < ARRAY_SIZE(steps) && r == 0; i++)
-		if (steps[i].version > version)
-			r = apply(db, i, e);
+	for (size_t i = 0; i < all[db->kind->dialect].n && r == 0; i++) {
+		const struct step *step = &all[db->kind->dialect].steps[i];
+
+		if (step->version > version)
+			r = apply(db, step, e);
+	}
 	return r;
 }
 

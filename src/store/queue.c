@@ -19,6 +19,7 @@
 
 #define NOTES_MAX      8192u
 #define BATCH_WAIT_NS  (50 * NS_PER_MS)
+#define SERVER_BATCH   500u        /* rows of one transaction in PostgreSQL */
 #define CELL_BYTES_MAX (16u << 20) /* of cells that wait */
 #define DRAFTS_PART    4u          /* of the list and of these bytes drafts may fill one part */
 #define SHARE_TIMES    2           /* a user may have so many times what is free */
@@ -206,6 +207,28 @@ static void written(struct store *s, const struct note *n)
 	}
 }
 
+/* All rows that wait. For PostgreSQL the first ones: each row changes the sums of its owner, and a transaction there has to walk past all
+ * versions of a row that it made itself. Called with the lock held. */
+static void take_batch(struct helper *h, struct notes *batch)
+{
+	const uint64_t n = h->db.waits ? MIN(h->notes.n, (uint64_t)SERVER_BATCH) : h->notes.n;
+
+	if (n == h->notes.n)
+		list_splice(&batch->list, &h->notes.list);
+	for (uint64_t i = 0; i < n && n < h->notes.n; i++)
+		list_append(&batch->list, list_pop(&h->notes.list));
+	batch->n = n;
+	h->notes.n -= n;
+	h->batch_seq = h->queued_seq - h->notes.n;
+	for (unsigned i = 0; i < ROW_SHARES; i++)
+		h->shares[i].rows = 0;
+	list_for_each(l, &h->notes.list) {
+		const struct note *left = list_entry(l, struct note, node);
+
+		share_of(h, who_of(left))->rows += left->kind != NOTE_REFUSALS;
+	}
+}
+
 static void write_some(struct store *s, struct notes *batch)
 {
 	struct helper *h = &s->helper;
@@ -215,12 +238,7 @@ static void write_some(struct store *s, struct notes *batch)
 	if (batch->n == 0) {
 		if (h->notes.n == 0)
 			return;
-		list_splice(&batch->list, &h->notes.list);
-		batch->n = h->notes.n;
-		h->notes.n = 0;
-		for (unsigned i = 0; i < ROW_SHARES; i++)
-			h->shares[i].rows = 0;
-		h->batch_seq = h->queued_seq;
+		take_batch(h, batch);
 	}
 	h->writing = true;
 	(void)pthread_mutex_unlock(&h->lock);
@@ -290,6 +308,8 @@ static void write_rest(struct store *s, struct notes *batch)
 	refusals_flush(s);
 	(void)pthread_mutex_lock(&h->lock);
 	if (batch->n == 0)
+		write_some(s, batch);
+	while (batch->n == 0 && h->notes.n > 0 && now_ns() < until + NS_PER_S)
 		write_some(s, batch);
 	while (h->sweep && now_ns() < until)
 		sweep_some(h);

@@ -1,5 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every SQL statement of the program: Q(NAME, "SQL"). Each is prepared when it is first used. */
+/* Every SQL statement of the program: Q(NAME, "SQL"), and L(NAME, "SQL") for lists that have no bound. Each is prepared when it is
+ * first used. SQLite and PostgreSQL get the same text; STATEMENTS_OF_POSTGRESQL says that it is for PostgreSQL, where
+ *   - `user` has to be quoted, and max() takes one argument
+ *   - tables whose rows are listed have a column `rowid`
+ *   - parameters are typed by their letters, so NULL is fine for each
+ * What cannot be the same is a word below. */
+#ifdef STATEMENTS_OF_POSTGRESQL
+#define PLACE	       "coalesce(place, lpad(to_hex(seq), 16, '0')) COLLATE \"C\""
+#define BYTES_OF(text) "octet_length(" text ")"
+#define IS_MARKDOWN    "CASE WHEN meta LIKE '{%' THEN CAST(meta AS json) ->> 'kind' END = 'markdown'"
+#define SAME(a, b)     "lower(" a " COLLATE \"C\") = lower(" b " COLLATE \"C\")" /* in any case of ASCII letters */
+#else
+#define PLACE	       "coalesce(place, printf('%016x', seq))" /* as the index has it */
+#define BYTES_OF(text) "length(CAST(" text " AS BLOB))"
+#define IS_MARKDOWN    "json_extract(meta, '$.kind') = 'markdown'"
+#define SAME(a, b)     a " = " b
+#endif
 #define USER_COLUMNS                                                                               \
 	"id, name, coalesce(email, ''), coalesce(hash, ''), role, active, created_ms,"             \
 	" quota_sandboxes, quota_cpu_s, quota_disk, quota_runs"
@@ -28,33 +44,34 @@ Q(VERSION, "SELECT coalesce(max(version), 0) FROM migrations")
 Q(VERSION_ADD, "INSERT INTO migrations VALUES(?1, ?2)")
 
 Q(META_GET, "SELECT value FROM meta WHERE key = ?1")
-Q(META_ADD, "INSERT OR IGNORE INTO meta(key, value) VALUES(?1, ?2)")
-Q(META_SET, "INSERT OR REPLACE INTO meta(key, value) VALUES(?1, ?2)")
+Q(META_ADD, "INSERT INTO meta(key, value) VALUES(?1, ?2) ON CONFLICT(key) DO NOTHING")
+Q(META_SET, "INSERT INTO meta(key, value) VALUES(?1, ?2)"
+	    " ON CONFLICT(key) DO UPDATE SET value = excluded.value")
 
 Q(USER_ADD, "INSERT INTO users VALUES(?1, ?2, nullif(?3, ''), nullif(?4, ''), ?5, ?6, ?7, ?8, ?9,"
 	    " ?10, ?11)")
 Q(USER_GET, "SELECT " USER_COLUMNS " FROM users WHERE id = ?1")
-Q(USER_BY_NAME, "SELECT " USER_COLUMNS " FROM users WHERE name = ?1")
-Q(USER_BY_EMAIL, "SELECT " USER_COLUMNS " FROM users WHERE email = ?1")
+Q(USER_BY_NAME, "SELECT " USER_COLUMNS " FROM users WHERE " SAME("name", "?1"))
+Q(USER_BY_EMAIL, "SELECT " USER_COLUMNS " FROM users WHERE " SAME("email", "?1"))
 Q(USER_UPDATE, "UPDATE users SET email = nullif(?2, ''), hash = nullif(?3, ''), role = ?4,"
 	       " active = ?5, quota_sandboxes = ?6, quota_cpu_s = ?7, quota_disk = ?8,"
 	       " quota_runs = ?9 WHERE id = ?1")
-Q(USER_KEYS_REMOVE, "DELETE FROM keys WHERE id IN (SELECT id FROM keys WHERE user = ?1 LIMIT ?2)")
+Q(USER_KEYS_REMOVE, "DELETE FROM keys WHERE id IN (SELECT id FROM keys WHERE \"user\" = ?1 LIMIT ?2)")
 Q(USER_REMOVE, "DELETE FROM users WHERE id = ?1")
-Q(USER_LIST, "SELECT " USER_COLUMNS ", rowid FROM users WHERE (created_ms, rowid) > (?1, ?2)"
+L(USER_LIST, "SELECT " USER_COLUMNS ", rowid FROM users WHERE (created_ms, rowid) > (?1, ?2)"
 	     " ORDER BY created_ms, rowid")
 Q(USER_COUNT, "SELECT count(*) FROM users")
 
 Q(KEY_ADD, "INSERT INTO keys VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0)")
-Q(KEY_COUNT, "SELECT count(*) FROM keys WHERE (?1 IS NULL OR user = ?1) AND (expires_ms = 0 OR "
+Q(KEY_COUNT, "SELECT count(*) FROM keys WHERE (?1 IS NULL OR \"user\" = ?1) AND (expires_ms = 0 OR "
 	     "expires_ms > ?2)")
 Q(KEY_CHECK, "SELECT " KEY_COLUMNS " FROM keys k WHERE k.digest = ?1"
 	     " AND (k.expires_ms = 0 OR k.expires_ms > ?2)")
 Q(KEY_USED, "UPDATE keys SET used_ms = ?2 WHERE id = ?1 AND used_ms < ?2")
 Q(KEY_REVOKE, "DELETE FROM keys WHERE id = ?1")
-Q(KEY_REVOKE_OWN, "DELETE FROM keys WHERE id = ?1 AND user = ?2")
-Q(KEY_REVOKE_NAMED, "DELETE FROM keys WHERE user = ?1 AND name = ?2")
-Q(KEY_LIST, "SELECT " KEY_COLUMNS ", k.rowid FROM keys k WHERE k.user = ?1"
+Q(KEY_REVOKE_OWN, "DELETE FROM keys WHERE id = ?1 AND \"user\" = ?2")
+Q(KEY_REVOKE_NAMED, "DELETE FROM keys WHERE \"user\" = ?1 AND name = ?2")
+L(KEY_LIST, "SELECT " KEY_COLUMNS ", k.rowid FROM keys k WHERE k.user = ?1"
 	    " AND (k.created_ms, k.rowid) > (?2, ?3) ORDER BY k.created_ms, k.rowid")
 
 Q(KEY_GET, "SELECT " KEY_COLUMNS " FROM keys k WHERE k.id = ?1"
@@ -64,7 +81,7 @@ Q(EPOCH, "SELECT epoch FROM credentials")
 Q(INVITATION_ADD, "INSERT INTO invitations VALUES(?1, ?2, ?3, ?4, ?5, ?6)")
 Q(INVITATION_FIND, "SELECT " INVITATION_COLUMNS " FROM invitations WHERE digest = ?1"
 		   " AND expires_ms > ?2")
-Q(INVITATION_LIST, "SELECT " INVITATION_COLUMNS ", rowid FROM invitations WHERE expires_ms > ?1"
+L(INVITATION_LIST, "SELECT " INVITATION_COLUMNS ", rowid FROM invitations WHERE expires_ms > ?1"
 		   " AND (created_ms, rowid) > (?2, ?3) ORDER BY created_ms, rowid")
 Q(INVITATION_REMOVE, "DELETE FROM invitations WHERE id = ?1")
 Q(INVITATION_PRUNE, "DELETE FROM invitations WHERE expires_ms <= ?1")
@@ -78,24 +95,25 @@ Q(SANDBOX_GET, "SELECT " SANDBOX_COLUMNS " FROM sandboxes WHERE id = ?1")
 Q(SANDBOX_GET_OWN, "SELECT " SANDBOX_COLUMNS " FROM sandboxes WHERE id = ?1 AND owner = ?2")
 Q(SANDBOX_PLACE, "UPDATE sandboxes SET place = ?2 WHERE id = ?1")
 Q(SANDBOX_REMOVE, "DELETE FROM sandboxes WHERE id = ?1")
-Q(SANDBOX_LIST, "SELECT " SANDBOX_COLUMNS ", rowid FROM sandboxes"
+L(SANDBOX_LIST, "SELECT " SANDBOX_COLUMNS ", rowid FROM sandboxes"
 		" WHERE (created_ms, rowid) > (?1, ?2) ORDER BY created_ms, rowid")
-Q(SANDBOX_LIST_OWN, "SELECT " SANDBOX_COLUMNS ", rowid FROM sandboxes WHERE owner = ?3"
+L(SANDBOX_LIST_OWN, "SELECT " SANDBOX_COLUMNS ", rowid FROM sandboxes WHERE owner = ?3"
 		    " AND (created_ms, rowid) > (?1, ?2) ORDER BY created_ms, rowid")
 Q(SANDBOX_SUMS, "SELECT count(*), coalesce(sum(disk_bytes), 0) FROM sandboxes WHERE owner = ?1")
 Q(SANDBOX_BYTES, "SELECT coalesce(sum(disk_bytes), 0) FROM sandboxes")
 Q(SANDBOX_COUNT, "SELECT count(*) FROM sandboxes")
 Q(SANDBOX_RUN, "UPDATE sandboxes SET runs = runs + 1 WHERE id = ?1")
-Q(SANDBOX_USED, "UPDATE sandboxes SET used_ms = max(used_ms, ?2) WHERE id = ?1")
+Q(SANDBOX_USED, "UPDATE sandboxes SET used_ms = ?2 WHERE id = ?1 AND used_ms < ?2")
 
-Q(PACKAGE_SET, "INSERT OR REPLACE INTO packages VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")
+Q(PACKAGE_SET, "INSERT INTO packages VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT(sandbox, name) DO UPDATE"
+	       " SET version = ?3, status = ?4, text = ?5, started_ms = ?6, ended_ms = ?7")
 Q(PACKAGE_GET, "SELECT " PACKAGE_COLUMNS " FROM packages WHERE sandbox = ?1 AND name = ?2")
 Q(PACKAGE_REMOVE, "DELETE FROM packages WHERE sandbox = ?1 AND name = ?2")
 
 Q(RUN_ADD, "INSERT INTO runs(id, owner, sandbox, kind, reason, exit_code, started_ms, duration_ms,"
 	   " cpu_us, peak_bytes, out_bytes) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")
 Q(RUN_KNOWN, "SELECT count(*) FROM runs WHERE sandbox = ?1 AND id = ?2")
-Q(RUN_OVER, "SELECT max(coalesce(sum(n), 0) - ?1, 0) FROM run_owners")
+Q(RUN_OVER, "SELECT coalesce(sum(n), 0) - ?1 FROM run_owners")
 Q(RUN_PRUNE, "DELETE FROM runs WHERE seq IN (SELECT seq FROM runs WHERE owner ="
 	     " (SELECT owner FROM run_owners ORDER BY n DESC LIMIT 1) ORDER BY seq LIMIT ?1)")
 Q(RUN_LIST, "SELECT " RUN_COLUMNS " FROM runs WHERE started_ms < ?1 ORDER BY seq DESC LIMIT ?2")
@@ -105,7 +123,7 @@ Q(RUN_LIST_SANDBOX, "SELECT " RUN_COLUMNS " FROM runs WHERE sandbox = ?4"
 		    " AND (?3 IS NULL OR owner = ?3) AND started_ms < ?1"
 		    " ORDER BY seq DESC LIMIT ?2")
 Q(USAGE_ADD, "INSERT INTO usage VALUES(?1, ?2, ?3, 1) ON CONFLICT(owner, day) DO UPDATE"
-	     " SET cpu_us = cpu_us + excluded.cpu_us, runs = runs + 1")
+	     " SET cpu_us = usage.cpu_us + excluded.cpu_us, runs = usage.runs + 1")
 Q(USAGE_GET, "SELECT cpu_us FROM usage WHERE owner = ?1 AND day = ?2")
 Q(USAGE_PRUNE, "DELETE FROM usage WHERE day < ?1")
 
@@ -114,7 +132,7 @@ Q(AUDIT_ADD, "INSERT INTO audit(at_ms, actor, action, object, result, detail, pe
 Q(AUDIT_MORE, "UPDATE audit SET count = ?2, detail = ?3 WHERE id = ?1 AND count < ?2")
 Q(AUDIT_BOUND, "INSERT INTO audit_classes VALUES(?1, 0, ?2)"
 	       " ON CONFLICT(class) DO UPDATE SET keep = excluded.keep")
-Q(AUDIT_OVER, "SELECT max(n - keep, 0) FROM audit_classes WHERE class = ?1")
+Q(AUDIT_OVER, "SELECT n - keep FROM audit_classes WHERE class = ?1")
 Q(AUDIT_PRUNE, "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE class = ?2 AND who ="
 	       " (SELECT who FROM audit_actors WHERE class = ?2 ORDER BY n DESC LIMIT 1)"
 	       " ORDER BY id LIMIT ?1)")
@@ -122,8 +140,6 @@ Q(AUDIT_LIST, "SELECT " AUDIT_COLUMNS " FROM audit WHERE id < ?1 ORDER BY id DES
 Q(AUDIT_LIST_OWN, "SELECT " AUDIT_COLUMNS " FROM audit WHERE actor = ?3 AND id < ?1"
 		  " ORDER BY id DESC LIMIT ?2")
 
-/* As the index has it. */
-#define PLACE "coalesce(place, printf('%016x', seq))"
 #define CELL_COLUMNS "seq, run, owner, sandbox, started_ms, bytes, code, out, err, value, meta," \
 	" (SELECT name FROM notebook_names n WHERE n.owner = cells.owner AND n.sandbox = cells.sandbox), " PLACE
 Q(NOTEBOOK_NAME, "INSERT INTO notebook_names SELECT ?1, ?2, ?3 WHERE EXISTS(SELECT 1 FROM cells WHERE owner = ?1"
@@ -143,9 +159,9 @@ Q(CELL_LAST, "SELECT coalesce(max(seq), 0) FROM cells")
 Q(CELL_KNOWN, "SELECT EXISTS(SELECT 1 FROM cells WHERE owner = ?1 AND sandbox = ?2)"
 	      " OR EXISTS(SELECT 1 FROM sandboxes WHERE owner = ?1 AND id = ?2)")
 Q(CELL_WRITTEN, "SELECT coalesce(max(seq), 0) FROM cells WHERE owner = ?1 AND sandbox = ?2 AND run = ?3"
-		" AND json_extract(meta, '$.kind') = 'markdown'")
-Q(CELL_CHANGE, "UPDATE cells SET bytes = bytes - length(CAST(code AS BLOB)) + ?3, code = ?2 WHERE seq = ?1")
-Q(CELL_FILE_PUT, "INSERT OR REPLACE INTO cell_files VALUES(?1, ?2, ?3)")
+		" AND " IS_MARKDOWN)
+Q(CELL_CHANGE, "UPDATE cells SET bytes = bytes - " BYTES_OF("code") " + ?3, code = ?2 WHERE seq = ?1")
+Q(CELL_FILE_PUT, "INSERT INTO cell_files VALUES(?1, ?2, ?3) ON CONFLICT(cell, name) DO UPDATE SET data = ?3")
 Q(CELL_OVER, "SELECT n > ?2 OR bytes > ?3 FROM cell_sums WHERE owner = ?1")
 Q(CELL_ALL_OVER, "SELECT coalesce(sum(bytes), 0) > ?1 FROM cell_sums")
 Q(CELL_DROP_OLDEST, "DELETE FROM cells WHERE seq = (SELECT min(seq) FROM cells WHERE owner = ?1)")
@@ -157,16 +173,16 @@ Q(CELL_REMOVE_ONE, "DELETE FROM cells WHERE owner = ?1 AND sandbox = ?2 AND run 
 Q(CELL_GET, "SELECT " CELL_COLUMNS " FROM cells WHERE owner = ?1 AND sandbox = ?2 AND run = ?3"
 	    " ORDER BY seq DESC LIMIT 1")
 #define PLACED " FROM cells WHERE owner = ?1 AND sandbox = ?2 AND " PLACE
-Q(CELL_UP, "SELECT " CELL_COLUMNS PLACED " > ?3 ORDER BY " PLACE)
-Q(CELL_UP_FROM, "SELECT " CELL_COLUMNS PLACED " >= ?3 ORDER BY " PLACE)
-Q(CELL_BACK, "SELECT " CELL_COLUMNS PLACED " < ?3 ORDER BY " PLACE " DESC")
+L(CELL_UP, "SELECT " CELL_COLUMNS PLACED " > ?3 ORDER BY " PLACE)
+L(CELL_UP_FROM, "SELECT " CELL_COLUMNS PLACED " >= ?3 ORDER BY " PLACE)
+L(CELL_BACK, "SELECT " CELL_COLUMNS PLACED " < ?3 ORDER BY " PLACE " DESC")
 Q(PLACE_NEXT, "SELECT " PLACE PLACED " > ?3 ORDER BY " PLACE " LIMIT 1")
 Q(PLACE_LAST, "SELECT " PLACE PLACED " < ?3 ORDER BY " PLACE " DESC LIMIT 1")
 Q(PLACE_OF_RUN, "SELECT " PLACE " FROM cells WHERE owner = ?1 AND sandbox = ?2 AND run = ?3 ORDER BY seq DESC LIMIT 1")
 Q(PLACE_OF_SEQ, "SELECT " PLACE " FROM cells WHERE owner = ?1 AND sandbox = ?2 AND seq = ?3")
-Q(CELL_DOWN, "SELECT " CELL_COLUMNS " FROM cells WHERE owner = ?1 AND sandbox = ?2 AND seq < ?3"
+L(CELL_DOWN, "SELECT " CELL_COLUMNS " FROM cells WHERE owner = ?1 AND sandbox = ?2 AND seq < ?3"
 	     " ORDER BY seq DESC")
-Q(CELL_DOWN_ALL,
+L(CELL_DOWN_ALL,
   "SELECT " CELL_COLUMNS " FROM cells WHERE owner = ?1 AND seq < ?2 ORDER BY seq DESC")
 Q(CELL_AT, "SELECT " CELL_COLUMNS " FROM cells WHERE seq = ?1")
 Q(CELL_FILE_GET, "SELECT data FROM cell_files WHERE cell = ?1 AND name = ?2")
@@ -177,16 +193,16 @@ Q(NOTEBOOK_LIST, "SELECT sandbox, min(started_ms), max(started_ms), count(*), su
 /* A sign-in that was made a day or more in the future was made while the clock was wrong; it could last for years.
  * The oldest one is the one with the smallest rowid: the clock may have been set back since. */
 Q(SIGNIN_ADD, "INSERT INTO signins VALUES(?1, ?2, nullif(?3, ''), ?4, ?5, ?6)")
-Q(SIGNIN_FIND, "SELECT id, coalesce(user, ''), key, expires_ms FROM signins WHERE digest = ?1"
+Q(SIGNIN_FIND, "SELECT id, coalesce(\"user\", ''), key, expires_ms FROM signins WHERE digest = ?1"
 	       " AND expires_ms > ?2 AND created_ms < ?2 + 86400000")
-Q(SIGNIN_GET, "SELECT id, coalesce(user, ''), key, expires_ms FROM signins WHERE id = ?1"
+Q(SIGNIN_GET, "SELECT id, coalesce(\"user\", ''), key, expires_ms FROM signins WHERE id = ?1"
 	      " AND expires_ms > ?2 AND created_ms < ?2 + 86400000")
 Q(SIGNIN_REMOVE, "DELETE FROM signins WHERE id = ?1")
-Q(SIGNIN_REMOVE_ALL, "DELETE FROM signins WHERE coalesce(user, '') = ?1")
+Q(SIGNIN_REMOVE_ALL, "DELETE FROM signins WHERE coalesce(\"user\", '') = ?1")
 Q(SIGNIN_PRUNE, "DELETE FROM signins WHERE expires_ms <= ?1")
 Q(SIGNIN_KEEP,
-  "DELETE FROM signins WHERE coalesce(user, '') = ?1 AND key = ?2 AND id NOT IN (SELECT id"
-  " FROM signins WHERE coalesce(user, '') = ?1 AND key = ?2"
+  "DELETE FROM signins WHERE coalesce(\"user\", '') = ?1 AND key = ?2 AND id NOT IN (SELECT id"
+  " FROM signins WHERE coalesce(\"user\", '') = ?1 AND key = ?2"
   " ORDER BY rowid DESC LIMIT ?3)")
 
 /* What removed users left. */
@@ -200,3 +216,7 @@ Q(DEPARTED_DRAFTS, "DELETE FROM cell_drafts WHERE owner IN " DEPARTED)
 Q(DEPARTED_USAGE, "DELETE FROM usage WHERE owner IN " DEPARTED)
 Q(DEPARTED_SUMS, "DELETE FROM cell_sums WHERE owner IN " DEPARTED)
 Q(DEPARTED_DONE, "DELETE FROM departed WHERE at_ms < ?1")
+#undef PLACE
+#undef BYTES_OF
+#undef IS_MARKDOWN
+#undef SAME

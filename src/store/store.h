@@ -55,7 +55,10 @@ struct store;
 /* ---- life ---- */
 
 struct store_config {
-	const char *path;      /* of the database; its folder is created if it is missing */
+	const char *path; /* of the database; its folder is created if it is missing */
+	/* "postgresql://…": the database is this one, and PATH is where what is of this server alone lies. Borrowed until
+	 * store_open() returns. It may have a password, which is in no error. NULL: the file PATH. */
+	const char *address;
 	uint64_t runs_keep;    /* rows of history; 0 = 100,000 */
 	uint64_t audit_keep;   /* rows of the audit log of one class, see there; 0 = 1,000,000 */
 	unsigned password_min; /* bytes of a new password; 0 = 8 */

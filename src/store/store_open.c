@@ -76,6 +76,16 @@ static void say_read_only(const char *path, struct err *e)
 
 /* ---- life ---- */
 
+/* FILE: of the database; NULL: it is none. */
+static int open_all(struct store *s, const char *file, struct err *e)
+{
+	int r = db_open(&s->db, file, &s->config, e);
+
+	r = r < 0 ? r : store_migrate(&s->db, file, &s->config, e);
+	r = r < 0 ? r : helper_open(s, file, e);
+	return r < 0 ? r : reads_open(file, &s->config, &s->reads, e);
+}
+
 int store_open(const struct store_config *config, struct store **ret, struct err *e)
 {
 	char path[PATH_MAX];
@@ -83,7 +93,7 @@ int store_open(const struct store_config *config, struct store **ret, struct err
 	if (sodium_init() < 0)
 		return err_set(e, ERR_SYSTEM, 0, "libsodium does not start");
 	int r = resolve(config->path, path, e);
-	r = r < 0 ? r : prepare_file(path, e);
+	r = r < 0 || config->address ? r : prepare_file(path, e);
 	if (r < 0)
 		return r;
 	struct store *s = calloc(1, sizeof(*s));
@@ -111,12 +121,12 @@ int store_open(const struct store_config *config, struct store **ret, struct err
 		(void)store_close(s);
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the store");
 	}
-	r = db_open(&s->db, path, &s->config, e);
-	r = r < 0 ? r : store_migrate(&s->db, path, &s->config, e);
-	r = r < 0 ? r : helper_open(s, path, e);
-	r = r < 0 ? r : reads_open(path, &s->config, &s->reads, e);
+	r = open_all(s, config->address ? NULL : path, e);
+	s->config.address = NULL; /* so was this */
 	if (r < 0) {
 		(void)store_close(s);
+		if (config->address)
+			return r;
 		say_read_only(path, e);
 		return err_wrap(e, "%s", path);
 	}

@@ -3,6 +3,7 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "store/db.h"
+#include "store_database.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -28,6 +29,7 @@ struct world {
 static void open_with(struct world *w, unsigned keep)
 {
 	const struct store_config config = {.path = w->path,
+					    .address = test_address(),
 					    .busy_ms = 20000,
 					    .cells_keep = keep,
 					    .cells_bytes = 1u << 20,
@@ -44,6 +46,7 @@ static int set_up(void **state)
 
 	(void)snprintf(w->dir, sizeof(w->dir), "/tmp/caisson-places-XXXXXX");
 	assert_non_null(mkdtemp(w->dir));
+	empty_database();
 	(void)snprintf(w->path, sizeof(w->path), "%s/caisson.db", w->dir);
 	*state = w;
 	return 0;
@@ -73,6 +76,10 @@ static void change(struct world *w, const char *sql)
 	char *why = NULL;
 
 	w->s = store_close(w->s);
+	if (test_address()) {
+		assert_int_equal(psql(sql, NULL), 0);
+		return;
+	}
 	assert_int_equal(sqlite3_open(w->path, &db), SQLITE_OK);
 	if (sqlite3_exec(db, sql, NULL, NULL, &why) != SQLITE_OK)
 		fail_msg("%s", why);
@@ -164,6 +171,7 @@ static void test_no_room(void **state UNUSED)
 
 static void test_older_history(void **state)
 {
+	ONLY_WITH_SQLITE();
 	struct world *w = *state;
 
 	open_with(w, 100);
@@ -209,6 +217,7 @@ static void look(const char *path, unsigned *ret_version, bool *ret_places, int 
 /* Before the tables are changed, the database is copied; without a change nothing is. */
 static void test_copy_before(void **state)
 {
+	ONLY_WITH_SQLITE();
 	struct world *w = *state;
 	char kept[PATH_MAX], unfinished[PATH_MAX];
 	unsigned version;

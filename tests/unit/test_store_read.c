@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "base/workers.h"
 #include "store/store.h"
+#include "store_database.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -39,8 +40,12 @@ static int set_up(void **state)
 	assert_non_null(w);
 	(void)snprintf(w->dir, sizeof(w->dir), "/tmp/caisson-read-XXXXXX");
 	assert_non_null(mkdtemp(w->dir));
+	empty_database();
 	(void)snprintf(w->path, sizeof(w->path), "%s/caisson.db", w->dir);
-	assert_int_equal(store_open(&(struct store_config){.path = w->path}, &w->s, &e), 0);
+	assert_int_equal(
+	    store_open(&(struct store_config){.path = w->path, .address = test_address()}, &w->s,
+		       &e),
+	    0);
 	assert_int_equal(pipe2(w->gate, O_CLOEXEC), 0);
 	w->fd = workers_begin();
 	assert_true(w->fd >= 0);

@@ -5,6 +5,7 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "store/store.h"
+#include "store_database.h"
 
 #include <setjmp.h>
 #include <sqlite3.h>
@@ -25,8 +26,11 @@ struct world {
 
 static void open_store(struct world *w, unsigned busy_ms)
 {
-	const struct store_config config = {
-	    .path = w->path, .runs_keep = 1500, .audit_keep = 1500, .busy_ms = busy_ms};
+	const struct store_config config = {.path = w->path,
+					    .address = test_address(),
+					    .runs_keep = 1500,
+					    .audit_keep = 1500,
+					    .busy_ms = busy_ms};
 	struct err e = ERR_INIT;
 
 	w->s = store_close(w->s);
@@ -41,6 +45,7 @@ static int set_up(void **state)
 	assert_non_null(w);
 	(void)snprintf(w->dir, sizeof(w->dir), "/tmp/caisson-readers-XXXXXX");
 	assert_non_null(mkdtemp(w->dir));
+	empty_database();
 	(void)snprintf(w->path, sizeof(w->path), "%s/caisson.db", w->dir);
 	assert_int_equal(sd_event_new(&w->loop), 0);
 	open_store(w, 20000);
@@ -69,7 +74,10 @@ static int tear_down(void **state)
 
 static void other_does(struct world *w, const char *sql)
 {
-	assert_int_equal(sqlite3_exec(w->other, sql, NULL, NULL, NULL), SQLITE_OK);
+	if (test_address())
+		assert_int_equal(psql(sql, NULL), 0);
+	else
+		assert_int_equal(sqlite3_exec(w->other, sql, NULL, NULL, NULL), SQLITE_OK);
 }
 
 static void add_run(struct world *w, const char *owner)
@@ -160,6 +168,7 @@ static void test_nothing_to_wait_for(void **state)
 
 static void test_the_loop_goes_on(void **state)
 {
+	ONLY_WITH_SQLITE();
 	struct world *w = *state;
 	struct reader ada = {.w = w, .owner = "ada"}, bob = {.w = w, .owner = "bob"};
 
@@ -201,6 +210,7 @@ static void test_rows_without_end(void **state)
 
 static void test_a_slow_disk(void **state)
 {
+	ONLY_WITH_SQLITE();
 	struct world *w = *state;
 	struct reader late = {.w = w, .owner = "ada"}, failed = {.w = w, .owner = "ada"};
 	struct store_counts counts;

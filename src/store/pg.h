@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to db_postgresql.c and pg.c: one connection to a PostgreSQL server. */
+#pragma once
+
+#include "store/db.h"
+#include "store/libpq.h"
+
+#define BUSY_MS 500
+
+struct pg {
+	PGconn *conn;  /* NULL: there is none */
+	char *address; /* may have a password */
+	unsigned busy_ms;
+	bool in_transaction; /* it may have lost its connection */
+	bool prepared[STATEMENT_MAX_];
+	int changes;
+	uint64_t transaction; /* its number; 0: none */
+	uint64_t unsure;      /* the last one, if it may have been committed; 0: no */
+	uint64_t retry_ns;    /* no new connection before */
+};
+
+/* Connects if there is no connection. -ENOTCONN: none can be made, or a transaction has lost its own. */
+int pg_connect(struct pg *pg, struct err *e) MUST_CHECK;
+/* Waits for the answer to what was SENT (the result of pq.send…()). RET, which may be NULL, is the last result of those that it has. */
+int pg_result(struct pg *pg, int sent, PGresult **ret, const char *what, struct err *e) MUST_CHECK;
+/* Runs statements without parameters. */
+int pg_script(struct pg *pg, const char *sql, const char *what, struct err *e) MUST_CHECK;
+/* E is "the database, WHAT: WHY". Returns -ERRNUM. */
+int pg_fail(struct err *e, enum err_code code, int errnum, const char *what, const char *why);
+/* The connection was lost: forgets it. Returns -ENOTCONN. */
+int pg_gone(struct pg *pg, const char *what, struct err *e);
+void pg_free(struct pg *pg);
