@@ -76,6 +76,8 @@ describe('REST: terminals', () => {
 		assert.deepEqual(c.said, [{ attached: { id: 'p1', from: 0, rows: 30, columns: 90 } }]);
 		c.say({ resize: { rows: 50, columns: 120 } });
 		assert.deepEqual(await c.hears('resize'), { resize: { rows: 50, columns: 120 } });
+		// Input goes another way than sizes. What init is asked next, it answers when the terminal has its size.
+		assert.equal((await ask('GET', `/sandboxes/${id}/files`)).status, 200);
 		// Who says it has the terminal: between two commands of a list the shell has it, and may wait for the next one all the same.
 		c.type(`stty size; bash -c 'echo go; exec sleep 1000'\n`);
 		await c.shows('50 120\r\ngo\r\n');
