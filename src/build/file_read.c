@@ -66,7 +66,7 @@ static void make_plan(void *user)
 	if (result >= 0)
 		result = dockerfile_parse(buf_str(&text), text.len, &options, &d, &r->e);
 	if (result >= 0)
-		result = dockerfile_plan_make(&d, r->build->target, &ignore, &r->plan, &r->e);
+		(void)!dockerfile_plan_make(&d, r->build->target, &ignore, &r->plan, &r->e);
 	dockerfile_done(&d);
 	ignore_done(&ignore);
 }
