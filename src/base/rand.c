@@ -4,6 +4,7 @@
 #include "base/attr.h"
 #include "base/text.h"
 
+#include <stdio.h>
 #include <sys/random.h>
 #include <time.h>
 
@@ -29,6 +30,19 @@ void rand_hex(char *ret, size_t bytes)
 	ASSERT(bytes <= sizeof(raw));
 	rand_bytes(raw, bytes);
 	text_hex(raw, bytes, ret);
+}
+
+void rand_uuid(char ret[UUID_SIZE])
+{
+	uint8_t raw[16];
+	char hex[2 * sizeof(raw) + 1];
+
+	rand_bytes(raw, sizeof(raw));
+	raw[6] = (raw[6] & 0x0fu) | 0x40u;
+	raw[8] = (raw[8] & 0x3fu) | 0x80u;
+	text_hex(raw, sizeof(raw), hex);
+	(void)snprintf(ret, UUID_SIZE, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12,
+		       hex + 16, hex + 20);
 }
 
 static uint64_t clock_ns(clockid_t id)

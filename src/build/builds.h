@@ -78,7 +78,9 @@ struct build_order {
 
 /* Takes O, which was allocated. */
 void build_order_do(struct builds *b, struct build_order *o);
-/* Nobody waits for O any more. The image that it would make goes again. NULL is fine. */
+/* Nobody waits for O any more, and it is not carried out, if there is still time. NULL is fine. */
+void build_order_stop(struct builds *b, struct build_order *o);
+/* The same, and the image, which is of this build alone, goes again if it was made. */
 void build_order_drop(struct builds *b, struct build_order *o);
 
 /* A sandbox of a build ends, and the reference with it. NULL is fine. */

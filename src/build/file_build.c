@@ -72,7 +72,7 @@ static void stop(struct file_build *b, enum file_build_state state)
 	b->ended_ms = now_wall_ns() / NS_PER_MS;
 	b->other = last_other(b->builds);
 	b->task = build_task_stop(b->task);
-	build_order_drop(b->builds, b->order);
+	build_order_stop(b->builds, b->order);
 	b->order = NULL;
 	b->deadline = sd_event_source_disable_unref(b->deadline);
 	close_sandbox(b);
@@ -100,6 +100,18 @@ void file_build_fail(struct file_build *b, const struct err *e)
 	(void)snprintf(b->reason, sizeof(b->reason), "%s", e->text);
 	LOG_INFO("image_build_failed", LOG_S("image", b->image), LOG_S("error", e->text));
 	stop(b, FILE_BUILD_FAILED);
+}
+
+/* At the beginning of a callback: true if the build does not go on, because of E, or because it has ended meanwhile. Then B may be
+ * gone. */
+static bool ends_here(struct file_build *b, const struct err *e)
+{
+	const struct err failed = e ? *e : ERR_INIT;
+	const bool goes_on = b->state == FILE_BUILD_GOES_ON && !e;
+
+	if (!file_build_came_late(b) && e)
+		file_build_fail(b, &failed);
+	return !goes_on;
 }
 
 static void fail_with(struct file_build *b, enum err_code code, const char *text)
@@ -183,6 +195,9 @@ static void commit(struct file_build *b)
 		fail_with(b, ERR_OUT_OF_MEMORY, "no memory");
 		return;
 	}
+	static const char making[] = "making the image";
+
+	file_build_say(b, making, strlen(making));
 	sandbox_each_process(b->sandbox, forget, NULL);
 	o->what = BUILD_ORDER_COMMIT;
 	memcpy(o->image, b->image, sizeof(o->image));
@@ -199,16 +214,10 @@ static void on_left(int fd, const struct engine_file *info, const struct err *e,
 {
 	struct file_build *b = user;
 
-	if (b->state != FILE_BUILD_GOES_ON || e) {
-		const struct err failed = e ? *e : ERR_INIT;
-
-		if (!e)
-			workers_close(b->owner, fd);
-		if (!file_build_came_late(b))
-			file_build_fail(b, &failed);
+	if (!e && b->state != FILE_BUILD_GOES_ON)
+		workers_close(b->owner, fd);
+	if (ends_here(b, e))
 		return;
-	}
-	b->waits = false;
 	b->left[b->at] = (struct file_archive){.fd = fd, .len = info->size};
 	close_sandbox(b);
 	b->at++;
@@ -267,14 +276,8 @@ static void on_sent(uint64_t written UNUSED, const struct err *e, void *user)
 {
 	struct file_build *b = user;
 
-	if (b->state != FILE_BUILD_GOES_ON || e) {
-		const struct err failed = e ? *e : ERR_INIT;
-
-		if (!file_build_came_late(b))
-			file_build_fail(b, &failed);
+	if (ends_here(b, e))
 		return;
-	}
-	b->waits = false;
 	b->sent++;
 	send_next(b);
 }
@@ -328,15 +331,10 @@ static void on_opened(struct sandbox *made, const struct err *e, void *user)
 {
 	struct file_build *b = user;
 
-	if (b->state != FILE_BUILD_GOES_ON || e) {
-		const struct err failed = e ? *e : ERR_INIT;
-
+	if (b->state != FILE_BUILD_GOES_ON)
 		build_close_sandbox(made ? sandbox_ref(made) : NULL);
-		if (!file_build_came_late(b))
-			file_build_fail(b, &failed);
+	if (ends_here(b, e))
 		return;
-	}
-	b->waits = false;
 	b->sandbox = sandbox_ref(made);
 	b->hold = (struct sandbox_hold){.ended = on_sandbox_ended, .rests = true};
 	list_init(&b->hold.node);
@@ -380,19 +378,15 @@ static void on_removed(const struct err *e UNUSED, void *user UNUSED)
 static void on_context(int fd, const struct engine_file *info, const struct err *e, void *user)
 {
 	struct file_build *b = user;
-	struct err failed = e ? *e : ERR_INIT;
+	struct err ignored = ERR_INIT;
 
-	if (b->state != FILE_BUILD_GOES_ON || e) {
-		if (!e)
-			workers_close(b->owner, fd);
-		if (!file_build_came_late(b))
-			file_build_fail(b, &failed);
+	if (!e && b->state != FILE_BUILD_GOES_ON)
+		workers_close(b->owner, fd);
+	if (ends_here(b, e))
 		return;
-	}
-	b->waits = false;
 	b->context = (struct file_archive){.fd = fd, .len = info->size};
 	(void)!sandbox_remove_file(b->source, DOCKERFILE_CONTEXT_TAR, false, on_removed, NULL,
-				   &failed);
+				   &ignored);
 	next_run(b);
 }
 

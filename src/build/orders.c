@@ -189,17 +189,31 @@ void build_order_do(struct builds *b, struct build_order *o)
 	next_look(b);
 }
 
+void build_order_stop(struct builds *b, struct build_order *o)
+{
+	const struct build_images *i = &b->config.images;
+	struct err ignored = ERR_INIT;
+
+	if (!o)
+		return;
+	o->fn = NULL;
+	if (o->begun)
+		json_decref(i->cancel(i->user, &ignored));
+	else
+		end(b, o, NULL);
+}
+
 void build_order_drop(struct builds *b, struct build_order *o)
 {
-	struct build_order *gone = o ? calloc(1, sizeof(*gone)) : NULL;
+	struct build_order *gone = o && o->begun ? calloc(1, sizeof(*gone)) : NULL;
 
-	if (o)
-		o->fn = NULL;
-	if (!gone)
-		return;
-	gone->what = BUILD_ORDER_REMOVE;
-	memcpy(gone->image, o->image, sizeof(gone->image));
-	build_order_do(b, gone);
+	if (gone) {
+		gone->what = BUILD_ORDER_REMOVE;
+		memcpy(gone->image, o->image, sizeof(gone->image));
+	}
+	build_order_stop(b, o);
+	if (gone)
+		build_order_do(b, gone);
 }
 
 void build_close_sandbox(struct sandbox *s)

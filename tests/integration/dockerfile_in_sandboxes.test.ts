@@ -141,7 +141,14 @@ describe('a Dockerfile in a workspace', { skip }, () => {
 		await until('the step that sleeps', async () => (await ask('GET', '/images')).body.build.lines.includes('[1/1] RUN sleep 600') || undefined);
 		assert.equal((await ask('DELETE', '/images/build')).status, 202);
 		assert.equal((await ended()).state, 'cancelled');
+		await put('slow/Dockerfile', 'FROM base\nRUN head -c 48000000 /dev/urandom > /large\n');
+		done(await build('kept', { Dockerfile: 'FROM base\nRUN echo first > /which\n' }));
+		assert.equal((await ask('POST', `/sandboxes/${source}/image`, { name: 'kept', dockerfile: 'slow/Dockerfile' })).status, 202);
+		await until('the image being made', async () => (await ask('GET', '/images')).body.build.lines.includes('making the image') || undefined);
+		assert.equal((await ask('DELETE', '/images/build')).status, 202);
+		assert.equal((await ended()).state, 'cancelled');
 		done(await build('after', { Dockerfile: 'FROM base\nRUN echo fine > /after\n' }));
+		assert.equal(await inside('kept', 'cat /which'), 'first\n'); // the image that a cancelled build would have replaced
 	});
 });
 

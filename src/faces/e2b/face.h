@@ -10,6 +10,7 @@
 #include "api/files/form_upload.h"
 #include "base/buf.h"
 #include "base/list.h"
+#include "base/rand.h"
 #include "sandbox/checkpoints.h"
 #include "sandbox/contexts.h"
 #include "sandbox/process.h"
@@ -23,7 +24,6 @@
 #define E2B_ENVD_VERSION "0.6.2" /* what the SDKs may ask of envd follows from it */
 #define E2B_HOST_SIZE    256
 #define E2B_PORT_WORD    "${PORT}" /* in a host: stands for the port */
-#define E2B_BOOT_ID_SIZE 37        /* a UUID */
 #define E2B_ENVD_PORT    49983
 #define E2B_CODE_PORT    49999
 #define E2B_HOME         "/home/user"
@@ -85,9 +85,9 @@ struct e2b_sandbox {
 	bool is_private; /* strangers do not reach its ports, whatever the operator permits */
 	char host[E2B_HOST_SIZE]; /* what it is called to its servers; "" = localhost:PORT */
 	char id[E2B_ID_SIZE];
-	char token[E2B_TOKEN_SIZE];     /* of envd */
-	char traffic[E2B_TOKEN_SIZE];   /* of the rest */
-	char boot_id[E2B_BOOT_ID_SIZE]; /* another one when its processes have ended by a pause */
+	char token[E2B_TOKEN_SIZE];   /* of envd */
+	char traffic[E2B_TOKEN_SIZE]; /* of the rest */
+	char boot_id[UUID_SIZE];      /* another one when its processes have ended by a pause */
 	char template_id[ENGINE_NAME_MAX];
 	char *same_as;    /* owned: the client's idempotency key; NULL = none */
 	json_t *metadata; /* owned, object */

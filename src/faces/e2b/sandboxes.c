@@ -29,20 +29,6 @@ void e2b_make_id(char ret[E2B_ID_SIZE])
 	ret[E2B_ID_SIZE - 1] = '\0';
 }
 
-/* A random UUID, as the kernel makes one at each start. */
-static void make_boot_id(struct e2b_sandbox *s)
-{
-	uint8_t b[16];
-
-	rand_bytes(b, sizeof(b));
-	b[6] = (uint8_t)((b[6] & 0x0fu) | 0x40u);
-	b[8] = (uint8_t)((b[8] & 0x3fu) | 0x80u);
-	(void)snprintf(s->boot_id, sizeof(s->boot_id),
-		       "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
-		       b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12],
-		       b[13], b[14], b[15]);
-}
-
 struct e2b_sandbox *e2b_find(const struct e2b *f, const char *id)
 {
 	list_for_each(l, &f->sandboxes) {
@@ -170,7 +156,7 @@ struct e2b_sandbox *e2b_sandbox_new(struct e2b *f, const struct caller *who)
 	e2b_make_id(s->id);
 	rand_hex(s->token, (E2B_TOKEN_SIZE - 1) / 2);
 	rand_hex(s->traffic, (E2B_TOKEN_SIZE - 1) / 2);
-	make_boot_id(s);
+	rand_uuid(s->boot_id); /* as the kernel has one of each start */
 	return s;
 }
 
@@ -228,7 +214,7 @@ static void drop_memory(struct e2b_sandbox *s)
 	sandbox_each_process(s->sandbox, forget_process, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(s->contexts); i++)
 		s->contexts[i].restarts = true;
-	make_boot_id(s);
+	rand_uuid(s->boot_id); /* as the kernel has one of each start */
 }
 
 void e2b_sandbox_pause(struct e2b_sandbox *s, bool memory)

@@ -80,20 +80,6 @@ struct e2b_build *e2b_build_unref(struct e2b_build *b)
 	return NULL;
 }
 
-/* RFC 9562, version 4. */
-static void make_uuid(char ret[BUILD_ID_SIZE])
-{
-	uint8_t b[16];
-
-	rand_bytes(b, sizeof(b));
-	b[6] = (b[6] & 0x0fu) | 0x40u;
-	b[8] = (b[8] & 0x3fu) | 0x80u;
-	(void)snprintf(ret, BUILD_ID_SIZE,
-		       "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
-		       b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12],
-		       b[13], b[14], b[15]);
-}
-
 struct e2b_build *e2b_build_new(struct e2b_template *t, const char *id)
 {
 	struct e2b_build *b = calloc(1, sizeof(*b));
@@ -111,7 +97,7 @@ struct e2b_build *e2b_build_new(struct e2b_template *t, const char *id)
 	if (id)
 		(void)!text_copy(b->id, sizeof(b->id), id);
 	else
-		make_uuid(b->id);
+		rand_uuid(b->id);
 	(void)snprintf(b->image, sizeof(b->image), SANDBOX_OWN_IMAGE "%s.%.8s", t->id, b->id);
 	list_append(&t->builds, &b->node);
 	return b;

@@ -4,6 +4,7 @@
  * all that is in these structs, so that templates outlive the server. Loop only. */
 #pragma once
 
+#include "base/rand.h"
 #include "build/task.h"
 #include "faces/e2b/face.h"
 
@@ -12,7 +13,6 @@
 #define TAGS_MAX        16   /* of a build */
 #define STEPS_MAX       200u /* of a build */
 #define TEMPLATE_NAME   128u /* bytes of an alias or tag */
-#define BUILD_ID_SIZE   37   /* a UUID */
 #define BUILD_LINES_MAX 5000 /* of the log of a build; the rest is left out, which the log says */
 #define BUILD_SECONDS   3600 /* of a build, from its first step on */
 #define TAG_DEFAULT     "default"
@@ -34,7 +34,7 @@ struct e2b_build {
 	struct list node; /* of e2b_template.builds, oldest first */
 	unsigned refs;
 	struct e2b_template *template; /* NULL: the template is gone */
-	char id[BUILD_ID_SIZE];
+	char id[UUID_SIZE];
 	char image[ENGINE_NAME_MAX];
 	enum e2b_build_state state;
 	json_t *tags; /* owned, array of texts */
