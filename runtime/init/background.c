@@ -48,7 +48,7 @@
 #define FOUND_MAX     4096 /* processes that one walk signals; the next walk has the rest */
 #define STOP_TRIES    10
 #define STOP_PAUSE_NS 100000  /* between two; a signal reaches another processor in microseconds */
-#define AGAIN_NS      1000000 /* ENDING: until what is left is killed again */
+#define AGAIN_NS      1000000 /* until what is left is stopped or killed again */
 
 enum report_kind { REPORT_BEGAN = 1, REPORT_ENDED, REPORT_LAST };
 
@@ -194,8 +194,8 @@ static DIR *open_proc(const struct init *in)
 	return d;
 }
 
-/* Sends SIGNO to each process of OF, without its reaper; of those that a SIGSTOP reaches, to those that execute. Returns
- * how many got it. OF NULL: to all that belong to no background process. The ancestors of a process may tell whose it is, so
+/* Sends SIGNO to each process of OF, without its reaper; a SIGSTOP to those that execute, or will when a disk or the child
+ * of their vfork(2) lets them. Returns how many got it. OF NULL: to all that belong to no background process. The ancestors of a process may tell whose it is, so
  * many are found before the first one is killed. */
 static uint32_t signal_tree(const struct init *in, const struct init_background *of, int signo)
 {
@@ -212,7 +212,7 @@ static uint32_t signal_tree(const struct init *in, const struct init_background 
 			continue;
 		const enum end_look look = end_look_at(in, (pid_t)pid);
 		if (look == END_GONE ||
-		    (signo == SIGSTOP && look != END_ALIVE && look != END_ENTERING))
+		    (signo == SIGSTOP && (look == END_STOPPED || look == END_DYING)))
 			continue;
 		found[n_found++] = (pid_t)pid;
 	}
@@ -323,9 +323,8 @@ static void freeze(const struct init *in, struct init_background *b, bool frozen
 	b->term_at += b->term_at != 0 ? rested : 0;
 	b->kill_at += b->kill_at != 0 ? rested : 0;
 	b->frozen_ns = frozen ? t : 0;
-	if (frozen)
-		(void)stop_tree(in, b);
-	else
+	b->again_at = !frozen || stop_tree(in, b) ? 0 : t + AGAIN_NS;
+	if (!frozen)
 		(void)signal_tree(in, b, SIGCONT);
 }
 
@@ -453,7 +452,8 @@ void background_tick(struct init *in)
 		} else if (b->state == BACKGROUND_ENDING && t >= b->again_at) {
 			kill_rest(in, b);
 		} else if (b->frozen_ns != 0) {
-			continue;
+			if (b->again_at != 0 && t >= b->again_at)
+				freeze(in, b, true);
 		} else if (b->state == BACKGROUND_RUNNING && b->kill_at != 0 && t >= b->kill_at) {
 			end(in, b);
 		} else if (b->state == BACKGROUND_RUNNING && b->term_at != 0 && t >= b->term_at) {
@@ -472,9 +472,9 @@ uint64_t background_next(const struct init *in)
 
 	for (size_t i = 0; i < PROTO_BACKGROUND_MAX && in->background.n > 0; i++) {
 		const struct init_background *b = &in->background.at[i];
-		if (b->state == BACKGROUND_ENDING)
+		if (b->state == BACKGROUND_ENDING || b->frozen_ns != 0)
 			next = init_sooner(next, b->again_at);
-		else if (b->state == BACKGROUND_RUNNING && b->frozen_ns == 0)
+		else if (b->state == BACKGROUND_RUNNING)
 			next = init_sooner(next, init_sooner(b->term_at, b->kill_at));
 	}
 	return next;

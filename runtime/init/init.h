@@ -118,17 +118,16 @@ struct init_background {
 	enum background_state state;
 	uint32_t id;  /* the front's number for it, as that of a run */
 	pid_t reaper; /* 0 = its processes have a mark */
-	pid_t
-	    pid; /* first process, also its process group and session; 0 = not known yet, or reaped */
-	int signo; /* is due when it is known; 0 = none */
-	int error; /* as in struct init_run */
+	pid_t pid;    /* first process, its group and session; 0 = not known yet, or reaped */
+	int signo;    /* is due when it is known; 0 = none */
+	int error;    /* as in struct init_run */
 	bool has_status;
 	int status;
 	uint32_t flags; /* PROTO_ENDED_* */
 	uint32_t killed;
 	uint64_t started_ns, ended_ns, frozen_ns; /* FROZEN: 0 = it is not */
 	uint64_t term_at, kill_at, grace_ns;      /* 0 = never */
-	uint64_t again_at;                        /* ENDING */
+	uint64_t again_at;                        /* ENDING; FROZEN: 0 = all rest */
 	int terminal;                             /* the master of its terminal; 0 = it has none */
 	uint64_t cpu_ns, max_rss;
 };
@@ -356,9 +355,10 @@ bool end_reaped(struct init *in, pid_t pid); /* PID has ended; was it on the lis
 /* Whether PID, alive or not yet reaped, has called execve(2) since it was forked. */
 bool end_has_executed(const struct init *in, pid_t pid);
 enum end_look {
-	END_GONE,  /* or a zombie */
-	END_DYING, /* it was sent SIGKILL and executes nothing any more */
-	END_STOPPED,
+	END_GONE,    /* or a zombie */
+	END_DYING,   /* it was sent SIGKILL and executes nothing any more */
+	END_STOPPED, /* or a SIGSTOP waits for it */
+	END_WAITING, /* uninterruptible: for a disk, or in vfork(2) for its child, and may have been stopped */
 	END_ENTERING, /* of the zygote: on its way into the sandbox, and init does not know it yet */
 	END_ALIVE,
 };

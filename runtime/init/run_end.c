@@ -166,9 +166,10 @@ enum end_look end_look_at(const struct init *in, pid_t pid)
 		return END_ENTERING;
 	if (gets_soon(state, SIGKILL))
 		return END_DYING;
-	/* On a busy machine a process may wait long for a processor before it stops. D: a vfork(2) that waits for its
-	 * child. */
-	return gets_soon(state, SIGSTOP) || strchr("TtD", state[8]) ? END_STOPPED : END_ALIVE;
+	/* On a busy machine a process may wait long for a processor before it stops. */
+	if (gets_soon(state, SIGSTOP) || strchr("Tt", state[8]))
+		return END_STOPPED;
+	return state[8] == 'D' ? END_WAITING : END_ALIVE;
 }
 
 /* The number in field N of proc(5) after the state, whose N is 0. */

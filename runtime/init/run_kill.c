@@ -57,7 +57,7 @@ uint32_t kill_each_that(struct init *in, bool (*wanted)(const struct init *, pid
 		const enum end_look look = end_look_at(in, (pid_t)pid);
 		if (look == END_ENTERING)
 			(void)kill((pid_t)pid, SIGCONT); /* all were stopped */
-		if (look != END_ALIVE && look != END_STOPPED && look != END_DYING)
+		if (look == END_GONE || look == END_ENTERING)
 			continue;
 		in->awake += look == END_ALIVE;
 		in->dying += look == END_DYING;

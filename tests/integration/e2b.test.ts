@@ -309,7 +309,7 @@ describe('e2b', () => {
 
 	it('what is paused rests, is out of reach, and goes on', async () => {
 		const box = await make(), pause = (body?: Json): Promise<Answer> => control('POST', `/sandboxes/${box.id}/pause`, body);
-		const running = start(box, 'trap "" TERM; (setsid sh -c "while :; do echo >> /tmp/far; sleep 0.01; done" &); while :; do echo >> /tmp/near; sleep 0.01; done', {}, { 'connect-timeout-ms': '60000' }).catch(() => 'cut');
+		const running = start(box, 'trap "" TERM; (setsid sh -c "while :; do echo >> /tmp/far; sleep 0.01; done" &); for i in 1 2 3; do while :; do (:); done & done; while :; do echo >> /tmp/near; sleep 0.01; done', {}, { 'connect-timeout-ms': '60000' }).catch(() => 'cut');
 		const cell = code(box, { code: 'import time; time.sleep(60)' }).catch(() => 'cut');
 		const sizes = async (): Promise<string> => {
 			const r = await ask('POST', '/process.Process/Start', { headers: { ...routed(box), 'content-type': 'application/connect+json' }, body: frame({ process: { cmd: 'wc', args: ['-c', '/tmp/far', '/tmp/near'] } }) });
