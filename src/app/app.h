@@ -12,6 +12,8 @@
 #include "api/files/files.h"
 #include "api/history/cells.h"
 #include "app/egress_audit.h"
+#include "app/reopener.h"
+#include "base/buf.h"
 #include "budget/budgets.h"
 #include "config/settings.h"
 #include "egress/egress.h"
@@ -55,6 +57,8 @@ struct app {
 	struct sandbox_records records; /* the manager's, kept in the store */
 	struct opener *opener;          /* NULL: no local files may be read */
 	struct reopener *reopener;      /* NULL: nothing to open again */
+	struct http_tls *tls;           /* NULL: SANDBOX_TLS_LISTEN is not set */
+	struct buf tls_chain;           /* until its key is there */
 	void (*reloaded)(void *user);   /* app_reload() */
 	void *reloaded_user;
 	const char *const *image_defs; /* of `serve`, set before app_begin(): names; borrowed */
@@ -119,6 +123,12 @@ void app_hold_hangup(void);
 int app_on_stop(struct app *a, sd_event_signal_handler_t fn, void *user, struct err *e) MUST_CHECK;
 /* reload.c: what app_reload() needs from a process with the privileges of the start. */
 int app_begin_reopener(struct app *a, struct err *e) MUST_CHECK;
+/* app_tls.c: reads the certificate and its key, after the last fork and with the privileges of the start. */
+int app_begin_tls(struct app *a, struct err *e) MUST_CHECK;
+/* Takes a new one, REOPEN_CERTIFICATE and then REOPEN_KEY. FILE is a negative errno, or taken. */
+void app_take_tls(struct app *a, enum reopen what, int file);
+/* After the HTTP server. */
+void app_tls_done(struct app *a);
 /* reload.c: has the log opened and the settings file read again, and returns at once. A wrong file changes nothing,
  * and the log says what is wrong. RELOADED is called from the loop when that is done, so that the caller passes on the
  * settings that it gave to others. */

@@ -313,6 +313,7 @@ int app_begin(struct app *a, struct err *e)
 	r = begin_opener(a, e); /* it forks, so before the store starts a thread */
 	r = r < 0 ? r : app_begin_reopener(a, e);
 	r = r < 0 ? r : begin_image_builder(a, e);
+	r = r < 0 ? r : app_begin_tls(a, e);
 	r = r < 0 ? r : begin_store(a, e);
 	judge_disk(a);
 	return r < 0 ? r : confine(a, e);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SIGHUP: opens the log again and reads the settings file again. */
+/* SIGHUP: opens the log again, and reads the certificate and the settings file again. */
 #include "app/app.h"
 
 #include "app/reopener.h"
@@ -42,6 +42,8 @@ int app_begin_reopener(struct app *a, struct err *e)
 	    .log = log_path(),
 	    .settings = a->settings.file,
 	    .settings_safe = !a->settings.file_named,
+	    .certificate = a->settings.tls_listen[0] ? a->settings.tls_certificate : NULL,
+	    .key = a->settings.tls_listen[0] ? a->settings.tls_key : NULL,
 	};
 
 	return a->mode == APP_SERVE ? reopener_start(&c, &a->reopener, e) : 0;
@@ -65,6 +67,10 @@ static void on_file(enum reopen what, int fd, void *user)
 	if (what == REOPEN_SETTINGS) {
 		if (take_settings(a, fd, &e) < 0)
 			LOG_ERROR("settings_not_read", LOG_S("error", e.text));
+		return;
+	}
+	if (what == REOPEN_CERTIFICATE || what == REOPEN_KEY) {
+		app_take_tls(a, what, fd);
 		return;
 	}
 	if (fd < 0) {

@@ -14,6 +14,7 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -51,6 +52,26 @@ static int read_settings(const struct reopener_config *c)
 	return fd_sealed_memfd("settings", buf_str(&text), text.len);
 }
 
+int reopener_open(const char *path)
+{
+	/* without waiting for the writer of a pipe */
+	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	return S_ISREG(st.st_mode) ? TAKE_FD(fd) : -EINVAL;
+}
+
+static int read_other(const char *path)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(REOPENER_FILE_MAX);
+	_cleanup_fd_ int fd = reopener_open(path);
+	const int r = fd < 0 ? fd : fd_read_file(fd, &text);
+
+	return r < 0 ? r : fd_sealed_memfd("certificate", buf_str(&text), text.len);
+}
+
 static bool say(enum reopen what, int fd, int watch)
 {
 	struct answer a = {.what = what, .errnum = fd < 0 ? -fd : 0};
@@ -66,6 +87,13 @@ static bool answer(const struct reopener_config *c, int watch)
 		_cleanup_fd_ int fd = log_open_file(c->log);
 
 		if (!say(REOPEN_LOG, fd, watch))
+			return false;
+	}
+	if (c->certificate) {
+		_cleanup_fd_ int certificate = read_other(c->certificate);
+		_cleanup_fd_ int key = read_other(c->key);
+
+		if (!say(REOPEN_CERTIFICATE, certificate, watch) || !say(REOPEN_KEY, key, watch))
 			return false;
 	}
 	if (c->settings) {
@@ -106,7 +134,7 @@ int reopener_start(const struct reopener_config *c, struct reopener **ret, struc
 	int pair[2];
 
 	*ret = NULL;
-	if (!c->log && !c->settings)
+	if (!c->log && !c->settings && !c->certificate)
 		return 0;
 	struct reopener *r = calloc(1, sizeof(*r));
 	if (!r || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens the log and reads the settings file again for a server that gave up its privileges.
+/* Opens the log and reads the certificate and the settings file again for a server that gave up its privileges.
  *
  * It is a small process that is forked before that, and keeps the rights and the working folder of
  * whoever started the server. It is told no path. What waits for a disk waits there: the server gets
@@ -12,18 +12,25 @@
 #include <systemd/sd-event.h>
 
 enum reopen {
-	REOPEN_LOG = 1,  /* the log, open for writing */
-	REOPEN_SETTINGS, /* a memory file with what the settings file holds */
-	REOPEN_DONE,     /* nothing more comes; an error: the process has ended */
+	REOPEN_LOG = 1,     /* the log, open for writing */
+	REOPEN_CERTIFICATE, /* a memory file with the certificate of the listener with TLS */
+	REOPEN_KEY,         /* and one with its key */
+	REOPEN_SETTINGS,    /* a memory file with what the settings file holds */
+	REOPEN_DONE,        /* nothing more comes; an error: the process has ended */
 };
 
 struct reopener_config {
-	const char *log;      /* NULL: there is no log file */
-	const char *settings; /* NULL: no file was read */
-	bool settings_safe;   /* open it only if nobody else can write it (config_file_open()) */
+	const char *log;               /* NULL: there is no log file */
+	const char *settings;          /* NULL: no file was read */
+	const char *certificate, *key; /* NULL: there is no listener with TLS */
+	bool settings_safe; /* open it only if nobody else can write it (config_file_open()) */
 };
 
 struct reopener;
+
+#define REOPENER_FILE_MAX (256u << 10) /* bytes of a certificate or key */
+/* A regular file for reading, or -errno. */
+int reopener_open(const char *path);
 
 /* Called from the loop: FD is the callee's, or a negative errno. The last call has REOPEN_DONE and 0. */
 typedef void (*reopener_fn)(enum reopen what, int fd, void *user);
@@ -31,7 +38,7 @@ typedef void (*reopener_fn)(enum reopen what, int fd, void *user);
 /* Must be called before there are threads. *RET is NULL if there is nothing to open. */
 int reopener_start(const struct reopener_config *c, struct reopener **ret,
 		   struct err *e) MUST_CHECK;
-/* Asks for both files and returns at once. FN hears of those that the process was started with. While an
+/* Asks for all files and returns at once. FN hears of those that the process was started with. While an
  * earlier question has no answer, any number of further ones are one, which is asked after it (1 is returned for the first):
  * it sees what the files are after the last of them. -EPIPE: the process has ended. */
 int reopener_ask(struct reopener *r, sd_event *loop, reopener_fn fn, void *user) MUST_CHECK;

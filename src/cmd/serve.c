@@ -8,6 +8,7 @@
 #include "app/read_settings.h"
 #include "bridge/bridge.h"
 #include "cmd/cmd.h"
+#include "cmd/serve_address.h"
 #include "cmd/serve_names.h"
 #include "cmd/server_facts.h"
 #include "doctor/doctor.h"
@@ -31,7 +32,6 @@
 #define DRAIN_NS      (5 * NS_PER_S)
 #define DRAIN_LOOK_NS (50 * NS_PER_MS)
 #define LOST_NS       (3 * NS_PER_S) /* in which /readyz says why the server is about to end */
-#define BASE_SIZE     (READ_HOST_SIZE + 32)
 
 struct serve {
 	struct app app;
@@ -48,70 +48,12 @@ struct serve {
 	uint64_t drain_until_ns;
 	struct site *site;
 	struct serve_names names;
-	char host[READ_HOST_SIZE];
-	uint16_t port;
-	char base[BASE_SIZE];
+	struct serve_address at;
+	char base[SERVE_BASE_SIZE];
 	char client_base[HTTP_BASE_SIZE]; /* of the request that identify() has seen last */
 	struct server_facts facts;
-	struct err lost;      /* ERR_NONE, or why no sandbox can be made any more */
-	bool no_registration; /* whatever the setting says */
+	struct err lost; /* ERR_NONE, or why no sandbox can be made any more */
 };
-
-/* ---- where to listen ---- */
-
-/* The settings file of the second tool family is shipped with `host = "0.0.0.0"` and without
- * authentication. It must start, but not as a server that anybody on the network can use. */
-static void close_classic(struct serve *s)
-{
-	s->app.settings.require_auth = true;
-	s->no_registration = true;
-	(void)fprintf(stderr,
-		      "caisson: server.host '%s' can be reached from other machines. Therefore "
-		      "clients must authenticate, and nobody can register.\n"
-		      "caisson: Make an account with 'caisson user add NAME' and a key with "
-		      "'caisson key new NAME', or set host to 127.0.0.1.\n",
-		      s->host);
-}
-
-static int find_address(struct serve *s, struct err *e)
-{
-	const struct settings *set = &s->app.settings;
-	int r = read_server_address(set, s->host, &s->port, e);
-
-	if (r < 0)
-		return r;
-	if (app_is_loopback(s->host) || set->api_key[0] || set->require_auth)
-		return 0;
-	if (!settings_is_explicit(set, SETTING_ID_listen) &&
-	    set->source[SETTING_ID_app_host] == SETTING_FROM_FILE) {
-		close_classic(s);
-		return 0;
-	}
-	(void)err_set(e, ERR_SETTING_INVALID, 0,
-		      "SANDBOX_LISTEN: '%s' can be reached from other machines; set "
-		      "SANDBOX_API_KEY or SANDBOX_REQUIRE_AUTH, or listen on 127.0.0.1",
-		      s->host);
-	return -EINVAL;
-}
-
-static void make_base(struct serve *s)
-{
-	const char *host =
-	    streq(s->host, "0.0.0.0") || streq(s->host, "::") ? "127.0.0.1" : s->host;
-	bool v6 = strchr(host, ':') != NULL;
-
-	const char *url = s->app.settings.public_url;
-	size_t len = strlen(url);
-
-	while (len > 0 && url[len - 1] == '/')
-		len--;
-	if (len > 0)
-		(void)snprintf(s->base, sizeof(s->base), "%.*s", (int)MIN(len, sizeof(s->base) - 1),
-			       url);
-	else
-		(void)snprintf(s->base, sizeof(s->base), "http://%s%s%s:%u", v6 ? "[" : "", host,
-			       v6 ? "]" : "", s->port);
-}
 
 /* ---- routes ---- */
 
@@ -176,7 +118,7 @@ static void on_reloaded(void *user)
 	struct serve_names names;
 	struct err e = ERR_INIT;
 
-	if (serve_names_make(&s->app.settings, s->host, &names, &e) < 0) {
+	if (serve_names_make(&s->app.settings, s->at.reach, &names, &e) < 0) {
 		LOG_ERROR("settings_not_used", LOG_S("error", e.text));
 		return;
 	}
@@ -291,6 +233,7 @@ static int open_http(struct serve *s, struct err *e)
 	    .public_origin = s->names.public_origin,
 	    .port_domain = s->names.port_domain,
 	    .is_face = set->faces[0] ? e2b_is_name : NULL,
+	    .tls = s->app.tls,
 	    .log = log_request,
 	    .log_userdata = s,
 	};
@@ -322,11 +265,11 @@ static bool registration_is_open(const struct serve *s)
 {
 	const struct settings *set = &s->app.settings;
 
-	if (s->no_registration)
+	if (s->at.no_registration)
 		return false;
 	if (!streq(set->open_registration, "auto"))
 		return streq(set->open_registration, "on");
-	return app_is_loopback(s->host) && !needs_key(s) && !set->public_url[0];
+	return s->at.loopback && !needs_key(s) && !set->public_url[0];
 }
 
 static void forget_user(const char *owner, void *user)
@@ -364,7 +307,7 @@ static int open_api(struct serve *s, struct err *e)
 	    .open_registration = registration_is_open(s),
 	    .signin_ns = (uint64_t)set->signin_hours * 3600 * NS_PER_S,
 	    .profile = set->profile,
-	    .loopback = app_is_loopback(s->host),
+	    .loopback = s->at.loopback,
 	    .base = s->base,
 	    .port_domain = s->names.port_domain,
 	    .max_upload_bytes = limits_rest_upload(set),
@@ -452,13 +395,11 @@ static int open_bridge(struct serve *s, struct err *e)
 
 static int listen_all(struct serve *s, struct err *e)
 {
-	struct http_listener *listener;
-	int r =
-	    http_server_listen(s->http, s->host, s->port, HTTP_SCOPE_MAIN, &s->port, &listener, e);
+	int r = serve_address_listen(&s->at, s->http, e);
 
 	if (r < 0)
 		return r;
-	make_base(s);
+	serve_address_base(&s->at, s->app.settings.public_url, s->base);
 	links_set_main(s->app.links, s->base);
 	r = site_set_address(s->site, s->base, s->app.settings.profile, needs_key(s), e);
 	r = r < 0 ? r : store_set_address(s->app.store, s->base, e);
@@ -507,6 +448,9 @@ static int serve(struct serve *s, struct err *e)
 		return r;
 	manager_on_engine_lost(s->app.manager, on_engine_lost, s);
 	LOG_INFO("serving", LOG_S("url", s->base), LOG_S("profile", s->app.settings.profile));
+	if (s->at.tls_port)
+		LOG_INFO("serving_tls", LOG_S("host", s->at.tls_host),
+			 LOG_U("port", s->at.tls_port));
 	print_connection(s);
 	r = loop_run(s->app.loop);
 	if (r >= 0 && s->lost.code != ERR_NONE) {
@@ -532,6 +476,7 @@ static void serve_done(struct serve *s)
 	s->auth = auth_free(s->auth);
 	s->keys = http_keys_free(s->keys);
 	s->site = site_free(s->site);
+	app_tls_done(&s->app);
 	serve_names_done(&s->names);
 	server_facts_done(&s->facts);
 	bridge_socket_close(&s->socket);
@@ -574,9 +519,9 @@ int cmd_serve(int argc, char **argv)
 	int r = app_settings(&s.app, "serve", APP_SERVE, true, &argc, argv, &e);
 	if (r >= 0 && argc > 1)
 		r = cmd_unknown("serve", argv[1], &e);
-	r = r < 0 ? r : find_address(&s, &e);
-	s.app.listen_host = s.host;
-	r = r < 0 ? r : serve_names_make(&s.app.settings, s.host, &s.names, &e);
+	r = r < 0 ? r : serve_address_find(&s.app.settings, &s.at, &e);
+	s.app.listen_host = s.at.host;
+	r = r < 0 ? r : serve_names_make(&s.app.settings, s.at.reach, &s.names, &e);
 	r = r < 0 ? r : check_flags(&s, flags, &e);
 	r = r < 0 ? r : bridge_socket_open(&s.socket, &s.app, why, &e);
 	s.app.socket_path = s.socket.fd >= 0 ? s.socket.path : NULL;

@@ -117,6 +117,14 @@ S(CHOICE, profile, "server.profile", "SANDBOX_PROFILE", "full", 0, 0, "code|clas
   "Set of tools that a client sees.")
 S(ADDR, listen, "server.listen", "SANDBOX_LISTEN", "127.0.0.1:8181", 3, 300, "HOST:PORT",
   "Address of `caisson serve`.")
+S(STR, tls_listen, "tls.listen", "SANDBOX_TLS_LISTEN", "", 0, 300, "HOST:PORT, or nothing",
+  "A second address of `caisson serve`, where it speaks HTTPS (TLS 1.3 and 1.2), such as 0.0.0.0:443. It needs a certificate, its key, "
+  "and GnuTLS (Debian: libgnutls30). Commands on this machine go on using SANDBOX_LISTEN.")
+S(PATH, tls_certificate, "tls.certificate", "SANDBOX_TLS_CERTIFICATE", "", 0, 4000, "a path, or nothing",
+  "The certificate of SANDBOX_TLS_LISTEN, in PEM, followed by those that lead from it to a root. It is read again on SIGHUP, with the rights "
+  "of whoever started the server; connections that are open stay.")
+S(PATH, tls_key, "tls.key", "SANDBOX_TLS_KEY", "", 0, 4000, "a path, or nothing",
+  "The private key of that certificate, in PEM, without a password. It is read again with it.")
 S(STR, app_host, "server.host", "APP_HOST", "", 0, 255, "an address, or nothing",
   "Address of `caisson serve`, under the name that the second tool family used. `server.listen` takes precedence.")
 S(INT, app_port, "server.port", "APP_PORT", "8181", 0, 65535, "a port from 0 to 65535",

@@ -221,10 +221,12 @@ static bool is_https(const char *proto)
 	return first_len(proto) == 5 && strncasecmp(proto, "https", 5) == 0;
 }
 
-bool http_request_is_forwarded_https(const struct http_request *req)
+bool http_request_came_by_https(const struct http_request *req)
 {
 	char buf[FORWARDED_VALUE_SIZE];
 
+	if (req->conn->io.tls)
+		return true;
 	return is_https(said_by_proxy(req, "x-forwarded-proto", "proto", buf)) && is_by_proxy(req);
 }
 
@@ -234,7 +236,7 @@ bool http_request_is_https(const struct http_request *req)
 	const char *ours = req->conn->server->cfg.public_origin;
 	const char *host = http_request_header(req, "host");
 
-	if (http_request_is_forwarded_https(req))
+	if (http_request_came_by_https(req))
 		return true;
 	/* A proxy that does not say so; the server's own address, beside it, is one of http. */
 	return ours && host && strncasecmp(ours, scheme, sizeof(scheme) - 1) == 0 &&
@@ -313,6 +315,17 @@ static bool client_host(const struct http_request *req, const char *said, struct
 	       (ret->port != port || !http_host_is_ours(ret, local, NULL));
 }
 
+/* A client that has come by TLS has written a name that is ours. */
+static bool direct_base(const struct http_request *req, char ret[HTTP_BASE_SIZE])
+{
+	const char *origin = req->conn->server->cfg.public_origin;
+	const char *host = http_request_header(req, "host");
+
+	if (!req->conn->io.tls || !host || (origin && *origin))
+		return false;
+	return snprintf(ret, HTTP_BASE_SIZE, "https://%s", host) < HTTP_BASE_SIZE;
+}
+
 bool http_request_base(const struct http_request *req, char ret[HTTP_BASE_SIZE])
 {
 	const char *origin = req->conn->server->cfg.public_origin;
@@ -325,7 +338,7 @@ bool http_request_base(const struct http_request *req, char ret[HTTP_BASE_SIZE])
 	int n;
 
 	if (!(proto || has_prefix || name) || !is_by_proxy(req))
-		return false;
+		return direct_base(req, ret);
 	http_request_prefix(req, prefix);
 	if (origin && *origin) {
 		n = snprintf(ret, HTTP_BASE_SIZE, "%s%s", origin, prefix);

@@ -6,12 +6,14 @@
 #include "base/loop.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "http/tls_io.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 
-#define RETRY_LINE "Retry-After: 10\r\n"
+#define RETRY_LINE   "Retry-After: 10\r\n"
+#define UPGRADE_LINE "Upgrade: TLS/1.2, HTTP/1.1\r\n" /* RFC 9110 §15.5.22 */
 
 /* ---- life ---- */
 
@@ -37,6 +39,7 @@ int conn_new(struct http_server *s, const struct http_listener *l, int fd, const
 	c->what = HTTP_IS_CONN;
 	c->server = s;
 	c->io = (struct http_io){.ops = &http_plain_io, .fd = fd};
+	int r = l->scopes & HTTP_SCOPE_TLS ? http_tls_begin(&c->io, s->cfg.tls) : 0;
 	c->events = EPOLLIN;
 	c->scopes = l->scopes;
 	c->fresh = true;
@@ -44,9 +47,10 @@ int conn_new(struct http_server *s, const struct http_listener *l, int fd, const
 	list_init(&c->ready_link);
 	list_init(&c->unread_link);
 	list_init(&c->out.parts);
-	if (epoll_ctl(s->epfd, EPOLL_CTL_ADD, fd, &ev) < 0) {
-		const int r = -errno;
-
+	if (r == 0 && epoll_ctl(s->epfd, EPOLL_CTL_ADD, fd, &ev) < 0)
+		r = -errno;
+	if (r < 0) {
+		http_tls_drop(&c->io);
 		budget_give(&c->place);
 		free(c);
 		return r;
@@ -170,6 +174,7 @@ static uint32_t wanted_events(const struct http_conn *c)
 
 	switch (c->state) {
 	case HTTP_CONN_HEAD:
+		return EPOLLIN | (c->io.wants_room ? (uint32_t)EPOLLOUT : 0);
 	case HTTP_CONN_LINGER:
 		return EPOLLIN;
 	case HTTP_CONN_REQUEST:
@@ -243,6 +248,8 @@ void conn_update(struct http_conn *c)
 	if (ev.events != c->events && epoll_ctl(c->server->epfd, EPOLL_CTL_MOD, c->io.fd, &ev) == 0)
 		c->events = ev.events;
 	set_timer(c, wanted_timer(c));
+	if ((ev.events & EPOLLIN) && c->io.ops->pending(&c->io))
+		conn_schedule(c);
 }
 
 /* ---- steps ---- */
@@ -263,7 +270,10 @@ void conn_refuse(struct http_conn *c, int status)
 			       "HTTP/1.1 %d %s\r\n%sContent-Type: " HTTP_PROBLEM_TYPE "\r\n"
 			       "%sContent-Length: %zu\r\nConnection: close\r\n\r\n",
 			       status, http_status_text(status), server_date_line(c->server),
-			       status == 429 ? RETRY_LINE : "", body.len);
+			       status == 429   ? RETRY_LINE
+			       : status == 426 ? UPGRADE_LINE
+					       : "",
+			       body.len);
 	r = r < 0 ? r : out_add_head(c, buf_str(&head), head.len);
 	r = r < 0 ? r : out_add(&c->out, buf_str(&body), body.len);
 	if (r < 0)
@@ -320,6 +330,10 @@ static enum step step_head(struct http_conn *c)
 	struct http_in *in = &c->in;
 	int n;
 
+	if (c->io.unsafe) {
+		conn_refuse(c, 426);
+		return STEP_AGAIN;
+	}
 	if (in->len == c->scan.off) {
 		if (in->len == 0 && c->server->draining)
 			return STEP_CLOSE;

@@ -60,6 +60,8 @@ static void probe(struct http_conn *c)
 
 bool conn_half_closed(struct http_conn *c)
 {
+	if (c->io.tls) /* its end is an alert, not a half of a socket: tls_io.c */
+		return false;
 	/* A client of WebSocket says goodbye in a frame. Another protocol may go on in one direction. */
 	if (c->state == HTTP_CONN_SOCKET && !c->socket->raw)
 		return false;

@@ -111,6 +111,8 @@ enum http_scope {
 	HTTP_SCOPE_LOCAL = 1u << 2, /* the user's own unix socket */
 	HTTP_SCOPE_PORTS = 1u << 3, /* of HTTP_SCOPE_MAIN what has a name below `port_domain` */
 	HTTP_SCOPE_FACES = 1u << 4, /* and of those what `is_face` claims */
+	HTTP_SCOPE_TLS =
+	    1u << 5, /* of no table: what the listener speaks, with `tls` of the server */
 };
 
 /* ---- server ---------------------------------------------------------------------------------- */
@@ -120,6 +122,7 @@ typedef void (*http_log_fn)(struct http_request *req, int status, uint64_t bytes
 			    void *userdata);
 
 struct http_network;
+struct http_tls;
 
 /* Proxies whose word about the client's address counts. */
 struct http_proxies {
@@ -162,6 +165,8 @@ struct http_config {
 	/* Does the label (LEN bytes, any case) before `port_domain` name an API of another system (HTTP_SCOPE_FACES)? NULL:
 	 * none does. */
 	bool (*is_face)(const char *label, size_t len);
+	struct http_tls
+	    *tls; /* borrowed until free; it has a certificate (http/tls.h); NULL: no TLS */
 	http_auth_fn auth; /* NULL: rows with HTTP_ROUTE_AUTH are open */
 	void *auth_userdata;
 	http_log_fn log;
@@ -251,8 +256,8 @@ bool http_request_is_same_origin(const struct http_request *req);
 /* Does the client use https, as far as the server knows: by its proxy, or because the request is for the address that the
  * operator has named? */
 bool http_request_is_https(const struct http_request *req);
-/* Says a trusted proxy that its client uses https, in X-Forwarded-Proto or Forwarded? */
-bool http_request_is_forwarded_https(const struct http_request *req);
+/* Came the request by TLS, or says a trusted proxy that its client uses https, in X-Forwarded-Proto or Forwarded? */
+bool http_request_came_by_https(const struct http_request *req);
 /* The path below which clients find this server: what a trusted proxy says in X-Forwarded-Prefix, else that of the
  * configuration. "" or a path that begins with '/' and does not end with one. */
 #define HTTP_PREFIX_MAX 200

@@ -24,6 +24,7 @@ static const struct refusal {
     {415, ERR_CONTENT_ENCODING, "send the body as it is, without Content-Encoding"},
     {416, ERR_RANGE_NOT_SATISFIABLE, "the file ends before the range; Content-Range has its size"},
     {417, ERR_EXPECTATION_FAILED, "100-continue is all that can be expected"},
+    {426, ERR_HTTPS_REQUIRED, "this address is one of https"},
     {429, ERR_BUDGET_EXCEEDED,
      "unfinished requests of this client hold as much memory as they may have"},
     {431, ERR_HEAD_TOO_LARGE, "the line of the request and its headers are too long"},

@@ -84,6 +84,11 @@ static int plain_held(const struct http_io *io)
 	return ioctl(io->fd, SIOCOUTQ, &n) == 0 && n > 0 ? n : 0;
 }
 
+static bool plain_pending(const struct http_io *io UNUSED)
+{
+	return false;
+}
+
 const struct http_io_ops http_plain_io = {
     .recv = plain_recv,
     .discard = plain_discard,
@@ -93,4 +98,5 @@ const struct http_io_ops http_plain_io = {
     .cut = plain_cut,
     .close = plain_close,
     .held = plain_held,
+    .pending = plain_pending,
 };

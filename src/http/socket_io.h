@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a connection moves its bytes. The states of connection.h read and write through these operations only, so that a
- * socket with TLS can be another implementation. Addresses, options of TCP and epoll are those of the descriptor. */
+ * socket with TLS (tls_io.c) is another implementation. Addresses, options of TCP and epoll are those of the descriptor. */
 #pragma once
 
 #include "base/attr.h"
@@ -11,11 +11,16 @@
 #include <sys/uio.h>
 
 struct http_io_ops;
+struct tls_session;
 
 /* Copied by value when a thread that sends a file outlives its connection. */
 struct http_io {
 	const struct http_io_ops *ops;
-	int fd; /* owned; it never blocks. -1: given up */
+	int fd;                  /* owned; it never blocks. -1: given up */
+	struct tls_session *tls; /* owned; NULL: a plain socket */
+	bool
+	    wants_room; /* reading goes on when the socket has room: a handshake has an answer to send */
+	bool unsafe; /* the client speaks without TLS where TLS is spoken, and is to hear that */
 };
 
 /* Results are bytes, or -EAGAIN (an event of the descriptor comes first), or another -errno. */
@@ -34,6 +39,8 @@ struct http_io_ops {
 	/* DROP: what the peer has not acknowledged is thrown away. */
 	void (*close)(struct http_io *io, bool drop);
 	int (*held)(const struct http_io *io); /* bytes not acknowledged; 0: none, or not known */
+	bool (*pending)(
+	    const struct http_io *io); /* something can be received that no event tells of */
 };
 
 extern const struct http_io_ops http_plain_io;

@@ -21,7 +21,7 @@
 
 static bool is_https(const struct auth *a, const struct http_request *req)
 {
-	return a->config.secure || http_request_is_forwarded_https(req);
+	return a->config.secure || http_request_came_by_https(req);
 }
 
 /* Cookies do not tell ports apart, so the name does. With https the prefix keeps other hosts of the domain from setting

@@ -143,7 +143,7 @@ int port_address(struct api *a, struct http_request *req, const char *owner,
 	if (!http_request_base(req, base) &&
 	    snprintf(base, sizeof(base), "http%s://%s%s",
 		     strncasecmp(a->config.base, "https://", 8) == 0 ||
-			     http_request_is_forwarded_https(req)
+			     http_request_came_by_https(req)
 			 ? "s"
 			 : "",
 		     host ? host : "", prefix) >= (int)sizeof(base))
@@ -155,8 +155,7 @@ int port_address(struct api *a, struct http_request *req, const char *owner,
 
 static const char *cookie_name(const struct api *a, const struct http_request *req)
 {
-	return strncasecmp(a->config.base, "https://", 8) == 0 ||
-		       http_request_is_forwarded_https(req)
+	return strncasecmp(a->config.base, "https://", 8) == 0 || http_request_came_by_https(req)
 		   ? HOSTED_NAME
 		   : PASS_NAME;
 }

@@ -117,7 +117,7 @@ static int add_forwarding(struct exchange *x, struct buf *b, const char *name)
 		r = buf_printf(b, "X-Forwarded-Host: %s\r\n", host);
 	if (r == 0)
 		r = buf_printf(b, "X-Forwarded-Proto: %s\r\n",
-			       http_request_is_forwarded_https(x->req) ? "https" : "http");
+			       http_request_came_by_https(x->req) ? "https" : "http");
 	if (r == 0 && !x->own_name)
 		r = buf_printf(b, "X-Forwarded-Prefix: %s\r\n", x->base);
 	if (r == 0 && http_request_header(x->req, "origin"))

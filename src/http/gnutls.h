@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GnuTLS, loaded by servers that have a certificate: others need it neither to be built nor to run.
+ *
+ * These are the functions of gnutls/gnutls.h that are used here, without "gnutls_". The interface of libgnutls.so.30 has only
+ * grown since 2015, and the package that has the library on every Debian and Ubuntu has no headers. Once gnutls_load() has
+ * returned 0 they are members of `tls`. */
+#pragma once
+
+#include "base/err.h"
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#define TLS_SERVER    (1u << 0) /* GNUTLS_SERVER */
+#define TLS_NONBLOCK  (1u << 3) /* GNUTLS_NONBLOCK */
+#define TLS_NO_SIGNAL (1u << 6) /* GNUTLS_NO_SIGNAL */
+
+#define TLS_CRD_CERTIFICATE 1 /* GNUTLS_CRD_CERTIFICATE */
+#define TLS_PEM             1 /* GNUTLS_X509_FMT_PEM */
+#define TLS_SHUT_WR         1 /* GNUTLS_SHUT_WR */
+
+#define TLS_E_AGAIN       (-28)  /* GNUTLS_E_AGAIN */
+#define TLS_E_INTERRUPTED (-52)  /* GNUTLS_E_INTERRUPTED */
+#define TLS_E_REHANDSHAKE (-37)  /* GNUTLS_E_REHANDSHAKE */
+#define TLS_E_CUT         (-110) /* GNUTLS_E_PREMATURE_TERMINATION: the end without an alert */
+
+struct tls_datum { /* gnutls_datum_t */
+	unsigned char *data;
+	unsigned size;
+};
+
+#define GNUTLS_FUNCTIONS(F)                                                                        \
+	F(int, alert_send_appropriate, (void *session, int error))                                 \
+	F(int, alpn_set_protocols,                                                                 \
+	  (void *session, const struct tls_datum *names, unsigned n, unsigned flags))              \
+	F(int, bye, (void *session, int how))                                                      \
+	F(int, certificate_allocate_credentials, (void **ret))                                     \
+	F(void, certificate_free_credentials, (void *certificate))                                 \
+	F(int, certificate_set_x509_key_mem,                                                       \
+	  (void *certificate, const struct tls_datum *chain, const struct tls_datum *key,          \
+	   int format))                                                                            \
+	F(int, credentials_set, (void *session, int type, void *certificate))                      \
+	F(void, deinit, (void *session))                                                           \
+	F(int, error_is_fatal, (int error))                                                        \
+	F(int, handshake, (void *session))                                                         \
+	F(int, init, (void **ret, unsigned flags))                                                 \
+	F(void, priority_deinit, (void *priority))                                                 \
+	F(int, priority_init, (void **ret, const char *text, const char **ret_error))              \
+	F(int, priority_set, (void *session, void *priority))                                      \
+	F(size_t, record_check_pending, (void *session))                                           \
+	F(int, record_get_direction, (void *session))                                              \
+	F(ssize_t, record_recv, (void *session, void *to, size_t max))                             \
+	F(ssize_t, record_send, (void *session, const void *data, size_t len))                     \
+	F(const char *, strerror, (int error))                                                     \
+	F(void, transport_set_int2, (void *session, int from, int to))
+
+#define GNUTLS_MEMBER(type, name, parameters) type(*name) parameters;
+struct gnutls {
+	GNUTLS_FUNCTIONS(GNUTLS_MEMBER)
+};
+#undef GNUTLS_MEMBER
+
+extern struct gnutls tls;
+
+/* Further calls do nothing. Before the process gives up the right to open files. NOT_SUPPORTED: it is not installed. */
+int gnutls_load(struct err *e) MUST_CHECK;

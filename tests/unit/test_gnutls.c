@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What http/gnutls.h says of the library, against the library's own header where that is installed. */
+#include "http/gnutls.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#if __has_include(<gnutls/gnutls.h>)
+#include <gnutls/gnutls.h>
+
+_Static_assert(TLS_SERVER == GNUTLS_SERVER, "");
+_Static_assert(TLS_NONBLOCK == GNUTLS_NONBLOCK, "");
+_Static_assert(TLS_NO_SIGNAL == GNUTLS_NO_SIGNAL, "");
+_Static_assert(TLS_CRD_CERTIFICATE == (int)GNUTLS_CRD_CERTIFICATE, "");
+_Static_assert(TLS_PEM == (int)GNUTLS_X509_FMT_PEM, "");
+_Static_assert(TLS_SHUT_WR == (int)GNUTLS_SHUT_WR, "");
+_Static_assert(TLS_E_AGAIN == GNUTLS_E_AGAIN, "");
+_Static_assert(TLS_E_INTERRUPTED == GNUTLS_E_INTERRUPTED, "");
+_Static_assert(TLS_E_REHANDSHAKE == GNUTLS_E_REHANDSHAKE, "");
+_Static_assert(TLS_E_CUT == GNUTLS_E_PREMATURE_TERMINATION, "");
+_Static_assert(sizeof(struct tls_datum) == sizeof(gnutls_datum_t), "");
+_Static_assert(offsetof(struct tls_datum, size) == offsetof(gnutls_datum_t, size), "");
+#endif
+
+/* Every function is there, and one of them does what it should. */
+static void test_loads(void **state UNUSED)
+{
+	struct err e = ERR_INIT;
+
+	if (gnutls_load(&e) < 0) {
+		print_message("skipped: %s\n", e.text);
+		skip();
+	}
+	assert_int_equal(gnutls_load(&e), 0);
+	assert_non_null(tls.strerror(TLS_E_AGAIN));
+	assert_int_equal(tls.error_is_fatal(TLS_E_AGAIN), 0);
+	assert_int_not_equal(tls.error_is_fatal(TLS_E_CUT), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_loads),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
