@@ -15,8 +15,8 @@ struct build_images {
 	 * returns. list(), shared(), commit() and api_config.server know what the last look has found. */
 	void (*look)(void (*fn)(void *fn_user), void *fn_user, void *user);
 	json_t *(*list)(void *user); /* the members of schema Images; NULL: no memory */
-	/* Images that are not one user's: an array of objects with `name`, `of_sandbox` and `origin`, which is "" if there is none. Borrowed,
-	 * for this turn of the loop. */
+	/* Images that are not one user's: an array of objects with `name`, `of_sandbox`, `origin`, which is "" if there is none, and
+	 * `identity`, which another image of that name does not have ("" = unknown). Borrowed, for this turn of the loop. */
 	const json_t *(*shared)(void *user);
 	/* Whether images may be made of sandboxes at all. */
 	int (*may_commit)(void *user, struct err *e);
@@ -29,8 +29,8 @@ struct build_images {
 			  const char *note, void *user, struct err *e);
 	/* Begins to give an image of a sandbox another note. NULL: begins to remove it. */
 	json_t *(*change)(const char *name, const char *note, void *user, struct err *e);
-	/* Images that are one user's, with `name` and `note`, which may be null. Reads the disk, and there may be many: for the
-	 * start of the server alone. */
+	/* Images that are one user's, with `name`, `note`, which may be null, and `bytes`, the size of the layer that it was made of. Reads
+	 * the disk, and there may be many: for the start of the server alone. */
 	json_t *(*notes)(void *user);
 	/* The build under way, or the last one. */
 	json_t *(*build_of)(void *user);
@@ -74,6 +74,8 @@ struct build_order {
 	void *user;
 	bool looked; /* COMMIT: what is known of images is up to date */
 	bool begun;
+	struct build_layer *layer; /* COMMIT: borrowed, while the sandbox writes */
+	uint64_t bytes;            /* COMMIT: of the layer, when FN is called */
 };
 
 /* Takes O, which was allocated. */
@@ -82,6 +84,9 @@ void build_order_do(struct builds *b, struct build_order *o);
 void build_order_stop(struct builds *b, struct build_order *o);
 /* The same, and the image, which is of this build alone, goes again if it was made. */
 void build_order_drop(struct builds *b, struct build_order *o);
+
+/* Whether an order would have to wait for others. */
+bool build_orders_wait(const struct builds *b);
 
 /* A sandbox of a build ends, and the reference with it. NULL is fine. */
 void build_close_sandbox(struct sandbox *s);

@@ -19,6 +19,21 @@
 
 static void next_look(struct builds *b);
 
+/* A sandbox that writes its layer; the order may end meanwhile. */
+struct build_layer {
+	struct builds *builds;
+	struct build_order *order; /* borrowed; NULL = it has ended */
+};
+
+static void free_order(struct build_order *o)
+{
+	if (o->layer)
+		o->layer->order = NULL;
+	(void)sandbox_unref(o->sandbox);
+	free(o->note);
+	free(o);
+}
+
 static void end(struct builds *b, struct build_order *o, const struct err *e)
 {
 	list_remove(&o->node);
@@ -26,9 +41,7 @@ static void end(struct builds *b, struct build_order *o, const struct err *e)
 		LOG_WARNING("image_order", LOG_S("image", o->image), LOG_S("error", e->text));
 	if (o->fn)
 		o->fn(e, o->user);
-	(void)sandbox_unref(o->sandbox);
-	free(o->note);
-	free(o);
+	free_order(o);
 	next_look(b);
 }
 
@@ -38,15 +51,39 @@ static struct build_order *first(const struct builds *b)
 }
 
 /* The builder tells by itself why it has ended; the sandbox only that nobody reads. */
-static void on_layer(uint64_t files UNUSED, uint64_t bytes UNUSED, uint32_t skipped UNUSED,
+static void on_layer(uint64_t files UNUSED, uint64_t bytes, uint32_t skipped UNUSED,
 		     const struct err *e, void *user)
 {
-	struct builds *b = user;
-	const struct build_images *i = &b->config.images;
-	struct err ignored = ERR_INIT;
+	struct build_layer *l = user;
+	struct build_order *o = l->order;
 
-	if (e && e->code != ERR_CANCELLED && first(b) && first(b)->begun)
-		json_decref(i->cancel(i->user, &ignored));
+	if (o) {
+		const struct build_images *i = &l->builds->config.images;
+		struct err ignored = ERR_INIT;
+
+		o->layer = NULL;
+		o->bytes = bytes;
+		if (e && e->code != ERR_CANCELLED && o->begun)
+			json_decref(i->cancel(i->user, &ignored));
+	}
+	free(l);
+}
+
+static int write_layer(struct builds *b, struct build_order *o, int to, struct err *e)
+{
+	struct build_layer *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a layer");
+	*l = (struct build_layer){.builds = b, .order = o};
+	o->layer = l;
+	const int r = sandbox_write_layer(o->sandbox, to, on_layer, l, e);
+
+	if (r < 0) {
+		o->layer = NULL;
+		free(l);
+	}
+	return r;
 }
 
 static json_t *commit(struct builds *b, struct build_order *o, struct err *e)
@@ -64,7 +101,7 @@ static json_t *commit(struct builds *b, struct build_order *o, struct err *e)
 				  from, o->note, i->user, e);
 	if (!build)
 		return NULL;
-	if (sandbox_write_layer(o->sandbox, to, on_layer, b, e) < 0) {
+	if (write_layer(b, o, to, e) < 0) {
 		struct err ignored = ERR_INIT;
 
 		json_decref(build);
@@ -146,7 +183,7 @@ static void look(struct builds *b, struct build_order *o)
 
 	if (!state || !name || !streq(name, o->image))
 		end(b, o, (err_set(&e, ERR_INTERNAL, 0, "another image is being made"), &e));
-	else if (streq(state, "done"))
+	else if (streq(state, "done") && !o->layer) /* else its size comes in a moment */
 		end(b, o, NULL);
 	else if (streq(state, "failed") || streq(state, "cancelled"))
 		end(b, o,
@@ -187,6 +224,17 @@ void build_order_do(struct builds *b, struct build_order *o)
 {
 	list_append(&b->orders, &o->node);
 	next_look(b);
+}
+
+bool build_orders_wait(const struct builds *b)
+{
+	const struct build_images *i = &b->config.images;
+	json_t *build = i->build_of(i->user);
+	const json_t *ended = json_object_get(build, "ended_at");
+	const bool wait = !list_is_empty(&b->orders) || json_is_null(ended);
+
+	json_decref(build);
+	return wait;
 }
 
 void build_order_stop(struct builds *b, struct build_order *o)
@@ -249,11 +297,8 @@ struct builds *builds_free(struct builds *b)
 	b->timer = sd_event_source_disable_unref(b->timer);
 	if (b->look)
 		b->look->builds = NULL;
-	while ((o = list_pop_first(&b->orders, struct build_order, node))) {
-		(void)sandbox_unref(o->sandbox);
-		free(o->note);
-		free(o);
-	}
+	while ((o = list_pop_first(&b->orders, struct build_order, node)))
+		free_order(o);
 	free(b);
 	return NULL;
 }

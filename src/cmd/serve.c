@@ -342,6 +342,7 @@ static int open_faces(struct serve *s, struct err *e)
 	    .port_domain = s->names.port_domain,
 	    .builds = s->builds,
 	    .templates = app_builds_templates(&s->app),
+	    .template_cache = s->app.settings.template_cache,
 	};
 	const char *faces = s->app.settings.faces;
 

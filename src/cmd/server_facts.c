@@ -2,6 +2,7 @@
 #include "cmd/server_facts.h"
 
 #include "app/image_builder.h"
+#include "base/jsonio.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "base/workers.h"
@@ -9,6 +10,7 @@
 #include "image/image.h"
 
 #include <dirent.h>
+#include <sodium.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -16,23 +18,41 @@
 #define DEFINITIONS_MAX 64
 #define DEFINITION_END  ".conf"
 
+/* A hash of the manifest, which differs for each image that is ever made. "" = no memory. */
+static void identify(const struct image_manifest *m, char ret[2 * crypto_hash_sha256_BYTES + 1])
+{
+	unsigned char sum[crypto_hash_sha256_BYTES];
+	size_t len = 0;
+	_cleanup_free_ char *text = jsonio_text(m->json, JSON_COMPACT | JSON_SORT_KEYS, &len);
+
+	ret[0] = '\0';
+	if (!text)
+		return;
+	(void)crypto_hash_sha256(sum, (const unsigned char *)text, len);
+	text_hex(sum, sizeof(sum), ret);
+}
+
 static int add_image(void *user, const struct image_manifest *m)
 {
+	char identity[2 * crypto_hash_sha256_BYTES + 1];
+
+	identify(m, identity);
 	json_t *row = json_pack(
-	    "{s:s, s:I, s:s, s:s, s:I, s:s, s:s, s:b}", "name", image_manifest_str(m, "name"),
+	    "{s:s, s:I, s:s, s:s, s:I, s:s, s:s, s:b, s:s}", "name", image_manifest_str(m, "name"),
 	    "bytes", (json_int_t)image_manifest_u64(m, "size_bytes"), "built_at",
 	    image_manifest_str(m, "built_at"), "python", image_manifest_str(m, "python_version"),
 	    "packages", (json_int_t)image_manifest_n_packages(m), "description",
 	    image_manifest_str(m, "description"), "origin", image_manifest_str(m, "origin"),
-	    "of_sandbox", (int)image_is_of_sandbox(m));
+	    "of_sandbox", (int)image_is_of_sandbox(m), "identity", identity);
 
 	return json_array_append_new(user, row) < 0 ? -ENOMEM : 0;
 }
 
 static int add_note(void *user, const struct image_manifest *m)
 {
-	json_t *row = json_pack("{s:s, s:O?}", "name", image_manifest_str(m, "name"), "note",
-				json_object_get(m->json, "note"));
+	json_t *row = json_pack("{s:s, s:O?, s:I}", "name", image_manifest_str(m, "name"), "note",
+				json_object_get(m->json, "note"), "bytes",
+				(json_int_t)image_manifest_u64(m, "layer_bytes"));
 
 	return json_array_append_new(user, row) < 0 ? -ENOMEM : 0;
 }
@@ -184,6 +204,7 @@ static json_t *images_json(struct server_facts *f)
 		const char *name = json_string_value(json_object_get(row, "name"));
 
 		(void)json_object_del(row, "origin");
+		(void)json_object_del(row, "identity");
 		if (json_object_set_new(row, "default",
 					json_boolean(name && streq(name, f->app->image))) < 0) {
 			json_decref(all);

@@ -343,6 +343,10 @@ S(INT, max_ttl_m, "limits.max_ttl_m", "SANDBOX_MAX_TTL_M", "1440", 0, 525600,
 S(BOOL, templates, "limits.templates", "SANDBOX_TEMPLATES", "off", 0, 1, "on or off",
   "Clients of the face E2B may build templates, which are images of this server that only they can use. It takes SANDBOX_ROOT and "
   "SANDBOX_IMAGE_BUILDS.")
+S(SIZE, template_cache, "limits.template_cache", "SANDBOX_TEMPLATE_CACHE", "4g", 0, 1 * TIB,
+  "a size such as 4g, or 0",
+  "Disk space for the cache points of one user's templates, with which later builds begin instead of repeating steps. The one "
+  "that was unused for longest is removed first. 0: each build begins anew.")
 S(BOOL, root, "limits.root", "SANDBOX_ROOT", "off", 0, 1, "on or off",
   "Sandboxes may be made with a root user, who can install packages of the system (apt-get): uid 0 of the sandbox's own "
   "user namespace, without rights outside. Needs the native engine, a server that root started, and control groups.")

@@ -31,6 +31,7 @@ struct commit {
 	int layer; /* owned */
 	int notes; /* owned */
 	struct image_draft draft;
+	struct unpack_stats stats;    /* of the layer */
 	struct statx_timestamp began; /* of the draft, in its file system's time */
 };
 
@@ -145,6 +146,7 @@ static int put_together(struct commit *c, struct report *report, struct err *e)
 	c->watch->step(c->watch->user, "reading what has changed");
 	int r = work(c, unpack, c->layer, report, e);
 
+	c->stats = report->stats; /* the next worker's report takes its place */
 	if (r >= 0) {
 		c->watch->step(c->watch->user, "putting it over the image");
 		r = image_merge(c->base, c->layer, c->draft.root, c->watch, e);
@@ -157,8 +159,7 @@ static int put_together(struct commit *c, struct report *report, struct err *e)
 }
 
 static int record(struct commit *c, const struct image_store *s, const char *name, const char *base,
-		  const json_t *note, const struct report *report, struct image_manifest *ret,
-		  struct err *e)
+		  const json_t *note, struct image_manifest *ret, struct err *e)
 {
 	_cleanup_(image_origin_done) struct image_origin origin = {0};
 
@@ -175,8 +176,9 @@ static int record(struct commit *c, const struct image_store *s, const char *nam
 	    .suite = origin.suite,
 	    .preload = origin.preload.v,
 	    .n_preload = origin.preload.n,
-	    .setid_dropped = report->stats.setid,
-	    .devices_dropped = report->stats.skipped,
+	    .layer_bytes = c->stats.bytes,
+	    .setid_dropped = c->stats.setid,
+	    .devices_dropped = c->stats.skipped,
 	};
 
 	c->watch->step(c->watch->user, "recording and putting in place");
@@ -237,7 +239,7 @@ int image_commit(const struct image_store *s, const char *name, const char *base
 	if (r >= 0)
 		r = put_together(&c, &report, e);
 	if (r >= 0)
-		r = record(&c, s, name, base, note, &report, ret, e);
+		r = record(&c, s, name, base, note, ret, e);
 	fd_close_many((int[]){c.layer, c.notes, c.base}, 3);
 	image_draft_drop(s, &c.draft);
 	return r;

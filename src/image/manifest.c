@@ -331,6 +331,9 @@ int image_manifest_write(const struct image_draft *d, const struct image_facts *
 				 : "cannot read the new image");
 	}
 	json_t *json = describe(f, &inv, read_wheels(d->root), packages);
+	if (f->layer_bytes)
+		(void)json_object_set_new(json, "layer_bytes",
+					  json_integer((json_int_t)f->layer_bytes));
 	if (f->note)
 		(void)json_object_set(json, "note", (json_t *)(uintptr_t)f->note);
 	size_t len;

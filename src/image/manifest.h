@@ -60,6 +60,8 @@ struct image_facts {
 	char *const *excludes;
 	size_t n_excludes;
 	bool release_was_stale;
+	uint64_t
+	    layer_bytes; /* of files that the image below it does not have; 0 = there is none */
 	uint64_t setid_dropped;
 	uint64_t devices_dropped;
 };

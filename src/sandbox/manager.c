@@ -100,6 +100,11 @@ unsigned manager_count(const struct manager *m)
 	return m->n;
 }
 
+const char *manager_image(const struct manager *m)
+{
+	return m->config.image;
+}
+
 void manager_pool(const struct manager *m, struct engine_pool *ret)
 {
 	*ret = (struct engine_pool){0};

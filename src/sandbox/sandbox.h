@@ -192,10 +192,10 @@ void manager_on_engine_lost(struct manager *m, engine_end_fn cb, void *user);
 /* The open engine, or NULL. */
 struct engine *manager_engine(struct manager *m);
 
-/* Closes sandboxes that were idle for longer than their time to live. A busy one is left for the
- * next sweep. The manager's own timer calls this. */
+/* Closes sandboxes that were idle longer than they may; busy ones later. The manager's own timer calls this. */
 void manager_sweep(struct manager *m);
 unsigned manager_count(const struct manager *m);
+const char *manager_image(const struct manager *m); /* of sandboxes that choose none */
 /* All 0 before the engine is open, and if the engine has no pool. */
 void manager_pool(const struct manager *m, struct engine_pool *ret);
 /* engine_space(); all 0 while there is no engine. */

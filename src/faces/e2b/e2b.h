@@ -23,6 +23,7 @@ struct e2b_config {
 	uint64_t max_upload_bytes;
 	struct builds *builds;
 	bool templates;          /* clients may build some */
+	uint64_t template_cache; /* bytes of a user's cache of their steps; 0 = none */
 	const char *base;        /* URL of the server; filled in until the first request */
 	const char *port_domain; /* http_config.port_domain; "" = there is none */
 };

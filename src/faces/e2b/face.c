@@ -390,6 +390,7 @@ int e2b_new(const struct e2b_config *config, struct e2b **ret, struct err *e)
 	list_init(&f->makings);
 	list_init(&f->turns);
 	list_init(&f->templates);
+	list_init(&f->points);
 	if (f->config.templates)
 		e2b_templates_load(f);
 	*ret = f;

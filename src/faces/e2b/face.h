@@ -39,6 +39,8 @@ struct e2b {
 	struct list turns;     /* struct turn of snapshots.c, in their order */
 	bool ending;           /* nothing begins any more */
 	struct list templates; /* struct e2b_template (templates.h) */
+	struct list
+	    points; /* struct e2b_point (templates.h), the one that was used last at the end */
 	uint64_t last_seq;
 	struct http_route *own_rows; /* owned: the addresses without our prefix */
 	struct http_route *rows;     /* owned, both */

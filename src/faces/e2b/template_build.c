@@ -29,6 +29,7 @@ void building_free(struct building *w)
 	workers_close(w->build->id, w->fd);
 	json_decref(w->body);
 	json_decref(w->steps);
+	free(w->keys);
 	caller_unref(w->who);
 	(void)e2b_build_unref(w->build);
 	free(w);
@@ -43,6 +44,7 @@ void building_stop(struct building *w)
 	w->task = build_task_stop(w->task);
 	build_order_drop(w->face->config.builds, w->order);
 	w->order = NULL;
+	building_drop_point(w);
 	w->deadline = sd_event_source_disable_unref(w->deadline);
 	if (w->sandbox && !w->lost)
 		sandbox_release(w->sandbox, &w->hold);
@@ -123,7 +125,9 @@ static void on_task(const struct err *e, void *user)
 	w->task = NULL;
 	if (w->lost)
 		return; /* on_deadline() tells */
-	if (e)
+	if (e && w->otherwise)
+		w->otherwise(w);
+	else if (e)
 		building_fail(w, e);
 	else
 		w->then(w);
@@ -145,6 +149,7 @@ void building_run(struct building *w, const struct building_command *c,
 	struct err e = ERR_INIT;
 
 	w->then = then;
+	w->otherwise = c->otherwise;
 	if (build_task_start(w->face->config.builds, &spec, &w->task, &e) < 0)
 		building_fail(w, &e);
 }
@@ -208,7 +213,7 @@ static void forget(struct process *p, void *user UNUSED)
 static void pack_home(struct building *w)
 {
 	static const char script[] =
-	    "cd " E2B_HOME "; rm -f " BUILD_ARCHIVE "; mkdir -p /opt/caisson\n"
+	    "cd " E2B_HOME "; rm -rf " BUILD_ARCHIVE " " BUILD_POINT_TOP "; mkdir -p /opt/caisson\n"
 	    "if [ -n \"$(ls -A)\" ]; then tar -cf " BUILD_HOME_TAR " .; else rm -f " BUILD_HOME_TAR
 	    "; fi";
 	const char *const args[4] = {NULL};
@@ -271,6 +276,8 @@ static void restore_home(struct building *w)
 	building_run_script(w, script, args, building_next_step);
 }
 
+static void look_at_images(struct building *w);
+
 static void on_opened(struct sandbox *made, const struct err *e, void *user)
 {
 	struct building *w = user;
@@ -281,6 +288,11 @@ static void on_opened(struct sandbox *made, const struct err *e, void *user)
 		building_free(w);
 		return;
 	}
+	if (e && e->code == ERR_IMAGE_MISSING && w->at_point && !w->anew) {
+		building_begin_without(w); /* the operator has removed it */
+		look_at_images(w);
+		return;
+	}
 	if (e) {
 		building_fail(w, e);
 		return;
@@ -288,8 +300,46 @@ static void on_opened(struct sandbox *made, const struct err *e, void *user)
 	w->sandbox = sandbox_ref(made);
 	w->hold.ended = on_sandbox_ended;
 	w->hold.rests = true;
+	list_init(&w->hold.node);
 	sandbox_hold(made, &w->hold);
-	restore_home(w);
+	w->began_ns = now_ns();
+	if (w->at_point)
+		building_restore_point(w, building_next_step);
+	else
+		restore_home(w);
+}
+
+static int open_sandbox(struct building *w, struct err *e)
+{
+	struct sandbox_options options = {0};
+	struct sandbox_choice network = {0};
+	json_t *o = json_object();
+	char id[E2B_ID_SIZE];
+
+	(void)json_object_set_new(o, "root", json_true());
+	if (w->image[0])
+		(void)json_object_set_new(o, "image", json_string(w->image));
+	if (w->build->memory_mb)
+		(void)json_object_set_new(o, "memory_mb", json_integer(w->build->memory_mb));
+	const int r = sandbox_options_read(o, false, &options, e);
+	json_decref(o);
+	if (r < 0)
+		return r;
+	options.own_image = w->own_image;
+	e2b_make_id(id);
+	w->opening = true;
+	manager_open_new(w->face->config.manager, w->who->owner, id, &network, &options, on_opened,
+			 w);
+	sandbox_options_done(&options);
+	return 0;
+}
+
+void building_open(struct building *w)
+{
+	struct err e = ERR_INIT;
+
+	if (open_sandbox(w, &e) < 0)
+		building_fail(w, &e);
 }
 
 static const char *const own_images[] = {"e2bdev/base", "e2bdev/code-interpreter", "base",
@@ -344,34 +394,25 @@ static int inherit(struct building *w, const char *name, char *image, struct err
 	return text_copy(image, ENGINE_NAME_MAX, from->image) < 0 ? -EINVAL : 0;
 }
 
-static int open_sandbox(struct building *w, struct err *e)
+/* Fills in IMAGE and what is known of it. */
+static int choose_image(struct building *w, struct err *e)
 {
 	const char *image = json_string_value(json_object_get(w->body, "fromImage"));
 	const char *template = json_string_value(json_object_get(w->body, "fromTemplate"));
-	struct sandbox_options options = {0};
-	struct sandbox_choice network = {0};
-	char name[ENGINE_NAME_MAX] = "";
-	json_t *o = json_object();
-	char id[E2B_ID_SIZE];
-	int r = template ? inherit(w, template, name, e)
-		: image  ? find_image(w->face, image, name, e)
-			 : 0;
+	const char *base;
 
-	(void)json_object_set_new(o, "root", json_true());
-	if (name[0])
-		(void)json_object_set_new(o, "image", json_string(name));
-	if (w->build->memory_mb)
-		(void)json_object_set_new(o, "memory_mb", json_integer(w->build->memory_mb));
-	r = r < 0 ? r : sandbox_options_read(o, false, &options, e);
-	json_decref(o);
-	if (r < 0)
-		return r;
-	options.own_image = template != NULL;
-	e2b_make_id(id);
-	w->opening = true;
-	manager_open_new(w->face->config.manager, w->who->owner, id, &network, &options, on_opened,
-			 w);
-	sandbox_options_done(&options);
+	w->own_image = template != NULL;
+	if (template) {
+		if (inherit(w, template, w->image, e) < 0)
+			return -EINVAL;
+		base = w->image; /* each has a name of its own */
+	} else {
+		if (image && find_image(w->face, image, w->image, e) < 0)
+			return -EINVAL;
+		base = building_identity(w);
+		(void)!text_copy(w->identity, sizeof(w->identity), base);
+	}
+	building_look_for_point(w, base);
 	return 0;
 }
 
@@ -383,8 +424,18 @@ static void on_images(void *user)
 	w->opening = false;
 	if (w->stopped)
 		building_free(w);
-	else if (open_sandbox(w, &failed) < 0)
+	else if (choose_image(w, &failed) < 0)
 		building_fail(w, &failed);
+	else
+		building_open(w);
+}
+
+static void look_at_images(struct building *w)
+{
+	const struct build_images *images = &w->face->config.builds->config.images;
+
+	w->opening = true;
+	images->look(on_images, w, images->user);
 }
 
 static int read_command(const json_t *body, const char *member, char **ret, struct err *e)
@@ -426,7 +477,6 @@ int e2b_build_begin(struct e2b_build *b, const struct caller *who, json_t *body,
 	struct building *w = calloc(1, sizeof(*w));
 	struct e2b *f = b->template->face;
 	json_t *steps = json_object_get(body, "steps");
-	const struct build_images *images = &f->config.builds->config.images;
 
 	if (!w)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a template");
@@ -450,7 +500,6 @@ int e2b_build_begin(struct e2b_build *b, const struct caller *who, json_t *body,
 	b->state = BUILD_GOES_ON;
 	(void)sd_event_add_time_relative(f->config.loop, &w->deadline, CLOCK_MONOTONIC,
 					 BUILD_SECONDS * NS_PER_S / NS_PER_US, 0, on_deadline, w);
-	w->opening = true;
-	images->look(on_images, w, images->user);
+	look_at_images(w);
 	return 0;
 }

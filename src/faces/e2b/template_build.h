@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to template_build.c, which has the beginning and the end of a build, and template_steps.c. What a step means is E2B's:
+/* Private to template_build.c, which has the beginning and the end of a build, template_steps.c and template_points.c. What a step means is E2B's:
  * docs/e2b.md. */
 #pragma once
 
@@ -34,12 +34,23 @@ struct building {
 	struct build_order *order; /* borrowed, while it is there */
 	sd_event_source *deadline;
 	void (*then)(struct building *w);
-	char path[ENGINE_PATH_MAX]; /* COPY: of the archive */
-	int fd;                     /* COPY: the archive, owned */
-	bool
-	    opening; /* one of on_images(), on_opened(), on_archive() and on_copied() will be called */
-	bool lost;    /* the sandbox has ended, and let go of HOLD */
-	bool stopped; /* and W is freed then */
+	void (*otherwise)(struct building *w); /* NULL: the build fails */
+	char image[ENGINE_NAME_MAX];           /* that its sandbox begins with; "" = the server's */
+	bool own_image;                        /* nobody may ask for it by name */
+	char identity[E2B_KEY_SIZE]; /* of an image that may be replaced; "" = it is not */
+	char (*keys)[E2B_KEY_SIZE];  /* owned: after each step; NULL = nothing is kept */
+	struct e2b_point *point;     /* owned: that is being made; NULL = none */
+	bool at_point;               /* IMAGE is one */
+	bool cached;                 /* of an earlier build */
+	bool anew;                   /* takes none */
+	uint64_t below;              /* its bytes */
+	size_t kept;                 /* steps that IMAGE has */
+	uint64_t began_ns;           /* the first step that it does not have */
+	char path[ENGINE_PATH_MAX];  /* COPY: of the archive */
+	int fd;                      /* COPY: the archive, owned */
+	bool opening;                /* a callback that cannot be cancelled will come */
+	bool lost;                   /* the sandbox has ended, and let go of HOLD */
+	bool stopped;                /* and W is freed then */
 };
 
 struct building_command {
@@ -47,7 +58,8 @@ struct building_command {
 	const char *cwd;
 	const char *const *argv;
 	uint64_t timeout_ns;
-	bool quiet; /* what it says is not for the log */
+	bool quiet;                            /* what it says is not for the log */
+	void (*otherwise)(struct building *w); /* it failed; NULL: so does the build */
 };
 
 /* W and all that it has go. */
@@ -63,6 +75,27 @@ void building_run(struct building *w, const struct building_command *c,
 void building_run_script(struct building *w, const char *script, const char *const args[4],
 			 void (*then)(struct building *w));
 void building_next_step(struct building *w);
+void building_log_step(struct building *w, size_t i, const char *front);
+/* Its sandbox begins, with IMAGE. */
+void building_open(struct building *w);
+
+/* ---- template_points.c ---- */
+
+/* In the image of a cache point: folders that are no part of an image, and modes. The build that begins with it removes this. */
+#define BUILD_POINT_TOP "/opt/caisson/point"
+
+/* The identity (build/builds.h) of the image that W begins with, borrowed for this turn of the loop; "" = unknown. */
+const char *building_identity(const struct building *w);
+/* Computes the keys from BASE, the identity of the image or template that W is made of, "" = unknown. Then W begins with the latest cache
+ * point, if there is one. */
+void building_look_for_point(struct building *w, const char *base);
+/* The image of its point is gone: sets W back to its first step, without a cache. */
+void building_begin_without(struct building *w);
+void building_drop_point(struct building *w); /* that is being made */
+/* True: a point is made, and then the next step is done. */
+bool building_make_point(struct building *w);
+/* The new sandbox of W gets the folders and modes that are no part of an image. */
+void building_restore_point(struct building *w, void (*then)(struct building *w));
 void building_finalize(struct building *w); /* after the last step */
 /* The start command begins, and stays. */
 int building_start_command(struct sandbox *sandbox, const struct e2b_setup *s,

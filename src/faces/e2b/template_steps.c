@@ -272,25 +272,35 @@ static const struct {
 	     {"RUN", do_run},
 	     {"COPY", do_copy}};
 
-void building_next_step(struct building *w)
+void building_log_step(struct building *w, size_t i, const char *front)
 {
 	_cleanup_(buf_done) struct buf line = BUF_INIT(BUILD_LINE_MAX);
-	const json_t *step = json_array_get(w->steps, w->at++), *v;
+	const json_t *step = json_array_get(w->steps, i), *v;
 	const char *type = json_string_value(json_object_get(step, "type"));
-	size_t i;
+	size_t k;
 
+	(void)snprintf(w->step, sizeof(w->step), "%zu", i + 1);
+	(void)!buf_printf(&line, "%s[%zu/%zu] %s", front, i + 1, json_array_size(w->steps),
+			  type ? type : "?");
+	json_array_foreach(json_object_get(step, "args"), k, v)
+		(void)!buf_printf(&line, " %.200s", arg(step, k));
+	e2b_build_log(w->build, "info", w->step, buf_str(&line), line.len);
+}
+
+void building_next_step(struct building *w)
+{
+	const json_t *step = json_array_get(w->steps, w->at);
+	const char *type = json_string_value(json_object_get(step, "type"));
+
+	if (building_make_point(w))
+		return;
 	if (!step) {
 		(void)snprintf(w->step, sizeof(w->step), "finalize");
 		building_finalize(w);
 		return;
 	}
-	(void)snprintf(w->step, sizeof(w->step), "%zu", w->at);
-	(void)!buf_printf(&line, "[%zu/%zu] %s", w->at, json_array_size(w->steps),
-			  type ? type : "?");
-	json_array_foreach(json_object_get(step, "args"), i, v)
-		(void)!buf_printf(&line, " %.200s", arg(step, i));
-	e2b_build_log(w->build, "info", w->step, buf_str(&line), line.len);
-	for (i = 0; type && i < ARRAY_SIZE(kinds); i++)
+	building_log_step(w, w->at++, "");
+	for (size_t i = 0; type && i < ARRAY_SIZE(kinds); i++)
 		if (streq(kinds[i].type, type)) {
 			kinds[i].fn(w, step);
 			return;

@@ -257,14 +257,18 @@ struct e2b_template *e2b_template_new(struct e2b *f, const char *owner, const ch
 
 void e2b_template_forget(struct e2b_template *t)
 {
+	struct e2b *f = t->face;
+
 	list_remove(&t->node);
 	list_for_each(l, &t->builds)
 		e2b_build_forget(list_entry(l, struct e2b_build, node));
 	free(t);
+	e2b_points_tidy(f);
 }
 
 void e2b_templates_done(struct e2b *f)
 {
+	e2b_points_done(f);
 	list_for_each(l, &f->templates) {
 		struct e2b_template *t = list_entry(l, struct e2b_template, node);
 
@@ -372,12 +376,20 @@ void e2b_templates_load(struct e2b *f)
 	size_t i;
 
 	json_array_foreach(rows, i, row) {
-		const json_t *note = json_object_get(json_object_get(row, "note"), NOTE_MEMBER);
+		const json_t *notes = json_object_get(row, "note");
+		const json_t *note = json_object_get(notes, NOTE_MEMBER);
+		const json_t *point = json_object_get(notes, E2B_POINT_MEMBER);
 
-		if (json_is_object(note) && text_starts_with(word(row, "name"), SANDBOX_OWN_IMAGE))
+		if (!text_starts_with(word(row, "name"), SANDBOX_OWN_IMAGE))
+			continue;
+		if (json_is_object(note))
 			load_build(f, word(row, "name"), note);
+		else if (json_is_object(point))
+			e2b_point_load(f, word(row, "name"), point,
+				       (uint64_t)json_integer_value(json_object_get(row, "bytes")));
 	}
 	json_decref(rows);
 	list_for_each(l, &f->templates)
 		settle(list_entry(l, struct e2b_template, node));
+	e2b_points_tidy(f);
 }

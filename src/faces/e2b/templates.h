@@ -8,14 +8,16 @@
 #include "build/task.h"
 #include "faces/e2b/face.h"
 
-#define TEMPLATES_MAX   32   /* of an owner */
-#define BUILDS_OPEN_MAX 4    /* of an owner: those that wait for their steps, or go on */
-#define TAGS_MAX        16   /* of a build */
-#define STEPS_MAX       200u /* of a build */
-#define TEMPLATE_NAME   128u /* bytes of an alias or tag */
-#define BUILD_LINES_MAX 5000 /* of the log of a build; the rest is left out, which the log says */
-#define BUILD_SECONDS   3600 /* of a build, from its first step on */
-#define TAG_DEFAULT     "default"
+#define TEMPLATES_MAX    32   /* of an owner */
+#define BUILDS_OPEN_MAX  4    /* of an owner: those that wait for their steps, or go on */
+#define TAGS_MAX         16   /* of a build */
+#define STEPS_MAX        200u /* of a build */
+#define TEMPLATE_NAME    128u /* bytes of an alias or tag */
+#define BUILD_LINES_MAX  5000 /* of the log of a build; the rest is left out, which the log says */
+#define BUILD_SECONDS    3600 /* of a build, from its first step on */
+#define POINTS_MAX       32   /* cache points of an owner */
+#define TAG_DEFAULT      "default"
+#define E2B_POINT_MEMBER "point" /* of a note */
 
 /* What sandboxes of a build begin with. */
 struct e2b_setup {
@@ -105,6 +107,45 @@ void e2b_build_log(struct e2b_build *b, const char *level, const char *step, con
 
 /* The template {template} of the caller goes, and the call is answered. False: there is none. */
 bool e2b_drop_template(struct e2b_call *c);
+
+/* ---- steps that are known (template_chain.c, template_cache.c) ---- */
+
+#define E2B_KEY_SIZE 65
+
+/* A key for each state of a build: [0] before its first step, which depends on BASE alone, [N] after step N. Two builds with the same
+ * key have done the same steps, as their clients wrote them, on the same image. Files of COPY count by the client's hash. The result
+ * is owned by the caller. NULL: no memory. */
+char (*e2b_chain(const char *base, const json_t *steps))[E2B_KEY_SIZE];
+/* Number of steps before the first one with `force`. */
+size_t e2b_unforced(const json_t *steps);
+
+/* A cache point: an image of a build after some of its steps, with which later builds of the owner begin. */
+struct e2b_point {
+	struct list node; /* of e2b.points */
+	char owner[SANDBOX_OWNER_MAX + 1];
+	char key[E2B_KEY_SIZE];
+	char image[ENGINE_NAME_MAX];
+	struct e2b_setup setup; /* of it variables, user and folder */
+	/* Size of the files that its steps have written. Points of one build share files, which count for each. */
+	uint64_t bytes;
+	uint64_t made_ms;
+};
+
+/* The one of OWNER with that KEY; NULL: none. */
+struct e2b_point *e2b_point_of(const struct e2b *f, const char *owner, const char *key);
+void e2b_point_touch(struct e2b *f, struct e2b_point *p); /* it is used */
+/* Takes P, which was allocated. Removes an older point with the same key, and points beyond the owner's limits: maybe P itself. */
+void e2b_point_add(struct e2b *f, struct e2b_point *p);
+/* Its image goes, too. */
+void e2b_point_forget(struct e2b *f, struct e2b_point *p);
+/* Removes points of owners without templates, and points beyond the limits. */
+void e2b_points_tidy(struct e2b *f);
+void e2b_points_done(struct e2b *f);
+/* The note for the image of P before it is made, when its BYTES are still those of the point below it; owned text, NULL: no
+ * memory. */
+char *e2b_point_note(const struct e2b_point *p);
+/* NOTE as e2b_point_note() made it, of an image with a layer of BYTES. */
+void e2b_point_load(struct e2b *f, const char *image, const json_t *note, uint64_t bytes);
 
 /* ---- what is to be copied (template_files.c) ---- */
 

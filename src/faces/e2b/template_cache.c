@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of cache points. They outlive the server, but not the order in which they were used: after a restart the oldest one is
+ * removed first. */
+#include "faces/e2b/templates.h"
+
+#include "base/jsonio.h"
+#include "base/log.h"
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct e2b_point *e2b_point_of(const struct e2b *f, const char *owner, const char *key)
+{
+	list_for_each(l, &f->points) {
+		struct e2b_point *p = list_entry(l, struct e2b_point, node);
+
+		if (streq(p->owner, owner) && streq(p->key, key))
+			return p;
+	}
+	return NULL;
+}
+
+void e2b_point_touch(struct e2b *f, struct e2b_point *p)
+{
+	list_remove(&p->node);
+	list_append(&f->points, &p->node);
+}
+
+static void free_point(struct e2b_point *p)
+{
+	e2b_setup_done(&p->setup);
+	free(p);
+}
+
+void e2b_point_forget(struct e2b *f, struct e2b_point *p)
+{
+	struct build_order *o = calloc(1, sizeof(*o));
+
+	if (o) {
+		o->what = BUILD_ORDER_REMOVE;
+		memcpy(o->image, p->image, sizeof(o->image));
+		build_order_do(f->config.builds, o);
+	}
+	list_remove(&p->node);
+	free_point(p);
+}
+
+/* The oldest one of OWNER, if all of them are too much. */
+static struct e2b_point *too_much(const struct e2b *f, const char *owner)
+{
+	struct e2b_point *oldest = NULL;
+	uint64_t bytes = 0;
+	unsigned n = 0;
+
+	list_for_each(l, &f->points) {
+		struct e2b_point *p = list_entry(l, struct e2b_point, node);
+
+		if (!streq(p->owner, owner))
+			continue;
+		oldest = oldest ? oldest : p;
+		bytes += MIN(p->bytes, UINT64_MAX - bytes);
+		n++;
+	}
+	const unsigned most = f->config.template_cache > 0 ? POINTS_MAX : 0;
+
+	return n > most || bytes > f->config.template_cache ? oldest : NULL;
+}
+
+static void make_room(struct e2b *f, const char *owner)
+{
+	struct e2b_point *p;
+
+	while ((p = too_much(f, owner))) {
+		LOG_INFO("e2b_cache_full", LOG_S("owner", owner), LOG_U("bytes", p->bytes));
+		e2b_point_forget(f, p);
+	}
+}
+
+void e2b_point_add(struct e2b *f, struct e2b_point *p)
+{
+	struct e2b_point *before = e2b_point_of(f, p->owner, p->key);
+	char owner[sizeof(p->owner)];
+
+	memcpy(owner, p->owner, sizeof(owner));
+	if (before)
+		e2b_point_forget(f, before);
+	list_append(&f->points, &p->node);
+	make_room(f, owner);
+}
+
+static bool has_templates(const struct e2b *f, const char *owner)
+{
+	list_for_each(l, &f->templates)
+		if (streq(list_entry(l, struct e2b_template, node)->owner, owner))
+			return true;
+	return false;
+}
+
+void e2b_points_tidy(struct e2b *f)
+{
+	list_for_each(l, &f->points) {
+		struct e2b_point *p = list_entry(l, struct e2b_point, node);
+
+		if (!has_templates(f, p->owner) || too_much(f, p->owner) == p)
+			e2b_point_forget(f, p);
+	}
+}
+
+void e2b_points_done(struct e2b *f)
+{
+	struct e2b_point *p;
+
+	while ((p = list_pop_first(&f->points, struct e2b_point, node)))
+		free_point(p);
+}
+
+/* ---- what outlives the server ---- */
+
+char *e2b_point_note(const struct e2b_point *p)
+{
+	const struct e2b_setup *s = &p->setup;
+	size_t len;
+	json_t *note =
+	    json_pack("{s:{s:s, s:s, s:O, s:b, s:s, s:I, s:I}}", E2B_POINT_MEMBER, "owner",
+		      p->owner, "key", p->key, "env", s->env, "root", s->root, "workdir",
+		      s->workdir, "below", (json_int_t)p->bytes, "made_ms", (json_int_t)p->made_ms);
+	char *text = note ? jsonio_text(note, JSON_COMPACT, &len) : NULL;
+
+	json_decref(note);
+	return text;
+}
+
+static const char *word(const json_t *note, const char *member)
+{
+	const char *s = json_string_value(json_object_get(note, member));
+
+	return s ? s : "";
+}
+
+static uint64_t number(const json_t *note, const char *member)
+{
+	const json_int_t n = json_integer_value(json_object_get(note, member));
+
+	return n > 0 ? (uint64_t)n : 0;
+}
+
+/* Before the first one that was made later. */
+static void insert(struct e2b *f, struct e2b_point *p)
+{
+	struct list later = LIST_INIT(later);
+	struct e2b_point *o;
+
+	while ((o = list_last(&f->points, struct e2b_point, node)) && o->made_ms > p->made_ms) {
+		list_remove(&o->node);
+		list_prepend(&later, &o->node);
+	}
+	list_append(&f->points, &p->node);
+	list_splice(&f->points, &later);
+}
+
+void e2b_point_load(struct e2b *f, const char *image, const json_t *note, uint64_t bytes)
+{
+	struct e2b_point *p = calloc(1, sizeof(*p));
+	json_t *env = json_object_get(note, "env");
+
+	if (!p)
+		return;
+	p->setup.env = json_is_object(env) ? json_deep_copy(env) : json_object();
+	p->setup.root = json_is_true(json_object_get(note, "root"));
+	(void)!text_copy(p->setup.workdir, sizeof(p->setup.workdir), word(note, "workdir"));
+	(void)!text_copy(p->owner, sizeof(p->owner), word(note, "owner"));
+	(void)!text_copy(p->key, sizeof(p->key), word(note, "key"));
+	(void)!text_copy(p->image, sizeof(p->image), image);
+	p->bytes = number(note, "below") + bytes;
+	p->made_ms = number(note, "made_ms");
+	insert(f, p);
+}
