@@ -97,6 +97,19 @@ static bool has_templates(const struct e2b *f, const char *owner)
 	return false;
 }
 
+void e2b_points_tidy_owner(struct e2b *f, const char *owner)
+{
+	if (has_templates(f, owner))
+		return;
+	list_for_each(l, &f->points) {
+		struct e2b_point *p = list_entry(l, struct e2b_point, node);
+
+		if (streq(p->owner, owner))
+			e2b_point_forget(f, p);
+	}
+}
+
+/* The oldest point of each owner is seen first. */
 void e2b_points_tidy(struct e2b *f)
 {
 	list_for_each(l, &f->points) {
@@ -148,15 +161,15 @@ static uint64_t number(const json_t *note, const char *member)
 /* Before the first one that was made later. */
 static void insert(struct e2b *f, struct e2b_point *p)
 {
-	struct list later = LIST_INIT(later);
-	struct e2b_point *o;
+	struct list *later = &f->points;
 
-	while ((o = list_last(&f->points, struct e2b_point, node)) && o->made_ms > p->made_ms) {
-		list_remove(&o->node);
-		list_prepend(&later, &o->node);
+	list_for_each(l, &f->points) {
+		if (list_entry(l, struct e2b_point, node)->made_ms > p->made_ms) {
+			later = l;
+			break;
+		}
 	}
-	list_append(&f->points, &p->node);
-	list_splice(&f->points, &later);
+	list_append(later, &p->node);
 }
 
 void e2b_point_load(struct e2b *f, const char *image, const json_t *note, uint64_t bytes)

@@ -51,14 +51,22 @@ static int copy_setup(const struct e2b_setup *from, struct e2b_setup *to)
 /* The point after the most steps. NULL: there is none. */
 static struct e2b_point *best(const struct building *w, size_t *ret_steps)
 {
-	for (size_t i = e2b_unforced(w->steps); i > 0; i--) {
-		struct e2b_point *p = e2b_point_of(w->face, w->who->owner, w->keys[i]);
+	const size_t most = e2b_unforced(w->steps);
+	struct e2b_point *found = NULL;
 
-		*ret_steps = i;
-		if (p)
-			return p;
+	*ret_steps = 0;
+	list_for_each(l, &w->face->points) { /* of all users: once */
+		struct e2b_point *p = list_entry(l, struct e2b_point, node);
+
+		if (!streq(p->owner, w->who->owner))
+			continue;
+		for (size_t i = *ret_steps + 1; i <= most; i++)
+			if (streq(p->key, w->keys[i])) {
+				found = p;
+				*ret_steps = i;
+			}
 	}
-	return NULL;
+	return found;
 }
 
 static void begin_with(struct building *w, struct e2b_point *p, size_t steps)

@@ -262,8 +262,8 @@ void e2b_template_forget(struct e2b_template *t)
 	list_remove(&t->node);
 	list_for_each(l, &t->builds)
 		e2b_build_forget(list_entry(l, struct e2b_build, node));
+	e2b_points_tidy_owner(f, t->owner);
 	free(t);
-	e2b_points_tidy(f);
 }
 
 void e2b_templates_done(struct e2b *f)

@@ -138,7 +138,9 @@ void e2b_point_touch(struct e2b *f, struct e2b_point *p); /* it is used */
 void e2b_point_add(struct e2b *f, struct e2b_point *p);
 /* Its image goes, too. */
 void e2b_point_forget(struct e2b *f, struct e2b_point *p);
-/* Removes points of owners without templates, and points beyond the limits. */
+/* Removes the points of OWNER if there is no template left. */
+void e2b_points_tidy_owner(struct e2b *f, const char *owner);
+/* Removes points of owners without templates, and points beyond the limits. Takes long if there are many: for the start alone. */
 void e2b_points_tidy(struct e2b *f);
 void e2b_points_done(struct e2b *f);
 /* The note for the image of P before it is made, when its BYTES are still those of the point below it; owned text, NULL: no

@@ -79,3 +79,26 @@ def template_tags(s):
 		assert (new.files.read('n'), old.files.read('n')) == ('1\n2\n', '1\n')
 	e2b.Template.remove_tags(name, ['first'])
 	assert not e2b.Template.exists(name + ':first')
+
+
+@since(2, 40)
+def template_goes_on_from_cached_steps(s):
+	name = 'cached-%d' % VERSION[1]
+
+	def build(text, forced=False, **more):
+		lines, top = [], context()
+		with open(os.path.join(top, 'app/data.txt'), 'w') as out:
+			out.write(text)
+		t = e2b.Template(file_context_path=top).from_base_image().set_envs({'A': name})
+		t = t.skip_cache() if forced else t
+		t = t.run_cmd('sleep 5.1; head -c 16 /dev/urandom | od -An -tx1 >~/random').copy('app', 'app')
+		e2b.Template.build(t, name, on_build_logs=lambda line: lines.append(line.message), **more)
+		with Sandbox.create(name, timeout=60) as made:
+			random, data = made.files.read('random'), made.files.read('app/data.txt')
+		assert data == text, data
+		return [line for line in lines if line.startswith('CACHED')], random
+
+	first, again, forced, anew = build('1'), build('2'), build('3', forced=True), build('4', skip_cache=True)
+	assert first[0] == forced[0] == anew[0] == [], (first, forced, anew)
+	assert len(again[0]) == 2 and again[1] == first[1], again
+	assert len({first[1], forced[1], anew[1]}) == 3
