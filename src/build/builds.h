@@ -85,7 +85,7 @@ void build_order_stop(struct builds *b, struct build_order *o);
 /* The same, and the image, which is of this build alone, goes again if it was made. */
 void build_order_drop(struct builds *b, struct build_order *o);
 
-/* Whether an order would have to wait for others. */
+/* Whether a new order would wait until another image is made or downloaded. Removals and notes are short, and do not count. */
 bool build_orders_wait(const struct builds *b);
 
 /* A sandbox of a build ends, and the reference with it. NULL is fine. */

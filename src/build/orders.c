@@ -229,9 +229,15 @@ void build_order_do(struct builds *b, struct build_order *o)
 bool build_orders_wait(const struct builds *b)
 {
 	const struct build_images *i = &b->config.images;
+	const struct build_order *o = first(b);
+
+	list_for_each(l, &b->orders)
+		if (list_entry(l, struct build_order, node)->what == BUILD_ORDER_COMMIT)
+			return true;
+	if (o && o->begun)
+		return false;
 	json_t *build = i->build_of(i->user);
-	const json_t *ended = json_object_get(build, "ended_at");
-	const bool wait = !list_is_empty(&b->orders) || json_is_null(ended);
+	const bool wait = json_is_null(json_object_get(build, "ended_at"));
 
 	json_decref(build);
 	return wait;
