@@ -30,13 +30,20 @@ static const struct block blocks[] = {
 #undef V6
 };
 
-static bool has_prefix(const uint8_t *a, const uint8_t *b, unsigned bits)
+bool egress_address_has_prefix(const uint8_t *a, const uint8_t *b, unsigned bits)
 {
 	unsigned whole = bits / 8;
 	uint8_t mask = (uint8_t)(0xff00u >> (bits % 8));
 
 	return memcmp(a, b, whole) == 0 &&
 	       (bits % 8 == 0 || (a[whole] & mask) == (b[whole] & mask));
+}
+
+/* IANA has assigned public IPv6 addresses in 2000::/3 only. */
+#define ASSIGNED_BITS 3u
+static bool is_assigned(const struct egress_address *a)
+{
+	return a->bytes[0] >> 5 == 1;
 }
 
 enum egress_class egress_address_class(const struct egress_address *a, const char **ret_name)
@@ -46,20 +53,29 @@ enum egress_class egress_address_class(const struct egress_address *a, const cha
 
 	for (size_t i = 0; i < ARRAY_SIZE(blocks); i++) {
 		const struct block *b = &blocks[i];
-		if (b->family != a->family || !has_prefix(a->bytes, b->bytes, b->bits))
+		if (b->family != a->family ||
+		    !egress_address_has_prefix(a->bytes, b->bytes, b->bits))
 			continue;
 		name = b->name;
 		class = b->class;
 		break;
 	}
-	/* IANA has assigned public IPv6 addresses in 2000::/3 only. */
-	if (class == EGRESS_PUBLIC && a->family == AF_INET6 && a->bytes[0] >> 5 != 1) {
+	if (class == EGRESS_PUBLIC && a->family == AF_INET6 && !is_assigned(a)) {
 		name = "reserved";
 		class = EGRESS_LOCAL;
 	}
 	if (ret_name)
 		*ret_name = name;
 	return class;
+}
+
+bool egress_address_is_local(const struct egress_address *a, unsigned bits)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(blocks); i++)
+		if (blocks[i].family == a->family && blocks[i].bits <= bits &&
+		    egress_address_has_prefix(a->bytes, blocks[i].bytes, blocks[i].bits))
+			return true;
+	return a->family == AF_INET6 && bits >= ASSIGNED_BITS && !is_assigned(a);
 }
 
 /* A connected UDP socket tells which source address the kernel chose: for an address of this machine it

@@ -28,6 +28,11 @@ enum egress_class egress_address_class(const struct egress_address *a, const cha
  * the machine. Sends nothing. True as well when that cannot be found out. */
 bool egress_address_is_own(const struct egress_address *a);
 
+/* Whether A and B begin with the same BITS bits. */
+bool egress_address_has_prefix(const uint8_t *a, const uint8_t *b, unsigned bits);
+/* Whether no address with the first BITS bits of A is public. */
+bool egress_address_is_local(const struct egress_address *a, unsigned bits);
+
 /* HOST must be a numeric address; else -EINVAL. */
 int egress_address_parse(const char *host, struct egress_address *ret) MUST_CHECK;
 /* Returns false when SA is neither IPv4 nor IPv6. */

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/walls.h"
 #include "egress/hello.h"
+#include "egress/rule.h"
 
 #include <sys/socket.h>
 
@@ -199,7 +200,7 @@ static int linger(struct egress_conn *c)
 static enum egress_reason decide(struct egress_conn *c, const struct egress_head *h)
 {
 	struct egress_gate *g = c->gate;
-	enum egress_reason why = egress_policy_target(g->policy, &h->target, &c->trusted);
+	enum egress_reason why = egress_policy_target(g->policy, &h->target, &c->grant);
 
 	if (why != EGRESS_REASON_OK)
 		return why;
@@ -286,6 +287,18 @@ static void read_head(struct egress_conn *c)
 
 /* ---- TLS greeting ---- */
 
+/* A tunnel to an address may greet its server by any name that the policy allows, or by none. */
+static bool may_greet(const struct egress_conn *c, const char *name)
+{
+	struct egress_target named = {.port = c->target.port};
+	struct egress_grant grant;
+
+	if (!egress_target_is_literal(&c->target))
+		return streq(name, c->target.host);
+	return egress_host_parse(name, strlen(name), named.host, &named.form) == 0 &&
+	       egress_policy_target(c->gate->policy, &named, &grant) == EGRESS_REASON_OK;
+}
+
 static void look_at_hello(struct egress_conn *c)
 {
 	char name[EGRESS_HOST_MAX + 1];
@@ -297,8 +310,10 @@ static void look_at_hello(struct egress_conn *c)
 		egress_conn_watch(c);
 		return;
 	}
-	if (len > 0 && !streq(name, c->target.host))
+	if (len > 0 && !may_greet(c, name))
 		why = EGRESS_REASON_SERVER_NAME;
+	if (why == EGRESS_REASON_NO_SERVER_NAME && egress_target_is_literal(&c->target))
+		why = EGRESS_REASON_OK;
 	if (why != EGRESS_REASON_OK)
 		egress_conn_refuse(c, why);
 	else
@@ -322,8 +337,8 @@ void egress_conn_connected(struct egress_conn *c)
 		egress_conn_refuse(c, EGRESS_REASON_BROKEN);
 		return;
 	}
-	/* A ClientHello cannot name an address. Only a trusted target can be one. */
-	if (c->target.form == EGRESS_HOST_V4 || c->target.form == EGRESS_HOST_V6 ||
+	/* An address that the operator wrote into a setting need not speak TLS. */
+	if ((egress_target_is_literal(&c->target) && c->grant.trusted) ||
 	    !wall_stands(WALL_GREETING)) {
 		egress_relay_begin(c);
 		return;

@@ -3,34 +3,57 @@
 #include "egress/gate.h"
 
 #include "base/fdio.h"
+#include "egress/rule.h"
 
 #include <string.h>
 #include <sys/socket.h>
 
 static void try_next(struct egress_conn *c);
 
+static void refuse_address(struct egress_conn *c, const struct egress_address *a,
+			   enum egress_reason why)
+{
+	c->addresses[0] = *a; /* for the event */
+	c->n_addresses = 1;
+	egress_conn_refuse(c, why);
+}
+
 /* One address that is not public makes the whole answer unusable. A name with both kinds is either
  * misconfigured, or an attacker hopes that the private one slips through. */
+static void judge(struct egress_conn *c, const struct egress_address *addresses, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (egress_policy_address(c->gate->policy, &addresses[i], c->grant.trusted))
+			continue;
+		refuse_address(c, &addresses[i], EGRESS_REASON_ADDRESS_REFUSED);
+		return;
+	}
+	for (size_t i = 0; i < n && c->n_addresses < CONN_TRIES_MAX; i++)
+		if (egress_policy_reaches(c->gate->policy, &c->target, &c->grant, &addresses[i]))
+			c->addresses[c->n_addresses++] = addresses[i];
+	if (c->n_addresses == 0)
+		refuse_address(c, &addresses[0], EGRESS_REASON_ADDRESS_NOT_ALLOWED);
+	else
+		try_next(c);
+}
+
+bool egress_conn_may_reach(const struct egress_conn *c, const struct egress_address *a)
+{
+	const struct egress_policy *p = c->gate->policy;
+
+	return egress_policy_address(p, a, c->grant.trusted) &&
+	       egress_policy_reaches(p, &c->target, &c->grant, a);
+}
+
 static void on_answer(const struct egress_address *addresses, size_t n, void *user)
 {
 	struct egress_conn *c = user;
 
 	c->query = NULL;
-	if (n == 0) {
+	if (n == 0)
 		egress_conn_refuse(c, EGRESS_REASON_RESOLVE_FAILED);
-		return;
-	}
-	for (size_t i = 0; i < n; i++) {
-		if (egress_policy_address(c->gate->policy, &addresses[i], c->trusted))
-			continue;
-		c->addresses[0] = addresses[i]; /* for the event */
-		c->n_addresses = 1;
-		egress_conn_refuse(c, EGRESS_REASON_ADDRESS_REFUSED);
-		return;
-	}
-	c->n_addresses = MIN(n, (size_t)CONN_TRIES_MAX);
-	memcpy(c->addresses, addresses, c->n_addresses * sizeof(*addresses));
-	try_next(c);
+	else
+		judge(c, addresses, n);
 }
 
 static int start(struct egress_conn *c)
@@ -53,7 +76,8 @@ static void try_next(struct egress_conn *c)
 {
 	egress_conn_state(c, CONN_CONNECT);
 	for (; c->at < c->n_addresses; c->at++) {
-		if (start(c) == 0) {
+		/* The policy may have changed since the answer came. */
+		if (egress_conn_may_reach(c, &c->addresses[c->at]) && start(c) == 0) {
 			egress_conn_watch(c);
 			return;
 		}
@@ -87,14 +111,13 @@ void egress_connect_begin(struct egress_conn *c)
 	struct egress_resolver *resolver = c->gate->egress->resolver;
 
 	egress_conn_state(c, CONN_RESOLVE);
-	/* Only a trusted target can be an address. */
-	if (c->target.form == EGRESS_HOST_V4 || c->target.form == EGRESS_HOST_V6) {
-		if (egress_address_parse(c->target.host, &c->addresses[0]) < 0) {
+	if (egress_target_is_literal(&c->target)) {
+		struct egress_address a;
+
+		if (egress_address_parse(c->target.host, &a) < 0)
 			egress_conn_refuse(c, EGRESS_REASON_BAD_HOST);
-			return;
-		}
-		c->n_addresses = 1;
-		try_next(c);
+		else
+			judge(c, &a, 1);
 		return;
 	}
 	egress_conn_watch(c);

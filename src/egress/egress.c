@@ -234,12 +234,13 @@ void egress_gate_set_policy(struct egress_gate *g, struct egress_policy *policy)
 	g->policy = policy;
 	list_for_each(l, &g->conns) {
 		struct egress_conn *c = list_entry(l, struct egress_conn, node);
-		bool trusted;
 
 		/* The request of a head that is still coming is compared later. */
 		if (c->state == CONN_HEAD || c->state == CONN_LINGER)
 			continue;
-		if (other || egress_policy_target(policy, &c->target, &trusted) != EGRESS_REASON_OK)
+		if (other ||
+		    egress_policy_target(policy, &c->target, &c->grant) != EGRESS_REASON_OK ||
+		    (c->at < c->n_addresses && !egress_conn_may_reach(c, &c->addresses[c->at])))
 			end_conn(c);
 	}
 }

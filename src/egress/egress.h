@@ -9,8 +9,10 @@
  *   head       A strict parser reads HOST and PORT. Later steps see only what it has validated.
  *   policy     Is HOST:PORT allowed? If not, the name is not resolved.
  *   resolver   Our own. All addresses of the answer must be public, else none is used.
+ *   blocks     Of these addresses only those that the rules for blocks of addresses allow are used.
  *   connect    To an address that was checked, never to the name.
- *   CONNECT    The first bytes must be a complete TLS ClientHello whose server name is HOST.
+ *   CONNECT    The first bytes must be a complete TLS ClientHello whose server name is HOST. Where HOST is an
+ *              address, it may name no server, or one that is allowed.
  *   http://    Host must be the authority of the target. The proxy writes a new head for the server.
  *
  * The proxy cannot see what TLS encrypts. Where one server answers for several names, a program can ask it
@@ -36,6 +38,7 @@ struct egress_resolver; /* resolve.h */
 #define EGRESS_ENTRY_SIZE (EGRESS_HOST_MAX + 7)   /* host:65535 and a NUL */
 #define EGRESS_RULE_SIZE  (EGRESS_ENTRY_SIZE + 2) /* of *.host:65535 and a NUL */
 #define EGRESS_LABEL_MAX  160
+#define EGRESS_BLOCK_SIZE 50 /* of an IPv6 address, `/128` and a NUL */
 
 /* ---- policies -------------------------------------------------------------------------------- */
 
@@ -56,9 +59,11 @@ struct egress_policy *egress_policy_unref(struct egress_policy *p); /* returns N
 enum egress_kind egress_policy_kind(const struct egress_policy *p);
 size_t egress_policy_count(const struct egress_policy *p);
 /* Adds the entries of LIST, which blanks or commas separate: `host`, `host:port`, `*.host`,
- * `*.host:port`. Without a port, 443 and 80 are meant. `*.host` means the names below host, but not host.
- * A bare `*`, addresses, wildcards elsewhere and names of one label (`localhost`, `*.com`) are refused: then
- * nothing is added, and INVALID_ARGUMENT names the entry. */
+ * `*.host:port`, an address, a block of addresses (block.h), `203.0.113.0/24:8443`, `[2001:db8::/32]:8443`.
+ * Without a port, 443 and 80 are meant. `*.host` means the names below host, but not host. A block allows
+ * connections whose host is an address, not names that lead there. A bare `*`, wildcards elsewhere, names of
+ * one label (`localhost`, `*.com`) and blocks without a public address are refused: then nothing is added, and
+ * INVALID_ARGUMENT names the entry. */
 int egress_policy_add(struct egress_policy *p, const char *list, struct err *e) MUST_CHECK;
 /* ENTRY must be one `host` or `host:port`, without wildcard and no address; else INVALID_ARGUMENT. RET
  * (EGRESS_ENTRY_SIZE bytes) gets it in the form in which hosts are compared. */
@@ -67,18 +72,33 @@ int egress_entry_parse(const char *entry, char *ret, struct err *e) MUST_CHECK;
  * is an allowlist. Fails with INVALID_ARGUMENT, or without memory. */
 int egress_policy_extend(const struct egress_policy *p, const char *entry,
 			 struct egress_policy **ret, struct err *e) MUST_CHECK;
-/* Adds the entries of LIST that WIDEST allows completely, with every name and every port. No entry becomes
+/* Adds the entries of LIST that WIDEST allows completely, with every name, address and port. No entry becomes
  * trusted. The first entry that WIDEST does not allow is an error: FORBIDDEN names it, and nothing is added;
- * with LAX such entries are skipped instead. Entries that P has already are not added again. */
-int egress_policy_add_within(struct egress_policy *p, const struct egress_policy *widest,
+ * with LAX such entries are skipped instead. Entries that P has already are not added again. A block then also
+ * allows names that WIDEST allows, where they lead into it. P keeps a reference of WIDEST. */
+int egress_policy_add_within(struct egress_policy *p, struct egress_policy *widest,
 			     const char *list, bool lax, struct err *e) MUST_CHECK;
+/* A new policy that allows what P allows. NULL: no memory. */
+struct egress_policy *egress_policy_copy(const struct egress_policy *p);
+/* Adds the entries of LIST, which blanks or commas separate: `!BLOCK` (no connection goes there) and `BLOCK` (an
+ * exception from that). They narrow what P allows, and never widen it; but with one of them EGRESS_OPEN takes
+ * addresses as hosts. To a policy of egress_policy_add_within() they mean nothing: what its list allows wins,
+ * and all else is denied. INVALID_ARGUMENT names the entry that is none; then nothing is added. */
+int egress_policy_guard(struct egress_policy *p, const char *list, struct err *e) MUST_CHECK;
+size_t egress_policy_n_guards(const struct egress_policy *p);
+/* Writes entry I (below their number) as egress_policy_guard() reads it. */
+#define EGRESS_GUARD_SIZE (EGRESS_BLOCK_SIZE + 1)
+void egress_policy_guard_text(const struct egress_policy *p, size_t i, char *ret);
+/* ENTRY must be a block (block.h); else INVALID_ARGUMENT. RET gets it in the form in which blocks are compared. */
+int egress_block_entry(const char *entry, char ret[EGRESS_BLOCK_SIZE], struct err *e) MUST_CHECK;
+#define EGRESS_EVERY_ADDRESS "0.0.0.0/0" /* in that form; of IPv4 */
 /* Writes entry I (below the count) to RET (EGRESS_RULE_SIZE bytes), in the form in which it is compared. */
 void egress_policy_entry(const struct egress_policy *p, size_t i, char *ret);
 /* Allows exactly HOST (a name, or an address in its plain form) and PORT, even if the name leads to a
  * private address. Only for hosts that the operator wrote into a setting. */
 int egress_policy_trust(struct egress_policy *p, const char *host, uint16_t port,
 			struct err *e) MUST_CHECK;
-/* Whether the name of HOST (as in a URL) and PORT are allowed. */
+/* Whether the name of HOST (as in a URL) and PORT are allowed, wherever it leads. */
 bool egress_policy_allows(const struct egress_policy *p, const char *host, uint16_t port);
 /* PATH is that of the address of the package index. Plain requests of EGRESS_PACKAGES get its pages and files
  * of packages, and nothing else. */

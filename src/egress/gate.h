@@ -64,7 +64,8 @@ struct egress_conn {
 	    to_client; /* at most CONN_BUFFER bytes, except the head of a request */
 	char method[EGRESS_METHOD_MAX];
 	struct egress_target target;
-	bool connect, trusted;
+	struct egress_grant grant;
+	bool connect;
 	bool allowed;       /* an event ALLOWED was sent, so ENDED must follow */
 	uint64_t body_left; /* of a plain request: bytes that the client may still send */
 	struct egress_query *query;
@@ -95,6 +96,8 @@ void egress_conn_watch(struct egress_conn *c);
 /* connect.c: finds the addresses of C's target, connects, calls egress_conn_connected(). */
 void egress_connect_begin(struct egress_conn *c);
 int egress_connect_io(struct egress_conn *c);
+/* Whether the policy allows a connection to address A of C's target. */
+bool egress_conn_may_reach(const struct egress_conn *c, const struct egress_address *a);
 void egress_conn_connected(struct egress_conn *c);
 /* Sets the state and starts its deadline. */
 void egress_conn_state(struct egress_conn *c, enum conn_state state);

@@ -103,7 +103,7 @@ int egress_host_parse(const char *s, size_t len, char ret[EGRESS_HOST_MAX + 1],
 	return r;
 }
 
-static int parse_port(const char *s, size_t len, uint16_t *ret)
+int egress_port_parse(const char *s, size_t len, uint16_t *ret)
 {
 	uint64_t port;
 
@@ -127,7 +127,7 @@ int egress_target_parse(const char *s, size_t len, uint16_t def_port, struct egr
 		host = colon ? (size_t)(colon - s) : len;
 	}
 	if (host < len) {
-		if (s[host] != ':' || parse_port(s + host + 1, len - host - 1, &t.port) < 0)
+		if (s[host] != ':' || egress_port_parse(s + host + 1, len - host - 1, &t.port) < 0)
 			return -EINVAL;
 	}
 	if (t.port == 0 || egress_host_parse(s, host, t.host, &t.form) < 0)

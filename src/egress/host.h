@@ -23,6 +23,8 @@ struct egress_target {
  * than four decimal numbers, IPv6 addresses without brackets or with a zone. */
 int egress_host_parse(const char *s, size_t len, char ret[EGRESS_HOST_MAX + 1],
 		      enum egress_host_form *ret_form) MUST_CHECK;
+/* S must be a number 1-65535 without leading zeros; else -EINVAL. */
+int egress_port_parse(const char *s, size_t len, uint16_t *ret) MUST_CHECK;
 /* S must be HOST or HOST:PORT, PORT 1-65535 without leading zeros; else -EINVAL. DEF_PORT is used when S has
  * no port; 0: S must have one. */
 int egress_target_parse(const char *s, size_t len, uint16_t def_port,

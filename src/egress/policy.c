@@ -3,25 +3,28 @@
 
 #include "base/text.h"
 #include "base/walls.h"
+#include "egress/rule.h"
 
 #define HTTP_PORT  80u
 #define HTTPS_PORT 443u
 
-struct rule {
-	char host[EGRESS_HOST_MAX + 1];
-	bool below;    /* means the names below host, but not host */
-	bool trusted;  /* allows every address that the name leads to */
-	uint16_t port; /* 0 = 80 and 443 */
+struct guard {
+	struct egress_block block;
+	bool denied; /* false: an exception from those that are */
 };
 
 struct egress_policy {
 	enum egress_kind kind;
 	unsigned refs;
 	bool special;
-	struct rule *rules; /* owned */
+	struct egress_rule *rules; /* owned */
 	size_t n;
-	char *index_path; /* owned; of a package index, without the last slash; NULL = none */
-	size_t n_more;    /* the last so many rules were added for this sandbox: no index */
+	char *index_path;     /* owned; of a package index, without the last slash; NULL = none */
+	size_t n_more;        /* the last so many rules were added for this sandbox: no index */
+	struct guard *guards; /* owned */
+	size_t n_guards;
+	struct egress_policy
+	    *widest; /* reference: the rules are chosen from it; NULL: they are not */
 };
 
 static const char *const kind_names[EGRESS_KINDS] = {
@@ -68,7 +71,9 @@ struct egress_policy *egress_policy_unref(struct egress_policy *p)
 {
 	if (!p || --p->refs > 0)
 		return NULL;
+	(void)egress_policy_unref(p->widest);
 	free(p->rules);
+	free(p->guards);
 	free(p->index_path);
 	free(p);
 	return NULL;
@@ -89,53 +94,15 @@ void egress_policy_allow_special(struct egress_policy *p)
 	p->special = true;
 }
 
-static bool rule_has_host(const struct rule *rule, const struct egress_target *t)
-{
-	size_t host = strlen(t->host);
-	size_t suffix = strlen(rule->host);
-
-	if (!rule->below)
-		return streq(rule->host, t->host);
-	/* The byte before the suffix must be a dot: "badhost" is not below "host". */
-	return t->form == EGRESS_HOST_NAME && host > suffix + 1 &&
-	       t->host[host - suffix - 1] == '.' && streq(t->host + host - suffix, rule->host);
-}
-
-static bool is_usual_port(uint16_t port)
-{
-	return port == HTTP_PORT || port == HTTPS_PORT;
-}
-
-static int add_rule(struct egress_policy *p, const struct rule *rule)
+static int add_rule(struct egress_policy *p, const struct egress_rule *rule)
 {
 	if (p->n == EGRESS_RULES_MAX)
 		return -ENOBUFS;
-	struct rule *more = reallocarray(p->rules, p->n + 1, sizeof(*more));
+	struct egress_rule *more = reallocarray(p->rules, p->n + 1, sizeof(*more));
 	if (!more)
 		return -ENOMEM;
 	p->rules = more;
 	p->rules[p->n++] = *rule;
-	return 0;
-}
-
-static int parse_rule(const char *s, size_t len, struct rule *ret)
-{
-	struct egress_target t;
-	struct rule rule = {0};
-
-	if (len > 2 && s[0] == '*' && s[1] == '.') {
-		rule.below = true;
-		s += 2;
-		len -= 2;
-	}
-	/* With a colon there must be a port. Without one, rule.port stays 0: 80 and 443. */
-	bool has_port = memchr(s, ':', len) != NULL;
-	if (egress_target_parse(s, len, has_port ? 0 : HTTPS_PORT, &t) < 0 ||
-	    t.form != EGRESS_HOST_NAME)
-		return -EINVAL;
-	memcpy(rule.host, t.host, sizeof(rule.host));
-	rule.port = has_port ? t.port : 0;
-	*ret = rule;
 	return 0;
 }
 
@@ -145,10 +112,14 @@ static int bad_entry(struct err *e, int r, const char *s, size_t len)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a list of hosts");
 	if (r == -ENOBUFS)
 		(void)err_set(e, ERR_INVALID_ARGUMENT, 0, "more than %u hosts", EGRESS_RULES_MAX);
+	else if (r == -EADDRNOTAVAIL)
+		(void)err_set(e, ERR_INVALID_ARGUMENT, 0,
+			      "'%.*s' has no public address, and no other can be reached",
+			      (int)MIN(len, (size_t)100), s);
 	else
 		(void)err_set(e, ERR_INVALID_ARGUMENT, 0,
 			      "'%.*s' is not host, host:port or *.host with a name of at least two "
-			      "parts",
+			      "parts, and no address or block of them (8.8.8.8, 8.8.8.0/24)",
 			      (int)MIN(len, (size_t)100), s);
 	return -EINVAL;
 }
@@ -160,9 +131,9 @@ int egress_policy_add(struct egress_policy *p, const char *list, struct err *e)
 	size_t before = p->n;
 
 	for (const char *s = list + strspn(list, between); *s != '\0'; s += strspn(s, between)) {
-		struct rule rule;
+		struct egress_rule rule;
 		size_t len = strcspn(s, between);
-		int r = parse_rule(s, len, &rule);
+		int r = egress_rule_parse(s, len, &rule);
 
 		r = r < 0 ? r : add_rule(p, &rule);
 		if (r < 0) {
@@ -176,13 +147,49 @@ int egress_policy_add(struct egress_policy *p, const char *list, struct err *e)
 
 int egress_entry_parse(const char *entry, char *ret, struct err *e)
 {
-	struct rule rule;
+	struct egress_rule rule;
 	size_t len = strlen(entry);
 
-	if (parse_rule(entry, len, &rule) < 0 || rule.below)
+	if (egress_rule_parse(entry, len, &rule) < 0 || rule.below || rule.is_block)
 		return bad_entry(e, -EINVAL, entry, len);
 	(void)snprintf(ret, EGRESS_ENTRY_SIZE, rule.port ? "%s:%u" : "%s", rule.host, rule.port);
 	return 0;
+}
+
+static int add_guard(struct egress_policy *p, const struct guard *guard)
+{
+	if (p->n_guards == EGRESS_RULES_MAX)
+		return -ENOBUFS;
+	struct guard *more = reallocarray(p->guards, p->n_guards + 1, sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	p->guards = more;
+	p->guards[p->n_guards++] = *guard;
+	return 0;
+}
+
+/* RET has nothing but its kind. */
+static int copy_into(struct egress_policy *ret, const struct egress_policy *p)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < p->n; i++)
+		r = add_rule(ret, &p->rules[i]);
+	for (size_t i = 0; r == 0 && i < p->n_guards; i++)
+		r = add_guard(ret, &p->guards[i]);
+	if (r == 0 && p->index_path)
+		r = egress_policy_index(ret, p->index_path);
+	ret->special = p->special;
+	ret->n_more = p->n_more;
+	ret->widest = p->widest ? egress_policy_ref(p->widest) : NULL;
+	return r;
+}
+
+struct egress_policy *egress_policy_copy(const struct egress_policy *p)
+{
+	struct egress_policy *copy = egress_policy_new(p->kind);
+
+	return copy && copy_into(copy, p) < 0 ? egress_policy_unref(copy) : copy;
 }
 
 int egress_policy_extend(const struct egress_policy *p, const char *entry,
@@ -193,16 +200,10 @@ int egress_policy_extend(const struct egress_policy *p, const char *entry,
 	    egress_policy_new(kind == EGRESS_NONE ? EGRESS_ALLOWLIST : kind);
 	int r = more ? 0 : -ENOMEM;
 
-	for (size_t i = 0; r == 0 && i < p->n; i++)
-		r = add_rule(more, &p->rules[i]);
+	r = r < 0 ? r : copy_into(more, p);
 	if (r < 0) {
 		(void)egress_policy_unref(more);
 		return bad_entry(e, r, entry, strlen(entry));
-	}
-	more->special = p->special;
-	if (p->index_path && egress_policy_index(more, p->index_path) < 0) {
-		(void)egress_policy_unref(more);
-		return bad_entry(e, -ENOMEM, entry, strlen(entry));
 	}
 	r = egress_policy_add(more, entry, e);
 	more->n_more = p->n_more + more->n - p->n;
@@ -215,58 +216,50 @@ int egress_policy_extend(const struct egress_policy *p, const char *entry,
 
 /* ---- lists that must stay within another policy ---- */
 
-static bool names_within(const struct rule *a, const struct rule *wide)
+static bool port_within(const struct egress_policy *widest, const struct egress_rule *a,
+			uint16_t port)
 {
-	struct egress_target t = {.form = EGRESS_HOST_NAME};
-
-	if (!wide->below)
-		return !a->below && streq(a->host, wide->host);
-	memcpy(t.host, a->host, sizeof(t.host));
-	return rule_has_host(wide, &t) || (a->below && streq(a->host, wide->host));
-}
-
-static bool port_within(const struct egress_policy *widest, const struct rule *a, uint16_t port)
-{
-	if (widest->kind == EGRESS_OPEN && is_usual_port(port))
+	if (widest->kind == EGRESS_OPEN && egress_port_is_usual(port))
 		return true;
 	for (size_t i = 0; i < widest->n; i++) {
-		const struct rule *wide = &widest->rules[i];
+		const struct egress_rule *wide = &widest->rules[i];
 
-		if ((wide->port == 0 ? is_usual_port(port) : wide->port == port) &&
-		    names_within(a, wide))
+		if (egress_rule_has_port(wide, port) && egress_rule_is_within(a, wide))
 			return true;
 	}
 	return false;
 }
 
-static bool is_within(const struct egress_policy *widest, const struct rule *a)
+static bool is_within(const struct egress_policy *widest, const struct egress_rule *a)
 {
 	if (a->port != 0)
 		return port_within(widest, a, a->port);
 	return port_within(widest, a, HTTP_PORT) && port_within(widest, a, HTTPS_PORT);
 }
 
-static bool has_rule(const struct egress_policy *p, const struct rule *a)
+static bool has_rule(const struct egress_policy *p, const struct egress_rule *a)
 {
 	for (size_t i = 0; i < p->n; i++)
-		if (p->rules[i].below == a->below && p->rules[i].port == a->port &&
-		    streq(p->rules[i].host, a->host))
+		if (egress_rule_is_same(&p->rules[i], a))
 			return true;
 	return false;
 }
 
-int egress_policy_add_within(struct egress_policy *p, const struct egress_policy *widest,
+int egress_policy_add_within(struct egress_policy *p, struct egress_policy *widest,
 			     const char *list, bool lax, struct err *e)
 {
 	size_t before = p->n, len;
 	int r = 0;
 
+	(void)egress_policy_ref(widest);
+	(void)egress_policy_unref(p->widest);
+	p->widest = widest;
 	for (const char *s = list + strspn(list, between); r == 0 && *s != '\0';
 	     s += len + strspn(s + len, between)) {
-		struct rule rule;
+		struct egress_rule rule;
 
 		len = strcspn(s, between);
-		r = parse_rule(s, len, &rule);
+		r = egress_rule_parse(s, len, &rule);
 		if (r == 0 && !is_within(widest, &rule))
 			r = lax ? 1 : -EPERM;
 		if (r == 0 && !has_rule(p, &rule))
@@ -285,11 +278,41 @@ int egress_policy_add_within(struct egress_policy *p, const struct egress_policy
 
 void egress_policy_entry(const struct egress_policy *p, size_t i, char *ret)
 {
-	const struct rule *rule = &p->rules[i];
-	int n = snprintf(ret, EGRESS_RULE_SIZE, "%s%s", rule->below ? "*." : "", rule->host);
+	egress_rule_text(&p->rules[i], ret);
+}
 
-	if (rule->port != 0 && n > 0 && n < EGRESS_RULE_SIZE)
-		(void)snprintf(ret + n, EGRESS_RULE_SIZE - (size_t)n, ":%u", rule->port);
+int egress_policy_guard(struct egress_policy *p, const char *list, struct err *e)
+{
+	size_t before = p->n_guards, len;
+	int r = 0;
+
+	for (const char *s = list + strspn(list, between); r == 0 && *s != '\0';
+	     s += len + strspn(s + len, between)) {
+		struct guard guard = {.denied = *s == '!'};
+
+		len = strcspn(s, between);
+		if (egress_block_parse(s + guard.denied, len - guard.denied, &guard.block) < 0)
+			r = err_set(e, ERR_INVALID_ARGUMENT, 0,
+				    "'%.*s' is no address and no block of addresses, such as "
+				    "8.8.8.8 or 8.8.8.0/24",
+				    (int)MIN(len, (size_t)100), s);
+		else if ((r = add_guard(p, &guard)) < 0)
+			r = bad_entry(e, r, s, len);
+	}
+	if (r < 0)
+		p->n_guards = before;
+	return r;
+}
+
+size_t egress_policy_n_guards(const struct egress_policy *p)
+{
+	return p->n_guards;
+}
+
+void egress_policy_guard_text(const struct egress_policy *p, size_t i, char *ret)
+{
+	ret[0] = '!';
+	egress_block_text(&p->guards[i].block, ret + p->guards[i].denied);
 }
 
 /* HOST is written as in a URL: IPv6 addresses in brackets. */
@@ -305,7 +328,7 @@ static int write_host(const char *host, char ret[EGRESS_HOST_MAX + 3])
 
 int egress_policy_trust(struct egress_policy *p, const char *host, uint16_t port, struct err *e)
 {
-	struct rule rule = {.trusted = true, .port = port};
+	struct egress_rule rule = {.trusted = true, .port = port};
 	enum egress_host_form form;
 	char written[EGRESS_HOST_MAX + 3];
 
@@ -318,51 +341,80 @@ int egress_policy_trust(struct egress_policy *p, const char *host, uint16_t port
 
 /* ---- questions ---- */
 
+/* What a literal address gets that no rule allows. */
+static enum egress_reason judge_literal(const struct egress_policy *p, uint16_t port)
+{
+	if (p->kind == EGRESS_OPEN && p->n_guards > 0)
+		return egress_port_is_usual(port) ? EGRESS_REASON_OK
+						  : EGRESS_REASON_PORT_NOT_ALLOWED;
+	for (size_t i = 0; i < p->n; i++)
+		if (p->rules[i].is_block)
+			return EGRESS_REASON_ADDRESS_NOT_ALLOWED;
+	return EGRESS_REASON_ADDRESS_LITERAL;
+}
+
+/* Whether a block of a chosen list may allow a name that the list does not have. The operator must allow the name,
+ * because it will be resolved, and that tells others of it. */
+static bool is_for_blocks(const struct egress_policy *p, const struct egress_target *target)
+{
+	struct egress_grant wide;
+
+	for (size_t i = 0; p->widest && target->form == EGRESS_HOST_NAME && i < p->n; i++)
+		if (p->rules[i].is_block && egress_rule_has_port(&p->rules[i], target->port))
+			return egress_policy_target(p->widest, target, &wide) == EGRESS_REASON_OK;
+	return false;
+}
+
 enum egress_reason egress_policy_target(const struct egress_policy *p,
-					const struct egress_target *target, bool *ret_trusted)
+					const struct egress_target *target,
+					struct egress_grant *ret)
 {
 	bool host = false;
 	bool allowed = false;
 
-	*ret_trusted = false;
+	*ret = (struct egress_grant){.trusted = false};
 	for (size_t i = 0; i < p->n; i++) {
-		const struct rule *rule = &p->rules[i];
+		const struct egress_rule *rule = &p->rules[i];
 
 		/* A trusted target must be equal to the rule, and may be an address. Other rules match names only. */
-		if (!rule_has_host(rule, target))
+		if (!egress_rule_has_host(rule, target))
 			continue;
 		host = true;
-		if (rule->port == 0 ? !is_usual_port(target->port) : rule->port != target->port)
+		if (!egress_rule_has_port(rule, target->port))
 			continue;
 		allowed = true;
-		*ret_trusted = *ret_trusted || rule->trusted;
+		ret->trusted = ret->trusted || rule->trusted;
 	}
 	if (allowed)
 		return EGRESS_REASON_OK;
 	if (!wall_stands(WALL_HOSTS)) {
-		*ret_trusted = true;
+		ret->trusted = true;
 		return EGRESS_REASON_OK;
 	}
+	ret->by_block = is_for_blocks(p, target);
+	if (ret->by_block)
+		return EGRESS_REASON_OK;
 	if (host)
 		return EGRESS_REASON_PORT_NOT_ALLOWED;
 	if (egress_policy_kind(p) == EGRESS_NONE)
 		return EGRESS_REASON_NO_POLICY;
-	if (target->form == EGRESS_HOST_V4 || target->form == EGRESS_HOST_V6)
-		return EGRESS_REASON_ADDRESS_LITERAL;
+	if (egress_target_is_literal(target))
+		return judge_literal(p, target->port);
 	if (p->kind != EGRESS_OPEN || target->form != EGRESS_HOST_NAME)
 		return EGRESS_REASON_HOST_NOT_ALLOWED;
-	return is_usual_port(target->port) ? EGRESS_REASON_OK : EGRESS_REASON_PORT_NOT_ALLOWED;
+	return egress_port_is_usual(target->port) ? EGRESS_REASON_OK
+						  : EGRESS_REASON_PORT_NOT_ALLOWED;
 }
 
 bool egress_policy_allows(const struct egress_policy *p, const char *host, uint16_t port)
 {
 	struct egress_target target = {.port = port};
 	char written[EGRESS_HOST_MAX + 3];
-	bool trusted;
+	struct egress_grant grant;
 
 	return write_host(host, written) == 0 &&
 	       egress_host_parse(written, strlen(written), target.host, &target.form) == 0 &&
-	       egress_policy_target(p, &target, &trusted) == EGRESS_REASON_OK;
+	       egress_policy_target(p, &target, &grant) == EGRESS_REASON_OK && !grant.by_block;
 }
 
 bool egress_policy_address(const struct egress_policy *p, const struct egress_address *a,
@@ -375,6 +427,37 @@ bool egress_policy_address(const struct egress_policy *p, const struct egress_ad
 	if (class != EGRESS_PUBLIC && !(class == EGRESS_SPECIAL && p->special))
 		return false;
 	return !egress_address_is_own(a);
+}
+
+static bool is_added(const struct egress_policy *p, const struct egress_target *target)
+{
+	for (size_t i = p->n - p->n_more; i < p->n; i++)
+		if (egress_rule_has_host(&p->rules[i], target))
+			return true;
+	return false;
+}
+
+bool egress_policy_reaches(const struct egress_policy *p, const struct egress_target *target,
+			   const struct egress_grant *grant, const struct egress_address *a)
+{
+	bool denied = false;
+
+	for (size_t i = 0; grant->by_block && i < p->n; i++)
+		if (p->rules[i].is_block && egress_rule_has_port(&p->rules[i], target->port) &&
+		    egress_block_has(&p->rules[i].block, a))
+			return true;
+	if (grant->by_block)
+		return false;
+	if (p->widest || is_added(p, target)) /* a list has it, and that wins */
+		return true;
+	for (size_t i = 0; i < p->n_guards; i++) {
+		if (!egress_block_has(&p->guards[i].block, a))
+			continue;
+		if (!p->guards[i].denied)
+			return true;
+		denied = true;
+	}
+	return !denied;
 }
 
 /* ---- requests to a package index ---- */
@@ -425,14 +508,6 @@ static bool is_package_file(const char *path, size_t len)
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
 		if (len > strlen(ends[i]) &&
 		    memcmp(path + len - strlen(ends[i]), ends[i], strlen(ends[i])) == 0)
-			return true;
-	return false;
-}
-
-static bool is_added(const struct egress_policy *p, const struct egress_target *target)
-{
-	for (size_t i = p->n - p->n_more; i < p->n; i++)
-		if (rule_has_host(&p->rules[i], target))
 			return true;
 	return false;
 }

@@ -21,6 +21,8 @@ R(UPLOAD, "upload_limit", 0, "far more was sent to the package index than readin
 R(NO_POLICY, "no_network", 403, "this sandbox has no network")
 R(HOST_NOT_ALLOWED, "host_not_allowed", 403, "this host is not on the sandbox's list")
 R(PORT_NOT_ALLOWED, "port_not_allowed", 403, "this port of the host is not on the sandbox's list")
+R(ADDRESS_NOT_ALLOWED, "address_not_allowed", 403,
+  "the sandbox's rules for addresses do not allow this one")
 R(ADDRESS_LITERAL, "address_literal", 403, "addresses are not allowed, give a name")
 R(RESOLVE_FAILED, "resolve_failed", 502, "the name could not be resolved")
 R(ADDRESS_REFUSED, "address_refused", 403, "the name leads to an address that is not public")

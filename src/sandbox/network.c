@@ -130,7 +130,7 @@ int sandbox_check_domain(const struct sandbox *s, const char *domain, struct err
 		(void)err_set(e, ERR_FORBIDDEN, 0, "Sandbox %s has no way out", s->id);
 		return -EPERM;
 	}
-	if (egress_policy_kind(s->base) == EGRESS_OPEN) {
+	if (egress_policy_kind(s->base) == EGRESS_OPEN && egress_policy_n_guards(s->base) == 0) {
 		(void)err_set(e, ERR_ALREADY_EXISTS, 0,
 			      "Every public host can be reached already, at ports 80 and 443");
 		return -ENOTSUP;

@@ -40,16 +40,16 @@ struct shown;
 #define SANDBOX_QUEUE_MAX      32   /* runs that wait for one sandbox */
 #define SANDBOX_PLACE_MAX      4096 /* bytes of sandbox_place(), NUL included */
 
-/* ---- what a sandbox may reach -----------------------------------------------------------------
- */
+/* ---- what a sandbox may reach ---- */
 
-#define SANDBOX_HOSTS_MAX   32u /* hosts in the list that a sandbox is created with */
-#define SANDBOX_CHOICE_SIZE (16 + SANDBOX_HOSTS_MAX * EGRESS_RULE_SIZE)
+#define SANDBOX_HOSTS_MAX  32u /* hosts and blocks in the list that a sandbox is created with */
+#define SANDBOX_DENIED_MAX 32u /* blocks that are denied */
+#define SANDBOX_CHOICE_SIZE                                                                        \
+	(16 + SANDBOX_HOSTS_MAX * EGRESS_RULE_SIZE + SANDBOX_DENIED_MAX * (EGRESS_GUARD_SIZE + 1))
 
-/* The network that the creator of a sandbox chose. "" means the operator's policy. Otherwise it is
- * the name of a kind; after "allowlist" follow the hosts, each after a blank. Only
- * manager_choose_network() makes one. It is checked again at each activation, and hosts that the
- * operator no longer permits are left out. */
+/* The network that the creator of a sandbox chose. "" means the operator's policy. Otherwise it is the name of a kind, or "default";
+ * the entries follow, each after a blank. Only manager_choose_network() makes one. It is checked again at each activation, and hosts
+ * that the operator no longer permits are left out. */
 struct sandbox_choice {
 	char text[SANDBOX_CHOICE_SIZE];
 };
@@ -211,26 +211,27 @@ void manager_open(struct manager *m, const char *owner, const char *id, sandbox_
 /* The same, but an unknown id is SESSION_NOT_FOUND. */
 void manager_activate(struct manager *m, const char *owner, const char *id, sandbox_fn cb,
 		      void *user);
-/* Makes a network choice. KIND is a name from egress_kind_name(). Only "allowlist" takes hosts
- * (`host`, `host:port`, `*.host`); with none of them nothing can be reached. NETWORK_NOT_PERMITTED:
- * the choice is wider than the operator permits. INVALID_ARGUMENT. */
-int manager_choose_network(const struct manager *m, const char *kind, const char *const *hosts,
+/* Makes a network choice. KIND is a name from egress_kind_name(); NULL: the operator's policy. An entry is a host as in
+ * egress_policy_add(), or `!BLOCK`. "allowlist": what they name can be reached, without any nothing; its denials change nothing. Another
+ * kind takes blocks alone, as egress_policy_guard(), and "none" nothing. NETWORK_NOT_PERMITTED: wider than the operator permits. */
+int manager_choose_network(const struct manager *m, const char *kind, const char *const *entries,
 			   size_t n, struct sandbox_choice *ret, struct err *e) MUST_CHECK;
-/* The most that the operator permits for an option with a number, in its unit. */
+bool sandbox_choice_is_closed(
+    const struct sandbox_choice *network); /* denies all but its entries */
 /* INVALID_ARGUMENT: ROOT, but S, which is ready, has no root user. */
 int sandbox_check_root(const struct sandbox *s, bool root, struct err *e) MUST_CHECK;
+/* The most that the operator permits for an option with a number, in its unit. */
 int64_t manager_option_max(const struct manager *m, enum sandbox_option x);
 /* INVALID_ARGUMENT, FORBIDDEN or LEVEL_UNAVAILABLE, with the member, if O is more than the operator permits. */
 int manager_check_options(const struct manager *m, const struct sandbox_options *o,
 			  struct err *e) MUST_CHECK;
-/* A new session with that network choice and those options (NULL: none). ID NULL: a new id.
- * ALREADY_EXISTS if OWNER has a sandbox ID. Errors of manager_check_options(). */
+/* A new session with that network choice and those options (NULL: none). ID NULL: a new id. ALREADY_EXISTS if OWNER has a sandbox ID.
+ * Errors of manager_check_options(). */
 void manager_open_new(struct manager *m, const char *owner, const char *id,
 		      const struct sandbox_choice *network, const struct sandbox_options *options,
 		      sandbox_fn cb, void *user);
-/* A new stored sandbox, active. NAME NULL or "": that of the options, else the records make up a name.
- * NETWORK NULL: the operator's policy. OPTIONS NULL: none. QUOTA_EXCEEDED if the owner has owner_max
- * of them. Errors of manager_check_options(). */
+/* A new stored sandbox, active. NAME NULL or "": that of the options, else the records make up a name. NETWORK NULL: the operator's
+ * policy. OPTIONS NULL: none. QUOTA_EXCEEDED if the owner has owner_max of them. Errors of manager_check_options(). */
 void manager_create(struct manager *m, const char *owner, const char *name,
 		    const struct sandbox_choice *network, const struct sandbox_options *options,
 		    sandbox_fn cb, void *user);
@@ -254,8 +255,7 @@ void manager_stored_limits(const struct manager *m, const struct sandbox_options
 /* The options of a stored sandbox, with its environment. RET is to be freed with sandbox_options_done(). */
 int manager_stored_options(struct manager *m, const struct sandbox_record *record,
 			   struct sandbox_options *ret, struct err *e) MUST_CHECK;
-/* The name of the kind that is in force for a choice. FN (may be NULL) is called for each host of a
- * chosen allowlist. */
+/* The name of the kind that is in force for a choice. FN (may be NULL) is called for each entry that was chosen. */
 const char *manager_network(const struct manager *m, const struct sandbox_choice *network,
 			    sandbox_host_fn fn, void *user);
 /* Ends sandbox ID of OWNER, active or not, and deletes its files and its record. SESSION_BUSY while

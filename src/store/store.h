@@ -44,8 +44,8 @@ struct store;
 #define STORE_WORD_SIZE    32  /* a status, a reason, an action */
 #define STORE_OBJECT_SIZE  128 /* the object of an action */
 #define STORE_PLACE_SIZE   4096
-#define STORE_NETWORK_SIZE 8448 /* what a sandbox may reach, as its manager writes it */
-#define STORE_OPTIONS_SIZE 8192 /* what was chosen for a sandbox, as its manager writes it */
+#define STORE_NETWORK_SIZE 10240 /* what a sandbox may reach, as its manager writes it */
+#define STORE_OPTIONS_SIZE 8192  /* what was chosen for a sandbox, as its manager writes it */
 #define STORE_PEER_SIZE    64
 #define STORE_TEXT_SIZE    2048 /* message of a package's status */
 #define STORE_KEY_SIZE     64   /* a key or an invitation, as its holder has it */

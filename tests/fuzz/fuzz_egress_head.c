@@ -64,6 +64,21 @@ static void head(const char *data, size_t size)
 	check_rewritten(&h);
 }
 
+/* What is written of an entry is read as the same. */
+static void check_entry(const struct egress_policy *p, size_t i)
+{
+	struct egress_policy *again = egress_policy_new(EGRESS_ALLOWLIST);
+	char entry[EGRESS_RULE_SIZE], copy[EGRESS_RULE_SIZE];
+	struct err e = ERR_INIT;
+
+	egress_policy_entry(p, i, entry);
+	ASSERT(again && egress_policy_add(again, entry, &e) == 0 &&
+	       egress_policy_count(again) == 1);
+	egress_policy_entry(again, 0, copy);
+	ASSERT(strcmp(entry, copy) == 0);
+	(void)egress_policy_unref(again);
+}
+
 static void list(const char *data, size_t size)
 {
 	_cleanup_free_ char *text = strndup(data, size);
@@ -73,6 +88,17 @@ static void list(const char *data, size_t size)
 	ASSERT(text && p);
 	if (egress_policy_add(p, text, &e) < 0)
 		ASSERT(egress_policy_count(p) == 0 && e.code != ERR_NONE);
+	for (size_t i = 0; i < egress_policy_count(p); i++)
+		check_entry(p, i);
+	if (egress_policy_guard(p, text, &e) < 0)
+		ASSERT(egress_policy_n_guards(p) == 0 && e.code != ERR_NONE);
+	for (size_t i = 0; i < egress_policy_n_guards(p); i++) {
+		char guard[EGRESS_GUARD_SIZE], again[EGRESS_BLOCK_SIZE];
+
+		egress_policy_guard_text(p, i, guard);
+		const char *block = guard + (guard[0] == '!');
+		ASSERT(egress_block_entry(block, again, &e) == 0 && strcmp(block, again) == 0);
+	}
 	(void)egress_policy_unref(p);
 }
 

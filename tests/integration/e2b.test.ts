@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The face e2b, as bytes: who may do what, how errors look, and what no SDK would send. Files are in e2b_files.test.ts, jobs of the
+// The face e2b, as bytes: who may do what, how errors look, and what no SDK would send. Files are in e2b_files.test.ts, networks in e2b_network.test.ts, jobs of the
 // SDKs in tests/suites/e2b.
 
 import assert from 'node:assert/strict';
@@ -129,50 +129,6 @@ describe('e2b', () => {
 		/* Unknown members are for servers that are newer. */
 		const r = await control('POST', '/sandboxes', { templateID: 'code-interpreter-v1', secure: true, autoPause: false, autoPauseMemory: true, mcp: { a: {} }, somethingNew: {} });
 		assert.equal(r.status, 201, r.text);
-	});
-
-
-	it('the network of a sandbox changes within what the operator permits', async () => {
-		const put = (s: Box, body: Json, key?: string): Promise<Answer> => control('PUT', `/sandboxes/${s.id}/network`, body, key);
-		const box = await make();
-		assert.equal((await put(box, {})).status, 204);
-		assert.equal((await put(box, { denyOut: ['0.0.0.0/0'] })).status, 204);
-		assert.equal((await put(box, { allowOut: ['example.org'], denyOut: ['0.0.0.0/0'] })).status, 403);
-		for (const body of [{ denyOut: ['8.8.8.8'] }, { allowOut: ['example.org'] }, { rules: { a: [] } }, { egressProxy: { url: 'x' } }])
-			assert.equal((await put(box, body)).status, 400, JSON.stringify(body));
-		assert.equal((await put(box, {}, hex(other))).status, 404);
-		const open = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_FACES: 'e2b', SANDBOX_NETWORK: 'allowlist', SANDBOX_NETWORK_ALLOW: 'a.example.org b.example.org' } });
-		try {
-			const call = (method: string, at: string, body?: Json): Promise<Response> =>
-				fetch(`${open.base}/faces/e2b${at}`, { method, headers: { 'x-api-key': 'e2b_00', 'content-type': 'application/json' }, body: body && JSON.stringify(body) });
-			const made = await (await call('POST', '/v2/sandboxes', { templateID: 'base', timeout: 60 })).json() as Json;
-			const change = async (body: Json): Promise<number> => (await call('PUT', `/sandboxes/${made.sandboxID}/network`, body)).status;
-			const internet = async (): Promise<boolean> => ((await (await call('GET', `/sandboxes/${made.sandboxID}`)).json()) as Json).allowInternetAccess;
-			assert.equal(await internet(), true);
-			assert.deepEqual([await change({ denyOut: ['0.0.0.0/0'] }), await internet()], [204, false]);
-			assert.deepEqual([await change({ denyOut: ['0.0.0.0/0'], allowOut: ['a.example.org'] }), await internet()], [204, true]);
-			assert.deepEqual([await change({ denyOut: ['0.0.0.0/0'], allowOut: ['c.example.org'] }), await internet()], [403, true]);
-			assert.deepEqual([await change({ allow_internet_access: false }), await internet()], [204, false]);
-			assert.deepEqual([await change({}), await internet()], [204, true]);
-			/* One that was made without a network, and a fork and a snapshot of it, get one later, within the policy. */
-			const there = client(() => ({ base: open.base, port: open.port })), closed = await there.make({ allow_internet_access: false }, 'e2b_00');
-			const ids = async (path: string, body: Json): Promise<Json> => (await there.control('POST', `/sandboxes/${closed.id}/${path}`, body, 'e2b_00')).json;
-			const forked = (await ids('fork', { count: 1 }))[0].sandbox, snapshot = await ids('snapshots', {});
-			const boxes: Box[] = [closed, { id: forked.sandboxID, token: forked.envdAccessToken, traffic: '' }, await there.make({ templateID: snapshot.snapshotID }, 'e2b_00')];
-			const asks = 'echo "${HTTPS_PROXY:-no proxy}"; exec 3<>/dev/tcp/127.0.0.1/3128; printf "GET http://%s/ HTTP/1.1\\r\\nHost: %s\\r\\n\\r\\n" b.example.org b.example.org >&3; cat <&3';
-			for (const b of boxes) {
-				assert.match(said(await there.start(b, asks), 'stdout'), /^no proxy\nHTTP\/1.1 403 /);
-				assert.equal((await there.control('PUT', `/sandboxes/${b.id}/network`, { denyOut: ['0.0.0.0/0'], allowOut: ['b.example.org'] }, 'e2b_00')).status, 204);
-				assert.deepEqual((await there.control('GET', `/sandboxes/${b.id}`, undefined, 'e2b_00')).json.network, { allowPublicTraffic: false, denyOut: ['0.0.0.0/0'], allowOut: ['b.example.org'] });
-				assert.match(said(await there.start(b, asks), 'stdout'), /^http:\/\/127.0.0.1:3128\nHTTP\/1.1 50[234] /); // there is no such host
-				assert.equal((await there.control('PUT', `/sandboxes/${b.id}/network`, { allow_internet_access: false }, 'e2b_00')).status, 204);
-				assert.match(said(await there.start(b, asks), 'stdout'), /^no proxy\nHTTP\/1.1 403 /);
-			}
-			const later = await there.make({ templateID: snapshot.snapshotID, network: { denyOut: ['0.0.0.0/0'], allowOut: ['b.example.org'] } }, 'e2b_00');
-			assert.match(said(await there.start(later, asks), 'stdout'), /HTTP\/1.1 50[234] /);
-		} finally {
-			await open.program.end();
-		}
 	});
 
 

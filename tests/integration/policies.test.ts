@@ -62,7 +62,7 @@ describe('networks that are chosen', () => {
 		await index.open();
 		await canary.open();
 		index.add('alpha', { file: wheelName('alpha', '1.0'), body: wheel('alpha', '1.0', '') });
-		const env = { SANDBOX_PIP_INDEX_URL: index.url, SANDBOX_NETWORK_MAX: 'allowlist', SANDBOX_NETWORK_ALLOW: '*.caisson.invalid:8443 plain.invalid.example', SANDBOX_MAX_SESSIONS: '60' };
+		const env = { SANDBOX_PIP_INDEX_URL: index.url, SANDBOX_NETWORK_MAX: 'allowlist', SANDBOX_NETWORK_ALLOW: '*.caisson.invalid:8443 plain.invalid.example 8.8.8.0/24:8443 [2620:fe::/48]:8443', SANDBOX_MAX_SESSIONS: '60' };
 		const server = await serve({ profile: 'all', env });
 		program = server.program;
 		rest = new Rest(server.base);
@@ -122,6 +122,28 @@ describe('networks that are chosen', () => {
 			assert.deepEqual([r.status, r.body.code], [403, 'network_not_permitted'], domain);
 			assert.match(r.body.detail, /SANDBOX_NETWORK_ALLOW/);
 		}
+	});
+
+	it('addresses and blocks of them are entries of a list, and exceptions from another policy', async () => {
+		const list = await rest.make({ network: 'allowlist', domains: ['8.8.8.8:8443', '8.8.8.9/30:8443', '[2620:FE::9]:8443', '8.8.8.8:8443'], kind: 'stored' });
+		assert.deepEqual([list.network, list.domains], ['allowlist', ['8.8.8.8:8443', '8.8.8.8/30:8443', '[2620:fe::9]:8443']]);
+		for (const [target, said] of [['8.8.8.12:8443', 'address_not_allowed'], ['8.8.8.8:443', 'port_not_allowed'], ['[2620:fe::8]:8443', 'address_not_allowed'], ['[::ffff:8.8.8.8]:8443', 'address_not_allowed'], ['api.caisson.invalid:443', 'host_not_allowed']] as const)
+			assert.equal(await rest.reach(list.id, tunnel(target)), said, target);
+		/* Its name is permitted, and leads nowhere: it is asked for, because a block of the list might have it. */
+		assert.equal(await rest.reach(list.id, tunnel('api.caisson.invalid:8443')), 'passed');
+		assert.equal(await rest.reach(list.id, tunnel('api.other.invalid:8443')), 'host_not_allowed');
+		assert.deepEqual((await rest.ask('GET', `/sandboxes/${list.id}`)).body.domains, list.domains);
+		const page = get(`${index.url}/alpha/`), kind = 'packages';
+		const denied = await rest.make({ network: kind, domains: ['!127.0.0.0/8'] }), excepted = await rest.make({ network: kind, domains: ['!127.0.0.0/8', '127.0.0.1'] }), widened = await rest.make({ network: kind, domains: ['8.8.8.8'] });
+		assert.deepEqual([denied.network, denied.domains], [kind, ['!127.0.0.0/8']]);
+		assert.deepEqual([await rest.reach(denied.id, page), await rest.reach(excepted.id, page), await rest.reach(widened.id, page)], ['address_not_allowed', 'HTTP/1.1 200', 'HTTP/1.1 200']);
+		assert.equal(await rest.reach(widened.id, tunnel('8.8.8.8:8443')), 'address_literal');
+		for (const domain of ['8.8.8.8', '8.8.8.0/23:8443', '9.9.9.9:8443', '[2620:fe::/47]:8443', '0.0.0.0/0:8443']) {
+			const r = await rest.ask('POST', '/sandboxes', { network: 'allowlist', domains: [domain] });
+			assert.deepEqual([r.status, r.body.code], [403, 'network_not_permitted'], domain);
+		}
+		for (const body of [{ network: 'none', domains: ['!8.8.8.8'] }, { network: kind, domains: ['!example.org'] }, { network: kind, domains: ['!8.8.8.8:443'] }, { network: kind, domains: ['!'] }, { network: 'allowlist', domains: ['!example.org'] }, { domains: ['!8.8.8.8'] }])
+			assert.equal((await rest.ask('POST', '/sandboxes', body)).status, 400, JSON.stringify(body));
 	});
 
 	it('what is no list of hosts is refused', async () => {

@@ -55,8 +55,9 @@ static const struct rest_field create_body[] = {
     {"network", REST_WORD, false, 0, 0, "none|packages|allowlist|open",
      "what it may reach, at most what the server permits; missing: the server's setting"},
     {"domains", REST_TEXTS, false, 0, SANDBOX_HOSTS_MAX, NULL,
-     "hosts for the network 'allowlist': host, host:port or *.host; at most 32; an empty list "
-     "permits none"},
+     "hosts for the network 'allowlist': host, host:port, *.host, an address or a block of "
+     "addresses (8.8.8.0/24); at most 32; an empty list permits none. For 'packages' and 'open': "
+     "!8.8.8.0/24 denies a block, and 8.8.8.8 is an exception from that"},
     END};
 /* Members that cannot be changed are known, too: the refusal says what to do instead. */
 static const struct rest_field change_body[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control plane: what a sandbox may reach. The server knows hosts, not blocks of addresses. */
+/* The control plane: what a sandbox may reach. */
 #include "faces/e2b/face.h"
 
 #include "base/text.h"
@@ -7,6 +7,8 @@
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
+
+#define ENTRY_SHOWN 100 /* bytes of an entry that is refused */
 
 int e2b_refuse_member(struct err *e, const char *member, const char *why)
 {
@@ -89,37 +91,91 @@ int e2b_read_host(const json_t *network, char *ret, struct err *e)
 	return 0;
 }
 
+/* The rules of a body, as manager_choose_network() takes them. */
+struct rules {
+	const char *entries[SANDBOX_HOSTS_MAX + SANDBOX_DENIED_MAX];
+	char denied[SANDBOX_DENIED_MAX][EGRESS_GUARD_SIZE];
+	size_t n, n_denied;
+	bool closed; /* everything is denied */
+};
+
+static int refuse_entry(struct err *e, const char *member, const json_t *v, const char *why)
+{
+	const char *s = json_string_value(v);
+	char text[ENTRY_SHOWN + 100];
+
+	(void)snprintf(text, sizeof(text), "'%.*s' %s", ENTRY_SHOWN, s ? s : "", why);
+	return e2b_refuse_member(e, member, text);
+}
+
+static int read_denied(const json_t *list, struct rules *ret, struct err *e)
+{
+	struct err ignored = ERR_INIT;
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach(list, i, v) {
+		const char *s = json_string_value(v);
+		char block[EGRESS_BLOCK_SIZE];
+
+		if (!s || strlen(s) != json_string_length(v) ||
+		    egress_block_entry(s, block, &ignored) < 0)
+			return refuse_entry(e, "denyOut", v,
+					    "is no address and no block of addresses, such as "
+					    "8.8.8.8 or 8.8.8.0/24; names cannot be denied");
+		if (streq(block, E2B_EVERYTHING)) {
+			ret->closed = true;
+			continue;
+		}
+		if (ret->n_denied == ARRAY_SIZE(ret->denied))
+			return e2b_refuse_member(e, "denyOut", "at most 32 blocks of addresses");
+		(void)snprintf(ret->denied[ret->n_denied++], EGRESS_GUARD_SIZE, "!%s", block);
+	}
+	return 0;
+}
+
+/* E2B knows names only where everything else is denied. */
+static int read_allowed(const json_t *list, struct rules *ret, struct err *e)
+{
+	struct err ignored = ERR_INIT;
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach(list, i, v) {
+		const char *s = json_string_value(v);
+		char block[EGRESS_BLOCK_SIZE];
+
+		if (!s || strlen(s) != json_string_length(v) || s[0] == '!')
+			return refuse_entry(e, "allowOut", v,
+					    "is no host, no address and no block of addresses");
+		if (!ret->closed && egress_block_entry(s, block, &ignored) < 0)
+			return refuse_entry(
+			    e, "allowOut", v,
+			    "is a name, and that needs denyOut with " E2B_EVERYTHING);
+		if (i == SANDBOX_HOSTS_MAX)
+			return e2b_refuse_member(e, "allowOut",
+						 "at most 32 hosts, addresses and blocks of them");
+		ret->entries[ret->n++] = s;
+	}
+	return 0;
+}
+
 int e2b_choose_network(const struct e2b *f, const json_t *network, const json_t *internet,
 		       struct sandbox_choice *ret, struct err *e)
 {
-	const json_t *allow = json_object_get(network, "allowOut"), *v;
-	const json_t *deny = json_object_get(network, "denyOut");
-	const char *hosts[SANDBOX_HOSTS_MAX];
-	size_t i, n = 0;
-	bool none = json_is_false(internet);
+	struct rules rules = {.closed = json_is_false(internet)};
 
 	ret->text[0] = '\0';
-	if (check_types(network, internet, e) < 0 || check_offer(network, e) < 0)
+	if (check_types(network, internet, e) < 0 || check_offer(network, e) < 0 ||
+	    read_denied(json_object_get(network, "denyOut"), &rules, e) < 0 ||
+	    read_allowed(json_object_get(network, "allowOut"), &rules, e) < 0)
 		return -EINVAL;
-	json_array_foreach(deny, i, v) {
-		const char *what = json_string_value(v);
-
-		if (!what || !streq(what, E2B_EVERYTHING))
-			return e2b_refuse_member(e, "denyOut",
-						 "this server can deny " E2B_EVERYTHING " only");
-		none = true;
-	}
-	if (json_array_size(allow) > 0 && !none)
-		return e2b_refuse_member(e, "allowOut", "it needs denyOut with " E2B_EVERYTHING);
-	if (!none)
+	const char *kind = !rules.closed ? NULL : rules.n > 0 ? "allowlist" : "none";
+	for (size_t i = 0; i < rules.n_denied && (!kind || rules.n > 0); i++)
+		rules.entries[rules.n++] = rules.denied[i];
+	if (!kind && rules.n == 0)
 		return 0;
-	json_array_foreach(allow, i, v) {
-		if (n == ARRAY_SIZE(hosts) || !json_is_string(v))
-			return e2b_refuse_member(e, "allowOut", "at most 32 names of hosts");
-		hosts[n++] = json_string_value(v);
-	}
-	return manager_choose_network(f->config.manager, n > 0 ? "allowlist" : "none", hosts, n,
-				      ret, e);
+	return manager_choose_network(f->config.manager, kind, rules.entries, rules.n, ret, e);
 }
 
 /* The body is the network as a whole: what it leaves out is chosen no longer. */

@@ -84,9 +84,17 @@ json_t *e2b_row_json(const struct e2b_sandbox *s)
 	return o;
 }
 
-static void add_host(const char *host, void *user)
+struct rules {
+	json_t *allow, *deny;
+};
+
+static void add_rule(const char *entry, void *user)
 {
-	(void)json_array_append_new(user, json_string(host));
+	struct rules *rules = user;
+	const bool denied = entry[0] == '!';
+
+	(void)json_array_append_new(denied ? rules->deny : rules->allow,
+				    json_string(entry + denied));
 }
 
 /* What was chosen for it; without a choice the operator's policy holds, which is not told. */
@@ -94,16 +102,19 @@ static json_t *network_json(const struct e2b_sandbox *s)
 {
 	json_t *o = json_pack("{s:b}", "allowPublicTraffic", sandbox_is_public(s->sandbox));
 	const struct sandbox_choice *choice = sandbox_choice(s->sandbox);
-	json_t *hosts = json_array();
+	struct rules rules = {json_array(), json_array()};
 
-	(void)manager_network(s->face->config.manager, choice, add_host, hosts);
+	if (sandbox_choice_is_closed(choice))
+		(void)json_array_append_new(rules.deny, json_string(E2B_EVERYTHING));
+	(void)manager_network(s->face->config.manager, choice, add_rule, &rules);
 	if (s->host[0])
 		(void)json_object_set_new(o, "maskRequestHost", json_string(s->host));
-	if (choice->text[0])
-		(void)json_object_set_new(o, "denyOut", json_pack("[s]", E2B_EVERYTHING));
-	if (json_array_size(hosts) > 0)
-		(void)json_object_set(o, "allowOut", hosts);
-	json_decref(hosts);
+	if (json_array_size(rules.deny) > 0)
+		(void)json_object_set(o, "denyOut", rules.deny);
+	if (json_array_size(rules.allow) > 0)
+		(void)json_object_set(o, "allowOut", rules.allow);
+	json_decref(rules.deny);
+	json_decref(rules.allow);
 	return o;
 }
 
