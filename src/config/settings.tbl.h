@@ -450,9 +450,10 @@ S(CHOICE, network, "sandbox.network", "SANDBOX_NETWORK", "none", 0, 0, "none|pac
   "`none`: nothing; `packages`: the package index; `allowlist`: the hosts in `sandbox.network_allow`; `open`: "
   "every public host.")
 S(STR, network_allow, "sandbox.network_allow", "SANDBOX_NETWORK_ALLOW", "", 0, 16000,
-  "host, host:port or *.host, separated by blanks or commas",
+  "host, host:port, *.host, an address or a block of addresses, separated by blanks or commas",
   "Hosts of the policy `allowlist`. Without a port, 80 and 443 are meant. `*.host` means all names below "
-  "host. Empty means no host.")
+  "host. `8.8.8.0/24` and `[2620:fe::/48]:8443` mean hosts that are written as such an address, not names. "
+  "Empty means no host.")
 S(BOOL, network_open, "sandbox.network_open", "SANDBOX_NETWORK_OPEN", "off", 0, 1, "on or off",
   "Permit the value `open` in `sandbox.network` and `sandbox.network_max`.")
 S(CHOICE, network_max, "sandbox.network_max", "SANDBOX_NETWORK_MAX", "none", 0, 0, "none|packages|allowlist|open",

@@ -32,11 +32,11 @@ print(json.dumps([said(name, kind) for name, kind in ${JSON.stringify(requests)}
 `;
 
 describe('names that lie', { skip }, () => {
-	async function world(body: (s: Session, report: () => string[]) => Promise<void>): Promise<void> {
+	async function world(body: (s: Session, report: () => string[]) => Promise<void>, env: Record<string, string> = {}): Promise<void> {
 		const report = path.join(scratch('names'), 'report');
 		fs.writeFileSync(report, '');
 		const under = ['unshare', '--net', '--mount', '--propagation', 'private', '--', process.execPath, path.join(top, 'tests/suites/hostile/names.ts'), report, '--'];
-		await using('stdio', { under, env: { NODE_NO_WARNINGS: '1', SANDBOX_NETWORK: 'allowlist', SANDBOX_NETWORK_ALLOW: `*.${ZONE}:${PORT}`, SANDBOX_EXEC_TIMEOUT_S: '120' } },
+		await using('stdio', { under, env: { NODE_NO_WARNINGS: '1', SANDBOX_NETWORK: 'allowlist', SANDBOX_NETWORK_ALLOW: `*.${ZONE}:${PORT}`, SANDBOX_EXEC_TIMEOUT_S: '120', ...env } },
 			(s) => body(s, () => fs.readFileSync(report, 'utf8').split('\n').filter(Boolean)));
 	}
 	async function ask(s: Session, requests: [string, 'GET' | 'CONNECT'][]): Promise<string[]> {
@@ -74,4 +74,22 @@ describe('names that lie', { skip }, () => {
 		assert.deepEqual(report().filter((l) => l.startsWith('> ')), [`> ${PUBLIC}`]);
 		assert.ok(!report().some((l) => l.includes('..') || l.startsWith(`? ${ZONE} `)), 'what is no name of the list was asked for');
 	}));
+
+	it('addresses of a list are reached, and no others, by their address and never by a name', () => world(async (s, report) => {
+		const rows: [string, string][] = [
+			[PUBLIC, 'reached'], ['93.184.215.15', 'address_not_allowed'], [OWN, 'address_not_allowed'], ['127.0.0.1', 'address_not_allowed'], ['10.0.0.1', 'address_not_allowed'], [at('public'), 'host_not_allowed'],
+			[PUBLIC.replace('93', '0135'), 'bad_host'], ['1572394766', 'bad_host'], [`[::ffff:${PUBLIC}]`, 'address_not_allowed'], [`${PUBLIC}.`, 'bad_host'],
+		];
+		for (const kind of ['GET', 'CONNECT'] as const) {
+			const said = await ask(s, rows.map(([name]) => [name, kind]));
+			assert.deepEqual(Object.fromEntries(rows.map(([name], i) => [name, said[i]])), Object.fromEntries(rows), kind);
+		}
+		assert.deepEqual([...new Set(report())], [`> ${PUBLIC}`], 'no name was asked for');
+	}, { SANDBOX_NETWORK_ALLOW: `${PUBLIC}:${PORT}` }));
+
+	it('a block that holds addresses of the machine or private ones opens none of them', () => world(async (s) => {
+		const rows: [string, string][] = [[PUBLIC, 'reached'], ...[OWN, '127.0.0.1', '10.0.0.1', '169.254.169.254', `[::ffff:${PUBLIC}]`].map((n): [string, string] => [n, 'address_refused'])];
+		for (const kind of ['GET', 'CONNECT'] as const)
+			assert.deepEqual(await ask(s, rows.map(([name]) => [name, kind])), rows.map(([, reason]) => reason), kind);
+	}, { SANDBOX_NETWORK_ALLOW: `0.0.0.0/0:${PORT} [::/0]:${PORT}` }));
 });
