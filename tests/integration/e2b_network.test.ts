@@ -160,6 +160,19 @@ open('ended', 'w').write('ended')`;
 	});
 
 
+	it('members that are not offered are refused by their names, when it is made and later', async () => {
+		const box = await make();
+		for (const [member, value, advice] of [['egressProxy', { address: 'proxy.example.org:1080' }, /leave egress_proxy out/], ['dnsServers', ['1.1.1.1'], /leave dns_servers out/], ['httpsPorts', [8443], /leave https_ports out/],
+			['rules', { 'a.invalid.example': [{ transform: { headers: { a: 'b' } } }] }, /leave rules out/], ['rules', { 'a.invalid.example': [] }, /leave rules out/]] as [string, Json, RegExp][])
+			for (const r of [await put(box, { [member]: value }), await control('POST', '/v2/sandboxes', { templateID: 'base', network: { [member]: value } })]) {
+				assert.deepEqual([r.status, r.json.message.startsWith(`${member}: `)], [400, true], r.text);
+				assert.match(r.json.message, advice);
+			}
+		/* What asks for nothing is no reason. */
+		assert.equal((await put(box, { egressProxy: null, dnsServers: [], httpsPorts: [], rules: {} })).status, 204);
+	});
+
+
 	it('what is no rule, or wider than the operator permits, is refused with a sentence', async () => {
 		const box = await make(), many = (n: number): string[] => Array.from({ length: n }, (_, i) => `8.8.8.${i}`);
 		assert.equal((await put(box, { denyOut: ['127.0.0.0/8'] })).status, 204);

@@ -26,11 +26,26 @@ bool e2b_is_empty(const json_t *v)
 /* Nothing that was asked for is left out silently. */
 static int check_offer(const json_t *network, struct err *e)
 {
-	static const char *const members[] = {"egressProxy", "dnsServers", "httpsPorts", "rules"};
+	static const struct {
+		const char *member, *why;
+	} refused[] = {
+	    {"egressProxy",
+	     "this server connects to hosts itself, through no proxy of a client; leave "
+	     "egress_proxy out, or use your proxy in the sandbox as a host of allow_out"},
+	    {"dnsServers",
+	     "this server resolves the names of allow_out itself, and a sandbox reaches no "
+	     "DNS server; leave dns_servers out, or give an empty list"},
+	    {"httpsPorts",
+	     "this server speaks HTTP to servers in a sandbox; leave https_ports out and "
+	     "serve HTTP at that port, visitors have HTTPS where this server has it"},
+	    {"rules",
+	     "this server does not see what TLS encrypts, so it changes no headers; leave rules "
+	     "out and send the headers from the sandbox, with envs for what they need"},
+	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(members); i++)
-		if (!e2b_is_empty(json_object_get(network, members[i])))
-			return e2b_refuse_member(e, members[i], E2B_NOT_OFFERED);
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
+		if (!e2b_is_empty(json_object_get(network, refused[i].member)))
+			return e2b_refuse_member(e, refused[i].member, refused[i].why);
 	return 0;
 }
 

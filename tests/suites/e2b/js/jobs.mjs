@@ -43,6 +43,21 @@ job('pause and go on', async (s) => {
 	assert.equal(await again.files.read('kept'), 'yes');
 });
 
+job('networks of addresses', async () => {
+	const narrowed = await Sandbox.create({ timeoutMs: 60_000, network: { denyOut: ['9.9.9.0/24', '8.8.8.8/32'], allowOut: ['9.9.9.9'] } });
+	const told = async () => {
+		const { denyOut = [], allowOut = [] } = (await narrowed.getInfo()).network ?? {};
+		return [denyOut, allowOut];
+	};
+	assert.deepEqual(await told(), [['9.9.9.0/24', '8.8.8.8'], ['9.9.9.9']]);
+	await narrowed.updateNetwork({ denyOut: ({ allTraffic }) => [allTraffic] });
+	assert.deepEqual(await told(), [['0.0.0.0/0'], []]);
+	await assert.rejects(narrowed.updateNetwork({ denyOut: ['example.org'] }), /denyOut: .*names cannot be denied/);
+	await assert.rejects(narrowed.updateNetwork({ rules: { 'example.org': [{ transform: { headers: { a: 'b' } } }] } }), /rules: .*leave rules out/);
+	assert.deepEqual(await told(), [['0.0.0.0/0'], []]);
+	await narrowed.kill();
+});
+
 job('ports for everybody, and with a token', async (s) => {
 	const visit = (of, headers = {}) => new Promise((done, failed) => {
 		const host = of.getHost(8000); // it leads to this machine, whatever the resolver says of it

@@ -8,6 +8,7 @@ import sys
 import time
 
 import e2b
+import networks
 import snapshots
 import templates
 from e2b import AsyncSandbox, Sandbox
@@ -564,6 +565,7 @@ async def cells_wait_for_each_other(s):
 	assert (await s.run_code('n')).text == '10'
 
 
+networks.add(job, raises)
 snapshots.add(job, raises)
 templates.add(job)
 
