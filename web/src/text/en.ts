@@ -92,7 +92,7 @@ export const text = {
 		disk: 'Disk',
 		diskMb: 'Disk (MiB)',
 		domains: 'Hosts it may reach',
-		domainsHint: 'One a line: host, host:port or *.host. None: it reaches nothing.',
+		domainsHint: 'One a line: host, host:port, *.host, an address or a block of addresses. None: it reaches nothing.',
 		env: 'Environment variables',
 		envHint: 'One a line, NAME=value. Values are secrets: no answer and no history shows them.',
 		envWrong: (line: string) => `Not NAME=value: ${line}`,
