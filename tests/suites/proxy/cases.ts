@@ -11,7 +11,7 @@ import { text as content } from 'node:stream/consumers';
 import type { Json } from '../../lib/session.ts';
 import { until } from '../../lib/wait.ts';
 import { WebSocketClient } from '../../lib/websocket.ts';
-import type { Proxy } from './proxies.ts';
+import type { Kind, Proxy } from './proxies.ts';
 
 export const BOX = 'box.example.org', PORTS = 'ports.example.org', KEY = 'a-key-of-these-tests-of-proxies';
 const SERVED = 8000, UPLOAD = 500 << 20, PIECE = Buffer.alloc(1 << 20, 'x');
@@ -30,15 +30,18 @@ interface Answer {
 /** Everything about one proxy, which CA trusts. */
 class Client {
 	readonly proxy: Proxy;
+	private readonly below: string; // the path of the server at BOX
 	private readonly ca: Buffer;
 
-	constructor(proxy: Proxy, ca: Buffer) {
+	constructor(proxy: Proxy, below: string, ca: Buffer) {
 		this.proxy = proxy;
+		this.below = below;
 		this.ca = ca;
 	}
 
-	/** A request whose body the caller sends. */
-	begin(method: string, path: string, headers: http.OutgoingHttpHeaders = {}, host = BOX): http.ClientRequest {
+	/** A request whose body the caller sends. AT: a path of the server, or a whole address. */
+	begin(method: string, at: string, headers: http.OutgoingHttpHeaders = {}, host = BOX): http.ClientRequest {
+		const path = host === BOX && !at.startsWith('https:') ? this.below + at : at.replace(/^https:\/\/[^/]+/, '');
 		return https.request({ host: '127.0.0.1', port: this.proxy.place.port, servername: host, ca: this.ca, method, path, headers: { host, ...headers }, agent: false });
 	}
 
@@ -58,7 +61,7 @@ class Client {
 	async socket(host: string, path: string, headers: Record<string, string>): Promise<WebSocketClient> {
 		const connected = tls.connect({ host: '127.0.0.1', port: this.proxy.place.port, servername: host, ca: this.ca, ALPNProtocols: ['http/1.1'] });
 		await once(connected, 'secureConnect');
-		const ws = await WebSocketClient.open(`https://${host}${path}`, headers, connected);
+		const ws = await WebSocketClient.open(`https://${host}${host === BOX ? this.below : ''}${path}`, headers, connected);
 		assert.ok(ws instanceof WebSocketClient, JSON.stringify(ws));
 		return ws;
 	}
@@ -76,9 +79,35 @@ class Client {
 	}
 }
 
-export function casesOf(kind: string, proxy: Proxy, ca: Buffer): Case[] {
-	const c = new Client(proxy, ca);
-	const sandbox = async (): Promise<string> => (await c.rest('POST', '/sandboxes', {})).id as string;
+const newSandbox = async (c: Client): Promise<string> => (await c.rest('POST', '/sandboxes', {})).id as string;
+
+/** What an MCP client reads when CODE has run. */
+async function python(c: Client, code: string): Promise<string> {
+	const headers = { accept: 'application/json, text/event-stream' };
+	const hello = await c.ask('POST', '/mcp', { headers, json: { jsonrpc: '2.0', id: 1, method: 'initialize', params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'proxy', version: '1' } } } });
+	assert.equal(hello.status, 200, hello.text);
+	return (await c.ask('POST', '/mcp', { headers: { ...headers, 'mcp-session-id': hello.headers['mcp-session-id']!, 'mcp-protocol-version': '2025-06-18' },
+		json: { jsonrpc: '2.0', id: 2, method: 'tools/call', params: { name: 'sandbox_run_python', arguments: { code } } } })).text;
+}
+
+/** Starts tests/lib/port_server.py in a new sandbox. */
+async function portServer(c: Client): Promise<string> {
+	const box = await newSandbox(c);
+	const upload = c.begin('PUT', `/api/v1/sandboxes/${box}/files/server.py`, { authorization: `Bearer ${KEY}` });
+	upload.end(fs.readFileSync(new URL('../../lib/port_server.py', import.meta.url)));
+	const [stored] = await once(upload, 'response') as [http.IncomingMessage];
+	assert.ok(stored.statusCode! < 300, await content(stored));
+	const started = await c.rest('POST', `/sandboxes/${box}/processes`, { command: `exec python3 server.py ${SERVED} ${SERVED + 1}` });
+	await until('the server', async () => JSON.stringify(await c.rest('GET', `/sandboxes/${box}/processes/${started.id as string}`)).includes('serving'));
+	return box;
+}
+
+export function casesOf(of: Kind, proxy: Proxy, ca: Buffer): Case[] {
+	const c = new Client(proxy, of.path, ca);
+	return [...common(of.name, c, of.path), ...(of.path === '' ? named(of.name, c) : belowPath(of.name, c, of.path)), largeUpload(of.name, c, proxy)];
+}
+
+function common(kind: string, c: Client, below: string): Case[] {
 	return [
 		{
 			name: `${kind}: the page, and signing in with a cookie`,
@@ -97,24 +126,19 @@ export function casesOf(kind: string, proxy: Proxy, ca: Buffer): Case[] {
 		{
 			name: `${kind}: MCP over HTTP`,
 			async run() {
-				const headers = { accept: 'application/json, text/event-stream' };
-				const hello = await c.ask('POST', '/mcp', { headers, json: { jsonrpc: '2.0', id: 1, method: 'initialize', params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'proxy', version: '1' } } } });
-				assert.equal(hello.status, 200, hello.text);
-				const said = await c.ask('POST', '/mcp', { headers: { ...headers, 'mcp-session-id': hello.headers['mcp-session-id']!, 'mcp-protocol-version': '2025-06-18' },
-					json: { jsonrpc: '2.0', id: 2, method: 'tools/call', params: { name: 'sandbox_run_python', arguments: { code: 'print(6 * 7)' } } } });
-				assert.match(said.text, /42/);
+				assert.match(await python(c, 'print(6 * 7)'), /42/);
 			},
 		},
 		{
 			name: `${kind}: the first event of a stream comes while the stream is open`,
 			async run() {
-				assert.match(await c.stream('/sse', /^event: endpoint/m), /\/messages/);
+				assert.ok((await c.stream('/sse', /^event: endpoint/m)).includes(`data: ${below}/messages/`));
 			},
 		},
 		{
 			name: `${kind}: a terminal`,
 			async run() {
-				const box = await sandbox(), made = await c.rest('POST', `/sandboxes/${box}/terminals`, { command: 'cat' });
+				const box = await newSandbox(c), made = await c.rest('POST', `/sandboxes/${box}/terminals`, { command: 'cat' });
 				const ws = await c.socket(BOX, `/api/v1/sandboxes/${box}/terminals/${made.id as string}`, { authorization: `Bearer ${KEY}` });
 				ws.type('typed here\r');
 				await ws.shows('typed here');
@@ -122,16 +146,16 @@ export function casesOf(kind: string, proxy: Proxy, ca: Buffer): Case[] {
 				await ws.end();
 			},
 		},
+	];
+}
+
+/** What needs names of its own. */
+function named(kind: string, c: Client): Case[] {
+	return [
 		{
 			name: `${kind}: a server in a sandbox by its name: requests, a stream, a WebSocket`,
 			async run() {
-				const box = await sandbox();
-				const upload = c.begin('PUT', `/api/v1/sandboxes/${box}/files/server.py`, { authorization: `Bearer ${KEY}` });
-				upload.end(fs.readFileSync(new URL('../../lib/port_server.py', import.meta.url)));
-				const [stored] = await once(upload, 'response') as [http.IncomingMessage];
-				assert.ok(stored.statusCode! < 300, await content(stored));
-				const started = await c.rest('POST', `/sandboxes/${box}/processes`, { command: `exec python3 server.py ${SERVED} ${SERVED + 1}` });
-				await until('the server', async () => JSON.stringify(await c.rest('GET', `/sandboxes/${box}/processes/${started.id as string}`)).includes('serving'));
+				const box = await portServer(c);
 				const url = new URL((await c.rest('POST', `/sandboxes/${box}/ports`, { port: SERVED })).url as string);
 				assert.deepEqual([url.protocol, url.host], ['https:', `${SERVED}-${box}.${PORTS}`]);
 				const first = await c.ask('GET', `/echo${url.search}`, { host: url.host, key: false });
@@ -182,26 +206,68 @@ export function casesOf(kind: string, proxy: Proxy, ca: Buffer): Case[] {
 				assert.equal((await c.ask('GET', '/health', { host: envd, key: false })).status, 502);
 			},
 		},
+	];
+}
+
+/** What the path changes. */
+function belowPath(kind: string, c: Client, below: string): Case[] {
+	return [
 		{
-			name: `${kind}: an upload of 500 MB arrives, and the proxy keeps none of it`,
+			name: `${kind}: the path without its slash leads to the page, which names nothing outside of the path`,
 			async run() {
-				const box = await sandbox();
-				const r = c.begin('PUT', `/api/v1/sandboxes/${box}/files/large`, { authorization: `Bearer ${KEY}`, 'content-length': UPLOAD });
-				const answered = once(r, 'response') as Promise<[http.IncomingMessage]>;
-				let most = 0;
-				for (let sent = 0; sent < UPLOAD; sent += PIECE.length) {
-					if (!r.write(PIECE))
-						await Promise.race([once(r, 'drain'), answered]);
-					most = Math.max(most, proxy.kept());
-				}
-				r.end();
-				const [said] = await answered;
-				const text = await content(said);
-				assert.equal(said.statusCode, 201, text);
-				assert.equal((JSON.parse(text) as Json).size, UPLOAD, text);
-				assert.equal(most, 0, 'bytes in files of the proxy');
+				const moved = await c.ask('GET', `https://${BOX}${below}`, { key: false });
+				assert.ok([301, 302].includes(moved.status), String(moved.status));
+				assert.equal(new URL(moved.headers.location!, `https://${BOX}${below}`).pathname, `${below}/`);
+				const { text } = await c.ask('GET', '/', { key: false });
+				const named = [...text.matchAll(/(?:src|href)="([^"]*)"/g)].map((m) => m[1]!);
+				assert.ok(named.length >= 3, text);
+				for (const one of named)
+					assert.equal((await c.ask('GET', new URL(one, `https://${BOX}${below}/`).href, { key: false })).status, 200, one);
+				assert.deepEqual(((JSON.parse((await c.ask('GET', '/openapi.json')).text) as Json).servers as Json[])[0]!.url, below);
+			},
+		},
+		{
+			name: `${kind}: links of files work as they are given`,
+			async run() {
+				const said = await python(c, 'open("a file.txt", "w").write("its words")');
+				const link = new RegExp(`https://${BOX}${below}/files/[^\\s"\\\\]+`).exec(said);
+				assert.ok(link, said);
+				const got = await c.ask('GET', link[0], { key: false });
+				assert.deepEqual([got.status, got.text], [200, 'its words']);
+			},
+		},
+		{
+			name: `${kind}: a server in a sandbox below the path, for programs: what is encoded stays so`,
+			async run() {
+				const box = await portServer(c);
+				const echo = JSON.parse((await c.ask('GET', `/p/${box}/${SERVED}/echo/a%2Fb%20c?d=%2F`)).text) as Json;
+				assert.equal(echo.path, '/echo/a%2Fb%20c?d=%2F');
 				await c.rest('DELETE', `/sandboxes/${box}`);
 			},
 		},
 	];
+}
+
+function largeUpload(kind: string, c: Client, proxy: Proxy): Case {
+	return {
+		name: `${kind}: an upload of 500 MB arrives, and the proxy keeps none of it`,
+		async run() {
+			const box = await newSandbox(c);
+			const r = c.begin('PUT', `/api/v1/sandboxes/${box}/files/large`, { authorization: `Bearer ${KEY}`, 'content-length': UPLOAD });
+			const answered = once(r, 'response') as Promise<[http.IncomingMessage]>;
+			let most = 0;
+			for (let sent = 0; sent < UPLOAD; sent += PIECE.length) {
+				if (!r.write(PIECE))
+					await Promise.race([once(r, 'drain'), answered]);
+				most = Math.max(most, proxy.kept());
+			}
+			r.end();
+			const [said] = await answered;
+			const text = await content(said);
+			assert.equal(said.statusCode, 201, text);
+			assert.equal((JSON.parse(text) as Json).size, UPLOAD, text);
+			assert.equal(most, 0, 'bytes in files of the proxy');
+			await c.rest('DELETE', `/sandboxes/${box}`);
+		},
+	};
 }

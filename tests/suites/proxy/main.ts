@@ -28,11 +28,17 @@ async function main(): Promise<void> {
 		'-addext', `subjectAltName=DNS:${BOX},DNS:*.${PORTS}`, '-keyout', key, '-out', certificate], { encoding: 'utf8' });
 	if (made.status !== 0)
 		throw new Error(made.stderr);
+	for (const below of ['', '/caisson'])
+		await behind(below, certificate, key);
+}
+
+/** One server, below that path of its host, behind each proxy in turn. */
+async function behind(below: string, certificate: string, key: string): Promise<void> {
 	const { program, port } = await serve({ profile: 'full', env: {
-		SANDBOX_STATE_DIR: newStateDir(), SANDBOX_IMAGE: 'base', SANDBOX_API_KEY: KEY, SANDBOX_REQUIRE_AUTH: 'on', SANDBOX_PUBLIC_URL: `https://${BOX}`, SANDBOX_ALLOWED_HOSTS: BOX,
-		SANDBOX_PORT_DOMAIN: PORTS, SANDBOX_FACES: 'e2b', SANDBOX_TRUSTED_PROXIES: '127.0.0.1', SANDBOX_MAX_UPLOAD_BYTES: String(600 << 20), SANDBOX_WORKSPACE_LIMIT: '700m' } });
+		SANDBOX_STATE_DIR: newStateDir(), SANDBOX_IMAGE: 'base', SANDBOX_API_KEY: KEY, SANDBOX_REQUIRE_AUTH: 'on', SANDBOX_PUBLIC_URL: `https://${BOX}${below}`,
+		...(below === '' && { SANDBOX_ALLOWED_HOSTS: BOX, SANDBOX_PORT_DOMAIN: PORTS, SANDBOX_FACES: 'e2b' }), SANDBOX_TRUSTED_PROXIES: '127.0.0.1', SANDBOX_MAX_UPLOAD_BYTES: String(600 << 20), SANDBOX_WORKSPACE_LIMIT: '700m' } });
 	try {
-		for (const kind of kinds) {
+		for (const kind of kinds.filter((k) => k.path === below)) {
 			const proxy = await Proxy.start(kind, `127.0.0.1:${port}`, certificate, key);
 			if (typeof proxy === 'string') {
 				const strict = process.env.CAISSON_STRICT === '1';
@@ -41,7 +47,7 @@ async function main(): Promise<void> {
 				continue;
 			}
 			try {
-				const cases = casesOf(kind.name, proxy, fs.readFileSync(certificate)).filter((c) => new RegExp(opt.case).test(c.name));
+				const cases = casesOf(kind, proxy, fs.readFileSync(certificate)).filter((c) => new RegExp(opt.case).test(c.name));
 				await play(cases.map((c) => ({ name: c.name, run: () => within(c.name, c.run(), CASE_MS) })), count);
 			} finally {
 				await proxy.stop();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// nginx and Caddy with the files of packaging/proxy. Only the addresses and the paths of the certificates are other ones.
+// nginx and Caddy with the files of packaging/proxy. Only names, addresses and the paths of the certificates are other ones.
 
 import * as fs from 'node:fs';
 import * as path from 'node:path';
@@ -18,7 +18,8 @@ export interface Place {
 
 export interface Kind {
 	name: string;
-	packages: string[];
+	program: string; // and its package
+	path: string; // below which the server is: "" or "/caisson"
 	/** Writes what it needs into its folder; its command line. */
 	configure(program: string, p: Place): string[];
 }
@@ -34,48 +35,62 @@ function changed(file: string, pairs: readonly (readonly [string, string])[]): s
 	return text;
 }
 
+/** SITE in a folder of its own; its command line. */
+function nginx(program: string, p: Place, site: string): string[] {
+	fs.writeFileSync(path.join(p.folder, 'site.conf'), site);
+	fs.writeFileSync(path.join(p.folder, 'nginx.conf'), `daemon off;\nmaster_process off;\npid ${p.folder}/pid;\nerror_log stderr;\nevents {}\nhttp {\n\taccess_log off;\n` +
+		['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((n) => `\t${n}_temp_path ${p.folder}/kept/${n};\n`).join('') + `\tinclude ${p.folder}/site.conf;\n}\n`);
+	return [program, '-p', p.folder, '-e', 'stderr', '-c', path.join(p.folder, 'nginx.conf')];
+}
+
+function caddy(program: string, p: Place, site: string): string[] {
+	fs.writeFileSync(path.join(p.folder, 'Caddyfile'), `{\n\tadmin off\n\tauto_https disable_redirects\n\tdefault_bind 127.0.0.1\n\thttps_port ${p.port}\n\tstorage file_system ${p.folder}/state\n}\n${site}`);
+	return [program, 'run', '--adapter', 'caddyfile', '--config', path.join(p.folder, 'Caddyfile')];
+}
+
 export const kinds: Kind[] = [
 	{
-		name: 'nginx', packages: ['nginx'],
+		name: 'nginx', program: 'nginx', path: '',
+		configure: (program, p) => nginx(program, p, changed('nginx.conf', [['listen 443 ssl', `listen 127.0.0.1:${p.port} ssl`], ['/etc/ssl/box.example.org.pem', p.certificate],
+			['/etc/ssl/private/box.example.org.key', p.key], ['http://127.0.0.1:8181', `http://${p.server}`]])),
+	},
+	{
+		name: 'caddy', program: 'caddy', path: '',
 		configure(program, p) {
-			const site = changed('nginx.conf', [['listen 443 ssl', `listen 127.0.0.1:${p.port} ssl`], ['/etc/ssl/box.example.org.pem', p.certificate],
-				['/etc/ssl/private/box.example.org.key', p.key], ['http://127.0.0.1:8181', `http://${p.server}`]]);
-			fs.writeFileSync(path.join(p.folder, 'site.conf'), site);
-			fs.writeFileSync(path.join(p.folder, 'nginx.conf'), `daemon off;\nmaster_process off;\npid ${p.folder}/pid;\nerror_log stderr;\nevents {}\nhttp {\n\taccess_log off;\n` +
-				['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((n) => `\t${n}_temp_path ${p.folder}/kept/${n};\n`).join('') + `\tinclude ${p.folder}/site.conf;\n}\n`);
-			return [program, '-p', p.folder, '-e', 'stderr', '-c', path.join(p.folder, 'nginx.conf')];
+			const tls = `tls ${p.certificate} ${p.key}`;
+			return caddy(program, p, changed('Caddyfile', [['127.0.0.1:8181', p.server], ['tls /etc/ssl/ports.example.org.pem /etc/ssl/private/ports.example.org.key', tls],
+				['box.example.org {', `box.example.org {\n    ${tls}`]]));
 		},
 	},
 	{
-		name: 'caddy', packages: ['caddy'],
-		configure(program, p) {
-			const tls = `tls ${p.certificate} ${p.key}`;
-			const site = changed('Caddyfile', [['127.0.0.1:8181', p.server], ['tls /etc/ssl/ports.example.org.pem /etc/ssl/private/ports.example.org.key', tls],
-				['box.example.org {', `box.example.org {\n    ${tls}`]]);
-			fs.writeFileSync(path.join(p.folder, 'Caddyfile'), `{\n\tadmin off\n\tauto_https disable_redirects\n\tdefault_bind 127.0.0.1\n\thttps_port ${p.port}\n\tstorage file_system ${p.folder}/state\n}\n${site}`);
-			return [program, 'run', '--adapter', 'caddyfile', '--config', path.join(p.folder, 'Caddyfile')];
-		},
+		name: 'nginx, below a path', program: 'nginx', path: '/caisson',
+		configure: (program, p) => nginx(program, p, changed('nginx-path.conf', [['listen 443 ssl', `listen 127.0.0.1:${p.port} ssl`], ['/etc/ssl/host.example.org.pem', p.certificate],
+			['/etc/ssl/private/host.example.org.key', p.key], ['http://127.0.0.1:8181', `http://${p.server}`], ['server_name host.example.org', 'server_name box.example.org']])),
+	},
+	{
+		name: 'caddy, below a path', program: 'caddy', path: '/caisson',
+		configure: (program, p) => caddy(program, p, changed('Caddyfile.path', [['127.0.0.1:8181', p.server], ['host.example.org {', `box.example.org {\n    tls ${p.certificate} ${p.key}`]])),
 	},
 ];
 
 /** The program, from PATH or from Debian's package; or why there is none. */
 function find(kind: Kind): { program: string } | { missing: string } {
 	for (const folder of ['/usr/sbin', '/usr/bin', '/usr/local/bin'])
-		if (fs.existsSync(path.join(folder, kind.name)))
-			return { program: path.join(folder, kind.name) };
-	const folder = path.join(top, 'build/proxy', kind.name);
-	const there = (): string | undefined => ['usr/sbin', 'usr/bin'].map((f) => path.join(folder, f, kind.name)).find((f) => fs.existsSync(f));
+		if (fs.existsSync(path.join(folder, kind.program)))
+			return { program: path.join(folder, kind.program) };
+	const folder = path.join(top, 'build/proxy', kind.program);
+	const there = (): string | undefined => ['usr/sbin', 'usr/bin'].map((f) => path.join(folder, f, kind.program)).find((f) => fs.existsSync(f));
 	if (!there()) {
-		const fresh = scratch(kind.name);
-		const got = spawnSync('apt-get', ['download', ...kind.packages], { cwd: fresh, encoding: 'utf8' });
+		const fresh = scratch(kind.program);
+		const got = spawnSync('apt-get', ['download', kind.program], { cwd: fresh, encoding: 'utf8' });
 		if (got.status !== 0)
-			return { missing: `${kind.name} is not installed and cannot be fetched: ${got.stderr.trim().split('\n').at(-1)}` };
+			return { missing: `${kind.program} is not installed and cannot be fetched: ${got.stderr.trim().split('\n').at(-1)}` };
 		fs.mkdirSync(folder, { recursive: true });
 		for (const file of fs.readdirSync(fresh).filter((f) => f.endsWith('.deb')))
 			spawnSync('dpkg', ['-x', path.join(fresh, file), folder]);
 	}
 	const program = there();
-	return program ? { program } : { missing: `no ${kind.name} in its package` };
+	return program ? { program } : { missing: `no ${kind.program} in its package` };
 }
 
 export class Proxy {
@@ -95,13 +110,13 @@ export class Proxy {
 		const found = find(kind);
 		if ('missing' in found)
 			return found.missing;
-		const place = { folder: scratch(`${kind.name}-runs`), port: await freePort(), server, certificate, key };
+		const place = { folder: scratch(`${kind.program}-runs`), port: await freePort(), server, certificate, key };
 		fs.mkdirSync(path.join(place.folder, 'kept'));
 		const p = new Proxy(place, kind.configure(found.program, place));
 		await until(`${kind.name} on its port`, () => {
 			if (p.child.exitCode !== null)
 				throw new Error(`${kind.name} ended: ${p.said}`);
-			return spawnSync('curl', ['-sk', '--max-time', '2', '--resolve', `box.example.org:${place.port}:127.0.0.1`, `https://box.example.org:${place.port}/healthz`]).status === 0;
+			return spawnSync('curl', ['-sk', '--max-time', '2', '--resolve', `box.example.org:${place.port}:127.0.0.1`, `https://box.example.org:${place.port}${kind.path}/healthz`]).status === 0;
 		});
 		return p;
 	}

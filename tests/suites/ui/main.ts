@@ -21,6 +21,7 @@ import { imageCases } from './images.ts';
 import { keyboardCases } from './keyboard.ts';
 import { notebookCases } from './notebook.ts';
 import { personCases } from './person.ts';
+import { prefixCases } from './prefix.ts';
 import { processCases } from './processes.ts';
 import { richCases } from './rich.ts';
 import { scaleCases } from './scale.ts';
@@ -41,7 +42,7 @@ Pictures of the pages are left in build/ui. CAISSON_TEST_BINARY names another bi
 	...sampled,
 });
 // The long ones first: cases run two at a time.
-const cases: Case[] = [...shapeCases, ...personCases, ...scaleCases, ...hostileCases, ...plantedCases, ...richCases, ...watchCases, ...dialogCases, ...accountCases, ...keyboardCases, ...smallCases, ...fileCases, ...notebookCases, ...processCases, ...buildCases, ...imageCases, ...appCases];
+const cases: Case[] = [...shapeCases, ...personCases, ...scaleCases, ...hostileCases, ...plantedCases, ...richCases, ...watchCases, ...dialogCases, ...accountCases, ...keyboardCases, ...smallCases, ...fileCases, ...notebookCases, ...processCases, ...prefixCases, ...buildCases, ...imageCases, ...appCases];
 const count = new Count();
 
 if (ensureImages(path.dirname(binary), 'science', 'base')) {

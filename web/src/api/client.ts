@@ -28,13 +28,14 @@ export function whenSignedOut(f: () => void): void {
 	onSignedOut = f;
 }
 
+/** Below the address of the page: a proxy may have the server below a path. */
 export function url(path: string, query?: Query): string {
 	const q = new URLSearchParams();
 	for (const [k, v] of Object.entries(query ?? {}))
 		if (v !== undefined && v !== null && v !== '')
 			q.set(k, String(v));
 	const s = q.toString();
-	return `/api/v1${path}${s ? `?${s}` : ''}`;
+	return `api/v1${path}${s ? `?${s}` : ''}`;
 }
 
 /** A path of a workspace as part of an address. */

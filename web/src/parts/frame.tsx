@@ -45,7 +45,7 @@ export function Frame({ html, title, fill, still }: { html: string; title: strin
 	return (
 		<>
 			{!ready && <Loading />}
-			<iframe ref={frame} key={key} class={`frame ${fill ? 'fill' : ''}`} hidden={!ready} sandbox="allow-scripts" src={still ? '/frame/still' : '/frame'} title={title} style={fill ? undefined : { height: `${height}px` }} referrerpolicy="no-referrer" />
+			<iframe ref={frame} key={key} class={`frame ${fill ? 'fill' : ''}`} hidden={!ready} sandbox="allow-scripts" src={still ? 'frame/still' : 'frame'} title={title} style={fill ? undefined : { height: `${height}px` }} referrerpolicy="no-referrer" />
 		</>
 	);
 }
