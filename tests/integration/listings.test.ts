@@ -26,6 +26,156 @@ function onlyKeys(o: Json, allowed: string): void {
 	assert.deepEqual(Object.keys(o).filter((k) => !allowed.split(' ').includes(k)), []);
 }
 
+/** What TEXT says, in the part of YAML that packaging/listings/build writes: maps, lists, texts, and blocks that begin with |-. */
+function yaml(text: string): Json {
+	const lines = text.split('\n').filter((l) => l.trim() !== '' && !l.startsWith('#'));
+	let at = 0;
+	const depth = (): number => at < lines.length ? /^ */.exec(lines[at]!)![0].length : -1;
+	const scalar = (t: string): string => t.startsWith('"') ? JSON.parse(t) as string : t;
+	const block = (over: number): string => {
+		const here = depth(), all: string[] = [];
+		while (depth() > over)
+			all.push(lines[at++]!.slice(here));
+		return all.join('\n');
+	};
+	const value = (here: number): Json | string[] => {
+		if (lines[at]!.trim().startsWith('- ')) {
+			const all: (string | Json)[] = [];
+			while (depth() === here && lines[at]!.trim().startsWith('- ')) {
+				const rest = lines[at]!.trim().slice(2);
+				if (/^[\w$]+:( |$)/.test(rest)) {
+					lines[at] = `${' '.repeat(here + 2)}${rest}`;
+					all.push(value(here + 2) as Json);
+				} else {
+					all.push(scalar(rest));
+					at++;
+				}
+			}
+			return all as string[];
+		}
+		const o: Json = {};
+		while (depth() === here) {
+			const [, key, rest] = /^([\w$]+):(?: (.*))?$/.exec(lines[at++]!.trim())!;
+			assert.ok(!(key! in o), `${key} is there twice`);
+			o[key!] = rest === '|-' ? block(here) : rest !== undefined ? scalar(rest) : value(depth());
+		}
+		return o;
+	};
+	const all = value(0);
+	assert.equal(at, lines.length, `line ${at + 1}: ${lines[at]}`);
+	return all as Json;
+}
+
+/** A bridge as ARGV starts it, with what it says to initialize and tools/list. */
+async function toolsThrough(argv: string[], env: Record<string, string>): Promise<Json[]> {
+	const p = new Program(spawn(argv[0]!, argv.slice(1), { env: { PATH: process.env.PATH, HOME: scratch('home'), ...env }, stdio: ['pipe', 'pipe', 'pipe'] }));
+	const send = (o: Json): boolean => p.child.stdin!.write(`${JSON.stringify({ jsonrpc: '2.0', ...o })}\n`);
+	const answer = async (id: number): Promise<Json> => {
+		const found = (): string | undefined => p.stdout.split('\n').slice(0, -1).find((l) => l.includes(`"id":${id},`) || l.endsWith(`"id":${id}}`));
+		await until(`the answer ${id} through ${argv.join(' ')}`, () => found() !== undefined);
+		return JSON.parse(found()!) as Json;
+	};
+	try {
+		send({ id: 1, method: 'initialize', params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 't', version: '1' } } });
+		await answer(1);
+		send({ method: 'notifications/initialized' });
+		send({ id: 2, method: 'tools/list' });
+		return (await answer(2)).result.tools as Json[];
+	} finally {
+		await p.end();
+	}
+}
+
+describe('the icon', () => {
+	const png = fs.readFileSync(path.join(top, 'packaging/listings/icon.png'));
+	it('is a picture of 512 pixels, drawn of that of the page as it is now', () => {
+		assert.deepEqual([png.subarray(1, 4).toString(), png.readUInt32BE(16), png.readUInt32BE(20)], ['PNG', 512, 512]);
+		assert.ok(png.length < 2_000_000);
+		const digest = createHash('sha256').update(read('web/src/favicon.svg')).digest('hex');
+		assert.ok(png.includes(`tEXtSource\0${digest}`), 'packaging/listings/make-icon, then packaging/listings/build --write');
+	});
+	it('is with both plugins', () => {
+		for (const plugin of ['caisson', 'caisson-remote'])
+			assert.ok(fs.readFileSync(path.join(top, 'plugins', plugin, '.claude-plugin/icon.png')).equals(png), `${plugin}: packaging/listings/build --write`);
+	});
+});
+
+describe('the catalog of Docker', () => {
+	let entry: Json, tools: Json[];
+	before(() => {
+		const folder = scratch('docker');
+		build(['--out', folder]);
+		entry = yaml(fs.readFileSync(path.join(folder, 'docker/caisson/server.yaml'), 'utf8'));
+		tools = JSON.parse(fs.readFileSync(path.join(folder, 'docker/caisson/tools.json'), 'utf8')) as Json[];
+	});
+	it('the entry keeps the rules of its checker', () => {
+		onlyKeys(entry, 'name image type meta about source config');
+		assert.match(entry.name, /^[a-z0-9-]+$/);
+		assert.deepEqual([entry.image, entry.type], [`mcp/${entry.name}`, 'server']);
+		onlyKeys(entry.about, 'title description icon');
+		assert.ok(!/MCP|Server/.test(entry.about.title) && /^[A-Z]/.test(entry.about.title));
+		onlyKeys(entry.source, 'project commit dockerfile');
+		assert.equal(entry.source.commit, execFileSync('git', ['-C', top, 'rev-parse', 'HEAD'], { encoding: 'utf8' }).trim());
+		assert.equal(entry.source.project, `https://github.com/${name.replace('io.github.', '')}`);
+		onlyKeys(entry.config, 'description secrets env parameters');
+		const known = read('packaging/pypi/caisson_mcp/places.py');
+		for (const secret of entry.config.secrets) {
+			assert.match(secret.name, /^[A-Za-z0-9_-]+\.[A-Za-z0-9._-]+$/);
+			assert.ok(known.includes(`'${secret.env}'`), secret.env);
+		}
+		for (const e of entry.config.env) {
+			const [, parameter] = /^\{\{caisson\.(\w+)\}\}$/.exec(e.value)!;
+			assert.ok(entry.config.parameters.properties[parameter!] && known.includes(`'${e.name}'`), e.name);
+		}
+	});
+	it('its tools are those that the server has, through what the Dockerfile starts', async () => {
+		const file = read(entry.source.dockerfile), root = scratch('container');
+		for (const [, from, to] of file.matchAll(/^COPY (\S+) (\S+)$/gm))
+			fs.cpSync(path.join(top, from!), path.join(root, to!), { recursive: true });
+		const variables = Object.fromEntries([.../^ENV (.*)$/m.exec(file)![1]!.split(' ').map((v) => v.split('='))]) as Record<string, string>;
+		assert.ok(variables.PYTHONPATH);
+		const argv = JSON.parse(/^ENTRYPOINT (.*)$/m.exec(file)![1]!) as string[];
+		const s = await serve({ profile: 'full', env: { SANDBOX_API_KEY: KEY } });
+		try {
+			const there = await toolsThrough(argv, { ...variables, PYTHONPATH: path.join(root, variables.PYTHONPATH), CAISSON_URL: `${s.base}/mcp`, CAISSON_KEY: KEY });
+			const type = (p: Json): string => Array.isArray(p.type) ? p.type.find((t: string) => t !== 'null') : p.type ?? p.anyOf?.find((a: Json) => a.type !== 'null')?.type;
+			const want = there.map((t) => ({ name: t.name as string, description: t.description as string,
+				arguments: Object.entries((t.inputSchema.properties ?? {}) as Record<string, Json>).map(([n, p]) => ({ name: n, type: type(p), desc: p.description as string })) }));
+			if (process.env.CAISSON_WRITE_PAGE === '1')
+				fs.writeFileSync(path.join(top, 'packaging/listings/docker/tools.json'), `${JSON.stringify(want, null, 2)}\n`);
+			assert.deepEqual(tools, want, 'CAISSON_WRITE_PAGE=1 tests/run --only listings writes packaging/listings/docker/tools.json');
+			for (const t of want)
+				for (const a of t.arguments)
+					assert.ok(a.type && a.desc, `${t.name}: ${a.name}`);
+		} finally {
+			await s.program.end();
+		}
+	});
+});
+
+describe('Smithery', () => {
+	it('its file starts the bridge with the settings of the person', async () => {
+		const { startCommand: how } = yaml(read('smithery.yaml'));
+		onlyKeys(how, 'type configSchema commandFunction exampleConfig');
+		assert.equal(how.type, 'stdio');
+		const { properties, required } = how.configSchema as Json;
+		assert.deepEqual([Object.keys(how.exampleConfig), required], [Object.keys(properties), ['url']]);
+		const command = (config: Json): Json => (new Function(`return (${how.commandFunction})`)() as (c: Json) => Json)(config); // eslint-disable-line @typescript-eslint/no-implied-eval
+		assert.deepEqual(command({ url: 'u' }), { command: 'npx', args: ['-y', 'caisson-mcp', '--bridge'], env: { CAISSON_URL: 'u' } });
+		const s = await serve({ profile: 'full', env: { SANDBOX_API_KEY: KEY } });
+		try {
+			const { args, env } = command({ url: `${s.base}/mcp`, key: KEY });
+			const own = scratch('package'); // as npm unpacks it
+			for (const part of ['bin', 'lib'])
+				fs.cpSync(path.join(top, 'packaging/npm', part), path.join(own, part), { recursive: true });
+			fs.writeFileSync(path.join(own, 'package.json'), JSON.stringify({ name: 'caisson-mcp', version, optionalDependencies: {} }));
+			assert.ok((await toolsThrough([process.execPath, path.join(own, 'bin/caisson-mcp.js'), ...(args as string[]).slice(2)], env)).length > 10);
+		} finally {
+			await s.program.end();
+		}
+	});
+});
+
 describe('server.json', () => {
 	let server: Json, folder: string;
 	before(() => {
@@ -42,6 +192,12 @@ describe('server.json', () => {
 			assert.ok(text.length >= 1 && text.length <= most, text);
 		assert.match(server.version, /^\d+\.\d+\.\d+(-[\w.]+)?$/);
 		assert.equal(server.repository.source, 'github');
+		for (const icon of server.icons as Json[]) {
+			onlyKeys(icon, 'src mimeType sizes theme');
+			assert.ok(icon.src.length <= 255);
+			const [, file] = new RegExp(`^https://raw\\.githubusercontent\\.com/${name.replace('io.github.', '')}/v${version.replaceAll('.', '\\.')}/(.*)$`).exec(icon.src)!;
+			assert.deepEqual([icon.mimeType, icon.sizes, fs.existsSync(path.join(top, file!))], ['image/png', ['512x512'], true]);
+		}
 		const input = (o: Json): void => {
 			onlyKeys(o, 'name description isRequired isSecret format default placeholder choices value variables');
 			for (const inner of Object.values(o.variables ?? {}) as Json[])
@@ -97,21 +253,19 @@ describe('MCPB bundle', () => {
 		build(['--out', out]);
 		execFileSync('python3', ['-m', 'zipfile', '-e', path.join(out, `caisson-mcp-${version}.mcpb`), folder]);
 		const m = JSON.parse(fs.readFileSync(path.join(folder, 'manifest.json'), 'utf8')) as Json;
-		onlyKeys(m, 'manifest_version name display_name version description author repository homepage license keywords server user_config tools_generated compatibility');
+		onlyKeys(m, 'manifest_version name display_name icon version description author repository homepage license keywords server user_config tools_generated compatibility');
 		assert.deepEqual([m.manifest_version, m.version, m.server.type], ['0.3', version, 'node']);
 		assert.ok(m.author.name && fs.existsSync(path.join(folder, m.server.entry_point)));
+		assert.ok(fs.readFileSync(path.join(folder, m.icon)).equals(fs.readFileSync(path.join(top, 'packaging/listings/icon.png'))));
 		for (const [key, o] of Object.entries(m.user_config as Record<string, Json>)) {
 			onlyKeys(o, 'type title description required default multiple sensitive min max');
 			assert.ok(o.title && o.description && JSON.stringify(m.server.mcp_config).includes(`\${user_config.${key}}`), key);
 		}
 		const s = await serve({ profile: 'full', env: { SANDBOX_API_KEY: KEY } });
 		const filled = JSON.parse(JSON.stringify(m.server.mcp_config).replaceAll('${__dirname}', folder).replaceAll('${user_config.url}', s.base).replaceAll('${user_config.key}', KEY)) as Json;
-		const p = new Program(spawn(process.execPath, filled.args, { env: { PATH: process.env.PATH, HOME: out, ...filled.env }, stdio: ['pipe', 'pipe', 'pipe'] }));
 		try {
-			p.child.stdin!.write(`${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 't', version: '1' } } })}\n`);
-			await until('the answer through the bridge', () => p.stdout.includes('"serverInfo"'));
+			assert.ok((await toolsThrough([process.execPath, ...filled.args as string[]], filled.env as Record<string, string>)).length > 10);
 		} finally {
-			await p.end();
 			await s.program.end();
 		}
 	});

@@ -40,6 +40,10 @@ export const materialCases: ContainerCase[] = [
 			assert.match(label('created') ?? '', /^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
 			for (const name of ['title', 'description', 'licenses', 'authors', 'vendor'])
 				assert.ok(label(name), name);
+			const registered = fs.readFileSync(path.join(top, 'packaging/registry-name'), 'utf8').trim();
+			assert.equal(labels['io.modelcontextprotocol.server.name'], registered);
+			for (const name of ['url', 'source', 'documentation'])
+				assert.equal(label(name)?.split('#')[0], `https://github.com/${registered.replace('io.github.', '')}`, name);
 
 			const layers = (manifest.layers as { digest: string }[]).map((l, i) => {
 				const file = path.join(out, `layer-${i}.tgz`);
