@@ -5,14 +5,16 @@
 #include "base/text.h"
 #include "tools/tools.h"
 
-/* An SVG of a prompt in a box. Clients show it beside the server's name. */
+/* The icon of the page (web/src/favicon.svg). Clients show it beside the server's name. */
 static const char server_icons[] =
     "[{\"src\":\"data:image/svg+xml;base64,"
-    "PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciIHZpZXdCb3g9IjAgMCA0"
-    "OCA0OCI+PHJlY3QgeD0iNSIgeT0iOSIgd2lkdGg9IjM4IiBoZWlnaHQ9IjMwIiByeD0iNiIg"
-    "ZmlsbD0iIzFiN2Y1YyIvPjxwYXRoIGQ9Ik0xNCAxOWw2IDUtNiA1IiBmaWxsPSJub25lIiBz"
-    "dHJva2U9IiNmZmYiIHN0cm9rZS13aWR0aD0iNCIvPjxwYXRoIGQ9Ik0yNCAzMGgxMCIgc3Ry"
-    "b2tlPSIjZmZmIiBzdHJva2Utd2lkdGg9IjQiLz48L3N2Zz4="
+    "PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciIHZpZXdCb3g9"
+    "IjAgMCAzMiAzMiI+PHJlY3Qgd2lkdGg9IjMyIiBoZWlnaHQ9IjMyIiByeD0iNyIg"
+    "ZmlsbD0iIzBmNjY3NCIvPjxwYXRoIGQ9Ik03IDExaDE4djE0SDd6IiBmaWxsPSJu"
+    "b25lIiBzdHJva2U9IiNmZmYiIHN0cm9rZS13aWR0aD0iMi40IiBzdHJva2UtbGlu"
+    "ZWpvaW49InJvdW5kIi8+PHBhdGggZD0iTTcgMTdoMThNMTYgNXY2IiBzdHJva2U9"
+    "IiNmZmYiIHN0cm9rZS13aWR0aD0iMi40IiBzdHJva2UtbGluZWNhcD0icm91bmQi"
+    "Lz48L3N2Zz4="
     "\",\"mimeType\":\"image/svg+xml\",\"sizes\":[\"any\"]}]";
 
 static const char instructions[] =

@@ -94,6 +94,12 @@ describe('the icon', () => {
 		const digest = createHash('sha256').update(read('web/src/favicon.svg')).digest('hex');
 		assert.ok(png.includes(`tEXtSource\0${digest}`), 'packaging/listings/make-icon, then packaging/listings/build --write');
 	});
+	it('is what MCP clients get from the server', async () => {
+		await using('stdio', { profile: 'full' }, async (s) => {
+			const { icons } = s.client.getServerVersion() as Json;
+			assert.deepEqual(icons, [{ src: `data:image/svg+xml;base64,${Buffer.from(read('web/src/favicon.svg').trim()).toString('base64')}`, mimeType: 'image/svg+xml', sizes: ['any'] }]);
+		});
+	});
 	it('is with both plugins', () => {
 		for (const plugin of ['caisson', 'caisson-remote'])
 			assert.ok(fs.readFileSync(path.join(top, 'plugins', plugin, '.claude-plugin/icon.png')).equals(png), `${plugin}: packaging/listings/build --write`);
