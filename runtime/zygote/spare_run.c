@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #define RUN_CODE_FD       3    /* BARE_FD of places.py */

@@ -357,7 +357,7 @@ static int add_step(struct reader *r, const struct buf *b, unsigned line)
 	struct dockerfile *d = r->d;
 	const char *s = buf_str(b);
 	const size_t n = strcspn(s, BLANKS);
-	enum dockerfile_kind kind;
+	enum dockerfile_kind kind = 0; /* gcc 14 does not see that find_kind() sets it */
 
 	if (d->n >= DOCKERFILE_STEPS_MAX)
 		return dockerfile_fail(d, line, r->e, "more than %d instructions",
