@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { asker } from '../lib/asker.ts';
 import { newStateDir } from '../lib/env.ts';
 import type { Program } from '../lib/process.ts';
 import { serve, type Json } from '../lib/session.ts';
@@ -23,14 +24,7 @@ describe('contexts', () => {
 		await program.end();
 	});
 
-	async function ask(method: string, at: string, json?: unknown): Promise<{ status: number; body: Json; text: string }> {
-		const r = await fetch(`${base}/api/v1${at}`, {
-			method, headers: { 'x-api-key': ADMIN, ...(json === undefined ? {} : { 'content-type': 'application/json' }) },
-			body: json === undefined ? undefined : JSON.stringify(json),
-		});
-		const text = await r.text();
-		return { status: r.status, body: text ? JSON.parse(text) : {}, text };
-	}
+	const ask = asker(() => base, ADMIN);
 	async function make(json: Json = {}): Promise<string> {
 		const r = await ask('POST', '/sandboxes', json);
 		assert.equal(r.status, 201, r.text);

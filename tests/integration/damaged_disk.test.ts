@@ -8,9 +8,10 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { asker } from '../lib/asker.ts';
 import { freePort, mode, newStateDir } from '../lib/env.ts';
 import { random } from '../lib/data.ts';
-import { serve, type Json } from '../lib/session.ts';
+import { serve } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
 
 const MiB = 1 << 20;
@@ -105,11 +106,7 @@ describe('a damaged disk of a stored sandbox', { skip: mode !== 'root' && 'a pla
 	const state = newStateDir();
 	let server: Awaited<ReturnType<typeof serve>>;
 	let healthy: string;
-	const ask = async (method: string, where: string, body?: Json): Promise<{ status: number; body: Json }> => {
-		const r = await fetch(`${server.base}/api/v1${where}`, { method, headers: { 'content-type': 'application/json' }, body: body && JSON.stringify(body) });
-		const text = await r.text();
-		return { status: r.status, body: text ? JSON.parse(text) as Json : {} };
-	};
+	const ask = asker(() => server.base);
 	const create = async (): Promise<string> => {
 		const r = await ask('POST', '/sandboxes', { kind: 'stored' });
 		assert.equal(r.status, 201, JSON.stringify(r.body));

@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { asker } from '../lib/asker.ts';
 import { engine, mode, unlessEnforced } from '../lib/env.ts';
 import { stateOfItsOwn } from '../lib/own-images.ts';
 import { type Program } from '../lib/process.ts';
@@ -11,8 +12,6 @@ import { until } from '../lib/wait.ts';
 
 const possible = mode === 'root' && engine === 'native';
 const skip = (!possible && 'only a server that root started, with the native engine, can have root users') || unlessEnforced('memory', 'pids');
-
-interface Answer { status: number; body: Json; text: string }
 
 describe('a Dockerfile in a workspace', { skip }, () => {
 	let program: Program;
@@ -25,13 +24,7 @@ describe('a Dockerfile in a workspace', { skip }, () => {
 	});
 	after(() => program.end());
 
-	async function ask(method: string, at: string, json?: unknown): Promise<Answer> {
-		const r = await fetch(`${base}/api/v1${at}`, {
-			method, headers: json === undefined ? {} : { 'content-type': 'application/json' }, body: json === undefined ? undefined : JSON.stringify(json),
-		});
-		const text = await r.text();
-		return { status: r.status, body: text ? JSON.parse(text) : {}, text };
-	}
+	const ask = asker(() => base);
 	async function put(name: string, text: string | Buffer): Promise<void> {
 		const r = await fetch(`${base}/api/v1/sandboxes/${source}/files/${name}?overwrite=true`, { method: 'PUT', body: text as BodyInit });
 		assert.ok(r.status < 300, `${name}: ${r.status} ${await r.text()}`);

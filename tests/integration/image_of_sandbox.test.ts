@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { asker } from '../lib/asker.ts';
 import { engine, mode, unlessEnforced } from '../lib/env.ts';
 import { stateOfItsOwn } from '../lib/own-images.ts';
 import { caisson, descendants, start, type Program } from '../lib/process.ts';
@@ -14,8 +15,6 @@ import { until } from '../lib/wait.ts';
 
 const possible = mode === 'root' && engine === 'native';
 const skip = (!possible && 'only a server that root started, with the native engine, can have root users') || unlessEnforced('memory', 'pids');
-
-interface Answer { status: number; body: Json; text: string }
 
 /** What is in a tree: names, kinds, modes, owners, contents. Not how many names a file has. */
 function digest(top: string): string {
@@ -48,13 +47,7 @@ describe('an image of a sandbox', { skip }, () => {
 	});
 	after(() => program.end());
 
-	async function ask(method: string, at: string, json?: unknown): Promise<Answer> {
-		const r = await fetch(`${base}/api/v1${at}`, {
-			method, headers: json === undefined ? {} : { 'content-type': 'application/json' }, body: json === undefined ? undefined : JSON.stringify(json),
-		});
-		const text = await r.text();
-		return { status: r.status, body: text ? JSON.parse(text) : {}, text };
-	}
+	const ask = asker(() => base);
 	async function make(image = 'base', root = true): Promise<string> {
 		const r = await ask('POST', '/sandboxes', { root, image });
 		assert.equal(r.status, 201, r.text);

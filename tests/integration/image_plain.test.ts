@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { asker } from '../lib/asker.ts';
 import { shellLayer } from '../lib/dockerfiles.ts';
 import { engine, scratch } from '../lib/env.ts';
 import { dockerArchive, type Entry, image, tar, tarOf } from '../lib/oci.ts';
@@ -29,11 +30,7 @@ describe('a sandbox of an image without Python', { skip: engine !== 'native' && 
 	});
 	after(() => program.end());
 
-	async function ask(method: string, at: string, json?: unknown): Promise<{ status: number; body: Json }> {
-		const r = await fetch(`${base}/api/v1${at}`, { method, headers: { 'content-type': 'application/json' }, body: json === undefined ? undefined : JSON.stringify(json) });
-		const text = await r.text();
-		return { status: r.status, body: text ? JSON.parse(text) as Json : {} };
-	}
+	const ask = asker(() => base);
 	const run = (what: object): Promise<{ status: number; body: Json }> => ask('POST', `/sandboxes/${id}/runs`, { ...what, wait: true });
 
 	it('runs commands, and programs without a shell', async () => {

@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { describe, it } from 'node:test';
+import { asker } from '../lib/asker.ts';
 import { binary, engineEnv, newStateDir, productEnv } from '../lib/env.ts';
 import { facts, serve, using, type Json } from '../lib/session.ts';
 
@@ -15,11 +16,7 @@ const caisson = (env: Record<string, string>, ...args: string[]): { status: numb
 describe('one level of isolation', () => {
 	it('REST: it can be named, everything says it, and another one is refused with its name', async () => {
 		const { program, base } = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: newStateDir() } });
-		const ask = async (method: string, at: string, json?: Json): Promise<{ status: number; body: Json; text: string }> => {
-			const r = await fetch(`${base}/api/v1${at}`, { method, headers: json ? { 'content-type': 'application/json' } : {}, body: json && JSON.stringify(json) });
-			const text = await r.text();
-			return { status: r.status, body: text ? JSON.parse(text) : {}, text };
-		};
+		const ask = asker(() => base);
 		try {
 			for (const json of [{}, { level: 'standard' }, { kind: 'stored' }, { kind: 'stored', level: 'standard' }]) {
 				const box = await ask('POST', '/sandboxes', json);

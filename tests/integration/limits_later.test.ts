@@ -7,6 +7,7 @@ import { after, before, describe, it } from 'node:test';
 import * as fs from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
+import { asker } from '../lib/asker.ts';
 import { engineEnv, newStateDir, slowness, unlessEnforced } from '../lib/env.ts';
 import { descendants, type Program } from '../lib/process.ts';
 import { serve, using, type Json, type Session } from '../lib/session.ts';
@@ -57,13 +58,7 @@ describe('limits of a sandbox that lives', () => {
 	before(begin);
 	after(() => program.end());
 
-	async function ask(method: string, at: string, json?: unknown): Promise<Answer> {
-		const r = await fetch(`${base}/api/v1${at}`, {
-			method, headers: json === undefined ? {} : { 'content-type': 'application/json' }, body: json === undefined ? undefined : JSON.stringify(json),
-		});
-		const text = await r.text();
-		return { status: r.status, body: text ? JSON.parse(text) : {}, text };
-	}
+	const ask = asker(() => base);
 	async function make(json: Json): Promise<string> {
 		const r = await ask('POST', '/sandboxes', json);
 		assert.equal(r.status, 201, r.text);

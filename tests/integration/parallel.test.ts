@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
+import { asker } from '../lib/asker.ts';
 import { engineEnv, newStateDir } from '../lib/env.ts';
 import { initsOf } from '../lib/family.ts';
 import type { Program } from '../lib/process.ts';
@@ -28,14 +29,7 @@ describe('parallel runs', () => {
 		await program.end();
 	});
 
-	async function ask(method: string, at: string, json?: unknown): Promise<{ status: number; body: Json; text: string }> {
-		const r = await fetch(`${base}/api/v1${at}`, {
-			method, headers: { 'x-api-key': ADMIN, ...(json === undefined ? {} : { 'content-type': 'application/json' }) },
-			body: json === undefined ? undefined : JSON.stringify(json),
-		});
-		const text = await r.text();
-		return { status: r.status, body: text ? JSON.parse(text) : {}, text };
-	}
+	const ask = asker(() => base, ADMIN);
 	async function make(): Promise<string> {
 		const r = await ask('POST', '/sandboxes', {});
 		assert.equal(r.status, 201, r.text);

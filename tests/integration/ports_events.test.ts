@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
 import { after, afterEach, before, describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
+import { asker } from '../lib/asker.ts';
 import { engineEnv, newStateDir } from '../lib/env.ts';
 import { Stream } from '../lib/event-stream.ts';
 import { initsOf, othersOf } from '../lib/family.ts';
@@ -46,14 +47,7 @@ describe('ports of a sandbox as events', () => {
 		await program.end();
 	});
 
-	async function ask(method: string, at: string, json?: unknown, key = ADMIN): Promise<{ status: number; body: Json; text: string }> {
-		const r = await fetch(`${base}/api/v1${at}`, {
-			method, headers: { 'x-api-key': key, ...(json === undefined ? {} : { 'content-type': 'application/json' }) },
-			body: json === undefined ? undefined : JSON.stringify(json),
-		});
-		const text = await r.text();
-		return { status: r.status, body: text ? JSON.parse(text) : {}, text };
-	}
+	const ask = asker(() => base, ADMIN);
 	async function make(key = ADMIN, options: Json = {}): Promise<string> {
 		const r = await ask('POST', '/sandboxes', options, key);
 		assert.equal(r.status, 201, r.text);

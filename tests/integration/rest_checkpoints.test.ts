@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { asker } from '../lib/asker.ts';
 import { newStateDir } from '../lib/env.ts';
 import { caisson, type Program } from '../lib/process.ts';
 import { serve, type Json } from '../lib/session.ts';
@@ -21,14 +22,7 @@ describe('REST: checkpoints, branches, forks', () => {
 		await program.end();
 	});
 
-	async function ask(method: string, at: string, json?: unknown, key = ADMIN): Promise<{ status: number; body: Json; text: string; headers: Headers }> {
-		const r = await fetch(`${base}/api/v1${at}`, {
-			method, headers: { 'x-api-key': key, ...(json === undefined ? {} : { 'content-type': 'application/json' }) },
-			body: json === undefined ? undefined : JSON.stringify(json),
-		});
-		const text = await r.text();
-		return { status: r.status, body: text ? JSON.parse(text) : {}, text, headers: r.headers };
-	}
+	const ask = asker(() => base, ADMIN);
 	async function make(key = ADMIN): Promise<string> {
 		const r = await ask('POST', '/sandboxes', {}, key);
 		assert.equal(r.status, 201, r.text);

@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
+import { asker } from '../lib/asker.ts';
 import { engineEnv, newStateDir } from '../lib/env.ts';
 import { caisson, type Program } from '../lib/process.ts';
 import { serve, type Json } from '../lib/session.ts';
@@ -29,14 +30,7 @@ describe('REST: background processes', () => {
 		await program.end();
 	});
 
-	async function ask(method: string, at: string, json?: unknown, key = ADMIN): Promise<{ status: number; body: Json; text: string }> {
-		const r = await fetch(`${base}/api/v1${at}`, {
-			method, headers: { 'x-api-key': key, ...(json === undefined ? {} : { 'content-type': 'application/json' }) },
-			body: json === undefined ? undefined : JSON.stringify(json),
-		});
-		const text = await r.text();
-		return { status: r.status, body: text ? JSON.parse(text) : {}, text };
-	}
+	const ask = asker(() => base, ADMIN);
 	async function make(json: Json = {}, key = ADMIN): Promise<string> {
 		const r = await ask('POST', '/sandboxes', json, key);
 		assert.equal(r.status, 201, r.text);

@@ -4,6 +4,7 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { asker } from '../../lib/asker.ts';
 import { binary, newStateDir, productEnv } from '../../lib/env.ts';
 import { facts, serve, using, type Json } from '../../lib/session.ts';
 import { until } from '../../lib/wait.ts';
@@ -11,13 +12,6 @@ import type { EngineCase, World } from './cases.ts';
 
 const LEVELS = 'standard=runc,other=second,absent=nothing';
 
-interface Answer { status: number; body: Json; text: string }
-
-const asker = (base: string) => async (method: string, at: string, json?: Json): Promise<Answer> => {
-	const r = await fetch(`${base}/api/v1${at}`, { method, headers: json ? { 'content-type': 'application/json' } : {}, body: json && JSON.stringify(json) });
-	const text = await r.text();
-	return { status: r.status, body: text ? JSON.parse(text) : {}, text };
-};
 /** How many containers each runtime has made. */
 function made(w: World): Record<string, number> {
 	const n: Record<string, number> = {};
@@ -38,7 +32,7 @@ export const levelCases: EngineCase[] = [
 		async run(w) {
 			const env = { ...w.env, SANDBOX_STATE_DIR: newStateDir(), SANDBOX_LEVELS: LEVELS, SANDBOX_POOL: '1' };
 			const server = await serve({ profile: 'full', env });
-			const ask = asker(server.base);
+			const ask = asker(() => server.base);
 			try {
 				const usual = await ask('POST', '/sandboxes', {});
 				assert.deepEqual([usual.status, usual.body.level], [201, 'standard'], usual.text);
@@ -104,11 +98,11 @@ export const levelCases: EngineCase[] = [
 			const env = { ...w.env, SANDBOX_STATE_DIR: state, SANDBOX_POOL: '0' };
 			let server = await serve({ profile: 'full', env: { ...env, SANDBOX_LEVELS: 'standard=runc,other=second' } });
 			try {
-				const box = await asker(server.base)('POST', '/sandboxes', { kind: 'stored', level: 'other' });
+				const box = await asker(() => server.base)('POST', '/sandboxes', { kind: 'stored', level: 'other' });
 				assert.deepEqual([box.status, box.body.level], [201, 'other'], box.text);
 				await server.program.end();
 				server = await serve({ profile: 'full', env });
-				const ask = asker(server.base);
+				const ask = asker(() => server.base);
 				assert.equal((await ask('GET', `/sandboxes/${box.body.id}`)).body.level, 'other');
 				const ran = await ask('POST', `/sandboxes/${box.body.id}/runs`, { code: 'print(1)', wait: true });
 				assert.deepEqual([ran.status, ran.body.code], [503, 'level_unavailable'], ran.text);
@@ -116,7 +110,7 @@ export const levelCases: EngineCase[] = [
 				assert.deepEqual(made(w), {});
 				await server.program.end();
 				server = await serve({ profile: 'full', env: { ...env, SANDBOX_LEVELS: 'standard=runc,other=second' } });
-				const again = await asker(server.base)('POST', `/sandboxes/${box.body.id}/runs`, { code: 'print(6 * 7)', wait: true });
+				const again = await asker(() => server.base)('POST', `/sandboxes/${box.body.id}/runs`, { code: 'print(6 * 7)', wait: true });
 				assert.equal(again.body.stdout, '42\n', again.text);
 				assert.deepEqual(made(w), { second: 1 });
 			} finally {
