@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Start, loop and messages of PID 1. Theory of operation: init.h. */
+#include "asked.h"
 #include "file_places.h"
 #include "health.h"
 #include "root_user.h"
@@ -252,8 +253,8 @@ static bool take_message(struct init *in)
 static int timeout_of(const struct init *in, struct timespec *ret)
 {
 	struct timespec now;
-	const uint64_t at =
-	    init_sooner(watch_next(in), init_sooner(run_next(in), background_next(in)));
+	const uint64_t at = init_sooner(init_sooner(asked_next(), watch_next(in)),
+					init_sooner(run_next(in), background_next(in)));
 
 	if (files_pending(in) || disk_pending(in) || watch_pending(in)) {
 		*ret = (struct timespec){0};
@@ -295,7 +296,24 @@ static void work(struct init *in)
 	watch_work(in);
 }
 
-#define WATCHED 10U /* the first that is polled for watched folders */
+#define WATCHED 12U /* the first that is polled for watched folders */
+
+/* What is there to be polled; -1 = nothing. */
+static void look_at(const struct init *in, struct pollfd *p)
+{
+	p[3].fd = in->warm.channel;
+	p[4].fd = in->warm.spare_channel;
+	p[5].fd = in->session.backup_channel;
+	p[6].fd = session_channel(in);
+	p[7].fd = in->checkpoints.fork_channel;
+	p[8].fd =
+	    background_any(in) && in->background.reports[0] > 0 ? in->background.reports[0] : -1;
+	p[9].fd = health_fd();
+	p[10].fd = asked_socket();
+	p[11].fd = asked_channel();
+	for (size_t i = 0; i < WATCH_TREES; i++)
+		p[WATCHED + i].fd = watch_fd(in, i);
+}
 
 _Noreturn static void loop(struct init *in)
 {
@@ -311,6 +329,8 @@ _Noreturn static void loop(struct init *in)
 	    {.events = POLLIN}, /* fork of a checkpoint */
 	    {.events = POLLIN}, /* reapers of background processes */
 	    {.events = POLLIN}, /* health */
+	    {.events = POLLIN}, /* requests of programs */
+	    {.events = POLLIN}, /* the porter, which takes them */
 	    {.events = POLLIN}, /* watched folders, from here on */
 	    {.events = POLLIN},
 	    {.events = POLLIN},
@@ -320,17 +340,7 @@ _Noreturn static void loop(struct init *in)
 
 	for (;;) {
 		struct timespec left;
-		p[3].fd = in->warm.channel;
-		p[4].fd = in->warm.spare_channel;
-		p[5].fd = in->session.backup_channel;
-		p[6].fd = session_channel(in);
-		p[7].fd = in->checkpoints.fork_channel;
-		p[8].fd = background_any(in) && in->background.reports[0] > 0
-			      ? in->background.reports[0]
-			      : -1;
-		p[9].fd = health_fd();
-		for (size_t i = 0; i < WATCH_TREES; i++)
-			p[WATCHED + i].fd = watch_fd(in, i);
+		look_at(in, p);
 		const struct timespec *wait = timeout_of(in, &left) ? &left : NULL;
 		if (ppoll(p, sizeof(p) / sizeof(p[0]), wait, NULL) < 0 && errno != EINTR)
 			init_die("poll");
@@ -345,6 +355,7 @@ _Noreturn static void loop(struct init *in)
 			background_events(in);
 		if (p[9].revents)
 			health_answer();
+		asked_events(in, p[10].revents, p[11].revents);
 		for (size_t i = 0; i < WATCH_TREES; i++)
 			if (p[WATCHED + i].revents)
 				watch_events(in, i);

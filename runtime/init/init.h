@@ -10,8 +10,8 @@
  *   liveness    its end means that the monitor has ended
  *   signalfd    children have ended or stopped
  *   channel     messages from the front, below
- *   five channels of interpreters: the clean interpreter, its spare, a session process, its backup,
- *               a fork of a checkpoint. Runs may write anything to them.
+ *   interpreters  clean, spare, session process, its backup, a fork of a checkpoint; runs may write anything to them
+ *   requests    of programs in the sandbox, and the porter that reads them (asked.h)
  *
  * It holds three things that a run must not have: the channel, descriptors of the run's cgroups,
  * and pid 1. It has no other right that a run lacks. Runs have the same uid. They cannot harm it:

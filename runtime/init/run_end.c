@@ -12,6 +12,7 @@
  *
  * Submitted code can write such a process name itself. It gains what os._exit() gives: the run ends
  * with a status of its choice, and all its processes are killed. */
+#include "asked.h"
 #include "root_user.h"
 
 #include "base/fdio.h"
@@ -19,6 +20,7 @@
 #include "frames.h"
 
 #include <fcntl.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -170,6 +172,35 @@ enum end_look end_look_at(const struct init *in, pid_t pid)
 	if (gets_soon(state, SIGSTOP) || strchr("Tt", state[8]))
 		return END_STOPPED;
 	return state[8] == 'D' ? END_WAITING : END_ALIVE;
+}
+
+/* The number after KEY and N tabulators in TEXT, of proc(5), status. */
+static bool number_after(const char *text, const char *key, int n, uint64_t *ret)
+{
+	const char *at = strstr(text, key);
+
+	at = at ? at + strlen(key) : NULL;
+	for (int i = 0; at && i < n; i++) {
+		at = strchr(at, '\t');
+		at += at ? 1 : 0;
+	}
+	return at && parse_u64_n(at, strcspn(at, "\t\n"), 0, UINT32_MAX, ret) == 0;
+}
+
+bool end_users(const struct init *in, pid_t pid, uid_t ret[2])
+{
+	char text[STATUS_MAX];
+	uint64_t filter;
+	uint64_t real;
+	uint64_t saved;
+
+	if (!read_proc(in, pid, "status", text, sizeof(text)) ||
+	    !number_after(text, "\nSeccomp:\t", 0, &filter) || filter != SECCOMP_MODE_FILTER ||
+	    !number_after(text, "\nUid:\t", 0, &real) || !number_after(text, "\nUid:\t", 2, &saved))
+		return false;
+	ret[0] = (uid_t)real;
+	ret[1] = (uid_t)saved;
+	return true;
 }
 
 /* The number in field N of proc(5) after the state, whose N is 0. */

@@ -2,7 +2,7 @@
 /* Kills the processes of a run. These are all processes of the sandbox except init, the waiting
  * interpreters, checkpoints, processes that are leaving, those of the session (session_processes.c), and
  * background processes (background.c). */
-#include "init.h"
+#include "asked.h"
 
 #include "base/parse.h"
 
@@ -18,13 +18,14 @@ static bool is_kept(const struct init *in, pid_t pid)
 {
 	return pid == in->warm.clean || pid == in->warm.spare || session_keeps(in, pid) ||
 	       checkpoints_keep(in, pid) || end_is_leaving(in, pid) || contexts_keep(in, pid) ||
-	       background_keeps(in, pid);
+	       background_keeps(in, pid) || pid == asked_porter();
 }
 
 bool kill_keeps_any(const struct init *in)
 {
 	return in->warm.clean > 0 || in->warm.spare > 0 || in->session.state != SESSION_NONE ||
-	       checkpoints_any(in) || contexts_any(in) || end_any(in) || background_any(in);
+	       checkpoints_any(in) || contexts_any(in) || end_any(in) || background_any(in) ||
+	       asked_porter() > 0;
 }
 
 static bool is_loose(const struct init *in, pid_t pid)
@@ -96,7 +97,8 @@ uint32_t kill_others(struct init *in, int signo)
  * until they are needed. */
 void kill_wake(const struct init *in)
 {
-	const pid_t waiting[] = {in->warm.clean, in->warm.spare, in->checkpoints.copier};
+	const pid_t waiting[] = {in->warm.clean, in->warm.spare, in->checkpoints.copier,
+				 asked_porter()};
 
 	for (size_t i = 0; i < ARRAY_SIZE(waiting); i++)
 		if (waiting[i] > 0)

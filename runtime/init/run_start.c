@@ -3,7 +3,7 @@
  *
  * A run is over when its first process has ended and no other process of it is left. Only then init sends INIT_ENDED. So
  * when the front reads that message, nothing more can be written to the run's pipes. */
-#include "init.h"
+#include "asked.h"
 #include "root_user.h"
 #include "terminal.h"
 
@@ -449,7 +449,7 @@ void run_reap(struct init *in)
 			first_ended(in, status, &use);
 		else if (warm_reaped(in, pid) || session_reaped(in, pid) ||
 			 contexts_reaped(in, pid) || end_reaped(in, pid) || checkpoint ||
-			 background_reaped(in, pid, status, &use))
+			 background_reaped(in, pid, status, &use) || asked_reaped(pid))
 			continue;
 		else
 			orphan_ended(in, status, &use);

@@ -2,6 +2,7 @@
 /* Turns a copy of the image's template into a finished sandbox: mounts, loopback, privileges. The
  * mounts are one table, applied in order below /new. pivot_root(2) then makes /new the root, and the
  * template is unmounted. */
+#include "asked.h"
 #include "file_places.h"
 #include "root_user.h"
 
@@ -433,6 +434,9 @@ static int build_root(struct init *in, enum proto_step *ret_step)
 	if (r < 0)
 		return r;
 	in->checkpoints.store = make_store(in);
+	*ret_step = PROTO_STEP_ASKED;
+	if ((r = asked_begin(NEW_ROOT)) < 0)
+		return r;
 	*ret_step = PROTO_STEP_PIVOT;
 	if ((r = enter_root()) < 0)
 		return r;

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import type { Json } from '../../../lib/session.ts';
 import { until } from '../../../lib/wait.ts';
-import type { Case, Outside } from '../case.ts';
+import { WORKED, type Case, type Outside } from '../case.ts';
 import { grown, live, said, type Served } from '../served.ts';
 
 /** For planted twins: a process of the host that has the mark, so that it looks like one that was left. */
@@ -30,6 +30,20 @@ async function nobody(o: Outside): Promise<void> {
 }
 
 const full = (o: Outside): void => assert.ok(o.survivors().length >= ANIMALS, `${o.survivors().length} processes`);
+
+/** Asks init for a signal, without the library that programs have for it: 0, an errno, or None if there is no answer. */
+const ASKS = `import array, os, socket, struct, sys, time
+AT = "/run/caisson/init"
+def asked(pid, signo, kind=1):
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    s.settimeout(5)
+    s.sendmsg([struct.pack("Iii", kind, pid, signo)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [there.fileno()]))], 0, AT)
+    there.close()
+    here.settimeout(5)
+    got = here.recv(4)
+    return struct.unpack("i", got)[0] if got else None
+`;
 
 export const stayingCases: Case[] = [
 	{
@@ -110,6 +124,66 @@ export const stayingCases: Case[] = [
 			await until('its end', async () => (await s.look(at)).state === 'ended');
 			await s.run(id, { command: 'true' });
 			await nobody(o);
+		}),
+	},
+	{
+		id: '50i', without: { walls: ['asked'] }, attack: 'a run asks init, by hand, to signal every process that is not its own', must: 'only submitted code gets it: not init, its helpers, interpreters that wait or have variables', code: '', held: 0,
+		after: (_r, o) => live(o, async (s) => {
+			const id = await s.make();
+			await s.run(id, { code: 'x = "kept"', stateful: true });
+			const at = await s.process(id, { command: 'echo $$ >PID; echo there; exec sleep 1000' });
+			await s.says(at, 'there');
+			const r = await s.run(id, { code: `${ASKS}
+victim = int(open("PID").read())
+print("victim", asked(victim, 0))
+for pid in (*range(-80, 0), *range(1, 80)):
+    if abs(pid) not in (victim, os.getpid(), os.getppid()):
+        for signo in (0, 18, 999, -1):
+            if asked(pid, signo) in (0, None): print("BROKEN", pid, signo)
+for pid in (-2**31, -1, 0, 2**31 - 1): print("edge", asked(pid, 9))` });
+			assert.match(r.stdout, /^victim 0\n/, r.stderr);
+			assert.equal(r.stdout.match(/^edge (1|3)$/gm)?.length, 4, r.stdout);
+			const broken = r.stdout.match(/^BROKEN .*$/gm) ?? [];
+			assert.ok(broken.length === 0, `${WORKED}: ${broken.join(', ')}`);
+			assert.equal((await s.run(id, { code: 'print(x)', stateful: true })).stdout, 'kept\n');
+		}),
+	},
+	{
+		id: '50j', planted: said('a signal was not sent', (t) => t.replace('"stdout":"sent 0\\n"', '"stdout":"sent 1\\n"')), attack: 'runs flood init with halves, too much, descriptors, sockets that linger and that nobody reads', must: 'the next request is answered, and the sandbox goes on', code: '', held: 0,
+		after: (_r, o) => live(o, async (s) => {
+			const id = await s.make();
+			const at = await s.process(id, { command: 'echo $$ >PID; echo there; exec sleep 1000' });
+			await s.says(at, 'there');
+			const flood = await s.run(id, { timeout_s: 20, code: `${ASKS}
+import array
+def lingering():
+    l = socket.create_server(("127.0.0.1", 0))
+    c = socket.create_connection(l.getsockname()); c.setblocking(False)
+    c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 3600))
+    try:
+        while True: c.send(bytes(65536))
+    except OSError: pass
+    return c, l
+kept = [lingering() for n in range(8)]
+for child in range(8):
+    if os.fork() == 0:
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.setblocking(False)
+        pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for n in range(50)]
+        until = time.time() + 3
+        n = 0
+        while time.time() < until:
+            n += 1
+            data = os.urandom(n % 40) if n % 3 else struct.pack("Iii", 1, 1, 9)
+            fds = [p.fileno() for p, q in pairs][:n % 51] if n % 2 else [kept[n % 8][0].fileno()]
+            try: s.sendmsg([data if n % 101 else bytes(60000)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))], 0, AT)
+            except OSError: time.sleep(0.001)
+        os._exit(0)
+for child in range(8): os.wait()
+print("sent", asked(int(open("PID").read()), 0), flush=True)
+os._exit(0) # which waits for no socket` });
+			assert.equal(flood.stdout, 'sent 0\n', flood.stderr);
+			assert.equal((await s.run(id, { command: 'kill $(cat PID); echo "sent $?"' })).stdout, 'sent 0\n');
+			await until('its end', async () => (await s.look(at)).state === 'ended');
 		}),
 	},
 	{

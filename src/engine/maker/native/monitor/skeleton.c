@@ -31,6 +31,7 @@ static const struct {
     {"home/user", 0755},
     {"etc", 0755},
     {"run", 0755},
+    {"run/caisson", 0755},
     {"usr", 0755},
     {"usr/local", 0755},
     {"usr/local/bin", 0755},

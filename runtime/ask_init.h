@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a program of a native sandbox may ask init for, over a socket in a folder that no run can change
+ * (docs/decisions/0049-asking-init.md). One datagram is one request: struct ask_init and one descriptor, a socket of the
+ * program's own on which the answer comes: an int32_t, 0 or an errno. Who asks is told by the kernel (SCM_CREDENTIALS).
+ * No answer, and the end of that socket, mean that nothing was done.
+ *
+ * This file includes only headers of the C library, because runtime/machine is compiled with it. */
+#pragma once
+
+#include <stdint.h>
+
+#define ASK_INIT_FOLDER "/run/caisson"
+#define ASK_INIT_SOCKET ASK_INIT_FOLDER "/init"
+
+enum ask_init_kind {
+	ASK_INIT_SIGNAL = 1, /* as kill(2) does for the asker: also if they are of another run */
+};
+
+struct ask_init {
+	uint32_t kind;
+	int32_t pid;   /* above 1: a process; below -1: a process group */
+	int32_t signo; /* 0 = is there one? */
+};

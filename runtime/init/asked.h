@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests of programs in the sandbox (ask_init.h).
+ *
+ * init never reads what they send. If there is a datagram, it forks a porter, which takes them one by one and gives init
+ * fixed numbers over a channel of their own. Descriptors that came along are closed in the porter: closing a socket may
+ * wait (SO_LINGER), and init may not. The porter ends when nothing has come for a moment. It is no part of a run, but
+ * its CPU time and memory are charged to the run's control groups. */
+#pragma once
+
+#include "init.h"
+
+/* Before pivot_root(2): mounts the folder below ROOT and binds the socket there. 0 or -errno. */
+int asked_begin(const char *root);
+
+/* To be polled; -1 = not now. The first: for datagrams, if no porter takes them. The second: the porter's. */
+int asked_socket(void);
+int asked_channel(void);
+uint64_t asked_next(void); /* when the first is due again; 0 = not by time */
+void asked_events(struct init *in, short request, short channel);
+bool asked_reaped(pid_t pid); /* whether PID was the porter */
+pid_t asked_porter(void);     /* 0 = there is none */
+
+/* run_end.c. Whether PID is bound by the filter of runs, as all submitted code is; then RET has its real and its saved user. */
+bool end_users(const struct init *in, pid_t pid, uid_t ret[2]);
+
+/* asked_signal.c. Sends SIGNO to PID, or to the process group -PID, as kill(2) does for a process of user UID. 0 or -errno;
+ * -EPERM also for what is ours: init, reapers, interpreters that wait or have variables. -EAGAIN: later. */
+int asked_signal(struct init *in, uid_t uid, pid_t pid, int signo);
