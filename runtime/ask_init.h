@@ -4,6 +4,10 @@
  * program's own on which the answer comes: an int32_t, 0 or an errno. Who asks is told by the kernel (SCM_CREDENTIALS).
  * No answer, and the end of that socket, mean that nothing was done.
  *
+ * ASK_INIT_LIST tells of the processes that the asker may signal. With its answer comes a file: for each of them four numbers
+ * of 32 bits, its process id and the lengths of what follows, which are the first bytes of stat,
+ * status and cmdline of proc(5).
+ *
  * This file includes only headers of the C library, because runtime/machine is compiled with it. */
 #pragma once
 
@@ -14,10 +18,11 @@
 
 enum ask_init_kind {
 	ASK_INIT_SIGNAL = 1, /* as kill(2) does for the asker: also if they are of another run */
+	ASK_INIT_LIST,
 };
 
 struct ask_init {
 	uint32_t kind;
-	int32_t pid;   /* above 1: a process; below -1: a process group */
+	int32_t pid;   /* SIGNAL: above 1: a process; below -1: a process group */
 	int32_t signo; /* 0 = is there one? */
 };

@@ -26,3 +26,20 @@ bool end_users(const struct init *in, pid_t pid, uid_t ret[2]);
 /* asked_signal.c. Sends SIGNO to PID, or to the process group -PID, as kill(2) does for a process of user UID. 0 or -errno;
  * -EPERM also for what is ours: init, reapers, interpreters that wait or have variables. -EAGAIN: later. */
 int asked_signal(struct init *in, uid_t uid, pid_t pid, int signo);
+/* Those that UID may signal, the first MAX. Returns their number. */
+uint32_t asked_list(struct init *in, uid_t uid, pid_t *ret, uint32_t max);
+
+/* asked_porter.c: the main function of the porter. SOCKET: for datagrams; CHANNEL: to init. */
+#define ASKED_LIST_MAX 1000
+struct asked_for {     /* from the porter; answered by struct asked_answer as far as it is used */
+	uint32_t kind; /* enum ask_init_kind */
+	uid_t uid;
+	pid_t pid;
+	int signo;
+};
+struct asked_answer {
+	int error; /* 0 or -errno */
+	uint32_t n;
+	pid_t pids[ASKED_LIST_MAX];
+};
+_Noreturn void porter_main(const struct init *in, int socket, int channel);

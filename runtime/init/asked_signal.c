@@ -71,10 +71,12 @@ static int signal_one(const struct init *in, uid_t uid, pid_t pid, int signo)
 	return r;
 }
 
-static struct { /* of the request for a group */
+static struct { /* of the request for a group or a list */
 	pid_t group;
 	uid_t uid;
 	int answer;
+	pid_t *found;
+	uint32_t n, max;
 } now;
 
 static bool is_member(const struct init *in, pid_t pid)
@@ -105,4 +107,26 @@ int asked_signal(struct init *in, uid_t uid, pid_t pid, int signo)
 	now.answer = -ESRCH;
 	(void)kill_each_that(in, is_member, signal_member, signo);
 	return now.answer;
+}
+
+static bool is_listed(const struct init *in, pid_t pid)
+{
+	return now.n < now.max && may_signal(in, now.uid, pid, 0) == 0;
+}
+
+static void list(struct init *in, pid_t pid, int signo)
+{
+	(void)in;
+	(void)signo;
+	now.found[now.n++] = pid;
+}
+
+uint32_t asked_list(struct init *in, uid_t uid, pid_t *ret, uint32_t max)
+{
+	now.uid = uid;
+	now.found = ret;
+	now.n = 0;
+	now.max = max;
+	(void)kill_each_that(in, is_listed, list, 0);
+	return now.n;
 }

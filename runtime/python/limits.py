@@ -3,7 +3,7 @@
 uses, its processors, its processes. /proc shows processes only, so there is no /proc/meminfo to read.
 
 Two uses: psutil gets these texts in place of the files (found(), called by a line of caisson.pth), and the
-commands free, uptime and ps of the sandbox execute this file as a program. It is a file of the skeleton: no
+commands free, uptime, ps, pgrep and pkill of the sandbox execute this file as a program. It is a file of the skeleton: no
 module of the run's program is needed, and nothing here is trusted by anybody."""
 import os
 import sys
@@ -18,12 +18,59 @@ def processors():
 	return int(text) if text.isdigit() and int(text) else len(os.sched_getaffinity(0))
 
 
+OTHERS = {}  # processes of other runs: {pid: {'stat': bytes, 'status': bytes, 'cmdline': bytes}}
+
+
+def of_other(path):
+	"""The file PATH of /proc of a process of another run, which is not there for this one; or None."""
+	parts = path.split('/')
+	return OTHERS.get(parts[2], {}).get(parts[3]) if len(parts) == 4 and parts[1] == 'proc' else None
+
+
 def read(path):
 	try:
 		with open(path, 'rb') as f:
 			return f.read()
 	except OSError:
-		return b''
+		return of_other(path) or b''
+
+
+def ask_init():
+	"""Fills OTHERS. What init is asked, and what it answers: runtime/ask_init.h. Nothing where it cannot be asked."""
+	import array
+	import socket
+	import struct
+	here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+	with here, there, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as init:
+		try:
+			init.settimeout(2)
+			here.settimeout(2)
+			init.sendmsg([struct.pack('Iii', 2, 0, 0)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [there.fileno()]))], 0,
+			             '/run/caisson/init')
+			there.close()
+			said, more = here.recvmsg(4, socket.CMSG_SPACE(4))[:2]
+		except OSError:
+			return
+	if len(said) != 4 or not more:
+		return
+	with open(array.array('i', more[0][2])[0], 'rb') as f:
+		data = f.read()
+	OTHERS.clear()
+	at = 0
+	while at < len(data):
+		pid, *sizes = struct.unpack_from('4I', data, at)
+		at += 16
+		files = {}
+		for name, size in zip(('stat', 'status', 'cmdline'), sizes):
+			files[name] = data[at:at + size]
+			at += size
+		OTHERS[str(pid)] = files
+
+
+def everyone():
+	"""Also processes of other runs, as far as this one may signal them."""
+	ask_init()
+	return sorted({*numbers(), *(int(pid) for pid in OTHERS)})
 
 
 def numbers():
@@ -127,6 +174,14 @@ def or_else(function, instead):
 	return answer
 
 
+def known(function, is_text):
+	"""FUNCTION, which returns the content of a file, and what of_other() says where there is none."""
+	def content(path, *args, **more):
+		other = of_other(str(path)) if not os.path.exists(path) else None
+		return function(path, *args, **more) if other is None else other.decode('utf-8', 'replace') if is_text else other
+	return content
+
+
 def patch(module):
 	import io
 	for name, make in ('open_binary', lambda text: io.BytesIO(text.encode())), ('open_text', io.StringIO):
@@ -134,8 +189,15 @@ def patch(module):
 
 		def opened(path, original=original, make=make):
 			text = FILES.get(path)
+			other = of_other(str(path)) if not text and not os.path.exists(path) else None
+			if other is not None:
+				return make(other.decode('utf-8', 'replace'))
 			return make(text()) if text and not os.path.exists(path) else original(path)
 		setattr(module, name, opened)
+	for name in 'bcat', 'cat':
+		if hasattr(module, name):
+			setattr(module, name, known(getattr(module, name), name == 'cat'))
+	module.pids = everyone
 	module.cpu_count_logical = processors
 	module.cpu_count_cores = processors
 	module.disk_io_counters = lambda perdisk=False: {}
@@ -196,14 +258,22 @@ def uptime(words):
 COMMAND_MAX = 500
 
 
+def ids_of(pid):
+	"""The real, effective, saved and file system user of a process; [] if it has ended."""
+	for line in read('/proc/%d/status' % pid).splitlines():
+		if line.startswith(b'Uid:'):
+			return [int(word) for word in line.split()[1:]]
+	return []
+
+
 def owner(pid):
 	import pwd  # here, since every Python loads this file
 	try:
-		uid = os.stat('/proc/%d' % pid).st_uid
+		uid = ids_of(pid)[1]
 		return pwd.getpwuid(uid).pw_name
 	except KeyError:
 		return str(uid)
-	except OSError:
+	except IndexError:
 		return '?'
 
 
@@ -216,7 +286,7 @@ def ps(words):
 	bsd = 'u' in style or 'a' in style
 	print('USER         PID %CPU %MEM    VSZ   RSS TTY      STAT START   TIME COMMAND' if bsd
 	      else 'UID          PID    PPID  C STIME TTY          TIME CMD')
-	for pid in numbers():
+	for pid in everyone():
 		both = stat_of(pid)
 		if not both:
 			continue
@@ -237,5 +307,119 @@ def ps(words):
 				owner(pid), pid, f[1], cpu, began, busy // 3600, busy // 60 % 60, busy % 60, command))
 
 
+VALUES = {'-u': 'user', '--euid': 'user', '-U': 'user', '--uid': 'user', '-P': 'parent', '--parent': 'parent', '-d': 'between',
+          '--delimiter': 'between', '--signal': 'signal', '-s': 'signal'}
+FLAGS = {'f': 'full', 'x': 'exact', 'i': 'ignore', 'n': 'newest', 'o': 'oldest', 'c': 'count', 'l': 'names', 'a': 'lines',
+         'v': 'inverse', 'e': 'echo'}
+LONG = {'--full': 'f', '--exact': 'x', '--ignore-case': 'i', '--newest': 'n', '--oldest': 'o', '--count': 'c', '--list-name': 'l',
+        '--list-full': 'a', '--inverse': 'v', '--echo': 'e'}
+
+
+def signal_named(text):
+	import signal
+	if text.isdigit():
+		return int(text)
+	return getattr(signal, 'SIG' + text.upper().replace('SIG', '', 1), None) if text.isalnum() else None
+
+
+def options(words, kills):
+	"""(options, patterns), or None if there is one that is not known here."""
+	found, patterns = {}, []
+	while words:
+		word, words = words[0], words[1:]
+		name, equals, value = word.partition('=')
+		if word == '--':
+			patterns += words
+			break
+		if not word.startswith('-') or word == '-':
+			patterns.append(word)
+		elif kills and signal_named(word[1:]) is not None:
+			found['signal'] = word[1:]
+		elif name in VALUES:
+			if not equals and not words:
+				return None
+			found[VALUES[name]] = value if equals else words[0]
+			words = words if equals else words[1:]
+		else:
+			letters = LONG.get(word, word[1:])
+			if not letters or any(letter not in FLAGS for letter in letters):
+				return None
+			found.update((FLAGS[letter], True) for letter in letters)
+	return found, patterns
+
+
+def users(text):
+	import pwd
+	return [int(name) if name.isdigit() else pwd.getpwnam(name).pw_uid for name in text.split(',')]
+
+
+def ancestors():
+	"""This process, and those that have started it."""
+	pid, found = os.getpid(), []
+	while pid > 1 and len(found) < 64:
+		found.append(pid)
+		both = stat_of(pid)
+		pid = int(both[0][1]) if both else 0
+	return found
+
+
+def matching(o, patterns):
+	"""[(start, pid, name, command line)] of the processes that pgrep(1) would find with -A, oldest first. A command is
+	executed by `sh -c COMMAND`: without -A, `pkill -f server; ...` would end itself."""
+	import re
+	wanted = re.compile(patterns[0] if patterns else '', re.I if o.get('ignore') else 0)
+	found, own = [], ancestors()
+	for pid in everyone():
+		both = stat_of(pid)
+		if not both or pid in own:
+			continue
+		f, name = both
+		line = read('/proc/%d/cmdline' % pid).rstrip(b'\0').replace(b'\0', b' ').decode('utf-8', 'replace') or name
+		text = line if o.get('full') else name
+		hit = bool(wanted.fullmatch(text) if o.get('exact') else wanted.search(text))
+		hit = hit and ('parent' not in o or f[1] in o['parent'].split(','))
+		hit = hit and ('user' not in o or (ids_of(pid) or [-1, -1])[1] in users(o['user']))
+		if hit != bool(o.get('inverse')):
+			found.append((int(f[19]), pid, name, line))
+	found.sort()
+	return found[-1:] if o.get('newest') else found[:1] if o.get('oldest') else found
+
+
+def grep(words, kills=False):
+	me = 'pkill' if kills else 'pgrep'
+	both = options(words, kills)
+	real = '/usr/bin/' + me
+	if not both or len(both[1]) > 1 or '[[:' in ''.join(both[1]) or not (both[1] or 'user' in both[0] or 'parent' in both[0]):
+		if os.path.exists(real):
+			os.execv(real, [me] + words)
+		sys.exit('%s: give one pattern and options of: -f -x -i -n -o -c -l -a -v -u USER -P PID%s' % (me, ' -SIGNAL' if kills else ''))
+	o = both[0]
+	import re
+	try:
+		found = matching(o, both[1])
+		signo = signal_named(o.get('signal', 'TERM'))
+	except (re.error, KeyError) as e:
+		print('%s: %s' % (me, e), file=sys.stderr)
+		sys.exit(2)
+	done = 0
+	for _, pid, name, line in found:
+		try:
+			if kills:
+				os.kill(pid, signo)
+				if o.get('echo'):
+					print('%s killed (pid %d)' % (name, pid))
+			done += 1
+		except ProcessLookupError:
+			pass
+		except OSError as e:
+			print('%s: killing pid %d failed: %s' % (me, pid, e.strerror), file=sys.stderr)
+	if o.get('count'):
+		print(len(found))
+	elif not kills and found:
+		print(o.get('between', '\n').join('%d %s' % (pid, line if o.get('lines') else name) if o.get('lines') or o.get('names') else str(pid)
+		                                  for _, pid, name, line in sorted(found, key=lambda p: p[1])))
+	sys.exit(0 if done else 1)
+
+
 if __name__ == '__main__':
-	{'free': free, 'uptime': uptime, 'ps': ps}[sys.argv[1]](sys.argv[2:])
+	{'free': free, 'uptime': uptime, 'ps': ps, 'pgrep': grep, 'pkill': lambda words: grep(words, True)}[sys.argv[1]](sys.argv[2:])

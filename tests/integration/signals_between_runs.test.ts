@@ -89,6 +89,27 @@ print(p.pid, os.getpid())`,
 		assert.equal((await ended(one)).reason, 'signaled');
 		assert.match(JSON.stringify(await ended(p.process_id ?? p.id)), /"exit_code":1/); // its own reaper is not one of its like
 	});
+	sandbox('pgrep, pkill, ps and psutil find processes of other runs, and nothing that is ours', async () => {
+		const cell = await run({ stateful: true, code: 'import subprocess\np = subprocess.Popen(["python3", "-m", "http.server", "8125", "-b", "127.0.0.1"])\nprint(p.pid)' });
+		const server = String(cell.stdout).trim();
+		await background();
+		const shell = (await said('cat PID')).trim();
+		assert.equal(await said('pgrep -f "http.serve[r]"; pgrep -af 8125; pgrep -x python3; pgrep -f nothing-like-it; echo $?'),
+			`${server}\n${server} python3 -m http.server 8125 -b 127.0.0.1\n${server}\n1\n`);
+		assert.equal(await said('pgrep -u 0 .; pgrep -u sandbox -c python3; pgrep -P 1; pgrep -n -x python3'), `1\n${server}\n`);
+		for (const style of ['aux', '-ef']) {
+			const rows = (await said(`ps ${style}`)).split('\n');
+			assert.ok(rows.some((row) => new RegExp(`^sandbox +${server} .* python3 -m http.server 8125`).test(row)), rows.join('\n'));
+			assert.ok(rows.some((row) => row.includes(` ${shell} `)), rows.join('\n'));
+			assert.doesNotMatch(rows.join('\n'), /caisson-/);
+		}
+		const seen = await run({ code: `import psutil, os
+by = {p.pid: p for p in psutil.process_iter()}
+print(by[${server}].cmdline()[1:3], by[${server}].name(), by[${server}].username(), sorted(by) == sorted({os.getpid(), ${server}, ${shell}} | {p for p in by if by[p].name() == "sleep"}))` });
+		assert.equal(seen.stdout, "['-m', 'http.server'] python3 sandbox True\n", seen.stderr);
+		assert.equal(await said('pkill -f http.server; echo $?; pkill -KILL python3; echo $?; pkill -USR1 sh; pkill'), `0\n1\n${await said('/usr/bin/pkill')}`);
+		assert.equal((await run({ stateful: true, code: 'print(p.wait())' })).stdout.split('\n').at(-2), '-15');
+	});
 	sandbox('a user signals root not, and root everybody', async () => {
 		const one = await background({ user: 'root' });
 		assert.match(await said('kill -9 $(cat PID)'), /not permitted/i);

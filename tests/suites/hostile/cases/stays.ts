@@ -43,6 +43,17 @@ def asked(pid, signo, kind=1):
     here.settimeout(5)
     got = here.recv(4)
     return struct.unpack("i", got)[0] if got else None
+def listed():
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    s.sendmsg([struct.pack("Iii", 2, 0, 0)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [there.fileno()]))], 0, AT)
+    here.settimeout(5)
+    data = open(array.array("i", here.recvmsg(4, 64)[1][0][2])[0], "rb").read()
+    at = 0
+    while at < len(data):
+        pid, *sizes = struct.unpack_from("4I", data, at)
+        at += 16 + sum(sizes)
+        yield pid
 `;
 
 export const stayingCases: Case[] = [
@@ -140,6 +151,8 @@ for pid in (*range(-80, 0), *range(1, 80)):
     if abs(pid) not in (victim, os.getpid(), os.getppid()):
         for signo in (0, 18, 999, -1):
             if asked(pid, signo) in (0, None): print("BROKEN", pid, signo)
+for pid in listed():
+    if pid not in (victim, os.getpid(), os.getppid()): print("BROKEN list", pid)
 for pid in (-2**31, -1, 0, 2**31 - 1): print("edge", asked(pid, 9))` });
 			assert.match(r.stdout, /^victim 0\n/, r.stderr);
 			assert.equal(r.stdout.match(/^edge (1|3)$/gm)?.length, 4, r.stdout);
@@ -173,7 +186,7 @@ for child in range(8):
         n = 0
         while time.time() < until:
             n += 1
-            data = os.urandom(n % 40) if n % 3 else struct.pack("Iii", 1, 1, 9)
+            data = os.urandom(n % 40) if n % 3 else struct.pack("Iii", n % 4, 1, 9)
             fds = [p.fileno() for p, q in pairs][:n % 51] if n % 2 else [kept[n % 8][0].fileno()]
             try: s.sendmsg([data if n % 101 else bytes(60000)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))], 0, AT)
             except OSError: time.sleep(0.001)

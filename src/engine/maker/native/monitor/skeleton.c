@@ -67,6 +67,8 @@ static const struct {
     {"usr/local/bin/uv", installer, 0755},
     {"usr/local/bin/free", limits_command, 0755},
     {"usr/local/bin/ps", limits_command, 0755},
+    {"usr/local/bin/pgrep", limits_command, 0755},
+    {"usr/local/bin/pkill", limits_command, 0755},
     {"usr/local/bin/uptime", limits_command, 0755},
 };
 
