@@ -19,10 +19,21 @@
 enum ask_init_kind {
 	ASK_INIT_SIGNAL = 1, /* as kill(2) does for the asker: also if they are of another run */
 	ASK_INIT_LIST,
+	ASK_INIT_SUDO, /* start a command as root: asked_sudo.c */
+};
+
+/* SUDO: what comes along. The socket for the answer; a file with working folder, command and environment, each text with its
+ * NUL; the three standard descriptors. After that an int32_t from the asker is a signal for the command, and the end of the
+ * asker's socket ends it. */
+#define ASK_INIT_SUDO_FDS 5
+struct ask_init_ended {
+	int32_t began; /* 0: VALUE is why it did not begin, an errno; 1: it is as that of wait(2) */
+	int32_t value;
 };
 
 struct ask_init {
 	uint32_t kind;
-	int32_t pid;   /* SIGNAL: above 1: a process; below -1: a process group */
-	int32_t signo; /* 0 = is there one? */
+	int32_t
+	    pid; /* SUDO: texts of the command. SIGNAL: above 1: a process; below -1: a process group */
+	int32_t signo; /* 0 = is there one? SUDO: texts of the environment */
 };

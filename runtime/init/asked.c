@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "asked.h"
-#include "ask_init.h"
 
 #include "base/fdio.h"
 
@@ -49,7 +48,7 @@ int asked_begin(const char *root)
 	return 0;
 }
 
-static void start_porter(const struct init *in)
+static void start_porter(struct init *in)
 {
 	int pair[2];
 
@@ -91,10 +90,12 @@ static bool answer(struct init *in, const struct asked_for *a)
 	static struct asked_answer said;
 	size_t len = offsetof(struct asked_answer, pids);
 
-	said.n = 0;
+	said.n = said.background = 0;
 	said.error = 0;
 	if (a->kind == ASK_INIT_LIST)
 		said.n = asked_list(in, a->uid, said.pids, ASKED_LIST_MAX);
+	else if (a->kind == ASK_INIT_SUDO)
+		said.error = asked_sudo(in, a->uid, a->pid, &said.background);
 	else
 		said.error = asked_signal(in, a->uid, a->pid, a->signo);
 	len += said.n * sizeof(said.pids[0]);

@@ -7,6 +7,7 @@
  * its CPU time and memory are charged to the run's control groups. */
 #pragma once
 
+#include "ask_init.h"
 #include "init.h"
 
 /* Before pivot_root(2): mounts the folder below ROOT and binds the socket there. 0 or -errno. */
@@ -38,8 +39,16 @@ struct asked_for {     /* from the porter; answered by struct asked_answer as fa
 	int signo;
 };
 struct asked_answer {
-	int error; /* 0 or -errno */
+	int error;           /* 0 or -errno */
+	uint32_t background; /* SUDO */
 	uint32_t n;
 	pid_t pids[ASKED_LIST_MAX];
 };
-_Noreturn void porter_main(const struct init *in, int socket, int channel);
+_Noreturn void porter_main(struct init *in, int socket, int channel);
+
+/* asked_sudo.c. Whether a process PID of user UID may have commands executed as root: 0 or -errno. RET: the number of the
+ * background process that it belongs to, 0 = the run. */
+int asked_sudo(const struct init *in, uid_t uid, pid_t pid, uint32_t *ret);
+/* The main function of the process that executes one and waits for it. FDS: those of ASK_INIT_SUDO. */
+_Noreturn void sudo_main(const struct init *in, const struct ask_init *ask,
+			 const int fds[ASK_INIT_SUDO_FDS], uint32_t background);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The process that reads what programs of the sandbox ask for: asked.h. It has no right that they lack, and a /proc with all
- * processes. */
-#include "ask_init.h"
+/* The process that reads what programs of the sandbox ask for: asked.h. It has a /proc with all
+ * processes, and where there is a root user the rights of init, for commands of that user (asked_sudo.c). */
 #include "asked.h"
 #include "root_user.h"
 
@@ -24,7 +23,7 @@
 #define SOCKET_FD   3
 #define CHANNEL_FD  4
 #define PROC_FD     5
-#define KEPT_FDS    3
+#define KEPT_MAX    (4 + INIT_FDS_MAX)
 #define IDLE_MS     200 /* then the porter ends */
 #define LATER_TRIES 80  /* a request that can be answered later */
 #define LATER_NS    5000000
@@ -35,18 +34,20 @@ struct request {
 	struct ask_init ask;
 	ssize_t len;
 	uid_t uid;
-	bool known; /* the kernel says who it is */
-	int answer; /* -1 = none came along */
+	pid_t pid;
+	bool known;                 /* the kernel says who it is */
+	int fds[ASK_INIT_SUDO_FDS]; /* the first is for the answer */
+	size_t n_fds;
 };
 
 /* More descriptors than there is room for do not arrive. */
 static struct request take(void)
 {
-	struct request r = {.answer = -1};
+	struct request r = {.len = -1};
 	struct iovec part = {.iov_base = &r.ask, .iov_len = sizeof(r.ask)};
 	union {
 		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int))];
+		char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(r.fds))];
 	} control;
 	struct msghdr m = {.msg_iov = &part,
 			   .msg_iovlen = 1,
@@ -61,9 +62,12 @@ static struct request take(void)
 		if (c->cmsg_type == SCM_CREDENTIALS) {
 			memcpy(&who, CMSG_DATA(c), sizeof(who));
 			r.uid = who.uid;
+			r.pid = who.pid;
 			r.known = true;
-		} else if (c->cmsg_type == SCM_RIGHTS && c->cmsg_len >= CMSG_LEN(sizeof(int))) {
-			memcpy(&r.answer, CMSG_DATA(c), sizeof(int));
+		} else if (c->cmsg_type == SCM_RIGHTS) {
+			const size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+			r.n_fds = n < ASK_INIT_SUDO_FDS ? n : ASK_INIT_SUDO_FDS;
+			memcpy(r.fds, CMSG_DATA(c), r.n_fds * sizeof(int));
 		}
 	}
 	if (m.msg_flags & MSG_TRUNC)
@@ -74,8 +78,10 @@ static struct request take(void)
 static int ask(uint32_t kind, const struct request *r, struct asked_answer *ret)
 {
 	const struct timespec moment = {.tv_nsec = LATER_NS};
-	const struct asked_for a = {
-	    .kind = kind, .uid = r->uid, .pid = r->ask.pid, .signo = r->ask.signo};
+	const struct asked_for a = {.kind = kind,
+				    .uid = r->uid,
+				    .pid = kind == ASK_INIT_SUDO ? r->pid : r->ask.pid,
+				    .signo = r->ask.signo};
 
 	for (int i = 0; i < LATER_TRIES; i++) {
 		if (send(CHANNEL_FD, &a, sizeof(a), MSG_NOSIGNAL) != sizeof(a) ||
@@ -126,7 +132,19 @@ static int write_list(const struct asked_answer *found)
 	return -1;
 }
 
-static void serve(const struct request *r)
+/* The server of a command has the descriptors, and the porter closes its own. */
+static int32_t start_sudo(const struct init *in, const struct request *r, uint32_t background)
+{
+	if (r->n_fds != ASK_INIT_SUDO_FDS)
+		return EINVAL;
+	const pid_t pid = fork();
+	if (pid == 0)
+		sudo_main(in, &r->ask, r->fds, background);
+	return pid < 0 ? errno : 0;
+}
+
+/* True = a server of sudo has the descriptors. */
+static bool serve(const struct init *in, const struct request *r)
 {
 	static struct asked_answer said;
 	const struct timespec pause = {.tv_nsec = PAUSE_NS};
@@ -136,10 +154,16 @@ static void serve(const struct request *r)
 
 	if (list && error == 0 && fd < 0)
 		error = ENOMEM;
-	(void)!fd_send(r->answer, &error, sizeof(error), &fd, fd >= 0, MSG_DONTWAIT);
+	if (r->ask.kind == ASK_INIT_SUDO) {
+		error = error ? error : start_sudo(in, r, said.background);
+		if (error == 0)
+			return true; /* and it answers */
+	}
+	(void)!fd_send(r->fds[0], &error, sizeof(error), &fd, fd >= 0, MSG_DONTWAIT);
 	(void)fd_close(fd);
 	if (list || r->ask.pid < 0)
 		(void)nanosleep(&pause, NULL);
+	return false;
 }
 
 /* Whatever the descriptor is, closing it must not wait. */
@@ -147,47 +171,61 @@ static void drop(int fd)
 {
 	const struct linger none = {0};
 
-	if (fd < 0)
-		return;
 	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
 	(void)close(fd);
 }
 
-/* Keeps these alone, as descriptors from SOCKET_FD on. */
-static void keep(const int *given, int n)
+/* Keeps these alone, and names them by their new numbers. */
+static void keep(int *const *kept, unsigned n)
 {
-	int high[KEPT_FDS];
-
-	for (int i = 0; i < n; i++)
-		if ((high[i] = fcntl(given[i], F_DUPFD, SOCKET_FD + KEPT_FDS)) < 0)
+	for (unsigned i = 0; i < n; i++)
+		if (*kept[i] >= 0 &&
+		    (*kept[i] = fcntl(*kept[i], F_DUPFD_CLOEXEC, SOCKET_FD + n)) < 0)
 			_exit(1);
-	for (int i = 0; i < n; i++)
-		if (dup2(high[i], SOCKET_FD + i) < 0)
+	for (unsigned i = 0; i < n; i++)
+		if (*kept[i] >= 0 &&
+		    (*kept[i] = dup3(*kept[i], (int)(SOCKET_FD + i), O_CLOEXEC)) < 0)
 			_exit(1);
 	if (syscall(SYS_close_range, SOCKET_FD + n, FDS_LAST, 0) < 0)
 		_exit(1);
 }
 
-void porter_main(const struct init *in, int socket, int channel)
+/* What a command of root needs to be started, only where there is a root user. */
+static void keep_needed(struct init *in, int socket, int channel)
 {
-	const int kept[KEPT_FDS] = {socket, channel, in->proc};
+	int *kept[KEPT_MAX] = {&socket, &channel, &in->proc};
+	unsigned n = 3;
+
+	if (root_user_is_there(in)) {
+		kept[n++] = &in->landlock;
+		for (uint32_t i = 0; i < in->n_procs; i++)
+			kept[n++] = &in->procs[i];
+	}
+	keep(kept, n);
+}
+
+void porter_main(struct init *in, int socket, int channel)
+{
 	struct pollfd p = {.fd = SOCKET_FD, .events = POLLIN};
 	sigset_t all;
 
 	(void)sigfillset(&all);
 	(void)sigprocmask(SIG_SETMASK, &all, NULL);
+	(void)signal(SIGCHLD, SIG_IGN); /* the kernel forgets servers of sudo that have ended */
 	(void)prctl(PR_SET_NAME, "caisson-porter", 0, 0, 0);
 	for (uint32_t i = 0; i < in->n_procs; i++)
 		(void)!write(in->procs[i], "0", 1);
-	keep(kept, KEPT_FDS);
-	if (root_user_is_there(in) && root_user_leave() < 0)
-		_exit(1);
+	keep_needed(in, socket, channel);
 	while (poll(&p, 1, IDLE_MS) > 0) {
-		const struct request r = take();
-		if (r.len == sizeof(r.ask) && r.known && r.answer >= 0 &&
-		    (r.ask.kind == ASK_INIT_SIGNAL || r.ask.kind == ASK_INIT_LIST))
-			serve(&r);
-		drop(r.answer);
+		struct request r = take();
+		bool served = false;
+		if (r.len == sizeof(r.ask) && r.known && r.n_fds > 0 &&
+		    r.ask.kind >= ASK_INIT_SIGNAL && r.ask.kind <= ASK_INIT_SUDO)
+			served = serve(in, &r);
+		for (size_t i = 0; i < r.n_fds && !served; i++)
+			drop(r.fds[i]);
+		if (served) /* their options are the asker's */
+			fd_close_many(r.fds, r.n_fds);
 	}
 	_exit(0);
 }

@@ -25,7 +25,7 @@
  * The program has the uid of its reaper and may kill it. Then its orphans come to init. Those that are still in the process
  * group of the program are killed, the others are ended with the next run or with the session, like all that init does not
  * know. */
-#include "init.h"
+#include "root_user.h"
 #include "terminal.h"
 
 #include "base/fdio.h"
@@ -431,8 +431,10 @@ bool background_reaped(struct init *in, pid_t pid, int status, const struct rusa
 			b->ended_ns = init_now();
 			if (b->pid > 0)
 				(void)kill(-b->pid, SIGKILL);
-			in->strangers = in->strangers || in->session.state == SESSION_NONE;
 		}
+		/* also what sudo has started for it may be left */
+		if (!b->has_status || root_user_is_there(in))
+			in->strangers = in->strangers || in->session.state == SESSION_NONE;
 		finish(in, b);
 		return true;
 	}

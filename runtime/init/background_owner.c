@@ -8,11 +8,14 @@
  *            kernel enforces) has a value of its own: the mark. fork(2) and execve(2) keep it, and init reads it with
  *            prlimit(2). A process belongs to the background process whose mark it has, or one of its ancestors has.
  *
+ * Where there is a root user, the server of a command of sudo (asked_sudo.c) has a mark, too: what is below it belongs to the
+ * background process from which the request came.
+ *
  * A program can lower the limit, and so lose its mark. Its processes still have one with the mark among their ancestors. Those of
  * them that become orphans are taken for processes of a run: they end with the next run or with the session. A process of a
  * run can take the mark of a background process. Then it ends with that. Both give a program nothing that it could not have
  * otherwise: it can also ask a background process or the session to start a process. */
-#include "init.h"
+#include "root_user.h"
 
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -38,12 +41,11 @@ bool background_marks(struct init *in)
 	return in->background.by == BACKGROUND_BY_MARKS;
 }
 
-static uint64_t mark_of(const struct init *in, pid_t pid)
+static uint64_t mark_of(pid_t pid)
 {
 	struct rlimit l;
 
-	if (in->background.by != BACKGROUND_BY_MARKS || prlimit(pid, RLIMIT_RSS, NULL, &l) < 0 ||
-	    l.rlim_max < MARK_FIRST)
+	if (prlimit(pid, RLIMIT_RSS, NULL, &l) < 0 || l.rlim_max < MARK_FIRST)
 		return 0;
 	return l.rlim_max;
 }
@@ -51,7 +53,9 @@ static uint64_t mark_of(const struct init *in, pid_t pid)
 /* The one that PID itself tells of. A program is known by its number before it has its mark. */
 static const struct init_background *of_itself(const struct init *in, pid_t pid)
 {
-	const uint64_t mark = mark_of(in, pid);
+	const bool is_sudo = in->background.by == BACKGROUND_BY_REAPERS && root_user_is_there(in);
+	const uint64_t mark =
+	    is_sudo || in->background.by == BACKGROUND_BY_MARKS ? mark_of(pid) : 0;
 
 	for (size_t i = 0; i < PROTO_BACKGROUND_MAX; i++) {
 		const struct init_background *b = &in->background.at[i];
@@ -59,7 +63,7 @@ static const struct init_background *of_itself(const struct init *in, pid_t pid)
 			continue;
 		if (in->background.by == BACKGROUND_BY_MARKS
 			? pid == b->pid || mark == background_mark(b->id)
-			: pid == b->reaper)
+			: pid == b->reaper || (is_sudo && mark == background_mark(b->id)))
 			return b;
 	}
 	return NULL;

@@ -200,6 +200,8 @@ static int fill_upper(void)
 	r = r < 0 ? r : merge_accounts("group");
 	r = r < 0 ? r : make_home();
 	r = r < 0 ? r : trust_repositories();
+	if (r == 0 && symlink("/usr/local/lib/caisson/sudo", UPPER "/usr/local/bin/sudo") < 0)
+		r = -errno;
 	show_installers();
 	return r;
 }

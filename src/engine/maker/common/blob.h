@@ -8,5 +8,7 @@ extern const unsigned char native_machine_library[];
 extern const unsigned char native_machine_library_end[];
 extern const unsigned char native_output_extension[];
 extern const unsigned char native_output_extension_end[];
+extern const unsigned char native_sudo_program[];
+extern const unsigned char native_sudo_program_end[];
 extern const unsigned char native_init_program[];
 extern const unsigned char native_init_program_end[];

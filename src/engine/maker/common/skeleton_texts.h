@@ -83,7 +83,9 @@ static const char module[] __attribute__((unused)) =
  * those of the sandbox from runtime/python/limits.py, as the commands below do. */
 #define OUTPUT_FILE  "usr/local/lib/caisson/output.so"
 #define MACHINE_FILE "usr/local/lib/caisson/machine.so" /* runtime/machine */
-#define LIMITS_FILE  "usr/local/lib/caisson/limits.py"
+#define SUDO_FILE                                                                                  \
+	"usr/local/lib/caisson/sudo" /* runtime/sudo; in PATH where there is a root user */
+#define LIMITS_FILE "usr/local/lib/caisson/limits.py"
 static const char load_ours[] =
     "import sys; exec(\"try:\\n import _imp, _frozen_importlib as f\\n _imp.exec_dynamic("
     "_imp.create_dynamic(f.ModuleSpec('_caisson_output', None, origin='/" OUTPUT_FILE "')))\\n"

@@ -475,4 +475,43 @@ holds("made", True)`;
 			assert.deepEqual(fs.existsSync(path.join(o.stateDir, 'workspaces')) ? fs.readdirSync(path.join(o.stateDir, 'workspaces')).filter((n) => n.includes(id)) : [], []);
 		}),
 	},
+	{
+		...ONLY_ROOT, id: '55m', without: { walls: ['asked'] }, attack: 'other users than the sandbox\'s own ask init for a command of root; the user asks with numbers, files and descriptors that cannot be', must: 'no command begins; the next one that may be does', needs,
+		after: (_r, o) => rooted(o, async (s) => {
+			const id = await s.make({ root: true });
+			await attack(o, s, id, 14, `
+import array, socket, struct
+def asked(argc, envc, args, n=5, kind=3):
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    fds = [there.fileno(), args, 0, 1, 2][:n]
+    s.sendmsg([struct.pack("Iii", kind, argc, envc)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))], 0, "/run/caisson/init")
+    there.close()
+    here.settimeout(10)
+    got = here.recv(8)
+    if len(got) == 8 and struct.unpack("ii", got)[0] == 1: return "began"
+    raise OSError(struct.unpack("ii", got)[1] if len(got) == 8 else struct.unpack("i", got)[0] if got else errno.EPIPE, "")
+def text(data):
+    fd = os.memfd_create("x"); os.write(fd, data); return fd
+good = text(b"/\\0/bin/true\\0A=b\\0")
+holds("the user may", asked(1, 1, good) == "began")
+for uid in (1, 33, 999, 65534):
+    def other():
+        r, w = os.pipe()
+        if os.fork() == 0:
+            os.setgroups([]); os.setresgid(uid, uid, uid); os.setresuid(uid, uid, uid)
+            try: code = 0 if asked(1, 1, good) else 1
+            except OSError as e: code = e.errno
+            os.write(w, bytes([code])); os._exit(0)
+        os.wait()
+        code = os.read(r, 1)[0]
+        if code: raise OSError(code, "")
+    refused(f"user {uid}", other, errno.EPERM)
+fifo = os.pipe()[0]
+for what, argc, envc, args, n in (("no word", 0, 1, good, 5), ("less than none", -1, 1, good, 5), ("too many", 100000, 1, good, 5), ("more than there are", 2, 1, good, 5), ("environment below 0", 1, -1, good, 5),
+                                  ("no end", 1, 1, text(b"/\\0/bin/true\\0A=b"), 5), ("empty", 1, 1, text(b""), 5), ("a pipe", 1, 1, fifo, 5), ("too few descriptors", 1, 1, good, 4)):
+    refused(what, lambda: asked(argc, envc, args, n))`);
+			assert.equal(await output(s, id, 'sudo id -u', 'user'), '0\n');
+		}),
+	},
 ];

@@ -73,7 +73,8 @@ NORETURN static void give_up(const struct builder *b, enum proto_step step, int 
 static void base_options(char ret[BASE_OPTIONS_MAX])
 {
 	const size_t libraries = (size_t)(native_machine_library_end - native_machine_library) +
-				 (size_t)(native_output_extension_end - native_output_extension);
+				 (size_t)(native_output_extension_end - native_output_extension) +
+				 (size_t)(native_sudo_program_end - native_sudo_program);
 
 	(void)snprintf(ret, BASE_OPTIONS_MAX, "mode=0755,size=%zu,nr_inodes=%d",
 		       libraries + BASE_INODES * (size_t)getauxval(AT_PAGESZ), BASE_INODES);

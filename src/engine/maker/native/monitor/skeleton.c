@@ -170,6 +170,9 @@ static int write_libraries(int skel)
 	r = r < 0 ? r
 		  : write_bytes(skel, LIMITS_FILE, runtime_limits_text, strlen(runtime_limits_text),
 				0644);
+	r = r < 0 ? r
+		  : write_bytes(skel, SUDO_FILE, native_sudo_program,
+				(size_t)(native_sudo_program_end - native_sudo_program), 0755);
 	return r < 0 ? r
 		     : write_bytes(skel, OUTPUT_FILE, native_output_extension,
 				   (size_t)(native_output_extension_end - native_output_extension),
