@@ -354,15 +354,20 @@ static enum egress_reason judge_literal(const struct egress_policy *p, uint16_t 
 }
 
 /* Whether a block of a chosen list may allow a name that the list does not have. The operator must allow the name,
- * because it will be resolved, and that tells others of it. */
+ * because it will be resolved, and that tells others of it. So a list of addresses alone allows no name: else a sandbox that is
+ * closed to one address could say anything in names that it asks for. */
 static bool is_for_blocks(const struct egress_policy *p, const struct egress_target *target)
 {
 	struct egress_grant wide;
+	bool names = false, blocks = false;
 
-	for (size_t i = 0; p->widest && target->form == EGRESS_HOST_NAME && i < p->n; i++)
-		if (p->rules[i].is_block && egress_rule_has_port(&p->rules[i], target->port))
-			return egress_policy_target(p->widest, target, &wide) == EGRESS_REASON_OK;
-	return false;
+	for (size_t i = 0; i < p->n; i++) {
+		names = names || !p->rules[i].is_block;
+		blocks = blocks ||
+			 (p->rules[i].is_block && egress_rule_has_port(&p->rules[i], target->port));
+	}
+	return names && blocks && p->widest && target->form == EGRESS_HOST_NAME &&
+	       egress_policy_target(p->widest, target, &wide) == EGRESS_REASON_OK;
 }
 
 enum egress_reason egress_policy_target(const struct egress_policy *p,

@@ -394,7 +394,7 @@ static void test_connections(void **state)
 		try_one(*state, &tries[i]);
 }
 
-/* A name that neither the list nor the operator allows is not resolved. */
+/* A name that neither the list nor the operator allows is not resolved, and none for a list of addresses alone. */
 static void test_questions(void **state)
 {
 	static const struct try none = {"",           CHOSEN,        "9.9.9.9:{P}",     "9.9.9.9",
@@ -406,11 +406,19 @@ static void test_questions(void **state)
 					 "b.example.org",
 					 HELLO_NOTHING,
 					 "host_not_allowed"};
+	static const struct try addresses = {"",
+					     CHOSEN,
+					     "9.9.9.9:{P}",
+					     "9.9.9.9",
+					     "good.example.org",
+					     HELLO_NOTHING,
+					     "host_not_allowed"};
 	struct egress_world *w = *state;
 
 	need_network();
 	try_one(w, &none);
 	try_one(w, &names);
+	try_one(w, &addresses);
 	assert_int_equal(w->resolver.asked, 0);
 }
 
@@ -422,10 +430,14 @@ static void test_change(void **state)
 		const char *list;
 		bool ends;
 	} rows[] = {
-	    {GUARDED, "!9.9.8.0/24", false},         {GUARDED, "!9.9.9.0/24 9.9.9.9", false},
-	    {GUARDED, "!9.9.9.0/24", true},          {CHOSEN, "9.9.9.9:{P}", false},
-	    {CHOSEN, "good.example.org:{P}", false}, {CHOSEN, "9.9.9.8:{P}", true},
+	    {GUARDED, "!9.9.8.0/24", false},
+	    {GUARDED, "!9.9.9.0/24 9.9.9.9", false},
+	    {GUARDED, "!9.9.9.0/24", true},
+	    {CHOSEN, "9.9.9.9:{P}", true},
+	    {CHOSEN, "good.example.org:{P}", false},
+	    {CHOSEN, "9.9.9.8:{P}", true},
 	    {CHOSEN, "a.example.org:{P}", true},
+	    {CHOSEN, "a.example.org:{P} 9.9.9.9:{P}", false},
 	};
 	static const struct try open = {
 	    "", GUARDED, "!9.9.1.0/24", "9.9.9.9", "good.example.org", HELLO_NOTHING, "ok"};
