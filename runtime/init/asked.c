@@ -123,7 +123,6 @@ bool asked_reaped(pid_t pid)
 	if (pid != asked.porter || pid == 0)
 		return false;
 	asked.porter = 0;
-	asked.again_at = 0;
 	asked.channel = fd_close(asked.channel);
 	return true;
 }

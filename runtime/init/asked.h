@@ -47,8 +47,9 @@ struct asked_answer {
 _Noreturn void porter_main(struct init *in, int socket, int channel);
 
 /* asked_sudo.c. Whether a process PID of user UID may have commands executed as root: 0 or -errno. RET: the number of the
- * background process that it belongs to, 0 = the run. */
+ * background process that it belongs to, 0 = the run. Not while that is paused. */
 int asked_sudo(const struct init *in, uid_t uid, pid_t pid, uint32_t *ret);
-/* The main function of the process that executes one and waits for it. FDS: those of ASK_INIT_SUDO. */
+/* The main function of the process that executes one and waits for it. FDS: those of ASK_INIT_SUDO. GO: a byte is written
+ * when init can find the process, and one is read before the command begins. */
 _Noreturn void sudo_main(const struct init *in, const struct ask_init *ask,
-			 const int fds[ASK_INIT_SUDO_FDS], uint32_t background);
+			 const int fds[ASK_INIT_SUDO_FDS], uint32_t background, int go);

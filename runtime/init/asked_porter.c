@@ -29,18 +29,20 @@
 #define LATER_NS    5000000
 #define PAUSE_NS    1000000 /* after a walk through all processes, so that init has time for others */
 #define PART_MAX    4096    /* of each file of a process */
+#define LONGEST_S   2 /* for one request; then the porter is killed, and init forks the next one */
 
 struct request {
 	struct ask_init ask;
 	ssize_t len;
 	uid_t uid;
 	pid_t pid;
-	bool known;                 /* the kernel says who it is */
-	int fds[ASK_INIT_SUDO_FDS]; /* the first is for the answer */
+	bool known; /* the kernel says who it is */
+	int fds[ASK_INIT_SUDO_FDS +
+		1]; /* the first is for the answer. One more: the kernel rounds up */
 	size_t n_fds;
 };
 
-/* More descriptors than there is room for do not arrive. */
+/* The kernel closes descriptors for which there is no room. */
 static struct request take(void)
 {
 	struct request r = {.len = -1};
@@ -66,7 +68,7 @@ static struct request take(void)
 			r.known = true;
 		} else if (c->cmsg_type == SCM_RIGHTS) {
 			const size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-			r.n_fds = n < ASK_INIT_SUDO_FDS ? n : ASK_INIT_SUDO_FDS;
+			r.n_fds = MIN(n, sizeof(r.fds) / sizeof(r.fds[0]));
 			memcpy(r.fds, CMSG_DATA(c), r.n_fds * sizeof(int));
 		}
 	}
@@ -123,6 +125,8 @@ static int write_list(const struct asked_answer *found)
 		head[1] = add_file(pid, "stat", text, &len);
 		head[2] = add_file(pid, "status", text, &len);
 		head[3] = add_file(pid, "cmdline", text, &len);
+		if (head[1] == 0 || head[2] == 0)
+			continue; /* it has ended */
 		good = write(fd, head, sizeof(head)) == (ssize_t)sizeof(head) &&
 		       write(fd, text, len) == (ssize_t)len;
 	}
@@ -132,15 +136,34 @@ static int write_list(const struct asked_answer *found)
 	return -1;
 }
 
-/* The server of a command has the descriptors, and the porter closes its own. */
+/* The server of a command has the descriptors, and the porter closes its own. It waits until init has been asked once more:
+ * what ends or pauses the run or the background process from then on finds the server. */
 static int32_t start_sudo(const struct init *in, const struct request *r, uint32_t background)
 {
+	static struct asked_answer again;
+	int pair[2];
+	char ready;
+
 	if (r->n_fds != ASK_INIT_SUDO_FDS)
 		return EINVAL;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return errno;
 	const pid_t pid = fork();
-	if (pid == 0)
-		sudo_main(in, &r->ask, r->fds, background);
-	return pid < 0 ? errno : 0;
+	int32_t error = pid < 0 ? errno : 0;
+	if (pid == 0) {
+		(void)close(pair[0]);
+		sudo_main(in, &r->ask, r->fds, background, pair[1]);
+	}
+	(void)close(pair[1]);
+	if (error == 0 && read(pair[0], &ready, 1) != 1)
+		error = EAGAIN;
+	error = error ? error : -ask(ASK_INIT_SUDO, r, &again);
+	if (error == 0 && again.background != background)
+		error = EPERM;
+	if (error == 0 && send(pair[0], &ready, 1, MSG_NOSIGNAL) != 1)
+		error = EAGAIN;
+	(void)close(pair[0]);
+	return error;
 }
 
 /* True = a server of sudo has the descriptors. */
@@ -166,7 +189,7 @@ static bool serve(const struct init *in, const struct request *r)
 	return false;
 }
 
-/* Whatever the descriptor is, closing it must not wait. */
+/* The most usual descriptor that would make us wait does not. */
 static void drop(int fd)
 {
 	const struct linger none = {0};
@@ -210,6 +233,7 @@ void porter_main(struct init *in, int socket, int channel)
 	sigset_t all;
 
 	(void)sigfillset(&all);
+	(void)sigdelset(&all, SIGALRM);
 	(void)sigprocmask(SIG_SETMASK, &all, NULL);
 	(void)signal(SIGCHLD, SIG_IGN); /* the kernel forgets servers of sudo that have ended */
 	(void)prctl(PR_SET_NAME, "caisson-porter", 0, 0, 0);
@@ -217,6 +241,9 @@ void porter_main(struct init *in, int socket, int channel)
 		(void)!write(in->procs[i], "0", 1);
 	keep_needed(in, socket, channel);
 	while (poll(&p, 1, IDLE_MS) > 0) {
+		/* However a socket came, alone or in the queue of another one, its last close(2) may wait as long as its owner
+		 * has chosen (SO_LINGER), and recvmsg(2) closes those that have no room. */
+		(void)alarm(LONGEST_S);
 		struct request r = take();
 		bool served = false;
 		if (r.len == sizeof(r.ask) && r.known && r.n_fds > 0 &&

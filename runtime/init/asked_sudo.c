@@ -37,7 +37,7 @@ int asked_sudo(const struct init *in, uid_t uid, pid_t pid, uint32_t *ret)
 
 	if (!root_user_is_there(in))
 		return -EOPNOTSUPP;
-	if (!end_users(in, pid, of) || !(b || run_is_on(in)) ||
+	if (!end_users(in, pid, of) || !(b || run_is_on(in)) || (b && b->frozen_ns != 0) ||
 	    (wall_stands(WALL_ASKED) && uid != getuid() && uid != ROOT_USER_ID))
 		return -EPERM;
 	*ret = b ? b->id : 0;
@@ -129,8 +129,9 @@ static int start(struct run_child *c, int *ret_error)
 }
 
 void sudo_main(const struct init *in, const struct ask_init *ask, const int fds[ASK_INIT_SUDO_FDS],
-	       uint32_t background)
+	       uint32_t background, int go)
 {
+	char ready = 0;
 	struct proto_init_run f = {.run = 1,
 				   .kind = PROTO_RUN_ARGV,
 				   .root = 1,
@@ -150,6 +151,9 @@ void sudo_main(const struct init *in, const struct ask_init *ask, const int fds[
 	(void)signal(SIGCHLD, SIG_DFL); /* the porter waits for nobody */
 	(void)prctl(PR_SET_NAME, "caisson-sudo", 0, 0, 0);
 	mark(background);
+	if (write(go, &ready, 1) != 1 || read(go, &ready, 1) != 1)
+		_exit(1); /* init has changed its mind */
+	(void)close(go);
 	c.args = ask->pid > 0 && ask->pid <= PROTO_ARG_MAX && ask->signo >= 0 &&
 			 ask->signo <= PROTO_ARG_MAX
 		     ? copy_args(fds[1], &f.args_size)

@@ -24,7 +24,16 @@ OTHERS = {}  # processes of other runs: {pid: {'stat': bytes, 'status': bytes, '
 def of_other(path):
 	"""The file PATH of /proc of a process of another run, which is not there for this one; or None."""
 	parts = path.split('/')
-	return OTHERS.get(parts[2], {}).get(parts[3]) if len(parts) == 4 and parts[1] == 'proc' else None
+	if len(parts) != 4 or parts[1] != 'proc' or parts[2] not in OTHERS:
+		return None
+	try:
+		os.kill(int(parts[2]), 0)
+	except ProcessLookupError:  # it has ended since init was asked
+		del OTHERS[parts[2]]
+		return None
+	except OSError:
+		pass
+	return OTHERS[parts[2]].get(parts[3])
 
 
 def read(path):

@@ -70,6 +70,8 @@ const struct account *account_of(const char *name, uid_t uid)
 		found = true;
 		a->uid = number(at[2]);
 		a->gid = number(at[3]);
+		if (a->uid == UINT32_MAX || a->gid == UINT32_MAX)
+			found = false; /* setresuid(2) would take it for "no change" */
 		copy(a->name, at[0]);
 		copy(a->home, at[5]);
 		copy(a->shell, usable(at[6]));
