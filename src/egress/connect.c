@@ -29,7 +29,7 @@ static void judge(struct egress_conn *c, const struct egress_address *addresses,
 		return;
 	}
 	for (size_t i = 0; i < n && c->n_addresses < CONN_TRIES_MAX; i++)
-		if (egress_policy_reaches(c->gate->policy, &c->target, &c->grant, &addresses[i]))
+		if (egress_policy_reaches(c->gate->policy, &c->target, &addresses[i]))
 			c->addresses[c->n_addresses++] = addresses[i];
 	if (c->n_addresses == 0)
 		refuse_address(c, &addresses[0], EGRESS_REASON_ADDRESS_NOT_ALLOWED);
@@ -42,7 +42,7 @@ bool egress_conn_may_reach(const struct egress_conn *c, const struct egress_addr
 	const struct egress_policy *p = c->gate->policy;
 
 	return egress_policy_address(p, a, c->grant.trusted) &&
-	       egress_policy_reaches(p, &c->target, &c->grant, a);
+	       egress_policy_reaches(p, &c->target, a);
 }
 
 static void on_answer(const struct egress_address *addresses, size_t n, void *user)

@@ -74,8 +74,8 @@ int egress_policy_extend(const struct egress_policy *p, const char *entry,
 			 struct egress_policy **ret, struct err *e) MUST_CHECK;
 /* Adds the entries of LIST that WIDEST allows completely, with every name, address and port. No entry becomes
  * trusted. The first entry that WIDEST does not allow is an error: FORBIDDEN names it, and nothing is added;
- * with LAX such entries are skipped instead. Entries that P has already are not added again. A block then also
- * allows names that WIDEST allows, where they lead into it. P keeps a reference of WIDEST. */
+ * with LAX such entries are skipped instead. Entries that P has already are not added again. P keeps a reference of
+ * WIDEST. */
 int egress_policy_add_within(struct egress_policy *p, struct egress_policy *widest,
 			     const char *list, bool lax, struct err *e) MUST_CHECK;
 /* A new policy that allows what P allows. NULL: no memory. */

@@ -353,23 +353,6 @@ static enum egress_reason judge_literal(const struct egress_policy *p, uint16_t 
 	return EGRESS_REASON_ADDRESS_LITERAL;
 }
 
-/* Whether a block of a chosen list may allow a name that the list does not have. The operator must allow the name,
- * because it will be resolved, and that tells others of it. So a list of addresses alone allows no name: else a sandbox that is
- * closed to one address could say anything in names that it asks for. */
-static bool is_for_blocks(const struct egress_policy *p, const struct egress_target *target)
-{
-	struct egress_grant wide;
-	bool names = false, blocks = false;
-
-	for (size_t i = 0; i < p->n; i++) {
-		names = names || !p->rules[i].is_block;
-		blocks = blocks ||
-			 (p->rules[i].is_block && egress_rule_has_port(&p->rules[i], target->port));
-	}
-	return names && blocks && p->widest && target->form == EGRESS_HOST_NAME &&
-	       egress_policy_target(p->widest, target, &wide) == EGRESS_REASON_OK;
-}
-
 enum egress_reason egress_policy_target(const struct egress_policy *p,
 					const struct egress_target *target,
 					struct egress_grant *ret)
@@ -396,9 +379,6 @@ enum egress_reason egress_policy_target(const struct egress_policy *p,
 		ret->trusted = true;
 		return EGRESS_REASON_OK;
 	}
-	ret->by_block = is_for_blocks(p, target);
-	if (ret->by_block)
-		return EGRESS_REASON_OK;
 	if (host)
 		return EGRESS_REASON_PORT_NOT_ALLOWED;
 	if (egress_policy_kind(p) == EGRESS_NONE)
@@ -419,7 +399,7 @@ bool egress_policy_allows(const struct egress_policy *p, const char *host, uint1
 
 	return write_host(host, written) == 0 &&
 	       egress_host_parse(written, strlen(written), target.host, &target.form) == 0 &&
-	       egress_policy_target(p, &target, &grant) == EGRESS_REASON_OK && !grant.by_block;
+	       egress_policy_target(p, &target, &grant) == EGRESS_REASON_OK;
 }
 
 bool egress_policy_address(const struct egress_policy *p, const struct egress_address *a,
@@ -443,16 +423,10 @@ static bool is_added(const struct egress_policy *p, const struct egress_target *
 }
 
 bool egress_policy_reaches(const struct egress_policy *p, const struct egress_target *target,
-			   const struct egress_grant *grant, const struct egress_address *a)
+			   const struct egress_address *a)
 {
 	bool denied = false;
 
-	for (size_t i = 0; grant->by_block && i < p->n; i++)
-		if (p->rules[i].is_block && egress_rule_has_port(&p->rules[i], target->port) &&
-		    egress_block_has(&p->rules[i].block, a))
-			return true;
-	if (grant->by_block)
-		return false;
 	if (p->widest || is_added(p, target)) /* a list has it, and that wins */
 		return true;
 	for (size_t i = 0; i < p->n_guards; i++) {

@@ -8,8 +8,7 @@
 #include "egress/reason.h"
 
 struct egress_grant {
-	bool trusted;  /* any address that the name leads to is allowed */
-	bool by_block; /* nothing but the address can allow it: the name is in no list */
+	bool trusted; /* any address that the name leads to is allowed */
 };
 
 /* Whether a connection may go to TARGET as far as that can be said without an address: OK, or the reason of a
@@ -20,9 +19,9 @@ enum egress_reason egress_policy_target(const struct egress_policy *p,
 /* Whether a connection to an allowed target may go to A: is it public? */
 bool egress_policy_address(const struct egress_policy *p, const struct egress_address *a,
 			   bool trusted);
-/* Whether the rules for blocks allow address A of TARGET, which has GRANT. */
+/* Whether the rules for blocks allow address A of TARGET, which is allowed. */
 bool egress_policy_reaches(const struct egress_policy *p, const struct egress_target *target,
-			   const struct egress_grant *grant, const struct egress_address *a);
+			   const struct egress_address *a);
 /* Whether the plain request H may pass. With EGRESS_PACKAGES a request reads a page of the index or a
  * package file: method, path and body are checked. */
 enum egress_reason egress_policy_request(const struct egress_policy *p,
