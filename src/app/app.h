@@ -45,9 +45,10 @@ struct app {
 	struct engine_levels levels; /* of isolation: those of the settings, then of the engine */
 	char engine_why[ENGINE_WHY_MAX]; /* why "auto" chose the engine; "" = it was named */
 	const char *socket_path;         /* borrowed; removed at the end; NULL: none */
-	const char *listen_host;         /* of `serve`, set before app_begin(); borrowed */
-	struct engine *engine;           /* from app_begin() until the manager takes it */
-	bool lacks_image;                /* it was missing at the start */
+	const char *
+	    listen_host; /* of `serve`, the one that others can reach, if any; set before app_begin(); borrowed */
+	struct engine *engine;   /* from app_begin() until the manager takes it */
+	bool lacks_image;        /* it was missing at the start */
 	bool has_landlock;       /* Landlock, not only the uid, limits which files we can open */
 	struct store *store;     /* NULL: it cannot be opened and is not needed */
 	struct budgets *budgets; /* from app_settings() to app_done() */

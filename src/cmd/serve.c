@@ -521,7 +521,7 @@ int cmd_serve(int argc, char **argv)
 	if (r >= 0 && argc > 1)
 		r = cmd_unknown("serve", argv[1], &e);
 	r = r < 0 ? r : serve_address_find(&s.app.settings, &s.at, &e);
-	s.app.listen_host = s.at.host;
+	s.app.listen_host = s.at.reach;
 	r = r < 0 ? r : serve_names_make(&s.app.settings, s.at.reach, &s.names, &e);
 	r = r < 0 ? r : check_flags(&s, flags, &e);
 	r = r < 0 ? r : bridge_socket_open(&s.socket, &s.app, why, &e);

@@ -21,6 +21,7 @@
 
 #define TLS_E_AGAIN       (-28)  /* GNUTLS_E_AGAIN */
 #define TLS_E_INTERRUPTED (-52)  /* GNUTLS_E_INTERRUPTED */
+#define TLS_E_INVALID     (-50)  /* GNUTLS_E_INVALID_REQUEST */
 #define TLS_E_REHANDSHAKE (-37)  /* GNUTLS_E_REHANDSHAKE */
 #define TLS_E_CUT         (-110) /* GNUTLS_E_PREMATURE_TERMINATION: the end without an alert */
 
@@ -52,7 +53,9 @@ struct tls_datum { /* gnutls_datum_t */
 	F(ssize_t, record_recv, (void *session, void *to, size_t max))                             \
 	F(ssize_t, record_send, (void *session, const void *data, size_t len))                     \
 	F(const char *, strerror, (int error))                                                     \
-	F(void, transport_set_int2, (void *session, int from, int to))
+	F(void, transport_set_ptr2, (void *session, void *from, void *to))                         \
+	F(void, transport_set_pull_function,                                                       \
+	  (void *session, ssize_t (*pull)(void *from, void *to, size_t max)))
 
 #define GNUTLS_MEMBER(type, name, parameters) type(*name) parameters;
 struct gnutls {

@@ -132,6 +132,7 @@ void sending_leave(struct http_sending *f, struct http_io *io, struct budget_sha
 	f->conn = NULL;
 	f->io = *io;
 	io->fd = -1;
+	io->tls = NULL;
 	f->place = *place;
 	*place = (struct budget_share){0};
 	f->io.ops->cut(&f->io); /* the thread sends no more */

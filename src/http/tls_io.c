@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define RECORD_MAX 16384u /* RFC 8446 §5.1: bytes of one record before it is encrypted */
+#define FED_MAX    65536u /* bytes of a handshake, or between two records with data */
 
 struct certificate {
 	void *credentials;
@@ -34,6 +35,8 @@ struct tls_session {
 	struct certificate *certificate;
 	bool begun;    /* the first byte was one of TLS */
 	bool open;     /* the handshake is over */
+	int fd;        /* of the io */
+	size_t fed;    /* bytes that have come since data came last */
 	size_t unsent; /* bytes of the caller that the library holds */
 };
 
@@ -111,6 +114,20 @@ static struct tls_session *session_free(struct tls_session *s)
 	return NULL;
 }
 
+/* The library collects a message of the handshake up to the 16 MiB that it may say it has, and looks at its own limit when it is
+ * complete. That memory would be nobody's. */
+static ssize_t pull(void *from, void *to, size_t max)
+{
+	struct tls_session *s = from;
+	const ssize_t n = recv(s->fd, to, max, MSG_DONTWAIT);
+
+	s->fed += n > 0 ? (size_t)n : 0;
+	if (s->fed <= FED_MAX)
+		return n;
+	errno = EPROTO;
+	return -1;
+}
+
 int http_tls_begin(struct http_io *io, struct http_tls *t)
 {
 	static unsigned char name[] = "http/1.1";
@@ -129,7 +146,9 @@ int http_tls_begin(struct http_io *io, struct http_tls *t)
 		(void)session_free(s);
 		return -ENOMEM;
 	}
-	tls.transport_set_int2(s->session, io->fd, io->fd);
+	s->fd = io->fd;
+	tls.transport_set_pull_function(s->session, pull);
+	tls.transport_set_ptr2(s->session, s, (void *)(intptr_t)io->fd);
 	io->ops = &http_tls_io;
 	io->tls = s;
 	return 0;
@@ -181,6 +200,7 @@ static int handshake(struct http_io *io)
 	while (r == TLS_E_INTERRUPTED);
 	io->wants_room = r == TLS_E_AGAIN && tls.record_get_direction(s->session) == 1;
 	s->open = r == 0;
+	s->fed = s->open ? 0 : s->fed;
 	const int n = (int)result(r);
 	if (n < 0 && n != -EAGAIN)
 		(void)tls.alert_send_appropriate(s->session, r);
@@ -200,6 +220,7 @@ static ssize_t tls_recv(struct http_io *io, void *to, size_t max)
 	do
 		n = tls.record_recv(io->tls->session, to, max);
 	while (n == TLS_E_INTERRUPTED);
+	io->tls->fed = n > 0 ? 0 : io->tls->fed;
 	return result(n);
 }
 
@@ -212,6 +233,10 @@ static ssize_t send_record(struct tls_session *s, const void *data, size_t len)
 		n = s->unsent > 0 ? tls.record_send(s->session, NULL, 0)
 				  : tls.record_send(s->session, data, len);
 	while (n == TLS_E_INTERRUPTED);
+	/* What it held is sent, and then an answer to a KeyUpdate (RFC 8446 §4.6.3) that has come meanwhile; for that it
+	 * wants data again. */
+	if (n == TLS_E_INVALID && s->unsent > 0)
+		n = (ssize_t)s->unsent;
 	if (n >= 0)
 		s->unsent = 0;
 	else if (n == TLS_E_AGAIN && s->unsent == 0)

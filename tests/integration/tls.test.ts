@@ -13,7 +13,7 @@ import { after, before, describe, it } from 'node:test';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { freePort, newStateDir, productUid, scratch } from '../lib/env.ts';
-import { caisson, type Program } from '../lib/process.ts';
+import { caisson, descendants, type Program } from '../lib/process.ts';
 import { facts, serve, type Json } from '../lib/session.ts';
 import { until, within } from '../lib/wait.ts';
 import { WebSocketClient } from '../lib/websocket.ts';
@@ -202,6 +202,33 @@ describe('TLS', () => {
 		assert.equal((await within('an answer beside them', ask('GET', '/healthz'), 10_000)).status, 200);
 		idle.forEach((s) => s.destroy());
 		assert.equal((await fetch(`${plain}/healthz`)).status, 200);
+	});
+
+	it('holds no memory for a greeting that says it is long', async () => {
+		const memory = (): number => Number(/VmRSS:\s+(\d+)/.exec(fs.readFileSync(`/proc/${program.pid}/status`, 'utf8'))![1]);
+		/* A ClientHello of 16 MB, in whole records. */
+		const record = Buffer.alloc(5 + 16384);
+		record.write('\x16\x03\x01\x40\x00', 'latin1');
+		const first = Buffer.from(record);
+		first.write('\x01\xfe\xd2\x20\x03\x03', 5, 'latin1');
+		const all = Buffer.concat([first, ...Array.from({ length: 300 }, () => record)]), before = memory();
+		const clients = await Promise.all(Array.from({ length: 20 }, () => new Promise<net.Socket>((resolve) => {
+			const s = net.connect(port, '127.0.0.1', () => s.write(all, () => resolve(s)));
+			s.on('error', () => resolve(s)).on('close', () => resolve(s));
+		})));
+		const grown = memory() - before;
+		clients.forEach((s) => s.destroy());
+		assert.ok(grown < 20_000, `${grown} KiB more`);
+		assert.equal((await ask('GET', '/healthz')).status, 200);
+	});
+
+	it('gives files of this machine to nobody if others can reach it', async () => {
+		for (const [host, opens] of [['0.0.0.0', false], ['127.0.0.1', true]] as const) {
+			const env = { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_API_KEY: 'a key of at least sixteen', SANDBOX_UPLOAD_LOCAL_ROOTS: dir, SANDBOX_TLS_LISTEN: `${host}:0`, SANDBOX_TLS_CERTIFICATE: certificate, SANDBOX_TLS_KEY: key };
+			const other = await serve({ profile: 'full', env });
+			assert.equal(descendants(other.program.pid).some((p) => p.name === 'caisson-opener'), opens, host);
+			await other.program.end();
+		}
 	});
 
 	it('takes a renewed certificate on SIGHUP, and keeps the old one if the new one is wrong', async () => {
