@@ -44,8 +44,12 @@ describe('cached steps of templates of e2b', { skip }, () => {
 		const url = new URL(r.json.url);
 		assert.equal((await ask('PUT', url.pathname + url.search, { prefix: '', body: execFileSync('tar', ['-C', dir, '-czf', '-', name]), headers: r.json.headers })).status, 200);
 	}
-	/** The log of a build that succeeds. */
-	async function build(name: string, body: Json, { key, files = {} }: { key?: string; files?: Record<string, string> } = {}): Promise<{ log: string; templateID: string }> {
+	interface Begun {
+		status: () => Promise<Json>;
+		ready: () => Promise<{ log: string; templateID: string }>;
+	}
+	/** A build, and the wait for its success. */
+	async function beginBuild(name: string, body: Json, { key, files = {} }: { key?: string; files?: Record<string, string> } = {}): Promise<Begun> {
 		const made = await control('POST', '/v3/templates', { name }, key);
 		assert.equal(made.status, 202, made.text);
 		for (const [hash, text] of Object.entries(files))
@@ -53,13 +57,19 @@ describe('cached steps of templates of e2b', { skip }, () => {
 		const at = `/templates/${made.json.templateID}/builds/${made.json.buildID}`;
 		const r = await control('POST', `/v2${at}`, body, key);
 		assert.equal(r.status, 202, r.text);
-		const end = await until('the end of a build', async () => {
-			const now = await control('GET', `${at}/status`, undefined, key);
-			return ['ready', 'error'].includes(now.json.status) ? now.json : undefined;
-		}, 90_000);
-		assert.equal(end.status, 'ready', JSON.stringify(end));
-		return { log: end.logs.join('\n'), templateID: made.json.templateID };
+		const status = async (): Promise<Json> => (await control('GET', `${at}/status`, undefined, key)).json;
+		const ready = async (): Promise<{ log: string; templateID: string }> => {
+			const end = await until('the end of a build', async () => {
+				const now = await status();
+				return ['ready', 'error'].includes(now.status) ? now : undefined;
+			}, 90_000);
+			assert.equal(end.status, 'ready', JSON.stringify(end));
+			return { log: end.logs.join('\n'), templateID: made.json.templateID };
+		};
+		return { status, ready };
 	}
+	/** The log of a build that succeeds. */
+	const build = async (...args: Parameters<typeof beginBuild>): ReturnType<Begun['ready']> => (await beginBuild(...args)).ready();
 	async function says(template: string, command: string, key?: string): Promise<string> {
 		const box = await make({ templateID: template }, key);
 		const all = await start(box, command);
@@ -147,6 +157,46 @@ describe('cached steps of templates of e2b', { skip }, () => {
 		assert.doesNotMatch((await build('app', { steps: steps(one).filter((s) => s.type !== 'COPY') })).log, /CACHED/);
 	});
 
+	it('an image that is wanted no more stays until the last build on it has ended', async () => {
+		const key = await newKey('busy');
+		const own = points();
+		const mine = (): string[] => points().filter((p) => !own.includes(p));
+		const long = await beginBuild('long', { steps: [run(LONG), run('sleep 16')] }, { key });
+		const [replaced] = await until('the first point', () => (mine().length > 0 ? mine() : undefined), 30_000);
+		await build('again', { steps: [run(LONG)], force: true }, { key });
+		assert.equal((await long.status()).status, 'building', 'the other build was quick enough');
+		assert.ok(mine().includes(replaced!));
+		await long.ready();
+		await until('the point that was replaced is gone', () => !mine().includes(replaced!));
+		assert.match(await says('long', 'cat /srv/random', key), /^( [0-9a-f]{2}){16}/);
+
+		const all = (): string[] => imagesOf(state).filter((n) => n.startsWith('t.'));
+		const above = async (steps: Json[]): Promise<[Begun, string]> => {
+			const before = all();
+			await build('below', { steps: [run('echo below >/srv/n')] }, { key });
+			const image = all().find((n) => !before.includes(n))!;
+			const begun = await beginBuild('above', { fromTemplate: 'below', steps }, { key });
+			await until('its step', async () => (await begun.status()).logs.some((l: string) => /RUN sleep/.test(l)), 30_000);
+			assert.equal((await control('DELETE', '/templates/below', undefined, key)).status, 204);
+			return [begun, image];
+		};
+		const [begun, image] = await above([run('sleep 3')]);
+		await begun.ready();
+		assert.equal(await says('above', 'cat /srv/n', key), 'below\n');
+		await until('the template below is gone', () => !all().includes(image));
+
+		const [, left] = await above([run('sleep 40')]);
+		await until('the image says that it is to go', () => fs.readFileSync(path.join(state, 'images', left, 'manifest.json'), 'utf8').includes('"note": {}'));
+		await program.end();
+		assert.ok(all().includes(left));
+		await begin();
+		await until('what the server had left is gone', () => !all().includes(left));
+		assert.equal((await control('GET', '/templates/aliases/below', undefined, key)).status, 404);
+		for (const name of ['long', 'again', 'above'])
+			assert.equal((await control('DELETE', `/templates/${name}`, undefined, key)).status, 204);
+		await until('what nobody uses is gone', () => mine().length === 0);
+	});
+
 	it('no user has more than the operator permits', async () => {
 		await program.end();
 		await begin({ SANDBOX_TEMPLATE_CACHE: '30m' });
@@ -156,6 +206,10 @@ describe('cached steps of templates of e2b', { skip }, () => {
 		await build('b', body('b', 20));
 		assert.match((await build('b', body('b', 20))).log, /CACHED/);
 		await until('the first one is gone', () => before.some((p) => !points().includes(p)));
+		// The second point is too large with the first one, on which the build stands.
+		await build('two', { steps: [run('sleep 5.1; head -c 20M /dev/urandom >/srv/one'), run('sleep 5.1; head -c 20M /dev/urandom >/srv/two')] });
+		await until('both points are gone', () => points().length === 0);
+		assert.equal(await says('two', 'stat -c %s /srv/one /srv/two'), '20971520\n20971520\n');
 		assert.doesNotMatch((await build('big', body('c', 40))).log, /CACHED/);
 		await until('it is too large', () => points().length <= 1);
 		await program.end();

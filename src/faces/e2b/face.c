@@ -391,6 +391,7 @@ int e2b_new(const struct e2b_config *config, struct e2b **ret, struct err *e)
 	list_init(&f->turns);
 	list_init(&f->templates);
 	list_init(&f->points);
+	list_init(&f->buildings);
 	if (f->config.templates)
 		e2b_templates_load(f);
 	*ret = f;

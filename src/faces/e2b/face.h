@@ -39,6 +39,7 @@ struct e2b {
 	struct list turns;     /* struct turn of snapshots.c, in their order */
 	bool ending;           /* nothing begins any more */
 	struct list templates; /* struct e2b_template (templates.h) */
+	struct list buildings; /* struct building (template_build.h): builds that go on */
 	struct list
 	    points; /* struct e2b_point (templates.h), the one that was used last at the end */
 	uint64_t last_seq;

@@ -45,6 +45,8 @@ void building_stop(struct building *w)
 	build_order_drop(w->face->config.builds, w->order);
 	w->order = NULL;
 	building_drop_point(w);
+	list_remove(&w->node);
+	building_leave_image(w);
 	w->deadline = sd_event_source_disable_unref(w->deadline);
 	if (w->sandbox && !w->lost)
 		sandbox_release(w->sandbox, &w->hold);
@@ -496,6 +498,7 @@ int e2b_build_begin(struct e2b_build *b, const struct caller *who, json_t *body,
 			       .fd = -1};
 	(void)snprintf(w->step, sizeof(w->step), "base");
 	list_init(&w->hold.node);
+	list_append(&f->buildings, &w->node);
 	b->work = w;
 	b->state = BUILD_GOES_ON;
 	(void)sd_event_add_time_relative(f->config.loop, &w->deadline, CLOCK_MONOTONIC,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to template_build.c, which has the beginning and the end of a build, template_steps.c and template_points.c. What a step means is E2B's:
+/* Private to template_build.c, which has the beginning and the end of a build, template_steps.c, template_images.c and template_points.c. What a step means is E2B's:
  * docs/e2b.md. */
 #pragma once
 
@@ -21,6 +21,7 @@
 	"until (eval \"$1\"); do sleep " pause "; done"
 
 struct building {
+	struct list node;        /* of e2b.buildings */
 	struct e2b_build *build; /* reference */
 	struct e2b *face;
 	struct caller *who;      /* reference */
@@ -37,6 +38,7 @@ struct building {
 	void (*otherwise)(struct building *w); /* NULL: the build fails */
 	char image[ENGINE_NAME_MAX];           /* that its sandbox begins with; "" = the server's */
 	bool own_image;                        /* nobody may ask for it by name */
+	bool drop_image; /* IMAGE is no point or template any more, and goes when W leaves it */
 	char identity[E2B_KEY_SIZE]; /* of an image that may be replaced; "" = it is not */
 	char (*keys)[E2B_KEY_SIZE];  /* owned: after each step; NULL = nothing is kept */
 	struct e2b_point *point;     /* owned: that is being made; NULL = none */
@@ -78,6 +80,11 @@ void building_next_step(struct building *w);
 void building_log_step(struct building *w, size_t i, const char *front);
 /* Its sandbox begins, with IMAGE. */
 void building_open(struct building *w);
+
+/* ---- template_images.c ---- */
+
+/* W has no image any more. The one it had goes, if that was left to W. */
+void building_leave_image(struct building *w);
 
 /* ---- template_points.c ---- */
 

@@ -35,13 +35,7 @@ static void free_point(struct e2b_point *p)
 
 void e2b_point_forget(struct e2b *f, struct e2b_point *p)
 {
-	struct build_order *o = calloc(1, sizeof(*o));
-
-	if (o) {
-		o->what = BUILD_ORDER_REMOVE;
-		memcpy(o->image, p->image, sizeof(o->image));
-		build_order_do(f->config.builds, o);
-	}
+	e2b_image_drop(f, p->image);
 	list_remove(&p->node);
 	free_point(p);
 }

@@ -393,7 +393,7 @@ static void note(struct e2b_call *c, struct e2b_build *b, json_t *answer)
 		return;
 	}
 	*t = (struct tagging){.call = c, .answer = answer};
-	e2b_image_change(c->face, b, false, on_noted, t);
+	e2b_image_note(c->face, b, on_noted, t);
 }
 
 void e2b_assign_tags(struct e2b_call *c)
@@ -425,7 +425,7 @@ void e2b_assign_tags(struct e2b_call *c)
 		if (o != b && o->state == BUILD_READY && json_array_size(o->tags) == 0)
 			e2b_build_forget(o);
 		else if (o != b && o->state == BUILD_READY)
-			e2b_image_change(c->face, o, false, NULL, NULL);
+			e2b_image_note(c->face, o, NULL, NULL);
 	}
 	note(c, b, json_pack("{s:o, s:s}", "tags", tags, "buildID", b->id));
 }
@@ -467,7 +467,7 @@ void e2b_remove_tags(struct e2b_call *c)
 			continue;
 		}
 		if (last)
-			e2b_image_change(c->face, last, false, NULL, NULL);
+			e2b_image_note(c->face, last, NULL, NULL);
 		last = b;
 	}
 	json_decref(tags);

@@ -74,6 +74,7 @@ static void begin_with(struct building *w, struct e2b_point *p, size_t steps)
 	if (copy_setup(&p->setup, &w->build->setup) < 0)
 		return;
 	e2b_point_touch(w->face, p);
+	building_leave_image(w);
 	memcpy(w->image, p->image, sizeof(w->image));
 	w->own_image = w->at_point = w->cached = true;
 	w->identity[0] = '\0';
@@ -100,13 +101,15 @@ void building_begin_without(struct building *w)
 	struct e2b_setup *s = &w->build->setup;
 	struct e2b_point *p = e2b_point_of(w->face, w->who->owner, w->keys[w->kept]);
 
-	if (p && streq(p->image, w->image))
+	const bool is_gone = p && streq(p->image, w->image);
+
+	building_leave_image(w);
+	if (is_gone)
 		e2b_point_forget(w->face, p);
 	free(w->keys);
 	w->keys = NULL;
 	w->anew = true;
 	w->at_point = w->cached = false;
-	w->image[0] = '\0';
 	w->below = w->kept = w->at = 0;
 	(void)json_object_clear(s->env);
 	s->root = false;
@@ -165,6 +168,7 @@ static void change_sandbox(struct building *w, const struct e2b_point *p)
 	struct sandbox *s = w->sandbox;
 	struct err ignored = ERR_INIT;
 
+	building_leave_image(w);
 	memcpy(w->image, p->image, sizeof(w->image));
 	w->own_image = w->at_point = true;
 	w->identity[0] = '\0';

@@ -103,20 +103,20 @@ struct e2b_build *e2b_build_new(struct e2b_template *t, const char *id)
 	return b;
 }
 
-void e2b_image_change(struct e2b *f, struct e2b_build *b, bool removes,
-		      void (*fn)(const struct err *e, void *user), void *user)
+void e2b_image_note(struct e2b *f, struct e2b_build *b, void (*fn)(const struct err *e, void *user),
+		    void *user)
 {
 	struct build_order *j = calloc(1, sizeof(*j));
 	struct err e = ERR_INIT;
 
-	if (!j || (!removes && !(j->note = e2b_build_note(b)))) {
+	if (!j || !(j->note = e2b_build_note(b))) {
 		free(j);
 		(void)err_set(&e, ERR_OUT_OF_MEMORY, ENOMEM, "a template");
 		if (fn)
 			fn(&e, user);
 		return;
 	}
-	j->what = removes ? BUILD_ORDER_REMOVE : BUILD_ORDER_NOTE;
+	j->what = BUILD_ORDER_NOTE;
 	memcpy(j->image, b->image, sizeof(j->image));
 	j->fn = fn;
 	j->user = user;
@@ -132,7 +132,7 @@ void e2b_build_forget(struct e2b_build *b)
 	e2b_build_stop(b);
 	e2b_archives_done(b);
 	if (b->state == BUILD_READY)
-		e2b_image_change(f, b, true, NULL, NULL);
+		e2b_image_drop(f, b->image);
 	if (b->archives && b->archives->sandbox) {
 		struct sandbox *ended = sandbox_ref(b->archives->sandbox);
 		struct err ignored = ERR_INIT;
@@ -380,13 +380,17 @@ void e2b_templates_load(struct e2b *f)
 		const json_t *note = json_object_get(notes, NOTE_MEMBER);
 		const json_t *point = json_object_get(notes, E2B_POINT_MEMBER);
 
-		if (!text_starts_with(word(row, "name"), SANDBOX_OWN_IMAGE))
+		const char *name = word(row, "name");
+
+		if (!text_starts_with(name, SANDBOX_OWN_IMAGE))
 			continue;
 		if (json_is_object(note))
-			load_build(f, word(row, "name"), note);
+			load_build(f, name, note);
 		else if (json_is_object(point))
-			e2b_point_load(f, word(row, "name"), point,
+			e2b_point_load(f, name, point,
 				       (uint64_t)json_integer_value(json_object_get(row, "bytes")));
+		else if (json_is_object(notes))
+			e2b_image_drop(f, name); /* a build stood on it when the server ended */
 	}
 	json_decref(rows);
 	list_for_each(l, &f->templates)

@@ -87,9 +87,11 @@ struct e2b_build *e2b_build_new(struct e2b_template *t, const char *id);
 void e2b_build_forget(struct e2b_build *b);
 bool e2b_has_tag(const struct e2b_build *b, const char *tag);
 void e2b_drop_tag(struct e2b_build *b, const char *tag);
-/* The image of B gets its note anew, or goes. FN may be NULL. */
-void e2b_image_change(struct e2b *f, struct e2b_build *b, bool removes,
-		      void (*fn)(const struct err *e, void *user), void *user);
+/* The image of B gets its note anew. FN may be NULL. */
+void e2b_image_note(struct e2b *f, struct e2b_build *b, void (*fn)(const struct err *e, void *user),
+		    void *user);
+/* IMAGE, which is no point or template any more, goes: at once, or with the last build that stands on it (template_images.c). */
+void e2b_image_drop(struct e2b *f, const char *image);
 
 /* The template and the ready build that NAME ("alias", "alias:tag", "id", "id:tag") means to OWNER. NULL: none. Borrowed. */
 struct e2b_build *e2b_build_named(const struct e2b *f, const char *owner, const char *name);
