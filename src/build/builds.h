@@ -8,6 +8,12 @@
 
 #include <jansson.h>
 
+/* Disk space of an image of a sandbox, as whoever has unpacked it tells. */
+struct build_image_size {
+	uint64_t bytes;   /* of files that the image below it does not have */
+	uint64_t folders; /* which it shares with no image */
+};
+
 /* The images of the server. Each function returns a new reference; NULL with E: it was refused; NULL with E as it was: no
  * memory. */
 struct build_images {
@@ -29,9 +35,14 @@ struct build_images {
 			  const char *note, void *user, struct err *e);
 	/* Begins to give an image of a sandbox another note. NULL: begins to remove it. */
 	json_t *(*change)(const char *name, const char *note, void *user, struct err *e);
-	/* Images that are one user's, with `name`, `note`, which may be null, and `bytes`, the size of the layer that it was made of. Reads
+	/* Images that are one user's, with `name`, `note`, which may be null, and the members of struct build_image_size. Reads
 	 * the disk, and there may be many: for the start of the server alone. */
 	json_t *(*notes)(void *user);
+	/* Reads on a thread how much the image NAME takes, then calls FN once, on the loop, maybe before this returns. SIZE NULL:
+	 * it is not known. */
+	void (*measure)(const char *name,
+			void (*fn)(const struct build_image_size *size, void *fn_user),
+			void *fn_user, void *user);
 	/* The build under way, or the last one. */
 	json_t *(*build_of)(void *user);
 	void *user;
@@ -75,7 +86,6 @@ struct build_order {
 	bool looked; /* COMMIT: what is known of images is up to date */
 	bool begun;
 	struct build_layer *layer; /* COMMIT: borrowed, while the sandbox writes */
-	uint64_t bytes;            /* COMMIT: of the layer, when FN is called */
 };
 
 /* Takes O, which was allocated. */

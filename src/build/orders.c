@@ -51,7 +51,7 @@ static struct build_order *first(const struct builds *b)
 }
 
 /* The builder tells by itself why it has ended; the sandbox only that nobody reads. */
-static void on_layer(uint64_t files UNUSED, uint64_t bytes, uint32_t skipped UNUSED,
+static void on_layer(uint64_t files UNUSED, uint64_t bytes UNUSED, uint32_t skipped UNUSED,
 		     const struct err *e, void *user)
 {
 	struct build_layer *l = user;
@@ -62,7 +62,6 @@ static void on_layer(uint64_t files UNUSED, uint64_t bytes, uint32_t skipped UNU
 		struct err ignored = ERR_INIT;
 
 		o->layer = NULL;
-		o->bytes = bytes;
 		if (e && e->code != ERR_CANCELLED && o->begun)
 			json_decref(i->cancel(i->user, &ignored));
 	}
@@ -183,7 +182,7 @@ static void look(struct builds *b, struct build_order *o)
 
 	if (!state || !name || !streq(name, o->image))
 		end(b, o, (err_set(&e, ERR_INTERNAL, 0, "another image is being made"), &e));
-	else if (streq(state, "done") && !o->layer) /* else its size comes in a moment */
+	else if (streq(state, "done") && !o->layer) /* else its end comes in a moment */
 		end(b, o, NULL);
 	else if (streq(state, "failed") || streq(state, "cancelled"))
 		end(b, o,

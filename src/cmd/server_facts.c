@@ -50,9 +50,10 @@ static int add_image(void *user, const struct image_manifest *m)
 
 static int add_note(void *user, const struct image_manifest *m)
 {
-	json_t *row = json_pack("{s:s, s:O?, s:I}", "name", image_manifest_str(m, "name"), "note",
-				json_object_get(m->json, "note"), "bytes",
-				(json_int_t)image_manifest_u64(m, "layer_bytes"));
+	json_t *row = json_pack("{s:s, s:O?, s:I, s:I}", "name", image_manifest_str(m, "name"),
+				"note", json_object_get(m->json, "note"), "bytes",
+				(json_int_t)image_manifest_u64(m, "layer_bytes"), "folders",
+				(json_int_t)image_manifest_u64(m, "folder_bytes"));
 
 	return json_array_append_new(user, row) < 0 ? -ENOMEM : 0;
 }
@@ -364,6 +365,54 @@ static json_t *image_notes(void *user)
 	return rows;
 }
 
+struct measuring {
+	const struct image_store *store;
+	char image[IMAGE_NAME_MAX + 1];
+	struct build_image_size size;
+	bool known;
+	void (*fn)(const struct build_image_size *size, void *user);
+	void *user;
+};
+
+/* On a thread. */
+static void read_size(void *user)
+{
+	struct measuring *g = user;
+	_cleanup_(image_manifest_done) struct image_manifest m = {0};
+	struct err ignored = ERR_INIT;
+
+	if (g->store->dir < 0 || image_manifest_load(g->store, g->image, &m, &ignored) < 0)
+		return;
+	g->size.bytes = image_manifest_u64(&m, "layer_bytes");
+	g->size.folders = image_manifest_u64(&m, "folder_bytes");
+	g->known = true;
+}
+
+static void on_size(void *user)
+{
+	struct measuring *g = user;
+
+	g->fn(g->known ? &g->size : NULL, g->user);
+	free(g);
+}
+
+static void measure_image(const char *name,
+			  void (*fn)(const struct build_image_size *size, void *fn_user),
+			  void *fn_user, void *user)
+{
+	const struct server_facts *f = user;
+	struct measuring *g = calloc(1, sizeof(*g));
+
+	if (g) {
+		*g = (struct measuring){.store = &f->store, .fn = fn, .user = fn_user};
+		if (text_copy(g->image, sizeof(g->image), name) == 0 &&
+		    workers_run("", read_size, on_size, g) >= 0)
+			return;
+	}
+	free(g);
+	fn(NULL, fn_user);
+}
+
 static json_t *commit_image(const char *name, const char *base, uint64_t age_ns, int pipe,
 			    const char *note, void *user, struct err *e)
 {
@@ -402,6 +451,7 @@ int server_facts_builds(struct server_facts *f, struct builds **ret, struct err 
 							.commit = commit_image,
 							.change = change_image,
 							.notes = image_notes,
+							.measure = measure_image,
 							.build_of = build_of,
 							.user = f}};
 

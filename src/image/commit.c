@@ -31,7 +31,8 @@ struct commit {
 	int layer; /* owned */
 	int notes; /* owned */
 	struct image_draft draft;
-	struct unpack_stats stats;    /* of the layer */
+	struct unpack_stats stats; /* of the layer */
+	struct merge_size size;
 	struct statx_timestamp began; /* of the draft, in its file system's time */
 };
 
@@ -149,7 +150,7 @@ static int put_together(struct commit *c, struct report *report, struct err *e)
 	c->stats = report->stats; /* the next worker's report takes its place */
 	if (r >= 0) {
 		c->watch->step(c->watch->user, "putting it over the image");
-		r = image_merge(c->base, c->layer, c->draft.root, c->watch, e);
+		r = image_merge(c->base, c->layer, c->draft.root, c->watch, &c->size, e);
 	}
 	if (r >= 0)
 		r = work(c, finish, c->draft.root, report, e);
@@ -176,7 +177,8 @@ static int record(struct commit *c, const struct image_store *s, const char *nam
 	    .suite = origin.suite,
 	    .preload = origin.preload.v,
 	    .n_preload = origin.preload.n,
-	    .layer_bytes = c->stats.bytes,
+	    .layer_bytes = c->size.files,
+	    .folder_bytes = c->size.folders,
 	    .setid_dropped = c->stats.setid,
 	    .devices_dropped = c->stats.skipped,
 	};

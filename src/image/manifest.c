@@ -334,6 +334,9 @@ int image_manifest_write(const struct image_draft *d, const struct image_facts *
 	if (f->layer_bytes)
 		(void)json_object_set_new(json, "layer_bytes",
 					  json_integer((json_int_t)f->layer_bytes));
+	if (f->folder_bytes)
+		(void)json_object_set_new(json, "folder_bytes",
+					  json_integer((json_int_t)f->folder_bytes));
 	if (f->note)
 		(void)json_object_set(json, "note", (json_t *)(uintptr_t)f->note);
 	size_t len;

@@ -62,6 +62,7 @@ struct image_facts {
 	bool release_was_stale;
 	uint64_t
 	    layer_bytes; /* of files that the image below it does not have; 0 = there is none */
+	uint64_t folder_bytes; /* of an image with a layer: of its folders */
 	uint64_t setid_dropped;
 	uint64_t devices_dropped;
 };

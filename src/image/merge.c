@@ -25,6 +25,7 @@
 struct merge {
 	const struct image_watch *watch;
 	uint64_t entries;
+	struct merge_size size;
 };
 
 static int merge_folder(struct merge *m, int base, int layer, int out, unsigned depth);
@@ -42,6 +43,28 @@ static DIR *open_list(int folder)
 static bool is_mark(const char *name)
 {
 	return text_starts_with(name, WHITEOUT);
+}
+
+/* A file of several names counts in parts. */
+static int count_file(struct merge *m, int out, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(out, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	m->size.files += MERGE_ENTRY_BYTES + (uint64_t)st.st_size / MAX(st.st_nlink, (nlink_t)1);
+	return 0;
+}
+
+/* Once its entries are there: those of a large folder take space of their own. */
+static int count_folder(struct merge *m, int folder)
+{
+	struct stat st;
+
+	if (fstat(folder, &st) < 0)
+		return -errno;
+	m->size.folders += MAX((uint64_t)st.st_size, (uint64_t)MERGE_ENTRY_BYTES);
+	return 0;
 }
 
 static bool has(int folder, const char *name)
@@ -92,12 +115,13 @@ static int make_folder(struct merge *m, int base, int layer, int out, const char
 
 	if (to < 0)
 		return to;
-	const int r = merge_folder(m, base, layer, to, depth + 1);
+	int r = merge_folder(m, base, layer, to, depth + 1);
 
+	r = r < 0 ? r : count_folder(m, to);
 	return r < 0 ? r : like(layer >= 0 ? layer : base, to);
 }
 
-static int copy_file(int base, const char *name, int out, const struct stat *st)
+static int copy_file(struct merge *m, int base, const char *name, int out, const struct stat *st)
 {
 	const struct timespec times[2] = {st->st_atim, st->st_mtim};
 	_cleanup_fd_ int from = openat(base, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -112,7 +136,7 @@ static int copy_file(int base, const char *name, int out, const struct stat *st)
 	if (n < 0 || fchown(to, foreign_id(st->st_uid), foreign_id(st->st_gid)) < 0 ||
 	    fchmod(to, st->st_mode & 01777) < 0 || futimens(to, times) < 0)
 		return -errno;
-	return 0;
+	return count_file(m, out, name);
 }
 
 /* An entry of the base that the layer has nothing to say of. */
@@ -130,11 +154,11 @@ static int take_base(struct merge *m, int base, int out, const char *name, unsig
 	const bool own = st.st_uid != foreign_id(st.st_uid) || st.st_gid != foreign_id(st.st_gid);
 
 	if (own && S_ISREG(st.st_mode) && geteuid() == 0)
-		return copy_file(base, name, out, &st);
+		return copy_file(m, base, name, out, &st);
 	if (linkat(base, name, out, name, 0) == 0)
 		return 0;
 	/* A file system has a limit of names for one file. */
-	return errno == EMLINK && S_ISREG(st.st_mode) ? copy_file(base, name, out, &st) : -errno;
+	return errno == EMLINK && S_ISREG(st.st_mode) ? copy_file(m, base, name, out, &st) : -errno;
 }
 
 static int take_layer(struct merge *m, int base, int layer, int out, const char *name,
@@ -143,7 +167,7 @@ static int take_layer(struct merge *m, int base, int layer, int out, const char 
 	_cleanup_fd_ int from = open_sub(layer, name);
 
 	if (from == -ENOTDIR || from == -ELOOP)
-		return renameat(layer, name, out, name) < 0 ? -errno : 0;
+		return renameat(layer, name, out, name) < 0 ? -errno : count_file(m, out, name);
 	if (from < 0)
 		return from;
 	/* -ENOENT, or no folder in the base: nothing shows through. */
@@ -189,7 +213,8 @@ static int merge_folder(struct merge *m, int base, int layer, int out, unsigned 
 	return r == 0 && layer >= 0 ? each(m, base, layer, out, false, depth) : r;
 }
 
-int image_merge(int base, int layer, int out, const struct image_watch *w, struct err *e)
+int image_merge(int base, int layer, int out, const struct image_watch *w, struct merge_size *ret,
+		struct err *e)
 {
 	struct merge m = {.watch = w};
 
@@ -198,6 +223,7 @@ int image_merge(int base, int layer, int out, const struct image_watch *w, struc
 			       "the layer is not complete: its sandbox has ended");
 	const int r = merge_folder(&m, base, layer, out, 0);
 
+	*ret = m.size;
 	if (r == -ECANCELED)
 		return err_set(e, ERR_CANCELLED, ECANCELED, "stopped");
 	if (r == -ENOSPC || r == -EDQUOT)

@@ -210,6 +210,16 @@ describe('cached steps of templates of e2b', { skip }, () => {
 		await build('two', { steps: [run('sleep 5.1; head -c 20M /dev/urandom >/srv/one'), run('sleep 5.1; head -c 20M /dev/urandom >/srv/two')] });
 		await until('both points are gone', () => points().length === 0);
 		assert.equal(await says('two', 'stat -c %s /srv/one /srv/two'), '20971520\n20971520\n');
+		// Folders take space, though they have no bytes; and a point that was read again is as large as it was.
+		await build('folders', { steps: [run('sleep 5.1; mkdir /srv/d; cd /srv/d; seq 8000 | xargs mkdir')] });
+		assert.deepEqual(points(), []);
+		await build('fewer', { steps: [run('sleep 5.1; mkdir /srv/d; cd /srv/d; seq 4000 | xargs mkdir')] });
+		assert.equal(points().length, 1);
+		await program.end();
+		await begin({ SANDBOX_TEMPLATE_CACHE: '15m' });
+		await until('it is too large now', () => points().length === 0);
+		await program.end();
+		await begin({ SANDBOX_TEMPLATE_CACHE: '30m' });
 		assert.doesNotMatch((await build('big', body('c', 40))).log, /CACHED/);
 		await until('it is too large', () => points().length <= 1);
 		await program.end();

@@ -42,10 +42,11 @@ struct building {
 	char identity[E2B_KEY_SIZE]; /* of an image that may be replaced; "" = it is not */
 	char (*keys)[E2B_KEY_SIZE];  /* owned: after each step; NULL = nothing is kept */
 	struct e2b_point *point;     /* owned: that is being made; NULL = none */
+	bool has_image;              /* POINT has: it goes with it */
 	bool at_point;               /* IMAGE is one */
 	bool cached;                 /* of an earlier build */
 	bool anew;                   /* takes none */
-	uint64_t below;              /* its bytes */
+	uint64_t below;              /* its files */
 	size_t kept;                 /* steps that IMAGE has */
 	uint64_t began_ns;           /* the first step that it does not have */
 	char path[ENGINE_PATH_MAX];  /* COPY: of the archive */

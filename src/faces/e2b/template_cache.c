@@ -131,7 +131,7 @@ char *e2b_point_note(const struct e2b_point *p)
 	json_t *note =
 	    json_pack("{s:{s:s, s:s, s:O, s:b, s:s, s:I, s:I}}", E2B_POINT_MEMBER, "owner",
 		      p->owner, "key", p->key, "env", s->env, "root", s->root, "workdir",
-		      s->workdir, "below", (json_int_t)p->bytes, "made_ms", (json_int_t)p->made_ms);
+		      s->workdir, "below", (json_int_t)p->files, "made_ms", (json_int_t)p->made_ms);
 	char *text = note ? jsonio_text(note, JSON_COMPACT, &len) : NULL;
 
 	json_decref(note);
@@ -166,7 +166,19 @@ static void insert(struct e2b *f, struct e2b_point *p)
 	list_append(later, &p->node);
 }
 
-void e2b_point_load(struct e2b *f, const char *image, const json_t *note, uint64_t bytes)
+static uint64_t sum(uint64_t a, uint64_t b)
+{
+	return a + MIN(b, UINT64_MAX - a);
+}
+
+void e2b_point_measured(struct e2b_point *p, const struct build_image_size *size)
+{
+	p->files = sum(p->files, size->bytes);
+	p->bytes = sum(p->files, size->folders);
+}
+
+void e2b_point_load(struct e2b *f, const char *image, const json_t *note,
+		    const struct build_image_size *size)
 {
 	struct e2b_point *p = calloc(1, sizeof(*p));
 	json_t *env = json_object_get(note, "env");
@@ -179,7 +191,8 @@ void e2b_point_load(struct e2b *f, const char *image, const json_t *note, uint64
 	(void)!text_copy(p->owner, sizeof(p->owner), word(note, "owner"));
 	(void)!text_copy(p->key, sizeof(p->key), word(note, "key"));
 	(void)!text_copy(p->image, sizeof(p->image), image);
-	p->bytes = number(note, "below") + bytes;
+	p->files = number(note, "below");
+	e2b_point_measured(p, size);
 	p->made_ms = number(note, "made_ms");
 	insert(f, p);
 }

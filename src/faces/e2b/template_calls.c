@@ -200,7 +200,7 @@ static void note_less(struct e2b_build *b, const json_t *body)
 
 void e2b_make_template(struct e2b_call *c)
 {
-	char alias[TEMPLATE_NAME + 1], tag[TEMPLATE_NAME + 1];
+	char alias[TEMPLATE_NAME + 1], tag[TEMPLATE_NAME + 1] = "";
 	const char *name = json_string_value(json_object_get(c->body, "name"));
 	struct err e = ERR_INIT;
 	struct e2b *f = c->face;
@@ -449,7 +449,7 @@ void e2b_remove_tags(struct e2b_call *c)
 			r = e2b_refuse_member(&e, "tags", "the tag 'default' stays");
 	if (r == 0 && !t)
 		r = err_set(&e, ERR_NOT_FOUND, 0, "there is no template of that name");
-	if (r < 0) {
+	if (r < 0 || !t) {
 		json_decref(tags);
 		e2b_fail(c, &e);
 		return;

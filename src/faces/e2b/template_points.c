@@ -78,7 +78,7 @@ static void begin_with(struct building *w, struct e2b_point *p, size_t steps)
 	memcpy(w->image, p->image, sizeof(w->image));
 	w->own_image = w->at_point = w->cached = true;
 	w->identity[0] = '\0';
-	w->below = p->bytes;
+	w->below = p->files;
 	w->kept = w->at = steps;
 }
 
@@ -136,10 +136,13 @@ void building_restore_point(struct building *w, void (*then)(struct building *w)
 
 void building_drop_point(struct building *w)
 {
+	if (w->point && w->has_image)
+		e2b_image_drop(w->face, w->point->image);
 	if (w->point)
 		e2b_setup_done(&w->point->setup);
 	free(w->point);
 	w->point = NULL;
+	w->has_image = false;
 }
 
 /* There is no point now: the build goes on in its sandbox. */
@@ -172,7 +175,7 @@ static void change_sandbox(struct building *w, const struct e2b_point *p)
 	memcpy(w->image, p->image, sizeof(w->image));
 	w->own_image = w->at_point = true;
 	w->identity[0] = '\0';
-	w->below = p->bytes;
+	w->below = p->files;
 	w->kept = w->at;
 	sandbox_release(s, &w->hold);
 	w->sandbox = NULL;
@@ -182,23 +185,27 @@ static void change_sandbox(struct building *w, const struct e2b_point *p)
 	(void)sandbox_unref(s);
 }
 
-static void on_image(const struct err *e, void *user)
+static void on_measured(const struct build_image_size *size, void *user)
 {
 	static const char kept[] = "kept for later builds";
 	struct building *w = user;
 	struct e2b_point *p = w->point;
-	const uint64_t bytes = w->order->bytes;
 	char image[ENGINE_NAME_MAX];
 
-	w->order = NULL;
-	if (e || w->lost) {
-		if (!w->lost) /* else on_deadline() tells */
-			go_on(w, e->text);
+	w->opening = false;
+	if (w->stopped) {
+		building_free(w);
 		return;
 	}
-	p->bytes += bytes;
+	if (!size || w->lost) {
+		if (!w->lost) /* else on_deadline() tells */
+			go_on(w, "the size of its image is not known");
+		return;
+	}
+	e2b_point_measured(p, size);
 	memcpy(image, p->image, sizeof(image));
 	w->point = NULL;
+	w->has_image = false;
 	e2b_point_add(w->face, p);
 	p = e2b_point_of(w->face, w->who->owner, w->keys[w->at]);
 	if (!p || !streq(p->image, image)) {
@@ -209,6 +216,23 @@ static void on_image(const struct err *e, void *user)
 	}
 	e2b_build_log(w->build, "debug", w->step, kept, strlen(kept));
 	change_sandbox(w, p);
+}
+
+static void on_image(const struct err *e, void *user)
+{
+	struct building *w = user;
+	const struct build_images *images = &w->face->config.builds->config.images;
+
+	w->order = NULL;
+	w->has_image = !e;
+	if (w->lost)
+		return; /* on_deadline() tells */
+	if (e) {
+		go_on(w, e->text);
+		return;
+	}
+	w->opening = true;
+	images->measure(w->point->image, on_measured, w, images->user);
 }
 
 static void commit(struct building *w)
@@ -277,7 +301,7 @@ static struct e2b_point *new_point(const struct building *w)
 	(void)snprintf(p->image, sizeof(p->image), POINT_IMAGE "%s", word);
 	(void)!text_copy(p->owner, sizeof(p->owner), w->who->owner);
 	memcpy(p->key, w->keys[w->at], sizeof(p->key));
-	p->bytes = w->below;
+	p->files = w->below;
 	p->made_ms = now_wall_ns() / NS_PER_MS;
 	return p;
 }

@@ -348,6 +348,15 @@ static void load_build(struct e2b *f, const char *image, const json_t *note)
 	b->state = BUILD_READY;
 }
 
+static void load_point(struct e2b *f, const json_t *row, const json_t *note)
+{
+	const struct build_image_size size = {
+	    .bytes = (uint64_t)json_integer_value(json_object_get(row, "bytes")),
+	    .folders = (uint64_t)json_integer_value(json_object_get(row, "folders"))};
+
+	e2b_point_load(f, word(row, "name"), note, &size);
+}
+
 /* Of two builds with the same tag the one that was finished last has it: the server ended between both steps. */
 static void settle(struct e2b_template *t)
 {
@@ -387,8 +396,7 @@ void e2b_templates_load(struct e2b *f)
 		if (json_is_object(note))
 			load_build(f, name, note);
 		else if (json_is_object(point))
-			e2b_point_load(f, name, point,
-				       (uint64_t)json_integer_value(json_object_get(row, "bytes")));
+			load_point(f, row, point);
 		else if (json_is_object(notes))
 			e2b_image_drop(f, name); /* a build stood on it when the server ended */
 	}

@@ -128,8 +128,9 @@ struct e2b_point {
 	char key[E2B_KEY_SIZE];
 	char image[ENGINE_NAME_MAX];
 	struct e2b_setup setup; /* of it variables, user and folder */
-	/* Size of the files that its steps have written. Points of one build share files, which count for each. */
-	uint64_t bytes;
+	/* Disk space of the files that its steps have made. Points of one build share files, which count for each. */
+	uint64_t files;
+	uint64_t bytes; /* of these, and of all its folders, which it shares with nobody */
 	uint64_t made_ms;
 };
 
@@ -145,11 +146,14 @@ void e2b_points_tidy_owner(struct e2b *f, const char *owner);
 /* Removes points of owners without templates, and points beyond the limits. Takes long if there are many: for the start alone. */
 void e2b_points_tidy(struct e2b *f);
 void e2b_points_done(struct e2b *f);
-/* The note for the image of P before it is made, when its BYTES are still those of the point below it; owned text, NULL: no
+/* The note for the image of P before it is made, when its FILES are still those of the point below it; owned text, NULL: no
  * memory. */
 char *e2b_point_note(const struct e2b_point *p);
-/* NOTE as e2b_point_note() made it, of an image with a layer of BYTES. */
-void e2b_point_load(struct e2b *f, const char *image, const json_t *note, uint64_t bytes);
+/* NOTE as e2b_point_note() made it, of an image of that SIZE. */
+void e2b_point_load(struct e2b *f, const char *image, const json_t *note,
+		    const struct build_image_size *size);
+/* P has its image. */
+void e2b_point_measured(struct e2b_point *p, const struct build_image_size *size);
 
 /* ---- what is to be copied (template_files.c) ---- */
 
