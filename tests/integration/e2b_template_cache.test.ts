@@ -104,7 +104,7 @@ describe('cached steps of templates of e2b', { skip }, () => {
 		assert.deepEqual((await rest('GET', '/images')).images.map((i: Json) => [i.name, 'identity' in i]), [['base', false]]);
 	});
 
-	it('of nobody else, and anew where it is wanted', async () => {
+	it('(slow) of nobody else, and anew where it is wanted', async () => {
 		const stranger = await newKey('stranger');
 		const body = { steps: steps(one).filter((s) => s.type !== 'COPY') };
 		await build('app', body);
@@ -123,7 +123,7 @@ describe('cached steps of templates of e2b', { skip }, () => {
 		await until('what nobody uses is gone', () => points().length === 1);
 	});
 
-	it('outlives the server; a point that the operator has removed is made again', async () => {
+	it('(slow) outlives the server; a point that the operator has removed is made again', async () => {
 		const body = { steps: steps(one).filter((s) => s.type !== 'COPY') };
 		await build('app', body);
 		await program.end();
@@ -138,7 +138,7 @@ describe('cached steps of templates of e2b', { skip }, () => {
 		assert.match((await build('app', body)).log, /CACHED \[2\/5\]/);
 	});
 
-	it('an image that was replaced, and a template that was built again, have other points', async () => {
+	it('(slow) an image that was replaced, and a template that was built again, have other points', async () => {
 		await build('below', { steps: [run('echo 1 >/srv/n')] });
 		const body = { fromTemplate: 'below', steps: [run(LONG)] };
 		assert.doesNotMatch((await build('above', body)).log, /CACHED/);
@@ -157,7 +157,7 @@ describe('cached steps of templates of e2b', { skip }, () => {
 		assert.doesNotMatch((await build('app', { steps: steps(one).filter((s) => s.type !== 'COPY') })).log, /CACHED/);
 	});
 
-	it('an image that is wanted no more stays until the last build on it has ended', async () => {
+	it('(slow) an image that is wanted no more stays until the last build on it has ended', async () => {
 		const key = await newKey('busy');
 		const own = points();
 		const mine = (): string[] => points().filter((p) => !own.includes(p));
@@ -197,7 +197,7 @@ describe('cached steps of templates of e2b', { skip }, () => {
 		await until('what nobody uses is gone', () => mine().length === 0);
 	});
 
-	it('no user has more than the operator permits', async () => {
+	it('(slow) no user has more than the operator permits', async () => {
 		await program.end();
 		await begin({ SANDBOX_TEMPLATE_CACHE: '30m' });
 		const body = (name: string, mb: number): Json => ({ steps: [run(`sleep 5.1; head -c ${mb}M /dev/urandom >/srv/${name}`)] });
