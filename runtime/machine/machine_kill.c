@@ -5,54 +5,18 @@
  * submitted code and the user ids permit it (runtime/init/asked.c).
  *
  * kill(2) may be called from a handler of signals and after vfork(2), so nothing here takes a lock or allocates memory. */
-#include "ask_init.h"
+#include "ask_init_send.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #define PUBLIC       __attribute__((visibility("default")))
-#define SEND_TRIES   200
-#define SEND_EVERY   5000000 /* ns, while the queue of requests is full */
-#define ANSWER_TRIES 4       /* of a second; a signal that comes meanwhile ends one */
+#define ANSWER_TRIES 4 /* of a second; a signal that comes meanwhile ends one */
 #define TRY_MS       1000
-
-static int send_request(int sock, const struct ask_init *ask, int answer)
-{
-	struct sockaddr_un at = {.sun_family = AF_UNIX, .sun_path = ASK_INIT_SOCKET};
-	struct iovec part = {.iov_base = (void *)(uintptr_t)ask, .iov_len = sizeof(*ask)};
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = {.bytes = {0}};
-	struct msghdr m = {.msg_name = &at,
-			   .msg_namelen = sizeof(at),
-			   .msg_iov = &part,
-			   .msg_iovlen = 1,
-			   .msg_control = control.bytes,
-			   .msg_controllen = sizeof(control.bytes)};
-	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-	const struct timespec moment = {.tv_nsec = SEND_EVERY};
-
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(c), &answer, sizeof(int));
-	for (int i = 0; i < SEND_TRIES; i++) {
-		if (sendmsg(sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
-			return 0;
-		if (errno != EAGAIN && errno != EINTR)
-			return -1;
-		(void)nanosleep(&moment, NULL);
-	}
-	return -1;
-}
 
 /* 0, or an errno; EPERM also if no answer comes. */
 static int answer_on(int sock)
@@ -77,7 +41,7 @@ static int ask(const struct ask_init *what)
 	if (sock < 0)
 		return EPERM;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0) {
-		const int sent = send_request(sock, what, pair[1]);
+		const int sent = ask_init_send(sock, what, &pair[1], 1);
 		(void)syscall(SYS_close, pair[1]);
 		if (sent == 0)
 			answer = answer_on(pair[0]);

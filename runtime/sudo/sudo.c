@@ -5,9 +5,10 @@
  *
  * Static, because it is the same file for every image. So nothing here asks the name service. */
 #include "accounts.h"
-#include "ask_init.h"
+#include "ask_init_send.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
 #include <poll.h>
@@ -19,7 +20,6 @@
 #include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,8 +31,7 @@
 	"usage: sudo [-EHinSsk] [-u USER] [VAR=value ...] [--] COMMAND [ARGUMENT ...]\n"           \
 	"       sudo -v | -l | -k | --version | --help\n"                                          \
 	"No password is asked for. Other options are not there.\n"
-#define WORDS_MAX  500 /* of the command, and of the environment; init takes 512 */
-#define WAIT_TRIES 400 /* of 5 ms, while the queue of requests is full */
+#define WORDS_MAX 500 /* of the command, and of the environment; init takes 512 */
 
 struct order {
 	const char *user;
@@ -341,35 +340,11 @@ static int write_args(bool login, const struct account *to)
 
 static int send_order(int sock, int answer, int args)
 {
-	struct sockaddr_un at = {.sun_family = AF_UNIX, .sun_path = ASK_INIT_SOCKET};
-	struct ask_init ask = {
+	const struct ask_init ask = {
 	    .kind = ASK_INIT_SUDO, .pid = (int32_t)n_words, .signo = (int32_t)n_env};
 	const int fds[ASK_INIT_SUDO_FDS] = {answer, args, 0, 1, 2};
-	struct iovec part = {.iov_base = &ask, .iov_len = sizeof(ask)};
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(fds))];
-	} control = {.bytes = {0}};
-	struct msghdr m = {.msg_name = &at,
-			   .msg_namelen = sizeof(at),
-			   .msg_iov = &part,
-			   .msg_iovlen = 1,
-			   .msg_control = control.bytes,
-			   .msg_controllen = sizeof(control.bytes)};
-	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(fds));
-	memcpy(CMSG_DATA(c), fds, sizeof(fds));
-	for (int i = 0; i < WAIT_TRIES; i++) {
-		if (sendmsg(sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
-			return 0;
-		if (errno != EAGAIN)
-			return errno;
-		(void)usleep(5000);
-	}
-	return EAGAIN;
+	return ask_init_send(sock, &ask, fds, ASK_INIT_SUDO_FDS);
 }
 
 _Noreturn static void end_like(int status)
@@ -429,6 +404,10 @@ int main(int argc, char *argv[])
 	sigset_t set;
 	int pair[2];
 
+	/* One that the caller has closed must not be the number of anything that is opened here. */
+	for (int fd = 0; fd < 3; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			(void)open("/dev/null", O_RDWR);
 	if (argc > 3 && strcmp(argv[1], BECOME) == 0)
 		become(argv + 2);
 	struct order o = read_order(argv + 1);

@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { asker } from '../lib/asker.ts';
 import { engine, mode, newStateDir, unlessEnforced } from '../lib/env.ts';
 import type { Program } from '../lib/process.ts';
 import { serve, type Json } from '../lib/session.ts';
@@ -22,14 +23,12 @@ describe('signals to processes of earlier runs', { skip }, () => {
 	});
 	after(() => program.end());
 
-	async function ask(method: string, at: string, json?: unknown): Promise<Json> {
-		const r = await fetch(`${base}/api/v1/sandboxes${at}`, {
-			method, headers: json === undefined ? {} : { 'content-type': 'application/json' }, body: json === undefined ? undefined : JSON.stringify(json),
-		});
-		const text = await r.text();
-		assert.ok(r.status < 300, `${method} ${at}: ${r.status} ${text}`);
-		return text ? JSON.parse(text) : {};
-	}
+	const rest = asker(() => base);
+	const ask = async (method: string, at: string, json?: unknown): Promise<Json> => {
+		const r = await rest(method, `/sandboxes${at}`, json);
+		assert.ok(r.status < 300, `${method} ${at}: ${r.status} ${r.text}`);
+		return r.body;
+	};
 	const run = async (json: Json): Promise<Json> => ask('POST', `/${id}/runs`, { wait: true, ...json });
 	const said = async (command: string, more: Json = {}): Promise<string> => {
 		const r = await run({ command, ...more });

@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { asker } from '../lib/asker.ts';
 import { engine, mode, newStateDir, unlessEnforced } from '../lib/env.ts';
 import type { Program } from '../lib/process.ts';
 import { serve, type Json } from '../lib/session.ts';
@@ -20,14 +21,12 @@ describe('sudo', { skip }, () => {
 	});
 	after(() => program.end());
 
-	async function ask(method: string, at: string, json?: unknown): Promise<Json> {
-		const r = await fetch(`${base}/api/v1/sandboxes${at}`, {
-			method, headers: json === undefined ? {} : { 'content-type': 'application/json' }, body: json === undefined ? undefined : JSON.stringify(json),
-		});
-		const text = await r.text();
-		assert.ok(r.status < 300, `${method} ${at}: ${r.status} ${text}`);
-		return text ? JSON.parse(text) : {};
-	}
+	const rest = asker(() => base);
+	const ask = async (method: string, at: string, json?: unknown): Promise<Json> => {
+		const r = await rest(method, `/sandboxes${at}`, json);
+		assert.ok(r.status < 300, `${method} ${at}: ${r.status} ${r.text}`);
+		return r.body;
+	};
 	const run = async (json: Json): Promise<Json> => ask('POST', `/${id}/runs`, { wait: true, ...json });
 	const said = async (command: string, more: Json = {}): Promise<string> => {
 		const r = await run({ command: `exec 2>&1; ${command}`, ...more });
@@ -44,6 +43,7 @@ describe('sudo', { skip }, () => {
 	const count = async (word: string): Promise<number> => Number(await said(`pgrep -fc ${word}`, { user: 'root' }));
 
 	sandbox('the user does by it what root does', async () => {
+		assert.equal(await said('sudo sh -c "cat; echo out" <&-; sudo sh -c "echo unheard" >&-; echo $?'), 'out\n0\n', 'standard descriptors that are closed are /dev/null');
 		assert.equal(await said('sudo id -u; sudo touch /etc/new && stat -c %U /etc/new; echo text | sudo tee /etc/of-root; sudo cat /etc/of-root; cd /usr && sudo pwd; seq 3 | sudo wc -l'),
 			'0\nroot\ntext\ntext\n/usr\n3\n');
 		assert.equal(await said('sudo sh -c "exit 7"; echo $?; sudo no-such-program; echo $?; sudo sh -c \'kill -TERM $$\'; echo $?'),
