@@ -281,6 +281,8 @@ static void forget_user(const char *owner, void *user)
 	transport_http_forget(s->transport, owner);
 	mcp_server_forget(a->mcp, owner);
 	links_forget(a->links, owner);
+	if (s->e2b)
+		e2b_forget_owner(s->e2b, owner);
 }
 
 static int port_url(void *user, const char *base, const char *owner, const char *id, uint16_t port,

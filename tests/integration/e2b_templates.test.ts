@@ -301,4 +301,15 @@ describe('templates of e2b', { skip }, () => {
 		for (const hash of ['x', 'AB'.repeat(32), '..%2f..%2fetc', `${HASH}0`])
 			assert.ok([400, 404].includes((await control('GET', `/templates/hostile/files/${hash}`)).status), hash);
 	});
+
+	it('go with their owner, also while one is built', async () => {
+		const sandboxes = async (): Promise<number> => (await rest('GET', '/sandboxes')).sandboxes.length, before = await sandboxes();
+		const key = await newKey('leaver'), who = (await rest('GET', '/users')).users.find((u: Json) => u.name === 'leaver')!;
+		const ready = await build('ready', { fromImage: 'base', steps: [run('echo one >one')] }, key), goes = await begun('goes', { fromImage: 'base', steps: [run('sleep 1000')] }, key);
+		const own = (): string[] => imagesOf(state).filter((n) => [ready, goes].some((t) => n.startsWith(`t.${t.templateID}`)));
+		assert.equal(own().length, 1);
+		await rest('DELETE', `/users/${who.id}`);
+		await until('nothing of it is left', () => own().length === 0);
+		await until('nor its sandboxes', async () => (await sandboxes()) <= before);
+	});
 });

@@ -31,6 +31,8 @@ struct e2b_config {
 int e2b_new(const struct e2b_config *config, struct e2b **ret, struct err *e) MUST_CHECK;
 /* Call it after http_server_free() and before manager_free(). NULL is fine. */
 struct e2b *e2b_free(struct e2b *f);
+/* OWNER is removed: the templates go, and what was kept of their steps. */
+void e2b_forget_owner(struct e2b *f, const char *owner);
 /* For http_config.is_face: api, and PORT-SANDBOX for the ports of envd and the code interpreter. */
 bool e2b_is_name(const char *label, size_t len);
 /* API asks F about names of ports, and answers as F says. */

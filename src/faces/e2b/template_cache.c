@@ -138,13 +138,6 @@ char *e2b_point_note(const struct e2b_point *p)
 	return text;
 }
 
-static const char *word(const json_t *note, const char *member)
-{
-	const char *s = json_string_value(json_object_get(note, member));
-
-	return s ? s : "";
-}
-
 static uint64_t number(const json_t *note, const char *member)
 {
 	const json_int_t n = json_integer_value(json_object_get(note, member));
@@ -187,9 +180,10 @@ void e2b_point_load(struct e2b *f, const char *image, const json_t *note,
 		return;
 	p->setup.env = json_is_object(env) ? json_deep_copy(env) : json_object();
 	p->setup.root = json_is_true(json_object_get(note, "root"));
-	(void)!text_copy(p->setup.workdir, sizeof(p->setup.workdir), word(note, "workdir"));
-	(void)!text_copy(p->owner, sizeof(p->owner), word(note, "owner"));
-	(void)!text_copy(p->key, sizeof(p->key), word(note, "key"));
+	(void)!text_copy(p->setup.workdir, sizeof(p->setup.workdir),
+			 e2b_note_word(note, "workdir"));
+	(void)!text_copy(p->owner, sizeof(p->owner), e2b_note_word(note, "owner"));
+	(void)!text_copy(p->key, sizeof(p->key), e2b_note_word(note, "key"));
 	(void)!text_copy(p->image, sizeof(p->image), image);
 	p->files = number(note, "below");
 	e2b_point_measured(p, size);

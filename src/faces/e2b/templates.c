@@ -266,6 +266,16 @@ void e2b_template_forget(struct e2b_template *t)
 	free(t);
 }
 
+void e2b_forget_owner(struct e2b *f, const char *owner)
+{
+	list_for_each(l, &f->templates) {
+		struct e2b_template *t = list_entry(l, struct e2b_template, node);
+
+		if (streq(t->owner, owner))
+			e2b_template_forget(t);
+	}
+}
+
 void e2b_templates_done(struct e2b *f)
 {
 	e2b_points_done(f);
@@ -305,13 +315,6 @@ char *e2b_build_note(const struct e2b_build *b)
 	return text;
 }
 
-static const char *word(const json_t *note, const char *member)
-{
-	const char *s = json_string_value(json_object_get(note, member));
-
-	return s ? s : "";
-}
-
 static char *copy(const json_t *note, const char *member)
 {
 	const char *s = json_string_value(json_object_get(note, member));
@@ -321,12 +324,13 @@ static char *copy(const json_t *note, const char *member)
 
 static void load_build(struct e2b *f, const char *image, const json_t *note)
 {
-	struct e2b_template *t = e2b_template_of(f, word(note, "owner"), word(note, "template"));
+	struct e2b_template *t =
+	    e2b_template_of(f, e2b_note_word(note, "owner"), e2b_note_word(note, "template"));
 
 	if (!t)
-		t = e2b_template_new(f, word(note, "owner"), word(note, "template"),
-				     word(note, "alias"));
-	struct e2b_build *b = t ? e2b_build_new(t, word(note, "build")) : NULL;
+		t = e2b_template_new(f, e2b_note_word(note, "owner"),
+				     e2b_note_word(note, "template"), e2b_note_word(note, "alias"));
+	struct e2b_build *b = t ? e2b_build_new(t, e2b_note_word(note, "build")) : NULL;
 	if (!b)
 		return;
 	struct e2b_setup *s = &b->setup;
@@ -337,7 +341,7 @@ static void load_build(struct e2b *f, const char *image, const json_t *note)
 	if (json_is_object(env))
 		(void)json_object_update(s->env, env);
 	s->root = json_is_true(json_object_get(note, "root"));
-	(void)!text_copy(s->workdir, sizeof(s->workdir), word(note, "workdir"));
+	(void)!text_copy(s->workdir, sizeof(s->workdir), e2b_note_word(note, "workdir"));
 	s->start = copy(note, "start");
 	s->ready = copy(note, "ready");
 	b->cpus = (uint32_t)json_integer_value(json_object_get(note, "cpus"));
@@ -354,7 +358,7 @@ static void load_point(struct e2b *f, const json_t *row, const json_t *note)
 	    .bytes = (uint64_t)json_integer_value(json_object_get(row, "bytes")),
 	    .folders = (uint64_t)json_integer_value(json_object_get(row, "folders"))};
 
-	e2b_point_load(f, word(row, "name"), note, &size);
+	e2b_point_load(f, e2b_note_word(row, "name"), note, &size);
 }
 
 /* Of two builds with the same tag the one that was finished last has it: the server ended between both steps. */
@@ -389,7 +393,7 @@ void e2b_templates_load(struct e2b *f)
 		const json_t *note = json_object_get(notes, NOTE_MEMBER);
 		const json_t *point = json_object_get(notes, E2B_POINT_MEMBER);
 
-		const char *name = word(row, "name");
+		const char *name = e2b_note_word(row, "name");
 
 		if (!text_starts_with(name, SANDBOX_OWN_IMAGE))
 			continue;

@@ -102,6 +102,13 @@ void e2b_build_done(struct e2b_build *b);
 /* Reads the templates of earlier lives of the server. */
 void e2b_templates_load(struct e2b *f);
 void e2b_templates_done(struct e2b *f);
+/* A text of the note of an image; "" if it is not there. Borrowed from NOTE. */
+static inline const char *e2b_note_word(const json_t *note, const char *member)
+{
+	const char *s = json_string_value(json_object_get(note, member));
+
+	return s ? s : "";
+}
 /* What the image of B is to keep; owned text, NULL: no memory. */
 char *e2b_build_note(const struct e2b_build *b);
 void e2b_build_log(struct e2b_build *b, const char *level, const char *step, const char *text,
