@@ -135,7 +135,7 @@ describe('a missing image', { skip: process.env.CAISSON_TEST_ENGINE_ENV ? 'the n
 				assert.match(textOf(await s.raw('sandbox_run_python', { code: 'print(6 * 7)' })), /42/);
 			});
 		});
-		it('answers a call that waits for longer than clients do, and the next one waits for the rest', async () => {
+		it('(slow) answers a call that waits for longer than clients do, and the next one waits for the rest', async () => {
 			const env = downloads.env();
 			downloads.hold();
 			await using(wire, { profile: 'full', env }, async (s) => {
