@@ -169,6 +169,11 @@ say "byte code"
 # since a read-only root can never be given it later. -q -q: a package may ship templates that
 # only look like Python.
 inside python3 -m compileall -q -q -j 2 /usr/lib/python3/dist-packages >&2 || true
+for file in "$root"/usr/lib/python3*/sitecustomize.py; do # it was changed above
+	if [ -e "$file" ] || [ -L "$file" ]; then
+		inside python3 -m compileall -q "${file#"$root"}" >&2
+	fi
+done
 
 say "trying it from inside"
 # shellcheck disable=SC2086 # one module an argument
