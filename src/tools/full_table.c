@@ -106,8 +106,7 @@ static const struct tool_arg create_args[] = {
      "What it may reach, if the operator permits: nothing, the package index, domains, or every "
      "public host.",
      .words = "none|packages|allowlist|open"},
-    {"domains", ARG_STRINGS, ARG_NULL,
-     "Of the allowlist: host, host:port, *.host or addresses (8.8.8.0/24).",
+    {"domains", ARG_STRINGS, ARG_NULL, "Of the allowlist: host, host:port, *.host or 8.8.8.0/24.",
      .max = SANDBOX_HOSTS_MAX},
     {"copy_of", ARG_STRING, ARG_NULL, "A session whose files the new one gets, without variables."},
     END};
