@@ -87,7 +87,7 @@ release-images: build ## science and base as OCI layouts for a registry (ARGS: p
 release-test: ## the portable binary: what it needs, equal builds, Debian 11, 12 and 13 (ARGS: tests/run release --help)
 	@tests/run release $(ARGS)
 
-packages: ## wheels, npm and Debian packages of the portable binary, and what directories take, into build/release (ARGS: packaging/packages --help)
+packages: ## wheels, npm, Debian and RPM packages of the portable binary, and what directories take, into build/release (ARGS: packaging/packages --help)
 	@packaging/packages $(ARGS)
 
 wheel npm: packages ## the same

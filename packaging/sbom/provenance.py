@@ -28,7 +28,7 @@ def sha256(path):
 
 def tools():
     """The compiler, linker and bundler of this machine, as its package database has them."""
-    names = ('gcc', 'binutils', 'libc6-dev', 'meson', 'ninja-build', 'python3', 'debhelper', 'mmdebstrap')
+    names = ('gcc', 'binutils', 'libc6-dev', 'meson', 'ninja-build', 'python3', 'debhelper', 'rpm', 'mmdebstrap')
     r = subprocess.run(['dpkg-query', '-W', '-f', '${db:Status-Abbrev}${Package} ${Version} ${Architecture}\n', *names], stdout=subprocess.PIPE,
                        stderr=subprocess.DEVNULL, text=True, check=False)
     distro = found.release('/')
