@@ -4,7 +4,7 @@
 
 The bundle is made by SOURCE/build, which needs npm and the packages of SOURCE/package-lock.json. With `auto` a
 bundle that cannot be made is left out: the table is empty, and the server shows a page that says so. FILES is the
-folder for the bundle and its compressed forms; OUT.c includes them from there.
+folder for the bundle; OUT.c includes from there each file once, by gzip where that saves something.
 """
 import gzip
 import hashlib
@@ -59,17 +59,15 @@ def names(files):
                 yield path, suffix
 
 
-def compressed(files, path, suffix):
-    """Returns the files with the gzip and the Brotli form, or None for each that saves nothing."""
-    plain = os.path.join(files, path)
-    with open(plain, 'rb') as f:
+def packed(path, suffix):
+    """Returns the file with the gzip form of PATH, or PATH if that saves nothing."""
+    with open(path, 'rb') as f:
         data = f.read()
     if suffix in PACKED:
-        return None, None
-    with open(plain + '.gz', 'wb') as f:
+        return path
+    with open(path + '.gz', 'wb') as f:
         f.write(gzip.compress(data, 9, mtime=0))
-    forms = (plain + '.gz', plain + '.br')
-    return [p if os.path.exists(p) and os.path.getsize(p) < len(data) else None for p in forms]
+    return path + '.gz' if os.path.getsize(path + '.gz') < len(data) else path
 
 
 def main():
@@ -81,29 +79,26 @@ def main():
         print(f'web: the page is left out: {why}', file=sys.stderr)
     data, rows = [], []
 
-    def part(path):
-        if path is None:
-            return '{NULL, 0}'
-        i = len(data)
+    def part(path, suffix):
+        """The C text of a struct web_file with the file PATH."""
+        i, what = len(data), packed(path, suffix)
         data.append(f'__asm__(".pushsection .rodata\\n.balign 16\\n.global web_data_{i}\\n.hidden web_data_{i}\\nweb_data_{i}:\\n'
-                    f'.incbin \\"{path}\\"\\n.popsection\\n");\nextern const unsigned char web_data_{i}[];\n')
-        return f'{{web_data_{i}, {os.path.getsize(path)}}}'
+                    f'.incbin \\"{what}\\"\\n.popsection\\n");\nextern const unsigned char web_data_{i}[];\n')
+        return f'{{web_data_{i}, {os.path.getsize(what)}, {os.path.getsize(path)}}}'
 
     for path, suffix in names(files) if not why else []:
         with open(os.path.join(files, path), 'rb') as f:
             digest = hashlib.sha256(f.read()).hexdigest()[:20]
-        gz, br = compressed(files, path, suffix)
         url = '/' if path == 'index.html' else '/' + path
-        forms = [part(os.path.join(files, path)), part(gz), part(br)]
         rows.append(f'    {{"{url}", "{TYPES[suffix]}", "{digest}", {"true" if path.startswith("assets/") else "false"}, '
-                    f'{{{", ".join(forms)}}}}},\n')
+                    f'{part(os.path.join(files, path), suffix)}}},\n')
     view = os.path.join(files, 'apps', 'results.html')
-    results = part(view)[1:-1].split(', ') if not why and os.path.exists(view) else ['NULL', '0']
+    results = part(view, '.html') if not why and os.path.exists(view) else '{NULL, 0, 0}'
     with open(out, 'w', encoding='ascii') as f:
         f.write('/* Made by web/embed.py. */\n#include "web/assets.h"\n\n' + ''.join(data))
-        f.write('\nconst struct web_asset web_assets[] = {\n' + ''.join(rows) + '    {NULL, NULL, NULL, false, {{NULL, 0}}},\n};\n')
+        f.write('\nconst struct web_asset web_assets[] = {\n' + ''.join(rows) + '    {NULL, NULL, NULL, false, {NULL, 0, 0}},\n};\n')
         f.write(f'const size_t web_n_assets = {len(rows)};\n')
-        f.write(f'const unsigned char *const web_results_view = {results[0]};\nconst size_t web_results_view_len = {results[1]};\n')
+        f.write(f'const struct web_file web_results = {results};\n')
         f.write('const char web_left_out[] = "' + (why or '').replace('\\', '').replace('"', "'") + '";\n')
     with open(depfile, 'w', encoding='utf-8') as f:
         inputs = [os.path.join(source, name) for name in ('build', 'package.json', 'package-lock.json', 'tsconfig.json')]

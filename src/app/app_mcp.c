@@ -6,7 +6,7 @@
 #include "app/opener.h"
 #include "app/profile.h"
 #include "base/text.h"
-#include "web/assets.h"
+#include "web/results_view.h"
 
 static int open_registry(struct app *a, struct err *e)
 {
@@ -133,8 +133,7 @@ int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
 	    .link_user = a->links,
 	    .port_url = port_url,
 	    .port_user = a,
-	    .view = (const char *)web_results_view,
-	    .view_len = web_results_view_len,
+	    .view = web_has_results_view() ? web_results_view : NULL,
 	    .max_classic_code = (uint64_t)MAX(s->max_code_bytes, s->stored_output_bytes),
 	    .local_user = s->default_user_id,
 	    .open_local = a->opener ? opener_open : NULL,

@@ -242,8 +242,9 @@ static void on_open(int fd, const struct engine_file *info, const struct err *e,
 /* The page that shows results of tools. */
 static void read_view(struct mcp_call *call, const struct tools *t)
 {
-	json_t *content =
-	    mcp_resource_text(TOOLS_VIEW_URI, MCP_VIEW_TYPE, t->config.view, t->config.view_len);
+	size_t len = 0;
+	const char *view = t->config.view(&len);
+	json_t *content = view ? mcp_resource_text(TOOLS_VIEW_URI, MCP_VIEW_TYPE, view, len) : NULL;
 
 	/* The page has no frame of its own, and reaches no host: no domains are declared. */
 	if (content && json_object_set_new(content, "_meta",

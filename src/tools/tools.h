@@ -81,9 +81,8 @@ struct tools_config {
 	const char *(*classic_base)(void *user);
 	void *link_user;
 	/* The HTML page that shows results of the profile `full` to a person, inside clients that can
-	 * show it (MCP Apps); borrowed. NULL: this program was built without it. */
-	const char *view;
-	size_t view_len;
+	 * show it (MCP Apps): LEN bytes that stay, or NULL without memory. NULL: this program was built without it. */
+	const char *(*view)(size_t *len);
 	/* The second family. */
 	uint64_t max_classic_code;
 	const char *local_user; /* the name that it shows for the owner ""; borrowed */

@@ -76,14 +76,10 @@ static const char frame_html[] =
 
 struct site {
 	struct http_route *rows;
+	char **plain; /* owned: for each asset, once a client wanted it without gzip */
 	char still_policy[512];
 	char *left_out; /* owned HTML; NULL before site_set_address() */
 };
-
-static const struct {
-	enum web_form form;
-	const char *coding;
-} codings[] = {{WEB_BROTLI, "br"}, {WEB_GZIP, "gzip"}};
 
 static void add_common_headers(struct http_request *req, const char *policy)
 {
@@ -97,24 +93,32 @@ static void add_common_headers(struct http_request *req, const char *policy)
 			      "camera=(), geolocation=(), microphone=(), payment=(), usb=()");
 }
 
-static enum web_form choose_form(const struct http_request *req, const struct web_asset *a)
+/* The bytes of A as its file has them if PACKED, else unpacked: they are kept, for the next client that cannot unpack. */
+static const void *bytes_of(const struct site *s, const struct web_asset *a, bool packed)
 {
-	const char *accepted = http_request_header(req, "accept-encoding");
+	char **plain = &s->plain[a - web_assets];
 
-	for (size_t i = 0; i < sizeof(codings) / sizeof(codings[0]); i++)
-		if (a->forms[codings[i].form].data && accepts_coding(accepted, codings[i].coding))
-			return codings[i].form;
-	return WEB_PLAIN;
+	if (packed || a->file.len == a->file.plain_len)
+		return a->file.data;
+	if (!*plain)
+		*plain = web_unpack(&a->file);
+	return *plain;
 }
 
-static void respond_asset(struct http_request *req, const struct web_asset *a)
+static void respond_asset(const struct site *s, struct http_request *req, const struct web_asset *a)
 {
-	enum web_form form = choose_form(req, a);
+	const bool packed = a->file.len < a->file.plain_len &&
+			    accepts_coding(http_request_header(req, "accept-encoding"), "gzip");
+	const void *bytes = bytes_of(s, a, packed);
 	const char *known = http_request_header(req, "if-none-match");
 	char etag[ETAG_SIZE];
 
+	if (!bytes) {
+		http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory for the page", NULL);
+		return;
+	}
 	/* Each form has bytes of its own, so it has a tag of its own. */
-	(void)snprintf(etag, sizeof(etag), "\"%s-%d\"", a->digest, (int)form);
+	(void)snprintf(etag, sizeof(etag), "\"%s-%d\"", a->digest, packed);
 	add_common_headers(req, PAGE_POLICY);
 	(void)http_add_header(req, "ETag", etag);
 	(void)http_add_header(req, "Vary", "Accept-Encoding");
@@ -124,19 +128,18 @@ static void respond_asset(struct http_request *req, const struct web_asset *a)
 		http_respond(req, 304, NULL, NULL, 0);
 		return;
 	}
-	for (size_t i = 0; i < sizeof(codings) / sizeof(codings[0]); i++)
-		if (codings[i].form == form)
-			(void)http_add_header(req, "Content-Encoding", codings[i].coding);
-	http_respond_shared(req, 200, a->type, a->forms[form].data, a->forms[form].len);
+	if (packed)
+		(void)http_add_header(req, "Content-Encoding", "gzip");
+	http_respond_shared(req, 200, a->type, bytes, packed ? a->file.len : a->file.plain_len);
 }
 
-static void get_asset(struct http_request *req, void *user UNUSED)
+static void get_asset(struct http_request *req, void *user)
 {
 	const char *path = http_request_path(req);
 
 	for (const struct web_asset *a = web_assets; a->path; a++)
 		if (streq(a->path, path)) {
-			respond_asset(req, a);
+			respond_asset(user, req, a);
 			return;
 		}
 	http_respond_problem(req, ERR_NOT_FOUND, "There is no such page", NULL);
@@ -190,9 +193,11 @@ int site_new(struct http_server *http, unsigned scopes, struct site **ret, struc
 	struct site *s = calloc(1, sizeof(*s));
 	size_t n = 0;
 
-	if (s)
+	if (s) {
 		s->rows = calloc(web_n_assets + 3, sizeof(*s->rows));
-	if (!s || !s->rows) {
+		s->plain = calloc(web_n_assets + 1, sizeof(*s->plain));
+	}
+	if (!s || !s->rows || !s->plain) {
 		(void)site_free(s);
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the page");
 	}
@@ -226,6 +231,9 @@ int site_set_address(struct site *s, const char *base, const char *profile, bool
 struct site *site_free(struct site *s)
 {
 	if (s) {
+		for (size_t i = 0; s->plain && i < web_n_assets; i++)
+			free(s->plain[i]);
+		free(s->plain);
 		free(s->rows);
 		free(s->left_out);
 	}

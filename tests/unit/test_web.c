@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Accept-Encoding as the page's files read it. */
+/* Accept-Encoding, and the files of the page in their two forms. */
 #include "web/accepts.h"
+#include "web/assets.h"
+#include "web/results_view.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -44,9 +48,61 @@ static void test_accepts(void **state)
 	}
 }
 
+/* "hello hello hello hello" by gzip. */
+static const unsigned char packed[] = {
+    0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0xcb, 0x48, 0xcd, 0xc9,
+    0xc9, 0x57, 0xc8, 0x40, 0x27, 0x01, 0xe3, 0x51, 0x3d, 0x8d, 0x17, 0x00, 0x00, 0x00,
+};
+
+static void test_unpack(void **state)
+{
+	struct web_file f = {packed, sizeof(packed), 23};
+	char *plain = web_unpack(&f);
+
+	(void)state;
+	assert_string_equal(plain, "hello hello hello hello");
+	free(plain);
+	/* What is shorter, longer or cut off than the table says is no file of ours. */
+	f.plain_len = 22;
+	assert_null(web_unpack(&f));
+	f.plain_len = 24;
+	assert_null(web_unpack(&f));
+	f.plain_len = 23;
+	f.len = sizeof(packed) - 9;
+	assert_null(web_unpack(&f));
+	f = (struct web_file){(const unsigned char *)"as it is", 8, 8};
+	plain = web_unpack(&f);
+	assert_string_equal(plain, "as it is");
+	free(plain);
+}
+
+/* All that this build has can be unpacked. */
+static void test_files(void **state)
+{
+	(void)state;
+	for (const struct web_asset *a = web_assets; a->path; a++) {
+		char *plain = web_unpack(&a->file);
+
+		assert_non_null(plain);
+		assert_true(a->file.len <= a->file.plain_len);
+		free(plain);
+	}
+	if (web_has_results_view()) {
+		size_t len = 0;
+		const char *view = web_results_view(&len);
+
+		assert_non_null(view);
+		assert_memory_equal(view, "<!doctype html>", strlen("<!doctype html>"));
+		assert_int_equal(strlen(view), len);
+		assert_ptr_equal(view, web_results_view(&len));
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_accepts)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_accepts),
+					   cmocka_unit_test(test_unpack),
+					   cmocka_unit_test(test_files)};
 
 	return cmocka_run_group_tests_name("web", tests, NULL, NULL);
 }
