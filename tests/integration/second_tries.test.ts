@@ -138,7 +138,7 @@ describe('the gate', () => {
 	it('fails a step whose status nothing else explains than more flaky cases than are forgiven', () => {
 		const failures = (closing: string, status: number): string => spawnSync('bash', ['-c', `
 			eval "$(sed -n '/^count() {/,/^}/p' "$1/.ci/run")"
-			logs=$2 END=1 SLOTS=5 passed=0 failed=0 skipped=0 flaky=0
+			logs=$2 END=3600 SLOTS=5 passed=0 failed=0 skipped=0 flaky=0
 			echo "$3" >"$logs/x.log"
 			count x "$4" 1 '' >/dev/null
 			echo $failed`, 'count', top, scratch('gate'), closing, String(status)], { encoding: 'utf8' }).stdout.trim();
@@ -158,7 +158,7 @@ describe('the gate', () => {
 			fs.writeFileSync(path.join(folder, 'jobs.log'), `${said.lines.join('\n')}\n`);
 			const r = spawnSync('bash', ['-c', `
 				for name in count steps closing; do eval "$(sed -n "/^$name() {/,/^}/p" "$1/.ci/run")"; done
-				logs=$2 CAISSON_TEST_FLAKY=$2/flaky.tsv END=1 SLOTS=5 seed=seed passed=0 failed=0 skipped=0 flaky=0
+				logs=$2 CAISSON_TEST_FLAKY=$2/flaky.tsv END=3600 SLOTS=5 seed=seed passed=0 failed=0 skipped=0 flaky=0
 				table=()
 				count jobs "$3" 1 ''
 				closing`, 'closing', top, folder, String(said.status)], { encoding: 'utf8' });
