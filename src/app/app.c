@@ -86,12 +86,17 @@ static int choose_engine(struct app *a, struct err *e)
 	return 0;
 }
 
-int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_in_cwd, int *argc,
-		 char **argv, struct err *e)
+int app_take_settings(struct app *a, const char *verb, enum app_mode mode, struct settings *s,
+		      struct err *e)
 {
-	*a = (struct app){.verb = verb, .mode = mode, .ca_fd = -1, .cache_fd = -1, .wheel_fd = -1};
-	int r = read_settings(&a->settings, file_in_cwd, argc, argv, e);
-	r = r < 0 ? r : choose_engine(a, e);
+	*a = (struct app){.verb = verb,
+			  .mode = mode,
+			  .settings = *s,
+			  .ca_fd = -1,
+			  .cache_fd = -1,
+			  .wheel_fd = -1};
+	*s = (struct settings){0};
+	int r = choose_engine(a, e);
 	r = r < 0 ? r : read_levels(&a->settings, a->settings.engine, &a->levels, e);
 	r = r < 0 ? r : config_state_dir(&a->settings, a->state_dir, sizeof(a->state_dir), e);
 	r = r < 0 ? r : config_image_name(&a->settings, a->image, e);
@@ -102,6 +107,20 @@ int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_
 	if (a->engine_why[0])
 		LOG_INFO("engine_chosen", LOG_S("why", a->engine_why));
 	return make_budgets(a, e);
+}
+
+int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_in_cwd, int *argc,
+		 char **argv, struct err *e)
+{
+	struct settings s = {0};
+	const int r = read_settings(&s, file_in_cwd, argc, argv, e);
+
+	/* A verb that fails tells it as its settings say, as far as they were read. */
+	if (r >= 0)
+		return app_take_settings(a, verb, mode, &s, e);
+	*a = (struct app){
+	    .verb = verb, .mode = mode, .settings = s, .ca_fd = -1, .cache_fd = -1, .wheel_fd = -1};
+	return r;
 }
 
 size_t app_max_message(const struct app *a)

@@ -64,6 +64,8 @@ struct app {
 	void *reloaded_user;
 	const char *const *image_defs; /* of `serve`, set before app_begin(): names; borrowed */
 	size_t n_image_defs;
+	const char *
+	    own_image; /* the image that `image build` makes in sandboxes; set before app_begin(); NULL = none; borrowed */
 	struct image_builder
 	    *image_builder;              /* NULL: this server neither builds nor downloads images */
 	struct image_fetch *image_fetch; /* NULL: it downloads none */
@@ -93,6 +95,9 @@ struct app {
 /* Reads settings (read_settings.h) and configures the log. */
 int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_in_cwd, int *argc,
 		 char **argv, struct err *e) MUST_CHECK;
+/* The same with settings that have been read, which go to A. */
+int app_take_settings(struct app *a, const char *verb, enum app_mode mode, struct settings *s,
+		      struct err *e) MUST_CHECK;
 /* app_begin.c: checks that the image is there, starts the monitor, gives up privileges. */
 /* Whether clients may build templates: the settings say so, and there is what it takes. After app_begin(). */
 bool app_builds_templates(const struct app *a);

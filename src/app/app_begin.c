@@ -265,13 +265,14 @@ static int begin_image_builder(struct app *a, struct err *e)
 	const bool builds = s->image_builds && a->n_image_defs > 0;
 	const bool pulls =
 	    s->image_source[0] && a->mode != APP_RUN && (a->lacks_image || a->mode == APP_SERVE);
-	const bool commits = s->image_builds && s->root && a->mode == APP_SERVE;
+	const bool commits = a->own_image || (s->image_builds && s->root && a->mode == APP_SERVE);
 	const struct image_builder_config config = {.names = a->image_defs,
 						    .n = builds ? a->n_image_defs : 0,
 						    .pulled = pulls ? a->image : NULL,
 						    .env = env,
 						    .n_env = ARRAY_SIZE(env),
-						    .commits = commits};
+						    .commits = commits,
+						    .own = a->own_image};
 
 	if ((!builds && !pulls && !commits) || !streq(s->engine, "native"))
 		return 0;

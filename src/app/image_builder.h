@@ -29,6 +29,8 @@ struct image_builder_config {
 	const char *(*env)[2];
 	size_t n_env;
 	bool commits; /* images may be made of sandboxes */
+	const char *
+	    own; /* the one name that these may have, and then they are the operator's; NULL = any, and they are not */
 };
 
 struct image_builder;

@@ -6,6 +6,7 @@
 #include "base/parent.h"
 #include "base/parse.h"
 #include "base/rand.h"
+#include "base/text.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -48,11 +49,12 @@ NORETURN static void become_build(const struct image_builder_config *c,
 	    "build", m->order == IMAGE_ORDER_BUILD ? c->names[m->which] : NULL, NULL};
 	const char *const commit[] = {"commit",  m->name, m->base, in->note >= 0 ? "--note" : NULL,
 				      NOTE_PATH, NULL};
+	const char *const own[] = {"commit", m->name, m->base, "--own", NULL};
 	const char *const note[] = {"note", m->name, "--note", NOTE_PATH, NULL};
 	const char *const remove[] = {"rm", m->name, "--of-sandbox", NULL};
 	const char *const *const orders[] = {[IMAGE_ORDER_BUILD] = build,
 					     [IMAGE_ORDER_PULL] = pull,
-					     [IMAGE_ORDER_COMMIT] = commit,
+					     [IMAGE_ORDER_COMMIT] = c->own ? own : commit,
 					     [IMAGE_ORDER_NOTE] = note,
 					     [IMAGE_ORDER_REMOVE] = remove};
 	const char *const *argv = orders[m->order];
@@ -149,11 +151,12 @@ static bool is_possible(const struct process *p, const struct image_order_msg *m
 	case IMAGE_ORDER_PULL:
 		return p->config->pulled != NULL;
 	case IMAGE_ORDER_COMMIT:
-		return p->config->commits && in->layer >= 0 && is_name(m->name) && is_name(m->base);
+		return p->config->commits && in->layer >= 0 && is_name(m->name) &&
+		       is_name(m->base) && (!p->config->own || streq(m->name, p->config->own));
 	case IMAGE_ORDER_NOTE:
-		return p->config->commits && in->note >= 0 && is_name(m->name);
+		return p->config->commits && !p->config->own && in->note >= 0 && is_name(m->name);
 	case IMAGE_ORDER_REMOVE:
-		return p->config->commits && is_name(m->name);
+		return p->config->commits && !p->config->own && is_name(m->name);
 	default:
 		return false;
 	}

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/list.h"
+#include "image/image.h"
 #include "sandbox/sandbox.h"
 
 #include <jansson.h>
@@ -101,21 +102,28 @@ bool build_orders_wait(const struct builds *b);
 /* A sandbox of a build ends, and the reference with it. NULL is fine. */
 void build_close_sandbox(struct sandbox *s);
 
-/* ---- builds from a Dockerfile (dockerfile_build.c) ---- */
+/* ---- builds from a Dockerfile (file_build.c) ---- */
 
-#define BUILD_LINES_KEPT 300u /* lines of output, the last ones */
-#define BUILD_ARGS_MAX   100u /* build arguments */
+#define BUILD_LINES_KEPT 300u               /* lines of output, the last ones */
+#define BUILD_ARGS_MAX   100u               /* build arguments */
+#define BUILD_MAKING     "making the image" /* the line of the log behind the last step */
 
 struct file_build_spec {
 	struct sandbox *
 	    sandbox; /* borrowed for the call: its workspace has the Dockerfile and, around it, the build context */
-	const char *path;       /* of the Dockerfile, in the workspace */
-	const char *target;     /* the stage to build; NULL = the last */
-	json_t *args;           /* array of "NAME=VALUE", borrowed for the call; NULL = none */
+	const char *path;   /* of the Dockerfile, in the workspace */
+	const char *target; /* the stage to build; NULL = the last */
+	json_t *args;       /* array of "NAME=VALUE", borrowed for the call; NULL = none */
+	/* Instead of these four: what the operator's own files say. What it has is taken. */
+	struct image_dockerfile_plan *plan;
+	bool replaces;          /* IMAGE may be any that is there */
+	uint64_t timeout_s;     /* 0 = FILE_BUILD_SECONDS */
 	const char *image;      /* name of the result */
 	const void *credential; /* of the caller (sandbox/process.h); borrowed until END */
-	/* Called once when it has ended in whatever way, maybe before the start has returned. */
-	void (*end)(void *user);
+	/* Each line of the log; NULL = nobody asks. */
+	void (*line)(const char *text, void *user);
+	/* Called once when it has ended in whatever way, maybe before the start has returned. E: why it is not there. */
+	void (*end)(const struct err *e, void *user);
 	void *user;
 };
 
@@ -123,6 +131,8 @@ struct file_build_spec {
  * build at a time (SESSION_BUSY). What it says is in builds_json(). */
 int file_build_start(struct builds *b, const struct file_build_spec *spec,
 		     struct err *e) MUST_CHECK;
+/* Which of ROWS, as images.shared() tells them, is what a Dockerfile calls BASE? */
+bool build_find_image(const json_t *rows, const char *base, char ret[ENGINE_NAME_MAX]) MUST_CHECK;
 /* The last build of whatever kind, schema ImageBuild; null: none. NULL: no memory. */
 json_t *builds_json(const struct builds *b);
 /* Stops the build under way, of whatever kind. NULL with E: there is none. */

@@ -11,10 +11,10 @@
 #include "base/workers.h"
 #include "sandbox/upload.h"
 
-#include <fcntl.h>
+#include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define SCRIPT  ".caisson-build.sh"
 #define PACK_NS (600 * NS_PER_S)
@@ -50,27 +50,14 @@ static void close_sandbox(struct file_build *b)
 	b->sandbox = NULL;
 }
 
-/* Which build of another kind was the last. */
-static json_t *last_other(const struct builds *b)
-{
-	const struct build_images *images = &b->config.images;
-	json_t *other = images->build_of(images->user);
-	json_t *which = json_pack("{s:O*, s:O*, s:O*}", "name", json_object_get(other, "name"),
-				  "what", json_object_get(other, "what"), "began_at",
-				  json_object_get(other, "began_at"));
-
-	json_decref(other);
-	return which;
-}
-
 /* All that it holds goes; what it says stays. */
-static void stop(struct file_build *b, enum file_build_state state)
+static void stop(struct file_build *b, enum file_build_state state, const struct err *e)
 {
-	void (*end)(void *user) = b->end;
+	void (*end)(const struct err *e, void *user) = b->end;
 
 	b->state = state;
 	b->ended_ms = now_wall_ns() / NS_PER_MS;
-	b->other = last_other(b->builds);
+	b->other = file_build_last_other(b->builds);
 	b->task = build_task_stop(b->task);
 	build_order_stop(b->builds, b->order);
 	b->order = NULL;
@@ -92,14 +79,14 @@ static void stop(struct file_build *b, enum file_build_state state)
 	b->target = NULL;
 	b->end = NULL;
 	if (end)
-		end(b->user);
+		end(e, b->user);
 }
 
 void file_build_fail(struct file_build *b, const struct err *e)
 {
 	(void)snprintf(b->reason, sizeof(b->reason), "%s", e->text);
 	LOG_INFO("image_build_failed", LOG_S("image", b->image), LOG_S("error", e->text));
-	stop(b, FILE_BUILD_FAILED);
+	stop(b, FILE_BUILD_FAILED, e);
 }
 
 /* At the beginning of a callback: true if the build does not go on, because of E, or because it has ended meanwhile. Then B may be
@@ -134,12 +121,16 @@ static void on_sandbox_ended(struct sandbox_hold *h)
 static int on_deadline(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
 {
 	struct file_build *b = user;
+	struct err e = ERR_INIT;
 
 	loop_work("timer", "build of an image");
 	if (b->lost)
-		fail_with(b, ERR_SANDBOX_LOST, "the sandbox of the build has ended");
+		(void)err_set(&e, ERR_SANDBOX_LOST, 0, "the sandbox of the build has ended");
 	else
-		fail_with(b, ERR_TIMEOUT, "the build took longer than an hour");
+		(void)err_set(&e, ERR_TIMEOUT, 0,
+			      "the build has lasted %" PRIu64 " s, which is its limit",
+			      b->timeout_s);
+	file_build_fail(b, &e);
 	return 0;
 }
 
@@ -151,6 +142,8 @@ void file_build_say(struct file_build *b, const char *text, size_t len)
 
 	if (text_add_utf8_lossy(&clean, text, MIN(len, (size_t)BUILD_LINE_MAX)) < 0)
 		return;
+	if (b->line)
+		b->line(buf_str(&clean), b->user);
 	if (json_array_size(b->lines) >= BUILD_LINES_KEPT) {
 		(void)json_array_remove(b->lines, 0);
 		b->dropped++;
@@ -179,7 +172,7 @@ static void on_image(const struct err *e, void *user)
 		return;
 	}
 	LOG_INFO("image_built", LOG_S("image", b->image));
-	stop(b, FILE_BUILD_DONE);
+	stop(b, FILE_BUILD_DONE, NULL);
 }
 
 static void forget(struct process *p, void *user UNUSED)
@@ -195,9 +188,7 @@ static void commit(struct file_build *b)
 		fail_with(b, ERR_OUT_OF_MEMORY, "no memory");
 		return;
 	}
-	static const char making[] = "making the image";
-
-	file_build_say(b, making, strlen(making));
+	file_build_say(b, BUILD_MAKING, strlen(BUILD_MAKING));
 	sandbox_each_process(b->sandbox, forget, NULL);
 	o->what = BUILD_ORDER_COMMIT;
 	memcpy(o->image, b->image, sizeof(o->image));
@@ -439,7 +430,7 @@ void file_build_planned(struct file_build *b)
 
 	for (size_t i = 0; i < b->plan.n; i++)
 		context |= b->plan.runs[i].context;
-	if (context)
+	if (context && b->context.fd < 0)
 		pack_context(b);
 	else
 		next_run(b);
@@ -457,7 +448,7 @@ static int check(const struct builds *b, const struct file_build_spec *spec, str
 	    text_starts_with(spec->image, SANDBOX_OWN_IMAGE))
 		return err_set(e, ERR_INVALID_ARGUMENT, 0,
 			       "name: small letters, digits, '.', '_' and '-', for an image");
-	if (strlen(spec->path) >= ENGINE_PATH_MAX - 32)
+	if (spec->path && strlen(spec->path) >= ENGINE_PATH_MAX - 32)
 		return err_set(e, ERR_INVALID_ARGUMENT, 0, "dockerfile: the path is too long");
 	if (json_array_size(spec->args) > BUILD_ARGS_MAX)
 		return err_set(e, ERR_INVALID_ARGUMENT, 0, "args: at most %u", BUILD_ARGS_MAX);
@@ -490,9 +481,33 @@ static void forget_last(struct builds *b)
 
 void file_build_done(struct builds *b)
 {
+	struct err e = ERR_INIT;
+
+	(void)err_set(&e, ERR_CANCELLED, ECANCELED, "the server ends");
 	if (b->file && b->file->state == FILE_BUILD_GOES_ON)
-		stop(b->file, FILE_BUILD_CANCELLED);
+		stop(b->file, FILE_BUILD_CANCELLED, &e);
 	forget_last(b);
+}
+
+/* Where the Dockerfile is. */
+static void set_source(struct file_build *f, const struct file_build_spec *spec)
+{
+	(void)!text_copy(f->owner, sizeof(f->owner), sandbox_owner(spec->sandbox));
+	(void)!text_copy(f->path, sizeof(f->path), spec->path);
+	const char *slash = strrchr(f->path, '/');
+
+	(void)snprintf(f->folder, sizeof(f->folder), "%.*s", (int)(slash ? slash - f->path : 0),
+		       f->path);
+	f->source = sandbox_ref(spec->sandbox);
+	f->target = spec->target ? strdup(spec->target) : NULL;
+	f->args = json_deep_copy(spec->args);
+}
+
+static void take_plan(struct file_build *f, struct image_dockerfile_plan *p)
+{
+	f->plan = p->plan;
+	f->context = (struct file_archive){.fd = TAKE_FD(p->context), .len = p->context_len};
+	p->plan = (struct dockerfile_plan){0};
 }
 
 int file_build_start(struct builds *b, const struct file_build_spec *spec, struct err *e)
@@ -502,76 +517,42 @@ int file_build_start(struct builds *b, const struct file_build_spec *spec, struc
 
 	if (!f)
 		return r < 0 ? r : err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a build");
-	*f = (struct file_build){.builds = b,
-				 .source = sandbox_ref(spec->sandbox),
-				 .target = spec->target ? strdup(spec->target) : NULL,
-				 .args = json_deep_copy(spec->args),
-				 .credential = spec->credential,
-				 .end = spec->end,
-				 .user = spec->user,
-				 .state = FILE_BUILD_GOES_ON,
-				 .began_ms = now_wall_ns() / NS_PER_MS,
-				 .lines = json_array(),
-				 .context = {.fd = -1}};
-	(void)!text_copy(f->owner, sizeof(f->owner), sandbox_owner(spec->sandbox));
+	*f =
+	    (struct file_build){.builds = b,
+				.credential = spec->credential,
+				.line = spec->line,
+				.end = spec->end,
+				.user = spec->user,
+				.replaces = spec->replaces,
+				.timeout_s = spec->timeout_s ? spec->timeout_s : FILE_BUILD_SECONDS,
+				.state = FILE_BUILD_GOES_ON,
+				.began_ms = now_wall_ns() / NS_PER_MS,
+				.lines = json_array(),
+				.context = {.fd = -1}};
 	(void)!text_copy(f->image, sizeof(f->image), spec->image);
-	(void)!text_copy(f->path, sizeof(f->path), spec->path);
-	const char *slash = strrchr(f->path, '/');
-
-	(void)snprintf(f->folder, sizeof(f->folder), "%.*s", (int)(slash ? slash - f->path : 0),
-		       f->path);
+	if (spec->plan)
+		take_plan(f, spec->plan);
+	else
+		set_source(f, spec);
 	forget_last(b);
 	b->file = f;
 	(void)sd_event_add_time_relative(b->config.loop, &f->deadline, CLOCK_MONOTONIC,
-					 FILE_BUILD_SECONDS * NS_PER_S / NS_PER_US, 0, on_deadline,
-					 f);
-	file_build_read(f);
+					 f->timeout_s * NS_PER_S / NS_PER_US, 0, on_deadline, f);
+	if (spec->plan)
+		file_build_look(f);
+	else
+		file_build_read(f);
 	return 0;
-}
-
-/* ---- for people ---- */
-
-static json_t *time_json(uint64_t ms)
-{
-	const time_t t = (time_t)(ms / 1000);
-	char text[32];
-	struct tm tm;
-
-	if (ms == 0 || !gmtime_r(&t, &tm) || strftime(text, sizeof(text), "%FT%TZ", &tm) == 0)
-		return json_null();
-	return json_string(text);
-}
-
-static json_t *file_json(const struct file_build *f)
-{
-	static const char *const states[] = {[FILE_BUILD_GOES_ON] = "building",
-					     [FILE_BUILD_DONE] = "done",
-					     [FILE_BUILD_FAILED] = "failed",
-					     [FILE_BUILD_CANCELLED] = "cancelled"};
-
-	return json_pack("{s:s, s:s, s:s, s:o, s:o, s:s, s:I, s:O}", "name", f->image, "what",
-			 "build", "state", states[f->state], "began_at", time_json(f->began_ms),
-			 "ended_at", time_json(f->ended_ms), "reason", f->reason, "dropped",
-			 (json_int_t)f->dropped, "lines", f->lines);
-}
-
-json_t *builds_json(const struct builds *b)
-{
-	const struct build_images *images = &b->config.images;
-	const struct file_build *f = b->file;
-	json_t *other = f && f->state != FILE_BUILD_GOES_ON ? last_other(b) : NULL;
-	const bool is_last = f && (!other || json_equal(other, f->other));
-
-	json_decref(other);
-	return is_last ? file_json(f) : images->build_of(images->user);
 }
 
 json_t *builds_cancel(struct builds *b, struct err *e)
 {
 	const struct build_images *images = &b->config.images;
+	struct err cancelled = ERR_INIT;
 
 	if (!b->file || b->file->state != FILE_BUILD_GOES_ON)
 		return images->cancel(images->user, e);
-	stop(b->file, FILE_BUILD_CANCELLED);
-	return file_json(b->file);
+	(void)err_set(&cancelled, ERR_CANCELLED, ECANCELED, "the build was cancelled");
+	stop(b->file, FILE_BUILD_CANCELLED, &cancelled);
+	return builds_json(b);
 }

@@ -30,8 +30,11 @@ struct file_build {
 	char *target; /* owned; NULL = the last stage */
 	json_t *args; /* owned */
 	const void *credential;
-	void (*end)(void *user);
+	void (*line)(const char *text, void *user);
+	void (*end)(const struct err *e, void *user);
 	void *user;
+	bool replaces;
+	uint64_t timeout_s;
 	enum file_build_state state;
 	uint64_t began_ms, ended_ms;
 	json_t *other; /* owned: what the process that makes images had done last when this ended */
@@ -60,7 +63,11 @@ void file_build_fail(struct file_build *b, const struct err *e);
 bool file_build_came_late(struct file_build *b);
 /* Reads the Dockerfile and its .dockerignore, and makes the plan. Then file_build_planned(). */
 void file_build_read(struct file_build *b);
+/* Looks which images there are, for the plan that it has. Then the same. */
+void file_build_look(struct file_build *b);
 void file_build_planned(struct file_build *b);
 void file_build_say(struct file_build *b, const char *text, size_t len);
+/* Which build of another kind was the last. New reference. */
+json_t *file_build_last_other(const struct builds *b);
 /* Ends and frees the build of B. */
 void file_build_done(struct builds *b);

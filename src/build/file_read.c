@@ -85,7 +85,7 @@ static bool is_same(const char *own, const char *origin, const char *name, size_
 }
 
 /* A Dockerfile's "docker.io/library/python:3.11-slim" may be ours by its own name, or the reference that it was downloaded by. */
-static bool find_image(const json_t *rows, const char *base, char ret[ENGINE_NAME_MAX])
+bool build_find_image(const json_t *rows, const char *base, char ret[ENGINE_NAME_MAX])
 {
 	static const char *const fronts[] = {"docker.io/library/", "docker.io/", ""};
 	static const char latest[] = ":latest";
@@ -128,7 +128,7 @@ static int find_images(struct file_build *b, struct err *e)
 	json_array_foreach(rows, row_at, row) {
 		const char *own = json_string_value(json_object_get(row, "name"));
 
-		if (own && streq(own, b->image) &&
+		if (own && streq(own, b->image) && !b->replaces &&
 		    !json_is_true(json_object_get(row, "of_sandbox")))
 			return err_set(e, ERR_ALREADY_EXISTS, 0,
 				       "the image '%s' was not made of a sandbox, and stays as it "
@@ -137,7 +137,7 @@ static int find_images(struct file_build *b, struct err *e)
 	}
 	for (size_t i = 0; i < b->plan.n; i++) {
 		b->left[i].fd = -1;
-		if (!find_image(rows, b->plan.runs[i].base, b->images[i]))
+		if (!build_find_image(rows, b->plan.runs[i].base, b->images[i]))
 			return err_set(e, ERR_IMAGE_MISSING, 0,
 				       "the image '%.100s' is not on this server; its operator can "
 				       "download it: caisson image pull %.100s",
@@ -159,11 +159,24 @@ static void end_early(struct reading *r, const struct err *e)
 		file_build_fail(b, &failed);
 }
 
+/* The plan is there. */
+static void go_on(struct file_build *b, const struct err *e)
+{
+	struct err failed = e ? *e : ERR_INIT;
+
+	if (failed.code == ERR_NONE)
+		(void)!find_images(b, &failed);
+	if (failed.code != ERR_NONE)
+		file_build_fail(b, &failed);
+	else
+		file_build_planned(b);
+}
+
 static void on_plan(void *user)
 {
 	struct reading *r = user;
 	struct file_build *b = r->build;
-	struct err e = r->e;
+	const struct err e = r->e;
 
 	if (b->state != FILE_BUILD_GOES_ON) {
 		end_early(r, NULL);
@@ -173,13 +186,9 @@ static void on_plan(void *user)
 	if (e.code == ERR_NONE) {
 		b->plan = r->plan;
 		r->plan = (struct dockerfile_plan){0};
-		(void)!find_images(b, &e);
 	}
 	reading_free(r);
-	if (e.code != ERR_NONE)
-		file_build_fail(b, &e);
-	else
-		file_build_planned(b);
+	go_on(b, e.code != ERR_NONE ? &e : NULL);
 }
 
 static void begin_plan(struct reading *r)
@@ -289,4 +298,20 @@ void file_build_read(struct file_build *b)
 
 	b->waits = true;
 	images->look(read_files, b, images->user);
+}
+
+static void on_looked(void *user)
+{
+	struct file_build *b = user;
+
+	if (!file_build_came_late(b))
+		go_on(b, NULL);
+}
+
+void file_build_look(struct file_build *b)
+{
+	const struct build_images *images = &b->builds->config.images;
+
+	b->waits = true;
+	images->look(on_looked, b, images->user);
 }

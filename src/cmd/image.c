@@ -31,7 +31,7 @@ struct image_args {
 	char state_dir[PATH_MAX];
 	const char *operands[OPERANDS_MAX];
 	int n_operands;
-	const struct settings *settings;
+	struct settings *settings;
 	const char *mirror;
 	const char *defs;
 	const char *from;    /* build: the definition that the new image begins with */
@@ -47,6 +47,7 @@ struct image_args {
 	bool if_missing;
 	bool if_changed;
 	bool of_sandbox;
+	bool own;         /* commit: struct image_commit_options */
 	const char *note; /* commit, note: a file */
 };
 
@@ -85,7 +86,8 @@ static const struct subverb subverbs[] = {
      "[--tag TAG] [--plain-http]",
      true},
     {"commit", 2, 2, do_commit,
-     "commit NAME BASE [--note FILE] < LAYER   (NAME is BASE and what a sandbox has changed: the "
+     "commit NAME BASE [--note FILE] [--own] < LAYER   (NAME is BASE and what a sandbox has "
+     "changed: the "
      "server does this)",
      true},
     {"note", 1, 1, do_note, "note NAME --note FILE   (a JSON object, of an image of a sandbox)"},
@@ -199,6 +201,13 @@ static int load_def(const struct image_args *a, const char *name, struct image_d
 	return r < 0 || !a->from ? r : image_def_extend(ret, &more, e);
 }
 
+static int import(struct image_args *a, const char *name, const char *source, struct err *e);
+
+static int pull_for_build(void *user, const char *name, const char *source, struct err *e)
+{
+	return import(user, name, source, e);
+}
+
 static int build_dockerfile(struct image_args *a, struct err *e)
 {
 	if (!a->dockerfile.o.context)
@@ -211,6 +220,9 @@ static int build_dockerfile(struct image_args *a, struct err *e)
 	if (a->if_missing && is_there(a, a->operands[0], NULL))
 		return 0;
 	a->dockerfile.o.plain_http = a->import.plain_http;
+	a->dockerfile.settings = a->settings;
+	a->dockerfile.pull = pull_for_build;
+	a->dockerfile.pull_user = a;
 	return image_dockerfile_build(&a->store, a->operands[0], &a->dockerfile, e);
 }
 
@@ -288,7 +300,7 @@ static int do_import(struct image_args *a, struct err *e)
 
 static int do_commit(struct image_args *a, struct err *e)
 {
-	return image_commit_verb(&a->store, a->operands[0], a->operands[1], a->note, e);
+	return image_commit_verb(&a->store, a->operands[0], a->operands[1], a->note, a->own, e);
 }
 
 /* A name that nobody chose replaces an image of the same repository and no other. */
@@ -496,6 +508,8 @@ static int parse_args(struct image_args *a, int argc, char **argv, struct err *e
 			a->if_changed = true;
 		else if (streq(argv[i], "--of-sandbox"))
 			a->of_sandbox = true;
+		else if (streq(argv[i], "--own"))
+			a->own = true;
 		else if (streq(argv[i], "--note") && i + 1 < argc)
 			a->note = argv[++i];
 		else if (streq(argv[i], "--plain-http"))
@@ -531,7 +545,7 @@ static int parse_args(struct image_args *a, int argc, char **argv, struct err *e
 	return 0;
 }
 
-static int run(const struct subverb *v, const struct settings *settings, int argc, char **argv,
+static int run(const struct subverb *v, struct settings *settings, int argc, char **argv,
 	       struct err *e)
 {
 	struct image_args a = {

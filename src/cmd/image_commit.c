@@ -29,15 +29,16 @@ static json_t *read_note(const char *path, struct err *e)
 }
 
 int image_commit_verb(const struct image_store *s, const char *name, const char *base,
-		      const char *note_path, struct err *e)
+		      const char *note_path, bool own, struct err *e)
 {
 	_cleanup_(image_manifest_done) struct image_manifest m = {0};
 	_cleanup_fd_ int cancel = image_watch_signals();
 	struct progress_line line;
 	const struct image_watch w = image_watch_for(&line, cancel);
 	json_t *note = read_note(note_path, e);
+	const struct image_commit_options o = {.note = note, .own = own};
 	int r = e->code != ERR_NONE ? -EINVAL
-				    : image_commit(s, name, base, STDIN_FILENO, note, &w, &m, e);
+				    : image_commit(s, name, base, STDIN_FILENO, &o, &w, &m, e);
 
 	json_decref(note);
 	progress_line_end(&line, r >= 0);

@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Options without a value. False: it is none of them. */
 static bool take_switch(struct image_dockerfile_options *o, const char *word)
@@ -44,9 +45,27 @@ static int take_arg(struct image_dockerfile_options *o, const char *value, struc
 		   : 0;
 }
 
-static int take_value(struct image_dockerfile_options *o, const char *word, const char *value,
+static int take_builder(struct image_dockerfile_args *a, const char *value, struct err *e)
+{
+	static const char *const builders[] = {[BUILDER_AUTO] = "auto",
+					       [BUILDER_BUILDAH] = "buildah",
+					       [BUILDER_SANDBOXES] = "sandboxes"};
+
+	for (unsigned i = 0; i < ARRAY_SIZE(builders); i++)
+		if (streq(value, builders[i])) {
+			a->builder = i;
+			return 0;
+		}
+	return err_set(e, ERR_USAGE, 0, "--builder: auto, buildah or sandboxes");
+}
+
+static int take_value(struct image_dockerfile_args *a, const char *word, const char *value,
 		      struct err *e)
 {
+	struct image_dockerfile_options *o = &a->o;
+
+	if (streq(word, "--builder"))
+		return take_builder(a, value, e);
 	if (streq(word, "--build-arg"))
 		return take_arg(o, value, e);
 	if (streq(word, "--timeout"))
@@ -70,7 +89,8 @@ static int take_value(struct image_dockerfile_options *o, const char *word, cons
 int image_dockerfile_option(struct image_dockerfile_args *a, int argc, char **argv, struct err *e)
 {
 	static const char *const valued[] = {"--dockerfile", "--file",    "--target",
-					     "--build-arg",  "--timeout", "--max-size"};
+					     "--build-arg",  "--timeout", "--max-size",
+					     "--builder"};
 
 	if (take_switch(&a->o, argv[0])) {
 		a->other = true;
@@ -79,7 +99,7 @@ int image_dockerfile_option(struct image_dockerfile_args *a, int argc, char **ar
 	for (size_t i = 0; argc > 1 && i < ARRAY_SIZE(valued); i++) {
 		if (!streq(argv[0], valued[i]))
 			continue;
-		int r = take_value(&a->o, argv[0], argv[1], e);
+		int r = take_value(a, argv[0], argv[1], e);
 
 		a->other |= i > 0;
 		return r < 0 ? r : 2;
@@ -101,32 +121,48 @@ static void print_facts(const struct image_dockerfile_facts *f)
 		     text_s(f->images), f->files, text_s(f->files), (f->bytes + 500000) / 1000000);
 }
 
-int image_dockerfile_build(const struct image_store *s, const char *name,
-			   struct image_dockerfile_args *a, struct err *e)
+static int with_buildah(const struct image_store *s, const char *name,
+			struct image_dockerfile_args *a, struct image_dockerfile_facts *facts,
+			struct err *e)
 {
 	_cleanup_(image_manifest_done) struct image_manifest m = {0};
 	_cleanup_fd_ int cancel = image_watch_signals();
 	static char tail[IMAGE_STEP_TAIL + 1];
-	struct image_dockerfile_facts facts = {0};
 	struct progress_line line;
 	const struct image_watch w = image_watch_for(&line, cancel);
 
 	a->o.ret_tail = tail;
-	if (!a->o.timeout_s)
-		a->o.timeout_s = IMAGE_BUILD_TIMEOUT_S;
-	if (!a->o.max_bytes)
-		a->o.max_bytes = IMAGE_BUILD_BYTES;
-	if (!a->o.check_only)
-		(void)fprintf(stderr, "Building image '%s' from a Dockerfile in %s\n", name,
-			      a->o.context);
-	int r = image_build_dockerfile(s, name, &a->o, &w, &m, &facts, e);
+	int r = image_build_dockerfile(s, name, &a->o, &w, &m, facts, e);
 
 	progress_line_end(&line, r >= 0);
 	if (r < 0 && tail[0])
 		(void)fprintf(stderr, "%s", tail);
-	else if (r >= 0 && a->o.check_only)
-		print_facts(&facts);
-	else if (r >= 0)
+	else if (r >= 0 && !a->o.check_only)
 		image_print_ready(&m, line.began);
+	return r;
+}
+
+int image_dockerfile_build(const struct image_store *s, const char *name,
+			   struct image_dockerfile_args *a, struct err *e)
+{
+	/* A plain user has no sandboxes that can build, and is told how to get buildah. */
+	const bool buildah =
+	    a->builder == BUILDER_BUILDAH ||
+	    (a->builder == BUILDER_AUTO && (image_has_buildah() || geteuid() != 0));
+	struct image_dockerfile_facts facts = {0};
+
+	if (!a->o.timeout_s)
+		a->o.timeout_s = IMAGE_BUILD_TIMEOUT_S;
+	a->sized = a->o.max_bytes != 0;
+	if (!a->sized)
+		a->o.max_bytes = IMAGE_BUILD_BYTES;
+	if (!a->o.check_only)
+		(void)fprintf(stderr, "Building image '%s' from a Dockerfile in %s%s\n", name,
+			      a->o.context, buildah ? "" : ", in sandboxes");
+	int r = buildah ? with_buildah(s, name, a, &facts, e)
+			: image_dockerfile_in_sandboxes(s, name, a, &facts, e);
+
+	if (r >= 0 && a->o.check_only)
+		print_facts(&facts);
 	return r;
 }

@@ -71,6 +71,26 @@ void progress_line_tick(void *user, const char *text, uint64_t done, uint64_t to
 	(void)fflush(p->out);
 }
 
+void progress_line_output(struct progress_line *p, const char *text)
+{
+	const char *clear = p->tty && p->step[0] ? CLEAR_LINE : "";
+	bool foreign = false;
+
+	(void)fputs(clear, p->out);
+	/* The text is a stranger's: nothing of it may steer the terminal. C1 controls are two bytes of UTF-8. */
+	for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+		const bool control = (*c < 0x20 && *c != '\t') || *c == 0x7f;
+
+		foreign = *c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0;
+		c += foreign;
+		(void)fputc(control || foreign ? ' ' : *c, p->out);
+	}
+	(void)fputc('\n', p->out);
+	if (p->tty && p->step[0])
+		(void)fprintf(p->out, "  .. %s", p->step);
+	(void)fflush(p->out);
+}
+
 void progress_line_warn(void *user, const char *text)
 {
 	struct progress_line *p = user;

@@ -174,7 +174,16 @@ static void gather_definitions(struct server_facts *f)
 		f->names[f->n_names++] = json_string_value(json_object_get(row, "name"));
 }
 
-void server_facts_gather(struct server_facts *f, const struct app *a)
+json_t *server_facts_images(const struct image_store *s)
+{
+	struct err ignored = ERR_INIT;
+	json_t *rows = json_array();
+
+	(void)!image_manifest_each(s, IMAGES_SHARED, add_image, rows, &ignored);
+	return rows;
+}
+
+void server_facts_open(struct server_facts *f, const struct app *a)
 {
 	struct err ignored = ERR_INIT;
 
@@ -182,6 +191,11 @@ void server_facts_gather(struct server_facts *f, const struct app *a)
 	    .app = a, .store = {.dir = -1}, .images = json_array(), .definitions = json_array()};
 	if (image_store_open(&f->store, a->state_dir, false, &ignored) >= 0)
 		look_at_images(NULL, NULL, f); /* there are no threads yet */
+}
+
+void server_facts_gather(struct server_facts *f, const struct app *a)
+{
+	server_facts_open(f, a);
 	gather_definitions(f);
 	f->doctor = cmd_doctor_rows(&a->settings);
 }

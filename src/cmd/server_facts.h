@@ -25,6 +25,10 @@ struct server_facts {
 
 /* Looks at images and machine. What cannot be looked at is empty. Call it before app_begin(). */
 void server_facts_gather(struct server_facts *f, const struct app *a);
+/* The same without the machine and the definitions, for builds alone. */
+void server_facts_open(struct server_facts *f, const struct app *a);
+/* What builds know of the images in S. New reference. */
+json_t *server_facts_images(const struct image_store *s);
 void server_facts_done(struct server_facts *f);
 /* doctor.c: the rows of `caisson doctor`, each with id, state, title, text and mend. New reference. */
 json_t *cmd_doctor_rows(const struct settings *s);

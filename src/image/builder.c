@@ -24,7 +24,7 @@
 #define PATH_DEFAULT  "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define LOG_MAX       (UINT64_C(64) << 20) /* bytes of a log */
 
-bool builder_is_there(void)
+bool image_has_buildah(void)
 {
 	const char *path = PATH_DEFAULT;
 	char file[PATH_MAX];

@@ -44,5 +44,3 @@ void builder_path(const struct builder *b, const char *name, char ret[PATH_MAX])
 /* Runs the program to its end. ARGV has the arguments behind the global ones, NULL-terminated. */
 int builder_run(struct builder *b, const char *const *argv, bool no_network,
 		struct err *e) MUST_CHECK;
-/* Is the program in PATH? */
-bool builder_is_there(void);

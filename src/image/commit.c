@@ -20,9 +20,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LAYER  "layer" /* in the draft: the layer alone */
-#define NOTES  "notes"
-#define SOURCE "sandbox" /* in the manifest */
+#define LAYER "layer" /* in the draft: the layer alone */
+#define NOTES "notes"
+/* In the manifest */
+#define SOURCE     "sandbox"
+#define SOURCE_OWN "dockerfile"
 
 struct commit {
 	const struct image_watch *watch;
@@ -77,7 +79,7 @@ bool image_is_of_sandbox(const struct image_manifest *m)
 }
 
 /* What somebody has built, imported or downloaded is not replaced by what came of a sandbox. */
-static int check_name(const struct image_store *s, const char *name, struct err *e)
+static int check_name(const struct image_store *s, const char *name, bool own, struct err *e)
 {
 	_cleanup_(image_manifest_done) struct image_manifest m = {0};
 	struct err missing = ERR_INIT;
@@ -87,7 +89,7 @@ static int check_name(const struct image_store *s, const char *name, struct err 
 			       "'%.64s' is no name for an image: small letters, digits, '.', '_' "
 			       "and '-'",
 			       image_is_text(name, strlen(name)) ? name : "?");
-	int r = image_manifest_load(s, name, &m, &missing);
+	int r = own ? -ENOENT : image_manifest_load(s, name, &m, &missing);
 
 	if (r == -ENOENT)
 		return 0;
@@ -160,7 +162,7 @@ static int put_together(struct commit *c, struct report *report, struct err *e)
 }
 
 static int record(struct commit *c, const struct image_store *s, const char *name, const char *base,
-		  const json_t *note, struct image_manifest *ret, struct err *e)
+		  const struct image_commit_options *o, struct image_manifest *ret, struct err *e)
 {
 	_cleanup_(image_origin_done) struct image_origin origin = {0};
 
@@ -169,9 +171,9 @@ static int record(struct commit *c, const struct image_store *s, const char *nam
 			       "the image's own description is damaged and is left out");
 	const struct image_facts facts = {
 	    .name = name,
-	    .source = SOURCE,
-	    .origin = base,
-	    .note = note,
+	    .source = o->own ? SOURCE_OWN : SOURCE,
+	    .origin = o->own ? "" : base,
+	    .note = o->note,
 	    .definition = "",
 	    .description = origin.description,
 	    .suite = origin.suite,
@@ -216,8 +218,8 @@ int image_set_note(const struct image_store *s, const char *name, const json_t *
 }
 
 int image_commit(const struct image_store *s, const char *name, const char *base, int layer,
-		 const json_t *note, const struct image_watch *w, struct image_manifest *ret,
-		 struct err *e)
+		 const struct image_commit_options *o, const struct image_watch *w,
+		 struct image_manifest *ret, struct err *e)
 {
 	struct commit c = {.watch = w,
 			   .file = layer,
@@ -228,7 +230,7 @@ int image_commit(const struct image_store *s, const char *name, const char *base
 	struct report report = {0};
 
 	image_store_clean(s);
-	int r = check_name(s, name, e);
+	int r = check_name(s, name, o->own, e);
 
 	if (r >= 0)
 		r = scratch_check_space(s->path, 0, e);
@@ -241,7 +243,7 @@ int image_commit(const struct image_store *s, const char *name, const char *base
 	if (r >= 0)
 		r = put_together(&c, &report, e);
 	if (r >= 0)
-		r = record(&c, s, name, base, note, ret, e);
+		r = record(&c, s, name, base, o, ret, e);
 	fd_close_many((int[]){c.layer, c.notes, c.base}, 3);
 	image_draft_drop(s, &c.draft);
 	return r;

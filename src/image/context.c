@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "base/walls.h"
 
+#include <archive_entry.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,8 +13,10 @@
 #include <string.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define COPY_BLOCK (8u << 20) /* between two looks at whether the build was stopped */
+#define PACK_BLOCK (256u << 10)
 
 static int take_folder(struct context *c, int from, int to, char *path, size_t len, unsigned depth,
 		       struct err *e);
@@ -61,6 +64,61 @@ static int copy_bytes(const struct context *c, int in, int out, uint64_t size, c
 	return 0;
 }
 
+/* ---- into an archive ---- */
+
+static int archive_failed(const struct context *c, const char *path, struct err *e)
+{
+	errno = archive_errno(c->tar);
+	return failed(path, e);
+}
+
+static int pack_head(const struct context *c, const char *path, const struct stat *st,
+		     const char *target, struct err *e)
+{
+	struct archive_entry *entry = archive_entry_new();
+
+	if (!entry)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the build context");
+	archive_entry_set_pathname(entry, path);
+	archive_entry_set_filetype(entry, st->st_mode & S_IFMT);
+	archive_entry_set_perm(entry, (st->st_mode & 0777) | (S_ISLNK(st->st_mode) ? 0 : 0400));
+	archive_entry_set_size(entry, S_ISREG(st->st_mode) ? st->st_size : 0);
+	archive_entry_set_mtime(entry, st->st_mtim.tv_sec, 0);
+	if (target)
+		archive_entry_set_symlink(entry, target);
+	const int r = archive_write_header(c->tar, entry);
+
+	archive_entry_free(entry);
+	return r < ARCHIVE_WARN ? archive_failed(c, path, e) : 0;
+}
+
+/* A file that has become shorter ends with zeros, one that has grown is cut: the head has said how long it is. */
+static int pack_file(const struct context *c, int in, const struct stat *st, const char *path,
+		     struct err *e)
+{
+	static char block[PACK_BLOCK];
+	int r = pack_head(c, path, st, NULL, e);
+
+	for (uint64_t left = (uint64_t)st->st_size; r >= 0 && left > 0;) {
+		const ssize_t n = read(in, block, (size_t)MIN(left, (uint64_t)sizeof(block)));
+
+		if (image_cancelled(c->watch))
+			return err_set(e, ERR_CANCELLED, ECANCELED, "stopped");
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return failed(path, e);
+		if (n == 0)
+			return 0;
+		left -= (uint64_t)n;
+		if (archive_write_data(c->tar, block, (size_t)n) < 0)
+			r = archive_failed(c, path, e);
+	}
+	return r;
+}
+
+/* ---- entries ---- */
+
 static int take_file(struct context *c, int from, int to, const char *name, const char *path,
 		     struct err *e)
 {
@@ -81,6 +139,8 @@ static int take_file(struct context *c, int from, int to, const char *name, cons
 		    "the build context has more than %" PRIu64
 		    " MiB; leave files out with .dockerignore, or raise the limit with --max-size",
 		    c->bytes_max >> 20);
+	if (c->tar)
+		return pack_file(c, in, &st, path, e);
 	if (to < 0)
 		return 0;
 	_cleanup_fd_ int out =
@@ -98,17 +158,19 @@ static int take_file(struct context *c, int from, int to, const char *name, cons
 }
 
 static int take_link(const struct context *c, int from, int to, const char *name, const char *path,
-		     struct err *e)
+		     const struct stat *st, struct err *e)
 {
 	char target[PATH_MAX];
 
-	if (to < 0)
+	if (to < 0 && !c->tar)
 		return 0;
 	const ssize_t n = readlinkat(from, name, target, sizeof(target) - 1);
 
 	if (n < 0)
 		return failed(path, e);
 	target[n] = '\0';
+	if (c->tar)
+		return pack_head(c, path, st, target, e);
 	if (symlinkat(target, to, name) < 0 ||
 	    (c->owner != (uid_t)-1 &&
 	     fchownat(to, name, c->owner, c->owner, AT_SYMLINK_NOFOLLOW) < 0))
@@ -128,8 +190,10 @@ static int enter(struct context *c, int from, int to, const char *name, char *pa
 
 	if (to >= 0 && made < 0)
 		return failed(path, e);
-	int r = take_folder(c, sub, made, path, len, depth + 1, e);
+	/* A folder that is out itself is there if something in it is: whoever unpacks makes it. */
+	int r = c->tar && !out ? pack_head(c, path, st, NULL, e) : 0;
 
+	r = r < 0 ? r : take_folder(c, sub, made, path, len, depth + 1, e);
 	if (r < 0 || to < 0)
 		return r;
 	if (out && unlinkat(to, name, AT_REMOVEDIR) == 0)
@@ -165,7 +229,7 @@ static int take_entry(struct context *c, int from, int to, const char *name, cha
 	if (S_ISREG(st.st_mode))
 		return take_file(c, from, to, name, path, e);
 	if (S_ISLNK(st.st_mode))
-		return take_link(c, from, to, name, path, e);
+		return take_link(c, from, to, name, path, &st, e);
 	if (S_ISSOCK(st.st_mode)) {
 		c->sockets++;
 		return 0;

@@ -10,14 +10,17 @@
 #include "image/ignore.h"
 #include "image/image.h"
 
+#include <archive.h>
 #include <sys/types.h>
 
 #define CONTEXT_ENTRIES_MAX UINT64_C(500000)
 #define CONTEXT_DEPTH_MAX   64
 
 struct context {
-	int from;    /* folder; borrowed */
-	int to;      /* folder; borrowed; -1: the files are counted and not copied */
+	int from; /* folder; borrowed */
+	int to;   /* folder; borrowed; -1: the files are not copied there */
+	/* Gets them, as files of root; borrowed. NULL, and no folder: they are counted. */
+	struct archive *tar;
 	uid_t owner; /* of the copy; (uid_t)-1: the caller */
 	struct ignore *ignore;
 	uint64_t bytes_max;

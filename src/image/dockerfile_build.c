@@ -7,162 +7,41 @@
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
-#include "base/walls.h"
 #include "image/builder.h"
-#include "image/context.h"
-#include "image/dockerfile.h"
-#include "image/inside.h"
+#include "image/dockerfile_input.h"
 #include "image/ref.h"
 #include "image/scratch.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #define LOGIN_MAX (1u << 20)
-#define ARGS_MAX  100
+#define ARGS_MAX  100 /* as those that are read have */
 
 struct making {
 	const struct image_store *store;
 	const char *name;
 	const struct image_dockerfile_options *o;
 	const struct image_watch *watch;
-	int context; /* owned */
-	struct dockerfile d;
-	struct ignore ignore;
+	struct dockerfile_input in;
 	struct builder builder;
 	int log; /* owned */
 };
 
-static int read_beneath(int folder, const char *name, struct buf *b)
-{
-	/* The folder may be a stranger's: a link in it stays in it. */
-	const struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
-				     .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
-	_cleanup_fd_ int fd = fd_openat2(folder, name, &how);
-	struct stat st;
-
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return fd < 0 ? fd : -errno;
-	return S_ISREG(st.st_mode) ? fd_read_file(fd, b) : -EINVAL;
-}
-
-static int read_dockerfile(struct making *m, struct err *e)
-{
-	_cleanup_(buf_done) struct buf text = BUF_INIT(DOCKERFILE_BYTES_MAX + 1);
-	const struct image_dockerfile_options *o = m->o;
-	const char *file = o->file ? o->file : "Dockerfile";
-	const char *slash = strrchr(file, '/');
-	const struct dockerfile_options options = {.name = slash ? slash + 1 : file,
-						   .args = &o->args,
-						   .target = o->target,
-						   .no_network = o->no_network,
-						   .allow_inside = o->allow_inside};
-
-	m->context = open(o->context, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (m->context < 0)
-		return err_set(e, ERR_NOT_FOUND, errno, "cannot open the folder %s", o->context);
-	int r;
-
-	if (o->file) { /* the operator chose it */
-		_cleanup_fd_ int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-
-		r = fd < 0 ? -errno : fd_read_file(fd, &text);
-	} else {
-		r = read_beneath(m->context, file, &text);
-	}
-	if (r == -EXDEV && !o->file)
-		return err_set(e, ERR_INVALID_ARGUMENT, 0,
-			       "%s/%s is a link that leads out of the folder; --file names a "
-			       "Dockerfile anywhere",
-			       o->context, file);
-	if (r < 0 && r != -ENOBUFS)
-		return err_set(e, ERR_NOT_FOUND, -r, "cannot read %s%s%s",
-			       o->file ? "" : o->context, o->file ? "" : "/", file);
-	if (r == -ENOBUFS)
-		return err_set(e, ERR_INVALID_ARGUMENT, 0, "%s: the file is larger than %u KiB",
-			       options.name, DOCKERFILE_BYTES_MAX >> 10);
-	return dockerfile_parse(buf_str(&text), text.len, &options, &m->d, e);
-}
-
-/* What only the network knows: names in ADD that stand for addresses of this machine. */
-static int check_remote(const struct making *m, struct err *e)
-{
-	char host[INSIDE_HOST_MAX];
-
-	const bool judges = !m->o->allow_inside && wall_stands(WALL_DOCKERFILE);
-
-	for (size_t i = 0; judges && i < m->d.remote.n; i++)
-		if (inside_host(m->d.remote.v[i], host) < 0 || inside_resolves(host))
-			return err_set(
-			    e, ERR_INVALID_ARGUMENT, 0,
-			    "%s: ADD '%.200s' is an address of this machine or its cloud; "
-			    "--allow-inside permits that",
-			    m->d.name, m->d.remote.v[i]);
-	for (size_t i = 0; i < m->d.unused.n; i++) {
-		char text[256];
-
-		(void)snprintf(text, sizeof(text), "no ARG takes --build-arg %.100s",
-			       m->d.unused.v[i]);
-		m->watch->warn(m->watch->user, text);
-	}
-	return 0;
-}
-
-static int read_ignore(struct making *m, struct err *e)
-{
-	_cleanup_(buf_done) struct buf text = BUF_INIT(IGNORE_BYTES_MAX + 1);
-	char own[128];
-
-	(void)snprintf(own, sizeof(own), "%.100s.dockerignore", m->d.name);
-	int r = read_beneath(m->context, own, &text);
-
-	if (r == -ENOENT) {
-		(void)snprintf(own, sizeof(own), ".dockerignore");
-		r = read_beneath(m->context, own, &text);
-	}
-	if (r == -ENOENT)
-		return 0;
-	if (r == -EXDEV)
-		return err_set(e, ERR_INVALID_ARGUMENT, 0,
-			       "%s of the build context is a link that leads out of it", own);
-	if (r < 0)
-		return err_set(e, ERR_INVALID_ARGUMENT, -r, "cannot read %s of the build context",
-			       own);
-	return ignore_parse(own, buf_str(&text), text.len, &m->ignore, e);
-}
-
-static int take_context(struct making *m, int to, struct context *ret, struct err *e)
-{
-	*ret = (struct context){.from = m->context,
-				.to = to,
-				.owner = space_owner(),
-				.ignore = &m->ignore,
-				.bytes_max = m->o->max_bytes,
-				.watch = m->watch};
-	m->watch->step(m->watch->user,
-		       to < 0 ? "looking at the build context" : "copying the build context");
-	int r = context_take(ret, e);
-
-	if (r >= 0 && ret->sockets > 0)
-		m->watch->warn(m->watch->user, "sockets of the build context are left out");
-	return r;
-}
-
 /* The here-documents of COPY and ADD. */
 static int write_here(struct making *m, int to, struct err *e)
 {
-	for (size_t i = 0; i < m->d.n; i++) {
-		const struct dockerfile_step *s = &m->d.steps[i];
+	for (size_t i = 0; i < m->in.d.n; i++) {
+		const struct dockerfile_step *s = &m->in.d.steps[i];
 
 		for (size_t h = 0; s->kind != DOCKERFILE_RUN && h < s->n_here; h++) {
 			char path[DOCKERFILE_NAME_MAX + 64], folder[64];
 			const uid_t owner = space_owner();
 
-			dockerfile_here_path(&m->d, i, h, path, sizeof(path));
+			dockerfile_here_path(&m->in.d, i, h, path, sizeof(path));
 			(void)snprintf(folder, sizeof(folder), "%.*s",
 				       (int)(strrchr(path, '/') - path), path);
 			char all[PATH_MAX];
@@ -196,11 +75,10 @@ static bool has_here(const struct dockerfile *d)
 
 static int write_context(struct making *m, struct err *e)
 {
-	struct context c;
 	_cleanup_fd_ int to = builder_folder(&m->builder, "context", e);
-	int r = to < 0 ? to : take_context(m, to, &c, e);
+	int r = to < 0 ? to : dockerfile_input_take(&m->in, to, NULL, e);
 
-	if (r < 0 || !has_here(&m->d))
+	if (r < 0 || !has_here(&m->in.d))
 		return r;
 	if (mkdirat(to, DOCKERFILE_HERE_FOLDER, 0755) < 0) /* a link of that name would lead out */
 		return err_set(e, ERR_INVALID_ARGUMENT, errno,
@@ -216,15 +94,15 @@ static int write_registries(struct making *m, struct err *e)
 	int r = buf_add_str(&b, "unqualified-search-registries = []\nshort-name-mode = "
 				"\"disabled\"\n");
 
-	for (size_t i = 0; r >= 0 && i < m->d.images.n; i++) {
-		const char *image = m->d.images.v[i];
+	for (size_t i = 0; r >= 0 && i < m->in.d.images.n; i++) {
+		const char *image = m->in.d.images.v[i];
 		char host[REF_HOST_MAX + 1];
 
 		(void)snprintf(host, sizeof(host), "%.*s", (int)strcspn(image, "/"), image);
 		bool seen = !m->o->plain_http && !ref_is_loopback(host);
 
 		for (size_t k = 0; k < i && !seen; k++)
-			seen = strncmp(m->d.images.v[k], image, strlen(host) + 1) == 0;
+			seen = strncmp(m->in.d.images.v[k], image, strlen(host) + 1) == 0;
 		if (!seen)
 			r = buf_printf(&b, "\n[[registry]]\nlocation = \"%s\"\ninsecure = true\n",
 				       host);
@@ -280,10 +158,10 @@ static int write_files(struct making *m, struct err *e)
 	static const char policy[] = "{\"default\":[{\"type\":\"insecureAcceptAnything\"}]}";
 	static const char storage[] = "[storage]\ndriver = \"overlay\"\n";
 	_cleanup_(buf_done) struct buf text = BUF_INIT(4 * DOCKERFILE_BYTES_MAX);
-	int r = dockerfile_print(&m->d, &text);
+	int r = dockerfile_print(&m->in.d, &text);
 
 	if (r < 0)
-		return err_set(e, ERR_INVALID_ARGUMENT, -r, "%s is too long", m->d.name);
+		return err_set(e, ERR_INVALID_ARGUMENT, -r, "%s is too long", m->in.d.name);
 	r = builder_file(&m->builder, "Dockerfile", buf_str(&text), text.len, false, e);
 	for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(folders); i++) {
 		_cleanup_fd_ int fd = builder_folder(&m->builder, folders[i], e);
@@ -312,17 +190,17 @@ static int fetch_images(struct making *m, struct err *e)
 
 	builder_path(&m->builder, "policy.json", policy);
 	builder_path(&m->builder, "auth.json", login);
-	for (size_t i = 0; r >= 0 && i < m->d.images.n; i++) {
-		(void)snprintf(step, sizeof(step), "fetching %.50s", m->d.images.v[i]);
+	for (size_t i = 0; r >= 0 && i < m->in.d.images.n; i++) {
+		(void)snprintf(step, sizeof(step), "fetching %.50s", m->in.d.images.v[i]);
 		m->watch->step(m->watch->user, step);
-		(void)snprintf(source, sizeof(source), "docker://%s", m->d.images.v[i]);
+		(void)snprintf(source, sizeof(source), "docker://%s", m->in.d.images.v[i]);
 		const char *const argv[] = {"pull", "--quiet",    "--signature-policy",
 					    policy, "--authfile", login,
 					    source, NULL};
 
 		r = builder_run(&m->builder, argv, false, e);
 		if (r < 0 && e->code == ERR_SOURCE_UNREACHABLE)
-			r = err_wrap(e, "%s: FROM %.100s", m->d.name, m->d.images.v[i]);
+			r = err_wrap(e, "%s: FROM %.100s", m->in.d.name, m->in.d.images.v[i]);
 	}
 	if (unlinkat(m->builder.dir, "auth.json", 0) < 0 && r >= 0)
 		r = err_set(e, ERR_SYSTEM, errno, "cannot remove the login");
@@ -374,7 +252,7 @@ static int write_layout(struct making *m, struct err *e)
 {
 	_cleanup_(buf_done) struct buf id = BUF_INIT(256);
 	char policy[PATH_MAX], layout[PATH_MAX], target[PATH_MAX + 16];
-	int r = read_beneath(m->builder.dir, "home/id", &id);
+	int r = dockerfile_read_beneath(m->builder.dir, "home/id", &id);
 
 	while (id.len > 0 && (id.data[id.len - 1] == '\n'))
 		id.data[--id.len] = '\0';
@@ -411,13 +289,12 @@ static int make(struct making *m, struct image_manifest *ret, struct err *e)
 	char log[IMAGE_NAME_MAX + 8];
 	int r = space_check(e);
 
-	if (r >= 0 && !builder_is_there())
+	if (r >= 0 && !image_has_buildah())
 		r = err_set(
 		    e, ERR_IMAGE_BUILD_FAILED, ENOENT,
 		    BUILDER
 		    " is not installed, which builds from Dockerfiles need here (apt-get "
-		    "install buildah); a server with SANDBOX_ROOT=on builds without it, from "
-		    "a Dockerfile in a sandbox");
+		    "install buildah); as root this command builds without it, in sandboxes");
 	if (r >= 0)
 		r = scratch_check_space(m->store->path, UINT64_C(1) << 30, e);
 	if (r >= 0)
@@ -452,35 +329,16 @@ int image_build_dockerfile(const struct image_store *s, const char *name,
 			   struct image_manifest *ret, struct image_dockerfile_facts *facts,
 			   struct err *e)
 {
-	struct making m = {.store = s, .name = name, .o = o, .watch = w, .context = -1, .log = -1};
-	struct context c = {0};
-	int r = 0;
+	struct making m = {.store = s, .name = name, .o = o, .watch = w, .log = -1};
+	int r = dockerfile_input_open(&m.in, name, o, w, false, e);
 
-	m.builder = (struct builder){.watch = w, .options = o, .d = &m.d, .dir = -1, .log = -1};
-	if (!parse_is_image_name(name, strlen(name)))
-		r = err_set(
-		    e, ERR_INVALID_ARGUMENT, 0,
-		    "'%.64s' is no name for an image: small letters, digits, '.', '_' and '-'",
-		    image_is_text(name, strlen(name)) ? name : "?");
-	else if (o->args.n > ARGS_MAX)
-		r = err_set(e, ERR_INVALID_ARGUMENT, 0, "more than %d times --build-arg", ARGS_MAX);
+	m.builder = (struct builder){.watch = w, .options = o, .d = &m.in.d, .dir = -1, .log = -1};
 	if (r >= 0)
-		r = read_dockerfile(&m, e);
-	if (r >= 0)
-		r = check_remote(&m, e);
-	if (r >= 0)
-		r = read_ignore(&m, e);
-	if (r >= 0)
-		r = o->check_only ? take_context(&m, -1, &c, e) : make(&m, ret, e);
-	*facts = (struct image_dockerfile_facts){.steps = m.d.n,
-						 .stages = m.d.n_stages,
-						 .images = m.d.images.n,
-						 .files = c.entries,
-						 .bytes = c.bytes};
+		r = o->check_only ? dockerfile_input_take(&m.in, -1, NULL, e) : make(&m, ret, e);
+	if (o->check_only)
+		dockerfile_input_facts(&m.in, facts);
 	builder_close(&m.builder);
 	m.log = fd_close(m.log);
-	m.context = fd_close(m.context);
-	ignore_done(&m.ignore);
-	dockerfile_done(&m.d);
+	dockerfile_input_done(&m.in);
 	return r;
 }

@@ -154,10 +154,18 @@ static int open_step(struct script *s)
 	return buf_printf(&s->out, "( cd -- \"$c_dir\" && c_vars_%u && ", s->vars);
 }
 
+/* The sentence is that of a build with buildah. */
 static int close_step(struct script *s, const struct dockerfile_step *step)
 {
-	return buf_printf(&s->out, ") || c_fail %u \"%s: exit code $?\"\n", step->line,
-			  dockerfile_word(step->kind));
+	const size_t len = strlen(step->text), shown = text_utf8_cut(step->text, len, 100);
+	char line[256];
+	int r = buf_printf(&s->out, ") || c_fail %u ", step->line);
+
+	(void)snprintf(line, sizeof(line), "%s %.*s%s", dockerfile_word(step->kind), (int)shown,
+		       step->text, shown < len ? "…" : "");
+	line[strcspn(line, "\r\n")] = '\0';
+	r = r < 0 ? r : quote(&s->out, line);
+	return r < 0 ? r : buf_add_str(&s->out, "\": exit status $?\"\n");
 }
 
 static int print_run(struct script *s, const struct dockerfile_step *step)

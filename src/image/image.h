@@ -9,6 +9,7 @@
 #include "base/attr.h"
 #include "base/err.h"
 #include "image/def.h"
+#include "image/dockerfile.h"
 #include "image/image_store.h"
 #include "image/manifest.h"
 
@@ -71,10 +72,14 @@ int image_import(const struct image_store *s, const char *name, const char *sour
 /* Makes the image NAME of the image BASE and of LAYER, a tar that a sandbox has written (runtime/init/layer.c). Files that both images have
  * share their disk space. What the layer says of owners is kept if root calls. Nothing in it can do harm, as with an import.
  * ERR_ALREADY_EXISTS: NAME is there and was not made in this way. ERR_IMAGE_INVALID: the layer is not complete. */
-/* NOTE: a JSON object that the manifest keeps; NULL = none. */
+struct image_commit_options {
+	const json_t *note; /* a JSON object that the manifest keeps; NULL = none */
+	/* It is the operator's, from a Dockerfile: it takes the place of any image, and does not count as one of a sandbox. */
+	bool own;
+};
 int image_commit(const struct image_store *s, const char *name, const char *base, int layer,
-		 const json_t *note, const struct image_watch *w, struct image_manifest *ret,
-		 struct err *e) MUST_CHECK;
+		 const struct image_commit_options *o, const struct image_watch *w,
+		 struct image_manifest *ret, struct err *e) MUST_CHECK;
 /* Gives such an image another note. ERR_FORBIDDEN: it was made in another way. */
 int image_set_note(const struct image_store *s, const char *name, const json_t *note,
 		   struct err *e) MUST_CHECK;
@@ -111,6 +116,22 @@ int image_build_dockerfile(const struct image_store *s, const char *name,
 			   const struct image_dockerfile_options *o, const struct image_watch *w,
 			   struct image_manifest *ret, struct image_dockerfile_facts *facts,
 			   struct err *e) MUST_CHECK;
+
+/* What a build in sandboxes begins with. */
+struct image_dockerfile_plan {
+	struct dockerfile_plan plan;
+	int context; /* owned: the build context, a tar; -1 = no step copies from it */
+	uint64_t context_len;
+};
+
+/* Reads and judges the Dockerfile, makes the plan, and packs the build context, unless `check_only`. On failure, too, *RET is for
+ * image_dockerfile_plan_done(). */
+int image_plan_dockerfile(const char *name, const struct image_dockerfile_options *o,
+			  const struct image_watch *w, struct image_dockerfile_plan *ret,
+			  struct image_dockerfile_facts *facts, struct err *e) MUST_CHECK;
+void image_dockerfile_plan_done(struct image_dockerfile_plan *p);
+/* Is buildah installed, which image_build_dockerfile() needs? */
+bool image_has_buildah(void);
 
 struct image_export_options {
 	const char *format;      /* "tar", "docker", "oci"; NULL = "tar" */

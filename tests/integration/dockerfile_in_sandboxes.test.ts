@@ -2,13 +2,20 @@
 // Images from a Dockerfile that the server builds in sandboxes, where nothing is installed for it.
 
 import assert from 'node:assert/strict';
+import * as fs from 'node:fs';
+import * as path from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { asker } from '../lib/asker.ts';
-import { engine, mode, unlessEnforced } from '../lib/env.ts';
-import { stateOfItsOwn } from '../lib/own-images.ts';
-import { type Program } from '../lib/process.ts';
+import { sleepers, small } from '../lib/dockerfiles.ts';
+import { engine, mode, scratch, slowness, unlessEnforced } from '../lib/env.ts';
+import { Registry } from '../lib/oci.ts';
+import { imagesOf, stateOfItsOwn } from '../lib/own-images.ts';
+import { caisson, start, type Program } from '../lib/process.ts';
 import { serve, type Json } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
+
+/** Of the server, and of the command that is used beside it. */
+let state = '';
 
 const possible = mode === 'root' && engine === 'native';
 const skip = (!possible && 'only a server that root started, with the native engine, can have root users') || unlessEnforced('memory', 'pids');
@@ -19,7 +26,8 @@ describe('a Dockerfile in a workspace', { skip }, () => {
 	let source: string;
 
 	before(async () => {
-		({ program, base } = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: stateOfItsOwn(), SANDBOX_ROOT: 'on', SANDBOX_IMAGE: 'base', SANDBOX_IMAGES: '*' } }));
+		state = stateOfItsOwn();
+		({ program, base } = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: state, SANDBOX_ROOT: 'on', SANDBOX_IMAGE: 'base', SANDBOX_IMAGES: '*' } }));
 		source = (await ask('POST', '/sandboxes', {})).body.id;
 	});
 	after(() => program.end());
@@ -105,10 +113,10 @@ describe('a Dockerfile in a workspace', { skip }, () => {
 	it('says which line failed and what it said, and leaves neither image nor sandbox', async () => {
 		const before = (await ask('GET', '/sandboxes')).text;
 		const failed = await build('fails', { Dockerfile: 'FROM base\n\nRUN echo some words; exit 3\nRUN echo never\n' });
-		assert.deepEqual([failed.state, failed.reason], ['failed', 'Dockerfile:3: RUN: exit code 3']);
+		assert.deepEqual([failed.state, failed.reason], ['failed', 'Dockerfile:3: RUN echo some words; exit 3: exit status 3']);
 		assert.ok(failed.lines.includes('some words') && !failed.lines.includes('never'), failed.lines.join('\n'));
 		const missing = await build('fails', { Dockerfile: 'FROM base\nCOPY no-such* /x/\n' });
-		assert.equal(missing.reason, 'Dockerfile:2: COPY: exit code 1');
+		assert.equal(missing.reason, 'Dockerfile:2: COPY no-such* /x/: exit status 1');
 		assert.ok(missing.lines.includes('no-such*: there is no such file to copy'), missing.lines.join('\n'));
 		assert.match((await build('fails', { Dockerfile: 'FROM no.example/such:1\n' })).reason, /the image 'no\.example\/such:1' is not on this server; its operator can download it: caisson image pull/);
 		assert.match((await build('base', { Dockerfile: 'FROM base\nRUN exit 5\n' })).reason, /the image 'base' was not made of a sandbox/);
@@ -142,6 +150,95 @@ describe('a Dockerfile in a workspace', { skip }, () => {
 		assert.equal((await ended()).state, 'cancelled');
 		done(await build('after', { Dockerfile: 'FROM base\nRUN echo fine > /after\n' }));
 		assert.equal(await inside('kept', 'cat /which'), 'first\n'); // the image that a cancelled build would have replaced
+	});
+
+	describe('and one that the command line builds beside the server', () => {
+		const registry = new Registry();
+		const folder = scratch('context');
+		const inImage = (name: string): string => fs.readFileSync(path.join(state, 'images/own/root', name), 'utf8');
+		const options = (...more: string[]): string[] => ['image', 'build', 'own', '--builder', 'sandboxes', '--dockerfile', folder, ...more];
+		async function command(text: string, ...more: string[]): Promise<{ code: number | null; said: string; out: string }> {
+			fs.writeFileSync(path.join(folder, 'Dockerfile'), text);
+			const r = await caisson(options(...more), { env: { SANDBOX_STATE_DIR: state } });
+			return { code: r.code, said: r.stderr.toString(), out: r.stdout.toString() };
+		}
+		async function refused(code: number, words: RegExp, text: string, ...more: string[]): Promise<void> {
+			const r = await command(text, ...more);
+			assert.match(r.said, words);
+			assert.equal(r.code, code, r.said);
+		}
+
+		before(async () => {
+			await registry.open();
+			registry.add('some/small', small());
+			for (const [name, text] of Object.entries({ 'a.txt': 'a', 'b.secret': 'b', 'd/c.txt': 'c', '.dockerignore': '*.secret\nd\n!d/c.txt\n' })) {
+				fs.mkdirSync(path.dirname(path.join(folder, name)), { recursive: true });
+				fs.writeFileSync(path.join(folder, name), text);
+			}
+			fs.symlinkSync('../../../../etc/hostname', path.join(folder, 'link'));
+		});
+		after(() => registry.close());
+
+		it('has what the steps made, from an image that is downloaded where it is missing, and is the operator\'s', async () => {
+			const text = [
+				'ARG WHO=nobody', 'FROM base AS one', 'ARG WHO', 'COPY . /all', 'RUN ls -A /all >/list; readlink /all/link >/who; echo "$WHO" >>/who; printf "a\\033[2Jb\\n"',
+				'FROM base AS two', 'COPY --from=one /list /who /made/', 'COPY --chmod=640 d /d', 'FROM two', 'RUN echo never >/never', '',
+			].join('\n');
+			const r = await command(text, '--target', 'two', '--build-arg', 'WHO=you', '--no-network');
+			assert.equal(r.code, 0, r.said);
+			assert.match(r.said, /^ {2}3\/3 RUN ls -A.*\na \[2Jb\n {2}1\/2 COPY .*\n {2}2\/2 COPY d \/d\n {2}making the image\n$/m); // controls are no command to the terminal
+			assert.match(r.out, /Image 'own' is ready: .*\n$/);
+			assert.equal(inImage('made/list'), '.dockerignore\nDockerfile\na.txt\nd\nlink\n');
+			assert.deepEqual([inImage('made/who'), inImage('d/c.txt'), fs.existsSync(path.join(state, 'images/own/root/never'))], ['../../../../etc/hostname\nyou\n', 'c', false]);
+			const row = (await ask('GET', '/images')).body.images.find((i: Json) => i.name === 'own');
+			assert.equal(row.of_sandbox, false); // so no client of the server removes or replaces it
+			const text2 = `FROM ${registry.host}/some/small\nRUN echo second >/which\n`;
+			const second = await command(text2); // the command replaces it
+			assert.deepEqual([second.code, inImage('which')], [0, 'second\n'], second.said);
+			assert.match(second.said, new RegExp(`Downloading ${registry.host}/some/small:latest, which the build begins with, as image 'small'\\n`));
+			registry.requests.length = 0;
+			const third = await command(text2);
+			assert.deepEqual([third.code, registry.requests.length], [0, 0], third.said);
+		});
+
+		it('fails with the line and what it wrote, at its limits, and where an option does not fit', async () => {
+			const failed = await command('FROM base\nRUN echo out; echo err >&2; \\\n exit 7\n');
+			assert.equal(failed.code, 70, failed.said);
+			assert.match(failed.said, /\nout\nerr\ncaisson image: Dockerfile:2: RUN echo out; echo err >&2; +exit 7: exit status 7\n$/);
+			await refused(75, /1\/1 RUN sleep 98771: the build has lasted 2 s, which is its limit \(--timeout\)/, 'FROM base\nRUN sleep 98771\n', '--timeout', '2');
+			await refused(70, /exit status 1; the disk was full, of which a build has 40 MiB \(--max-size\)/, 'FROM base\nRUN head -c 60000000 /dev/zero >/large\n', '--max-size', '40m');
+			await refused(64, /--allow-inside is for builds with buildah/, 'FROM base\n', '--allow-inside');
+			await refused(64, /--builder: auto, buildah or sandboxes/, 'FROM base\n', '--builder', 'docker');
+			await refused(64, /FROM scratch has no shell/, 'FROM scratch\nCOPY a.txt /\n');
+			await refused(69, /^Downloading 127\.0\.0\.1:9\/x\/other:7, which the build begins with, as image 'other-7'\n[^]*no answer/m, 'FROM 127.0.0.1:9/x/other:7\nCOPY a.txt /\n');
+			await refused(73, /there is an image 'base' that is not 127\.0\.0\.1:9\/x\/base:latest/, 'FROM 127.0.0.1:9/x/base\nCOPY a.txt /\n');
+			const checked = await command('FROM base\nCOPY . /x\n', '--check');
+			assert.equal(checked.out, '2 instructions in 1 stage, 1 image to fetch; the build context has 6 files of 0 MB.\n');
+		});
+
+		it('leaves nothing after Ctrl-C, and what was there stays', async () => {
+			const before = imagesOf(state);
+			fs.writeFileSync(path.join(folder, 'Dockerfile'), 'FROM base\nRUN setsid sleep 98772 & sleep 98772\n');
+			const child = start(options(), { env: { SANDBOX_STATE_DIR: state } });
+			await until('the step to run', () => sleepers('98772') > 0, 60_000 * slowness);
+			child.kill('SIGINT');
+			const r = await child.exit;
+			assert.equal(r.code, 130, r.stderr.toString());
+			assert.match(r.stderr.toString(), /stopped; nothing was changed/);
+			assert.equal(sleepers('98772'), 0);
+			assert.equal(sleepers('98771'), 0); // of the build that has lasted too long
+			assert.deepEqual(imagesOf(state), before);
+		});
+	});
+});
+
+describe('for a plain user', { skip: mode !== 'user' && 'root is none' }, () => {
+	it('the command says what a build in sandboxes takes', async () => {
+		const folder = scratch('context');
+		fs.writeFileSync(path.join(folder, 'Dockerfile'), 'FROM base\n');
+		const r = await caisson(['image', 'build', 'own', '--builder', 'sandboxes', '--dockerfile', folder], { env: { SANDBOX_STATE_DIR: scratch('state') } });
+		assert.equal(r.code, 69);
+		assert.match(r.stderr.toString(), /needs a root user inside them, which only root can give: start this command as root, or install buildah/);
 	});
 });
 

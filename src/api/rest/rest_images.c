@@ -135,7 +135,7 @@ static void look(struct rest_call *c)
 	rest_look_at_images(c, commit);
 }
 
-static void on_built(void *user)
+static void on_built(const struct err *e UNUSED, void *user)
 {
 	caller_unref(user);
 }
