@@ -180,7 +180,7 @@ describe('an image that was pulled', () => {
 			return { digest, config: get(`blobs/sha256/${get(`blobs/sha256/${digest.slice(7)}`).config.digest.slice(7)}`) };
 		};
 		const downloads = new Downloads(); // of the image base, built here
-		await downloads.open();
+		await downloads.open(true);
 		try {
 			await good(`${downloads.source}/base`);
 			assert.equal((await again('base')).digest, sha256(downloads.image.manifest));

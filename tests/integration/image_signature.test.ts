@@ -8,8 +8,8 @@ import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { startRegistry } from '../lib/daemon.ts';
-import { images, push } from '../lib/downloads.ts';
-import { binary, freePort, scratch, stateDir, top } from '../lib/env.ts';
+import { images, push, slimLayer } from '../lib/downloads.ts';
+import { binary, freePort, scratch, top } from '../lib/env.ts';
 import { asImage, named, Signer, tagOf, type SignOptions } from '../lib/minisign.ts';
 import { architecture, image, Registry, root, sha256, tar } from '../lib/oci.ts';
 import { caisson } from '../lib/process.ts';
@@ -134,11 +134,14 @@ describe('a signed image', { skip: process.env.CAISSON_TEST_ENGINE_ENV ? 'the na
 
 	it('of packaging/release/images is the same each time, is taken from a real registry and runs', async () => {
 		const key = path.join(scratch('key'), 'key'), out = scratch('out'), layout = path.join(out, 'base'), port = await freePort();
+		const file = path.join(scratch('slim'), 'base.tar'), built = { SANDBOX_STATE_DIR: scratch('built') };
+		fs.writeFileSync(file, slimLayer());
+		assert.equal((await caisson(['image', 'import', 'base', file], { env: built })).code, 0);
 		execFileSync(tool, ['key', key]);
 		assert.equal(fs.statSync(key).mode & 0o777, 0o600);
 		assert.throws(() => execFileSync(tool, ['key', key], { stdio: 'pipe' }), /File exists/);
 		const made = (): Record<string, Buffer> => {
-			execFileSync(path.join(top, 'packaging/release/images'), ['--key', key, '--tag', '1.0', '--out', out, '--program', binary, 'base'], { stdio: 'pipe', env: { ...process.env, SANDBOX_STATE_DIR: stateDir() } });
+			execFileSync(path.join(top, 'packaging/release/images'), ['--key', key, '--tag', '1.0', '--out', out, '--program', binary, 'base'], { stdio: 'pipe', env: { ...process.env, ...built } });
 			return Object.fromEntries((fs.readdirSync(layout, { recursive: true }) as string[]).sort().filter((f) => fs.statSync(path.join(layout, f)).isFile()).map((f) => [f, fs.readFileSync(path.join(layout, f))]));
 		};
 		const once = made(), twice = made();

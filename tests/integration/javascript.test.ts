@@ -64,7 +64,7 @@ const rows: Record<string, Cell[]> = {
 	'the environment of Python': [['1'], ['import os; os.environ["NEW"] = "x"; os.environ.pop("LANG", None)', {}, PY], ['[process.env.NEW, process.env.LANG]', { value: "[ 'x', undefined ]" }], ['process.env.NEW = "y"; process.env.NEW', { value: "'y'" }]],
 };
 
-describe('javascript', () => {
+describe('javascript', { concurrency: 2 }, () => { // many cases wait for a timeout; each has a sandbox of its own
 	let program: Program;
 	let base: string;
 	before(async () => {

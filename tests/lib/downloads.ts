@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A registry on loopback that has the image `base` of the tests, which can run: for what happens where an image is missing and a registry has it.
+// A registry on loopback that has an image `base` with the Python of the tests, which can run: for what happens where an image is missing and a registry has it.
 
 import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import * as path from 'node:path';
-import { scratch } from './env.ts';
-import { Registry, sha256, type Image } from './oci.ts';
+import { imagesDir, scratch } from './env.ts';
+import { image, Registry, sha256, tar, type Image } from './oci.ts';
 import { caisson } from './process.ts';
 
 export const FOLDER = 'some/folder';
@@ -17,7 +17,11 @@ function readLayout(folder: string): Image {
 	const at = path.join(folder, 'blobs/sha256');
 	for (const hex of fs.readdirSync(at))
 		blobs.set(`sha256:${hex}`, fs.readFileSync(path.join(at, hex)));
-	const manifest = blobs.get(JSON.parse(fs.readFileSync(path.join(folder, 'index.json'), 'utf8')).manifests[0].digest)!;
+	return asSent(blobs, blobs.get(JSON.parse(fs.readFileSync(path.join(folder, 'index.json'), 'utf8')).manifests[0].digest)!);
+}
+
+/** With its layers as a registry has them. */
+function asSent(blobs: Map<string, Buffer>, manifest: Buffer): Image {
 	const { config, layers } = JSON.parse(manifest.toString());
 	return { blobs, manifest, config: blobs.get(config.digest)!, layers: layers.map((l: { digest: string }) => blobs.get(l.digest)!) };
 }
@@ -32,6 +36,21 @@ export async function exported(name: string, ...more: string[]): Promise<string>
 	fs.rmSync(file);
 	return folder;
 }
+
+/** Files of the image base that no test of a download needs: with them it takes three times as long to pack, to send and to unpack. */
+const bulky = [
+	'usr/lib/locale', 'usr/lib/*-linux-gnu/gconv', 'usr/lib/*-linux-gnu/perl-base', 'usr/bin/perl*', 'usr/sbin/*', 'usr/lib/python3/dist-packages/*',
+	...['zoneinfo', 'python-wheels', 'perl5', 'terminfo', 'i18n'].map((n) => `usr/share/${n}`),
+	...['test', 'pydoc_data', 'ensurepip', 'unittest', 'idlelib', 'turtledemo'].map((n) => `usr/lib/python3.*/${n}`),
+];
+
+/** A layer with the rest of the image base: its Python runs. */
+export function slimLayer(): Buffer {
+	return execFileSync('tar', ['-C', path.join(imagesDir, 'base/root'), '--owner=0', '--group=0', ...bulky.map((n) => `--exclude=./${n}`), '-cf', '-', '.'], { maxBuffer: 1 << 28 });
+}
+
+/** An image of it. /tmp is everybody's, as an export makes it. */
+export const slim = (): Image => image([slimLayer(), tar([{ name: 'tmp/', type: 'dir', mode: 0o1777 }])]);
 
 /** Puts the images of a layout into a registry: those that their annotations call tags, and the one that has a name as "latest". */
 export async function push(layout: string, base: string, name: string): Promise<void> {
@@ -60,8 +79,10 @@ export class Downloads {
 	image!: Image;
 	private held: Held[] = [];
 
-	async open(): Promise<void> {
-		this.image = readLayout(await exported('base'));
+	/** WHOLE: the image is what an export of base makes. */
+	async open(whole = false): Promise<void> {
+		const { blobs, manifest } = slim();
+		this.image = whole ? readLayout(await exported('base')) : asSent(blobs, manifest);
 		await this.registry.open();
 		this.registry.add(`${FOLDER}/base`, this.image);
 	}
