@@ -2,6 +2,7 @@
 /* caisson image build NAME --dockerfile DIR, where the steps are done in sandboxes: this process starts an engine as `caisson run` does,
  * and builds as a server does (src/build). What a plain file of the operator says is read before privileges are given up. */
 #include "app/app.h"
+#include "app/limits.h"
 #include "build/builds.h"
 #include "cmd/image_verb.h"
 #include "cmd/server_facts.h"
@@ -201,8 +202,7 @@ static int set_text(char **text, const char *value, struct err *e)
 static int adapt_settings(struct settings *s, const struct image_dockerfile_options *o, bool sized,
 			  struct err *e)
 {
-	const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) *
-				(uint64_t)sysconf(_SC_PAGESIZE) / MEMORY_PARTS * (MEMORY_PARTS - 1);
+	const uint64_t memory = limits_machine_bytes(s) / MEMORY_PARTS * (MEMORY_PARTS - 1);
 	const long cores = sysconf(_SC_NPROCESSORS_ONLN);
 	const bool chosen = settings_is_explicit(s, SETTING_ID_network);
 
@@ -260,6 +260,16 @@ static int begin(struct building *b, struct image_dockerfile_plan *plan,
 	server_facts_open(&b->facts, &b->app);
 	int r = app_begin(&b->app, e);
 
+	if (r < 0 && e->code == ERR_LIMIT_NOT_ENFORCEABLE) {
+		const struct err why = *e; /* it names settings of servers */
+
+		*e = ERR_INIT;
+		r = err_set(
+		    e, why.code, 0,
+		    "a build in sandboxes needs control groups for memory and processes, and "
+		    "Linux 5.19 for a root user inside; without them buildah builds (apt-get "
+		    "install buildah)");
+	}
 	r = r < 0 ? r : app_open(&b->app, e);
 	r = r < 0 ? r : server_facts_builds(&b->facts, &b->builds, e);
 	r = r < 0 ? r : app_on_stop(&b->app, on_signal, b, e);

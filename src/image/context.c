@@ -72,8 +72,8 @@ static int archive_failed(const struct context *c, const char *path, struct err 
 	return failed(path, e);
 }
 
-static int pack_head(const struct context *c, const char *path, const struct stat *st,
-		     const char *target, struct err *e)
+static int pack_head(struct context *c, const char *path, const struct stat *st, const char *target,
+		     struct err *e)
 {
 	struct archive_entry *entry = archive_entry_new();
 
@@ -88,12 +88,13 @@ static int pack_head(const struct context *c, const char *path, const struct sta
 		archive_entry_set_symlink(entry, target);
 	const int r = archive_write_header(c->tar, entry);
 
+	c->packed++;
 	archive_entry_free(entry);
 	return r < ARCHIVE_WARN ? archive_failed(c, path, e) : 0;
 }
 
 /* A file that has become shorter ends with zeros, one that has grown is cut: the head has said how long it is. */
-static int pack_file(const struct context *c, int in, const struct stat *st, const char *path,
+static int pack_file(struct context *c, int in, const struct stat *st, const char *path,
 		     struct err *e)
 {
 	static char block[PACK_BLOCK];
@@ -157,7 +158,7 @@ static int take_file(struct context *c, int from, int to, const char *name, cons
 	return r < 0 ? failed(path, e) : 0;
 }
 
-static int take_link(const struct context *c, int from, int to, const char *name, const char *path,
+static int take_link(struct context *c, int from, int to, const char *name, const char *path,
 		     const struct stat *st, struct err *e)
 {
 	char target[PATH_MAX];
@@ -190,10 +191,13 @@ static int enter(struct context *c, int from, int to, const char *name, char *pa
 
 	if (to >= 0 && made < 0)
 		return failed(path, e);
-	/* A folder that is out itself is there if something in it is: whoever unpacks makes it. */
+	const uint64_t before = c->packed;
 	int r = c->tar && !out ? pack_head(c, path, st, NULL, e) : 0;
 
 	r = r < 0 ? r : take_folder(c, sub, made, path, len, depth + 1, e);
+	/* A folder that is out itself is there if something in it is. Whoever unpacks gives it its mode at the end. */
+	if (r >= 0 && out && c->packed != before)
+		r = pack_head(c, path, st, NULL, e);
 	if (r < 0 || to < 0)
 		return r;
 	if (out && unlinkat(to, name, AT_REMOVEDIR) == 0)

@@ -26,6 +26,7 @@ struct context {
 	uint64_t bytes_max;
 	const struct image_watch *watch;
 	uint64_t entries, bytes, sockets; /* so far */
+	uint64_t packed;                  /* entries of `tar` */
 };
 
 int context_take(struct context *c, struct err *e) MUST_CHECK;
