@@ -9,7 +9,7 @@ import * as path from 'node:path';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { buildsFolder, missing, noRange, sleepers, small } from '../lib/dockerfiles.ts';
 import { slim } from '../lib/downloads.ts';
-import { mode, scratch, slowness } from '../lib/env.ts';
+import { mode, scratch, scratchInMemory, slowness } from '../lib/env.ts';
 import { Registry } from '../lib/oci.ts';
 import { caisson, start } from '../lib/process.ts';
 import { until } from '../lib/wait.ts';
@@ -17,7 +17,7 @@ import { until } from '../lib/wait.ts';
 const builds = buildsFolder();
 after(() => fs.rmSync(builds, { recursive: true, force: true }));
 
-const state = { SANDBOX_STATE_DIR: scratch('dockerfile'), TMPDIR: builds };
+const state = { SANDBOX_STATE_DIR: scratchInMemory('dockerfile'), TMPDIR: builds };
 const store = path.join(state.SANDBOX_STATE_DIR, 'images');
 
 interface Said { code: number | null; said: string; out: string }
@@ -221,7 +221,7 @@ HEALTHCHECK CMD true
 		assert.match(inImage('map'), /^\s*0\s+2141192192\s+65536\n/);
 	});
 	it('that does not end is ended at its limit, with all that it started', async () => {
-		const r = await build({ Dockerfile: `${from}RUN setsid sleep 98761 & setsid sh -c 'sleep 98761' & echo begun; sleep 98761\n` }, '--timeout', `${8 * slowness}`);
+		const r = await build({ Dockerfile: `${from}RUN setsid sleep 98761 & setsid sh -c 'sleep 98761' & echo begun; sleep 98761\n` }, '--timeout', `${5 * slowness}`);
 		assert.equal(r.code, 75, r.said);
 		assert.match(r.said, /Dockerfile:2: RUN setsid sleep.*the build has lasted \d+ s, which is its limit \(--timeout\)/);
 		assert.match(r.said, /^begun$/m);

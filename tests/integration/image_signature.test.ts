@@ -9,7 +9,7 @@ import * as path from 'node:path';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { startRegistry } from '../lib/daemon.ts';
 import { images, push, slimLayer } from '../lib/downloads.ts';
-import { binary, freePort, scratch, top } from '../lib/env.ts';
+import { binary, freePort, scratch, scratchInMemory, top } from '../lib/env.ts';
 import { asImage, named, Signer, tagOf, type SignOptions } from '../lib/minisign.ts';
 import { architecture, image, Registry, root, sha256, tar } from '../lib/oci.ts';
 import { caisson } from '../lib/process.ts';
@@ -18,7 +18,7 @@ const registry = new Registry();
 const signer = new Signer(), stranger = new Signer();
 const ours = image([tar(root), tar([{ name: 'opt/mark', body: 'ours' }])]);
 const other = image([tar(root), tar([{ name: 'opt/mark', body: 'other' }])]);
-const env = { SANDBOX_STATE_DIR: scratch('signed'), SANDBOX_IMAGE: 'tool' };
+const env = { SANDBOX_STATE_DIR: scratchInMemory('signed'), SANDBOX_IMAGE: 'tool' };
 const digest = sha256(ours.manifest);
 const line = named('tool', digest);
 const tool = path.join(top, 'packaging/release/sign');
@@ -134,7 +134,7 @@ describe('a signed image', { skip: process.env.CAISSON_TEST_ENGINE_ENV ? 'the na
 
 	it('of packaging/release/images is the same each time, is taken from a real registry and runs', async () => {
 		const key = path.join(scratch('key'), 'key'), out = scratch('out'), layout = path.join(out, 'base'), port = await freePort();
-		const file = path.join(scratch('slim'), 'base.tar'), built = { SANDBOX_STATE_DIR: scratch('built') };
+		const file = path.join(scratch('slim'), 'base.tar'), built = { SANDBOX_STATE_DIR: scratchInMemory('built') };
 		fs.writeFileSync(file, slimLayer());
 		assert.equal((await caisson(['image', 'import', 'base', file], { env: built })).code, 0);
 		execFileSync(tool, ['key', key]);
@@ -150,7 +150,7 @@ describe('a signed image', { skip: process.env.CAISSON_TEST_ENGINE_ENV ? 'the na
 			assert.ok(once[f]!.equals(twice[f]!), `${f} is the same each time`);
 		const stop = await startRegistry(scratch('registry'), `127.0.0.1:${port}`);
 		try {
-			const state = { SANDBOX_STATE_DIR: scratch('state'), SANDBOX_IMAGE: 'base', SANDBOX_IMAGE_SOURCE: `127.0.0.1:${port}/some`, SANDBOX_IMAGE_KEY: fs.readFileSync(`${key}.pub`, 'utf8').split('\n')[1]! };
+			const state = { SANDBOX_STATE_DIR: scratchInMemory('state'), SANDBOX_IMAGE: 'base', SANDBOX_IMAGE_SOURCE: `127.0.0.1:${port}/some`, SANDBOX_IMAGE_KEY: fs.readFileSync(`${key}.pub`, 'utf8').split('\n')[1]! };
 			await push(layout, `http://127.0.0.1:${port}`, 'some/base');
 			const bad = await caisson(['run', '-c', 'print(6 * 7)'], { env: { ...state, SANDBOX_IMAGE_KEY: signer.public } });
 			assert.match(bad.stderr.toString(), /signed with a key that is not in SANDBOX_IMAGE_KEY/);

@@ -29,7 +29,7 @@ function interrupt(programs: { pid: number }[]): void {
 describe('a missing image', { skip: process.env.CAISSON_TEST_ENGINE_ENV ? 'the native engine has images of its own' : false }, () => {
 	before(() => downloads.open());
 	after(() => downloads.close());
-	afterEach(() => downloads.clear());
+	afterEach(() => downloads.over());
 
 	describe('image pull without a reference', () => {
 		it('fetches the image of the sandboxes, and --name another one', async () => {

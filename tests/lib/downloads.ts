@@ -5,7 +5,7 @@ import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import * as path from 'node:path';
-import { imagesDir, scratch } from './env.ts';
+import { imagesDir, scratch, scratchInMemory } from './env.ts';
 import { image, Registry, sha256, tar, type Image } from './oci.ts';
 import { caisson } from './process.ts';
 
@@ -78,6 +78,7 @@ export class Downloads {
 	readonly registry = new Registry();
 	image!: Image;
 	private held: Held[] = [];
+	private states: string[] = [];
 
 	/** WHOLE: the image is what an export of base makes. */
 	async open(whole = false): Promise<void> {
@@ -94,7 +95,9 @@ export class Downloads {
 	}
 	/** For a product that has no image yet. */
 	env(more: Record<string, string> = {}): Record<string, string> {
-		return { SANDBOX_STATE_DIR: scratch('state'), SANDBOX_IMAGE: 'base', SANDBOX_IMAGE_SOURCE: this.source, ...more };
+		const state = scratchInMemory('state');
+		this.states.push(state);
+		return { SANDBOX_STATE_DIR: state, SANDBOX_IMAGE: 'base', SANDBOX_IMAGE_SOURCE: this.source, ...more };
 	}
 	get layer(): Buffer {
 		return this.image.layers[0]!;
@@ -127,6 +130,12 @@ export class Downloads {
 	clear(): void {
 		this.letGo();
 		this.registry.requests.length = 0;
+	}
+	/** The end of a case: with the folders of env(). */
+	over(): void {
+		this.clear();
+		for (const state of this.states.splice(0))
+			fs.rmSync(state, { recursive: true, force: true });
 	}
 }
 

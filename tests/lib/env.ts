@@ -47,11 +47,33 @@ function ownedByProduct(p: string): string {
 	return p;
 }
 
-const scratchRoot = ownedByProduct(owned(process.env.CAISSON_TEST_RUN ? prefixOf(process.env.CAISSON_TEST_RUN) : 'caisson-test-', process.env.CAISSON_TEST_SCRATCH));
+const scratchPrefix = process.env.CAISSON_TEST_RUN ? prefixOf(process.env.CAISSON_TEST_RUN) : 'caisson-test-';
+const scratchRoot = ownedByProduct(owned(scratchPrefix, process.env.CAISSON_TEST_SCRATCH));
 
 /** A new folder that the product may write to; gone when the test file ends. */
 export function scratch(name: string): string {
 	return ownedByProduct(fs.mkdtempSync(path.join(scratchRoot, name + '-')));
+}
+
+/** A file system in memory, where there is one; the runner sweeps it, too. */
+const MEMORY = '/dev/shm';
+
+/** Whether programs can be executed there, and there is room for the images of a few tests. */
+function isRoomyMemory(folder: string): boolean {
+	const mount = fs.readFileSync('/proc/mounts', 'utf8').split('\n').map((l) => l.split(' ')).findLast((m) => m[1] === folder);
+
+	if (mount?.[2] !== 'tmpfs' || mount[3]!.split(',').includes('noexec'))
+		return false;
+	const { bavail, bsize } = fs.statfsSync(folder);
+	return bavail * bsize > 4 * 2 ** 30;
+}
+
+let memoryRoot: string | undefined;
+/** As `scratch`, in memory where that is possible: an image that gets its name waits until the whole file system is on the disk, with what all others have
+ * written. Whoever fills it removes it when the case ends. */
+export function scratchInMemory(name: string): string {
+	memoryRoot ??= isRoomyMemory(MEMORY) ? ownedByProduct(owned(scratchPrefix, MEMORY)) : scratchRoot;
+	return ownedByProduct(fs.mkdtempSync(path.join(memoryRoot, name + '-')));
 }
 
 /** A new state folder whose images are the shared ones. */

@@ -79,7 +79,8 @@ function say(text: string): void {
 	process.stdout.write(text + '\n');
 }
 
-sweep(os.tmpdir(), 'caisson-run-', 'caisson-test-');
+for (const folder of [os.tmpdir(), '/dev/shm'].filter((f) => fs.existsSync(f)))
+	sweep(folder, 'caisson-run-', 'caisson-test-');
 const scratch = owned('caisson-run-');
 fs.chmodSync(scratch, 0o755);
 /** A path of the binary that the plain user can execute: the checkout may be in a closed folder. */
