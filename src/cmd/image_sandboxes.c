@@ -179,7 +179,7 @@ static int bring_image(const struct image_store *s, const struct image_dockerfil
 static int bring_images(const struct image_store *s, const struct image_dockerfile_args *a,
 			const struct dockerfile_plan *p, char first[ENGINE_NAME_MAX], struct err *e)
 {
-	char name[ENGINE_NAME_MAX];
+	char name[ENGINE_NAME_MAX] = "";
 	int r = 0;
 
 	for (size_t i = 0; r >= 0 && i < p->n; i++)

@@ -129,17 +129,19 @@ static int plan_stage(const struct dockerfile *d, const int *below, struct docke
 				       : add_run(p, -1, from, e);
 		if (r < 0)
 			return r;
-		const unsigned need = (unsigned)find_run(p, stage, from);
+		const int need = find_run(p, stage, from);
 		bool known = false;
 
+		if (need < 0 || !p->runs) /* it was added above */
+			return no_memory(e);
 		for (size_t k = 0; k < n_needs; k++)
-			known |= needs[k] == need;
+			known |= needs[k] == (unsigned)need;
 		p->runs[need].leaves = true;
 		if (!known)
-			needs[n_needs++] = need;
+			needs[n_needs++] = (unsigned)need;
 	}
 	r = r < 0 ? r : add_run(p, top, d->stages[bottom].base, e);
-	if (r < 0)
+	if (r < 0 || !p->runs)
 		return r;
 	memcpy(p->runs[p->n - 1].from, needs, n_needs * sizeof(needs[0]));
 	p->runs[p->n - 1].n_from = n_needs;
@@ -444,8 +446,8 @@ int dockerfile_plan_make(const struct dockerfile *d, const char *target,
 	int below[DOCKERFILE_STAGES_MAX];
 	size_t bytes = 0;
 
-	for (size_t i = 0; i < d->n_stages; i++)
-		below[i] = dockerfile_find_stage(d, i, d->stages[i].base);
+	for (size_t i = 0; i < ARRAY_SIZE(below); i++)
+		below[i] = i < d->n_stages ? dockerfile_find_stage(d, i, d->stages[i].base) : -1;
 	int r = plan_stage(d, below, &p, dockerfile_target(d, target), e);
 
 	for (size_t i = 0; r >= 0 && i < p.n; i++) {
