@@ -199,6 +199,7 @@ static void on_begun(struct image_builder *b, const struct image_news_msg *m, in
 
 static void on_ended(struct image_builder *b, int status)
 {
+	read_output(b); /* it has the reason, and may come after this */
 	if (status == 0)
 		end_build(b, BUILD_DONE, NULL);
 	else if (status == STATUS_STOPPED || b->build.state == BUILD_STOPPING)
