@@ -329,6 +329,9 @@ int app_open(struct app *a, struct err *e)
 	r = image_builder_attach(a->image_builder, a->loop);
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the answers of the image builder");
+	r = image_builder_attach(a->image_puller, a->loop);
+	if (r < 0)
+		return err_set(e, ERR_SYSTEM, -r, "the answers of the process that downloads");
 	r = open_image_fetch(a, e);
 	if (r < 0)
 		return r;
@@ -402,6 +405,7 @@ void app_done(struct app *a)
 	a->opener = opener_free(a->opener);
 	a->reopener = reopener_free(a->reopener);
 	a->image_builder = image_builder_free(a->image_builder);
+	a->image_puller = image_builder_free(a->image_puller);
 	a->cells = cells_free(a->cells);
 	a->ledger = ledger_free(a->ledger);
 	a->store = store_close(a->store);

@@ -67,8 +67,9 @@ struct app {
 	const char *
 	    own_image; /* the image that `image build` makes in sandboxes; set before app_begin(); NULL = none; borrowed */
 	struct image_builder
-	    *image_builder;              /* NULL: this server neither builds nor downloads images */
-	struct image_fetch *image_fetch; /* NULL: it downloads none */
+	    *image_builder; /* NULL: this server neither builds nor downloads images */
+	struct image_builder *image_puller; /* NULL: builds download nothing */
+	struct image_fetch *image_fetch;    /* NULL: it downloads none */
 	struct ledger *ledger;
 	struct cells *cells; /* what runs do, for people */
 	struct egress *egress;
@@ -106,7 +107,7 @@ int app_begin(struct app *a, struct err *e) MUST_CHECK;
 bool app_lacks_image(const struct app *a);
 /* Names and values of the settings that a command for images gets by its environment, where no other account
  * can read them. Borrowed from A. */
-#define APP_IMAGE_ENV 7
+#define APP_IMAGE_ENV 8
 void app_image_env(const struct app *a, const char *ret[APP_IMAGE_ENV][2]);
 /* Makes loop and manager. The engine opens when it is first needed, or with manager_start(). */
 int app_open(struct app *a, struct err *e) MUST_CHECK;

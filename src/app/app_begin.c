@@ -17,6 +17,7 @@
 #include "walls/privileges.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -249,10 +250,26 @@ void app_image_env(const struct app *a, const char *ret[APP_IMAGE_ENV][2])
 	    {"SANDBOX_STATE_DIR", a->state_dir},         {"SANDBOX_PROFILE", s->profile},
 	    {"SANDBOX_PIP_INDEX_URL", s->pip_index_url}, {"SANDBOX_PIP_CA_FILE", s->pip_ca_file},
 	    {"SANDBOX_PIP_WHEEL_DIR", s->pip_wheel_dir}, {"SANDBOX_IMAGE_SOURCE", s->image_source},
-	    {"SANDBOX_IMAGE_KEY", s->image_key},
+	    {"SANDBOX_IMAGE_KEY", s->image_key},         {"SANDBOX_PULLS", s->pulls},
 	};
 
 	memcpy(ret, env, sizeof(env));
+}
+
+/* What builds of clients begin with is downloaded by a process of its own. */
+static int begin_image_puller(struct app *a, struct err *e)
+{
+	const char *env[APP_IMAGE_ENV + 1][2];
+	char cache[24];
+
+	app_image_env(a, env);
+	(void)snprintf(cache, sizeof(cache), "%" PRIu64, a->settings.pull_cache);
+	env[APP_IMAGE_ENV][0] = "SANDBOX_PULL_CACHE";
+	env[APP_IMAGE_ENV][1] = cache;
+	const struct image_builder_config config = {
+	    .env = env, .n_env = ARRAY_SIZE(env), .bases = true};
+
+	return image_builder_start(&config, &a->image_puller, e);
 }
 
 /* The image builder gets what the server's settings say of images, and the server's environment. */
@@ -276,7 +293,9 @@ static int begin_image_builder(struct app *a, struct err *e)
 
 	if ((!builds && !pulls && !commits) || !streq(s->engine, "native"))
 		return 0;
-	return image_builder_start(&config, &a->image_builder, e);
+	const int r = image_builder_start(&config, &a->image_builder, e);
+
+	return r < 0 || !commits || !s->pulls[0] ? r : begin_image_puller(a, e);
 }
 
 bool app_builds_templates(const struct app *a)

@@ -39,7 +39,7 @@ enum build_state {
 
 struct build {
 	const char *name; /* borrowed, of the list, or MADE; NULL: there was no build */
-	char made[IMAGE_ORDER_NAME];
+	char made[IMAGE_ORDER_REFERENCE];
 	enum build_state state;
 	uint32_t order; /* enum image_order */
 	time_t began, ended;
@@ -308,9 +308,9 @@ static int order(struct image_builder *b, const struct order *o, struct err *e)
 
 static enum build_state state_of(uint32_t what)
 {
-	return what == IMAGE_ORDER_PULL     ? BUILD_DOWNLOADING
-	       : what == IMAGE_ORDER_REMOVE ? BUILD_REMOVING
-					    : BUILD_BUILDING;
+	return what == IMAGE_ORDER_PULL || what == IMAGE_ORDER_PULL_BASE ? BUILD_DOWNLOADING
+	       : what == IMAGE_ORDER_REMOVE                              ? BUILD_REMOVING
+									 : BUILD_BUILDING;
 }
 
 /* NAME NULL: that of the order. */
@@ -330,7 +330,8 @@ static int begin(struct image_builder *b, const struct order *o, const char *nam
 	if (r < 0)
 		return r;
 	forget_lines(&b->build);
-	memcpy(b->build.made, o->m.name, sizeof(b->build.made));
+	(void)snprintf(b->build.made, sizeof(b->build.made), "%s",
+		       o->m.reference[0] ? o->m.reference : o->m.name);
 	b->build.name = name ? name : b->build.made;
 	b->build.state = state_of(o->m.order);
 	b->build.order = o->m.order;
@@ -358,6 +359,16 @@ int image_builder_pull(struct image_builder *b, struct err *e)
 
 	return b->config.pulled ? begin(b, &o, b->config.pulled, e)
 				: err_set(e, ERR_NOT_FOUND, 0, "this server downloads no image");
+}
+
+int image_builder_pull_base(struct image_builder *b, const char *reference, struct err *e)
+{
+	struct order o = {.m.order = IMAGE_ORDER_PULL_BASE};
+
+	return !b->config.bases ? err_set(e, ERR_FORBIDDEN, 0, "this server downloads no image")
+	       : text_copy(o.m.reference, sizeof(o.m.reference), reference) < 0
+		   ? err_set(e, ERR_INVALID_ARGUMENT, ENAMETOOLONG, "the name of an image")
+		   : begin(b, &o, NULL, e);
 }
 
 static int set_name(char ret[IMAGE_ORDER_NAME], const char *name, struct err *e)
@@ -469,7 +480,7 @@ json_t *image_builder_json(const struct image_builder *b)
 	static const char *const orders[] = {
 	    [IMAGE_ORDER_BUILD] = "build",   [IMAGE_ORDER_COMMIT] = "build",
 	    [IMAGE_ORDER_PULL] = "download", [IMAGE_ORDER_NOTE] = "change",
-	    [IMAGE_ORDER_REMOVE] = "remove",
+	    [IMAGE_ORDER_REMOVE] = "remove", [IMAGE_ORDER_PULL_BASE] = "download",
 	};
 	const struct build *build = &b->build;
 

@@ -9,6 +9,9 @@
  * download `caisson image pull`, one at a time. If the server ends in whatever way, it
  * stops the build, which removes what it made, and ends.
  *
+ * A second such process downloads what builds begin with, so that nobody waits for a download who needs none. It is told references, and the
+ * command that it starts judges them by SANDBOX_PULLS.
+ *
  * It is told names for one thing: an image of what a sandbox has changed, which comes through a pipe (`caisson image commit`).
  * That replaces no image that was made in another way. */
 #pragma once
@@ -31,6 +34,7 @@ struct image_builder_config {
 	bool commits; /* images may be made of sandboxes */
 	const char *
 	    own; /* the one name that these may have, and then they are the operator's; NULL = any, and they are not */
+	bool bases; /* what builds begin with may be downloaded */
 };
 
 struct image_builder;
@@ -47,6 +51,9 @@ struct image_builder *image_builder_free(struct image_builder *b);
 int image_builder_build(struct image_builder *b, const char *name, struct err *e) MUST_CHECK;
 /* Begins to download the one image. The same errors. */
 int image_builder_pull(struct image_builder *b, struct err *e) MUST_CHECK;
+/* Begins to download what a build begins with. Also ERR_INVALID_ARGUMENT. */
+int image_builder_pull_base(struct image_builder *b, const char *reference,
+			    struct err *e) MUST_CHECK;
 /* Begins to make the image NAME of BASE and the layer that comes from PIPE, which is borrowed. NOTE: a JSON object that its manifest
  * keeps, or NULL. Also ERR_INVALID_ARGUMENT. */
 int image_builder_commit(struct image_builder *b, const char *name, const char *base, int pipe,
@@ -72,8 +79,9 @@ json_t *image_builder_json(const struct image_builder *b);
 
 /* ---- the messages between both halves ---- */
 
-#define IMAGE_ORDER_NAME 64
-#define IMAGE_NOTE_MAX   (64u << 10) /* bytes */
+#define IMAGE_ORDER_NAME      64
+#define IMAGE_ORDER_REFERENCE 800
+#define IMAGE_NOTE_MAX        (64u << 10) /* bytes */
 
 enum image_order {
 	IMAGE_ORDER_BUILD = 1,
@@ -82,6 +90,7 @@ enum image_order {
 	IMAGE_ORDER_COMMIT, /* the layer comes with it, as a descriptor, and then the note, if there is one */
 	IMAGE_ORDER_NOTE, /* the note comes with it */
 	IMAGE_ORDER_REMOVE,
+	IMAGE_ORDER_PULL_BASE,
 };
 
 struct image_order_msg {
@@ -90,6 +99,7 @@ struct image_order_msg {
 	/* Names of images, with a NUL; BASE of a COMMIT alone */
 	char name[IMAGE_ORDER_NAME];
 	char base[IMAGE_ORDER_NAME];
+	char reference[IMAGE_ORDER_REFERENCE]; /* PULL_BASE alone */
 };
 
 enum image_news {

@@ -52,11 +52,13 @@ NORETURN static void become_build(const struct image_builder_config *c,
 	const char *const own[] = {"commit", m->name, m->base, "--own", NULL};
 	const char *const note[] = {"note", m->name, "--note", NOTE_PATH, NULL};
 	const char *const remove[] = {"rm", m->name, "--of-sandbox", NULL};
+	const char *const base[] = {"pull", m->reference, "--for-build", NULL};
 	const char *const *const orders[] = {[IMAGE_ORDER_BUILD] = build,
 					     [IMAGE_ORDER_PULL] = pull,
 					     [IMAGE_ORDER_COMMIT] = c->own ? own : commit,
 					     [IMAGE_ORDER_NOTE] = note,
-					     [IMAGE_ORDER_REMOVE] = remove};
+					     [IMAGE_ORDER_REMOVE] = remove,
+					     [IMAGE_ORDER_PULL_BASE] = base};
 	const char *const *argv = orders[m->order];
 	const char *args[8] = {"caisson", "image"};
 	int null = in->layer >= 0 ? in->layer : open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -142,6 +144,13 @@ static bool is_name(const char name[IMAGE_ORDER_NAME])
 	return n < IMAGE_ORDER_NAME && parse_is_image_name(name, n);
 }
 
+/* What it means is for the command to judge; here it must be no option. */
+static bool is_reference(const char reference[IMAGE_ORDER_REFERENCE])
+{
+	return strnlen(reference, IMAGE_ORDER_REFERENCE) < IMAGE_ORDER_REFERENCE && reference[0] &&
+	       reference[0] != '-';
+}
+
 static bool is_possible(const struct process *p, const struct image_order_msg *m,
 			const struct inputs *in)
 {
@@ -157,6 +166,8 @@ static bool is_possible(const struct process *p, const struct image_order_msg *m
 		return p->config->commits && !p->config->own && in->note >= 0 && is_name(m->name);
 	case IMAGE_ORDER_REMOVE:
 		return p->config->commits && !p->config->own && is_name(m->name);
+	case IMAGE_ORDER_PULL_BASE:
+		return p->config->bases && is_reference(m->reference);
 	default:
 		return false;
 	}
@@ -221,7 +232,7 @@ void image_builder_serve(int channel, const struct image_builder_config *c)
 	/* The client of `stdio` waits for the end of these. */
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0)
 		_exit(1);
-	(void)prctl(PR_SET_NAME, "caisson-images", 0, 0, 0);
+	(void)prctl(PR_SET_NAME, c->bases ? "caisson-pulls" : "caisson-images", 0, 0, 0);
 	if (setsid() < 0 ||
 	    (channel == CHANNEL_FD ? 0 : dup3(channel, CHANNEL_FD, O_CLOEXEC)) < 0 ||
 	    syscall(SYS_close_range, CHANNEL_FD + 1, ~0U, 0) < 0)

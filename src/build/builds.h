@@ -22,7 +22,8 @@ struct build_images {
 	 * returns. list(), shared(), commit() and api_config.server know what the last look has found. */
 	void (*look)(void (*fn)(void *fn_user), void *fn_user, void *user);
 	json_t *(*list)(void *user); /* the members of schema Images; NULL: no memory */
-	/* Images that are not one user's: an array of objects with `name`, `of_sandbox`, `origin`, which is "" if there is none, and
+	/* Images that are not one user's: an array of objects with `name`, `of_sandbox`, `origin`, which is "" if there is none, `pulled`, when what a build
+	 * has downloaded was looked up last in seconds since 1970 (0 = it is none of these), and
 	 * `identity`, which another image of that name does not have ("" = unknown). Borrowed, for this turn of the loop. */
 	const json_t *(*shared)(void *user);
 	/* Whether images may be made of sandboxes at all. */
@@ -44,10 +45,21 @@ struct build_images {
 	void (*measure)(const char *name,
 			void (*fn)(const struct build_image_size *size, void *fn_user),
 			void *fn_user, void *user);
+	/* Begins to download what builds begin with, a reference that SANDBOX_PULLS permits. SESSION_BUSY: another one is under way. NULL:
+	 * there is nothing that could. */
+	int (*download)(const char *reference, void *user, struct err *e);
+	void (*stop_download)(void *user);
+	/* LINE is called for each line of output, ENDED once for each download that was begun: REASON NULL if the image is there, "" if it
+	 * was stopped. NULL: nobody is told any more. */
+	void (*watch_downloads)(void (*line)(const char *text, void *fn_user),
+				void (*ended)(const char *reason, void *fn_user), void *fn_user,
+				void *user);
 	/* The build under way, or the last one. */
 	json_t *(*build_of)(void *user);
 	void *user;
 };
+
+#define BUILD_REFERENCE_MAX 800 /* bytes of a reference, as image/pulls.h writes it */
 
 struct build_look;
 struct file_build;
@@ -56,6 +68,7 @@ struct builds_config {
 	sd_event *loop; /* borrowed, both, until builds_free() */
 	struct manager *manager;
 	struct build_images images;
+	const char *pulls; /* SANDBOX_PULLS, borrowed as well */
 };
 
 struct builds {
@@ -64,6 +77,13 @@ struct builds {
 	sd_event_source *timer;
 	struct build_look *look; /* borrowed; NULL = none is under way */
 	struct list tasks;       /* struct build_task */
+	struct list downloads;   /* struct build_download (download.h), in their order */
+	sd_event_source *downloads_timer;
+	char downloading[BUILD_REFERENCE_MAX]; /* the reference; "" = none */
+	char downloaded_for[SANDBOX_OWNER_MAX + 1];
+	bool download_stopped;
+	uint64_t download_told_ns;
+	char download_told[64];
 	struct file_build *file; /* the last one; NULL = none */
 };
 

@@ -61,6 +61,7 @@ static void stop(struct file_build *b, enum file_build_state state, const struct
 	b->task = build_task_stop(b->task);
 	build_order_stop(b->builds, b->order);
 	b->order = NULL;
+	b->download = build_download_drop(b->download);
 	b->deadline = sd_event_source_disable_unref(b->deadline);
 	close_sandbox(b);
 	(void)sandbox_unref(b->source);
@@ -324,6 +325,8 @@ static void on_opened(struct sandbox *made, const struct err *e, void *user)
 
 	if (b->state != FILE_BUILD_GOES_ON)
 		build_close_sandbox(made ? sandbox_ref(made) : NULL);
+	else if (e && e->code == ERR_IMAGE_MISSING && file_build_lost_image(b))
+		return;
 	if (ends_here(b, e))
 		return;
 	b->sandbox = sandbox_ref(made);
@@ -427,10 +430,12 @@ static void pack_context(struct file_build *b)
 void file_build_planned(struct file_build *b)
 {
 	bool context = false;
+	const bool again = b->planned;
 
+	b->planned = true;
 	for (size_t i = 0; i < b->plan.n; i++)
 		context |= b->plan.runs[i].context;
-	if (context && b->context.fd < 0)
+	if (context && !again && b->context.fd < 0)
 		pack_context(b);
 	else
 		next_run(b);

@@ -2,6 +2,7 @@
 /* Private to src/build: one build from a Dockerfile. file_build.c has its course, file_read.c reads what it needs of the workspace. */
 #pragma once
 
+#include "build/download.h"
 #include "build/task.h"
 #include "image/dockerfile.h"
 #include "sandbox/process.h"
@@ -52,7 +53,10 @@ struct file_build {
 	struct sandbox_hold hold;
 	bool held, lost;
 	struct build_task *task;
-	struct build_order *order; /* borrowed, while it is there */
+	struct build_order *order;       /* borrowed, while it is there */
+	struct build_download *download; /* the same */
+	size_t downloads;                /* that there were */
+	bool planned;
 	sd_event_source *deadline;
 	bool waits;   /* one callback that cannot be cancelled is still to come */
 	bool stopped; /* and then nothing goes on */
@@ -66,6 +70,8 @@ void file_build_read(struct file_build *b);
 /* Looks which images there are, for the plan that it has. Then the same. */
 void file_build_look(struct file_build *b);
 void file_build_planned(struct file_build *b);
+/* The image that the run under way begins with is gone. True: it is downloaded once more, then file_build_planned(). */
+bool file_build_lost_image(struct file_build *b);
 void file_build_say(struct file_build *b, const char *text, size_t len);
 /* Which build of another kind was the last. New reference. */
 json_t *file_build_last_other(const struct builds *b);

@@ -103,7 +103,7 @@ bool build_find_image(const json_t *rows, const char *base, char ret[ENGINE_NAME
 			const char *own = json_string_value(json_object_get(row, "name"));
 			const char *origin = json_string_value(json_object_get(row, "origin"));
 
-			if (!name || !own)
+			if (!name || !own || json_integer_value(json_object_get(row, "pulled")) > 0)
 				continue;
 			if (is_same(own, origin ? origin : "", name, len) ||
 			    (newest &&
@@ -114,18 +114,19 @@ bool build_find_image(const json_t *rows, const char *base, char ret[ENGINE_NAME
 	return false;
 }
 
-static int find_images(struct file_build *b, struct err *e)
+static int prepare_images(struct file_build *b, struct err *e)
 {
 	const struct build_images *images = &b->builds->config.images;
-	const json_t *rows = images->shared(images->user);
 	const json_t *row;
-	size_t row_at;
+	size_t i;
 
 	b->images = calloc(b->plan.n, sizeof(*b->images));
 	b->left = calloc(b->plan.n, sizeof(*b->left));
 	if (!b->images || !b->left)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a build");
-	json_array_foreach(rows, row_at, row) {
+	for (i = 0; i < b->plan.n; i++)
+		b->left[i].fd = -1;
+	json_array_foreach(images->shared(images->user), i, row) {
 		const char *own = json_string_value(json_object_get(row, "name"));
 
 		if (own && streq(own, b->image) && !b->replaces &&
@@ -135,15 +136,76 @@ static int find_images(struct file_build *b, struct err *e)
 				       "is; take another name",
 				       own);
 	}
-	for (size_t i = 0; i < b->plan.n; i++) {
-		b->left[i].fd = -1;
-		if (!build_find_image(rows, b->plan.runs[i].base, b->images[i]))
-			return err_set(e, ERR_IMAGE_MISSING, 0,
-				       "the image '%.100s' is not on this server; its operator can "
-				       "download it: caisson image pull %.100s",
-				       b->plan.runs[i].base, b->plan.runs[i].base);
-	}
 	return 0;
+}
+
+static void on_download_line(const char *text, size_t len, void *user)
+{
+	file_build_say(user, text, len);
+}
+
+static void on_download(const struct err *e, void *user)
+{
+	struct file_build *b = user;
+
+	b->download = NULL;
+	if (e)
+		file_build_fail(b, e);
+	else
+		file_build_look(b);
+}
+
+/* 1: it is being downloaded. */
+static int download(struct file_build *b, const char *base, struct err *e)
+{
+	const struct build_download_spec spec = {.owner = b->owner,
+						 .reference = base,
+						 .line = on_download_line,
+						 .end = on_download,
+						 .user = b};
+
+	if (!build_download_may(b->builds, base))
+		return err_set(
+		    e, ERR_IMAGE_MISSING, 0,
+		    "the image '%.100s' is not on this server; its operator can download "
+		    "it: caisson image pull %.100s, or permit it in SANDBOX_PULLS",
+		    base, base);
+	if (b->downloads >= b->plan.n + 1)
+		return err_set(
+		    e, ERR_IMAGE_MISSING, 0,
+		    "%.300s was downloaded, and is gone again: SANDBOX_PULL_CACHE may be "
+		    "too small for this build",
+		    base);
+	b->downloads++;
+	const int r = build_download_start(b->builds, &spec, &b->download, e);
+
+	return r < 0 ? r : 1;
+}
+
+/* An image of the operator goes before one that builds have downloaded. 1: not all of them are there yet. */
+static int find_images(struct file_build *b, struct err *e)
+{
+	const struct build_images *images = &b->builds->config.images;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < b->plan.n; i++) {
+		const char *base = b->plan.runs[i].base;
+
+		if (!b->images[i][0] &&
+		    !build_find_image(images->shared(images->user), base, b->images[i]) &&
+		    !build_download_find(b->builds, base, b->images[i]))
+			r = download(b, base, e);
+	}
+	return r;
+}
+
+bool file_build_lost_image(struct file_build *b)
+{
+	if (!text_starts_with(b->images[b->at], IMAGE_PULL_PREFIX))
+		return false;
+	memset(b->images[b->at], 0, sizeof(b->images[b->at]));
+	file_build_look(b);
+	return true;
 }
 
 /* ---- on the loop ---- */
@@ -163,12 +225,15 @@ static void end_early(struct reading *r, const struct err *e)
 static void go_on(struct file_build *b, const struct err *e)
 {
 	struct err failed = e ? *e : ERR_INIT;
+	int r = e ? -1 : 0;
 
-	if (failed.code == ERR_NONE)
-		(void)!find_images(b, &failed);
-	if (failed.code != ERR_NONE)
+	if (r == 0 && !b->images)
+		r = prepare_images(b, &failed);
+	if (r == 0)
+		r = find_images(b, &failed);
+	if (r < 0)
 		file_build_fail(b, &failed);
-	else
+	else if (r == 0)
 		file_build_planned(b);
 }
 

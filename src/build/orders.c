@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Orders to the process that makes images, which does one thing at a time, also for others: a job waits until it is free, and then for its
  * end. */
+#include "build/download.h"
 #include "build/file_build.h"
 
 #include "base/fdio.h"
@@ -287,6 +288,7 @@ int builds_new(const struct builds_config *config, struct builds **ret, struct e
 	b->config = *config;
 	list_init(&b->orders);
 	list_init(&b->tasks);
+	build_downloads_init(b);
 	*ret = b;
 	return 0;
 }
@@ -299,6 +301,7 @@ struct builds *builds_free(struct builds *b)
 		return NULL;
 	builds_end_tasks(b);
 	file_build_done(b);
+	build_downloads_done(b);
 	b->timer = sd_event_source_disable_unref(b->timer);
 	if (b->look)
 		b->look->builds = NULL;

@@ -47,7 +47,8 @@ struct image_args {
 	bool if_missing;
 	bool if_changed;
 	bool of_sandbox;
-	bool own;         /* commit: struct image_commit_options */
+	bool own; /* commit: struct image_commit_options */
+	bool for_build;
 	const char *note; /* commit, note: a file */
 };
 
@@ -80,6 +81,10 @@ static const struct subverb subverbs[] = {
     {"pull", 0, 1, do_pull,
      "pull [[HOST/]NAME[:TAG|@DIGEST]] [--name NAME] [--plain-http] [--if-missing]   (without a "
      "reference: SANDBOX_IMAGE from SANDBOX_IMAGE_SOURCE)",
+     true},
+    {"pull", 1, 1, do_pull,
+     "pull REFERENCE --for-build   (what a build begins with, by SANDBOX_PULLS: the server does "
+     "this)",
      true},
     {"import", 2, 2, do_import,
      "import NAME FILE.tar[.gz|.zst|.xz]|FOLDER|docker://[HOST/]IMAGE|docker-daemon:IMAGE "
@@ -262,9 +267,8 @@ static int do_build(struct image_args *a, struct err *e)
 }
 
 /* A key that somebody set holds for every registry, one that the program has for its own folder of images. */
-static const char *keys_for(const struct image_args *a, const char *source)
+const char *image_keys_for(const struct settings *s, const char *source)
 {
-	const struct settings *s = a->settings;
 	char own[PATH_MAX];
 	struct err ignored = ERR_INIT;
 
@@ -284,7 +288,7 @@ static int import(struct image_args *a, const char *name, const char *source, st
 	struct progress_line line;
 	const struct image_watch w = image_watch_for(&line, cancel);
 	a->import.ca_file = getenv("SSL_CERT_FILE");
-	a->import.keys = keys_for(a, source);
+	a->import.keys = image_keys_for(a->settings, source);
 	int r = image_import(&a->store, name, source, &a->import, &w, &m, e);
 
 	progress_line_end(&line, r >= 0);
@@ -345,6 +349,11 @@ static int do_pull(struct image_args *a, struct err *e)
 	char source[PATH_MAX];
 	struct image_ref ref;
 
+	if (a->for_build)
+		return a->n_operands == 1 && !a->name && !a->import.plain_http
+			   ? image_pull_for_build(&a->store, a->settings, given, e)
+			   : err_set(e, ERR_USAGE, 0,
+				     "usage: caisson image pull REFERENCE --for-build");
 	if (a->n_operands == 0 && find_own(a, image, own, e) < 0)
 		return -EINVAL;
 	if (a->n_operands == 0)
@@ -510,6 +519,8 @@ static int parse_args(struct image_args *a, int argc, char **argv, struct err *e
 			a->of_sandbox = true;
 		else if (streq(argv[i], "--own"))
 			a->own = true;
+		else if (streq(argv[i], "--for-build"))
+			a->for_build = true;
 		else if (streq(argv[i], "--note") && i + 1 < argc)
 			a->note = argv[++i];
 		else if (streq(argv[i], "--plain-http"))

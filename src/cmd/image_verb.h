@@ -37,6 +37,12 @@ int image_dockerfile_in_sandboxes(const struct image_store *s, const char *name,
 				  struct image_dockerfile_facts *facts, struct err *e) MUST_CHECK;
 void image_dockerfile_done(struct image_dockerfile_args *a);
 
+/* image_pull.c: what a build begins with, as SANDBOX_PULLS permits it. */
+int image_pull_for_build(const struct image_store *s, const struct settings *settings,
+			 const char *reference, struct err *e) MUST_CHECK;
+/* The keys of which one must have signed SOURCE, a reference; "" = none. */
+const char *image_keys_for(const struct settings *s, const char *source);
+
 /* image_commit.c. NOTE_PATH NULL: there is none. OWN: struct image_commit_options. */
 int image_commit_verb(const struct image_store *s, const char *name, const char *base,
 		      const char *note_path, bool own, struct err *e) MUST_CHECK;

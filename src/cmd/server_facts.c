@@ -8,8 +8,10 @@
 #include "base/workers.h"
 #include "cmd/cmd.h"
 #include "image/image.h"
+#include "image/pulls.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sodium.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -32,20 +34,44 @@ static void identify(const struct image_manifest *m, char ret[2 * crypto_hash_sh
 	text_hex(sum, sizeof(sum), ret);
 }
 
+struct look {
+	struct server_facts *facts;
+	const struct image_store *store;
+	struct timespec looked_at;
+	json_t *images; /* owned; NULL: nothing has changed, or it cannot be read now */
+	void (*fn)(void *user);
+	void *user;
+};
+
+/* When an image that a build has downloaded was looked up last; 0: it is none of these. */
+static json_int_t pulled_at(const struct image_store *s, const struct image_manifest *m)
+{
+	char path[IMAGE_NAME_MAX + sizeof(MANIFEST_FILE) + 2];
+	struct stat st;
+
+	(void)snprintf(path, sizeof(path), "%s/" MANIFEST_FILE, image_manifest_str(m, "name"));
+	return image_is_pulled(m) && fstatat(s->dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0
+		   ? MAX((json_int_t)st.st_mtime, 1)
+		   : 0;
+}
+
 static int add_image(void *user, const struct image_manifest *m)
 {
+	const struct look *l = user;
 	char identity[2 * crypto_hash_sha256_BYTES + 1];
 
 	identify(m, identity);
 	json_t *row = json_pack(
-	    "{s:s, s:I, s:s, s:s, s:I, s:s, s:s, s:b, s:s}", "name", image_manifest_str(m, "name"),
-	    "bytes", (json_int_t)image_manifest_u64(m, "size_bytes"), "built_at",
-	    image_manifest_str(m, "built_at"), "python", image_manifest_str(m, "python_version"),
-	    "packages", (json_int_t)image_manifest_n_packages(m), "description",
+	    "{s:s, s:I, s:s, s:s, s:I, s:s, s:s, s:b, s:s, s:I}", "name",
+	    image_manifest_str(m, "name"), "bytes", (json_int_t)image_manifest_u64(m, "size_bytes"),
+	    "built_at", image_manifest_str(m, "built_at"), "python",
+	    image_manifest_str(m, "python_version"), "packages",
+	    (json_int_t)image_manifest_n_packages(m), "description",
 	    image_manifest_str(m, "description"), "origin", image_manifest_str(m, "origin"),
-	    "of_sandbox", (int)image_is_of_sandbox(m), "identity", identity);
+	    "of_sandbox", (int)image_is_of_sandbox(m), "identity", identity, "pulled",
+	    pulled_at(l->store, m));
 
-	return json_array_append_new(user, row) < 0 ? -ENOMEM : 0;
+	return json_array_append_new(l->images, row) < 0 ? -ENOMEM : 0;
 }
 
 static int add_note(void *user, const struct image_manifest *m)
@@ -65,15 +91,6 @@ static bool is_older(struct timespec a, struct timespec b)
 
 /* ---- a look at the images ---- */
 
-struct look {
-	struct server_facts *facts;
-	const struct image_store *store;
-	struct timespec looked_at;
-	json_t *images; /* owned; NULL: nothing has changed, or it cannot be read now */
-	void (*fn)(void *user);
-	void *user;
-};
-
 /* Reads the images again if names in their folder changed. Those that are one user's are left out: they may be many, and come
  * and go. On a thread. */
 static void read_images(void *user)
@@ -87,7 +104,7 @@ static void read_images(void *user)
 		return;
 	l->images = json_array();
 	l->looked_at = st.st_mtim;
-	if (image_manifest_each(l->store, IMAGES_SHARED, add_image, l->images, &ignored) < 0) {
+	if (image_manifest_each(l->store, IMAGES_SHARED, add_image, l, &ignored) < 0) {
 		json_decref(l->images);
 		l->images = NULL;
 	}
@@ -220,6 +237,7 @@ static json_t *images_json(struct server_facts *f)
 
 		(void)json_object_del(row, "origin");
 		(void)json_object_del(row, "identity");
+		(void)json_object_del(row, "pulled");
 		if (json_object_set_new(row, "default",
 					json_boolean(name && streq(name, f->app->image))) < 0) {
 			json_decref(all);
@@ -331,6 +349,17 @@ static json_t *cancel_build(void *user, struct err *e)
 	return image_builder_json(b);
 }
 
+static bool is_pulled(const struct server_facts *f, const char *name)
+{
+	json_t *row;
+	size_t i;
+
+	json_array_foreach(f->images, i, row)
+		if (streq(json_string_value(json_object_get(row, "name")), name))
+			return json_integer_value(json_object_get(row, "pulled")) > 0;
+	return false;
+}
+
 /* Whether BASE has been replaced since a sandbox of that age was made. */
 static bool is_newer(struct server_facts *f, const char *base, uint64_t age_ns)
 {
@@ -342,6 +371,8 @@ static bool is_newer(struct server_facts *f, const char *base, uint64_t age_ns)
 
 	if (text_starts_with(base, IMAGE_OWN_PREFIX))
 		return false; /* each has a name of its own */
+	if (text_starts_with(base, IMAGE_PULL_PREFIX) && is_pulled(f, base))
+		return false; /* so do these */
 	if (!gmtime_r(&made, &tm) || strftime(text, sizeof(text), "%FT%TZ", &tm) == 0)
 		return true;
 	json_array_foreach(f->images, i, row) {
@@ -452,22 +483,75 @@ static json_t *build_of(void *user)
 	return f->app->image_builder ? image_builder_json(f->app->image_builder) : json_null();
 }
 
+static int download(const char *reference, void *user, struct err *e)
+{
+	const struct server_facts *f = user;
+
+	return image_builder_pull_base(f->app->image_puller, reference, e);
+}
+
+static void stop_download(void *user)
+{
+	const struct server_facts *f = user;
+	struct err ignored = ERR_INIT;
+
+	(void)!image_builder_cancel(f->app->image_puller, &ignored);
+}
+
+static void on_download_line(void *user, const char *image UNUSED, const char *text)
+{
+	const struct server_facts *f = user;
+
+	f->downloads.line(text, f->downloads.user);
+}
+
+static void on_download_ended(void *user, const char *image UNUSED, bool is_there,
+			      const char *reason)
+{
+	const struct server_facts *f = user;
+
+	f->downloads.ended(is_there ? NULL : reason, f->downloads.user);
+}
+
+static void watch_downloads(void (*line)(const char *text, void *fn_user),
+			    void (*ended)(const char *reason, void *fn_user), void *fn_user,
+			    void *user)
+{
+	static const struct image_builder_watch none;
+	struct server_facts *f = user;
+	const struct image_builder_watch w = {
+	    .line = on_download_line, .ended = on_download_ended, .user = f};
+
+	f->downloads.line = line;
+	f->downloads.ended = ended;
+	f->downloads.user = fn_user;
+	image_builder_set_watch(f->app->image_puller, line ? &w : &none);
+}
+
 int server_facts_builds(struct server_facts *f, struct builds **ret, struct err *e)
 {
-	const struct builds_config config = {.loop = f->app->loop,
-					     .manager = f->app->manager,
-					     .images = {.look = look_at_images,
-							.list = list_images,
-							.shared = shared_images,
-							.build = build_image,
-							.cancel = cancel_build,
-							.may_commit = may_commit,
-							.commit = commit_image,
-							.change = change_image,
-							.notes = image_notes,
-							.measure = measure_image,
-							.build_of = build_of,
-							.user = f}};
+	struct builds_config config = {.loop = f->app->loop,
+				       .manager = f->app->manager,
+				       .pulls = f->app->settings.pulls,
+				       .images = {.look = look_at_images,
+						  .list = list_images,
+						  .shared = shared_images,
+						  .build = build_image,
+						  .cancel = cancel_build,
+						  .may_commit = may_commit,
+						  .commit = commit_image,
+						  .change = change_image,
+						  .notes = image_notes,
+						  .measure = measure_image,
+						  .build_of = build_of,
+						  .user = f}};
 
-	return builds_new(&config, ret, e);
+	if (f->app->image_puller) {
+		config.images.download = download;
+		config.images.stop_download = stop_download;
+		config.images.watch_downloads = watch_downloads;
+	}
+	const int r = image_pulls_check(config.pulls, e);
+
+	return r < 0 ? r : builds_new(&config, ret, e);
 }

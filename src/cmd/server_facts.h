@@ -19,6 +19,11 @@ struct server_facts {
 	json_t *images;            /* owned, all three: arrays */
 	json_t *definitions;       /* of images that can be built: name, description */
 	json_t *doctor;
+	struct { /* who is told of downloads of builds */
+		void (*line)(const char *text, void *user);
+		void (*ended)(const char *reason, void *user);
+		void *user;
+	} downloads;
 	const char **names; /* owned; of `definitions`, in their order */
 	size_t n_names;
 };

@@ -347,6 +347,15 @@ S(SIZE, template_cache, "limits.template_cache", "SANDBOX_TEMPLATE_CACHE", "4g",
   "a size such as 4g, or 0",
   "Disk space for the cache points of one user's templates, with which later builds begin instead of repeating steps. The one "
   "that was unused for longest is removed first. 0: each build begins anew.")
+S(STR, pulls, "limits.pulls", "SANDBOX_PULLS", "", 0, 4000,
+  "repositories such as docker.io/library/python, docker.io/library/* or registry.example/*, separated by commas, or nothing",
+  "What builds of templates and Dockerfiles may download from registries if the image that they begin with is missing: `*` at the end "
+  "stands for every repository below, and all tags are permitted. Nothing inside this network is asked, unless the registry is listed by "
+  "an address or name that is inside, or as `inside:registry.example/*`. Empty: builds download nothing.")
+S(SIZE, pull_cache, "limits.pull_cache", "SANDBOX_PULL_CACHE", "16g", MIB, 16 * TIB,
+  "a size such as 16g, from 1m",
+  "Disk space for all images that builds have downloaded (SANDBOX_PULLS). The one that was unused for longest is removed first. No such "
+  "image may be larger.")
 S(BOOL, root, "limits.root", "SANDBOX_ROOT", "off", 0, 1, "on or off",
   "Sandboxes may be made with a root user, who can install packages of the system (apt-get): uid 0 of the sandbox's own "
   "user namespace, without rights outside. Needs the native engine, a server that root started, and control groups.")

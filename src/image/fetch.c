@@ -90,6 +90,19 @@ static int check_url(const struct pull *p, const char *url, struct err *e)
 		       origin[0] ? origin : "no URL");
 }
 
+static int refused_login(const struct pull *p, struct err *e)
+{
+	if (p->rules)
+		return err_set(e, ERR_UNAUTHORIZED, 0,
+			       "%s wants a login for this image, or does not have it; builds "
+			       "download without one, the operator can (caisson image pull)",
+			       p->ref->host);
+	return err_set(e, ERR_UNAUTHORIZED, 0,
+		       "%s wants another login for this image, or does not have it; 'docker login "
+		       "%s' stores one",
+		       p->ref->host, p->ref->host);
+}
+
 static int get_token(struct pull *p, const struct fetch_challenge *c, struct err *e)
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(4 * FETCH_SECRET_MAX);
@@ -110,6 +123,7 @@ static int get_token(struct pull *p, const struct fetch_challenge *c, struct err
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the registry's login");
 	struct http_get g = {.url = buf_str(&url),
+			     .wall = p->rules ? &p->wall : NULL,
 			     .direct = http_is_direct(buf_str(&url)),
 			     .user = p->has_login ? p->user : NULL,
 			     .password = p->password,
@@ -122,6 +136,8 @@ static int get_token(struct pull *p, const struct fetch_challenge *c, struct err
 	r = http_get(&g, e);
 	if (r < 0)
 		return err_wrap(e, "the registry's login");
+	if (g.status != 200 && p->rules)
+		return refused_login(p, e);
 	if (g.status != 200)
 		return err_set(e, ERR_UNAUTHORIZED, 0,
 			       "the registry's login answered %ld; 'docker login %s' stores one",
@@ -130,14 +146,6 @@ static int get_token(struct pull *p, const struct fetch_challenge *c, struct err
 		return err_set(e, ERR_IMAGE_INVALID, EBADMSG, "the registry's login sent no token");
 	p->tokens++;
 	return 0;
-}
-
-static int refused_login(const struct pull *p, struct err *e)
-{
-	return err_set(e, ERR_UNAUTHORIZED, 0,
-		       "%s wants another login for this image, or does not have it; 'docker login "
-		       "%s' stores one",
-		       p->ref->host, p->ref->host);
 }
 
 /* Once for each request, because tokens expire while other layers come. */
@@ -193,6 +201,7 @@ void asking_prepare(struct pull *p, struct asking *ask)
 	ask->token = p->tokens;
 	ask->get = (struct http_get){
 	    .url = ask->url,
+	    .wall = p->rules ? &p->wall : NULL,
 	    .accept = ask->accept,
 	    .direct = http_is_direct(ask->url),
 	    .bearer = ask->ours && p->scheme == FETCH_BEARER ? p->token : NULL,
@@ -437,7 +446,9 @@ static int pull(void *ctx, void *report, struct err *e)
 	p->manifest = &text;
 	if (r >= 0 && worker_tell(ret) < 0)
 		r = err_set(e, ERR_SYSTEM, EIO, "asking a registry");
-	if (r >= 0)
+	const char *known = p->rules ? p->rules->known : NULL;
+
+	if (r >= 0 && !(known && streq(known, ret->digest)))
 		r = fetch_blobs(p, m, e);
 	p->blobs = fd_close(p->blobs);
 	return r;
@@ -533,13 +544,17 @@ int fetch_registry(const struct image_ref *ref, const struct fetch_options *o, i
 			  .blobs = -1,
 			  .ready = ready,
 			  .plain = o->plain_http,
+			  .rules = o->rules,
 			  .keys = o->keys};
 	(void)snprintf(p.base, sizeof(p.base), "http%s://%s", plain ? "" : "s", ref->host);
 	int r = fetch_prepare(plain, o->ca_file, p.ca_file, &ca, e);
 
+	if (r >= 0 && o->rules)
+		r = http_wall_init(&p.wall, o->rules->inside ? p.base : NULL, e);
 	if (r < 0)
 		return r;
-	read_login(&p);
+	if (!o->rules)
+		read_login(&p);
 	w->step(w->user, "asking the registry");
 	const struct worker work = {
 	    .kind = WORKER_NETWORK, .write = folder, .source = -1, .fn = pull, .ctx = &p};

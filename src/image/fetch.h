@@ -15,9 +15,17 @@
 #define FETCH_REDIRECTS_MAX 5
 #define FETCH_SECRET_MAX    4096 /* bytes of a user, a password or a token */
 
+/* Of an image that a client has named. Then there are no logins, and nothing inside this network is asked. */
+struct fetch_rules {
+	bool inside;        /* but the registry itself may be inside */
+	uint64_t max_bytes; /* of the blobs, and of the files in them */
+	const char *known;  /* a digest that ends it, because the image is there; NULL = none */
+};
+
 struct fetch_options {
-	bool plain_http;     /* http for every registry */
-	const char *ca_file; /* certificates to trust, PEM; NULL = the system's */
+	const struct fetch_rules *rules; /* NULL: the operator has named it */
+	bool plain_http;                 /* http for every registry */
+	const char *ca_file;             /* certificates to trust, PEM; NULL = the system's */
 	struct signature_keys keys;
 };
 

@@ -91,6 +91,13 @@ static int check_room(const struct crew *c, struct err *e)
 	struct stat st;
 	struct statvfs v;
 
+	const struct fetch_rules *rules = c->p->rules;
+
+	if (rules && c->total > rules->max_bytes)
+		return err_set(e, ERR_IMAGE_INVALID, EFBIG,
+			       "its layers have %" PRIu64 " MB, and builds have room for %" PRIu64
+			       " MB (SANDBOX_PULL_CACHE)",
+			       c->total / MB, rules->max_bytes / MB);
 	if (c->total > OCI_BLOB_MAX)
 		return err_set(e, ERR_IMAGE_INVALID, EFBIG, "the image's layers are too large");
 	for (size_t i = 0; i < c->n; i++) {
@@ -104,12 +111,14 @@ static int check_room(const struct crew *c, struct err *e)
 		return err_set(e, ERR_SYSTEM, errno, "cannot look at the disk");
 	const uint64_t left = (uint64_t)v.f_bavail * v.f_frsize;
 
+	/* Layers are compressed to about a third. */
+	missing += rules ? 3 * c->total : 0;
 	if (left >= missing)
 		return 0;
 	return err_set(e, ERR_SYSTEM, ENOSPC,
 		       "the state directory has %" PRIu64 " MB free and %" PRIu64
-		       " MB are to be fetched; free some space or move it (--state-dir)",
-		       left / MB, missing / MB);
+		       " MB are %s; free some space or move it (--state-dir)",
+		       left / MB, missing / MB, rules ? "needed" : "to be fetched");
 }
 
 /* Hashes what an earlier attempt left in the file. */

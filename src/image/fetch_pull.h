@@ -15,12 +15,14 @@
 struct pull {
 	const struct image_ref *ref;
 	const struct image_watch *watch;
-	int folder;                   /* borrowed */
-	int blobs;                    /* owned: FOLDER/blobs/sha256 */
-	int ready;                    /* borrowed: gets a byte for each part that is complete */
-	bool plain;                   /* http is permitted */
-	char base[16 + REF_HOST_MAX]; /* "https://HOST" */
-	char ca_file[FETCH_CA_SIZE];  /* "" = the system's */
+	int folder;                      /* borrowed */
+	int blobs;                       /* owned: FOLDER/blobs/sha256 */
+	int ready;                       /* borrowed: gets a byte for each part that is complete */
+	bool plain;                      /* http is permitted */
+	const struct fetch_rules *rules; /* borrowed; NULL = the operator has named the image */
+	struct http_wall wall;           /* with RULES */
+	char base[16 + REF_HOST_MAX];    /* "https://HOST" */
+	char ca_file[FETCH_CA_SIZE];     /* "" = the system's */
 	bool has_login;
 	char user[FETCH_SECRET_MAX];
 	char password[FETCH_SECRET_MAX];

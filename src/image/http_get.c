@@ -3,10 +3,13 @@
 
 #include "base/libcurl.h"
 #include "base/text.h"
+#include "egress/address.h"
 #include "image/def.h"
+#include "image/inside.h"
 #include "image/ref.h"
 
 #include <inttypes.h>
+#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -31,6 +34,9 @@ struct http_transfer {
 	bool too_large;
 	bool stopped;
 	bool wrong_part;
+	char inside
+	    [EGRESS_ADDRESS_TEXT]; /* the address that the wall refused; "" = none, or another one was tried */
+	bool tried;
 	bool begun; /* the body of a 200 or 206 */
 	int sink_error;
 };
@@ -143,6 +149,101 @@ static CURLcode set_login(CURL *c, const struct http_get *g)
 	return r;
 }
 
+/* ---- the wall ---- */
+
+static bool is_inside(const struct sockaddr *sa, char ret[EGRESS_ADDRESS_TEXT])
+{
+	struct egress_address a;
+
+	(void)snprintf(ret, EGRESS_ADDRESS_TEXT, "?");
+	if (!egress_address_from(sa, &a))
+		return true;
+	egress_address_text(&a, ret);
+	return egress_address_class(&a, NULL) != EGRESS_PUBLIC || egress_address_is_own(&a);
+}
+
+/* Not the check of a name before: what it stands for may change until it is connected to. */
+static curl_socket_t on_socket(void *user, curlsocktype purpose UNUSED, struct curl_sockaddr *a)
+{
+	struct http_transfer *t = user;
+
+	char address[EGRESS_ADDRESS_TEXT];
+
+	if (is_inside(&a->addr, address)) {
+		if (!t->tried)
+			memcpy(t->inside, address, sizeof(address));
+		return CURL_SOCKET_BAD;
+	}
+	t->tried = true;
+	t->inside[0] = '\0';
+	return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+}
+
+/* For a proxy, which resolves names itself, maybe to other addresses. */
+static bool is_inside_name(const char *url, char ret[EGRESS_ADDRESS_TEXT])
+{
+	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+	struct addrinfo *list = NULL;
+	char host[INSIDE_HOST_MAX];
+	bool inside = inside_host(url, host) < 0 || inside_is_host(host);
+
+	(void)snprintf(ret, EGRESS_ADDRESS_TEXT, "by its name");
+	if (inside || getaddrinfo(host, NULL, &hints, &list) != 0)
+		return inside;
+	for (const struct addrinfo *a = list; a && !inside; a = a->ai_next)
+		inside = is_inside(a->ai_addr, ret);
+	freeaddrinfo(list);
+	return inside;
+}
+
+int http_wall_init(struct http_wall *w, const char *origin, struct err *e)
+{
+	static const char *const names[] = {"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"};
+	const char *proxy = NULL;
+
+	*w = (struct http_wall){0};
+	if (origin)
+		http_origin(origin, w->origin, sizeof(w->origin));
+	for (size_t i = 0; i < ARRAY_SIZE(names) && !(proxy && proxy[0]); i++)
+		proxy = getenv(names[i]);
+	return proxy && text_copy(w->proxy, sizeof(w->proxy), proxy) < 0
+		   ? err_set(e, ERR_SETTING_INVALID, ENAMETOOLONG, "the proxy of the environment")
+		   : 0;
+}
+
+static CURLcode set_wall(struct http_transfer *t)
+{
+	const struct http_wall *w = t->g->wall;
+	char origin[ORIGIN_MAX];
+	CURLcode r;
+
+	http_origin(t->g->url, origin, sizeof(origin));
+	if (w->origin[0] && streq(w->origin, origin))
+		return curl_easy_setopt(t->curl, CURLOPT_PROXY, "");
+	r = curl_easy_setopt(t->curl, CURLOPT_PROXY, w->proxy);
+	if (w->proxy[0]) {
+		if (is_inside_name(t->g->url, t->inside))
+			return CURLE_COULDNT_CONNECT;
+		t->inside[0] = '\0';
+		return r == CURLE_OK ? curl_easy_setopt(t->curl, CURLOPT_NOPROXY, "") : r;
+	}
+	if (r == CURLE_OK)
+		r = curl_easy_setopt(t->curl, CURLOPT_OPENSOCKETFUNCTION, on_socket);
+	return r == CURLE_OK ? curl_easy_setopt(t->curl, CURLOPT_OPENSOCKETDATA, t) : r;
+}
+
+static int refuse_inside(const struct http_transfer *t, struct err *e)
+{
+	char origin[ORIGIN_MAX];
+
+	http_origin(t->g->url, origin, sizeof(origin));
+	return err_set(e, ERR_FORBIDDEN, 0,
+		       "%.200s is inside the network of this server, where builds download "
+		       "nothing; for a registry that is meant to be there, the operator writes "
+		       "inside: before it in SANDBOX_PULLS",
+		       origin);
+}
+
 static CURLcode set_limits(struct http_transfer *t)
 {
 	const struct {
@@ -168,6 +269,8 @@ static CURLcode set_limits(struct http_transfer *t)
 		r = curl_easy_setopt(t->curl, CURLOPT_CAINFO, t->g->ca_file);
 	if (r == CURLE_OK && t->g->socket)
 		r = curl_easy_setopt(t->curl, CURLOPT_UNIX_SOCKET_PATH, t->g->socket);
+	if (r == CURLE_OK && t->g->wall)
+		r = set_wall(t);
 	return r == CURLE_OK ? set_login(t->curl, t->g) : r;
 }
 
@@ -216,6 +319,8 @@ static int judge(struct http_transfer *t, CURLcode r, struct err *e)
 			       "the answer is another part than was asked for");
 	if (t->sink_error < 0)
 		return err_set(e, ERR_SYSTEM, -t->sink_error, "cannot keep what was fetched");
+	if (r != CURLE_OK && t->inside[0])
+		return refuse_inside(t, e);
 	/* The rest of an error's body was refused. */
 	if (r != CURLE_OK && !(r == CURLE_WRITE_ERROR && t->g->status != 200))
 		return err_set(e, ERR_SOURCE_UNREACHABLE, 0, "%s (%s)",
@@ -264,8 +369,12 @@ static int begin(struct http_get *g, struct err *e)
 		g->transfer = t;
 		return 0;
 	}
+	const int result =
+	    t->inside[0] ? refuse_inside(t, e)
+			 : err_set(e, ERR_SYSTEM, ENOMEM, "libcurl (%s)", curl_easy_strerror(r));
+
 	end(t);
-	return err_set(e, ERR_SYSTEM, ENOMEM, "libcurl (%s)", curl_easy_strerror(r));
+	return result;
 }
 
 int http_get(struct http_get *g, struct err *e)

@@ -9,18 +9,29 @@
 
 #include <stdint.h>
 
+/* For addresses that a stranger has chosen: nothing inside this network is asked, judged by the address that is connected to. Where the
+ * environment names a proxy, that one connects; then the name is judged, and what it stands for here. */
+struct http_wall {
+	char origin
+	    [300]; /* http_origin() of what may be inside all the same, and is asked without a proxy; "" = none */
+	char proxy[512]; /* "" = none */
+};
+/* ORIGIN: a URL, or NULL. */
+int http_wall_init(struct http_wall *w, const char *origin, struct err *e) MUST_CHECK;
+
 struct http_get {
 	/* Set by the caller; all borrowed. */
 	const char *url;
-	const char *accept;   /* NULL: anything */
-	const char *bearer;   /* token; NULL = none */
-	const char *user;     /* for Basic; NULL = none */
-	const char *password; /* with USER */
-	const char *ca_file;  /* NULL: the system's certificates */
-	const char *socket;   /* path of a unix socket instead of the URL's host; NULL = none */
-	bool direct;          /* without the proxy that the environment names */
-	uint64_t max;         /* bytes of the body, those before OFFSET with it */
-	uint64_t offset;      /* the caller has this much of the body; asks for the rest */
+	const char *accept;           /* NULL: anything */
+	const char *bearer;           /* token; NULL = none */
+	const char *user;             /* for Basic; NULL = none */
+	const char *password;         /* with USER */
+	const char *ca_file;          /* NULL: the system's certificates */
+	const struct http_wall *wall; /* NULL: any address may be asked */
+	const char *socket; /* path of a unix socket instead of the URL's host; NULL = none */
+	bool direct;        /* without the proxy that the environment names */
+	uint64_t max;       /* bytes of the body, those before OFFSET with it */
+	uint64_t offset;    /* the caller has this much of the body; asks for the rest */
 	int (*sink)(void *user, const void *data, size_t len); /* gets bodies of 200 and 206 only */
 	int (*restart)(void *user); /* the whole body comes despite OFFSET; NULL if OFFSET is 0 */
 	void *sink_user;
@@ -33,7 +44,7 @@ struct http_get {
 	struct http_transfer *transfer; /* while it is under way */
 };
 
-/* ERR_SOURCE_UNREACHABLE: no answer, or half of one. ERR_IMAGE_INVALID: one that breaks a limit. Any
+/* ERR_SOURCE_UNREACHABLE: no answer, or half of one. ERR_IMAGE_INVALID: one that breaks a limit. ERR_FORBIDDEN: the wall. Any
  * status is a success. */
 int http_get(struct http_get *g, struct err *e) MUST_CHECK;
 

@@ -48,8 +48,20 @@ int image_build(const struct image_store *s, const struct image_def *def,
 		const struct image_build_options *o, const struct image_watch *w,
 		struct image_manifest *ret, struct err *e) MUST_CHECK;
 
+/* For an image that a client has named (pulls.h): there are no logins of the operator, and nothing inside this network is asked. Nothing
+ * stays of an import that failed. */
+struct image_import_rules {
+	bool inside;        /* but the registry itself may be inside */
+	uint64_t max_bytes; /* of its layers, and of the image */
+	const char *known;  /* digest of which nothing is fetched; NULL = none */
+	/* The digest is known, and nothing of the image is there. RET gets its name. 1: that image is there, and the import ends with 1. */
+	int (*name)(void *user, const char *digest, char ret[IMAGE_NAME_MAX + 1]);
+	void *user;
+};
+
 struct image_import_options {
-	const char *tag;     /* which image of an archive; NULL = the only one */
+	const struct image_import_rules *rules; /* NULL: the operator has named it */
+	const char *tag;                        /* which image of an archive; NULL = the only one */
 	const char *ca_file; /* certificates to trust for a registry, PEM; NULL = the system's */
 	bool plain_http;     /* asks a registry that is not on loopback without TLS */
 	const char

@@ -80,6 +80,15 @@ static bool get_locks(const struct image_store *s, const char *name, int ret[2])
 	return true;
 }
 
+bool image_store_is_used(const struct image_store *s, const char *image)
+{
+	int locks[2] = {-1, -1};
+	const bool used = !get_locks(s, image, locks);
+
+	fd_close_many(locks, ARRAY_SIZE(locks));
+	return used;
+}
+
 static bool remove_unless_held(const struct image_store *s, const char *name)
 {
 	int locks[2] = {-1, -1};

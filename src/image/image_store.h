@@ -19,6 +19,7 @@
 #include "base/err.h"
 
 #include <limits.h>
+#include <stdbool.h>
 
 #define IMAGE_OWN_PREFIX                                                                           \
 	"t." /* begins the names of images that are one user's: SANDBOX_OWN_IMAGE */
@@ -59,6 +60,9 @@ void image_draft_drop(const struct image_store *s, struct image_draft *d);
 
 /* -ENOENT: no such image. -EBUSY: the image is in use. */
 int image_store_remove(const struct image_store *s, const char *image, struct err *e) MUST_CHECK;
+
+/* Whether a process runs sandboxes on IMAGE now. */
+bool image_store_is_used(const struct image_store *s, const char *image);
 
 /* Takes its name from IMAGE at once; its files go when nobody uses them any more. -ENOENT. */
 int image_store_retire(const struct image_store *s, const char *image, struct err *e) MUST_CHECK;

@@ -35,9 +35,10 @@ struct job {
 	const char *digest; /* what the layout of a registry begins with; "" = anything */
 	int draft;          /* the draft's folder; all borrowed */
 	int root;
-	int file;   /* an archive; -1 = FOLDER */
-	int folder; /* a layout, an unpacked archive or a root file system; -1 = FILE */
-	int ready;  /* a pipe: the layout is still coming (fetch.h); -1 = all is there */
+	int file;           /* an archive; -1 = FOLDER */
+	int folder;         /* a layout, an unpacked archive or a root file system; -1 = FILE */
+	int ready;          /* a pipe: the layout is still coming (fetch.h); -1 = all is there */
+	uint64_t max_bytes; /* of files; 0 = what every image has at most */
 };
 
 /* What the worker says. The caller checks every member. */
@@ -144,6 +145,7 @@ static int unpack(void *ctx, void *report, struct err *e)
 
 	if (!facts)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "reading the image");
+	facts->stats.max = j->max_bytes;
 	if (j->file >= 0) {
 		r = unpack_archive(j, ret, facts, e);
 	} else {
@@ -257,8 +259,13 @@ static int fetch(struct import *i, struct err *e)
 	struct fetch_options o = {.plain_http = i->options->plain_http,
 				  .ca_file = i->options->ca_file};
 	const bool for_nobody = i->ref.kind == REF_REGISTRY && geteuid() == 0;
+	const struct image_import_rules *rules = i->options->rules;
+	const struct fetch_rules strict = {.inside = rules && rules->inside,
+					   .max_bytes = rules ? rules->max_bytes : 0,
+					   .known = rules ? rules->known : NULL};
 
-	i->kept = i->ref.kind == REF_REGISTRY ? open_kept(i->store, for_nobody) : -1;
+	o.rules = rules ? &strict : NULL;
+	i->kept = i->ref.kind == REF_REGISTRY && !rules ? open_kept(i->store, for_nobody) : -1;
 	_cleanup_fd_ int folder =
 	    i->kept >= 0 ? fd_dup(i->kept) : make_fetched(&i->draft, for_nobody, e);
 	int r = folder;
@@ -345,6 +352,15 @@ static int record(struct import *i, const char *name, const char *from, const st
 	r = image_manifest_write(&i->draft, &facts, ret, e);
 	if (r < 0)
 		return r;
+	const struct image_import_rules *rules = i->options->rules;
+
+	/* Folders and the ends of blocks count here, too. */
+	if (rules && image_manifest_u64(ret, "size_bytes") > rules->max_bytes) {
+		image_manifest_done(ret);
+		return err_set(
+		    e, ERR_IMAGE_INVALID, EFBIG,
+		    "the image is larger than builds have room for (SANDBOX_PULL_CACHE)");
+	}
 	r = image_draft_commit(i->store, &i->draft, name, e);
 	if (r < 0)
 		image_manifest_done(ret);
@@ -414,6 +430,7 @@ static int run_job(struct import *i, struct report *ret, struct err *e)
 			.root = i->draft.root,
 			.file = i->is_folder ? -1 : i->source,
 			.folder = i->is_folder ? i->source : -1,
+			.max_bytes = i->options->rules ? i->options->rules->max_bytes : 0,
 			.ready = i->fetcher.pid ? i->ready : -1};
 	const struct worker work = {.kind = WORKER_LOCAL,
 				    .write = i->draft.dir,
@@ -461,6 +478,7 @@ int image_import(const struct image_store *s, const char *name, const char *sour
 			   .ready = -1,
 			   .fetcher = WORKER_PROCESS_INIT,
 			   .kept = -1};
+	char named[IMAGE_NAME_MAX + 1];
 	struct report report = {0};
 
 	_Static_assert(sizeof(report) <= WORKER_REPORT_MAX, "a report is one message");
@@ -478,9 +496,13 @@ int image_import(const struct image_store *s, const char *name, const char *sour
 		r = image_draft_new(s, name, &i.draft, e);
 	if (r >= 0 && i.ref.kind != REF_PATH)
 		r = fetch(&i, e);
-	if (r >= 0)
+	if (r >= 0 && o->rules) {
+		r = o->rules->name(o->rules->user, i.digest, named);
+		name = named;
+	}
+	if (r == 0)
 		r = run_job(&i, &report, e);
-	if (r >= 0)
+	if (r == 0)
 		r = record(&i, name, source, &report, ret, e);
 	worker_end(&i.fetcher); /* before its folder goes */
 	i.source = fd_close(i.source);

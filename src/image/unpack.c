@@ -242,7 +242,7 @@ static int copy_data(struct unpack *u, int fd)
 		if (r != ARCHIVE_OK)
 			return -EBADMSG;
 		if (offset < 0 || (uint64_t)offset < end || (uint64_t)offset > UNPACK_BYTES_MAX ||
-		    (uint64_t)offset + len - end > UNPACK_BYTES_MAX - u->stats.bytes || is_bomb(u))
+		    (uint64_t)offset + len - end > unpack_room(&u->stats) || is_bomb(u))
 			return -EFBIG;
 		u->stats.bytes += (uint64_t)offset + len - end;
 		end = (uint64_t)offset + len;
@@ -277,7 +277,7 @@ static int make_file(struct unpack *u, const char *last, struct archive_entry *e
 	struct stat st;
 
 	if (size > 0 && fstat(fd, &st) == 0 && st.st_size < size) {
-		if ((uint64_t)(size - st.st_size) > UNPACK_BYTES_MAX - u->stats.bytes)
+		if ((uint64_t)(size - st.st_size) > unpack_room(&u->stats))
 			return -EFBIG;
 		u->stats.bytes += (uint64_t)(size - st.st_size);
 		if (ftruncate(fd, size) < 0)

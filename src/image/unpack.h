@@ -25,7 +25,16 @@ struct unpack_stats {
 	uint64_t setid;   /* entries that lost a set-uid or set-gid bit */
 	uint64_t skipped; /* devices, FIFOs, sockets */
 	uint64_t removed; /* names that a layer took away */
+	uint64_t max;     /* set by the caller: of BYTES; 0 = UNPACK_BYTES_MAX */
 };
+
+/* Bytes that may still come. */
+static inline uint64_t unpack_room(const struct unpack_stats *s)
+{
+	const uint64_t max = s->max ? MIN(s->max, UNPACK_BYTES_MAX) : UNPACK_BYTES_MAX;
+
+	return max - MIN(s->bytes, max);
+}
 
 /* A is open for reading; borrowed. What is unpacked is added to *RET, so that several archives share
  * one limit. */

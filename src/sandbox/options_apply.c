@@ -62,12 +62,17 @@ static bool is_listed(const char *list, const char *name)
 	return false;
 }
 
-static int check_image(const struct manager *m, const char *image, struct err *e)
+bool manager_permits_image(const struct manager *m, const char *image)
 {
 	const bool open = strncmp(image, SANDBOX_OWN_IMAGE, strlen(SANDBOX_OWN_IMAGE)) != 0;
 
-	if (streq(image, m->config.image) || streq(image, m->config.stored.image) ||
-	    (open && is_listed(m->config.maxima.images, image)))
+	return streq(image, m->config.image) || streq(image, m->config.stored.image) ||
+	       (open && is_listed(m->config.maxima.images, image));
+}
+
+static int check_image(const struct manager *m, const char *image, struct err *e)
+{
+	if (manager_permits_image(m, image))
 		return 0;
 	(void)err_set(
 	    e, ERR_FORBIDDEN, 0,

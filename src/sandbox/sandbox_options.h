@@ -118,6 +118,8 @@ int sandbox_options_parse(const char *text, const char *env,
 json_t *manager_level_names(const struct manager *m);
 /* The images that may be asked for, as a new list of names; "*" stands for any. */
 json_t *manager_image_names(const struct manager *m);
+/* Whether clients may choose IMAGE. */
+bool manager_permits_image(const struct manager *m, const char *image);
 /* The most that may be asked for of each limit, by the members of options, as a new object. */
 json_t *manager_option_maxima(const struct manager *m);
 /* The level of a sandbox with the options O, which need not exist. Borrowed from M or O. */

@@ -44,6 +44,7 @@ void building_stop(struct building *w)
 	w->task = build_task_stop(w->task);
 	build_order_drop(w->face->config.builds, w->order);
 	w->order = NULL;
+	w->download = build_download_drop(w->download);
 	building_drop_point(w);
 	list_remove(&w->node);
 	building_leave_image(w);
@@ -278,8 +279,6 @@ static void restore_home(struct building *w)
 	building_run_script(w, script, args, building_next_step);
 }
 
-static void look_at_images(struct building *w);
-
 static void on_opened(struct sandbox *made, const struct err *e, void *user)
 {
 	struct building *w = user;
@@ -290,9 +289,10 @@ static void on_opened(struct sandbox *made, const struct err *e, void *user)
 		building_free(w);
 		return;
 	}
-	if (e && e->code == ERR_IMAGE_MISSING && w->at_point && !w->anew) {
-		building_begin_without(w); /* the operator has removed it */
-		look_at_images(w);
+	if (e && e->code == ERR_IMAGE_MISSING && (w->at_point ? !w->anew : building_lost_base(w))) {
+		if (w->at_point)
+			building_begin_without(w); /* the operator has removed it */
+		building_find_base(w);
 		return;
 	}
 	if (e) {
@@ -342,102 +342,6 @@ void building_open(struct building *w)
 
 	if (open_sandbox(w, &e) < 0)
 		building_fail(w, &e);
-}
-
-static const char *const own_images[] = {"e2bdev/base", "e2bdev/code-interpreter", "base",
-					 "code-interpreter-v1"};
-
-/* The image of this server that is called NAME, or was downloaded as NAME: "python:3.11-slim". RET has ENGINE_NAME_MAX bytes;
- * "" = the server's own. */
-static int find_image(const struct e2b *f, const char *name, char *ret, struct err *e)
-{
-	const struct build_images *images = &f->config.builds->config.images;
-	const size_t len = strcspn(name, ":@");
-	const size_t n = strlen(name);
-	const json_t *row;
-	size_t i;
-
-	ret[0] = '\0';
-	for (i = 0; i < ARRAY_SIZE(own_images); i++)
-		if (strlen(own_images[i]) == len && strncmp(own_images[i], name, len) == 0)
-			return 0;
-	json_array_foreach(images->shared(images->user), i, row) {
-		const char *own = json_string_value(json_object_get(row, "name"));
-		const char *origin = json_string_value(json_object_get(row, "origin"));
-		const size_t tail = origin ? strlen(origin) : 0;
-		const bool same =
-		    own && (streq(own, name) || (tail >= n && streq(origin + tail - n, name) &&
-						 (tail == n || origin[tail - n - 1] == '/')));
-
-		if (same && text_copy(ret, ENGINE_NAME_MAX, own) == 0)
-			return 0;
-	}
-	return err_set(e, ERR_IMAGE_MISSING, 0,
-		       "the image '%.100s' is not on this server; its operator can download it "
-		       "(caisson image pull %.100s) and permit it in SANDBOX_IMAGES",
-		       name, name);
-}
-
-/* What the new one has from the template that it is made of. */
-static int inherit(struct building *w, const char *name, char *image, struct err *e)
-{
-	struct e2b_setup *s = &w->build->setup;
-	const struct e2b_build *from = e2b_build_named(w->face, w->who->owner, name);
-
-	if (!from)
-		return err_set(e, ERR_NOT_FOUND, 0, "there is no template '%.100s'", name);
-	(void)json_object_update(s->env, from->setup.env);
-	s->root = from->setup.root;
-	memcpy(s->workdir, from->setup.workdir, sizeof(s->workdir));
-	if (!s->start && from->setup.start) {
-		s->start = strdup(from->setup.start);
-		s->ready = from->setup.ready ? strdup(from->setup.ready) : NULL;
-	}
-	return text_copy(image, ENGINE_NAME_MAX, from->image) < 0 ? -EINVAL : 0;
-}
-
-/* Fills in IMAGE and what is known of it. */
-static int choose_image(struct building *w, struct err *e)
-{
-	const char *image = json_string_value(json_object_get(w->body, "fromImage"));
-	const char *template = json_string_value(json_object_get(w->body, "fromTemplate"));
-	const char *base;
-
-	w->own_image = template != NULL;
-	if (template) {
-		if (inherit(w, template, w->image, e) < 0)
-			return -EINVAL;
-		base = w->image; /* each has a name of its own */
-	} else {
-		if (image && find_image(w->face, image, w->image, e) < 0)
-			return -EINVAL;
-		base = building_identity(w);
-		(void)!text_copy(w->identity, sizeof(w->identity), base);
-	}
-	building_look_for_point(w, base);
-	return 0;
-}
-
-static void on_images(void *user)
-{
-	struct building *w = user;
-	struct err failed = ERR_INIT;
-
-	w->opening = false;
-	if (w->stopped)
-		building_free(w);
-	else if (choose_image(w, &failed) < 0)
-		building_fail(w, &failed);
-	else
-		building_open(w);
-}
-
-static void look_at_images(struct building *w)
-{
-	const struct build_images *images = &w->face->config.builds->config.images;
-
-	w->opening = true;
-	images->look(on_images, w, images->user);
 }
 
 static int read_command(const json_t *body, const char *member, char **ret, struct err *e)
@@ -503,6 +407,6 @@ int e2b_build_begin(struct e2b_build *b, const struct caller *who, json_t *body,
 	b->state = BUILD_GOES_ON;
 	(void)sd_event_add_time_relative(f->config.loop, &w->deadline, CLOCK_MONOTONIC,
 					 BUILD_SECONDS * NS_PER_S / NS_PER_US, 0, on_deadline, w);
-	look_at_images(w);
+	building_find_base(w);
 	return 0;
 }

@@ -3,6 +3,7 @@
  * docs/e2b.md. */
 #pragma once
 
+#include "build/download.h"
 #include "faces/e2b/templates.h"
 
 /* Variables of a template: a command of a build has these and TASK_OWN_ENV_MAX of ours. */
@@ -32,7 +33,10 @@ struct building {
 	size_t at;     /* the step that is being done */
 	char step[16]; /* how it is called */
 	struct build_task *task;
-	struct build_order *order; /* borrowed, while it is there */
+	struct build_order *order;       /* borrowed, while it is there */
+	struct build_download *download; /* of what it begins with; borrowed, while it is there */
+	unsigned downloads;              /* that there were */
+	bool pulled;                     /* IMAGE is of one */
 	sd_event_source *deadline;
 	void (*then)(struct building *w);
 	void (*otherwise)(struct building *w); /* NULL: the build fails */
@@ -81,6 +85,13 @@ void building_next_step(struct building *w);
 void building_log_step(struct building *w, size_t i, const char *front);
 /* Its sandbox begins, with IMAGE. */
 void building_open(struct building *w);
+
+/* ---- template_base.c ---- */
+
+/* Looks for the image that W begins with, and downloads it if that is missing and permitted. Then W begins. */
+void building_find_base(struct building *w);
+/* The image of W is gone. Whether looking for it once more may help. */
+bool building_lost_base(const struct building *w);
 
 /* ---- template_images.c ---- */
 
