@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import * as http from 'node:http';
 import * as zlib from 'node:zlib';
 import { after, before, describe, it } from 'node:test';
-import { ADMIN, client, type Answer } from '../lib/e2b.ts';
+import { ADMIN, client, frame, frames, type Answer } from '../lib/e2b.ts';
 import { newStateDir } from '../lib/env.ts';
 import type { Program } from '../lib/process.ts';
 import { serve, type Json } from '../lib/session.ts';
@@ -160,6 +160,7 @@ describe('e2b_files', () => {
 			seen.push(...(await fs('GetWatcherEvents', { watcherId: id })).json.events);
 			return seen.some((e) => e.name === 'd/f' && e.type === 'EVENT_TYPE_CREATE');
 		});
+		assert.ok(seen.every((e) => !('entry' in e)), 'nobody asked for it');
 		/* A new file tells three events, one in the place of another a single one. */
 		const put = async (): Promise<string[]> => {
 			await ask('POST', '/files?path=d/up', { headers: { ...routed(box), 'content-type': 'application/octet-stream' }, body: Buffer.from('x') });
@@ -177,5 +178,48 @@ describe('e2b_files', () => {
 		assert.equal(many.at(-1)!.json.code, 'resource_exhausted');
 		await control('DELETE', `/sandboxes/${box.id}`);
 		await until('room for others', async () => (await fs('CreateWatcher', { path: '/home/user' }, two)).status === 200);
+	});
+
+	it('an event has what is there now, if the client asks for that', async () => {
+		const box = await make(), fs = (method: string, body: Json): Promise<Answer> => envd(box, `filesystem.Filesystem/${method}`, body);
+		const id = (await fs('CreateWatcher', { path: '/home/user', recursive: true, includeEntry: true })).json.watcherId;
+		const pieces: Buffer[] = [];
+		const stream = http.request({ host: '127.0.0.1', port, method: 'POST', path: '/faces/e2b/filesystem.Filesystem/WatchDir', headers: { ...routed(box), 'content-type': 'application/connect+json' } }, (res) => res.on('data', (d) => pieces.push(d)));
+		stream.on('error', () => undefined);
+		stream.end(frame({ path: '/home/user', recursive: true, includeEntry: true }));
+		const streamed = (): Json[] => {
+			const all = Buffer.concat(pieces);
+			let end = 0;
+			for (let next = 0; next + 5 <= all.length && (next += 5 + all.readUInt32BE(next + 1)) <= all.length;)
+				end = next;
+			return frames(all.subarray(0, end)).map((f) => f.message);
+		};
+		await until('the stream', () => streamed().length > 0);
+		assert.deepEqual(streamed()[0], { start: {} });
+		await start(box, 'mkdir d; printf four > d/f; ln -s f d/link; seq 300 | sed s,^,d/n, | xargs touch; rm d/n7; touch last');
+		const seen: Json[] = [];
+		const isLast = (e: Json): boolean => e.name === 'last';
+		await until('the events', async () => {
+			seen.push(...(await fs('GetWatcherEvents', { watcherId: id })).json.events);
+			return seen.some(isLast) && streamed().some((m) => m.filesystem && isLast(m.filesystem));
+		});
+		for (const events of [seen, streamed().flatMap((m) => m.filesystem ?? [])]) {
+			const of = (name: string, type: string): Json => events.find((e) => e.name === name && e.type === `EVENT_TYPE_${type}`)!;
+			assert.deepEqual((({ path, type, size, permissions }) => [path, type, size, permissions])(of('d/f', 'CREATE').entry), ['/home/user/d/f', 'FILE_TYPE_FILE', '4', '-rw-r--r--']);
+			assert.deepEqual([of('d', 'CREATE').entry.type, of('d/link', 'CREATE').entry.symlinkTarget], ['FILE_TYPE_DIRECTORY', '/home/user/d/f']);
+			assert.ok(!('entry' in of('d/n7', 'REMOVE')), 'what is gone has none');
+			for (let i = 1; i <= 300; i++)
+				assert.ok(i === 7 || of(`d/n${i}`, 'CREATE').entry.path === `/home/user/d/n${i}`, `${i}`);
+			const removed = events.findIndex((e) => e.name === 'd/n7' && e.type === 'EVENT_TYPE_REMOVE'), made = events.indexOf(of('d/n7', 'CREATE'));
+			assert.ok(made >= 0 && removed > made && events.findIndex(isLast) > removed, 'in their order');
+		}
+		/* A client that leaves, a watcher that goes and a sandbox that ends, each while entries are looked up. */
+		const more = start(box, 'for i in $(seq 2000); do echo > d/n$i; done');
+		stream.destroy();
+		await fs('RemoveWatcher', { watcherId: id });
+		await fs('CreateWatcher', { path: '/home/user', recursive: true, includeEntry: true });
+		await Promise.all([more.catch(() => undefined), until('some of it', async () => ((await fs('ListDir', { path: 'd' })).json.entries ?? []).length > 320)]);
+		assert.equal((await control('DELETE', `/sandboxes/${box.id}`)).status, 204);
+		assert.equal((await control('GET', '/v2/sandboxes')).status, 200);
 	});
 });

@@ -21,7 +21,7 @@
 #define E2B_PREFIX       "/faces/e2b"
 #define E2B_ID_SIZE      21      /* "i" and 19 letters and digits, as a part of a host name */
 #define E2B_TOKEN_SIZE   33      /* hexadecimal digits */
-#define E2B_ENVD_VERSION "0.6.2" /* what the SDKs may ask of envd follows from it */
+#define E2B_ENVD_VERSION "0.6.3" /* what the SDKs may ask of envd follows from it */
 #define E2B_HOST_SIZE    256
 #define E2B_PORT_WORD    "${PORT}" /* in a host: stands for the port */
 #define E2B_ENVD_PORT    49983

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* envd: what changes in a folder, as a stream, or gathered by a watcher that the client asks again and again. Of a stream, the
  * sandbox is asked for the next changes when its client has read the last ones, so a slow client costs no memory here; and
- * a watcher that nobody asks stops asking the sandbox when it is full. What is missed then, the sandbox gathers. */
+ * a watcher that nobody asks stops asking the sandbox when it is full. What is missed then, the sandbox gathers.
+ *
+ * With includeEntry each event has what is there now, if anything is. It is looked up before the event is told, one after the other. */
 #include "faces/e2b/face.h"
 
 #include "base/json_text.h"
+#include "base/jsonio.h"
 #include "base/loop.h"
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "sandbox/sandbox_names.h"
 #include "sandbox/workspace_inventory.h"
 
 #include <stdlib.h>
@@ -20,6 +24,20 @@
 #define KEEPALIVE_NS (30 * NS_PER_S)
 #define KEEPALIVE    "{\"keepalive\":{}}"
 #define TEXT_MAX     (4u * ENGINE_PATH_MAX + 256u)
+#define ENTRY_MAX    (256u << 10) /* bytes of an entry as JSON, with the metadata of a file */
+
+/* A change that waits for its entry. */
+struct change {
+	struct list node; /* of e2b_watch.changes */
+	enum engine_change_kind kind;
+	bool folder;
+	char path[];
+};
+
+/* While the sandbox looks what a path is. */
+struct looking {
+	struct e2b_watch *watch; /* borrowed; NULL = it does not wait any more */
+};
 
 struct e2b_watch {
 	struct list node;            /* of e2b_sandbox.watches; of a stream in no list */
@@ -32,17 +50,32 @@ struct e2b_watch {
 	struct budget_share share;
 	sd_event_source *keepalive;
 	unsigned number;
-	bool streams, asked;    /* ASKED: the sandbox owes the next changes */
-	json_t *events;         /* owned, of a watcher */
-	struct e2b_call *asker; /* waits for the events until TIMER */
+	bool streams, asked;     /* ASKED: the sandbox owes the next changes */
+	json_t *events;          /* owned, of a watcher */
+	struct e2b_call *asker;  /* waits for the events until TIMER */
+	bool entries;            /* the events are to have them */
+	struct list changes;     /* struct change: not told yet */
+	struct looking *looking; /* borrowed: for the first of them; NULL = none */
 	sd_event_source *timer;
 	char path[ENGINE_PATH_MAX];
 };
 
 static void answer(struct e2b_watch *w);
 
+static void forget_looking(struct e2b_watch *w)
+{
+	if (w->looking)
+		w->looking->watch = NULL;
+	w->looking = NULL;
+}
+
 void e2b_watch_free(struct e2b_watch *w)
 {
+	struct change *change;
+
+	forget_looking(w);
+	while ((change = list_pop_first(&w->changes, struct change, node)))
+		free(change);
 	list_remove(&w->node);
 	list_remove(&w->of.node);
 	if (w->asker)
@@ -121,31 +154,48 @@ static bool send(struct e2b_watch *w, const char *text, size_t len)
 	return false;
 }
 
-static bool send_change(struct e2b_watch *w, const struct engine_change *change,
-			enum engine_change_kind kind)
+/* Puts the entry into the object at the end of TEXT. */
+static int add_entry(struct buf *text, const json_t *entry)
 {
-	_cleanup_(buf_done) struct buf text = BUF_INIT(8 * TEXT_MAX);
+	size_t len;
+	_cleanup_free_ char *json = jsonio_text(entry, JSON_COMPACT, &len);
+
+	if (!json)
+		return -ENOMEM;
+	text->len--; /* the brace */
+	int r = buf_add_str(text, ",\"entry\":");
+
+	r = r < 0 ? r : buf_add(text, json, len);
+	return r < 0 ? r : buf_add_str(text, "}");
+}
+
+/* ENTRY: borrowed; NULL = none. */
+static bool send_change(struct e2b_watch *w, const struct engine_change *change,
+			enum engine_change_kind kind, const json_t *entry)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(8 * TEXT_MAX + ENTRY_MAX);
 	int r = buf_add_str(&text, "{\"filesystem\":");
 
 	r = r < 0 ? r
 		  : json_text_object(&text, "ss", "name", name_in(w, change->path), "type",
 				     type_of(kind));
+	r = r < 0 || !entry ? r : add_entry(&text, entry);
 	r = r < 0 ? r : buf_add_str(&text, "}");
 	return r < 0 || send(w, text.data, text.len);
 }
 
 static void keep_change(struct e2b_watch *w, const struct engine_change *change,
-			enum engine_change_kind kind)
+			enum engine_change_kind kind, json_t *entry)
 {
 	if (json_array_size(w->events) < EVENTS_MAX)
 		(void)json_array_append_new(w->events,
-					    json_pack("{s:o, s:s}", "name",
+					    json_pack("{s:o, s:s, s:O*}", "name",
 						      e2b_text_json(name_in(w, change->path)),
-						      "type", type_of(kind)));
+						      "type", type_of(kind), "entry", entry));
 }
 
 /* False: W is gone. */
-static bool tell_change(struct e2b_watch *w, const struct engine_change *change)
+static bool tell_change(struct e2b_watch *w, const struct engine_change *change, json_t *entry)
 {
 	static const enum engine_change_kind all[] = {ENGINE_CHANGE_CREATE, ENGINE_CHANGE_CHMOD,
 						      ENGINE_CHANGE_WRITE};
@@ -155,8 +205,8 @@ static bool tell_change(struct e2b_watch *w, const struct engine_change *change)
 		const enum engine_change_kind kind = i == 0 ? change->kind : all[i];
 
 		if (!w->streams)
-			keep_change(w, change, kind);
-		else if (!send_change(w, change, kind))
+			keep_change(w, change, kind, entry);
+		else if (!send_change(w, change, kind, entry))
 			return false;
 	}
 	return true;
@@ -166,7 +216,7 @@ static bool tell_change(struct e2b_watch *w, const struct engine_change *change)
 
 static void go_on(struct e2b_watch *w)
 {
-	if (!w->watch || w->asked)
+	if (!w->watch || w->asked || !list_is_empty(&w->changes))
 		return;
 	if (w->streams ? http_stream_queued(w->stream) > 0
 		       : json_array_size(w->events) >= EVENTS_MAX / 2)
@@ -174,6 +224,84 @@ static void go_on(struct e2b_watch *w)
 	w->asked = true;
 	engine_watch_next(w->watch);
 }
+
+/* ---- entries ---- */
+
+static bool keep_for_entry(struct e2b_watch *w, const struct engine_change *from)
+{
+	const size_t len = strlen(from->path);
+	struct change *change = calloc(1, sizeof(*change) + len + 1);
+
+	if (!change)
+		return false;
+	change->kind = from->kind;
+	change->folder = from->folder;
+	memcpy(change->path, from->path, len);
+	list_append(&w->changes, &change->node);
+	return true;
+}
+
+/* The first of the changes that wait. ENTRY is taken; NULL = nothing is there. False: W is gone. */
+static bool tell_first(struct e2b_watch *w, json_t *entry)
+{
+	struct change *change = list_pop_first(&w->changes, struct change, node);
+	const struct engine_change c = {
+	    .kind = change->kind, .folder = change->folder, .path = change->path};
+	const bool there = tell_change(w, &c, entry);
+
+	json_decref(entry);
+	free(change);
+	return there;
+}
+
+static void look_at_next(struct e2b_watch *w);
+
+static void on_entry(const struct engine_stat *st, const struct err *e, void *user)
+{
+	struct looking *l = user;
+	struct e2b_watch *w = l->watch;
+
+	free(l);
+	if (!w)
+		return;
+	w->looking = NULL;
+	const struct change *change = list_first(&w->changes, struct change, node);
+
+	if (tell_first(w, e ? NULL : e2b_stat_json(change->path, st)))
+		look_at_next(w);
+}
+
+/* False: what is at the path is not looked up. */
+static bool look_at(struct e2b_watch *w, const struct change *change)
+{
+	struct sandbox *s = w->owner->sandbox;
+	struct err ignored = ERR_INIT;
+	struct looking *l =
+	    change->kind == ENGINE_CHANGE_REMOVE || !s ? NULL : calloc(1, sizeof(*l));
+
+	if (!l)
+		return false;
+	l->watch = w;
+	w->looking = l;
+	if (sandbox_stat(s, change->path, on_entry, l, &ignored) == 0)
+		return true;
+	w->looking = NULL;
+	free(l);
+	return false;
+}
+
+static void look_at_next(struct e2b_watch *w)
+{
+	const struct change *change;
+
+	while ((change = list_first(&w->changes, struct change, node))) {
+		if (look_at(w, change) || !tell_first(w, NULL))
+			return;
+	}
+	go_on(w);
+}
+
+/* ---- its course ---- */
 
 static void on_drain(void *user)
 {
@@ -253,6 +381,10 @@ static void end(struct e2b_watch *w, const struct err *e)
 	const bool lost = e->code == ERR_SANDBOX_LOST || e->code == ERR_CANCELLED;
 
 	w->watch = NULL;
+	forget_looking(w);
+	while (!list_is_empty(&w->changes))
+		if (!tell_first(w, NULL))
+			return;
 	if (!c && !st) /* of a watcher the client may still ask for the last events */
 		return;
 	e2b_watch_free(w);
@@ -276,9 +408,13 @@ static void on_news(const struct engine_news *news, const struct err *e, void *u
 	if (w->call && !(w->streams ? begin_stream(w) : begin_watcher(w)))
 		return;
 	for (size_t i = 0; i < news->n_changes; i++)
-		if (!tell_change(w, &news->changes[i]))
+		if (!(w->entries && keep_for_entry(w, &news->changes[i])) &&
+		    !tell_change(w, &news->changes[i], NULL))
 			return;
-	go_on(w);
+	if (w->entries && !w->looking)
+		look_at_next(w);
+	else
+		go_on(w);
 }
 
 static void begin(struct e2b_call *c, bool streams)
@@ -294,6 +430,8 @@ static void begin(struct e2b_call *c, bool streams)
 	}
 	list_init(&w->node);
 	list_init(&w->of.node);
+	list_init(&w->changes);
+	w->entries = json_is_true(json_object_get(c->body, "includeEntry"));
 	w->of.cut = on_cut;
 	w->streams = streams;
 	w->owner = c->sandbox;
