@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // E2B's own SDKs, and frameworks that use them, against the face e2b, unchanged: each job is a program of its own, as an application is.
 
+import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { Count } from '../../lib/count.ts';
-import { binary, imagesDir, mode, newStateDir, slowness } from '../../lib/env.ts';
+import { binary, freePort, imagesDir, mode, newStateDir, productUid, scratch, slowness } from '../../lib/env.ts';
 import { ensureImages } from '../../lib/images.ts';
 import { image, Registry } from '../../lib/oci.ts';
 import { options } from '../../lib/options.ts';
@@ -49,9 +50,10 @@ async function verifiers(): Promise<readonly string[]> {
 	return framework('verifiers', 'verifiers_runtime.py');
 }
 
-/** BUILDS: all of its jobs need the server that has root users and builds templates. */
-const sdks: readonly { name: string; command: Command; builds?: boolean }[] = [
+/** BUILDS: all of its jobs need the server that has root users and builds templates. NAMED: the server that is reached by its name alone. */
+const sdks: readonly { name: string; command: Command; builds?: boolean; named?: boolean }[] = [
 	{ name: 'python newest', command: () => python('newest') },
+	{ name: 'python newest by E2B_DOMAIN', command: () => python('newest'), named: true },
 	{ name: 'python 2.50', command: () => python('2.50') },
 	{ name: 'python 2.24', command: () => python('2.24') },
 	{ name: 'javascript newest', command: () => javascript('jobs.mjs') },
@@ -96,6 +98,27 @@ async function server(settings: Record<string, string>): Promise<Server> {
 	};
 }
 
+/** With its own listener for TLS, a certificate for all names below a domain, and nothing in front. Clients know E2B_DOMAIN alone. */
+async function namedServer(): Promise<Server> {
+	const dir = scratch('named'), certificate = path.join(dir, 'cert.pem'), key = path.join(dir, 'key.pem'), domain = 'sandboxes.localhost'; // that some resolvers know by themselves
+	/* A root and what it signed: newer clients refuse a certificate that is both. */
+	const root = path.join(dir, 'root.pem'), rootKey = path.join(dir, 'root-key.pem');
+	const make = (out: string, outKey: string, ...more: string[]): void => {
+		const r = spawnSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2', '-keyout', outKey, '-out', out, ...more], { encoding: 'utf8' });
+		if (r.status !== 0)
+			throw new Error(r.stderr);
+	};
+	make(root, rootKey, '-subj', '/CN=root of the tests');
+	make(certificate, key, '-subj', `/CN=${domain}`, '-CA', root, '-CAkey', rootKey, '-addext', 'basicConstraints=critical,CA:FALSE', '-addext', `subjectAltName=DNS:*.${domain}`);
+	for (const file of [certificate, key])
+		fs.chownSync(file, productUid, productUid);
+	const port = await freePort();
+	const { env, end } = await server({
+		SANDBOX_STATE_DIR: newStateDir(), SANDBOX_PORT_DOMAIN: domain, SANDBOX_TLS_LISTEN: `127.0.0.1:${port}`, SANDBOX_TLS_CERTIFICATE: certificate, SANDBOX_TLS_KEY: key });
+	const { E2B_API_URL: _, E2B_SANDBOX_URL: __, ...rest } = env;
+	return { env: { ...rest, E2B_DOMAIN: `${domain}:${port}`, SSL_CERT_FILE: root, PYTHONPATH: path.join(here, 'python/named') }, end };
+}
+
 /** Templates are images, so their server has a folder of images to itself. */
 const builderState = mode === 'root' ? stateOfItsOwn() : '';
 
@@ -114,17 +137,17 @@ async function main(): Promise<void> {
 	const missing = ensureImages(path.dirname(binary), 'science');
 	if (missing)
 		throw new Error(`the image ${missing} could not be built`);
-	const plain = await server({ SANDBOX_STATE_DIR: newStateDir() });
+	const plain = await server({ SANDBOX_STATE_DIR: newStateDir() }), named = await namedServer();
 	const builder = builderState
 		? await server({ SANDBOX_STATE_DIR: builderState, SANDBOX_IMAGE: 'base', SANDBOX_ROOT: 'on', SANDBOX_TEMPLATES: 'on', SANDBOX_IMAGES: '*' })
 		: undefined;
 	try {
-		for (const { name: sdk, command, builds } of sdks.filter(({ name }) => new RegExp(opt.sdk, 'i').test(name))) {
-			const { words, names } = await jobsOf(sdk, command, plain.env);
+		for (const { name: sdk, command, builds, named: byName } of sdks.filter(({ name }) => new RegExp(opt.sdk, 'i').test(name))) {
+			const { words, names } = await jobsOf(sdk, command, byName ? named.env : plain.env);
 			if (names.length === 0 && words.length === 1)
 				await play([{ name: sdk, run: async () => words[0] }], count);
 			await play(names.map((name) => ({ name: `${sdk}: ${name.replaceAll('_', ' ')}`, run: async (): Promise<string | undefined> => {
-				const where = builds || name.startsWith('template') ? builder : plain;
+				const where = byName ? named : builds || name.startsWith('template') ? builder : plain;
 				if (!where)
 					return 'only a server that root started builds templates';
 				await run([...words, name], where.env);
@@ -133,6 +156,7 @@ async function main(): Promise<void> {
 		}
 	} finally {
 		await plain.end();
+		await named.end();
 		await builder?.end();
 	}
 }
