@@ -351,7 +351,7 @@ S(STR, pulls, "limits.pulls", "SANDBOX_PULLS", "", 0, 4000,
   "repositories such as docker.io/library/python, docker.io/library/* or registry.example/*, separated by commas, or nothing",
   "What builds of templates and Dockerfiles may download from registries if the image that they begin with is missing: `*` at the end "
   "stands for every repository below, and all tags are permitted. Nothing inside this network is asked, unless the registry is listed by "
-  "an address or name that is inside, or as `inside:registry.example/*`. Empty: builds download nothing.")
+  "an address or name that is inside, or as `inside:registry.example/*`. It takes SANDBOX_ROOT and SANDBOX_IMAGE_BUILDS. Empty: builds download nothing.")
 S(SIZE, pull_cache, "limits.pull_cache", "SANDBOX_PULL_CACHE", "16g", MIB, 16 * TIB,
   "a size such as 16g, from 1m",
   "Disk space for all images that builds have downloaded (SANDBOX_PULLS). The one that was unused for longest is removed first. No such "

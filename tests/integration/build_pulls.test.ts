@@ -6,7 +6,9 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
+import * as http from 'node:http';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import * as path from 'node:path';
 import { after, afterEach, before, describe, it } from 'node:test';
 import { Downloads, images } from '../lib/downloads.ts';
@@ -299,6 +301,32 @@ describe('downloads of builds', { skip }, () => {
 			{ env: { PATH: process.env.PATH, SANDBOX_PULLS: '8.8.8.8/*', SANDBOX_STATE_DIR: scratch('state') }, encoding: 'utf8' }).stderr;
 		assert.match(pull(), /8\.8\.8\.8: no answer/);
 		assert.match(pull('ip link set lo up', 'ip addr add 8.8.8.8/32 dev lo'), /8\.8\.8\.8:443 is inside the network of this server/);
+	});
+
+	it('behind a proxy, too, no name leads to an address inside', async () => {
+		const asked: string[] = [];
+		const proxy = http.createServer().on('connect', (req, socket) => {
+			asked.push(req.url!);
+			socket.end('HTTP/1.1 502 Bad Gateway\r\n\r\n');
+		});
+		await new Promise<void>((done) => proxy.listen(0, '127.0.0.1', done));
+		const own = { SANDBOX_STATE_DIR: scratch('state'), SANDBOX_PULLS: `${folder()}/base`, HTTPS_PROXY: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`, NO_PROXY: '*' };
+		try {
+			for (const [to, words] of [['10.0.0.1', /is inside the network/], ['localhost', /is inside the network/], ['127.0.0.1:1', /is inside the network/], ['8.8.8.8', /no answer/]] as const) {
+				registry.lie = (req, res) => {
+					if (!req.url!.includes('/blobs/'))
+						return false;
+					res.writeHead(307, { location: `https://${to}${req.url}` });
+					res.end();
+					return true;
+				};
+				assert.match((await caisson(['image', 'pull', `${folder()}/base`, '--for-build'], { env: own })).stderr.toString(), words, to);
+			}
+			assert.deepEqual([...new Set(asked)], ['8.8.8.8:443'], 'the registry itself is asked without it');
+		} finally {
+			registry.lie = () => false;
+			proxy.close();
+		}
 	});
 
 	it('a wrong list is told at the start', async () => {
