@@ -131,6 +131,19 @@ describe('downloads of builds', { skip }, () => {
 			assert.deepEqual(pulled().map((n) => n.replace(/\.[0-9a-f]{16}$/, '')).sort(), ['pulled.base-1', 'pulled.base-2']);
 		});
 
+		it('a build from a Dockerfile that is cancelled stops its download', async () => {
+			const box = (await rest('POST', '/sandboxes', {})).json.id;
+			const of = async (state: string): Promise<unknown> => until(state, async () => (await rest('GET', '/images')).json.build?.state === state || undefined, 20_000);
+			await ask('PUT', `/api/v1/sandboxes/${box}/files/Dockerfile?overwrite=true`, { prefix: '', headers: { authorization: `Bearer ${ADMIN}`, 'content-type': 'application/octet-stream' }, body: `FROM ${folder()}/base:never\nRUN true\n` });
+			downloads.hold();
+			assert.equal((await rest('POST', `/sandboxes/${box}/image`, { name: 'never', dockerfile: 'Dockerfile' })).status, 202);
+			await until('half of the layer', () => downloads.asked > 0 || undefined, 20_000);
+			assert.equal((await rest('DELETE', '/images/build')).status, 202);
+			await of('cancelled');
+			await until('nothing is left', () => pulled().every((n) => !n.startsWith('.')) || undefined, 20_000);
+			assert.ok(!pulled().some((n) => n.includes('never')));
+		});
+
 		it('nothing else is, however it is written, and nobody is asked', async () => {
 			const { host } = registry;
 			for (const from of [
