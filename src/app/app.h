@@ -32,8 +32,10 @@ enum app_mode {
 	APP_RUN, /* output of the script on stdout and stderr; log only to a file that was named */
 };
 
+struct fleet_router;
 struct image_builder;
 struct image_fetch;
+struct router_files;
 
 struct app {
 	const char *verb;
@@ -88,6 +90,7 @@ struct app {
 	void *port_user;
 	struct tools *tools;
 	struct mcp_server *mcp;
+	struct router_files *router_files; /* of a router, from app_begin() on */
 };
 
 /* Reads settings (read_settings.h) and configures the log. */
@@ -134,6 +137,19 @@ void app_tls_done(struct app *a);
  * and the log says what is wrong. RELOADED is called from the loop when that is done, so that the caller passes on the
  * settings that it gave to others. */
 void app_reload(struct app *a, void (*reloaded)(void *user), void *user);
+/* app_router.c: whether this is the router of a fleet, which has neither engine nor image. */
+bool app_is_router(const struct app *a);
+/* SETTING_INVALID: a setting that a router needs is missing, or one is set that it does not have yet. */
+int app_check_router(const struct app *a, struct err *e) MUST_CHECK;
+/* Reads what it needs, with the privileges of the start. */
+int app_begin_router(struct app *a, struct err *e) MUST_CHECK;
+/* Makes the router, which knows its workers from now on. AUTH is borrowed until the router's end. */
+int app_open_router(struct app *a, struct auth *auth, struct fleet_router **ret,
+		    struct err *e) MUST_CHECK;
+/* Before fleet_router_free(). */
+void app_close_router(struct app *a);
+/* After it. */
+void app_router_done(struct app *a);
 /* app_mcp.c: links, tools and the MCP registry of the profile. HTTP: the main server, or NULL. */
 int app_open_mcp(struct app *a, struct http_server *http, struct err *e) MUST_CHECK;
 void app_done(struct app *a);

@@ -102,6 +102,12 @@ static bool answer(const struct reopener_config *c, int watch)
 		if (!say(REOPEN_SETTINGS, fd, watch))
 			return false;
 	}
+	if (c->workers) {
+		_cleanup_fd_ int fd = read_other(c->workers);
+
+		if (!say(REOPEN_WORKERS, fd, watch))
+			return false;
+	}
 	return say(REOPEN_DONE, 0, watch);
 }
 
@@ -134,7 +140,7 @@ int reopener_start(const struct reopener_config *c, struct reopener **ret, struc
 	int pair[2];
 
 	*ret = NULL;
-	if (!c->log && !c->settings && !c->certificate)
+	if (!c->log && !c->settings && !c->certificate && !c->workers)
 		return 0;
 	struct reopener *r = calloc(1, sizeof(*r));
 	if (!r || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {

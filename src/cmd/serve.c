@@ -14,6 +14,7 @@
 #include "doctor/doctor.h"
 #include "engine/maker/native/probe.h"
 #include "faces/e2b/e2b.h"
+#include "fleet/router/router.h"
 #include "web/site.h"
 
 #include "api/api.h"
@@ -40,8 +41,9 @@ struct serve {
 	struct auth *auth;
 	struct api *api;
 	struct builds *builds;
-	struct e2b *e2b; /* NULL: SANDBOX_FACES does not name it */
-	struct transport_http *transport;
+	struct e2b *e2b;                  /* NULL: SANDBOX_FACES does not name it */
+	struct transport_http *transport; /* NULL in a router, as what else needs an engine */
+	struct fleet_router *router;      /* NULL: this server is the router of no fleet */
 	struct bridge_socket socket;
 	struct bridge_server *bridge;
 	sd_event_source *drain;
@@ -129,7 +131,8 @@ static void on_reloaded(void *user)
 static void begin_drain(struct serve *s)
 {
 	http_server_drain(s->http);
-	transport_http_finish(s->transport);
+	if (s->transport)
+		transport_http_finish(s->transport);
 	bridge_server_finish(s->bridge);
 	s->drain_until_ns = now_ns() + DRAIN_NS;
 	if (sd_event_add_time_relative(s->app.loop, &s->drain, CLOCK_MONOTONIC, 0, 1, on_drain, s) <
@@ -187,10 +190,11 @@ static void on_credentials_ended(void *user)
 {
 	struct serve *s = user;
 
-	if (!s->http || !s->transport || !s->api)
+	if (!s->http || (!s->transport && !s->router) || !s->api)
 		return;
 	http_server_end_callers(s->http, auth_has_ended);
-	mcp_server_end_credentials(s->app.mcp, how_ended);
+	if (s->app.mcp)
+		mcp_server_end_credentials(s->app.mcp, how_ended);
 	api_end_callers(s->api);
 }
 
@@ -246,14 +250,24 @@ static int open_http(struct serve *s, struct err *e)
 	r = open_auth(s, e);
 	if (r < 0)
 		return r;
+	if (app_is_router(&s->app)) {
+		r = app_open_router(&s->app, s->auth, &s->router, e);
+		if (r < 0)
+			return r;
+		config.reroute = fleet_router_reroute;
+		config.reroute_userdata = s->router;
+	}
 	config.auth = auth_check;
 	config.auth_userdata = s->auth;
 	r = http_server_new(s->app.loop, &config, &s->http);
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the HTTP server");
 	r = http_server_add_routes(s->http, routes, ARRAY_SIZE(routes), HTTP_SCOPE_MAIN, s);
-	return r < 0 ? err_set(e, ERR_INTERNAL, -r, "routes")
-		     : site_new(s->http, HTTP_SCOPE_MAIN, &s->site, e);
+	if (r == 0 && s->router) /* it has no page yet */
+		r = fleet_router_add_routes(s->router, s->http, HTTP_SCOPE_MAIN);
+	if (r < 0 || s->router)
+		return r < 0 ? err_set(e, ERR_INTERNAL, -r, "routes") : 0;
+	return site_new(s->http, HTTP_SCOPE_MAIN, &s->site, e);
 }
 
 static bool needs_key(const struct serve *s)
@@ -278,6 +292,8 @@ static void forget_user(const char *owner, void *user)
 	struct serve *s = CONTAINER_OF(a, struct serve, app);
 
 	auth_forget(s->auth, owner); /* first: an initialize that is under way begins no session */
+	if (s->router)
+		return;
 	transport_http_forget(s->transport, owner);
 	mcp_server_forget(a->mcp, owner);
 	links_forget(a->links, owner);
@@ -321,7 +337,7 @@ static int open_api(struct serve *s, struct err *e)
 	    .server = server_facts_json,
 	    .server_user = &s->facts,
 	};
-	int r = server_facts_builds(&s->facts, &s->builds, e);
+	int r = s->router ? 0 : server_facts_builds(&s->facts, &s->builds, e);
 
 	config.builds = s->builds;
 	r = r < 0 ? r : api_new(&config, &s->api, e);
@@ -403,6 +419,8 @@ static int listen_all(struct serve *s, struct err *e)
 	if (r < 0)
 		return r;
 	serve_address_base(&s->at, s->app.settings.public_url, s->base);
+	if (s->router)
+		return store_set_address(s->app.store, s->base, e);
 	links_set_main(s->app.links, s->base);
 	r = site_set_address(s->site, s->base, s->app.settings.profile, needs_key(s), e);
 	r = r < 0 ? r : store_set_address(s->app.store, s->base, e);
@@ -412,7 +430,14 @@ static int listen_all(struct serve *s, struct err *e)
 /* Prints to stdout how to connect a client, when all listeners are open. */
 static void print_connection(const struct serve *s)
 {
-	const char *files = links_base(s->app.links);
+	const char *files = s->app.links ? links_base(s->app.links) : NULL;
+
+	if (s->router) {
+		(void)printf("Caisson %s, router\n  MCP    %s/mcp\n\nStop with Ctrl-C.\n",
+			     CAISSON_VERSION, s->base);
+		(void)fflush(stdout);
+		return;
+	}
 
 	(void)printf("Caisson %s, profile %s\n"
 		     "  page   %s/\n"
@@ -430,11 +455,20 @@ static void print_connection(const struct serve *s)
 	(void)fflush(stdout);
 }
 
-static int serve(struct serve *s, struct err *e)
+/* Connections to workers begin when the loop runs. */
+static int open_all_of_router(struct serve *s, struct err *e)
 {
-	int r = app_open(&s->app, e);
+	int r = open_http(s, e);
 
-	r = r < 0 ? r : manager_start(s->app.manager, e);
+	r = r < 0 ? r : open_api(s, e);
+	r = r < 0 ? r : listen_all(s, e);
+	return r < 0 ? r : app_on_stop(&s->app, on_signal, s, e);
+}
+
+static int open_all(struct serve *s, struct err *e)
+{
+	int r = manager_start(s->app.manager, e);
+
 	r = r < 0 ? r : open_http(s, e);
 	r = r < 0 ? r : app_open_mcp(&s->app, s->http, e);
 	if (r == 0)
@@ -447,9 +481,19 @@ static int serve(struct serve *s, struct err *e)
 	r = r < 0 ? r : listen_all(s, e);
 	r = r < 0 ? r : open_bridge(s, e);
 	r = r < 0 ? r : app_on_stop(&s->app, on_signal, s, e);
+	if (r == 0)
+		manager_on_engine_lost(s->app.manager, on_engine_lost, s);
+	return r;
+}
+
+static int serve(struct serve *s, struct err *e)
+{
+	int r = app_open(&s->app, e);
+
+	if (r == 0)
+		r = app_is_router(&s->app) ? open_all_of_router(s, e) : open_all(s, e);
 	if (r < 0)
 		return r;
-	manager_on_engine_lost(s->app.manager, on_engine_lost, s);
 	LOG_INFO("serving", LOG_S("url", s->base), LOG_S("profile", s->app.settings.profile));
 	if (s->at.tls_port)
 		LOG_INFO("serving_tls", LOG_S("host", s->at.tls_host),
@@ -466,7 +510,10 @@ static int serve(struct serve *s, struct err *e)
 static void serve_done(struct serve *s)
 {
 	s->drain = sd_event_source_disable_unref(s->drain);
+	app_close_router(&s->app);
 	s->http = http_server_free(s->http);
+	s->router = fleet_router_free(s->router);
+	app_router_done(&s->app);
 	s->e2b = e2b_free(s->e2b);
 	s->builds = builds_free(s->builds);
 	s->transport = transport_http_free(s->transport);
@@ -491,7 +538,7 @@ static void serve_done(struct serve *s)
 static int check_flags(const struct serve *s, char ret[FLAGS_MAX], struct err *e)
 {
 	ret[0] = '\0';
-	if (streq(s->app.settings.engine, "native"))
+	if (streq(s->app.settings.engine, "native") && !app_is_router(&s->app))
 		doctor_container_refusal(ret, FLAGS_MAX);
 	return ret[0] ? err_set(e, ERR_ENGINE_UNAVAILABLE, 0, "no sandbox could be made here") : 0;
 }
@@ -525,10 +572,12 @@ int cmd_serve(int argc, char **argv)
 	r = r < 0 ? r : serve_address_find(&s.app.settings, &s.at, &e);
 	s.app.listen_host = s.at.reach;
 	r = r < 0 ? r : serve_names_make(&s.app.settings, s.at.reach, &s.names, &e);
+	r = r < 0 ? r : app_check_router(&s.app, &e);
 	r = r < 0 ? r : check_flags(&s, flags, &e);
-	r = r < 0 ? r : bridge_socket_open(&s.socket, &s.app, why, &e);
+	if (r >= 0 && !app_is_router(&s.app))
+		r = bridge_socket_open(&s.socket, &s.app, why, &e);
 	s.app.socket_path = s.socket.fd >= 0 ? s.socket.path : NULL;
-	if (r >= 0)
+	if (r >= 0 && !app_is_router(&s.app))
 		server_facts_gather(&s.facts, &s.app);
 	s.app.image_defs = s.facts.names;
 	s.app.n_image_defs = s.facts.n_names;

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #define TLS_SERVER    (1u << 0) /* GNUTLS_SERVER */
+#define TLS_CLIENT    (1u << 1) /* GNUTLS_CLIENT */
 #define TLS_NONBLOCK  (1u << 3) /* GNUTLS_NONBLOCK */
 #define TLS_NO_SIGNAL (1u << 6) /* GNUTLS_NO_SIGNAL */
 
@@ -23,6 +24,7 @@
 #define TLS_E_INTERRUPTED (-52)  /* GNUTLS_E_INTERRUPTED */
 #define TLS_E_INVALID     (-50)  /* GNUTLS_E_INVALID_REQUEST */
 #define TLS_E_REHANDSHAKE (-37)  /* GNUTLS_E_REHANDSHAKE */
+#define TLS_E_UNVERIFIED  (-348) /* GNUTLS_E_CERTIFICATE_VERIFICATION_ERROR */
 #define TLS_E_CUT         (-110) /* GNUTLS_E_PREMATURE_TERMINATION: the end without an alert */
 
 struct tls_datum { /* gnutls_datum_t */
@@ -40,6 +42,8 @@ struct tls_datum { /* gnutls_datum_t */
 	F(int, certificate_set_x509_key_mem,                                                       \
 	  (void *certificate, const struct tls_datum *chain, const struct tls_datum *key,          \
 	   int format))                                                                            \
+	F(int, certificate_set_x509_trust_mem,                                                     \
+	  (void *certificate, const struct tls_datum *ca, int format))                             \
 	F(int, credentials_set, (void *session, int type, void *certificate))                      \
 	F(void, deinit, (void *session))                                                           \
 	F(int, error_is_fatal, (int error))                                                        \
@@ -52,6 +56,7 @@ struct tls_datum { /* gnutls_datum_t */
 	F(int, record_get_direction, (void *session))                                              \
 	F(ssize_t, record_recv, (void *session, void *to, size_t max))                             \
 	F(ssize_t, record_send, (void *session, const void *data, size_t len))                     \
+	F(void, session_set_verify_cert, (void *session, const char *name, unsigned flags))        \
 	F(const char *, strerror, (int error))                                                     \
 	F(void, transport_set_ptr2, (void *session, void *from, void *to))                         \
 	F(void, transport_set_pull_function,                                                       \

@@ -167,6 +167,12 @@ struct http_config {
 	bool (*is_face)(const char *label, size_t len);
 	struct http_tls
 	    *tls; /* borrowed until free; it has a certificate (http/tls.h); NULL: no TLS */
+	/* Asked for every row of every table that is added: returns it, or another one with other USERDATA that stands in its
+	 * place (borrowed until the server is freed). NULL: it is refused, and http_server_add_routes() returns -ENOENT. May be
+	 * NULL: all rows stay. */
+	const struct http_route *(*reroute)(const struct http_route *row, void **userdata,
+					    void *user);
+	void *reroute_userdata;
 	http_auth_fn auth; /* NULL: rows with HTTP_ROUTE_AUTH are open */
 	void *auth_userdata;
 	http_log_fn log;
@@ -193,7 +199,7 @@ void http_server_end_callers(struct http_server *s, bool (*ended)(const void *ca
 
 /* Adds a table of N rows (borrowed until the server is freed) for listeners with one of SCOPES.
  * Handlers get USERDATA. Two rows with the same pattern must not share a method. -EINVAL: a bad
- * pattern. */
+ * pattern; -ENOENT: `reroute` refused a row. */
 int http_server_add_routes(struct http_server *s, const struct http_route *rows, size_t n,
 			   unsigned scopes, void *userdata) MUST_CHECK;
 

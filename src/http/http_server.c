@@ -506,7 +506,18 @@ unsigned http_server_busy(const struct http_server *s)
 int http_server_add_routes(struct http_server *s, const struct http_route *rows, size_t n,
 			   unsigned scopes, void *userdata)
 {
-	return http_routes_add(&s->routes, rows, n, scopes, userdata);
+	const struct http_config *c = &s->cfg;
+	int r = 0;
+
+	if (!c->reroute)
+		return http_routes_add(&s->routes, rows, n, scopes, userdata);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		void *data = userdata;
+		const struct http_route *row = c->reroute(&rows[i], &data, c->reroute_userdata);
+
+		r = row ? http_routes_add(&s->routes, row, 1, scopes, data) : -ENOENT;
+	}
+	return r;
 }
 
 void http_server_end_callers(struct http_server *s, bool (*ended)(const void *caller))

@@ -154,6 +154,22 @@ int http_tls_begin(struct http_io *io, struct http_tls *t)
 	return 0;
 }
 
+int http_tls_adopt(struct http_io *io, void *session)
+{
+	struct tls_session *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	s->session = session;
+	s->begun = true;
+	s->fd = io->fd;
+	tls.transport_set_pull_function(s->session, pull);
+	tls.transport_set_ptr2(s->session, s, (void *)(intptr_t)io->fd);
+	io->ops = &http_tls_io;
+	io->tls = s;
+	return 0;
+}
+
 void http_tls_drop(struct http_io *io)
 {
 	io->tls = session_free(io->tls);
@@ -166,6 +182,8 @@ static ssize_t result(ssize_t n)
 		return n;
 	if (n == TLS_E_CUT)
 		return 0;
+	if (n == TLS_E_UNVERIFIED)
+		return -EKEYREJECTED;
 	/* What is not fatal is a warning of the peer; to be asked for another handshake is an attack by now. */
 	if (n == TLS_E_AGAIN || (n != TLS_E_REHANDSHAKE && !tls.error_is_fatal((int)n)))
 		return -EAGAIN;
@@ -190,7 +208,7 @@ static int first_byte(struct http_io *io)
 	return 0;
 }
 
-static int handshake(struct http_io *io)
+int http_tls_handshake(struct http_io *io)
 {
 	struct tls_session *s = io->tls;
 	int r;
@@ -214,7 +232,7 @@ static ssize_t tls_recv(struct http_io *io, void *to, size_t max)
 
 	if (r < 0 || io->unsafe)
 		return r < 0 ? r : io->ops->recv(io, to, max);
-	r = io->tls->open ? 0 : handshake(io);
+	r = io->tls->open ? 0 : http_tls_handshake(io);
 	if (r < 0)
 		return r;
 	do

@@ -30,7 +30,7 @@ void relay_init(struct relay *x, const struct relay_ops *ops, sd_event *loop,
 	buf_init(&x->in, RELAY_BUF_MAX);
 }
 
-static struct http_io take_io(struct relay *x)
+struct http_io relay_take_io(struct relay *x)
 {
 	const struct http_io io = x->io;
 
@@ -43,7 +43,7 @@ static struct http_io take_io(struct relay *x)
 void relay_done(struct relay *x)
 {
 	const struct linger off = {0};
-	struct http_io io = take_io(x);
+	struct http_io io = relay_take_io(x);
 
 	if (io.fd >= 0) {
 		/* A sandbox has the socket of its server, too. With SO_LINGER a close would wait: socket(7). */
@@ -52,6 +52,13 @@ void relay_done(struct relay *x)
 	}
 	buf_done(&x->out);
 	buf_done(&x->in);
+}
+
+bool relay_is_clean(const struct relay *x)
+{
+	return x->whole && x->body_ended && x->out.len == 0 && !x->deaf && !x->eof && !x->surplus &&
+	       x->in.len == 0 && !x->socket && !x->reply.closes &&
+	       x->reply.framing != RELAY_UNTIL_CLOSE;
 }
 
 bool relay_client_left(struct relay *x)

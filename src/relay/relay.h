@@ -81,6 +81,10 @@ void relay_init(struct relay *x, const struct relay_ops *ops, sd_event *loop,
 void relay_begin(struct relay *x, struct http_io *io);
 /* True: the owner ends X now. Else a callback of the owner's connecting is still to come. */
 bool relay_client_left(struct relay *x) MUST_CHECK;
+/* Takes the connection out of X, whose request is over: it may serve another one if relay_is_clean() says so. */
+struct http_io relay_take_io(struct relay *x);
+/* Have request and answer ended exactly, and will the server read another request? */
+bool relay_is_clean(const struct relay *x);
 /* Cuts what the client has of its answer, and ends X as `ended` does. There is an answer. */
 void relay_cut(struct relay *x, unsigned socket_code);
 /* Closes the connection, if it is still there, and gives memory back. */

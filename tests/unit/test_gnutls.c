@@ -13,6 +13,7 @@
 #include <gnutls/gnutls.h>
 
 _Static_assert(TLS_SERVER == GNUTLS_SERVER, "");
+_Static_assert(TLS_CLIENT == GNUTLS_CLIENT, "");
 _Static_assert(TLS_NONBLOCK == GNUTLS_NONBLOCK, "");
 _Static_assert(TLS_NO_SIGNAL == GNUTLS_NO_SIGNAL, "");
 _Static_assert(TLS_CRD_CERTIFICATE == (int)GNUTLS_CRD_CERTIFICATE, "");
@@ -22,6 +23,7 @@ _Static_assert(TLS_E_AGAIN == GNUTLS_E_AGAIN, "");
 _Static_assert(TLS_E_INTERRUPTED == GNUTLS_E_INTERRUPTED, "");
 _Static_assert(TLS_E_REHANDSHAKE == GNUTLS_E_REHANDSHAKE, "");
 _Static_assert(TLS_E_INVALID == GNUTLS_E_INVALID_REQUEST, "");
+_Static_assert(TLS_E_UNVERIFIED == GNUTLS_E_CERTIFICATE_VERIFICATION_ERROR, "");
 _Static_assert(TLS_E_CUT == GNUTLS_E_PREMATURE_TERMINATION, "");
 _Static_assert(sizeof(struct tls_datum) == sizeof(gnutls_datum_t), "");
 _Static_assert(offsetof(struct tls_datum, size) == offsetof(gnutls_datum_t, size), "");
