@@ -9,7 +9,7 @@ import * as http from 'node:http';
 import * as path from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { newStateDir, scratch } from '../lib/env.ts';
-import { Authority, FakeWorker, idsOf, routerUid, underRouter } from '../lib/fleet.ts';
+import { Authority, FakeWorker, idsOf, routerUid, underRouter } from '../lib/fake-workers.ts';
 import { caisson, type Program } from '../lib/process.ts';
 import { serve, type Json } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
@@ -251,6 +251,29 @@ describe('router', () => {
 		assert.ok(memory() - before < 48, `${(memory() - before).toFixed(1)} MiB for 200 streams`);
 		aborts.forEach((a) => a.abort());
 		await until('the worker has lost its 200 clients', () => open.size === 0, 5_000);
+		at.raw = undefined;
+	});
+
+	it('ends what is open when the credential is revoked', async () => {
+		const made = await make(), at = workerOf(made);
+		let open = 0;
+		at.raw = (_, res) => {
+			open++;
+			res.writeHead(200, { 'content-type': 'text/event-stream' });
+			res.write('data: hello\n\n');
+			res.on('close', () => open--);
+		};
+		const user = await json(await call('POST', '/api/v1/users', { body: { name: 'bob', password: 'correct horse battery' } }));
+		const key = await json(await call('POST', `/api/v1/keys?owner=${user.id}`, { body: { name: 'short' } }));
+		const stream = await call('GET', `/api/v1/sandboxes/${made.id}/events`, { headers: { 'x-api-key': key.key as string } });
+		const reader = stream.body!.getReader();
+		await reader.read();
+		assert.equal((await call('DELETE', `/api/v1/keys/${key.id}?owner=${user.id}`)).status, 204);
+		await assert.rejects(async () => {
+			while (!(await reader.read()).done)
+				;
+		});
+		await until('the worker has lost its client', () => open === 0, 3_000);
 		at.raw = undefined;
 	});
 

@@ -108,7 +108,7 @@ static bool was_tried(const struct hop *h, const struct worker *w)
 static struct worker *choose(const struct hop *h)
 {
 	struct fleet_candidate all[FLEET_MEMBERS_MAX];
-	struct worker *workers[FLEET_MEMBERS_MAX];
+	struct worker *workers[FLEET_MEMBERS_MAX] = {0};
 	const char *key = h->name ? h->name : http_request_header(h->req, "idempotency-key");
 	char who[STORE_OWNER_SIZE + 200];
 	uint32_t random[2];
@@ -142,7 +142,7 @@ static void place(struct hop *h)
 	h->placed = true;
 	if (w) {
 		memcpy(h->tried[h->n_tried++], w->id, sizeof(w->id));
-		w->open++; /* until it says itself */
+		w->open += h->place == PLACE_NEW; /* until it says itself */
 		to_worker(h, w, false);
 	} else if (h->n_tried > 0) {
 		refuse(h, ERR_FLEET_FULL, "no worker has room now; %u were asked", h->n_tried);

@@ -48,7 +48,7 @@ struct fleet_router {
 bool worker_is_usable(const struct worker *w);
 /* The one with the short id; NULL: none has it. */
 struct worker *worker_find(struct fleet_router *f, const char id[FLEET_WORKER_SIZE]);
-/* Its connection is refused, or was cut: it is asked again at once. */
+/* It refuses connections: it gets nothing until it has answered again, which it is asked to each second. */
 void worker_doubt(struct worker *w);
 
 /* ---- link.c: connections ---- */

@@ -26,10 +26,10 @@ size_t fleet_place_any(const struct fleet_candidate *c, size_t n, uint32_t a, ui
 		count += c[i].usable;
 	if (count == 0)
 		return FLEET_NOBODY;
+	if (count == 1)
+		return usable(c, n, 0);
 	const size_t i = a % count;
 	const size_t one = usable(c, n, i);
-	if (count == 1)
-		return one;
 	const size_t other = usable(c, n, (i + 1 + b % (count - 1)) % count);
 	return fill(&c[other]) < fill(&c[one]) ? other : one;
 }

@@ -52,7 +52,7 @@ static bool is_key(const char *pair, size_t len)
 	size_t at = 0;
 
 	for (const char *p = pair; p < stop; p++, at++) {
-		int byte = *p;
+		int byte = (unsigned char)*p;
 
 		if (*p == '%' && stop - p > 2) {
 			byte = hex_value(p[1]) * 16 + hex_value(p[2]);
