@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fleet: ids that name their worker. */
+/* fleet: ids that name their worker, and the identity in a header. */
+#include "fleet/identity.h"
 #include "fleet/ids.h"
 
 #include "base/rand.h"
 #include "base/text.h"
 
 #include <setjmp.h>
+#include <sodium.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -255,13 +257,227 @@ static void keys_are_files(void **state UNUSED)
 	assert_non_null(strstr(e.text, path));
 }
 
+/* ---- identities ---- */
+
+#define USER    "0f3a9c11-d2e4-4f3a-9c11-0f3a9c110f3a"
+#define TEXT    16384u
+#define BASE    sodium_base64_VARIANT_URLSAFE_NO_PADDING
+#define HEAD    "{\"v\":1,"
+#define WHO     "\"owner\":\"" USER "\",\"name\":\"ada\","
+#define MAY     "\"admin\":false,\"read_only\":true,\"profile\":\"code\","
+#define KEY     "\"key_id\":\"" USER "\",\"how\":\"key\","
+#define TIMES   "\"until_ms\":5,\"expires_ms\":9007199254740992,"
+#define LIMIT_1 "\"limits\":{\"sandboxes\":-1,\"cpu_s_per_day\":0,"
+#define LIMIT_2 "\"disk_bytes\":7,\"runs_per_minute\":9}"
+#define LIMITS  LIMIT_1 LIMIT_2
+
+static int read_json(const char *json, size_t len, struct fleet_identity *ret, struct err *e)
+{
+	char text[2 * TEXT];
+
+	assert_non_null(
+	    sodium_bin2base64(text, sizeof(text), (const unsigned char *)json, len, BASE));
+	return fleet_identity_read(text, ret, e);
+}
+
+static struct fleet_identity ada(void)
+{
+	struct fleet_identity id = {.owner = USER,
+				    .name = "ada",
+				    .read_only = true,
+				    .profile = "code",
+				    .key_id = USER,
+				    .how = FLEET_HOW_KEY,
+				    .until_ms = 5,
+				    .expires_ms = FLEET_NUMBER_MAX,
+				    .sandboxes = FLEET_LIMIT_DEFAULT,
+				    .disk_bytes = 7,
+				    .runs_per_minute = 9};
+	return id;
+}
+
+static void assert_same(const struct fleet_identity *a, const struct fleet_identity *b)
+{
+	assert_string_equal(a->owner, b->owner);
+	assert_string_equal(a->name, b->name);
+	assert_string_equal(a->profile, b->profile);
+	assert_string_equal(a->key_id, b->key_id);
+	assert_int_equal(a->admin, b->admin);
+	assert_int_equal(a->read_only, b->read_only);
+	assert_int_equal(a->how, b->how);
+	assert_int_equal(a->until_ms, b->until_ms);
+	assert_int_equal(a->expires_ms, b->expires_ms);
+	assert_int_equal(a->sandboxes, b->sandboxes);
+	assert_int_equal(a->cpu_s_per_day, b->cpu_s_per_day);
+	assert_int_equal(a->disk_bytes, b->disk_bytes);
+	assert_int_equal(a->runs_per_minute, b->runs_per_minute);
+}
+
+static void identities_come_through(void **state UNUSED)
+{
+	struct fleet_identity id = ada(), got;
+	char text[FLEET_CALLER_MAX + 1];
+	struct err e = ERR_INIT;
+
+	assert_int_equal(fleet_identity_write(&id, text), 0);
+	assert_int_equal(fleet_identity_read(text, &got, &e), 0);
+	assert_same(&id, &got);
+	static const char json[] = HEAD WHO MAY KEY TIMES LIMITS "}";
+	assert_int_equal(read_json(json, sizeof(json) - 1, &got, &e), 0);
+	assert_same(&id, &got);
+	id = (struct fleet_identity){.name = "local", .admin = true, .how = FLEET_HOW_LOCAL};
+	assert_int_equal(fleet_identity_write(&id, text), 0);
+	assert_int_equal(fleet_identity_read(text, &got, &e), 0);
+	assert_same(&id, &got);
+	/* The longest name, of bytes that JSON and base64 make longest. */
+	for (size_t i = 0; i + 1 < sizeof(id.name); i++)
+		id.name[i] = i % 2 ? '"' : '\\';
+	assert_int_equal(fleet_identity_write(&id, text), 0);
+	assert_int_equal(fleet_identity_read(text, &got, &e), 0);
+	assert_same(&id, &got);
+}
+
+static void what_cannot_be_read_is_not_written(void **state UNUSED)
+{
+	char text[FLEET_CALLER_MAX + 1];
+	struct fleet_identity id = ada();
+
+	id.how = FLEET_HOW_MAX_;
+	assert_int_equal(fleet_identity_write(&id, text), -EINVAL);
+	id = ada();
+	id.owner[0] = '\0';
+	assert_int_equal(fleet_identity_write(&id, text), -EINVAL);
+	id = ada();
+	id.until_ms = FLEET_NUMBER_MAX + 1;
+	assert_int_equal(fleet_identity_write(&id, text), -EINVAL);
+	id = ada();
+	id.name[0] = '\n';
+	assert_int_equal(fleet_identity_write(&id, text), -EINVAL);
+}
+
+static void wrong_identities_are_refused(void **state UNUSED)
+{
+	static const struct {
+		const char *json;
+		const char *member;
+	} rows[] = {
+	    {"", "JSON"},
+	    {"[]", "JSON"},
+	    {"{}", " v "},
+	    {"{\"v\":1}", "owner"},
+	    {"{\"v\":2," WHO MAY KEY TIMES LIMITS "}", " v "},
+	    {"{\"v\":true," WHO MAY KEY TIMES LIMITS "}", " v "},
+	    {HEAD WHO MAY KEY TIMES LIMITS "} x", "JSON"},
+	    {HEAD WHO MAY KEY TIMES LIMITS, "JSON"},
+	    {HEAD WHO MAY KEY TIMES "\"admin\":true," LIMITS "}", "JSON"}, /* twice */
+	    {HEAD WHO MAY KEY TIMES "\"root\":true," LIMITS "}", "a member"},
+	    {HEAD WHO MAY KEY TIMES LIMIT_1 "\"more\":1," LIMIT_2 "}", "a member"},
+	    {HEAD WHO MAY KEY TIMES LIMIT_1 "\"disk_bytes\":7}}", "runs_per_minute"},
+	    {HEAD WHO MAY KEY TIMES "\"limits\":[]}", "sandboxes"},
+	    {HEAD WHO MAY KEY LIMITS "}", "until_ms"},
+	    {HEAD WHO MAY KEY "\"until_ms\":-1,\"expires_ms\":0," LIMITS "}", "until_ms"},
+	    {HEAD WHO MAY KEY "\"until_ms\":1.0,\"expires_ms\":0," LIMITS "}", "until_ms"},
+	    {HEAD WHO MAY KEY "\"until_ms\":9007199254740993,\"expires_ms\":0," LIMITS "}",
+	     "until_ms"},
+	    {HEAD WHO MAY KEY "\"until_ms\":\"5\",\"expires_ms\":0," LIMITS "}", "until_ms"},
+	    {HEAD WHO MAY TIMES "\"key_id\":\"\",\"how\":\"key\"," LIMITS "}", "key_id"},
+	    {HEAD WHO MAY TIMES "\"key_id\":\"\",\"how\":\"root\"," LIMITS "}", "how"},
+	    {HEAD WHO MAY TIMES "\"key_id\":\"\",\"how\":\"local\"," LIMITS "}", "owner"},
+	    {HEAD WHO MAY TIMES "\"key_id\":\"" USER "\",\"how\":\"token\"," LIMITS "}", "key_id"},
+	    {HEAD "\"owner\":\"\",\"name\":\"\"," MAY KEY TIMES LIMITS "}", "owner"},
+	    {HEAD "\"owner\":\"../../etc\",\"name\":\"\"," MAY KEY TIMES LIMITS "}", "owner"},
+	    {HEAD "\"owner\":null,\"name\":\"\"," MAY KEY TIMES LIMITS "}", "owner"},
+	    {HEAD "\"owner\":\"" USER "\",\"name\":\"a\\u0000b\"," MAY KEY TIMES LIMITS "}",
+	     "JSON"},
+	    {HEAD "\"owner\":\"" USER "\",\"name\":\"a\\u001bb\"," MAY KEY TIMES LIMITS "}",
+	     "name"},
+	    {HEAD "\"owner\":\"" USER "\",\"name\":\"\\u009b\"," MAY KEY TIMES LIMITS "}", "name"},
+	    {HEAD WHO "\"admin\":1,\"read_only\":true,\"profile\":\"\"," KEY TIMES LIMITS "}",
+	     "admin"},
+	    {HEAD WHO "\"admin\":false,\"profile\":\"\"," KEY TIMES LIMITS "}", "read_only"},
+	    {HEAD WHO "\"admin\":false,\"read_only\":false,\"profile\":\"a/b\"," KEY TIMES LIMITS
+		      "}",
+	     "profile"},
+	    {"{\"v\":[[[[[[", "JSON"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct fleet_identity got = {.name = "before"};
+		struct err e = ERR_INIT;
+
+		assert_int_equal(read_json(rows[i].json, strlen(rows[i].json), &got, &e), -EINVAL);
+		assert_int_equal(e.code, ERR_IDENTITY_INVALID);
+		if (!strstr(e.text, rows[i].member))
+			fail_msg("%s: %s", rows[i].json, e.text);
+		assert_string_equal(got.name, "before");
+	}
+}
+
+static void wrong_texts_are_refused(void **state UNUSED)
+{
+	struct fleet_identity id = ada(), got;
+	char text[FLEET_CALLER_MAX + 8], long_text[65536];
+	struct err e = ERR_INIT;
+
+	assert_int_equal(fleet_identity_write(&id, text), 0);
+	const size_t len = strlen(text);
+	for (size_t i = 0; i < len; i++) {
+		const char c = text[i];
+
+		text[i] = '\0'; /* cut */
+		assert_int_equal(fleet_identity_read(text, &got, &e), -EINVAL);
+		text[i] = '+'; /* of the other alphabet */
+		assert_int_equal(fleet_identity_read(text, &got, &e), -EINVAL);
+		text[i] = c;
+	}
+	memcpy(text + len, "=", 2);
+	assert_int_equal(fleet_identity_read(text, &got, &e), -EINVAL);
+	memset(long_text, 'e', sizeof(long_text));
+	long_text[sizeof(long_text) - 1] = '\0';
+	assert_int_equal(fleet_identity_read(long_text, &got, &e), -EINVAL);
+	assert_non_null(strstr(e.text, "too long"));
+}
+
+/* Bytes changed at random: what is taken nevertheless can be written again and says the same. */
+static void changed_identities(void **state UNUSED)
+{
+	static const char good[] = HEAD WHO MAY KEY TIMES LIMITS "}";
+
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		char json[sizeof(good)], text[FLEET_CALLER_MAX + 1];
+		struct fleet_identity got, again;
+		struct err e = ERR_INIT;
+		uint8_t random[8];
+
+		memcpy(json, good, sizeof(good));
+		rand_bytes(random, sizeof(random));
+		for (size_t k = 0; k <= random[0] % 3u; k++)
+			json[(random[1 + k] << 1 | (random[7] >> k & 1)) % (sizeof(good) - 1)] =
+			    (char)(random[4 + k] % 128);
+		if (read_json(json, sizeof(good) - 1, &got, &e) < 0)
+			continue;
+		assert_int_equal(fleet_identity_write(&got, text), 0);
+		assert_int_equal(fleet_identity_read(text, &again, &e), 0);
+		assert_same(&got, &again);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(ids_name_their_worker),   cmocka_unit_test(changed_ids_are_refused),
-	    cmocka_unit_test(foreign_ids_are_refused), cmocka_unit_test(any_text_is_read),
-	    cmocka_unit_test(other_forms_stay),        cmocka_unit_test(tags_are_of_one_kind),
-	    cmocka_unit_test(names_have_limits),       cmocka_unit_test(keys_are_files),
+	    cmocka_unit_test(ids_name_their_worker),
+	    cmocka_unit_test(changed_ids_are_refused),
+	    cmocka_unit_test(foreign_ids_are_refused),
+	    cmocka_unit_test(any_text_is_read),
+	    cmocka_unit_test(other_forms_stay),
+	    cmocka_unit_test(tags_are_of_one_kind),
+	    cmocka_unit_test(names_have_limits),
+	    cmocka_unit_test(keys_are_files),
+	    cmocka_unit_test(identities_come_through),
+	    cmocka_unit_test(what_cannot_be_read_is_not_written),
+	    cmocka_unit_test(wrong_identities_are_refused),
+	    cmocka_unit_test(wrong_texts_are_refused),
+	    cmocka_unit_test(changed_identities),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
