@@ -10,6 +10,7 @@
 #include "cmd/cmd.h"
 #include "cmd/serve_address.h"
 #include "cmd/serve_names.h"
+#include "cmd/serve_worker.h"
 #include "cmd/server_facts.h"
 #include "doctor/doctor.h"
 #include "engine/maker/native/probe.h"
@@ -45,6 +46,7 @@ struct serve {
 	struct bridge_socket socket;
 	struct bridge_server *bridge;
 	sd_event_source *drain;
+	sd_event_source *tell; /* a worker tells its routers that it ends */
 	uint64_t drain_until_ns;
 	struct site *site;
 	struct serve_names names;
@@ -52,6 +54,7 @@ struct serve {
 	char base[SERVE_BASE_SIZE];
 	char client_base[HTTP_BASE_SIZE]; /* of the request that identify() has seen last */
 	struct server_facts facts;
+	struct serve_worker worker;
 	struct err lost; /* ERR_NONE, or why no sandbox can be made any more */
 };
 
@@ -137,6 +140,22 @@ static void begin_drain(struct serve *s)
 		(void)sd_event_exit(s->app.loop, 0);
 }
 
+static int on_told(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
+{
+	begin_drain(user);
+	return 0;
+}
+
+/* A worker first tells its routers. Until the last of them has asked, what they send is served as before. */
+static void begin_end(struct serve *s)
+{
+	s->worker.draining = true;
+	if (!app_is_worker(&s->app) ||
+	    sd_event_add_time_relative(s->app.loop, &s->tell, CLOCK_MONOTONIC,
+				       SERVE_WORKER_TELL_NS / NS_PER_US, 0, on_told, s) < 0)
+		begin_drain(s);
+}
+
 static int on_lost_long(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
 {
 	struct serve *s = user;
@@ -152,6 +171,7 @@ static void on_engine_lost(const struct err *why, void *user)
 	struct serve *s = user;
 
 	s->lost = *why;
+	s->worker.lost = true;
 	if (sd_event_add_time_relative(s->app.loop, NULL, CLOCK_MONOTONIC, LOST_NS / NS_PER_US, 0,
 				       on_lost_long, s) < 0)
 		(void)sd_event_exit(s->app.loop, 0);
@@ -166,10 +186,10 @@ static int on_signal(sd_event_source *source UNUSED, const struct signalfd_sigin
 		app_reload(&s->app, on_reloaded, s);
 		return 0;
 	}
-	if (s->drain)
+	if (s->drain || s->tell)
 		return sd_event_exit(s->app.loop, 0);
 	LOG_INFO("shutdown", LOG_U("signal", si->ssi_signo));
-	begin_drain(s);
+	begin_end(s);
 	return 0;
 }
 
@@ -202,7 +222,8 @@ static int open_auth(struct serve *s, struct err *e)
 	    .static_keys = s->keys,
 	    .static_key = set->api_key[0] ? set->api_key : NULL,
 	    .secure = strncasecmp(set->public_url, "https://", 8) == 0,
-	    .required = set->require_auth || s->keys,
+	    .required = set->require_auth || s->keys || s->at.worker,
+	    .by_router = s->at.worker,
 	    .local_name = set->default_user_id,
 	    .token_ns = (uint64_t)set->token_minutes * 60 * NS_PER_S,
 	    .loop = s->app.loop,
@@ -251,7 +272,10 @@ static int open_http(struct serve *s, struct err *e)
 	r = http_server_new(s->app.loop, &config, &s->http);
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the HTTP server");
-	r = http_server_add_routes(s->http, routes, ARRAY_SIZE(routes), HTTP_SCOPE_MAIN, s);
+	r = http_server_add_routes(s->http, routes, ARRAY_SIZE(routes),
+				   HTTP_SCOPE_MAIN | HTTP_SCOPE_PROBES, s);
+	if (r == 0 && s->at.worker)
+		return 0; /* its routers have the page */
 	return r < 0 ? err_set(e, ERR_INTERNAL, -r, "routes")
 		     : site_new(s->http, HTTP_SCOPE_MAIN, &s->site, e);
 }
@@ -309,6 +333,7 @@ static int open_api(struct serve *s, struct err *e)
 	    .open_registration = registration_is_open(s),
 	    .signin_ns = (uint64_t)set->signin_hours * 3600 * NS_PER_S,
 	    .profile = set->profile,
+	    .worker = s->at.worker,
 	    .loopback = s->at.loopback,
 	    .base = s->base,
 	    .port_domain = s->names.port_domain,
@@ -329,7 +354,9 @@ static int open_api(struct serve *s, struct err *e)
 		s->app.port_url = port_url;
 		s->app.port_user = s;
 	}
-	return r < 0 ? r : api_add_routes(s->api, s->http, HTTP_SCOPE_MAIN, e);
+	r = r < 0 ? r : api_add_routes(s->api, s->http, HTTP_SCOPE_MAIN, e);
+	s->worker.app = &s->app;
+	return r < 0 || !s->at.worker ? r : serve_worker_add_routes(&s->worker, s->http, s->api, e);
 }
 
 static int open_faces(struct serve *s, struct err *e)
@@ -404,6 +431,8 @@ static int listen_all(struct serve *s, struct err *e)
 		return r;
 	serve_address_base(&s->at, s->app.settings.public_url, s->base);
 	links_set_main(s->app.links, s->base);
+	if (s->at.worker)
+		return 0; /* it has no page, and artifact links lead through routers */
 	r = site_set_address(s->site, s->base, s->app.settings.profile, needs_key(s), e);
 	r = r < 0 ? r : store_set_address(s->app.store, s->base, e);
 	return r < 0 ? r : links_listen(s->app.links, e);
@@ -412,6 +441,14 @@ static int listen_all(struct serve *s, struct err *e)
 /* Prints to stdout how to connect a client, when all listeners are open. */
 static void print_connection(const struct serve *s)
 {
+	if (s->at.worker) {
+		(void)printf("Caisson %s, worker %s of a fleet\n"
+			     "  for routers    https, port %u\n"
+			     "  health checks  %s/healthz\n",
+			     CAISSON_VERSION, s->app.member.name, s->at.tls_port, s->base);
+		(void)fflush(stdout);
+		return;
+	}
 	const char *files = links_base(s->app.links);
 
 	(void)printf("Caisson %s, profile %s\n"
@@ -466,6 +503,7 @@ static int serve(struct serve *s, struct err *e)
 static void serve_done(struct serve *s)
 {
 	s->drain = sd_event_source_disable_unref(s->drain);
+	s->tell = sd_event_source_disable_unref(s->tell);
 	s->http = http_server_free(s->http);
 	s->e2b = e2b_free(s->e2b);
 	s->builds = builds_free(s->builds);
@@ -522,6 +560,7 @@ int cmd_serve(int argc, char **argv)
 	int r = app_settings(&s.app, "serve", APP_SERVE, true, &argc, argv, &e);
 	if (r >= 0 && argc > 1)
 		r = cmd_unknown("serve", argv[1], &e);
+	r = r < 0 ? r : app_check_role(&s.app.settings, &e);
 	r = r < 0 ? r : serve_address_find(&s.app.settings, &s.at, &e);
 	s.app.listen_host = s.at.reach;
 	r = r < 0 ? r : serve_names_make(&s.app.settings, s.at.reach, &s.names, &e);
