@@ -372,6 +372,7 @@ static int open_faces(struct serve *s, struct err *e)
 	    .builds = s->builds,
 	    .templates = app_builds_templates(&s->app),
 	    .template_cache = s->app.settings.template_cache,
+	    .fleet = app_fleet(&s->app),
 	};
 	const char *faces = s->app.settings.faces;
 
@@ -411,6 +412,7 @@ static int open_transport(struct serve *s, struct err *e)
 	    .identify = identify,
 	    .userdata = s,
 	    .budgets = s->app.budgets,
+	    .fleet = app_fleet(&s->app),
 	    .reader = {.max_message = app_max_message(&s->app), .budgets = s->app.budgets},
 	};
 	int r = transport_http_new(&config, &s->transport);

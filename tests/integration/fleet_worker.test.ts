@@ -255,6 +255,35 @@ describe('a worker of a fleet', () => {
 		assert.equal((await r.ask('DELETE', `/faces/e2b/sandboxes/${id}`, { who: ada })).status, 204);
 	});
 
+	it('makes ids that name it, of every kind that a router must send on', async () => {
+		const { worker } = (await r.ask('GET', '/fleet/state')).json as { worker: string };
+		const number = parseInt(worker, 36).toString(16).padStart(4, '0'), tags = new Set<string>();
+		const names = (id: string, form: RegExp): string => {
+			const [, at, tag] = form.exec(id) ?? assert.fail(`${id} is not of the form ${form}`);
+			assert.equal(at, at!.length === 4 ? number : worker, id);
+			tags.add(tag!);
+			return id;
+		};
+		const id = names(await make(ada), /^sess_([0-9a-f]{4})([0-9a-f]{4})[0-9a-f]{12}$/);
+		assert.equal((await r.ask('GET', `/api/v1/sandboxes/${id}`, { who: ada })).status, 200);
+		const run = await r.ask('POST', `/api/v1/sandboxes/${id}/runs`, { who: ada, body: { code: '1', wait: true } });
+		names(run.json.id, /^run_\d{8}T\d{6}Z_([0-9a-z]{3})([0-9a-z]{4})[0-9a-z]{3}$/);
+		assert.equal((await r.ask('GET', `/api/v1/runs/${run.json.id}`, { who: ada })).status, 200);
+		const stored = await make(ada, { kind: 'stored', name: 'ids' });
+		names(stored, /^([0-9a-f]{4})([0-9a-f]{4})-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+		assert.equal((await r.ask('GET', `/api/v1/sandboxes/${stored}`, { who: ada })).status, 200);
+		assert.equal((await r.ask('GET', `/api/v1/sandboxes/${stored}`, { who: bob })).status, 404);
+		const hello = { jsonrpc: '2.0', id: 1, method: 'initialize', params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 't', version: '1' } } };
+		const mcp = await r.ask('POST', '/mcp', { who: ada, body: hello, headers: { accept: 'application/json, text/event-stream' } });
+		names(String(mcp.headers['mcp-session-id']), /^([0-9a-f]{4})([0-9a-f]{4})[0-9a-f]{24}$/);
+		const e2b = await r.ask('POST', '/faces/e2b/v2/sandboxes', { who: ada, body: { templateID: 'base', timeout: 60 } });
+		names(e2b.json.sandboxID, /^i([0-9a-z]{3})([0-9a-z]{4})[0-9a-z]{12}$/);
+		assert.equal((await r.ask('GET', `/faces/e2b/sandboxes/${e2b.json.sandboxID}`, { who: ada })).status, 200);
+		assert.equal(tags.size, 5, 'each id has a tag of its own');
+		for (const where of [`/api/v1/sandboxes/${id}`, `/api/v1/sandboxes/${stored}`, `/faces/e2b/sandboxes/${e2b.json.sandboxID}`])
+			assert.equal((await r.ask('DELETE', where, { who: ada })).status, 204);
+	});
+
 	it('does not start with half of its settings, or with those of a router', async () => {
 		const start = async (more: Record<string, string>): Promise<string> => {
 			const out = await caisson(['serve', '--listen', `127.0.0.1:${await freePort()}`], { env: { ...w.env, SANDBOX_STATE_DIR: newStateDir(), ...more } });
