@@ -225,6 +225,7 @@ static struct manager_config sessions(struct app *a)
 		       .images = s->images_allowed,
 		       .levels = &a->levels},
 	    .budgets = a->budgets,
+	    .fleet = app_fleet(a),
 	};
 }
 

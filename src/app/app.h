@@ -17,6 +17,7 @@
 #include "budget/budgets.h"
 #include "config/settings.h"
 #include "egress/egress.h"
+#include "fleet/ids.h"
 #include "http/http.h"
 #include "mcp/mcp.h"
 #include "packages/packages.h"
@@ -62,6 +63,8 @@ struct app {
 	struct reopener *reopener;      /* NULL: nothing to open again */
 	struct http_tls *tls;           /* NULL: SANDBOX_TLS_LISTEN is not set */
 	struct buf tls_chain;           /* until its key is there */
+	struct buf tls_authority;       /* as that; of a worker */
+	struct fleet_member member;     /* of a worker: app_fleet() */
 	void (*reloaded)(void *user);   /* app_reload() */
 	void *reloaded_user;
 	const char *const *image_defs; /* of `serve`, set before app_begin(): names; borrowed */
@@ -125,11 +128,20 @@ void app_hold_hangup(void);
 /* From now on SIGTERM, SIGINT and SIGHUP call FN from the loop instead of ending the process. SIGHUP
  * stays ignored if it is ignored at the start, as nohup(1) does. */
 int app_on_stop(struct app *a, sd_event_signal_handler_t fn, void *user, struct err *e) MUST_CHECK;
+/* app_fleet.c: the settings of a role, which `serve` alone has. SETTING_INVALID: what is missing, or contradicts the role. */
+int app_check_role(const struct settings *s, struct err *e) MUST_CHECK;
+bool app_is_worker(const struct app *a);
+/* Reads the key of the fleet, with the privileges of the start. */
+int app_begin_fleet(struct app *a, struct err *e) MUST_CHECK;
+/* What marks ids; NULL: this server is no worker. Borrowed from A. */
+const struct fleet_member *app_fleet(const struct app *a);
+/* The name that certificates of routers have. */
+#define FLEET_ROUTER_DNS "router.caisson.internal"
 /* reload.c: what app_reload() needs from a process with the privileges of the start. */
 int app_begin_reopener(struct app *a, struct err *e) MUST_CHECK;
 /* app_tls.c: reads the certificate and its key, after the last fork and with the privileges of the start. */
 int app_begin_tls(struct app *a, struct err *e) MUST_CHECK;
-/* Takes a new one, REOPEN_CERTIFICATE and then REOPEN_KEY. FILE is a negative errno, or taken. */
+/* Takes a new one, REOPEN_AUTHORITY (of a worker), REOPEN_CERTIFICATE and then REOPEN_KEY. FILE is a negative errno, or taken. */
 void app_take_tls(struct app *a, enum reopen what, int file);
 /* After the HTTP server. */
 void app_tls_done(struct app *a);
@@ -139,8 +151,8 @@ void app_tls_done(struct app *a);
 void app_reload(struct app *a, void (*reloaded)(void *user), void *user);
 /* app_router.c: whether this is the router of a fleet, which has neither engine nor image. */
 bool app_is_router(const struct app *a);
-/* SETTING_INVALID: a setting that a router needs is missing, or one is set that it does not have yet. */
-int app_check_router(const struct app *a, struct err *e) MUST_CHECK;
+/* For app_check_role(). SETTING_INVALID: a setting that a router needs is missing, or one is set that it does not have yet. */
+int app_check_router(const struct settings *s, struct err *e) MUST_CHECK;
 /* Reads what it needs, with the privileges of the start. */
 int app_begin_router(struct app *a, struct err *e) MUST_CHECK;
 /* Makes the router, which knows its workers from now on. AUTH is borrowed until the router's end. */

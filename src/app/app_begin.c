@@ -186,8 +186,8 @@ static int begin_opener(struct app *a, struct err *e)
 {
 	const struct settings *s = &a->settings;
 	bool chosen = settings_is_explicit(s, SETTING_ID_local_roots);
-	bool local =
-	    a->mode == APP_STDIO || (a->mode == APP_SERVE && app_is_loopback(a->listen_host));
+	bool local = a->mode == APP_STDIO ||
+		     (a->mode == APP_SERVE && !app_is_worker(a) && app_is_loopback(a->listen_host));
 
 	if (!chosen && starts_in_root())
 		return 0;
@@ -341,6 +341,7 @@ int app_begin(struct app *a, struct err *e)
 	r = r < 0 ? r : app_begin_reopener(a, e);
 	r = r < 0 ? r : begin_image_builder(a, e);
 	r = r < 0 ? r : app_begin_tls(a, e);
+	r = r < 0 ? r : app_begin_fleet(a, e);
 	r = r < 0 ? r : begin_store(a, e);
 	judge_disk(a);
 	return r < 0 ? r : confine(a, e);

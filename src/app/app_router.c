@@ -51,28 +51,13 @@ static const char *text_of(const struct settings *s, size_t offset)
 	return *(char *const *)(const void *)((const char *)s + offset);
 }
 
-int app_check_router(const struct app *a, struct err *e)
+int app_check_router(const struct settings *s, struct err *e)
 {
-	const struct settings *s = &a->settings;
-
-	for (size_t i = 0; i < ARRAY_SIZE(needed); i++) {
-		const bool is = text_of(s, needed[i].offset)[0] != '\0';
-
-		if (app_is_router(a) && !is)
+	for (size_t i = 0; i < ARRAY_SIZE(needed); i++)
+		if (!text_of(s, needed[i].offset)[0])
 			return err_set(e, ERR_SETTING_INVALID, 0,
 				       "SANDBOX_ROLE=router needs %s: %s",
 				       setting_rows[needed[i].id].env, needed[i].what);
-		if (!app_is_router(a) && is && streq(s->role, "all"))
-			return err_set(
-			    e, ERR_SETTING_INVALID, 0,
-			    "%s is for members of a fleet: set SANDBOX_ROLE, or remove it",
-			    setting_rows[needed[i].id].env);
-	}
-	if (streq(s->role, "worker"))
-		return err_set(e, ERR_SETTING_INVALID, 0,
-			       "SANDBOX_ROLE=worker is not in this build; all and router are");
-	if (!app_is_router(a))
-		return 0;
 	if (s->faces[0] || (settings_is_explicit(s, SETTING_ID_port_domain) && s->port_domain[0]))
 		return err_set(e, ERR_SETTING_INVALID, 0,
 			       "%s does not work with SANDBOX_ROLE=router yet: remove it",

@@ -89,6 +89,12 @@ static bool answer(const struct reopener_config *c, int watch)
 		if (!say(REOPEN_LOG, fd, watch))
 			return false;
 	}
+	if (c->certificate && c->authority) {
+		_cleanup_fd_ int authority = read_other(c->authority);
+
+		if (!say(REOPEN_AUTHORITY, authority, watch))
+			return false;
+	}
 	if (c->certificate) {
 		_cleanup_fd_ int certificate = read_other(c->certificate);
 		_cleanup_fd_ int key = read_other(c->key);

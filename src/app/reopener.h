@@ -12,7 +12,8 @@
 #include <systemd/sd-event.h>
 
 enum reopen {
-	REOPEN_LOG = 1,     /* the log, open for writing */
+	REOPEN_LOG = 1, /* the log, open for writing */
+	REOPEN_AUTHORITY, /* a memory file with the authority whose certificates clients must have; before the other two */
 	REOPEN_CERTIFICATE, /* a memory file with the certificate of the listener with TLS */
 	REOPEN_KEY,         /* and one with its key */
 	REOPEN_SETTINGS,    /* a memory file with what the settings file holds */
@@ -25,6 +26,7 @@ struct reopener_config {
 	const char *settings;          /* NULL: no file was read */
 	const char *certificate, *key; /* NULL: there is no listener with TLS */
 	const char *workers;           /* NULL: this is no router */
+	const char *authority;         /* NULL: clients need no certificate */
 	bool settings_safe; /* open it only if nobody else can write it (config_file_open()) */
 };
 

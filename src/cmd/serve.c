@@ -9,7 +9,9 @@
 #include "bridge/bridge.h"
 #include "cmd/cmd.h"
 #include "cmd/serve_address.h"
+#include "cmd/serve_hello.h"
 #include "cmd/serve_names.h"
+#include "cmd/serve_worker.h"
 #include "cmd/server_facts.h"
 #include "doctor/doctor.h"
 #include "engine/maker/native/probe.h"
@@ -47,6 +49,7 @@ struct serve {
 	struct bridge_socket socket;
 	struct bridge_server *bridge;
 	sd_event_source *drain;
+	sd_event_source *tell; /* a worker tells its routers that it ends */
 	uint64_t drain_until_ns;
 	struct site *site;
 	struct serve_names names;
@@ -54,6 +57,7 @@ struct serve {
 	char base[SERVE_BASE_SIZE];
 	char client_base[HTTP_BASE_SIZE]; /* of the request that identify() has seen last */
 	struct server_facts facts;
+	struct serve_worker worker;
 	struct err lost; /* ERR_NONE, or why no sandbox can be made any more */
 };
 
@@ -140,6 +144,22 @@ static void begin_drain(struct serve *s)
 		(void)sd_event_exit(s->app.loop, 0);
 }
 
+static int on_told(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
+{
+	begin_drain(user);
+	return 0;
+}
+
+/* A worker first tells its routers. Until the last of them has asked, what they send is served as before. */
+static void begin_end(struct serve *s)
+{
+	s->worker.draining = true;
+	if (!app_is_worker(&s->app) ||
+	    sd_event_add_time_relative(s->app.loop, &s->tell, CLOCK_MONOTONIC,
+				       SERVE_WORKER_TELL_NS / NS_PER_US, 0, on_told, s) < 0)
+		begin_drain(s);
+}
+
 static int on_lost_long(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
 {
 	struct serve *s = user;
@@ -155,6 +175,7 @@ static void on_engine_lost(const struct err *why, void *user)
 	struct serve *s = user;
 
 	s->lost = *why;
+	s->worker.lost = true;
 	if (sd_event_add_time_relative(s->app.loop, NULL, CLOCK_MONOTONIC, LOST_NS / NS_PER_US, 0,
 				       on_lost_long, s) < 0)
 		(void)sd_event_exit(s->app.loop, 0);
@@ -169,10 +190,10 @@ static int on_signal(sd_event_source *source UNUSED, const struct signalfd_sigin
 		app_reload(&s->app, on_reloaded, s);
 		return 0;
 	}
-	if (s->drain)
+	if (s->drain || s->tell)
 		return sd_event_exit(s->app.loop, 0);
 	LOG_INFO("shutdown", LOG_U("signal", si->ssi_signo));
-	begin_drain(s);
+	begin_end(s);
 	return 0;
 }
 
@@ -206,7 +227,8 @@ static int open_auth(struct serve *s, struct err *e)
 	    .static_keys = s->keys,
 	    .static_key = set->api_key[0] ? set->api_key : NULL,
 	    .secure = strncasecmp(set->public_url, "https://", 8) == 0,
-	    .required = set->require_auth || s->keys,
+	    .required = set->require_auth || s->keys || s->at.worker,
+	    .by_router = s->at.worker,
 	    .local_name = set->default_user_id,
 	    .token_ns = (uint64_t)set->token_minutes * 60 * NS_PER_S,
 	    .loop = s->app.loop,
@@ -262,12 +284,14 @@ static int open_http(struct serve *s, struct err *e)
 	r = http_server_new(s->app.loop, &config, &s->http);
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the HTTP server");
-	r = http_server_add_routes(s->http, routes, ARRAY_SIZE(routes), HTTP_SCOPE_MAIN, s);
+	r = http_server_add_routes(s->http, routes, ARRAY_SIZE(routes),
+				   HTTP_SCOPE_MAIN | HTTP_SCOPE_PROBES, s);
 	if (r == 0 && s->router) /* it has no page yet */
 		r = fleet_router_add_routes(s->router, s->http, HTTP_SCOPE_MAIN);
-	if (r < 0 || s->router)
-		return r < 0 ? err_set(e, ERR_INTERNAL, -r, "routes") : 0;
-	return site_new(s->http, HTTP_SCOPE_MAIN, &s->site, e);
+	if (r < 0)
+		return err_set(e, ERR_INTERNAL, -r, "routes");
+	/* The routers of a worker have the page. */
+	return s->router || s->at.worker ? 0 : site_new(s->http, HTTP_SCOPE_MAIN, &s->site, e);
 }
 
 static bool needs_key(const struct serve *s)
@@ -325,6 +349,7 @@ static int open_api(struct serve *s, struct err *e)
 	    .open_registration = registration_is_open(s),
 	    .signin_ns = (uint64_t)set->signin_hours * 3600 * NS_PER_S,
 	    .profile = set->profile,
+	    .worker = s->at.worker,
 	    .loopback = s->at.loopback,
 	    .base = s->base,
 	    .port_domain = s->names.port_domain,
@@ -345,7 +370,9 @@ static int open_api(struct serve *s, struct err *e)
 		s->app.port_url = port_url;
 		s->app.port_user = s;
 	}
-	return r < 0 ? r : api_add_routes(s->api, s->http, HTTP_SCOPE_MAIN, e);
+	r = r < 0 ? r : api_add_routes(s->api, s->http, HTTP_SCOPE_MAIN, e);
+	s->worker.app = &s->app;
+	return r < 0 || !s->at.worker ? r : serve_worker_add_routes(&s->worker, s->http, s->api, e);
 }
 
 static int open_faces(struct serve *s, struct err *e)
@@ -361,6 +388,7 @@ static int open_faces(struct serve *s, struct err *e)
 	    .builds = s->builds,
 	    .templates = app_builds_templates(&s->app),
 	    .template_cache = s->app.settings.template_cache,
+	    .fleet = app_fleet(&s->app),
 	};
 	const char *faces = s->app.settings.faces;
 
@@ -400,6 +428,7 @@ static int open_transport(struct serve *s, struct err *e)
 	    .identify = identify,
 	    .userdata = s,
 	    .budgets = s->app.budgets,
+	    .fleet = app_fleet(&s->app),
 	    .reader = {.max_message = app_max_message(&s->app), .budgets = s->app.budgets},
 	};
 	int r = transport_http_new(&config, &s->transport);
@@ -422,37 +451,11 @@ static int listen_all(struct serve *s, struct err *e)
 	if (s->router)
 		return store_set_address(s->app.store, s->base, e);
 	links_set_main(s->app.links, s->base);
+	if (s->at.worker)
+		return 0; /* it has no page, and artifact links lead through routers */
 	r = site_set_address(s->site, s->base, s->app.settings.profile, needs_key(s), e);
 	r = r < 0 ? r : store_set_address(s->app.store, s->base, e);
 	return r < 0 ? r : links_listen(s->app.links, e);
-}
-
-/* Prints to stdout how to connect a client, when all listeners are open. */
-static void print_connection(const struct serve *s)
-{
-	const char *files = s->app.links ? links_base(s->app.links) : NULL;
-
-	if (s->router) {
-		(void)printf("Caisson %s, router\n  MCP    %s/mcp\n\nStop with Ctrl-C.\n",
-			     CAISSON_VERSION, s->base);
-		(void)fflush(stdout);
-		return;
-	}
-
-	(void)printf("Caisson %s, profile %s\n"
-		     "  page   %s/\n"
-		     "  MCP    %s/mcp   (older clients: %s/sse)\n"
-		     "  files  %s\n\n"
-		     "Claude Code:\n"
-		     "  claude mcp add --transport http caisson %s/mcp%s\n"
-		     "Other clients (mcp.json):\n"
-		     "  {\"mcpServers\":{\"caisson\":{\"type\":\"http\",\"url\":\"%s/mcp\"%s}}}\n\n"
-		     "Stop with Ctrl-C.\n",
-		     CAISSON_VERSION, s->app.settings.profile, s->base, s->base, s->base,
-		     files ? files : "off", s->base,
-		     needs_key(s) ? " --header \"Authorization: Bearer $KEY\"" : "", s->base,
-		     needs_key(s) ? ",\"headers\":{\"Authorization\":\"Bearer KEY\"}" : "");
-	(void)fflush(stdout);
 }
 
 /* Connections to workers begin when the loop runs. */
@@ -498,7 +501,7 @@ static int serve(struct serve *s, struct err *e)
 	if (s->at.tls_port)
 		LOG_INFO("serving_tls", LOG_S("host", s->at.tls_host),
 			 LOG_U("port", s->at.tls_port));
-	print_connection(s);
+	serve_hello(&s->app, s->base, s->at.tls_port, needs_key(s));
 	r = loop_run(s->app.loop);
 	if (r >= 0 && s->lost.code != ERR_NONE) {
 		*e = s->lost;
@@ -511,6 +514,7 @@ static void serve_done(struct serve *s)
 {
 	s->drain = sd_event_source_disable_unref(s->drain);
 	app_close_router(&s->app);
+	s->tell = sd_event_source_disable_unref(s->tell);
 	s->http = http_server_free(s->http);
 	s->router = fleet_router_free(s->router);
 	app_router_done(&s->app);
@@ -569,10 +573,10 @@ int cmd_serve(int argc, char **argv)
 	int r = app_settings(&s.app, "serve", APP_SERVE, true, &argc, argv, &e);
 	if (r >= 0 && argc > 1)
 		r = cmd_unknown("serve", argv[1], &e);
+	r = r < 0 ? r : app_check_role(&s.app.settings, &e);
 	r = r < 0 ? r : serve_address_find(&s.app.settings, &s.at, &e);
 	s.app.listen_host = s.at.reach;
 	r = r < 0 ? r : serve_names_make(&s.app.settings, s.at.reach, &s.names, &e);
-	r = r < 0 ? r : app_check_router(&s.app, &e);
 	r = r < 0 ? r : check_flags(&s, flags, &e);
 	if (r >= 0 && !app_is_router(&s.app))
 		r = bridge_socket_open(&s.socket, &s.app, why, &e);

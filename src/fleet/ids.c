@@ -21,14 +21,13 @@
 static const struct form {
 	const char *prefix;
 	const char *digits;
-	size_t len;   /* with the prefix */
+	size_t skip; /* characters before the digits: the prefix, and a time */
+	size_t len;
 	bool is_uuid; /* hyphens and a version */
 	uint8_t kind; /* part of the MAC; never changes */
 } forms[] = {
-    {"sess_", HEX, 25, false, 1},
-    {"", HEX, UUID_LEN, true, 2},
-    {"", HEX, 32, false, 3},
-    {"i", BASE36, 20, false, 4},
+    {"sess_", HEX, 5, 25, false, 1}, {"", HEX, 0, UUID_LEN, true, 2},    {"", HEX, 0, 32, false, 3},
+    {"i", BASE36, 1, 20, false, 4},  {"run_", BASE36, 21, 31, false, 5},
 };
 
 static bool is_uuid_text(const char *id)
@@ -45,12 +44,11 @@ static const struct form *form_of(const char *id)
 
 	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
 		const struct form *f = &forms[i];
-		const size_t prefix = strlen(f->prefix);
-
-		if (len != f->len || !text_starts_with(id, f->prefix))
+		if (len != f->len || !text_starts_with(id, f->prefix) ||
+		    strspn(id + strlen(f->prefix), "0123456789TZ_") < f->skip - strlen(f->prefix))
 			continue;
 		if (f->is_uuid ? is_uuid_text(id) && strspn(id, HEX "-") == len
-			       : strspn(id + prefix, f->digits) == len - prefix)
+			       : strspn(id + f->skip, f->digits) == len - f->skip)
 			return f;
 	}
 	return NULL;
@@ -85,7 +83,7 @@ static size_t worker_digits(const struct form *f)
 static void make_tag(const struct fleet_key *key, const struct form *f, const char *id,
 		     char ret[TAG_MAX])
 {
-	const size_t at = strlen(f->prefix) + worker_digits(f);
+	const size_t at = f->skip + worker_digits(f);
 	char text[TEXT_MAX] = "caisson fleet id 1 ";
 	size_t len = strlen(text);
 	uint8_t hash[crypto_generichash_BYTES_MIN];
@@ -152,7 +150,7 @@ void fleet_id_mark(const struct fleet_member *m, char *id)
 
 	if (!f)
 		return;
-	char *place = id + strlen(f->prefix);
+	char *place = id + f->skip;
 	put_digits(f, get_digits(&base36, m->worker, FLEET_WORKER_SIZE - 1), worker_digits(f),
 		   place);
 	make_tag(&m->key, f, id, place + worker_digits(f));
@@ -170,7 +168,7 @@ bool fleet_id_worker(const struct fleet_key *key, const char *id, char ret[FLEET
 
 	if (!f)
 		return false;
-	const char *place = id + strlen(f->prefix);
+	const char *place = id + f->skip;
 	const uint32_t worker = get_digits(f, place, worker_digits(f));
 	make_tag(key, f, id, tag);
 	if (worker >= WORKERS || sodium_memcmp(tag, place + worker_digits(f), TAG_MAX) != 0)

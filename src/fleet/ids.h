@@ -7,7 +7,8 @@
  *
  *   session of the sandbox rooms   sess_WWWWTTTTrrrrrrrrrrrr                    12 random digits, as elsewhere
  *   stored sandbox (a UUID)        WWWWTTTT-rrrr-4rrr-vrrr-rrrrrrrrrrrr         90 random bits
- *   session and stream of MCP      WWWWTTTTrrrrrrrrrrrrrrrrrrrrrrrr             24 random digits
+ *   run                            run_DATETTIMEZ_wwwttttrrr                    base 36; 3 random digits, as the 4 of 16 elsewhere
+ *   session, stream, task of MCP   WWWWTTTTrrrrrrrrrrrrrrrrrrrrrrrr             24 random digits
  *   sandbox of the E2B face        iwwwttttrrrrrrrrrrrr                         base 36; 12 random digits
  *
  * W is the short id as a hexadecimal number, w the short id itself; T and t are the tag. The form says which kind an id is, and the

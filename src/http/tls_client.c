@@ -76,11 +76,10 @@ int http_tls_client_begin(struct http_io *io, const struct http_tls_client *t)
 		return -ENOMEM;
 	if (tls.priority_set(session, t->priority) < 0 ||
 	    tls.credentials_set(session, TLS_CRD_CERTIFICATE, t->credentials) < 0 ||
-	    http_tls_adopt(io, session) < 0) {
+	    http_tls_adopt(io, session, t->name) < 0) {
 		tls.deinit(session);
 		return -ENOMEM;
 	}
-	tls.session_set_verify_cert(session, t->name, 0);
 	return 0;
 }
 

@@ -18,6 +18,7 @@
 
 #define ROUNDS  20000u
 #define ID_SIZE 65u
+#define FORMS   5u
 
 static const char base36[] = "0123456789abcdefghijklmnopqrstuvwxyz";
 
@@ -33,6 +34,8 @@ static struct fleet_member member(const char *name)
 static void fresh(unsigned form, char ret[ID_SIZE])
 {
 	uint8_t random[19];
+	char *digits = ret + 1;
+	size_t n = sizeof(random);
 
 	switch (form) {
 	case 0:
@@ -45,19 +48,24 @@ static void fresh(unsigned form, char ret[ID_SIZE])
 	case 2:
 		rand_hex(ret, 16);
 		return;
-	default:
-		rand_bytes(random, sizeof(random));
+	case 3:
 		ret[0] = 'i';
-		for (size_t i = 0; i < sizeof(random); i++)
-			ret[i + 1] = base36[random[i] % 36];
-		ret[20] = '\0';
+		break;
+	default:
+		memcpy(ret, "run_20260101T101500Z_", 21);
+		digits = ret + 21;
+		n = 10;
 	}
+	rand_bytes(random, sizeof(random));
+	for (size_t i = 0; i < n; i++)
+		digits[i] = base36[random[i] % 36];
+	digits[n] = '\0';
 }
 
 /* Places that marking leaves alone: the rest of the id, which stays random. */
 static size_t first_random(unsigned form)
 {
-	static const size_t first[] = {13, 9, 8, 8};
+	static const size_t first[] = {13, 9, 8, 8, 28};
 
 	return first[form];
 }
@@ -66,7 +74,7 @@ static void ids_name_their_worker(void **state UNUSED)
 {
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		char name[32], id[ID_SIZE], before[ID_SIZE], worker[FLEET_WORKER_SIZE];
-		const unsigned form = i % 4;
+		const unsigned form = i % FORMS;
 
 		(void)snprintf(name, sizeof(name), "worker-%u", i / 16);
 		const struct fleet_member m = member(name);
@@ -89,7 +97,7 @@ static void changed_ids_are_refused(void **state UNUSED)
 
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		char id[ID_SIZE], worker[FLEET_WORKER_SIZE];
-		const unsigned form = i % 4;
+		const unsigned form = i % FORMS;
 		uint32_t random[2];
 
 		fresh(form, id);
@@ -115,7 +123,7 @@ static void foreign_ids_are_refused(void **state UNUSED)
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		char id[ID_SIZE], worker[FLEET_WORKER_SIZE];
 
-		fresh(i % 4, id);
+		fresh(i % FORMS, id);
 		passed += fleet_id_worker(&m.key, id, worker);
 		fleet_id_mark(&other, id);
 		passed += fleet_id_worker(&m.key, id, worker);
@@ -133,7 +141,7 @@ static void any_text_is_read(void **state UNUSED)
 		char id[ID_SIZE], worker[FLEET_WORKER_SIZE];
 		uint8_t random[2];
 
-		fresh(i % 4, id);
+		fresh(i % FORMS, id);
 		fleet_id_mark(&m, id);
 		rand_bytes(random, sizeof(random));
 		if (i % 3 == 0) {
@@ -168,6 +176,8 @@ static void other_forms_stay(void **state UNUSED)
 	    "0f3a9c11-d2e4-4f3a-9c11-0f3a9c11-f3a",
 	    "j0000000000000000000",
 	    "i000000000000000000_",
+	    "run_20260101T101500Z_9be1",
+	    "run_20260101T101500Z_9be1_",
 	};
 	const struct fleet_member m = member("a");
 

@@ -18,7 +18,6 @@
 #include "http/tls_client.h"
 
 #define FLEET_LOST_S      30
-#define FLEET_ROUTER_NAME "router.caisson.internal"
 #define FLEET_WORKER_NAME "worker.caisson.internal" /* in certificates */
 #define FLEET_TRIES_MAX   3u                        /* workers that are asked for one new sandbox */
 #define FLEET_BODY_MAX    (1u << 20) /* bytes of a request that can be sent to another worker, too */
