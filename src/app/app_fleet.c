@@ -38,7 +38,7 @@ static const enum setting_id of_fleets[] = {
 
 static bool is_worker(const struct settings *s)
 {
-	return streq(s->role, "worker");
+	return streq(s->fleet_role, "worker");
 }
 
 static int check_worker(const struct settings *s, struct err *e)
@@ -69,7 +69,7 @@ static int check_worker(const struct settings *s, struct err *e)
 
 int app_check_role(const struct settings *s, struct err *e)
 {
-	if (streq(s->role, "router"))
+	if (streq(s->fleet_role, "router"))
 		return err_set(e, ERR_SETTING_INVALID, 0,
 			       "SANDBOX_ROLE=router is not in this build; all and worker are");
 	if (is_worker(s))

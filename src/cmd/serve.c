@@ -552,6 +552,7 @@ static void say_flags(const struct err *e, char flags[FLAGS_MAX])
 
 int cmd_serve(int argc, char **argv)
 {
+	char role[ROLE_FLAG_SIZE];
 	struct serve s = {.socket = BRIDGE_SOCKET_NONE, .facts = {.store = {.dir = -1}}};
 	char why[ERR_TEXT_MAX] = "", flags[FLAGS_MAX] = "";
 	struct err e = ERR_INIT;
@@ -559,6 +560,7 @@ int cmd_serve(int argc, char **argv)
 
 	(void)signal(SIGPIPE, SIG_IGN);
 	app_hold_hangup();
+	serve_worker_flag(argc, argv, role);
 	int r = app_settings(&s.app, "serve", APP_SERVE, true, &argc, argv, &e);
 	if (r >= 0 && argc > 1)
 		r = cmd_unknown("serve", argv[1], &e);
