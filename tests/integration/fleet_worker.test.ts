@@ -122,7 +122,7 @@ describe('a worker of a fleet', () => {
 	});
 
 	it('leaves users, keys, sign-in and the page to routers', async () => {
-		for (const [method, where] of [['GET', '/api/v1/session'], ['POST', '/api/v1/session'], ['POST', '/api/v1/register'], ['GET', '/api/v1/users'], ['POST', '/api/v1/users'], ['DELETE', '/api/v1/users/x'], ['GET', '/api/v1/keys'], ['POST', '/api/v1/keys'], ['POST', '/api/v1/invitations'], ['POST', '/api/v1/me/password'], ['POST', '/api/token'], ['POST', '/api/register'], ['GET', '/api/users/me']] as const)
+		for (const [method, where] of [['GET', '/api/v1/session'], ['POST', '/api/v1/session'], ['POST', '/api/v1/register'], ['GET', '/api/v1/users'], ['POST', '/api/v1/users'], ['GET', '/api/v1/keys'], ['POST', '/api/v1/keys'], ['POST', '/api/v1/invitations'], ['POST', '/api/v1/me/password'], ['POST', '/api/token'], ['POST', '/api/register'], ['GET', '/api/users/me']] as const)
 			assert.deepEqual(await code(r.ask(method, where, { who: local, ...(method === 'POST' ? { body: {} } : {}) })), [403, 'worker_only'], where);
 		assert.equal((await r.ask('GET', '/', { who: local })).status, 404);
 	});
@@ -267,6 +267,17 @@ describe('a worker of a fleet', () => {
 		assert.ok(!got.text.includes(header(ada)));
 		assert.equal((await ask(bob)).status, 404);
 		assert.equal((await r.ask('DELETE', `/api/v1/sandboxes/${id}`, { who: ada })).status, 204);
+	});
+
+	it('removes all of a user whom a router has removed', async () => {
+		const eve = user('eve', 'e'), where = `/api/v1/users/${eve.owner}`;
+		const ids = [await make(eve), await make(eve, { kind: 'stored', name: 'kept' })];
+		assert.deepEqual(await code(r.ask('DELETE', where, { who: eve })), [403, 'forbidden']);
+		assert.deepEqual(await code(r.ask('DELETE', where, { who: ada })), [403, 'forbidden']);
+		assert.equal((await r.ask('DELETE', where, { who: { ...local, how: 'static' } })).status, 204);
+		for (const id of ids)
+			assert.equal((await r.ask('GET', `/api/v1/sandboxes/${id}`, { who: local })).status, 404);
+		assert.equal((await r.ask('DELETE', where, { who: local })).status, 404, 'once');
 	});
 
 	it('makes ids that name it, of every kind that a router must send on', async () => {
