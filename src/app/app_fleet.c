@@ -38,7 +38,7 @@ static const enum setting_id of_fleets[] = {
 
 static bool is_worker(const struct settings *s)
 {
-	return streq(s->role, "worker");
+	return streq(s->fleet_role, "worker");
 }
 
 static int check_worker(const struct settings *s, struct err *e)
@@ -69,7 +69,7 @@ static int check_worker(const struct settings *s, struct err *e)
 
 int app_check_role(const struct settings *s, struct err *e)
 {
-	if (streq(s->role, "router"))
+	if (streq(s->fleet_role, "router"))
 		return app_check_router(s, e);
 	if (is_worker(s))
 		return check_worker(s, e);

@@ -43,7 +43,7 @@ static const struct {
 
 bool app_is_router(const struct app *a)
 {
-	return a->mode == APP_SERVE && streq(a->settings.role, "router");
+	return a->mode == APP_SERVE && streq(a->settings.fleet_role, "router");
 }
 
 static const char *text_of(const struct settings *s, size_t offset)

@@ -270,15 +270,13 @@ static int open_http(struct serve *s, struct err *e)
 	if (r < 0)
 		return err_set(e, ERR_SETTING_INVALID, -r, "SANDBOX_API_KEY");
 	r = open_auth(s, e);
-	if (r < 0)
-		return r;
-	if (app_is_router(&s->app)) {
+	if (r == 0 && app_is_router(&s->app)) {
 		r = app_open_router(&s->app, s->auth, &s->router, e);
-		if (r < 0)
-			return r;
 		config.reroute = fleet_router_reroute;
 		config.reroute_userdata = s->router;
 	}
+	if (r < 0)
+		return r;
 	config.auth = auth_check;
 	config.auth_userdata = s->auth;
 	r = http_server_new(s->app.loop, &config, &s->http);
@@ -316,6 +314,8 @@ static void forget_user(const char *owner, void *user)
 	struct serve *s = CONTAINER_OF(a, struct serve, app);
 
 	auth_forget(s->auth, owner); /* first: an initialize that is under way begins no session */
+	if (s->router)
+		fleet_router_forget_user(s->router, owner);
 	if (s->router)
 		return;
 	transport_http_forget(s->transport, owner);
@@ -458,7 +458,6 @@ static int listen_all(struct serve *s, struct err *e)
 	return r < 0 ? r : links_listen(s->app.links, e);
 }
 
-/* Connections to workers begin when the loop runs. */
 static int open_all_of_router(struct serve *s, struct err *e)
 {
 	int r = open_http(s, e);
@@ -563,6 +562,7 @@ static void say_flags(const struct err *e, char flags[FLAGS_MAX])
 
 int cmd_serve(int argc, char **argv)
 {
+	char role[ROLE_FLAG_SIZE];
 	struct serve s = {.socket = BRIDGE_SOCKET_NONE, .facts = {.store = {.dir = -1}}};
 	char why[ERR_TEXT_MAX] = "", flags[FLAGS_MAX] = "";
 	struct err e = ERR_INIT;
@@ -570,6 +570,7 @@ int cmd_serve(int argc, char **argv)
 
 	(void)signal(SIGPIPE, SIG_IGN);
 	app_hold_hangup();
+	serve_worker_flag(argc, argv, role);
 	int r = app_settings(&s.app, "serve", APP_SERVE, true, &argc, argv, &e);
 	if (r >= 0 && argc > 1)
 		r = cmd_unknown("serve", argv[1], &e);

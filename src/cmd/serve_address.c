@@ -51,7 +51,7 @@ int serve_address_find(struct settings *s, struct serve_address *ret, struct err
 	const bool plain = app_is_loopback(ret->host);
 	const bool tls = !ret->tls_host[0] || app_is_loopback(ret->tls_host);
 	ret->reach = plain && !tls ? ret->tls_host : ret->host;
-	ret->worker = streq(s->role, "worker");
+	ret->worker = streq(s->fleet_role, "worker");
 	ret->loopback = plain && tls && !ret->worker; /* its clients come through a router */
 	if (ret->worker)
 		return 0; /* it serves nobody without a certificate */

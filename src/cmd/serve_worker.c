@@ -4,8 +4,25 @@
 #include "app/limits.h"
 #include "base/jsonio.h"
 #include "base/rand.h"
+#include "base/text.h"
+
+#include <stdio.h>
 
 #define STATE_VERSION 1
+
+void serve_worker_flag(int argc, char **argv, char buf[ROLE_FLAG_SIZE])
+{
+	static const char flag[] = "--role";
+
+	for (int i = 1; i < argc && !streq(argv[i], "--"); i++) {
+		const char *rest = argv[i] + sizeof(flag) - 1;
+
+		if (!text_starts_with(argv[i], flag) || (*rest && *rest != '='))
+			continue;
+		(void)snprintf(buf, ROLE_FLAG_SIZE, "--fleet-role%s", rest);
+		argv[i] = buf;
+	}
+}
 
 /* Of a pool that is being filled, or an image that is on its way, the admission of a request knows more. */
 static bool is_ready(const struct serve_worker *w)

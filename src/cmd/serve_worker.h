@@ -14,6 +14,10 @@ struct serve_worker {
 	bool lost;             /* no sandbox can be made any more */
 };
 
+/* `serve --role ROLE` is its --fleet-role, which has a longer name because `user add` has a --role, too. BUF lives as long as ARGV. */
+#define ROLE_FLAG_SIZE 64
+void serve_worker_flag(int argc, char **argv, char buf[ROLE_FLAG_SIZE]);
+
 /* How long a worker that was told to end serves on, so that each router, which asks once a second, hears of it first. */
 #define SERVE_WORKER_TELL_NS (2 * NS_PER_S + NS_PER_S / 2)
 

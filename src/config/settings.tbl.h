@@ -125,7 +125,7 @@ S(PATH, tls_certificate, "tls.certificate", "SANDBOX_TLS_CERTIFICATE", "", 0, 40
   "of whoever started the server; connections that are open stay.")
 S(PATH, tls_key, "tls.key", "SANDBOX_TLS_KEY", "", 0, 4000, "a path, or nothing",
   "The private key of that certificate, in PEM, without a password. It is read again with it.")
-S(CHOICE, role, "fleet.role", "SANDBOX_ROLE", "all", 0, 0, "all|worker|router",
+S(CHOICE, fleet_role, "fleet.role", "SANDBOX_ROLE", "all", 0, 0, "all|worker|router",
   "What `caisson serve` is in a fleet. `all`: a server of its own. `worker`: it makes sandboxes for routers, which judge who asks; it "
   "serves them at SANDBOX_TLS_LISTEN, and needs SANDBOX_FLEET_CA and SANDBOX_FLEET_KEY. `router`: it judges who asks, makes no sandboxes itself, and sends requests "
   "on to the workers of SANDBOX_FLEET_WORKERS; it also needs SANDBOX_FLEET_CA, SANDBOX_FLEET_KEY, SANDBOX_FLEET_CERTIFICATE and "

@@ -52,7 +52,7 @@ void row_fleet(const struct doctor_facts *f, struct doctor_row *r)
 		refuse(r, e.text, "docs/fleet.md");
 		return;
 	}
-	if (streq(s->role, "all") || !files_are_there(s, r))
+	if (streq(s->fleet_role, "all") || !files_are_there(s, r))
 		return;
 	if (fleet_key_read(s->fleet_key, &m.key, &e) < 0) {
 		refuse(r, e.text, "SANDBOX_FLEET_KEY");

@@ -122,7 +122,7 @@ describe('a worker of a fleet', () => {
 	});
 
 	it('leaves users, keys, sign-in and the page to routers', async () => {
-		for (const [method, where] of [['GET', '/api/v1/session'], ['POST', '/api/v1/session'], ['POST', '/api/v1/register'], ['GET', '/api/v1/users'], ['POST', '/api/v1/users'], ['DELETE', '/api/v1/users/x'], ['GET', '/api/v1/keys'], ['POST', '/api/v1/keys'], ['POST', '/api/v1/invitations'], ['POST', '/api/v1/me/password'], ['POST', '/api/token'], ['POST', '/api/register'], ['GET', '/api/users/me']] as const)
+		for (const [method, where] of [['GET', '/api/v1/session'], ['POST', '/api/v1/session'], ['POST', '/api/v1/register'], ['GET', '/api/v1/users'], ['POST', '/api/v1/users'], ['GET', '/api/v1/keys'], ['POST', '/api/v1/keys'], ['POST', '/api/v1/invitations'], ['POST', '/api/v1/me/password'], ['POST', '/api/token'], ['POST', '/api/register'], ['GET', '/api/users/me']] as const)
 			assert.deepEqual(await code(r.ask(method, where, { who: local, ...(method === 'POST' ? { body: {} } : {}) })), [403, 'worker_only'], where);
 		assert.equal((await r.ask('GET', '/', { who: local })).status, 404);
 	});
@@ -255,6 +255,31 @@ describe('a worker of a fleet', () => {
 		assert.equal((await r.ask('DELETE', `/faces/e2b/sandboxes/${id}`, { who: ada })).status, 204);
 	});
 
+	it('passes requests to a server in a sandbox without what the router said', async () => {
+		const id = await make(ada), server = 'from http.server import *\nclass H(BaseHTTPRequestHandler):\n def do_GET(s):\n  s.send_response(200); s.end_headers(); s.wfile.write(str(s.headers).encode())\nHTTPServer(("127.0.0.1", 8000), H).serve_forever()';
+		const started = await r.ask('POST', `/api/v1/sandboxes/${id}/processes`, { who: ada, body: { command: `python3 -c '${server}'` } });
+		assert.equal(started.status, 201, started.text);
+		const ask = (who: Who): Promise<Answer> => r.ask('GET', `/p/${id}/8000/`, { who, headers: { 'caisson-other': 'x', 'x-mine': 'kept' } });
+		const got = await until('the server inside', async () => { const a = await ask(ada); return a.status === 200 && a; });
+		assert.match(got.text, /x-mine: kept/i);
+		assert.match(got.text, /x-forwarded-for: 192\.0\.2\.7/i);
+		assert.doesNotMatch(got.text, /caisson-/i);
+		assert.ok(!got.text.includes(header(ada)));
+		assert.equal((await ask(bob)).status, 404);
+		assert.equal((await r.ask('DELETE', `/api/v1/sandboxes/${id}`, { who: ada })).status, 204);
+	});
+
+	it('removes all of a user whom a router has removed', async () => {
+		const eve = user('eve', 'e'), where = `/api/v1/users/${eve.owner}`;
+		const ids = [await make(eve), await make(eve, { kind: 'stored', name: 'kept' })];
+		assert.deepEqual(await code(r.ask('DELETE', where, { who: eve })), [403, 'forbidden']);
+		assert.deepEqual(await code(r.ask('DELETE', where, { who: ada })), [403, 'forbidden']);
+		assert.equal((await r.ask('DELETE', where, { who: { ...local, how: 'static' } })).status, 204);
+		for (const id of ids)
+			assert.equal((await r.ask('GET', `/api/v1/sandboxes/${id}`, { who: local })).status, 404);
+		assert.equal((await r.ask('DELETE', where, { who: local })).status, 404, 'once');
+	});
+
 	it('makes ids that name it, of every kind that a router must send on', async () => {
 		const { worker } = (await r.ask('GET', '/fleet/state')).json as { worker: string };
 		const number = parseInt(worker, 36).toString(16).padStart(4, '0'), tags = new Set<string>();
@@ -294,6 +319,9 @@ describe('a worker of a fleet', () => {
 			assert.match(await start({ [name]: '' }), new RegExp(`SANDBOX_ROLE=worker needs ${name}`));
 		for (const [name, value] of [['SANDBOX_API_KEY', 'a key of at least sixteen'], ['SANDBOX_REQUIRE_AUTH', 'on'], ['SANDBOX_ALLOWED_ORIGINS', 'https://a.example'], ['SANDBOX_UPLOAD_LOCAL_ROOTS', '/tmp']] as const)
 			assert.match(await start({ [name]: value }), new RegExp(`${name} .*(routers|elsewhere)`));
+		for (const flag of [['--role', 'router'], ['--role=router'], ['--fleet-role', 'router']])
+			assert.match((await caisson(['serve', ...flag])).stderr.toString(), /SANDBOX_ROLE=router needs SANDBOX_FLEET_WORKERS/);
+		assert.match((await caisson(['serve', '--role', 'none'])).stderr.toString(), /all worker router/);
 		assert.match(await start({ SANDBOX_ROLE: 'all' }), /SANDBOX_FLEET_(CA|KEY|NAME) is for members of a fleet/);
 		fs.writeFileSync(`${ca.dir}/short`, 'k'.repeat(31), { mode: 0o644 });
 		assert.match(await start({ SANDBOX_FLEET_KEY: `${ca.dir}/short` }), /32 to 4096 bytes/);

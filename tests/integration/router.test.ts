@@ -126,6 +126,17 @@ describe('router', () => {
 		assert.deepEqual([caller.owner, caller.name, caller.how, caller.read_only, caller.admin], [id, 'ada', 'key', true, false]);
 		const nobody = await fetch(`${base}/api/v1/sandboxes/${made.id}`);
 		assert.equal(nobody.status, 401);
+		let busy = true;
+		two.handler = (_, res) => two.say(res, busy ? 503 : 204, undefined);
+		one.handler = (_, res) => one.say(res, 204, undefined);
+		assert.equal((await call('DELETE', `/api/v1/users/${id}`)).status, 204);
+		const told = (w: FakeWorker): number => w.heard.filter((h) => h.method === 'DELETE' && h.url === `/api/v1/users/${id}` && h.caller!.admin === true && h.caller!.how === 'local').length;
+		await until('the other worker is told again', () => told(two) >= 2, 5_000);
+		busy = false;
+		const times = told(two);
+		await until('and again', () => told(two) === times + 1, 5_000);
+		one.handler = two.handler = undefined;
+		assert.equal(told(one), 1);
 	});
 
 	it('answers forged ids itself', async () => {

@@ -9,10 +9,13 @@
 #include <string.h>
 #include <strings.h>
 
-_Static_assert(FLEET_UUID_SIZE == STORE_ID_SIZE && FLEET_UUID_SIZE <= STORE_OWNER_SIZE, "ids fit");
-_Static_assert(FLEET_USER_SIZE == STORE_NAME_SIZE, "names fit");
-_Static_assert(FLEET_PROFILE_SIZE == CALLER_PROFILE_SIZE, "profiles fit");
-_Static_assert(FLEET_LIMIT_DEFAULT == STORE_QUOTA_DEFAULT, "quotas mean the same");
+#define SIZE_OF(field)        sizeof(((struct fleet_identity *)NULL)->field)
+#define CALLER_SIZE_OF(field) sizeof(((struct caller *)NULL)->field)
+
+_Static_assert(SIZE_OF(owner) <= CALLER_SIZE_OF(owner), "ids fit");
+_Static_assert(SIZE_OF(key_id) <= CALLER_SIZE_OF(key_id), "ids of keys fit");
+_Static_assert(SIZE_OF(name) <= CALLER_SIZE_OF(name), "names fit");
+_Static_assert(SIZE_OF(profile) <= CALLER_SIZE_OF(profile), "profiles fit");
 
 static const enum caller_how hows[FLEET_HOW_MAX_] = {
     [FLEET_HOW_LOCAL] = CALLER_LOCAL,   [FLEET_HOW_STATIC] = CALLER_STATIC_KEY,
@@ -70,8 +73,8 @@ static int keep_row(struct auth *a, const struct fleet_identity *id)
 
 	if (!id->owner[0])
 		return 0;
-	memcpy(u.id, id->owner, sizeof(u.id));
-	memcpy(u.name, id->name, sizeof(u.name));
+	memcpy(u.id, id->owner, sizeof(id->owner));
+	memcpy(u.name, id->name, sizeof(id->name));
 	const int r = store_user_get(a->config.store, u.id, &row, &a->failed);
 	if (r < 0 || (r > 0 && same_row(&row, &u)))
 		return r < 0 ? r : 0;
@@ -119,9 +122,9 @@ struct caller *auth_by_router(struct auth *a, const struct http_request *req)
 	w->expires_ms = id.expires_ms;
 	w->until_ms = id.until_ms;
 	memcpy(w->owner, id.owner, sizeof(id.owner));
-	memcpy(w->name, id.name, sizeof(w->name));
-	memcpy(w->profile, id.profile, sizeof(w->profile));
-	memcpy(w->key_id, id.key_id, sizeof(w->key_id));
+	memcpy(w->name, id.name, sizeof(id.name));
+	memcpy(w->profile, id.profile, sizeof(id.profile));
+	memcpy(w->key_id, id.key_id, sizeof(id.key_id));
 	end_older(a, w);
 	auth_watch(a, w);
 	return w;

@@ -5,6 +5,7 @@
 #include "api/ports/ports.h"
 #include "base/text.h"
 #include "base/walls.h"
+#include "fleet/identity.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -34,6 +35,9 @@ static bool is_ours(const struct exchange *x, const char *name, const char *valu
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (strcasecmp(name, names[i]) == 0)
 			return true;
+	/* What members of a fleet say to each other names the caller and its key. */
+	if (strncasecmp(name, FLEET_HEADER_PREFIX, strlen(FLEET_HEADER_PREFIX)) == 0)
+		return true;
 	/* Any other Authorization is for the server inside. */
 	return strcasecmp(name, "authorization") == 0 && strncasecmp(value, "bearer", 6) == 0 &&
 	       auth_is_credential(x->auth, value + 6 + strspn(value + 6, " \t"));

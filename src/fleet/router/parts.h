@@ -39,6 +39,8 @@ struct fleet_router {
 	struct list workers; /* struct worker, owned */
 	struct list bounds;  /* struct bound, owned: routes */
 	struct list lists;   /* struct merge, owned */
+	struct list forgets; /* struct forget, owned */
+	unsigned n_forgets;
 	sd_event_source *tick;
 };
 
@@ -85,6 +87,15 @@ struct fetch *fetch_drop(struct fetch *x);
 /* Appends the head of REQ, which WHO sends, for W, up to its framing. */
 int hop_write_head(struct fleet_router *f, const struct http_request *req, const struct caller *who,
 		   const struct worker *w, enum http_method method, struct buf *ret) MUST_CHECK;
+
+/* Appends who WHO is to a worker, as a line of the head. */
+int hop_add_caller(struct fleet_router *f, const struct caller *who, struct buf *ret) MUST_CHECK;
+
+/* ---- forget.c ---- */
+
+/* Tells those workers of removed users that can be told now. */
+void forgets_go(struct fleet_router *f);
+void forgets_done(struct fleet_router *f);
 
 /* ---- routes.c ---- */
 

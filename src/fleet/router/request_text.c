@@ -99,7 +99,7 @@ static int64_t limit(int64_t n)
 	return n < 0 || n > FLEET_NUMBER_MAX ? FLEET_NUMBER_MAX : n;
 }
 
-static int add_caller(struct fleet_router *f, const struct caller *who, struct buf *b)
+int hop_add_caller(struct fleet_router *f, const struct caller *who, struct buf *b)
 {
 	struct fleet_identity id = {.admin = who->admin,
 				    .read_only = who->read_only,
@@ -141,5 +141,5 @@ int hop_write_head(struct fleet_router *f, const struct http_request *req, const
 	http_request_prefix(req, prefix);
 	if (r == 0 && prefix[0])
 		r = buf_printf(b, "X-Forwarded-Prefix: %s\r\n", prefix);
-	return r < 0 ? r : add_caller(f, who, b);
+	return r < 0 ? r : hop_add_caller(f, who, b);
 }

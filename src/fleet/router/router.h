@@ -49,3 +49,6 @@ int fleet_router_add_routes(struct fleet_router *f, struct http_server *http,
 			    unsigned scopes) MUST_CHECK;
 /* Who is to be asked from now on. Workers that are not in M any more get nothing new, and keep what they have. */
 void fleet_router_set_members(struct fleet_router *f, const struct fleet_members *m);
+/* The user OWNER was removed: workers end what they have of it. One that does not answer now is told when it does, as long as this
+ * router runs. */
+void fleet_router_forget_user(struct fleet_router *f, const char *owner);
