@@ -37,6 +37,7 @@
 #define TLS_E_INTERRUPTED (-52)  /* GNUTLS_E_INTERRUPTED */
 #define TLS_E_INVALID     (-50)  /* GNUTLS_E_INVALID_REQUEST */
 #define TLS_E_REHANDSHAKE (-37)  /* GNUTLS_E_REHANDSHAKE */
+#define TLS_E_UNVERIFIED  (-348) /* GNUTLS_E_CERTIFICATE_VERIFICATION_ERROR */
 #define TLS_E_CUT         (-110) /* GNUTLS_E_PREMATURE_TERMINATION: the end without an alert */
 
 struct tls_datum { /* gnutls_datum_t */

@@ -23,6 +23,7 @@ _Static_assert(TLS_E_AGAIN == GNUTLS_E_AGAIN, "");
 _Static_assert(TLS_E_INTERRUPTED == GNUTLS_E_INTERRUPTED, "");
 _Static_assert(TLS_E_REHANDSHAKE == GNUTLS_E_REHANDSHAKE, "");
 _Static_assert(TLS_E_INVALID == GNUTLS_E_INVALID_REQUEST, "");
+_Static_assert(TLS_E_UNVERIFIED == GNUTLS_E_CERTIFICATE_VERIFICATION_ERROR, "");
 _Static_assert(TLS_E_CUT == GNUTLS_E_PREMATURE_TERMINATION, "");
 _Static_assert(sizeof(struct tls_datum) == sizeof(gnutls_datum_t), "");
 _Static_assert(offsetof(struct tls_datum, size) == offsetof(gnutls_datum_t, size), "");
