@@ -270,7 +270,9 @@ static void note_refusal(const struct tls_session *s, int error)
 	    {TLS_CERT_OTHER_OWNER, "its certificate does not have the name"},
 	    {TLS_CERT_OTHER_PURPOSE, "its certificate is not for clients"},
 	};
-	const unsigned status = tls.session_get_verify_cert_status(s->session);
+	/* Of a peer without a certificate every bit is set. */
+	const unsigned status =
+	    error == TLS_E_UNVERIFIED ? tls.session_get_verify_cert_status(s->session) : 0;
 	const char *reason = tls.strerror(error);
 
 	if (!s->certificate || !s->certificate->peer)

@@ -59,6 +59,8 @@ describe('a worker of a fleet', () => {
 				const before = reasons();
 				await refused(pair).catch((e: Error) => assert.fail(`${what}: ${e.message}`));
 				await until(`the log says so: ${what}`, () => reasons() > before);
+				if (!pair)
+					assert.doesNotMatch(w.program.stderr, /another authority/, 'it has none at all');
 			}
 			await assert.rejects(r.ask('GET', '/fleet/state', { as: null, maxVersion: 'TLSv1.2' }));
 			for (const word of ['another authority', 'does not have the name', 'has expired', 'not for clients'])
