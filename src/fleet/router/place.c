@@ -26,11 +26,10 @@ size_t fleet_place_any(const struct fleet_candidate *c, size_t n, uint32_t a, ui
 		count += c[i].usable;
 	if (count == 0)
 		return FLEET_NOBODY;
-	if (count == 1)
-		return usable(c, n, 0);
-	const size_t i = a % count;
+	const size_t i = a % count, others = MAX(count - 1, (size_t)1);
 	const size_t one = usable(c, n, i);
-	const size_t other = usable(c, n, (i + 1 + b % (count - 1)) % count);
+	const size_t other =
+	    usable(c, n, (i + 1 + b % others) % count); /* the same if it is alone */
 	return fill(&c[other]) < fill(&c[one]) ? other : one;
 }
 
