@@ -66,6 +66,13 @@ int api_add_routes(struct api *a, struct http_server *http, unsigned scopes, str
 	return r < 0 ? err_set(e, ERR_INTERNAL, -r, "routes of the API") : 0;
 }
 
+int api_add_probes(struct api *a, struct http_server *http, unsigned scopes, struct err *e)
+{
+	const int r = stats_add_probes(a, http, scopes);
+
+	return r < 0 ? err_set(e, ERR_INTERNAL, -r, "routes for health checks") : 0;
+}
+
 void api_set_port_face(struct api *a, const struct api_port_face *face)
 {
 	a->port_face = *face;
@@ -79,6 +86,14 @@ int api_port_url(struct api *a, const char *base, const char *owner, const char 
 	const int r = text_copy(n.id, sizeof(n.id), id);
 
 	return r < 0 ? r : port_url(a, base, owner, &n, ret, &until);
+}
+
+void api_of_router(struct http_request *req, void *user UNUSED)
+{
+	http_respond_problem(req, ERR_WORKER_ONLY,
+			     "this server is a worker of a fleet: its routers have users, keys and "
+			     "sign-in",
+			     NULL);
 }
 
 static void on_gone(void *user)

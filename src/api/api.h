@@ -49,6 +49,7 @@ struct api_config {
 	struct packages *packages; /* may be NULL: nothing can be installed */
 	struct budgets *budgets;   /* may be NULL: nothing is bound */
 	bool open_registration;
+	bool worker;             /* of a fleet: users, keys and sign-in are its routers' */
 	bool loopback;           /* no other machine can reach this server */
 	uint64_t signin_ns;      /* life of a browser's sign-in */
 	const char *profile;     /* of its tools */
@@ -82,6 +83,9 @@ int api_port_url(struct api *a, const char *base, const char *owner, const char 
 		 struct buf *ret) MUST_CHECK;
 /* Adds the routes for listeners of SCOPES. */
 int api_add_routes(struct api *a, struct http_server *http, unsigned scopes,
+		   struct err *e) MUST_CHECK;
+/* Health and figures, without a caller, for listeners of SCOPES that have nothing else. */
+int api_add_probes(struct api *a, struct http_server *http, unsigned scopes,
 		   struct err *e) MUST_CHECK;
 /* Cancels the runs whose credential has been revoked since they began (auth.h). */
 void api_end_callers(struct api *a);

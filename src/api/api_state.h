@@ -60,6 +60,9 @@ void api_audit(struct api *a, struct http_request *req, const struct caller *who
 /* Answers 422: a field of the body is not valid. */
 void api_invalid(struct http_request *req, const char *field, const char *why);
 int stats_add_routes(struct api *a, struct http_server *http, unsigned scopes) MUST_CHECK;
+int stats_add_probes(struct api *a, struct http_server *http, unsigned scopes) MUST_CHECK;
+/* Answers a request that a worker of a fleet leaves to its routers. */
+void api_of_router(struct http_request *req, void *user);
 /* classic_login.c; USER is the struct api */
 void classic_post_token(struct http_request *req, void *user);
 void classic_logins_done(struct api *a);

@@ -244,6 +244,7 @@ static struct manager_config sessions(struct app *a)
 		       .images = s->images_allowed,
 		       .levels = &a->levels},
 	    .budgets = a->budgets,
+	    .fleet = app_fleet(a),
 	};
 }
 
@@ -297,22 +298,12 @@ static int open_image_fetch(struct app *a, struct err *e)
 	return r;
 }
 
-int app_open(struct app *a, struct err *e)
+static int open_loop(struct app *a, struct err *e)
 {
-	const struct settings *s = &a->settings;
-	struct manager_config config = sessions(a);
+	int r = sd_event_default(&a->loop);
 
-	memcpy(config.image, a->image, sizeof(config.image));
-	struct limits_insisted insisted;
-	int r = limits_insisted(s, &insisted, e);
-	if (r < 0)
-		return r;
-	config.limits.explicit_mask = insisted.session;
-	config.stored = app_stored(a, insisted.stored);
-	r = sd_event_default(&a->loop);
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the event loop");
-	config.loop = a->loop;
 	r = open_workers(a, e);
 	if (r < 0)
 		return r;
@@ -323,6 +314,39 @@ int app_open(struct app *a, struct err *e)
 		store_on_trouble(a->store, on_store_trouble, NULL);
 		store_on_aside(a->store, on_store_aside, NULL);
 	}
+	return 0;
+}
+
+/* Its manager never has a sandbox, and is there for those who ask it how many there are. */
+static int open_without_engine(struct app *a, struct err *e)
+{
+	struct manager_config config = sessions(a);
+	int r = open_loop(a, e);
+
+	config.loop = a->loop;
+	r = r < 0 ? r : manager_new(&config, &a->manager, e);
+	r = r < 0 ? r : open_ledger(a, e);
+	return r < 0 ? r : open_cells(a, e);
+}
+
+int app_open(struct app *a, struct err *e)
+{
+	const struct settings *s = &a->settings;
+	struct manager_config config = sessions(a);
+
+	if (app_is_router(a))
+		return open_without_engine(a, e);
+	memcpy(config.image, a->image, sizeof(config.image));
+	struct limits_insisted insisted;
+	int r = limits_insisted(s, &insisted, e);
+	if (r < 0)
+		return r;
+	config.limits.explicit_mask = insisted.session;
+	config.stored = app_stored(a, insisted.stored);
+	r = open_loop(a, e);
+	if (r < 0)
+		return r;
+	config.loop = a->loop;
 	r = opener_attach(a->opener, a->loop);
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the opener's answers");

@@ -17,6 +17,7 @@
 #include "budget/budgets.h"
 #include "config/settings.h"
 #include "egress/egress.h"
+#include "fleet/ids.h"
 #include "http/http.h"
 #include "mcp/mcp.h"
 #include "packages/packages.h"
@@ -32,8 +33,10 @@ enum app_mode {
 	APP_RUN, /* output of the script on stdout and stderr; log only to a file that was named */
 };
 
+struct fleet_router;
 struct image_builder;
 struct image_fetch;
+struct router_files;
 
 struct app {
 	const char *verb;
@@ -60,6 +63,8 @@ struct app {
 	struct reopener *reopener;      /* NULL: nothing to open again */
 	struct http_tls *tls;           /* NULL: SANDBOX_TLS_LISTEN is not set */
 	struct buf tls_chain;           /* until its key is there */
+	struct buf tls_authority;       /* as that; of a worker */
+	struct fleet_member member;     /* of a worker: app_fleet() */
 	void (*reloaded)(void *user);   /* app_reload() */
 	void *reloaded_user;
 	const char *const *image_defs; /* of `serve`, set before app_begin(): names; borrowed */
@@ -91,6 +96,7 @@ struct app {
 	void *port_user;
 	struct tools *tools;
 	struct mcp_server *mcp;
+	struct router_files *router_files; /* of a router, from app_begin() on */
 };
 
 /* Reads settings (read_settings.h) and configures the log. */
@@ -128,11 +134,20 @@ void app_hold_hangup(void);
 /* From now on SIGTERM, SIGINT and SIGHUP call FN from the loop instead of ending the process. SIGHUP
  * stays ignored if it is ignored at the start, as nohup(1) does. */
 int app_on_stop(struct app *a, sd_event_signal_handler_t fn, void *user, struct err *e) MUST_CHECK;
+/* app_fleet.c: the settings of a role, which `serve` alone has. SETTING_INVALID: what is missing, or contradicts the role. */
+int app_check_role(const struct settings *s, struct err *e) MUST_CHECK;
+bool app_is_worker(const struct app *a);
+/* Reads the key of the fleet, with the privileges of the start. */
+int app_begin_fleet(struct app *a, struct err *e) MUST_CHECK;
+/* What marks ids; NULL: this server is no worker. Borrowed from A. */
+const struct fleet_member *app_fleet(const struct app *a);
+/* The name that certificates of routers have. */
+#define FLEET_ROUTER_DNS "router.caisson.internal"
 /* reload.c: what app_reload() needs from a process with the privileges of the start. */
 int app_begin_reopener(struct app *a, struct err *e) MUST_CHECK;
 /* app_tls.c: reads the certificate and its key, after the last fork and with the privileges of the start. */
 int app_begin_tls(struct app *a, struct err *e) MUST_CHECK;
-/* Takes a new one, REOPEN_CERTIFICATE and then REOPEN_KEY. FILE is a negative errno, or taken. */
+/* Takes a new one, REOPEN_AUTHORITY (of a worker), REOPEN_CERTIFICATE and then REOPEN_KEY. FILE is a negative errno, or taken. */
 void app_take_tls(struct app *a, enum reopen what, int file);
 /* After the HTTP server. */
 void app_tls_done(struct app *a);
@@ -140,6 +155,19 @@ void app_tls_done(struct app *a);
  * and the log says what is wrong. RELOADED is called from the loop when that is done, so that the caller passes on the
  * settings that it gave to others. */
 void app_reload(struct app *a, void (*reloaded)(void *user), void *user);
+/* app_router.c: whether this is the router of a fleet, which has neither engine nor image. */
+bool app_is_router(const struct app *a);
+/* For app_check_role(). SETTING_INVALID: a setting that a router needs is missing, or one is set that it does not have yet. */
+int app_check_router(const struct settings *s, struct err *e) MUST_CHECK;
+/* Reads what it needs, with the privileges of the start. */
+int app_begin_router(struct app *a, struct err *e) MUST_CHECK;
+/* Makes the router, which knows its workers from now on. AUTH is borrowed until the router's end. */
+int app_open_router(struct app *a, struct auth *auth, struct fleet_router **ret,
+		    struct err *e) MUST_CHECK;
+/* Before fleet_router_free(). */
+void app_close_router(struct app *a);
+/* After it. */
+void app_router_done(struct app *a);
 /* app_mcp.c: links, tools and the MCP registry of the profile. HTTP: the main server, or NULL. */
 int app_open_mcp(struct app *a, struct http_server *http, struct err *e) MUST_CHECK;
 void app_done(struct app *a);

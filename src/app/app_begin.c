@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <libgen.h>
+#include <pwd.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -132,6 +133,17 @@ static void folder_of(const char *path, char ret[PATH_MAX])
 }
 
 /* Gives up privileges, and every system call and file that the front does not need. */
+static int front_ids(const struct app *a, uid_t *ret_uid, gid_t *ret_gid, struct err *e)
+{
+	const struct passwd *pw = geteuid() == 0 ? getpwnam("caisson") : NULL;
+
+	if (a->engine)
+		return engine_front_ids(a->engine, ret_uid, ret_gid, e);
+	*ret_uid = pw ? pw->pw_uid : getuid(); /* app_check_router() */
+	*ret_gid = pw ? pw->pw_gid : getgid();
+	return 0;
+}
+
 static int confine(struct app *a, struct err *e)
 {
 	char log[PATH_MAX], socket[PATH_MAX], store[APP_STORE_PATH_MAX];
@@ -153,7 +165,7 @@ static int confine(struct app *a, struct err *e)
 		LOG_WARNING("no_landlock", LOG_I("errno", -files));
 	uid_t uid;
 	gid_t gid;
-	int r = engine_front_ids(a->engine, &uid, &gid, e);
+	int r = front_ids(a, &uid, &gid, e);
 	loop_goes_first();
 	r = r < 0 ? r : privileges_drop(uid, gid, e);
 	return r < 0 ? r : confine_front(files, e);
@@ -175,8 +187,8 @@ static int begin_opener(struct app *a, struct err *e)
 {
 	const struct settings *s = &a->settings;
 	bool chosen = settings_is_explicit(s, SETTING_ID_local_roots);
-	bool local =
-	    a->mode == APP_STDIO || (a->mode == APP_SERVE && app_is_loopback(a->listen_host));
+	bool local = a->mode == APP_STDIO ||
+		     (a->mode == APP_SERVE && !app_is_worker(a) && app_is_loopback(a->listen_host));
 
 	if (!chosen && starts_in_root())
 		return 0;
@@ -315,8 +327,23 @@ static int check_source(const struct app *a, struct err *e)
 	return config_image_reference(&a->settings, a->image, reference, sizeof(reference), e);
 }
 
+/* Its threads come after its last fork, as everywhere. */
+static int begin_router(struct app *a, struct err *e)
+{
+	int r = app_begin_reopener(a, e);
+
+	r = r < 0 ? r : app_begin_router(a, e);
+	r = r < 0 ? r : app_begin_tls(a, e);
+	r = r < 0 ? r : begin_store(a, e);
+	return r < 0 ? r : confine(a, e);
+}
+
 int app_begin(struct app *a, struct err *e)
 {
+	if (app_is_router(a)) {
+		large_blocks_return();
+		return begin_router(a, e);
+	}
 	int r = engine_check_name(a->settings.engine, e);
 
 	large_blocks_return();
@@ -334,6 +361,7 @@ int app_begin(struct app *a, struct err *e)
 	r = r < 0 ? r : app_begin_reopener(a, e);
 	r = r < 0 ? r : begin_image_builder(a, e);
 	r = r < 0 ? r : app_begin_tls(a, e);
+	r = r < 0 ? r : app_begin_fleet(a, e);
 	r = r < 0 ? r : begin_store(a, e);
 	judge_disk(a);
 	return r < 0 ? r : confine(a, e);

@@ -20,6 +20,7 @@ static int open_registry(struct app *a, struct err *e)
 	    .may_call = auth_may_call,
 	    .may_ask = auth_may_ask,
 	    .budgets = a->budgets,
+	    .fleet = app_fleet(a),
 	    .icons = profile->icons,
 	    .offers = MCP_OFFER_RESOURCES | MCP_OFFER_PROMPTS,
 	};

@@ -69,6 +69,7 @@ static int add(void *user, struct sandbox_record *record, const char *env, uint6
 	if (r < 0)
 		return r;
 	store_uuid(row.persist);
+	fleet_id_mark(app_fleet(a), row.persist);
 	(void)!text_copy(row.id, sizeof(row.id), record->id[0] ? record->id : row.persist);
 	(void)!text_copy(row.place, sizeof(row.place), record->place);
 	(void)!text_copy(row.owner, sizeof(row.owner), record->owner);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The certificate of the listener with TLS. Nothing is forked after it was read, so no other process has the key. */
+/* The certificate of the listener with TLS, and of a worker the authority of its clients. Nothing is forked after they were read, so no
+ * other process has the key. */
 #include "app/app.h"
 
 #include "base/buf.h"
@@ -22,32 +23,52 @@ static void forget(struct buf *secret)
 	buf_done(secret);
 }
 
+static struct http_tls_text text_of(const struct buf *b)
+{
+	return (struct http_tls_text){buf_str(b), b->len};
+}
+
 static int take_key(struct app *a, int fd, struct err *e)
 {
 	struct buf key = BUF_INIT(REOPENER_FILE_MAX);
 	int r = read_text(fd, &key);
+	struct http_tls_files files = {.chain = text_of(&a->tls_chain), .key = text_of(&key)};
 
+	if (app_is_worker(a)) {
+		files.authority = text_of(&a->tls_authority);
+		files.peer = FLEET_ROUTER_DNS;
+	}
 	if (r < 0)
 		(void)err_set(e, ERR_SETTING_INVALID, -r, "SANDBOX_TLS_KEY: cannot read %s",
 			      a->settings.tls_key);
 	else
-		r = http_tls_set(a->tls, buf_str(&a->tls_chain), a->tls_chain.len, buf_str(&key),
-				 key.len, e);
+		r = http_tls_set(a->tls, &files, e);
 	forget(&key);
 	buf_done(&a->tls_chain);
+	buf_done(&a->tls_authority);
 	return r;
+}
+
+static int take_text(int fd, struct buf *ret, enum setting_id id, const char *path, struct err *e)
+{
+	buf_done(ret);
+	*ret = (struct buf)BUF_INIT(REOPENER_FILE_MAX);
+	const int r = read_text(fd, ret);
+
+	return r < 0 ? err_set(e, ERR_SETTING_INVALID, -r, "%s: cannot read %s",
+			       setting_rows[id].env, path)
+		     : 0;
+}
+
+static int take_authority(struct app *a, int fd, struct err *e)
+{
+	return take_text(fd, &a->tls_authority, SETTING_ID_fleet_ca, a->settings.fleet_ca, e);
 }
 
 static int take_chain(struct app *a, int fd, struct err *e)
 {
-	buf_done(&a->tls_chain);
-	a->tls_chain = (struct buf)BUF_INIT(REOPENER_FILE_MAX);
-	const int r = read_text(fd, &a->tls_chain);
-
-	return r < 0
-		   ? err_set(e, ERR_SETTING_INVALID, -r, "SANDBOX_TLS_CERTIFICATE: cannot read %s",
-			     a->settings.tls_certificate)
-		   : 0;
+	return take_text(fd, &a->tls_chain, SETTING_ID_tls_certificate, a->settings.tls_certificate,
+			 e);
 }
 
 int app_begin_tls(struct app *a, struct err *e)
@@ -60,6 +81,11 @@ int app_begin_tls(struct app *a, struct err *e)
 	_cleanup_fd_ int key = reopener_open(s->tls_key);
 	int r = http_tls_new(&a->tls, e);
 
+	if (r == 0 && app_is_worker(a)) {
+		_cleanup_fd_ int authority = reopener_open(s->fleet_ca);
+
+		r = take_authority(a, authority, e);
+	}
 	r = r < 0 ? r : take_chain(a, chain, e);
 	return r < 0 ? r : take_key(a, key, e);
 }
@@ -68,9 +94,14 @@ void app_take_tls(struct app *a, enum reopen what, int file)
 {
 	_cleanup_fd_ int fd = file;
 	struct err e = ERR_INIT;
+	int r;
 
-	/* The certificate comes first. If it cannot be read, the key has nothing to go with, and both stay as they were. */
-	if ((what == REOPEN_CERTIFICATE ? take_chain(a, fd, &e) : take_key(a, fd, &e)) < 0)
+	/* They come in this order. If one cannot be read, the later ones have nothing to go with, and all stay as they were. */
+	if (what == REOPEN_AUTHORITY)
+		r = take_authority(a, fd, &e);
+	else
+		r = what == REOPEN_CERTIFICATE ? take_chain(a, fd, &e) : take_key(a, fd, &e);
+	if (r < 0)
 		LOG_ERROR("certificate_not_read", LOG_S("error", e.text));
 	else if (what == REOPEN_KEY)
 		LOG_INFO("certificate_read", LOG_S("file", a->settings.tls_certificate));
@@ -80,4 +111,6 @@ void app_tls_done(struct app *a)
 {
 	a->tls = http_tls_free(a->tls);
 	buf_done(&a->tls_chain);
+	buf_done(&a->tls_authority);
+	sodium_memzero(&a->member.key, sizeof(a->member.key));
 }

@@ -44,6 +44,7 @@ int app_begin_reopener(struct app *a, struct err *e)
 	    .settings_safe = !a->settings.file_named,
 	    .certificate = a->settings.tls_listen[0] ? a->settings.tls_certificate : NULL,
 	    .key = a->settings.tls_listen[0] ? a->settings.tls_key : NULL,
+	    .authority = app_is_worker(a) ? a->settings.fleet_ca : NULL,
 	};
 
 	return a->mode == APP_SERVE ? reopener_start(&c, &a->reopener, e) : 0;
@@ -69,7 +70,7 @@ static void on_file(enum reopen what, int fd, void *user)
 			LOG_ERROR("settings_not_read", LOG_S("error", e.text));
 		return;
 	}
-	if (what == REOPEN_CERTIFICATE || what == REOPEN_KEY) {
+	if (what == REOPEN_AUTHORITY || what == REOPEN_CERTIFICATE || what == REOPEN_KEY) {
 		app_take_tls(a, what, fd);
 		return;
 	}

@@ -89,6 +89,12 @@ static bool answer(const struct reopener_config *c, int watch)
 		if (!say(REOPEN_LOG, fd, watch))
 			return false;
 	}
+	if (c->certificate && c->authority) {
+		_cleanup_fd_ int authority = read_other(c->authority);
+
+		if (!say(REOPEN_AUTHORITY, authority, watch))
+			return false;
+	}
 	if (c->certificate) {
 		_cleanup_fd_ int certificate = read_other(c->certificate);
 		_cleanup_fd_ int key = read_other(c->key);
@@ -100,6 +106,12 @@ static bool answer(const struct reopener_config *c, int watch)
 		_cleanup_fd_ int fd = read_settings(c);
 
 		if (!say(REOPEN_SETTINGS, fd, watch))
+			return false;
+	}
+	if (c->workers) {
+		_cleanup_fd_ int fd = read_other(c->workers);
+
+		if (!say(REOPEN_WORKERS, fd, watch))
 			return false;
 	}
 	return say(REOPEN_DONE, 0, watch);
@@ -134,7 +146,7 @@ int reopener_start(const struct reopener_config *c, struct reopener **ret, struc
 	int pair[2];
 
 	*ret = NULL;
-	if (!c->log && !c->settings && !c->certificate)
+	if (!c->log && !c->settings && !c->certificate && !c->workers)
 		return 0;
 	struct reopener *r = calloc(1, sizeof(*r));
 	if (!r || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens the log and reads the certificate and the settings file again for a server that gave up its privileges.
+/* Opens the log and reads the certificate, the settings file and the list of workers again for a server that gave up its privileges.
  *
  * It is a small process that is forked before that, and keeps the rights and the working folder of
  * whoever started the server. It is told no path. What waits for a disk waits there: the server gets
@@ -12,10 +12,12 @@
 #include <systemd/sd-event.h>
 
 enum reopen {
-	REOPEN_LOG = 1,     /* the log, open for writing */
+	REOPEN_LOG = 1, /* the log, open for writing */
+	REOPEN_AUTHORITY, /* a memory file with the authority whose certificates clients must have; before the other two */
 	REOPEN_CERTIFICATE, /* a memory file with the certificate of the listener with TLS */
 	REOPEN_KEY,         /* and one with its key */
 	REOPEN_SETTINGS,    /* a memory file with what the settings file holds */
+	REOPEN_WORKERS,     /* and one with the workers of a router */
 	REOPEN_DONE,        /* nothing more comes; an error: the process has ended */
 };
 
@@ -23,6 +25,8 @@ struct reopener_config {
 	const char *log;               /* NULL: there is no log file */
 	const char *settings;          /* NULL: no file was read */
 	const char *certificate, *key; /* NULL: there is no listener with TLS */
+	const char *workers;           /* NULL: this is no router */
+	const char *authority;         /* NULL: clients need no certificate */
 	bool settings_safe; /* open it only if nobody else can write it (config_file_open()) */
 };
 

@@ -9,11 +9,14 @@
 #include "bridge/bridge.h"
 #include "cmd/cmd.h"
 #include "cmd/serve_address.h"
+#include "cmd/serve_hello.h"
 #include "cmd/serve_names.h"
+#include "cmd/serve_worker.h"
 #include "cmd/server_facts.h"
 #include "doctor/doctor.h"
 #include "engine/maker/native/probe.h"
 #include "faces/e2b/e2b.h"
+#include "fleet/router/router.h"
 #include "web/site.h"
 
 #include "api/api.h"
@@ -40,11 +43,13 @@ struct serve {
 	struct auth *auth;
 	struct api *api;
 	struct builds *builds;
-	struct e2b *e2b; /* NULL: SANDBOX_FACES does not name it */
-	struct transport_http *transport;
+	struct e2b *e2b;                  /* NULL: SANDBOX_FACES does not name it */
+	struct transport_http *transport; /* NULL in a router, as what else needs an engine */
+	struct fleet_router *router;      /* NULL: this server is the router of no fleet */
 	struct bridge_socket socket;
 	struct bridge_server *bridge;
 	sd_event_source *drain;
+	sd_event_source *tell; /* a worker tells its routers that it ends */
 	uint64_t drain_until_ns;
 	struct site *site;
 	struct serve_names names;
@@ -52,6 +57,7 @@ struct serve {
 	char base[SERVE_BASE_SIZE];
 	char client_base[HTTP_BASE_SIZE]; /* of the request that identify() has seen last */
 	struct server_facts facts;
+	struct serve_worker worker;
 	struct err lost; /* ERR_NONE, or why no sandbox can be made any more */
 };
 
@@ -129,12 +135,29 @@ static void on_reloaded(void *user)
 static void begin_drain(struct serve *s)
 {
 	http_server_drain(s->http);
-	transport_http_finish(s->transport);
+	if (s->transport)
+		transport_http_finish(s->transport);
 	bridge_server_finish(s->bridge);
 	s->drain_until_ns = now_ns() + DRAIN_NS;
 	if (sd_event_add_time_relative(s->app.loop, &s->drain, CLOCK_MONOTONIC, 0, 1, on_drain, s) <
 	    0)
 		(void)sd_event_exit(s->app.loop, 0);
+}
+
+static int on_told(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
+{
+	begin_drain(user);
+	return 0;
+}
+
+/* A worker first tells its routers. Until the last of them has asked, what they send is served as before. */
+static void begin_end(struct serve *s)
+{
+	s->worker.draining = true;
+	if (!app_is_worker(&s->app) ||
+	    sd_event_add_time_relative(s->app.loop, &s->tell, CLOCK_MONOTONIC,
+				       SERVE_WORKER_TELL_NS / NS_PER_US, 0, on_told, s) < 0)
+		begin_drain(s);
 }
 
 static int on_lost_long(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
@@ -152,6 +175,7 @@ static void on_engine_lost(const struct err *why, void *user)
 	struct serve *s = user;
 
 	s->lost = *why;
+	s->worker.lost = true;
 	if (sd_event_add_time_relative(s->app.loop, NULL, CLOCK_MONOTONIC, LOST_NS / NS_PER_US, 0,
 				       on_lost_long, s) < 0)
 		(void)sd_event_exit(s->app.loop, 0);
@@ -166,10 +190,10 @@ static int on_signal(sd_event_source *source UNUSED, const struct signalfd_sigin
 		app_reload(&s->app, on_reloaded, s);
 		return 0;
 	}
-	if (s->drain)
+	if (s->drain || s->tell)
 		return sd_event_exit(s->app.loop, 0);
 	LOG_INFO("shutdown", LOG_U("signal", si->ssi_signo));
-	begin_drain(s);
+	begin_end(s);
 	return 0;
 }
 
@@ -187,10 +211,11 @@ static void on_credentials_ended(void *user)
 {
 	struct serve *s = user;
 
-	if (!s->http || !s->transport || !s->api)
+	if (!s->http || (!s->transport && !s->router) || !s->api)
 		return;
 	http_server_end_callers(s->http, auth_has_ended);
-	mcp_server_end_credentials(s->app.mcp, how_ended);
+	if (s->app.mcp)
+		mcp_server_end_credentials(s->app.mcp, how_ended);
 	api_end_callers(s->api);
 }
 
@@ -202,7 +227,8 @@ static int open_auth(struct serve *s, struct err *e)
 	    .static_keys = s->keys,
 	    .static_key = set->api_key[0] ? set->api_key : NULL,
 	    .secure = strncasecmp(set->public_url, "https://", 8) == 0,
-	    .required = set->require_auth || s->keys,
+	    .required = set->require_auth || s->keys || s->at.worker,
+	    .by_router = s->at.worker,
 	    .local_name = set->default_user_id,
 	    .token_ns = (uint64_t)set->token_minutes * 60 * NS_PER_S,
 	    .loop = s->app.loop,
@@ -244,6 +270,11 @@ static int open_http(struct serve *s, struct err *e)
 	if (r < 0)
 		return err_set(e, ERR_SETTING_INVALID, -r, "SANDBOX_API_KEY");
 	r = open_auth(s, e);
+	if (r == 0 && app_is_router(&s->app)) {
+		r = app_open_router(&s->app, s->auth, &s->router, e);
+		config.reroute = fleet_router_reroute;
+		config.reroute_userdata = s->router;
+	}
 	if (r < 0)
 		return r;
 	config.auth = auth_check;
@@ -251,9 +282,14 @@ static int open_http(struct serve *s, struct err *e)
 	r = http_server_new(s->app.loop, &config, &s->http);
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the HTTP server");
-	r = http_server_add_routes(s->http, routes, ARRAY_SIZE(routes), HTTP_SCOPE_MAIN, s);
-	return r < 0 ? err_set(e, ERR_INTERNAL, -r, "routes")
-		     : site_new(s->http, HTTP_SCOPE_MAIN, &s->site, e);
+	r = http_server_add_routes(s->http, routes, ARRAY_SIZE(routes),
+				   HTTP_SCOPE_MAIN | HTTP_SCOPE_PROBES, s);
+	if (r == 0 && s->router) /* it has no page yet */
+		r = fleet_router_add_routes(s->router, s->http, HTTP_SCOPE_MAIN);
+	if (r < 0)
+		return err_set(e, ERR_INTERNAL, -r, "routes");
+	/* The routers of a worker have the page. */
+	return s->router || s->at.worker ? 0 : site_new(s->http, HTTP_SCOPE_MAIN, &s->site, e);
 }
 
 static bool needs_key(const struct serve *s)
@@ -278,6 +314,10 @@ static void forget_user(const char *owner, void *user)
 	struct serve *s = CONTAINER_OF(a, struct serve, app);
 
 	auth_forget(s->auth, owner); /* first: an initialize that is under way begins no session */
+	if (s->router)
+		fleet_router_forget_user(s->router, owner);
+	if (s->router)
+		return;
 	transport_http_forget(s->transport, owner);
 	mcp_server_forget(a->mcp, owner);
 	links_forget(a->links, owner);
@@ -309,6 +349,7 @@ static int open_api(struct serve *s, struct err *e)
 	    .open_registration = registration_is_open(s),
 	    .signin_ns = (uint64_t)set->signin_hours * 3600 * NS_PER_S,
 	    .profile = set->profile,
+	    .worker = s->at.worker,
 	    .loopback = s->at.loopback,
 	    .base = s->base,
 	    .port_domain = s->names.port_domain,
@@ -321,7 +362,7 @@ static int open_api(struct serve *s, struct err *e)
 	    .server = server_facts_json,
 	    .server_user = &s->facts,
 	};
-	int r = server_facts_builds(&s->facts, &s->builds, e);
+	int r = s->router ? 0 : server_facts_builds(&s->facts, &s->builds, e);
 
 	config.builds = s->builds;
 	r = r < 0 ? r : api_new(&config, &s->api, e);
@@ -329,7 +370,9 @@ static int open_api(struct serve *s, struct err *e)
 		s->app.port_url = port_url;
 		s->app.port_user = s;
 	}
-	return r < 0 ? r : api_add_routes(s->api, s->http, HTTP_SCOPE_MAIN, e);
+	r = r < 0 ? r : api_add_routes(s->api, s->http, HTTP_SCOPE_MAIN, e);
+	s->worker.app = &s->app;
+	return r < 0 || !s->at.worker ? r : serve_worker_add_routes(&s->worker, s->http, s->api, e);
 }
 
 static int open_faces(struct serve *s, struct err *e)
@@ -345,6 +388,7 @@ static int open_faces(struct serve *s, struct err *e)
 	    .builds = s->builds,
 	    .templates = app_builds_templates(&s->app),
 	    .template_cache = s->app.settings.template_cache,
+	    .fleet = app_fleet(&s->app),
 	};
 	const char *faces = s->app.settings.faces;
 
@@ -384,6 +428,7 @@ static int open_transport(struct serve *s, struct err *e)
 	    .identify = identify,
 	    .userdata = s,
 	    .budgets = s->app.budgets,
+	    .fleet = app_fleet(&s->app),
 	    .reader = {.max_message = app_max_message(&s->app), .budgets = s->app.budgets},
 	};
 	int r = transport_http_new(&config, &s->transport);
@@ -403,38 +448,29 @@ static int listen_all(struct serve *s, struct err *e)
 	if (r < 0)
 		return r;
 	serve_address_base(&s->at, s->app.settings.public_url, s->base);
+	if (s->router)
+		return store_set_address(s->app.store, s->base, e);
 	links_set_main(s->app.links, s->base);
+	if (s->at.worker)
+		return 0; /* it has no page, and artifact links lead through routers */
 	r = site_set_address(s->site, s->base, s->app.settings.profile, needs_key(s), e);
 	r = r < 0 ? r : store_set_address(s->app.store, s->base, e);
 	return r < 0 ? r : links_listen(s->app.links, e);
 }
 
-/* Prints to stdout how to connect a client, when all listeners are open. */
-static void print_connection(const struct serve *s)
+static int open_all_of_router(struct serve *s, struct err *e)
 {
-	const char *files = links_base(s->app.links);
+	int r = open_http(s, e);
 
-	(void)printf("Caisson %s, profile %s\n"
-		     "  page   %s/\n"
-		     "  MCP    %s/mcp   (older clients: %s/sse)\n"
-		     "  files  %s\n\n"
-		     "Claude Code:\n"
-		     "  claude mcp add --transport http caisson %s/mcp%s\n"
-		     "Other clients (mcp.json):\n"
-		     "  {\"mcpServers\":{\"caisson\":{\"type\":\"http\",\"url\":\"%s/mcp\"%s}}}\n\n"
-		     "Stop with Ctrl-C.\n",
-		     CAISSON_VERSION, s->app.settings.profile, s->base, s->base, s->base,
-		     files ? files : "off", s->base,
-		     needs_key(s) ? " --header \"Authorization: Bearer $KEY\"" : "", s->base,
-		     needs_key(s) ? ",\"headers\":{\"Authorization\":\"Bearer KEY\"}" : "");
-	(void)fflush(stdout);
+	r = r < 0 ? r : open_api(s, e);
+	r = r < 0 ? r : listen_all(s, e);
+	return r < 0 ? r : app_on_stop(&s->app, on_signal, s, e);
 }
 
-static int serve(struct serve *s, struct err *e)
+static int open_all(struct serve *s, struct err *e)
 {
-	int r = app_open(&s->app, e);
+	int r = manager_start(s->app.manager, e);
 
-	r = r < 0 ? r : manager_start(s->app.manager, e);
 	r = r < 0 ? r : open_http(s, e);
 	r = r < 0 ? r : app_open_mcp(&s->app, s->http, e);
 	if (r == 0)
@@ -447,14 +483,24 @@ static int serve(struct serve *s, struct err *e)
 	r = r < 0 ? r : listen_all(s, e);
 	r = r < 0 ? r : open_bridge(s, e);
 	r = r < 0 ? r : app_on_stop(&s->app, on_signal, s, e);
+	if (r == 0)
+		manager_on_engine_lost(s->app.manager, on_engine_lost, s);
+	return r;
+}
+
+static int serve(struct serve *s, struct err *e)
+{
+	int r = app_open(&s->app, e);
+
+	if (r == 0)
+		r = app_is_router(&s->app) ? open_all_of_router(s, e) : open_all(s, e);
 	if (r < 0)
 		return r;
-	manager_on_engine_lost(s->app.manager, on_engine_lost, s);
 	LOG_INFO("serving", LOG_S("url", s->base), LOG_S("profile", s->app.settings.profile));
 	if (s->at.tls_port)
 		LOG_INFO("serving_tls", LOG_S("host", s->at.tls_host),
 			 LOG_U("port", s->at.tls_port));
-	print_connection(s);
+	serve_hello(&s->app, s->base, s->at.tls_port, needs_key(s));
 	r = loop_run(s->app.loop);
 	if (r >= 0 && s->lost.code != ERR_NONE) {
 		*e = s->lost;
@@ -466,7 +512,11 @@ static int serve(struct serve *s, struct err *e)
 static void serve_done(struct serve *s)
 {
 	s->drain = sd_event_source_disable_unref(s->drain);
+	app_close_router(&s->app);
+	s->tell = sd_event_source_disable_unref(s->tell);
 	s->http = http_server_free(s->http);
+	s->router = fleet_router_free(s->router);
+	app_router_done(&s->app);
 	s->e2b = e2b_free(s->e2b);
 	s->builds = builds_free(s->builds);
 	s->transport = transport_http_free(s->transport);
@@ -491,7 +541,7 @@ static void serve_done(struct serve *s)
 static int check_flags(const struct serve *s, char ret[FLAGS_MAX], struct err *e)
 {
 	ret[0] = '\0';
-	if (streq(s->app.settings.engine, "native"))
+	if (streq(s->app.settings.engine, "native") && !app_is_router(&s->app))
 		doctor_container_refusal(ret, FLAGS_MAX);
 	return ret[0] ? err_set(e, ERR_ENGINE_UNAVAILABLE, 0, "no sandbox could be made here") : 0;
 }
@@ -512,6 +562,7 @@ static void say_flags(const struct err *e, char flags[FLAGS_MAX])
 
 int cmd_serve(int argc, char **argv)
 {
+	char role[ROLE_FLAG_SIZE];
 	struct serve s = {.socket = BRIDGE_SOCKET_NONE, .facts = {.store = {.dir = -1}}};
 	char why[ERR_TEXT_MAX] = "", flags[FLAGS_MAX] = "";
 	struct err e = ERR_INIT;
@@ -519,16 +570,19 @@ int cmd_serve(int argc, char **argv)
 
 	(void)signal(SIGPIPE, SIG_IGN);
 	app_hold_hangup();
+	serve_worker_flag(argc, argv, role);
 	int r = app_settings(&s.app, "serve", APP_SERVE, true, &argc, argv, &e);
 	if (r >= 0 && argc > 1)
 		r = cmd_unknown("serve", argv[1], &e);
+	r = r < 0 ? r : app_check_role(&s.app.settings, &e);
 	r = r < 0 ? r : serve_address_find(&s.app.settings, &s.at, &e);
 	s.app.listen_host = s.at.reach;
 	r = r < 0 ? r : serve_names_make(&s.app.settings, s.at.reach, &s.names, &e);
 	r = r < 0 ? r : check_flags(&s, flags, &e);
-	r = r < 0 ? r : bridge_socket_open(&s.socket, &s.app, why, &e);
+	if (r >= 0 && !app_is_router(&s.app))
+		r = bridge_socket_open(&s.socket, &s.app, why, &e);
 	s.app.socket_path = s.socket.fd >= 0 ? s.socket.path : NULL;
-	if (r >= 0)
+	if (r >= 0 && !app_is_router(&s.app))
 		server_facts_gather(&s.facts, &s.app);
 	s.app.image_defs = s.facts.names;
 	s.app.n_image_defs = s.facts.n_names;

@@ -51,7 +51,10 @@ int serve_address_find(struct settings *s, struct serve_address *ret, struct err
 	const bool plain = app_is_loopback(ret->host);
 	const bool tls = !ret->tls_host[0] || app_is_loopback(ret->tls_host);
 	ret->reach = plain && !tls ? ret->tls_host : ret->host;
-	ret->loopback = plain && tls;
+	ret->worker = streq(s->fleet_role, "worker");
+	ret->loopback = plain && tls && !ret->worker; /* its clients come through a router */
+	if (ret->worker)
+		return 0; /* it serves nobody without a certificate */
 	if (ret->loopback || s->api_key[0] || s->require_auth)
 		return 0;
 	if (tls && !settings_is_explicit(s, SETTING_ID_listen) &&
@@ -69,11 +72,13 @@ int serve_address_find(struct settings *s, struct serve_address *ret, struct err
 int serve_address_listen(struct serve_address *a, struct http_server *http, struct err *e)
 {
 	struct http_listener *listener;
-	int r = http_server_listen(http, a->host, a->port, HTTP_SCOPE_MAIN, &a->port, &listener, e);
+	const unsigned plain = a->worker ? HTTP_SCOPE_PROBES : HTTP_SCOPE_MAIN;
+	const unsigned tls =
+	    HTTP_SCOPE_MAIN | HTTP_SCOPE_TLS | (a->worker ? (unsigned)HTTP_SCOPE_MEMBERS : 0);
+	int r = http_server_listen(http, a->host, a->port, plain, &a->port, &listener, e);
 
 	if (r == 0 && a->tls_host[0])
-		r = http_server_listen(http, a->tls_host, a->tls_port,
-				       HTTP_SCOPE_MAIN | HTTP_SCOPE_TLS, &a->tls_port, &listener,
+		r = http_server_listen(http, a->tls_host, a->tls_port, tls, &a->tls_port, &listener,
 				       e);
 	return r;
 }

@@ -13,6 +13,7 @@ struct serve_address {
 	char tls_host[READ_HOST_SIZE]; /* "" = no TLS */
 	uint16_t tls_port;    /* 0 with a host: any free one, until serve_address_listen() */
 	bool no_registration; /* nobody may register, whatever the setting says */
+	bool worker;          /* of a fleet: the plain address has health checks alone */
 	bool loopback;        /* only this machine can reach the server */
 	const char *reach; /* of both hosts the one that others can reach, if any; of this struct */
 };

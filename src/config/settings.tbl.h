@@ -125,6 +125,26 @@ S(PATH, tls_certificate, "tls.certificate", "SANDBOX_TLS_CERTIFICATE", "", 0, 40
   "of whoever started the server; connections that are open stay.")
 S(PATH, tls_key, "tls.key", "SANDBOX_TLS_KEY", "", 0, 4000, "a path, or nothing",
   "The private key of that certificate, in PEM, without a password. It is read again with it.")
+S(CHOICE, fleet_role, "fleet.role", "SANDBOX_ROLE", "all", 0, 0, "all|worker|router",
+  "What `caisson serve` is in a fleet. `all`: a server of its own. `worker`: it makes sandboxes for routers, which judge who asks; it "
+  "serves them at SANDBOX_TLS_LISTEN, and needs SANDBOX_FLEET_CA and SANDBOX_FLEET_KEY. `router`: it judges who asks, makes no sandboxes itself, and sends requests "
+  "on to the workers of SANDBOX_FLEET_WORKERS; it also needs SANDBOX_FLEET_CA, SANDBOX_FLEET_KEY, SANDBOX_FLEET_CERTIFICATE and "
+  "SANDBOX_FLEET_CERTIFICATE_KEY.")
+S(PATH, fleet_ca, "fleet.ca", "SANDBOX_FLEET_CA", "", 0, 4000, "a path, or nothing",
+  "Certificates of the authority of the fleet, in PEM. Routers and workers talk only to peers with a certificate of it, and with the DNS name "
+  "of their role in it: router.caisson.internal, worker.caisson.internal. A worker reads it again with SANDBOX_TLS_CERTIFICATE.")
+S(PATH, fleet_key, "fleet.key", "SANDBOX_FLEET_KEY", "", 0, 4000, "a path, or nothing",
+  "A file of 32 to 4096 random bytes, the same at all routers and workers. With it the ids of sandboxes and sessions name their worker, and "
+  "nobody else can make such ids.")
+S(STR, fleet_name, "fleet.name", "SANDBOX_FLEET_NAME", "", 0, 253, "a name, or nothing",
+  "Name of this worker in its fleet, other than those of the others. Empty: the name of the machine, which in Kubernetes is that of the pod.")
+S(PATH, fleet_workers, "fleet.workers", "SANDBOX_FLEET_WORKERS", "", 0, 4000, "a path, or nothing",
+  "The workers of a router: a file with one ADDRESS:PORT a line, such as 10.0.0.7:8443; what follows a # does not count. Addresses are "
+  "numeric. It is read again when it changes.")
+S(PATH, fleet_certificate, "fleet.certificate", "SANDBOX_FLEET_CERTIFICATE", "", 0, 4000, "a path, or nothing",
+  "The certificate that a router shows to workers, in PEM, with the DNS name router.caisson.internal.")
+S(PATH, fleet_certificate_key, "fleet.certificate_key", "SANDBOX_FLEET_CERTIFICATE_KEY", "", 0, 4000, "a path, or nothing",
+  "The private key of that certificate, in PEM, without a password.")
 S(STR, app_host, "server.host", "APP_HOST", "", 0, 255, "an address, or nothing",
   "Address of `caisson serve`, under the name that the second tool family used. `server.listen` takes precedence.")
 S(INT, app_port, "server.port", "APP_PORT", "8181", 0, 65535, "a port from 0 to 65535",

@@ -59,6 +59,9 @@ void row_daemon_limits(const struct doctor_facts *f, struct doctor_row *r);
 void row_daemon_users(const struct doctor_facts *f, struct doctor_row *r);
 void row_levels(const struct doctor_facts *f, struct doctor_row *r);
 
+/* ---- doctor_fleet.c ---- */
+void row_fleet(const struct doctor_facts *f, struct doctor_row *r);
+
 /* ---- doctor_bugs.c ---- */
 struct kernel_version;
 void row_known_bugs(const struct doctor_facts *f, struct doctor_row *r);

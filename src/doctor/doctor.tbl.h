@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What `caisson doctor` looks at, in the order in which it is printed.
  *   D(id, ENGINE, "what")   for the engine NATIVE, DOCKER or ANY of them; row_ID() in doctor_rows.c (known_bugs:
- *                           doctor_bugs.c; daemon, levels: doctor_docker.c; container: doctor_container.c) fills in the state, the value,
- *                           and what to do about it */
+ *                           doctor_bugs.c; daemon, levels: doctor_docker.c; container: doctor_container.c; fleet: doctor_fleet.c)
+ *                           fills in the state, the value, and what to do about it */
 D(engine, ANY, "engine")
 D(daemon, DOCKER, "container daemon")
 D(daemon_limits, DOCKER, "limits of containers")
@@ -28,6 +28,7 @@ D(image, NATIVE, "image")
 D(state_dir, ANY, "state folder")
 D(descriptors, ANY, "open files of the server")
 D(ports, ANY, "ports")
+D(fleet, ANY, "fleet")
 D(public_ports, ANY, "public ports")
 D(clock, ANY, "clock")
 D(core_dumps, ANY, "core dumps")

@@ -144,7 +144,7 @@ static void format_peer(const struct http_request *req, char *ret, size_t size)
 
 	if (!http_address_peer(req->conn->io.fd, &peer)) {
 		(void)snprintf(ret, size, "gone");
-	} else if (http_proxies_have(proxies, &peer) &&
+	} else if (http_peer_is_trusted(req, &peer, proxies) &&
 		   http_client_address(req, &peer, proxies, &client)) {
 		http_address_text(&client, text);
 		(void)snprintf(ret, size, "%s", text);
@@ -159,7 +159,8 @@ bool http_request_network(const struct http_request *req, char *ret)
 	const struct http_proxies *proxies = req->conn->server->cfg.proxies;
 	union http_address peer, client;
 
-	if (!proxies || proxies->n == 0 || !http_address_peer(req->conn->io.fd, &peer) ||
+	if (!(http_request_is_by_member(req) || (proxies && proxies->n > 0)) ||
+	    !http_address_peer(req->conn->io.fd, &peer) ||
 	    !http_client_address(req, &peer, proxies, &client))
 		return false;
 	http_network_text(&client, ret);
@@ -191,12 +192,17 @@ enum http_method http_request_method(const struct http_request *req)
 	return req->head.method;
 }
 
+bool http_request_is_by_member(const struct http_request *req)
+{
+	return req->conn->scopes & HTTP_SCOPE_MEMBERS;
+}
+
 static bool is_by_proxy(const struct http_request *req)
 {
 	union http_address peer;
 
 	return http_address_peer(req->conn->io.fd, &peer) &&
-	       http_proxies_have(req->conn->server->cfg.proxies, &peer);
+	       http_peer_is_trusted(req, &peer, req->conn->server->cfg.proxies);
 }
 
 /* What the proxy says about its client, in its own header or in Forwarded. NULL: nothing. */
@@ -225,7 +231,7 @@ bool http_request_came_by_https(const struct http_request *req)
 {
 	char buf[FORWARDED_VALUE_SIZE];
 
-	if (req->conn->io.tls)
+	if (req->conn->io.tls && !http_request_is_by_member(req))
 		return true;
 	return is_https(said_by_proxy(req, "x-forwarded-proto", "proto", buf)) && is_by_proxy(req);
 }
@@ -286,20 +292,20 @@ void http_request_prefix(const struct http_request *req, char ret[HTTP_PREFIX_MA
 	http_prefix_of(said, ret);
 }
 
-static bool read_host(const char *value, const struct http_config *cfg, const char *local,
+static bool read_host(const struct http_request *req, const char *value, const char *local,
 		      struct http_host *ret)
 {
 	const size_t len = first_len(value);
 
 	return len > 0 && http_host_parse(value, len, ret) == 0 &&
-	       http_host_is_ours(ret, local, cfg->hosts);
+	       (http_request_is_by_member(req) ||
+		http_host_is_ours(ret, local, req->conn->server->cfg.hosts));
 }
 
 /* The host that the client used; SAID: what the proxy says of it, or NULL. A name that is not ours is no better here than
  * in Host: many proxies pass on whatever X-Forwarded-Host or Forwarded their client invented. */
 static bool client_host(const struct http_request *req, const char *said, struct http_host *ret)
 {
-	const struct http_config *cfg = &req->conn->server->cfg;
 	union http_address address;
 	char local[HTTP_ADDRESS_TEXT] = "";
 	unsigned port = 0;
@@ -308,10 +314,10 @@ static bool client_host(const struct http_request *req, const char *said, struct
 		http_address_text(&address, local);
 		port = http_address_port(&address);
 	}
-	if (read_host(said, cfg, local, ret))
+	if (read_host(req, said, local, ret))
 		return true;
 	/* Our own address in Host is the one that the proxy used. */
-	return read_host(http_request_header(req, "host"), cfg, local, ret) &&
+	return read_host(req, http_request_header(req, "host"), local, ret) &&
 	       (ret->port != port || !http_host_is_ours(ret, local, NULL));
 }
 
@@ -321,7 +327,7 @@ static bool direct_base(const struct http_request *req, char ret[HTTP_BASE_SIZE]
 	const char *origin = req->conn->server->cfg.public_origin;
 	const char *host = http_request_header(req, "host");
 
-	if (!req->conn->io.tls || !host || (origin && *origin))
+	if (!req->conn->io.tls || http_request_is_by_member(req) || !host || (origin && *origin))
 		return false;
 	return snprintf(ret, HTTP_BASE_SIZE, "https://%s", host) < HTTP_BASE_SIZE;
 }

@@ -208,6 +208,12 @@ static bool read_hops(const struct http_request *req, const char *name, bool for
 	return found;
 }
 
+bool http_peer_is_trusted(const struct http_request *req, const union http_address *from,
+			  const struct http_proxies *proxies)
+{
+	return http_request_is_by_member(req) || http_proxies_have(proxies, from);
+}
+
 bool http_client_address(const struct http_request *req, const union http_address *from,
 			 const struct http_proxies *proxies, union http_address *ret)
 {
@@ -215,7 +221,7 @@ bool http_client_address(const struct http_request *req, const union http_addres
 	char text_a[HTTP_ADDRESS_TEXT], text_b[HTTP_ADDRESS_TEXT];
 
 	*ret = *from;
-	if (!http_proxies_have(proxies, from))
+	if (!http_peer_is_trusted(req, from, proxies))
 		return true;
 	bool by_x = read_hops(req, "x-forwarded-for", false, proxies, &a);
 	bool by_forwarded = read_hops(req, "forwarded", true, proxies, &b);
@@ -236,7 +242,7 @@ bool http_client_is_disputed(const struct http_request *req, const union http_ad
 	union http_address a, b;
 	char text_a[HTTP_ADDRESS_TEXT], text_b[HTTP_ADDRESS_TEXT];
 
-	if (!http_proxies_have(proxies, from) ||
+	if (!http_peer_is_trusted(req, from, proxies) ||
 	    !read_hops(req, "x-forwarded-for", false, proxies, &a) ||
 	    !read_hops(req, "forwarded", true, proxies, &b))
 		return false;

@@ -28,4 +28,7 @@ bool http_client_address(const struct http_request *req, const union http_addres
  * one that its proxy does not write. */
 bool http_client_is_disputed(const struct http_request *req, const union http_address *from,
 			     const struct http_proxies *proxies);
+/* Does the word of FROM, the peer of REQ, count: is it one of PROXIES, or a member of the fleet? */
+bool http_peer_is_trusted(const struct http_request *req, const union http_address *from,
+			  const struct http_proxies *proxies);
 bool http_proxies_have(const struct http_proxies *proxies, const union http_address *a);

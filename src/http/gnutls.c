@@ -18,7 +18,7 @@ int gnutls_load(struct err *e)
 	    dlopen("libgnutls.so.30", RTLD_NOW | RTLD_LOCAL); /* it stays open for good */
 	if (!library)
 		return err_set(e, ERR_SETTING_INVALID, ENOENT,
-			       "a listener with TLS needs GnuTLS (Debian: libgnutls30)");
+			       "TLS needs GnuTLS (Debian: libgnutls30)");
 #define FIND(type, name, parameters)                                                               \
 	all = (*(void **)&tls.name = dlsym(library, "gnutls_" #name)) && all;
 	GNUTLS_FUNCTIONS(FIND)

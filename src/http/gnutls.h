@@ -12,22 +12,45 @@
 #include <sys/types.h>
 
 #define TLS_SERVER    (1u << 0) /* GNUTLS_SERVER */
+#define TLS_CLIENT    (1u << 1) /* GNUTLS_CLIENT */
 #define TLS_NONBLOCK  (1u << 3) /* GNUTLS_NONBLOCK */
 #define TLS_NO_SIGNAL (1u << 6) /* GNUTLS_NO_SIGNAL */
 
 #define TLS_CRD_CERTIFICATE 1 /* GNUTLS_CRD_CERTIFICATE */
+#define TLS_CERT_REQUIRE    2 /* GNUTLS_CERT_REQUIRE */
+#define TLS_DT_DNS_NAME     1 /* GNUTLS_DT_DNS_HOSTNAME */
+#define TLS_DT_PURPOSE      2 /* GNUTLS_DT_KEY_PURPOSE_OID */
 #define TLS_PEM             1 /* GNUTLS_X509_FMT_PEM */
 #define TLS_SHUT_WR         1 /* GNUTLS_SHUT_WR */
+
+#define TLS_NO_WILDCARDS   (1u << 12)          /* GNUTLS_VERIFY_DO_NOT_ALLOW_WILDCARDS */
+#define TLS_PURPOSE_SERVER "1.3.6.1.5.5.7.3.1" /* RFC 5280 §4.2.1.12; GNUTLS_KP_TLS_WWW_SERVER */
+#define TLS_PURPOSE_CLIENT "1.3.6.1.5.5.7.3.2" /* RFC 5280 §4.2.1.12; GNUTLS_KP_TLS_WWW_CLIENT */
+
+/* Why a certificate of a peer is refused (gnutls_certificate_status_t). */
+#define TLS_CERT_NO_SIGNER     (1u << 6)
+#define TLS_CERT_NOT_CA        (1u << 7)
+#define TLS_CERT_NOT_YET       (1u << 9)
+#define TLS_CERT_EXPIRED       (1u << 10)
+#define TLS_CERT_OTHER_OWNER   (1u << 14)
+#define TLS_CERT_OTHER_PURPOSE (1u << 18)
 
 #define TLS_E_AGAIN       (-28)  /* GNUTLS_E_AGAIN */
 #define TLS_E_INTERRUPTED (-52)  /* GNUTLS_E_INTERRUPTED */
 #define TLS_E_INVALID     (-50)  /* GNUTLS_E_INVALID_REQUEST */
 #define TLS_E_REHANDSHAKE (-37)  /* GNUTLS_E_REHANDSHAKE */
+#define TLS_E_UNVERIFIED  (-348) /* GNUTLS_E_CERTIFICATE_VERIFICATION_ERROR */
 #define TLS_E_CUT         (-110) /* GNUTLS_E_PREMATURE_TERMINATION: the end without an alert */
 
 struct tls_datum { /* gnutls_datum_t */
 	unsigned char *data;
 	unsigned size;
+};
+
+struct tls_typed { /* gnutls_typed_vdata_st */
+	int type;
+	unsigned char *data;
+	unsigned size; /* 0: a text */
 };
 
 #define GNUTLS_FUNCTIONS(F)                                                                        \
@@ -40,6 +63,9 @@ struct tls_datum { /* gnutls_datum_t */
 	F(int, certificate_set_x509_key_mem,                                                       \
 	  (void *certificate, const struct tls_datum *chain, const struct tls_datum *key,          \
 	   int format))                                                                            \
+	F(void, certificate_server_set_request, (void *session, int request))                      \
+	F(int, certificate_set_x509_trust_mem,                                                     \
+	  (void *certificate, const struct tls_datum *authorities, int format))                    \
 	F(int, credentials_set, (void *session, int type, void *certificate))                      \
 	F(void, deinit, (void *session))                                                           \
 	F(int, error_is_fatal, (int error))                                                        \
@@ -52,6 +78,9 @@ struct tls_datum { /* gnutls_datum_t */
 	F(int, record_get_direction, (void *session))                                              \
 	F(ssize_t, record_recv, (void *session, void *to, size_t max))                             \
 	F(ssize_t, record_send, (void *session, const void *data, size_t len))                     \
+	F(unsigned, session_get_verify_cert_status, (void *session))                               \
+	F(void, session_set_verify_cert2,                                                          \
+	  (void *session, struct tls_typed *data, unsigned n, unsigned flags))                     \
 	F(const char *, strerror, (int error))                                                     \
 	F(void, transport_set_ptr2, (void *session, void *from, void *to))                         \
 	F(void, transport_set_pull_function,                                                       \

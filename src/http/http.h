@@ -113,6 +113,11 @@ enum http_scope {
 	HTTP_SCOPE_FACES = 1u << 4, /* and of those what `is_face` claims */
 	HTTP_SCOPE_TLS =
 	    1u << 5, /* of no table: what the listener speaks, with `tls` of the server */
+	/* Of no table; with HTTP_SCOPE_TLS: the peers are routers of a fleet, which their certificates prove. Each has judged Host and
+	 * Origin for its clients, and is trusted as a proxy is. */
+	HTTP_SCOPE_MEMBERS = 1u << 6,
+	HTTP_SCOPE_PROBES =
+	    1u << 7, /* instead of HTTP_SCOPE_MAIN: health checks and figures alone */
 };
 
 /* ---- server ---------------------------------------------------------------------------------- */
@@ -167,6 +172,12 @@ struct http_config {
 	bool (*is_face)(const char *label, size_t len);
 	struct http_tls
 	    *tls; /* borrowed until free; it has a certificate (http/tls.h); NULL: no TLS */
+	/* Asked for every row of every table that is added: returns it, or another one with other USERDATA that stands in its
+	 * place (borrowed until the server is freed). NULL: it is refused, and http_server_add_routes() returns -ENOENT. May be
+	 * NULL: all rows stay. */
+	const struct http_route *(*reroute)(const struct http_route *row, void **userdata,
+					    void *user);
+	void *reroute_userdata;
 	http_auth_fn auth; /* NULL: rows with HTTP_ROUTE_AUTH are open */
 	void *auth_userdata;
 	http_log_fn log;
@@ -193,7 +204,7 @@ void http_server_end_callers(struct http_server *s, bool (*ended)(const void *ca
 
 /* Adds a table of N rows (borrowed until the server is freed) for listeners with one of SCOPES.
  * Handlers get USERDATA. Two rows with the same pattern must not share a method. -EINVAL: a bad
- * pattern. */
+ * pattern; -ENOENT: `reroute` refused a row. */
 int http_server_add_routes(struct http_server *s, const struct http_route *rows, size_t n,
 			   unsigned scopes, void *userdata) MUST_CHECK;
 
@@ -271,6 +282,9 @@ bool http_request_base(const struct http_request *req, char ret[HTTP_BASE_SIZE])
 void http_prefix_of(const char *path, char ret[HTTP_PREFIX_MAX + 1]);
 /* The value of Origin if it is present and allowed, else NULL: for Access-Control-Allow-Origin. */
 const char *http_request_origin(const struct http_request *req);
+
+/* Came it from a member of the fleet (HTTP_SCOPE_MEMBERS)? */
+bool http_request_is_by_member(const struct http_request *req);
 
 /* Who it is, set by the auth hook (copied; at most 63 bytes are kept); "" before that. */
 void http_request_set_principal(struct http_request *req, const char *principal);

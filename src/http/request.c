@@ -138,7 +138,7 @@ static bool check_names(struct http_request *req)
 
 	if (http_address_local(req->conn->io.fd, &address))
 		http_address_text(&address, local);
-	if (!wall_stands(WALL_ORIGIN))
+	if (http_request_is_by_member(req) || !wall_stands(WALL_ORIGIN))
 		return true;
 	if (!(flags & HTTP_ROUTE_ANY_HOST) && !host_is_ours(req, local)) {
 		http_respond_problem(req, ERR_FORBIDDEN,
@@ -180,7 +180,8 @@ static bool check_proxy(struct http_request *req)
 	const struct http_proxies *proxies = req->conn->server->cfg.proxies;
 	union http_address from;
 
-	if (!proxies || proxies->n == 0 || !http_address_peer(req->conn->io.fd, &from) ||
+	if (!(http_request_is_by_member(req) || (proxies && proxies->n > 0)) ||
+	    !http_address_peer(req->conn->io.fd, &from) ||
 	    !http_client_is_disputed(req, &from, proxies))
 		return true;
 	http_respond_problem(req, ERR_BAD_REQUEST,
@@ -195,8 +196,8 @@ static bool check_scheme(struct http_request *req)
 	const struct http_proxies *proxies = req->conn->server->cfg.proxies;
 	union http_address from;
 
-	if (!req->head.https ||
-	    (http_address_peer(req->conn->io.fd, &from) && http_proxies_have(proxies, &from)))
+	if (!req->head.https || (http_address_peer(req->conn->io.fd, &from) &&
+				 http_peer_is_trusted(req, &from, proxies)))
 		return true;
 	http_respond_problem(
 	    req, ERR_BAD_REQUEST,

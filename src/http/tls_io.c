@@ -6,6 +6,7 @@
 #include "http/tls_io.h"
 
 #include "base/list.h"
+#include "base/log.h"
 #include "http/gnutls.h"
 #include "http/tls.h"
 
@@ -22,6 +23,7 @@
 
 struct certificate {
 	void *credentials;
+	const char *peer; /* the name that clients must have; NULL: they need no certificate */
 	unsigned refs;
 };
 
@@ -33,11 +35,12 @@ struct http_tls {
 struct tls_session {
 	void *session;
 	struct certificate *certificate;
-	bool begun;    /* the first byte was one of TLS */
-	bool open;     /* the handshake is over */
-	int fd;        /* of the io */
-	size_t fed;    /* bytes that have come since data came last */
-	size_t unsent; /* bytes of the caller that the library holds */
+	bool begun;                /* the first byte was one of TLS */
+	bool open;                 /* the handshake is over */
+	int fd;                    /* of the io */
+	size_t fed;                /* bytes that have come since data came last */
+	size_t unsent;             /* bytes of the caller that the library holds */
+	struct tls_typed owner[2]; /* whom the peer must be; the library borrows it */
 };
 
 /* ---- certificates ---- */
@@ -67,12 +70,34 @@ int http_tls_new(struct http_tls **ret, struct err *e)
 	return 0;
 }
 
-int http_tls_set(struct http_tls *t, const char *chain, size_t chain_len, const char *key,
-		 size_t key_len, struct err *e)
+/* The library only reads them. */
+static struct tls_datum datum(const struct http_tls_text *text)
 {
-	/* The library only reads them. */
-	const struct tls_datum c = {(unsigned char *)(uintptr_t)chain, (unsigned)chain_len};
-	const struct tls_datum k = {(unsigned char *)(uintptr_t)key, (unsigned)key_len};
+	return (struct tls_datum){(unsigned char *)(uintptr_t)text->data, (unsigned)text->len};
+}
+
+static int fill(struct certificate *fresh, const struct http_tls_files *files, struct err *e)
+{
+	const struct tls_datum chain = datum(&files->chain), key = datum(&files->key),
+			       authority = datum(&files->authority);
+	int r = tls.certificate_set_x509_key_mem(fresh->credentials, &chain, &key, TLS_PEM);
+
+	if (r < 0)
+		return err_set(e, ERR_SETTING_INVALID, EINVAL,
+			       "the certificate or its key cannot be used: %s", tls.strerror(r));
+	if (!files->authority.data)
+		return 0;
+	fresh->peer = files->peer;
+	r = tls.certificate_set_x509_trust_mem(fresh->credentials, &authority, TLS_PEM);
+	if (r > 0)
+		return 0;
+	return err_set(e, ERR_SETTING_INVALID, EINVAL,
+		       "the certificates of the authority cannot be used: %s",
+		       r < 0 ? tls.strerror(r) : "there is none");
+}
+
+int http_tls_set(struct http_tls *t, const struct http_tls_files *files, struct err *e)
+{
 	struct certificate *fresh = calloc(1, sizeof(*fresh));
 
 	if (!fresh || tls.certificate_allocate_credentials(&fresh->credentials) < 0) {
@@ -80,11 +105,10 @@ int http_tls_set(struct http_tls *t, const char *chain, size_t chain_len, const 
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the certificate");
 	}
 	fresh->refs = 1;
-	const int r = tls.certificate_set_x509_key_mem(fresh->credentials, &c, &k, TLS_PEM);
+	const int r = fill(fresh, files, e);
 	if (r < 0) {
 		(void)certificate_unref(fresh);
-		return err_set(e, ERR_SETTING_INVALID, EINVAL,
-			       "the certificate or its key cannot be used: %s", tls.strerror(r));
+		return r;
 	}
 	(void)certificate_unref(t->newest);
 	t->newest = fresh;
@@ -128,6 +152,27 @@ static ssize_t pull(void *from, void *to, size_t max)
 	return -1;
 }
 
+/* The check is part of the handshake: until it is over no byte of the peer's is read. */
+static void demand_owner(struct tls_session *s, const char *name, unsigned char *purpose)
+{
+	s->owner[0] =
+	    (struct tls_typed){.type = TLS_DT_DNS_NAME, .data = (unsigned char *)(uintptr_t)name};
+	s->owner[1] = (struct tls_typed){.type = TLS_DT_PURPOSE, .data = purpose};
+	/* With wildcards, a certificate for *.DOMAIN would be every member of a fleet. */
+	tls.session_set_verify_cert2(s->session, s->owner, ARRAY_SIZE(s->owner), TLS_NO_WILDCARDS);
+}
+
+/* Names of authorities are no secret. */
+static void demand_certificate(struct tls_session *s)
+{
+	static unsigned char purpose[] = TLS_PURPOSE_CLIENT;
+
+	if (!s->certificate->peer)
+		return;
+	tls.certificate_server_set_request(s->session, TLS_CERT_REQUIRE);
+	demand_owner(s, s->certificate->peer, purpose);
+}
+
 int http_tls_begin(struct http_io *io, struct http_tls *t)
 {
 	static unsigned char name[] = "http/1.1";
@@ -146,7 +191,26 @@ int http_tls_begin(struct http_io *io, struct http_tls *t)
 		(void)session_free(s);
 		return -ENOMEM;
 	}
+	demand_certificate(s);
 	s->fd = io->fd;
+	tls.transport_set_pull_function(s->session, pull);
+	tls.transport_set_ptr2(s->session, s, (void *)(intptr_t)io->fd);
+	io->ops = &http_tls_io;
+	io->tls = s;
+	return 0;
+}
+
+int http_tls_adopt(struct http_io *io, void *session, const char *peer)
+{
+	static unsigned char purpose[] = TLS_PURPOSE_SERVER;
+	struct tls_session *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	s->session = session;
+	s->begun = true;
+	s->fd = io->fd;
+	demand_owner(s, peer, purpose);
 	tls.transport_set_pull_function(s->session, pull);
 	tls.transport_set_ptr2(s->session, s, (void *)(intptr_t)io->fd);
 	io->ops = &http_tls_io;
@@ -166,6 +230,8 @@ static ssize_t result(ssize_t n)
 		return n;
 	if (n == TLS_E_CUT)
 		return 0;
+	if (n == TLS_E_UNVERIFIED)
+		return -EKEYREJECTED;
 	/* What is not fatal is a warning of the peer; to be asked for another handshake is an attack by now. */
 	if (n == TLS_E_AGAIN || (n != TLS_E_REHANDSHAKE && !tls.error_is_fatal((int)n)))
 		return -EAGAIN;
@@ -190,7 +256,35 @@ static int first_byte(struct http_io *io)
 	return 0;
 }
 
-static int handshake(struct http_io *io)
+/* The operator of a fleet has to find out why a member is refused; nobody else has business here. */
+static void note_refusal(const struct tls_session *s, int error)
+{
+	static const struct {
+		unsigned bit;
+		const char *text;
+	} reasons[] = {
+	    {TLS_CERT_NO_SIGNER, "its certificate is of another authority"},
+	    {TLS_CERT_NOT_CA, "its certificate was signed by one that may not sign"},
+	    {TLS_CERT_EXPIRED, "its certificate has expired"},
+	    {TLS_CERT_NOT_YET, "its certificate is not valid yet"},
+	    {TLS_CERT_OTHER_OWNER, "its certificate does not have the name"},
+	    {TLS_CERT_OTHER_PURPOSE, "its certificate is not for clients"},
+	};
+	/* Of a peer without a certificate every bit is set. */
+	const unsigned status =
+	    error == TLS_E_UNVERIFIED ? tls.session_get_verify_cert_status(s->session) : 0;
+	const char *reason = tls.strerror(error);
+
+	if (!s->certificate || !s->certificate->peer)
+		return;
+	for (size_t i = ARRAY_SIZE(reasons); i > 0; i--)
+		if (status & reasons[i - 1].bit)
+			reason = reasons[i - 1].text;
+	LOG_OFTEN(LOG_LEVEL_WARNING, "peer_refused", LOG_S("reason", reason),
+		  LOG_S("name", s->certificate->peer));
+}
+
+int http_tls_handshake(struct http_io *io)
 {
 	struct tls_session *s = io->tls;
 	int r;
@@ -202,8 +296,10 @@ static int handshake(struct http_io *io)
 	s->open = r == 0;
 	s->fed = s->open ? 0 : s->fed;
 	const int n = (int)result(r);
-	if (n < 0 && n != -EAGAIN)
+	if (n < 0 && n != -EAGAIN) {
 		(void)tls.alert_send_appropriate(s->session, r);
+		note_refusal(s, r);
+	}
 	return s->open || n < 0 ? n : -EPIPE; /* the client has gone */
 }
 
@@ -214,7 +310,7 @@ static ssize_t tls_recv(struct http_io *io, void *to, size_t max)
 
 	if (r < 0 || io->unsafe)
 		return r < 0 ? r : io->ops->recv(io, to, max);
-	r = io->tls->open ? 0 : handshake(io);
+	r = io->tls->open ? 0 : http_tls_handshake(io);
 	if (r < 0)
 		return r;
 	do

@@ -11,6 +11,14 @@ struct tls_session;
  * reading. -ENOMEM: IO is as before. */
 int http_tls_begin(struct http_io *io, struct http_tls *t) MUST_CHECK;
 
+/* The same with a SESSION of the library that is a client's, set up but for its socket. It is taken, unless -ENOMEM. PEER (borrowed)
+ * is the DNS name that the certificate of the server must have. */
+int http_tls_adopt(struct http_io *io, void *session, const char *peer) MUST_CHECK;
+
+/* 0: the session is open. -EAGAIN: an event comes first, that the socket has room if io->wants_room, else that something has come.
+ * -EKEYREJECTED: the certificate of the peer is not acceptable; or another -errno. */
+int http_tls_handshake(struct http_io *io) MUST_CHECK;
+
 /* Ends the session, if there is one, without a word to the client. The descriptor stays open. */
 void http_tls_drop(struct http_io *io);
 

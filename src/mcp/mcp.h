@@ -91,6 +91,8 @@ enum mcp_offer {
 	MCP_OFFER_TASKS = 1 << 8, /* the tasks extension of the modern era */
 };
 
+struct fleet_member;
+
 /* Settings of a registry. Everything is copied. Zero means the default, if one is named. */
 struct mcp_server_config {
 	const char *name;    /* required */
@@ -121,7 +123,8 @@ struct mcp_server_config {
 	unsigned max_calls; /* calls in flight a peer may have; default 256 */
 	/* Borrowed; NULL: streams, subscriptions, tasks and memory of messages are not bound. */
 	struct budgets *budgets;
-	unsigned state_ttl_s;   /* life of a requestState; default 3,600 */
+	const struct fleet_member *fleet; /* of a worker: ids of tasks name it; borrowed, or NULL */
+	unsigned state_ttl_s;             /* life of a requestState; default 3,600 */
 	unsigned ask_timeout_s; /* longest wait for an answer of the client; default 600 */
 	unsigned list_ttl_ms;   /* caching hint on lists; default 0 = do not reuse */
 

@@ -5,6 +5,7 @@
 #include "base/jsonio.h"
 #include "base/promise.h"
 #include "base/rand.h"
+#include "fleet/ids.h"
 
 #include <time.h>
 
@@ -206,6 +207,7 @@ static struct task *task_new(struct mcp_call *c, unsigned poll_ms, unsigned ttl_
 	t->call = c;
 	t->tool = c->item ? item_ref(c->item) : NULL;
 	rand_hex(t->id, TASK_ID_BYTES);
+	fleet_id_mark(c->server->config.fleet, t->id);
 	t->status = TASK_WORKING;
 	t->created_ms = t->updated_ms = server_now_ms(c->server);
 	t->begun_tick_ms = server_tick_ms(c->server);

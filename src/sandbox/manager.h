@@ -12,7 +12,7 @@
 #define MANAGER_BUCKETS 1024u /* power of two */
 /* An id that is made here, not chosen by a client: the prefix and so many hexadecimal digits. */
 #define SANDBOX_ID_PREFIX "sess_"
-#define SANDBOX_ID_DIGITS 12u
+#define SANDBOX_ID_DIGITS 12u /* and those that name a worker of a fleet */
 
 enum sandbox_state {
 	SANDBOX_CREATING, /* in the table and counted; callers wait for it */

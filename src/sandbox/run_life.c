@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "fleet/ids.h"
 #include "sandbox/run_session.h"
 
 #include <signal.h>
@@ -28,16 +29,30 @@ const char *run_context(const struct run *r)
 	return r->context_name;
 }
 
-static void make_run_id(char ret[RUN_ID_SIZE])
+static void random36(char *ret, size_t n)
 {
-	char stamp[20], random[5];
+	static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+
+	rand_bytes(ret, n);
+	for (size_t i = 0; i < n; i++)
+		ret[i] = digits[(uint8_t)ret[i] % (sizeof(digits) - 1)];
+	ret[n] = '\0';
+}
+
+/* Of a worker the last part has 10 digits of base 36, of which 7 are replaced. */
+static void make_run_id(const struct fleet_member *fleet, char ret[RUN_ID_SIZE])
+{
+	char stamp[20], random[11];
 	time_t now = (time_t)(now_wall_ns() / NS_PER_S);
 	struct tm tm;
 
 	if (!gmtime_r(&now, &tm) || strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%SZ", &tm) == 0)
 		stamp[0] = '\0';
 	rand_hex(random, 2);
+	if (fleet)
+		random36(random, sizeof(random) - 1);
 	(void)snprintf(ret, RUN_ID_SIZE, "run_%s_%s", stamp, random);
+	fleet_id_mark(fleet, ret);
 }
 
 static void free_files(struct artifact *files, size_t n)
@@ -354,7 +369,7 @@ static struct run *make(struct sandbox *s, const struct run_request *request,
 		return NULL;
 	}
 	r->refs = 1;
-	make_run_id(r->id);
+	make_run_id(s->manager->config.fleet, r->id);
 	r->request = *request;
 	r->request.code = NULL;
 	r->request.argv = NULL;

@@ -28,6 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct fleet_member;
 struct manager;
 struct run;
 struct sandbox;
@@ -163,19 +164,18 @@ struct manager_config {
 	struct sandbox_maxima maxima;
 	struct budgets *budgets; /* borrowed; NULL: each user may have all of them */
 	struct manager_stored stored;
-	/* The proxy, and the hosts that sandboxes may reach. NULL, or a policy of kind none: nothing
-	 * can be reached. Both borrowed. */
+	/* The proxy, and the hosts that sandboxes may reach. NULL, or a policy of kind none: nothing. Both borrowed. */
 	struct egress *egress;
 	struct egress_policy *network;
-	/* The kinds that the creator of a sandbox may choose instead; NULL: this kind is not
-	 * permitted. For the allowlist: the widest list. EGRESS_NONE is always permitted. Borrowed.
-	 */
+	/* The kinds that the creator of a sandbox may choose instead; NULL: this kind is not permitted. For the allowlist: the
+	 * widest list. EGRESS_NONE is always permitted. Borrowed. */
 	struct egress_policy *network_may[EGRESS_KINDS];
 	struct sandbox_index index; /* strings borrowed */
 	/* Every sandbox gets a gate, so that hosts can be allowed later (sandbox_allow_domain()). */
 	bool network_ask;
-	bool public_ports;     /* owners may choose SANDBOX_OPTION_PUBLIC */
-	uint64_t (*now)(void); /* monotonic ns; NULL: now_ns() */
+	bool public_ports;                /* owners may choose SANDBOX_OPTION_PUBLIC */
+	uint64_t (*now)(void);            /* monotonic ns; NULL: now_ns() */
+	const struct fleet_member *fleet; /* of a worker: ids name it; borrowed */
 };
 
 int manager_new(const struct manager_config *config, struct manager **ret,

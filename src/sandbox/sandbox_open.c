@@ -6,6 +6,7 @@
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "fleet/ids.h"
 #include "sandbox/manager.h"
 
 #include <string.h>
@@ -201,18 +202,28 @@ static int keep_making(struct sandbox *s, const struct engine_create *create)
 	return 0;
 }
 
+static void make_id(const struct manager *m, char ret[SANDBOX_ID_MAX + 1])
+{
+	char random[SANDBOX_ID_DIGITS + FLEET_MARK_DIGITS + 1];
+	const unsigned n = SANDBOX_ID_DIGITS + (m->config.fleet ? FLEET_MARK_DIGITS : 0);
+
+	rand_hex(random, n / 2);
+	(void)snprintf(ret, SANDBOX_ID_MAX + 1, "%s%s", SANDBOX_ID_PREFIX, random);
+	fleet_id_mark(m->config.fleet, ret);
+}
+
 static struct sandbox *new_sandbox(struct manager *m, const char *owner, const char *id,
 				   const struct sandbox_record *r)
 {
 	struct sandbox *s = calloc(1, sizeof(*s));
-	char random[SANDBOX_ID_DIGITS + 1];
 
 	if (!s)
 		return NULL;
-	if (!id)
-		rand_hex(random, SANDBOX_ID_DIGITS / 2);
 	s->own_id = !id;
-	(void)snprintf(s->id, sizeof(s->id), "%s%s", id ? "" : SANDBOX_ID_PREFIX, id ? id : random);
+	if (id)
+		(void)snprintf(s->id, sizeof(s->id), "%s", id);
+	else
+		make_id(m, s->id);
 	(void)snprintf(s->owner, sizeof(s->owner), "%s", owner);
 	if (r) {
 		s->stored = true;

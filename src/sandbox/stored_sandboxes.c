@@ -6,6 +6,7 @@
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "fleet/ids.h"
 #include "sandbox/manager.h"
 
 #include <string.h>
@@ -62,10 +63,11 @@ bool stored_has_own_id(const struct sandbox_record *r, const struct sandbox_opti
 static bool is_made_here(const char *id)
 {
 	const size_t prefix = strlen(SANDBOX_ID_PREFIX);
+	const size_t digits = strlen(id) - MIN(prefix, strlen(id));
 
 	return strncmp(id, SANDBOX_ID_PREFIX, prefix) == 0 &&
-	       strlen(id) == prefix + SANDBOX_ID_DIGITS &&
-	       strspn(id + prefix, "0123456789abcdef") == SANDBOX_ID_DIGITS;
+	       (digits == SANDBOX_ID_DIGITS || digits == SANDBOX_ID_DIGITS + FLEET_MARK_DIGITS) &&
+	       strspn(id + prefix, "0123456789abcdef") == digits;
 }
 
 bool stored_may_be(const char *owner, const char *id)

@@ -87,6 +87,14 @@ static int check_free(struct store *s, const struct store_user *u, struct err *e
 	return r;
 }
 
+static int add_row(struct store *s, const struct store_user *u, struct err *e)
+{
+	return db_run(&s->db, Q_USER_ADD, NULL, e, "ttttiiiiiii", u->id, u->name, u->email, u->hash,
+		      (int64_t)u->role, (int64_t)u->active, (int64_t)u->created_ms,
+		      u->quota.sandboxes, u->quota.cpu_s_per_day, u->quota.disk_bytes,
+		      u->quota.runs_per_minute);
+}
+
 int user_insert(struct store *s, struct store_user *u, struct err *e)
 {
 	struct store_user added = *u;
@@ -94,12 +102,7 @@ int user_insert(struct store *s, struct store_user *u, struct err *e)
 	store_uuid(added.id);
 	added.created_ms = store_now_ms();
 	int r = check_free(s, &added, e);
-	if (r == 0)
-		r = db_run(&s->db, Q_USER_ADD, NULL, e, "ttttiiiiiii", added.id, added.name,
-			   added.email, added.hash, (int64_t)added.role, (int64_t)added.active,
-			   (int64_t)added.created_ms, added.quota.sandboxes,
-			   added.quota.cpu_s_per_day, added.quota.disk_bytes,
-			   added.quota.runs_per_minute);
+	r = r < 0 ? r : add_row(s, &added, e);
 	if (r == 0)
 		*u = added;
 	return r;
@@ -118,6 +121,32 @@ int store_user_update(struct store *s, const struct store_user *u, struct err *e
 	return db_change(&s->db, Q_USER_UPDATE, e, "tttiiiiii", u->id, u->email, u->hash,
 			 (int64_t)u->role, (int64_t)u->active, u->quota.sandboxes,
 			 u->quota.cpu_s_per_day, u->quota.disk_bytes, u->quota.runs_per_minute);
+}
+
+static int add_mirror(struct store *s, const struct store_user *u, struct err *e)
+{
+	struct store_user added = *u, other;
+	int r = get_one(s, Q_USER_BY_NAME, u->name, &other, e);
+
+	added.email[0] = added.hash[0] = '\0';
+	added.created_ms = store_now_ms();
+	if (r > 0)
+		memcpy(added.name, added.id, sizeof(added.id));
+	return r < 0 ? r : add_row(s, &added, e);
+}
+
+int store_user_mirror(struct store *s, const struct store_user *u, struct err *e)
+{
+	int changes = 0;
+	int r = db_transaction(&s->db, false, e);
+
+	r = r < 0 ? r
+		  : db_run(&s->db, Q_USER_UPDATE, &changes, e, "tttiiiiii", u->id, "", "",
+			   (int64_t)u->role, (int64_t)u->active, u->quota.sandboxes,
+			   u->quota.cpu_s_per_day, u->quota.disk_bytes, u->quota.runs_per_minute);
+	if (r >= 0 && changes == 0)
+		r = add_mirror(s, u, e);
+	return db_finish(&s->db, false, r, e);
 }
 
 int store_user_remove(struct store *s, const char *id, struct err *e)

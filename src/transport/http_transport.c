@@ -5,6 +5,7 @@
 #include "base/loop.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "fleet/ids.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -28,6 +29,7 @@ void keyed_add(struct transport_http *t, struct keyed *k, enum keyed_kind kind)
 {
 	k->kind = kind;
 	rand_hex(k->id, ID_HEX / 2);
+	fleet_id_mark(t->cfg.fleet, k->id);
 	list_append(bucket_of(t, k->id), &k->node);
 }
 

@@ -56,6 +56,8 @@ struct transport_stdio *transport_stdio_free(struct transport_stdio *t);
 
 struct transport_http;
 
+struct fleet_member;
+
 struct transport_http_config {
 	sd_event *loop;           /* borrowed */
 	struct http_server *http; /* borrowed; freed before the transport, or after its finish */
@@ -70,6 +72,8 @@ struct transport_http_config {
 	 * http_request_principal(), and sessions are bound to that. */
 	void (*identify)(struct http_request *req, struct mcp_peer_config *peer, void *userdata);
 	void *userdata;
+	const struct fleet_member
+	    *fleet; /* of a worker: ids of sessions name it; borrowed, or NULL */
 };
 
 int transport_http_new(const struct transport_http_config *config,

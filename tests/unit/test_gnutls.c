@@ -11,8 +11,10 @@
 
 #if __has_include(<gnutls/gnutls.h>)
 #include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
 
 _Static_assert(TLS_SERVER == GNUTLS_SERVER, "");
+_Static_assert(TLS_CLIENT == GNUTLS_CLIENT, "");
 _Static_assert(TLS_NONBLOCK == GNUTLS_NONBLOCK, "");
 _Static_assert(TLS_NO_SIGNAL == GNUTLS_NO_SIGNAL, "");
 _Static_assert(TLS_CRD_CERTIFICATE == (int)GNUTLS_CRD_CERTIFICATE, "");
@@ -22,9 +24,23 @@ _Static_assert(TLS_E_AGAIN == GNUTLS_E_AGAIN, "");
 _Static_assert(TLS_E_INTERRUPTED == GNUTLS_E_INTERRUPTED, "");
 _Static_assert(TLS_E_REHANDSHAKE == GNUTLS_E_REHANDSHAKE, "");
 _Static_assert(TLS_E_INVALID == GNUTLS_E_INVALID_REQUEST, "");
+_Static_assert(TLS_E_UNVERIFIED == GNUTLS_E_CERTIFICATE_VERIFICATION_ERROR, "");
 _Static_assert(TLS_E_CUT == GNUTLS_E_PREMATURE_TERMINATION, "");
 _Static_assert(sizeof(struct tls_datum) == sizeof(gnutls_datum_t), "");
 _Static_assert(offsetof(struct tls_datum, size) == offsetof(gnutls_datum_t, size), "");
+_Static_assert(TLS_CERT_REQUIRE == (int)GNUTLS_CERT_REQUIRE, "");
+_Static_assert(TLS_DT_DNS_NAME == (int)GNUTLS_DT_DNS_HOSTNAME, "");
+_Static_assert(TLS_DT_PURPOSE == (int)GNUTLS_DT_KEY_PURPOSE_OID, "");
+_Static_assert(TLS_NO_WILDCARDS == (unsigned)GNUTLS_VERIFY_DO_NOT_ALLOW_WILDCARDS, "");
+_Static_assert(TLS_CERT_NO_SIGNER == (unsigned)GNUTLS_CERT_SIGNER_NOT_FOUND, "");
+_Static_assert(TLS_CERT_NOT_CA == (unsigned)GNUTLS_CERT_SIGNER_NOT_CA, "");
+_Static_assert(TLS_CERT_NOT_YET == (unsigned)GNUTLS_CERT_NOT_ACTIVATED, "");
+_Static_assert(TLS_CERT_EXPIRED == (unsigned)GNUTLS_CERT_EXPIRED, "");
+_Static_assert(TLS_CERT_OTHER_OWNER == (unsigned)GNUTLS_CERT_UNEXPECTED_OWNER, "");
+_Static_assert(TLS_CERT_OTHER_PURPOSE == (unsigned)GNUTLS_CERT_PURPOSE_MISMATCH, "");
+_Static_assert(sizeof(struct tls_typed) == sizeof(gnutls_typed_vdata_st), "");
+_Static_assert(offsetof(struct tls_typed, data) == offsetof(gnutls_typed_vdata_st, data), "");
+_Static_assert(offsetof(struct tls_typed, size) == offsetof(gnutls_typed_vdata_st, size), "");
 #endif
 
 /* Every function is there, and one of them does what it should. */

@@ -213,6 +213,39 @@ static void test_strict(void **state)
 
 /* ---- users, keys ---- */
 
+static void test_mirrored_users(void **state)
+{
+	struct world *w = *state;
+	struct store_user u = add_user(w, "Ada"), got, twin = {.active = true};
+	struct err e = ERR_INIT;
+	uint64_t n;
+
+	(void)snprintf(twin.id, sizeof(twin.id), "aaaaaaaa-0000-4000-8000-000000000000");
+	(void)snprintf(twin.name, sizeof(twin.name), "Bob");
+	(void)snprintf(twin.hash, sizeof(twin.hash), "never kept");
+	twin.quota = STORE_QUOTA_DEFAULTS;
+	assert_int_equal(store_user_mirror(w->s, &twin, &e), 0);
+	assert_int_equal(store_user_get(w->s, twin.id, &got, &e), 1);
+	assert_string_equal(got.name, "Bob");
+	assert_string_equal(got.hash, "");
+	twin.quota.sandboxes = 7;
+	twin.role = STORE_ROLE_ADMIN;
+	assert_int_equal(store_user_mirror(w->s, &twin, &e), 0);
+	assert_int_equal(store_user_get(w->s, twin.id, &got, &e), 1);
+	assert_int_equal(got.quota.sandboxes, 7);
+	assert_int_equal(got.role, STORE_ROLE_ADMIN);
+	/* A name that is taken is no reason to refuse somebody whom a router knows. */
+	twin.id[0] = 'b';
+	(void)snprintf(twin.name, sizeof(twin.name), "ADA");
+	assert_int_equal(store_user_mirror(w->s, &twin, &e), 0);
+	assert_int_equal(store_user_get(w->s, twin.id, &got, &e), 1);
+	assert_string_equal(got.name, twin.id);
+	assert_int_equal(store_user_get(w->s, u.id, &got, &e), 1);
+	assert_string_equal(got.name, "Ada");
+	assert_int_equal(store_user_count(w->s, &n, &e), 0);
+	assert_int_equal(n, 3);
+}
+
 static void test_users(void **state)
 {
 	struct world *w = *state;
@@ -1427,6 +1460,7 @@ int main(void)
 	    T(test_newer_version),
 	    T(test_strict),
 	    T(test_users),
+	    T(test_mirrored_users),
 	    T(test_keys),
 	    T(test_key_expiry),
 	    T(test_later),

@@ -143,7 +143,7 @@ static bool check_token(struct auth *a, const char *token, struct store_user *re
  * credential may have ended. If so, all callers that are still referenced are checked again. A caller
  * whose credential ended or changed its rights is marked, and on_ended() ends what it has open. */
 
-static bool same_rights(const struct caller *a, const struct caller *b)
+bool caller_has_rights_of(const struct caller *a, const struct caller *b)
 {
 	return streq(a->owner, b->owner) && a->admin == b->admin && a->read_only == b->read_only &&
 	       streq(a->profile, b->profile);
@@ -177,12 +177,12 @@ static int judge(struct auth *a, const struct caller *w)
 	caller_take_user(&now, &u);
 	if (w->how == CALLER_KEY) {
 		caller_take_key(&now, &k);
-		return same_rights(w, &now);
+		return caller_has_rights_of(w, &now);
 	}
 	if (w->how == CALLER_SIGNIN)
-		return u.active && same_rights(w, &now);
+		return u.active && caller_has_rights_of(w, &now);
 	version_of(a, &u, version);
-	return u.active && streq(version, w->version) && same_rights(w, &now);
+	return u.active && streq(version, w->version) && caller_has_rights_of(w, &now);
 }
 
 /* Returns how many ended. *RET_DONE is false if the store failed for one of them. */
@@ -194,7 +194,7 @@ static unsigned judge_all(struct auth *a, bool changed, bool *ret_done)
 	*ret_done = true;
 	list_for_each(l, &a->live) {
 		struct caller *w = list_entry(l, struct caller, live);
-		int r = changed && w->ended == CALLER_LIVE ? judge(a, w) : 1;
+		int r = changed && w->ended == CALLER_LIVE && !w->routed ? judge(a, w) : 1;
 
 		if (w->ended != CALLER_LIVE)
 			continue;
@@ -336,7 +336,9 @@ const struct caller *auth_identify(struct auth *a, struct http_request *req)
 	if (w)
 		return w;
 	a->failed = ERR_INIT;
-	if (credential && http_keys_find(a->config.static_keys, credential))
+	if (a->config.by_router)
+		w = auth_by_router(a, req);
+	else if (credential && http_keys_find(a->config.static_keys, credential))
 		w = caller_new(a, CALLER_STATIC_KEY);
 	else if (credential)
 		w = by_store(a, credential);
@@ -344,7 +346,8 @@ const struct caller *auth_identify(struct auth *a, struct http_request *req)
 		w = auth_by_cookie(a, req);
 	if (!w && a->failed.code == ERR_FORBIDDEN)
 		return NULL; /* a foreign site, on an open server too */
-	if (!w && !a->config.required && !(credential && looks_like_ours(credential)))
+	if (!w && !a->config.required && !a->config.by_router &&
+	    !(credential && looks_like_ours(credential)))
 		w = caller_new(a, CALLER_LOCAL);
 	if (!w)
 		return NULL;

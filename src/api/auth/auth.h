@@ -8,7 +8,10 @@
  * something must come from a page of this server (http_request_is_same_origin()) and have the header
  * X-Caisson-Page; any other site is refused. The local user is
  * whoever has the static key of the server (SANDBOX_API_KEY), and everybody on a server that does not
- * require authentication. */
+ * require authentication.
+ *
+ * A worker of a fleet (auth_config.by_router) looks at none of these. A router has judged the credential and says who asks, in the header
+ * Caisson-Caller (fleet/identity.h), which counts on the listener of members alone. */
 #pragma once
 
 #include "base/list.h"
@@ -40,6 +43,8 @@ struct caller {
 	unsigned refs;
 	enum caller_end ended; /* from then on it may do nothing more */
 	enum caller_how how;
+	bool
+	    routed; /* a router of the fleet has judged it, so no row here says whether it still holds */
 	char owner[STORE_OWNER_SIZE]; /* of sandboxes; "" = the local user */
 	char name[STORE_NAME_SIZE];
 	bool admin;                        /* may see and change everybody's */
@@ -63,7 +68,9 @@ struct auth_config {
 	const char *
 	    static_key; /* borrowed until auth_new() returns: the one key of the server; NULL: none */
 	bool secure;    /* browsers reach this server by https */
-	bool required;          /* requests without a credential are refused */
+	bool required; /* requests without a credential are refused */
+	bool
+	    by_router; /* a worker of a fleet: routers say who asks, and no credential is looked at */
 	const char *local_name; /* borrowed; what the local user is called */
 	uint64_t token_ns;      /* life of a token */
 	sd_event *loop;         /* borrowed; NULL: what is open is not judged again */

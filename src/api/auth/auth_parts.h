@@ -23,6 +23,9 @@ void caller_take_user(struct caller *w, const struct store_user *u);
 void caller_take_key(struct caller *w, const struct store_key *k);
 /* From now on W is judged again when credentials may have ended. */
 void auth_watch(struct auth *a, struct caller *w);
+bool caller_has_rights_of(const struct caller *w, const struct caller *other);
+/* auth_router.c: the caller that a router names in REQ, or NULL with a->failed set. */
+struct caller *auth_by_router(struct auth *a, const struct http_request *req);
 /* auth_browser.c: the caller that the cookie of REQ stands for, or NULL; with a->failed FORBIDDEN if the cookie is good
  * but another site sent the request. */
 struct caller *auth_by_cookie(struct auth *a, const struct http_request *req);

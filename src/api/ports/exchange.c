@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The routes, and the first half of an exchange: finding the sandbox, connecting, and the request. Whatever has begun goes on
- * when the client has left, and ends by itself: REQ is NULL then. */
+/* The routes, and how an exchange begins: finding the sandbox, connecting, and the head of the request. Whatever has begun goes
+ * on when the client has left, and ends by itself: the relay has no request then. */
 #include "api/ports/ports.h"
-#include "base/fdio.h"
-#include "base/loop.h"
 #include "base/parse.h"
 #include "base/text.h"
 
@@ -11,38 +9,19 @@
 #include <netinet/tcp.h>
 #include <sodium.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 
 /* Until the head of the answer: longer than any server of a page should take. One that runs in a thread of a session rests
  * with it. */
-#define ANSWER_US (UINT64_C(120) * 1000 * 1000)
-/* A body of chunks may come in thousands of small pieces at once. They wait for each other: to send each would make a long turn
- * of the loop. */
-#define GATHER_BYTES (16u << 10)
-#define CONNECT_MS   10000 /* until the server must have accepted */
+#define ANSWER_US  (UINT64_C(120) * 1000 * 1000)
+#define CONNECT_MS 10000 /* until the server must have accepted */
 
-/* ---- the connection ---- */
+/* ---- the end ---- */
 
-static void close_connection(struct exchange *x)
+static void release(struct exchange *x)
 {
-	const struct linger off = {0};
-
-	x->io = sd_event_source_disable_unref(x->io);
-	x->patience = sd_event_source_disable_unref(x->patience);
-	if (x->fd < 0)
-		return;
-	/* The sandbox has the socket, too. With SO_LINGER a close would wait: socket(7). */
-	(void)setsockopt(x->fd, SOL_SOCKET, SO_LINGER, &off, sizeof(off));
-	x->fd = fd_close(x->fd);
-}
-
-void port_free(struct exchange *x)
-{
-	close_connection(x);
+	relay_done(&x->relay);
 	list_remove(&x->node);
-	buf_done(&x->out);
-	buf_done(&x->in);
 	budget_give(&x->share);
 	if (x->held)
 		sandbox_release(x->sandbox, &x->hold);
@@ -52,132 +31,33 @@ void port_free(struct exchange *x)
 
 void port_refuse(struct exchange *x, enum err_code code, const char *why)
 {
-	if (x->req && !(x->face && x->face->refuse(x->face->user, x->req, x->id, x->port, code)))
-		http_respond_problem(x->req, code, why, NULL);
-	port_free(x);
+	struct http_request *req = x->relay.req;
+
+	if (req && !(x->face && x->face->refuse(x->face->user, req, x->id, x->port, code)))
+		http_respond_problem(req, code, why, NULL);
+	release(x);
 }
+
+static void on_failed(struct relay *relay, enum err_code code, const char *why)
+{
+	port_refuse(CONTAINER_OF(relay, struct exchange, relay), code, why);
+}
+
+static void on_over(struct relay *relay)
+{
+	release(CONTAINER_OF(relay, struct exchange, relay));
+}
+
+static const struct relay_ops relay_ops = {
+    .failed = on_failed,
+    .ended = on_over,
+    .add_fields = port_add_fields,
+    .work = "port",
+};
 
 static void on_ended(struct sandbox_hold *h)
 {
 	CONTAINER_OF(h, struct exchange, hold)->held = false;
-}
-
-/* ---- events ---- */
-
-static void watch(struct exchange *x, uint32_t events)
-{
-	if (events == x->wanted)
-		return;
-	x->wanted = events;
-	(void)sd_event_source_set_io_events(x->io, events);
-	/* The end of a connection is told without being asked for, again and again: nobody listens who wants nothing. */
-	(void)sd_event_source_set_enabled(x->io, events ? SD_EVENT_ON : SD_EVENT_OFF);
-}
-
-void port_want(struct exchange *x, uint32_t events)
-{
-	watch(x, x->wanted | events);
-}
-
-void port_stop_wanting(struct exchange *x, uint32_t events)
-{
-	watch(x, x->wanted & ~events);
-}
-
-bool port_flush(struct exchange *x)
-{
-	const unsigned no_timeout = 0;
-
-	while (x->out.len > 0 && !x->deaf) {
-		const ssize_t n = send(x->fd, x->out.data, x->out.len, MSG_DONTWAIT | MSG_NOSIGNAL);
-
-		if (n < 0 && (errno == EAGAIN || errno == ENOTCONN)) {
-			port_want(x, EPOLLOUT);
-			return false;
-		}
-		if (n < 0 && errno != EINTR)
-			x->deaf = true; /* whether it has answered is seen by reading */
-		/* It is connected. That time would also count while a server reads nothing, which it may: tcp(7). */
-		if (n > 0 && !x->connected) {
-			x->connected = true;
-			(void)setsockopt(x->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &no_timeout,
-					 sizeof(no_timeout));
-		}
-		buf_consume(&x->out, n < 0 ? 0 : (size_t)n);
-	}
-	buf_done(&x->out);
-	port_stop_wanting(x, EPOLLOUT);
-	if (x->client_ended)
-		(void)shutdown(x->fd, SHUT_WR);
-	return true;
-}
-
-static int on_io(sd_event_source *source UNUSED, int fd UNUSED, uint32_t revents, void *user)
-{
-	struct exchange *x = user;
-
-	loop_work("port", "bytes");
-	if ((revents & EPOLLOUT) && port_flush(x) && x->body_waits) {
-		x->body_waits = false;
-		if (x->socket)
-			http_socket_resume(x->socket);
-		else if (x->req)
-			http_request_resume_body(x->req);
-	}
-	if (revents & ~(uint32_t)EPOLLOUT)
-		port_read(x);
-	return 0;
-}
-
-static int on_silence(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
-{
-	struct exchange *x = user;
-
-	x->patience = sd_event_source_disable_unref(x->patience);
-	if (x->req)
-		port_refuse(x, ERR_GATEWAY_TIMEOUT,
-			    "the server has taken the connection and sent nothing for two minutes");
-	return 0;
-}
-
-/* ---- the request's body ---- */
-
-static int add_piece(struct exchange *x, const void *data, size_t len)
-{
-	char line[24];
-	int r = 0;
-
-	if (x->chunked) {
-		const int n = snprintf(line, sizeof(line), "%zx\r\n", len);
-
-		r = buf_add(&x->out, line, (size_t)n);
-	}
-	r = r < 0 ? r : buf_add(&x->out, data, len);
-	return r < 0 || !x->chunked ? r : buf_add_str(&x->out, "\r\n");
-}
-
-static int on_body(struct http_request *req, const void *data, size_t len, void *user)
-{
-	struct exchange *x = user;
-	/* The server has until the end of the request, and then some time. */
-	(void)sd_event_source_set_time_relative(x->patience, ANSWER_US);
-	const int r = data         ? add_piece(x, data, len)
-		      : x->chunked ? buf_add_str(&x->out, "0\r\n\r\n")
-				   : 0;
-
-	if (r < 0) {
-		port_refuse(x, ERR_OUT_OF_MEMORY, "no memory");
-		return r;
-	}
-	if (x->out.len < GATHER_BYTES) {
-		port_want(x, EPOLLOUT); /* which goes on in the next turn of the loop */
-		return 0;
-	}
-	if (!port_flush(x) && data && x->out.len >= PORT_OUT_MAX) {
-		x->body_waits = true;
-		http_request_pause_body(req, 0);
-	}
-	return 0;
 }
 
 /* ---- the beginning ---- */
@@ -186,9 +66,10 @@ static void on_connected(int fd, const struct err *e, void *user)
 {
 	struct exchange *x = user;
 	const unsigned timeout = CONNECT_MS;
+	struct http_io io = {.ops = &http_plain_io, .fd = fd};
 
-	x->fd = fd;
-	if (!x->req || e) {
+	x->relay.io = io; /* so that it is closed */
+	if (!x->relay.req || e) {
 		port_refuse(x, e ? e->code : ERR_CANCELLED, e ? e->text : "");
 		return;
 	}
@@ -197,17 +78,11 @@ static void on_connected(int fd, const struct err *e, void *user)
 		return;
 	}
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout));
-	x->wanted = EPOLLIN;
-	if (sd_event_add_io(x->loop, &x->io, fd, x->wanted, on_io, x) < 0 ||
-	    sd_event_add_time_relative(x->loop, &x->patience, CLOCK_MONOTONIC, ANSWER_US,
-				       ANSWER_US / 8, on_silence, x) < 0 ||
-	    port_write_request(x) < 0) {
+	x->relay.connecting = true;
+	if (port_write_request(x) < 0)
 		port_refuse(x, ERR_OUT_OF_MEMORY, "no memory");
-		return;
-	}
-	(void)port_flush(x);
-	if (http_request_body_length(x->req) > 0)
-		http_request_read_body(x->req, on_body, x);
+	else
+		relay_begin(&x->relay, &io);
 }
 
 static void on_sandbox(struct sandbox *s, const struct err *e, void *user)
@@ -215,7 +90,7 @@ static void on_sandbox(struct sandbox *s, const struct err *e, void *user)
 	struct exchange *x = user;
 	struct err failed = ERR_INIT;
 
-	if (!x->req || e) {
+	if (!x->relay.req || e) {
 		port_refuse(x, e ? e->code : ERR_CANCELLED, e ? e->text : "");
 		return;
 	}
@@ -237,9 +112,8 @@ static void on_gone(void *user)
 {
 	struct exchange *x = user;
 
-	x->req = NULL;
-	if (x->io) /* else a callback is on its way */
-		port_free(x);
+	if (relay_client_left(&x->relay))
+		release(x);
 }
 
 bool port_may_use(struct http_request *req, const struct caller *who)
@@ -264,11 +138,8 @@ void port_begin(struct api *a, struct http_request *req, const struct port_visit
 		return;
 	}
 	list_init(&x->node);
-	buf_init(&x->out, PORT_BUF_MAX);
-	buf_init(&x->in, PORT_BUF_MAX);
-	x->fd = -1;
-	x->req = req;
-	x->loop = a->config.loop;
+	relay_init(&x->relay, &relay_ops, a->config.loop, req);
+	x->relay.answer_us = ANSWER_US;
 	x->auth = a->config.auth;
 	x->face = v->face;
 	x->port = v->name.port;
@@ -300,7 +171,7 @@ static void add_slash(struct http_request *req, void *user UNUSED)
 {
 	const char *query = http_request_raw_query(req);
 	char prefix[HTTP_PREFIX_MAX + 1];
-	_cleanup_(buf_done) struct buf to = BUF_INIT(PORT_HEAD_MAX);
+	_cleanup_(buf_done) struct buf to = BUF_INIT(RELAY_HEAD_MAX);
 
 	http_request_prefix(req, prefix);
 	if (buf_printf(&to, "%s%s/%s%s", prefix, http_request_path(req), query ? "?" : "",

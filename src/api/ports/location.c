@@ -133,7 +133,7 @@ static bool is_numeric(const struct http_host *h)
 /* AUTHORITY is this server, as the client of X calls it. */
 static bool is_this_server(const struct exchange *x, const char *authority, size_t len)
 {
-	const char *host = http_request_header(x->req, "host");
+	const char *host = http_request_header(x->relay.req, "host");
 	struct http_host asked, to;
 	const char *user = memrchr(authority, '@', len);
 
@@ -154,7 +154,7 @@ static bool is_this_server(const struct exchange *x, const char *authority, size
 static int to_this_server(const struct exchange *x, const char *location, const char *path,
 			  struct buf *ret)
 {
-	_cleanup_(buf_done) struct buf clean = BUF_INIT(PORT_HEAD_MAX);
+	_cleanup_(buf_done) struct buf clean = BUF_INIT(RELAY_HEAD_MAX);
 	const size_t base = strlen(x->base);
 
 	if (add_path(&clean, path) < 0)
@@ -167,7 +167,7 @@ static int to_this_server(const struct exchange *x, const char *location, const 
 
 static int relative(const struct exchange *x, const char *location, struct buf *ret)
 {
-	_cleanup_(buf_done) struct buf whole = BUF_INIT(PORT_HEAD_MAX);
+	_cleanup_(buf_done) struct buf whole = BUF_INIT(RELAY_HEAD_MAX);
 	const char *asked = port_path_of(x);
 	const char *slash = strrchr(asked, '/');
 
@@ -188,7 +188,7 @@ static bool has_scheme(const char *address)
 
 int port_location(const struct exchange *x, const char *value, struct buf *ret)
 {
-	_cleanup_(buf_done) struct buf b = BUF_INIT(PORT_HEAD_MAX);
+	_cleanup_(buf_done) struct buf b = BUF_INIT(RELAY_HEAD_MAX);
 
 	if (plain(value, &b) < 0)
 		return -ENOMEM;

@@ -197,7 +197,7 @@ bool port_drop_pass(struct api *a, struct http_request *req, bool keep)
 	static const char parameter[] = PASS_NAME "=";
 	const size_t skip = sizeof(parameter) - 1;
 	const char *query = http_request_raw_query(req), *name = cookie_name(a, req);
-	_cleanup_(buf_done) struct buf to = BUF_INIT(PORT_HEAD_MAX), cookie = BUF_INIT(1024);
+	_cleanup_(buf_done) struct buf to = BUF_INIT(RELAY_HEAD_MAX), cookie = BUF_INIT(1024);
 
 	if (!query || strncmp(query, parameter, skip) != 0 || http_request_method(req) != HTTP_GET)
 		return false;

@@ -3,22 +3,16 @@
  * The same server has a name of its own for browsers (port_links.c): http://PORT-SANDBOX.DOMAIN/. docs/decisions/0038-ports.md
  * has the reasons.
  *
- * Each request has a connection of its own, which init makes (engine_connect()). Bytes pass as they come, in both
- * directions, with one block of memory for each; whoever does not read stops the other side. The front believes neither side:
- * heads are parsed and written anew, and a body ends where the new head says. */
+ * Each request has a connection of its own, which init makes (engine_connect()). What passes over it is in relay/relay.h. */
 #pragma once
 
 #include "api/api_state.h"
-#include "api/ports/reply_head.h"
 #include "base/buf.h"
-#include "http/chunk.h"
 #include "http/http.h"
+#include "relay/relay.h"
 #include "sandbox/sandbox_work.h"
 
-#define PORT_BLOCK    (32u << 10)  /* bytes that are read at once */
-#define PORT_OUT_MAX  (64u << 10)  /* bytes that wait for the server, beside one piece */
-#define PORT_BUF_MAX  (512u << 10) /* bytes that either buffer can have at most */
-#define PORT_PATH_MAX 256          /* of "/p/SANDBOX/PORT" behind the path of a proxy */
+#define PORT_PATH_MAX 256 /* of "/p/SANDBOX/PORT" behind the path of a proxy */
 
 /* Names of ports are served if SCOPES has HTTP_SCOPE_MAIN. */
 int ports_add_routes(struct api *a, struct http_server *http, unsigned scopes) MUST_CHECK;
@@ -43,20 +37,13 @@ void ports_done(struct api *a);
 /* ---- among the files of this folder ---- */
 
 struct exchange {
-	struct list node;           /* of api.strangers; of the owner's in no list */
-	struct http_request *req;   /* until the answer begins, or the client is gone */
-	struct http_stream *stream; /* the answer */
-	struct http_socket *socket; /* the same after an upgrade */
-	struct sandbox *sandbox;    /* reference */
+	struct relay relay;
+	struct list node;        /* of api.strangers; of the owner's in no list */
+	struct sandbox *sandbox; /* reference */
 	struct sandbox_hold hold;
 	bool held;
 	struct budget_share share;
-	sd_event *loop;
 	const struct auth *auth;
-	sd_event_source *io;       /* of FD */
-	uint32_t wanted;           /* events of it */
-	sd_event_source *patience; /* until the head of the answer */
-	int fd;                    /* to the server; -1 = none yet */
 	uint16_t port;
 	const struct api_port_face *face; /* the sandbox is one of it; NULL: of none */
 	char id[SANDBOX_ID_MAX + 1];      /* of the sandbox */
@@ -64,20 +51,6 @@ struct exchange {
 	bool own_name;                    /* the address is a name of the port's alone */
 	char base
 	    [PORT_PATH_MAX]; /* the path of this server, as its client sees it; "" with a name */
-	struct buf out;      /* to the server */
-	bool body_waits;     /* the request's, until OUT has gone */
-	bool client_ended;   /* after an upgrade: the client sends no more, and may still read */
-	bool connected;      /* something of OUT has gone */
-	bool deaf;           /* the server reads no more; it may answer all the same */
-	bool chunked;        /* the request's body */
-	bool upgrades;       /* the server has been asked for a WebSocket */
-	struct buf in;       /* the head of the answer, then what came with it */
-	size_t scanned;
-	unsigned interim; /* answers so far that are none */
-	bool eof;         /* the server sends no more */
-	struct port_reply reply;
-	struct http_chunk chunk;
-	uint64_t left;
 };
 
 /* port_links.c */
@@ -116,16 +89,10 @@ bool port_is_welcome(const struct exchange *x);
 /* request_text.c */
 /* What follows "/p/SANDBOX/PORT" in the request, or all of its path, as the client has encoded it. */
 const char *port_path_of(const struct exchange *x);
-/* The head for the server, to X->out. -ENOMEM, or -E2BIG. */
+/* The head for the server, to X->relay.out. -ENOMEM, or -E2BIG. */
 int port_write_request(struct exchange *x) MUST_CHECK;
-/* answer.c: there is something to read from the server, or it has ended. X may be gone afterwards. */
-void port_read(struct exchange *x);
+/* answer_fields.c: for relay_ops */
+int port_add_fields(struct relay *relay) MUST_CHECK;
 /* exchange.c */
-/* Takes notice of what the socket is to tell. */
-void port_want(struct exchange *x, uint32_t events);
-void port_stop_wanting(struct exchange *x, uint32_t events);
-/* Sends what waits for the server. False: it waits still. */
-bool port_flush(struct exchange *x);
 /* Answers, if the client is there and has no answer yet, and ends X. */
 void port_refuse(struct exchange *x, enum err_code code, const char *why);
-void port_free(struct exchange *x);

@@ -5,6 +5,7 @@
 #include "api/ports/ports.h"
 #include "base/text.h"
 #include "base/walls.h"
+#include "fleet/identity.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -34,30 +35,17 @@ static bool is_ours(const struct exchange *x, const char *name, const char *valu
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (strcasecmp(name, names[i]) == 0)
 			return true;
+	/* What members of a fleet say to each other names the caller and its key. */
+	if (strncasecmp(name, FLEET_HEADER_PREFIX, strlen(FLEET_HEADER_PREFIX)) == 0)
+		return true;
 	/* Any other Authorization is for the server inside. */
 	return strcasecmp(name, "authorization") == 0 && strncasecmp(value, "bearer", 6) == 0 &&
 	       auth_is_credential(x->auth, value + 6 + strspn(value + 6, " \t"));
 }
 
-/* Is NAME one of the fields that Connection lists? They are not to be passed on either. */
-static bool is_listed(const struct http_request *req, const char *name)
-{
-	static const char seps[] = ", \t";
-	const char *p = http_request_header(req, "connection");
-
-	for (p = p ? p + strspn(p, seps) : ""; *p; p += strspn(p, seps)) {
-		const size_t n = strcspn(p, seps);
-
-		if (n == strlen(name) && strncasecmp(p, name, n) == 0)
-			return true;
-		p += n;
-	}
-	return false;
-}
-
 const char *port_path_of(const struct exchange *x)
 {
-	const char *p = http_request_path(x->req);
+	const char *p = http_request_path(x->relay.req);
 
 	if (x->own_name)
 		return p;
@@ -71,9 +59,9 @@ static int add_fields(struct exchange *x, struct buf *b)
 	const char *name, *value;
 	int r = 0;
 
-	for (unsigned i = 0; r == 0 && http_request_field(x->req, i, &name, &value); i++)
-		if (!is_ours(x, name, value) && !port_is_of_connection(name) &&
-		    !is_listed(x->req, name))
+	for (unsigned i = 0; r == 0 && http_request_field(x->relay.req, i, &name, &value); i++)
+		if (!is_ours(x, name, value) && !relay_is_of_connection(name) &&
+		    !relay_is_listed(x->relay.req, name))
 			r = buf_printf(b, "%s: %s\r\n", name, value);
 	return r;
 }
@@ -82,7 +70,7 @@ static int add_fields(struct exchange *x, struct buf *b)
  * client that is no browser may send those of the page, too. */
 static int add_cookies(struct exchange *x, struct buf *b)
 {
-	const char *p = x->own_name ? http_request_header(x->req, "cookie") : NULL;
+	const char *p = x->own_name ? http_request_header(x->relay.req, "cookie") : NULL;
 	const char *before = "Cookie: ";
 	int r = 0;
 
@@ -107,54 +95,29 @@ static int find_name(const struct exchange *x, struct buf *ret)
 
 static int add_forwarding(struct exchange *x, struct buf *b, const char *name)
 {
-	const char *peer = http_request_peer(x->req), *host = http_request_header(x->req, "host");
-	const char *port = strrchr(peer, ':');
-	/* "127.0.0.1:41234" and "[::1]:41234" have a port, "::1" of a client behind a proxy has none */
-	const bool bare = !port || (peer[0] != '[' && strchr(peer, ':') != port);
-	int r = buf_printf(b, "X-Forwarded-For: %.*s\r\n", bare ? -1 : (int)(port - peer), peer);
+	int r = relay_add_forwarded(x->relay.req, b);
 
-	if (r == 0 && host)
-		r = buf_printf(b, "X-Forwarded-Host: %s\r\n", host);
-	if (r == 0)
-		r = buf_printf(b, "X-Forwarded-Proto: %s\r\n",
-			       http_request_came_by_https(x->req) ? "https" : "http");
 	if (r == 0 && !x->own_name)
 		r = buf_printf(b, "X-Forwarded-Prefix: %s\r\n", x->base);
-	if (r == 0 && http_request_header(x->req, "origin"))
+	if (r == 0 && http_request_header(x->relay.req, "origin"))
 		r = buf_printf(b, "Origin: http://%s\r\n", name);
 	return r;
 }
 
-/* The server is asked for one answer on this connection, so that it ends with it. */
-static int add_connection(struct exchange *x, struct buf *b)
-{
-	const uint64_t length = http_request_body_length(x->req);
-
-	x->chunked = length == UINT64_MAX;
-	if (x->chunked)
-		return buf_add_str(b, "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n");
-	x->upgrades = http_request_may_upgrade(x->req);
-	if (x->upgrades)
-		return buf_add_str(b, "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
-	if (length > 0 || http_request_header(x->req, "content-length"))
-		return buf_printf(b, "Content-Length: %ju\r\nConnection: close\r\n\r\n",
-				  (uintmax_t)length);
-	return buf_add_str(b, "Connection: close\r\n\r\n");
-}
-
 int port_write_request(struct exchange *x)
 {
-	const char *query = http_request_raw_query(x->req);
-	struct buf *b = &x->out;
+	const char *query = http_request_raw_query(x->relay.req);
+	struct buf *b = &x->relay.out;
 	_cleanup_(buf_done) struct buf name = BUF_INIT(HTTP_BASE_SIZE);
 	int r = find_name(x, &name);
 
 	r = r < 0 ? r
 		  : buf_printf(b, "%s %s%s%s HTTP/1.1\r\nHost: %s\r\n",
-			       http_method_name(http_request_method(x->req)), port_path_of(x),
+			       http_method_name(http_request_method(x->relay.req)), port_path_of(x),
 			       query ? "?" : "", query ? query : "", buf_str(&name));
 	r = r < 0 ? r : add_fields(x, b);
 	r = r < 0 ? r : add_cookies(x, b);
 	r = r < 0 ? r : add_forwarding(x, b, buf_str(&name));
-	return r < 0 ? r : add_connection(x, b);
+	/* The server is asked for one answer on this connection, so that it ends with it. */
+	return r < 0 ? r : relay_add_framing(&x->relay, false);
 }

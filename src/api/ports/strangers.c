@@ -36,7 +36,7 @@ int port_admit_stranger(struct api *a, struct exchange *x, struct sandbox *s, st
 		list_append(&a->strangers, &x->node);
 		return 0;
 	}
-	network_of(x->req, x->network);
+	network_of(x->relay.req, x->network);
 	list_for_each(l, &a->strangers) {
 		const struct exchange *other = list_entry(l, struct exchange, node);
 
@@ -67,15 +67,12 @@ void ports_end_strangers(struct api *a)
 
 		if (port_is_welcome(x))
 			continue;
-		if (x->stream) {
-			http_stream_abort(x->stream);
-			port_free(x);
-		} else if (x->socket) {
-			http_socket_end(x->socket, 1008, "");
-			port_free(x);
-		} else if (x->io) { /* else it is being connected, and looks by itself afterwards */
+		if (x->relay.stream || x->relay.socket)
+			relay_cut(&x->relay, 1008);
+		else if (
+		    x->relay
+			.source) /* else it is being connected, and looks by itself afterwards */
 			port_refuse(x, ERR_UNAUTHORIZED, "this port is not public any more");
-		}
 	}
 }
 

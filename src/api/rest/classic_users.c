@@ -363,10 +363,22 @@ static const struct http_route routes[] = {
     {HTTP_DELETE, "/api/users/me/sandboxes/{id}", delete_sandbox, HTTP_ROUTE_PAGES, 0},
 };
 
+/* Logins and keys are kept by the routers of a fleet, and what else is here is reached by a login. */
+static const struct http_route of_router[] = {
+    {HTTP_GET, "/health", get_health, HTTP_ROUTE_AUTH, 0},
+    {HTTP_POST, "/api/register", api_of_router, 0, API_STRANGER_BODY_MAX},
+    {HTTP_POST, "/api/token", api_of_router, 0, API_STRANGER_BODY_MAX},
+    {HTTP_GET, "/api/users/{rest...}", api_of_router, 0, 0},
+    {HTTP_POST, "/api/users/{rest...}", api_of_router, 0, 0},
+    {HTTP_DELETE, "/api/users/{rest...}", api_of_router, 0, 0},
+};
+
 /* Without a store there are no users, and so none of their routes. */
 int users_add_routes(struct api *a, struct http_server *http, unsigned scopes)
 {
 	const size_t n = a->config.store ? ARRAY_SIZE(routes) : 1;
 
+	if (a->config.worker)
+		return http_server_add_routes(http, of_router, ARRAY_SIZE(of_router), scopes, a);
 	return http_server_add_routes(http, routes, n, scopes, a);
 }

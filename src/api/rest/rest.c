@@ -383,7 +383,8 @@ int rest_add_routes(struct api *a, struct http_server *http, unsigned scopes)
 		rest->rows[i] = (struct http_route){
 		    .methods = route->method,
 		    .pattern = route->path,
-		    .handler = dispatch,
+		    .handler =
+			a->config.worker && route->flags & REST_ROUTER ? api_of_router : dispatch,
 		    .flags = http_flags(route),
 		    .body_max = body_max(a, route),
 		};

@@ -31,6 +31,9 @@ enum rest_flag {
 	REST_HISTORY = 1 << 11,
 	/* Its answer may be large: room for it is taken before the handler begins. */
 	REST_LARGE = 1 << 12,
+	REST_ROUTER =
+	    1
+	    << 14, /* of users and credentials: a worker of a fleet has none. Its routers tell it by "removeUser" who is removed */
 	REST_SOCKET =
 	    1
 	    << 13, /* may become a WebSocket, for which browsers can show a key in the query only */

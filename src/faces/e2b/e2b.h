@@ -15,6 +15,8 @@
 
 struct e2b;
 
+struct fleet_member;
+
 struct e2b_config {
 	sd_event *loop; /* borrowed, all of them, until e2b_free() */
 	struct manager *manager;
@@ -22,10 +24,11 @@ struct e2b_config {
 	struct budgets *budgets;
 	uint64_t max_upload_bytes;
 	struct builds *builds;
-	bool templates;          /* clients may build some */
-	uint64_t template_cache; /* bytes of a user's cache of their steps; 0 = none */
-	const char *base;        /* URL of the server; filled in until the first request */
-	const char *port_domain; /* http_config.port_domain; "" = there is none */
+	bool templates;                   /* clients may build some */
+	uint64_t template_cache;          /* bytes of a user's cache of their steps; 0 = none */
+	const char *base;                 /* URL of the server; filled in until the first request */
+	const struct fleet_member *fleet; /* of a worker: ids of sandboxes name it; NULL: none */
+	const char *port_domain;          /* http_config.port_domain; "" = there is none */
 };
 
 int e2b_new(const struct e2b_config *config, struct e2b **ret, struct err *e) MUST_CHECK;

@@ -183,7 +183,7 @@ void e2b_dispatch(struct http_request *req, void *user);
 
 /* ---- sandboxes (sandboxes.c) ---- */
 
-void e2b_make_id(char ret[E2B_ID_SIZE]);
+void e2b_make_id(const struct e2b *f, char ret[E2B_ID_SIZE]);
 struct e2b_sandbox *e2b_find(const struct e2b *f, const char *id);
 /* Which sandbox REQ is about, by its name or its routing headers, which must not differ, else by its token. NULL: none that
  * lives. */

@@ -9,6 +9,7 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "base/walls.h"
+#include "fleet/ids.h"
 #include "http/host_header.h"
 
 #include <ctype.h>
@@ -17,7 +18,7 @@
 #include <string.h>
 #include <strings.h>
 
-void e2b_make_id(char ret[E2B_ID_SIZE])
+void e2b_make_id(const struct e2b *f, char ret[E2B_ID_SIZE])
 {
 	static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
 	uint32_t words[E2B_ID_SIZE - 2];
@@ -27,6 +28,7 @@ void e2b_make_id(char ret[E2B_ID_SIZE])
 	for (size_t i = 0; i < E2B_ID_SIZE - 2; i++)
 		ret[i + 1] = digits[words[i] % (sizeof(digits) - 1)];
 	ret[E2B_ID_SIZE - 1] = '\0';
+	fleet_id_mark(f->config.fleet, ret);
 }
 
 struct e2b_sandbox *e2b_find(const struct e2b *f, const char *id)
@@ -153,7 +155,7 @@ struct e2b_sandbox *e2b_sandbox_new(struct e2b *f, const struct caller *who)
 	list_init(&s->streams);
 	list_init(&s->watches);
 	e2b_contexts_begin(s);
-	e2b_make_id(s->id);
+	e2b_make_id(f, s->id);
 	rand_hex(s->token, (E2B_TOKEN_SIZE - 1) / 2);
 	rand_hex(s->traffic, (E2B_TOKEN_SIZE - 1) / 2);
 	rand_uuid(s->boot_id); /* as the kernel has one of each start */

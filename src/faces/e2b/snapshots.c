@@ -250,7 +250,7 @@ void e2b_make_snapshot(struct e2b_call *c)
 	list_init(&n->node);
 	list_init(&n->hold.node);
 	n->face = c->face;
-	e2b_make_id(n->id);
+	e2b_make_id(c->face, n->id);
 	memcpy(n->source, s->id, sizeof(n->source));
 	(void)!text_copy(n->owner, sizeof(n->owner), c->who->owner);
 	(void)!text_copy(n->name, sizeof(n->name), name ? name : "");

@@ -328,7 +328,7 @@ static int open_sandbox(struct building *w, struct err *e)
 	if (r < 0)
 		return r;
 	options.own_image = w->own_image;
-	e2b_make_id(id);
+	e2b_make_id(w->face, id);
 	w->opening = true;
 	manager_open_new(w->face->config.manager, w->who->owner, id, &network, &options, on_opened,
 			 w);

@@ -249,7 +249,7 @@ struct e2b_template *e2b_template_new(struct e2b *f, const char *owner, const ch
 	if (id)
 		(void)!text_copy(t->id, sizeof(t->id), id);
 	else
-		e2b_make_id(t->id);
+		e2b_make_id(f, t->id);
 	t->created_ms = now_wall_ns() / NS_PER_MS;
 	list_append(&f->templates, &t->node);
 	return t;

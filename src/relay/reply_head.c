@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/ports/reply_head.h"
+#include "relay/reply_head.h"
 
 #include "base/parse.h"
 #include "http/request_head.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-size_t port_reply_end(const char *buf, size_t len, size_t *scanned)
+size_t relay_reply_end(const char *buf, size_t len, size_t *scanned)
 {
 	for (size_t i = *scanned; i < len; i++) {
 		const size_t cr = i + 1 < len && buf[i + 1] == '\r' ? 1 : 0;
@@ -26,7 +26,7 @@ size_t port_reply_end(const char *buf, size_t len, size_t *scanned)
 	return 0;
 }
 
-bool port_is_of_connection(const char *name)
+bool relay_is_of_connection(const char *name)
 {
 	static const char *const names[] = {
 	    "connection", "keep-alive",        "proxy-connection", "te",
@@ -63,7 +63,7 @@ static bool is_clean(const char *s)
 }
 
 /* "HTTP/1.1 200 OK"; many servers leave the text out. */
-static int parse_status(const char *line, int *ret)
+static int parse_status(const char *line, struct relay_reply *ret)
 {
 	uint64_t status;
 
@@ -71,7 +71,8 @@ static int parse_status(const char *line, int *ret)
 	    line[8] != ' ' || strnlen(line + 9, 3) < 3 || (line[12] != ' ' && line[12] != '\0') ||
 	    parse_u64_n(line + 9, 3, 100, 999, &status) < 0)
 		return -EBADMSG;
-	*ret = (int)status;
+	ret->status = (int)status;
+	ret->closes = line[7] == '0';
 	return 0;
 }
 
@@ -87,6 +88,7 @@ static char *trim(char *value)
 struct framing {
 	bool chunked;
 	bool has_length;
+	bool closes;
 	uint64_t length;
 };
 
@@ -104,11 +106,13 @@ static int note_framing(struct framing *f, const char *name, const char *value)
 			return -EBADMSG;
 		f->has_length = true;
 		f->length = length;
+	} else if (strcasecmp(name, "connection") == 0) {
+		f->closes = f->closes || strcasecmp(value, "keep-alive") != 0;
 	}
 	return 0;
 }
 
-static int add_line(struct port_reply *ret, struct framing *f, char *line)
+static int add_line(struct relay_reply *ret, struct framing *f, char *line)
 {
 	char *colon = strchr(line, ':');
 
@@ -118,35 +122,36 @@ static int add_line(struct port_reply *ret, struct framing *f, char *line)
 	const char *value = trim(colon + 1);
 	if (!is_clean(value))
 		return 0;
-	if (port_is_of_connection(line))
+	if (relay_is_of_connection(line))
 		return note_framing(f, line, value);
-	if (ret->n_fields == PORT_FIELDS_MAX)
+	if (ret->n_fields == RELAY_FIELDS_MAX)
 		return -EBADMSG;
 	ret->fields[ret->n_fields].name = line;
 	ret->fields[ret->n_fields++].value = value;
 	return 0;
 }
 
-int port_reply_parse(char *buf, size_t len, bool head, struct port_reply *ret)
+int relay_reply_parse(char *buf, size_t len, bool head, struct relay_reply *ret)
 {
 	struct framing f = {0};
 	char *at = buf, *line;
 
 	ret->n_fields = 0;
 	if (memchr(buf, '\0', len) || !next_line(&at, buf + len, &line) ||
-	    parse_status(line, &ret->status) < 0)
+	    parse_status(line, ret) < 0)
 		return -EBADMSG;
 	while (next_line(&at, buf + len, &line))
 		if (add_line(ret, &f, line) < 0)
 			return -EBADMSG;
+	ret->closes = ret->closes || f.closes;
 	ret->has_length = f.has_length && !f.chunked;
 	ret->length = ret->has_length ? f.length : 0;
 	/* RFC 9112 §6.3; with both, the chunks count */
 	if (head || ret->status < 200 || ret->status == 204 || ret->status == 304)
-		ret->framing = PORT_NO_BODY;
+		ret->framing = RELAY_NO_BODY;
 	else if (f.chunked)
-		ret->framing = PORT_CHUNKED;
+		ret->framing = RELAY_CHUNKED;
 	else
-		ret->framing = f.has_length ? PORT_LENGTH : PORT_UNTIL_CLOSE;
+		ret->framing = f.has_length ? RELAY_LENGTH : RELAY_UNTIL_CLOSE;
 	return 0;
 }

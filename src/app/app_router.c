@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the router of a fleet has besides a server: its certificate, the key of the fleet, and the list of workers. */
+#include "app/app.h"
+
+#include "app/reopener.h"
+#include "base/buf.h"
+#include "base/fdio.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "fleet/router/router.h"
+
+#include <pwd.h>
+#include <sodium.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LOOK_US (UINT64_C(1000) * 1000)
+
+struct router_files {
+	struct http_tls_client *tls;
+	struct fleet_key key;
+	struct fleet_members members; /* of the start */
+	struct reopener *reopener; /* a process of its own: the other one opens the log each time */
+	struct fleet_router *router; /* borrowed; NULL: not open */
+	sd_event_source *look;
+	struct buf seen; /* the list as it was read last */
+};
+
+#define TEXT_OF(field) offsetof(struct settings, field)
+
+static const struct {
+	enum setting_id id;
+	size_t offset;
+	const char *what;
+} needed[] = {
+    {SETTING_ID_fleet_workers, TEXT_OF(fleet_workers), "the list of workers"},
+    {SETTING_ID_fleet_ca, TEXT_OF(fleet_ca), "the authority that signs certificates of workers"},
+    {SETTING_ID_fleet_key, TEXT_OF(fleet_key), "the key of the fleet's ids"},
+    {SETTING_ID_fleet_certificate, TEXT_OF(fleet_certificate), "its certificate"},
+    {SETTING_ID_fleet_certificate_key, TEXT_OF(fleet_certificate_key), "the key of that"},
+};
+
+bool app_is_router(const struct app *a)
+{
+	return a->mode == APP_SERVE && streq(a->settings.fleet_role, "router");
+}
+
+static const char *text_of(const struct settings *s, size_t offset)
+{
+	return *(char *const *)(const void *)((const char *)s + offset);
+}
+
+int app_check_router(const struct settings *s, struct err *e)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(needed); i++)
+		if (!text_of(s, needed[i].offset)[0])
+			return err_set(e, ERR_SETTING_INVALID, 0,
+				       "SANDBOX_ROLE=router needs %s: %s",
+				       setting_rows[needed[i].id].env, needed[i].what);
+	if (s->faces[0] || (settings_is_explicit(s, SETTING_ID_port_domain) && s->port_domain[0]))
+		return err_set(e, ERR_SETTING_INVALID, 0,
+			       "%s does not work with SANDBOX_ROLE=router yet: remove it",
+			       s->faces[0] ? "SANDBOX_FACES" : "SANDBOX_PORT_DOMAIN");
+	if (geteuid() == 0 && !getpwnam("caisson"))
+		return err_set(
+		    e, ERR_SETTING_INVALID, 0,
+		    "a router needs no rights of root: start it as another user, or make "
+		    "the account caisson, which it then becomes");
+	return 0;
+}
+
+/* ---- files ---- */
+
+static int read_file(const char *path, enum setting_id id, struct buf *ret, struct err *e)
+{
+	_cleanup_fd_ int fd = reopener_open(path);
+	const int r = fd < 0 ? fd : fd_read_file(fd, ret);
+
+	return r < 0 ? err_set(e, ERR_SETTING_INVALID, -r, "%s: cannot read %s",
+			       setting_rows[id].env, path)
+		     : 0;
+}
+
+static int read_certificates(struct app *a, struct err *e)
+{
+	const struct settings *s = &a->settings;
+	struct buf chain = BUF_INIT(REOPENER_FILE_MAX), key = chain, ca = chain;
+	int r = read_file(s->fleet_certificate, SETTING_ID_fleet_certificate, &chain, e);
+
+	r = r < 0 ? r
+		  : read_file(s->fleet_certificate_key, SETTING_ID_fleet_certificate_key, &key, e);
+	r = r < 0 ? r : read_file(s->fleet_ca, SETTING_ID_fleet_ca, &ca, e);
+	const struct http_tls_client_config config = {.chain = buf_str(&chain),
+						      .chain_len = chain.len,
+						      .key = buf_str(&key),
+						      .key_len = key.len,
+						      .ca = buf_str(&ca),
+						      .ca_len = ca.len,
+						      .name = FLEET_WORKER_NAME};
+	r = r < 0 ? r : http_tls_client_new(&config, &a->router_files->tls, e);
+	if (key.data)
+		sodium_memzero(key.data, key.len);
+	buf_done(&key);
+	buf_done(&chain);
+	buf_done(&ca);
+	return r;
+}
+
+static int read_members(struct app *a, struct err *e)
+{
+	struct router_files *f = a->router_files;
+	int r = read_file(a->settings.fleet_workers, SETTING_ID_fleet_workers, &f->seen, e);
+
+	if (r < 0)
+		return r;
+	r = fleet_members_parse(buf_str(&f->seen), f->seen.len, &f->members, e);
+	return r < 0 ? err_wrap(e, "SANDBOX_FLEET_WORKERS") : 0;
+}
+
+int app_begin_router(struct app *a, struct err *e)
+{
+	const struct reopener_config config = {.workers = a->settings.fleet_workers};
+
+	a->router_files = calloc(1, sizeof(*a->router_files));
+	if (!a->router_files)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the router");
+	buf_init(&a->router_files->seen, FLEET_MEMBERS_FILE);
+	int r = reopener_start(&config, &a->router_files->reopener, e);
+	r = r < 0 ? r : read_members(a, e);
+	r = r < 0 ? r : fleet_key_read(a->settings.fleet_key, &a->router_files->key, e);
+	return r < 0 ? r : read_certificates(a, e);
+}
+
+/* ---- changes of the list ---- */
+
+static void take_members(struct router_files *f, struct buf *text)
+{
+	struct fleet_members *fresh;
+	struct err e = ERR_INIT;
+
+	if (text->len == f->seen.len && memcmp(buf_str(text), buf_str(&f->seen), text->len) == 0)
+		return;
+	fresh = malloc(sizeof(*fresh));
+	if (!fresh)
+		return;
+	if (fleet_members_parse(buf_str(text), text->len, fresh, &e) < 0) {
+		LOG_ERROR("workers_not_read", LOG_S("error", e.text),
+			  LOG_S("effect", "the list stays as it was"));
+	} else {
+		fleet_router_set_members(f->router, fresh);
+		LOG_INFO("workers_read", LOG_U("workers", fresh->n));
+	}
+	free(fresh);
+	buf_done(&f->seen); /* a wrong list is told once */
+	f->seen = *text;
+	*text = (struct buf)BUF_INIT(FLEET_MEMBERS_FILE);
+}
+
+static void on_file(enum reopen what, int file, void *user)
+{
+	struct router_files *f = user;
+	_cleanup_(buf_done) struct buf text = BUF_INIT(FLEET_MEMBERS_FILE);
+	_cleanup_fd_ int fd = what == REOPEN_WORKERS ? file : -1;
+
+	if (what != REOPEN_WORKERS)
+		return;
+	const int r = fd < 0 ? fd : fd_read_file(fd, &text);
+	if (r < 0)
+		LOG_OFTEN(LOG_LEVEL_ERROR, "workers_not_read", LOG_S("error", strerror(-r)));
+	else
+		take_members(f, &text);
+}
+
+static int on_look(sd_event_source *source, uint64_t usec UNUSED, void *user)
+{
+	struct router_files *f = user;
+
+	if (reopener_ask(f->reopener, sd_event_source_get_event(source), on_file, f) < 0)
+		return 0; /* it has said so in the log */
+	(void)sd_event_source_set_time_relative(source, LOOK_US);
+	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
+int app_open_router(struct app *a, struct auth *auth, struct fleet_router **ret, struct err *e)
+{
+	struct router_files *f = a->router_files;
+	const struct fleet_router_config config = {.loop = a->loop,
+						   .auth = auth,
+						   .ledger = a->ledger,
+						   .budgets = a->budgets,
+						   .tls = f->tls,
+						   .key = &f->key};
+	int r = fleet_router_new(&config, ret, e);
+
+	if (r < 0)
+		return r;
+	f->router = *ret;
+	fleet_router_set_members(f->router, &f->members);
+	r = sd_event_add_time_relative(a->loop, &f->look, CLOCK_MONOTONIC, LOOK_US, LOOK_US / 20,
+				       on_look, f);
+	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;
+}
+
+void app_close_router(struct app *a)
+{
+	struct router_files *f = a->router_files;
+
+	if (!f)
+		return;
+	f->look = sd_event_source_disable_unref(f->look);
+	f->reopener = reopener_free(f->reopener);
+	f->router = NULL;
+}
+
+void app_router_done(struct app *a)
+{
+	struct router_files *f = TAKE_PTR(a->router_files);
+
+	if (!f)
+		return;
+	f->tls = http_tls_client_free(f->tls);
+	buf_done(&f->seen);
+	sodium_memzero(&f->key, sizeof(f->key));
+	free(f);
+}

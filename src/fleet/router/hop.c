@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One request on its way to a worker. */
+#include "fleet/router/parts.h"
+
+#include "base/log.h"
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define INITIALIZE_MAX (8u << 10) /* bytes of a message that is looked at */
+#define RETRY_AFTER    "2"
+
+struct hop {
+	struct relay relay;
+	struct list node; /* of worker.hops; in no list before */
+	struct fleet_router *router;
+	struct http_request *req; /* until the answer begins */
+	struct caller *who;       /* reference */
+	struct worker *worker;    /* NULL: not chosen yet */
+	struct link *link;        /* being made */
+	enum place place;
+	bool mcp;    /* errors are those of JSON-RPC */
+	bool begun;  /* the relay has a connection */
+	bool placed; /* it was for nobody in particular */
+	bool reused; /* the connection */
+	bool repeated;
+	bool in_memory; /* the whole body is in BODY */
+	struct buf body;
+	struct budget_share share;
+	char tried[FLEET_TRIES_MAX][FLEET_WORKER_SIZE];
+	unsigned n_tried;
+	const char
+	    *name; /* that the client has chosen for a sandbox; NULL: none. Borrowed from REQ */
+};
+
+static void leave_worker(struct hop *h)
+{
+	if (!h->worker)
+		return;
+	list_remove(&h->node);
+	h->worker->n_hops--;
+	h->worker = NULL;
+}
+
+static void hop_free(struct hop *h)
+{
+	if (h->link)
+		link_drop(h->link);
+	if (h->begun)
+		relay_done(&h->relay);
+	leave_worker(h);
+	buf_done(&h->body);
+	budget_give(&h->share);
+	caller_unref(h->who);
+	free(h);
+}
+
+void hop_respond(struct http_request *req, bool mcp, enum err_code code, const char *why)
+{
+	const int status = err_code_http(code);
+
+	if (status == 503)
+		(void)http_add_header(req, "Retry-After", RETRY_AFTER);
+	if (!mcp) {
+		http_respond_problem(req, code, why, NULL);
+		return;
+	}
+	json_t *body =
+	    json_pack("{s:s, s:n, s:{s:i, s:s, s:{s:s}}}", "jsonrpc", "2.0", "id", "error", "code",
+		      -32000, "message", why, "data", "code", err_code_name(code));
+	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+	json_decref(body);
+	/* A client whose session is gone begins a new one when it hears 404. */
+	http_respond_take(req, code == ERR_NODE_LOST ? 404 : status, "application/json", text,
+			  text ? strlen(text) : 0);
+}
+
+static void refuse(struct hop *h, enum err_code code, const char *fmt, ...) PRINTF(3, 4);
+static void refuse(struct hop *h, enum err_code code, const char *fmt, ...)
+{
+	char why[ERR_TEXT_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
+	if (h->req)
+		hop_respond(h->req, h->mcp, code, why);
+	hop_free(h);
+}
+
+/* ---- where to ---- */
+
+static bool was_tried(const struct hop *h, const struct worker *w)
+{
+	for (unsigned i = 0; i < h->n_tried; i++)
+		if (streq(h->tried[i], w->id))
+			return true;
+	return false;
+}
+
+/* The worker for what has none yet; NULL: there is none. */
+static struct worker *choose(const struct hop *h)
+{
+	struct fleet_candidate all[FLEET_MEMBERS_MAX];
+	struct worker *workers[FLEET_MEMBERS_MAX] = {0};
+	const char *key = h->name ? h->name : http_request_header(h->req, "idempotency-key");
+	char who[STORE_OWNER_SIZE + 200];
+	uint32_t random[2];
+	size_t n = 0;
+
+	rand_bytes(random, sizeof(random));
+
+	list_for_each(node, &h->router->workers) {
+		struct worker *w = list_entry(node, struct worker, node);
+
+		if (n == FLEET_MEMBERS_MAX || !worker_is_usable(w) || was_tried(h, w))
+			continue;
+		all[n] = (struct fleet_candidate){.open = w->open, .max = w->max, .usable = true};
+		memcpy(all[n].worker, w->id, sizeof(all[n].worker));
+		workers[n++] = w;
+	}
+	(void)snprintf(who, sizeof(who), "%s%s%.150s", h->who->owner, key ? " " : "",
+		       key ? key : "");
+	const size_t at = h->place == PLACE_HOME || key
+			      ? fleet_place_home(all, n, who)
+			      : fleet_place_any(all, n, random[0], random[1]);
+	return at == FLEET_NOBODY ? NULL : workers[at];
+}
+
+static void to_worker(struct hop *h, struct worker *w, bool fresh);
+
+static void place(struct hop *h)
+{
+	struct worker *w = h->n_tried < FLEET_TRIES_MAX ? choose(h) : NULL;
+
+	h->placed = true;
+	if (w) {
+		memcpy(h->tried[h->n_tried++], w->id, sizeof(w->id));
+		w->open += h->place == PLACE_NEW; /* until it says itself */
+		to_worker(h, w, false);
+	} else if (h->n_tried > 0) {
+		refuse(h, ERR_FLEET_FULL, "no worker has room now; %u were asked", h->n_tried);
+	} else {
+		refuse(h, ERR_FLEET_EMPTY, "no worker of this fleet is ready");
+	}
+}
+
+/* Is W too long silent to come back with what it had? */
+static bool is_lost(const struct fleet_router *f, const struct worker *w)
+{
+	const uint64_t since = w ? MAX(w->good_ns, f->began_ns) : f->began_ns;
+
+	return now_ns() - since >= FLEET_LOST_S * NS_PER_S;
+}
+
+static void refuse_silent(struct hop *h, const char *id, const struct worker *w)
+{
+	if (is_lost(h->router, w))
+		refuse(h, ERR_NODE_LOST,
+		       "worker %s, which had this, is gone, and what was in it is lost", id);
+	else
+		refuse(h, ERR_NODE_UNREACHABLE, "worker %s, which has this, does not answer now",
+		       id);
+}
+
+static void by_id(struct hop *h, const char *id)
+{
+	char worker[FLEET_WORKER_SIZE];
+
+	if (id && !h->mcp && !fleet_id_has_form(id)) {
+		h->name = id;
+		place(h);
+		return;
+	}
+	if (!id || !fleet_id_worker(h->router->config.key, id, worker)) {
+		refuse(h, ERR_SESSION_NOT_FOUND,
+		       h->mcp ? "there is no such session" : "There is no such sandbox");
+		return;
+	}
+	struct worker *w = worker_find(h->router, worker);
+	if (!w || w->missed > 0)
+		refuse_silent(h, worker, w);
+	else
+		to_worker(h, w, false);
+}
+
+/* ---- the way there ---- */
+
+static void on_failed(struct relay *relay, enum err_code code, const char *why);
+static void on_ended(struct relay *relay);
+static int add_fields(struct relay *relay);
+static enum relay_verdict judge(struct relay *relay);
+
+static const struct relay_ops relay_ops = {.failed = on_failed,
+					   .ended = on_ended,
+					   .add_fields = add_fields,
+					   .judge = judge,
+					   .work = "fleet"};
+
+/* Would the worker do nothing twice if it got the request twice? */
+static bool may_repeat(const struct hop *h)
+{
+	const enum http_method m = http_request_method(h->req);
+
+	return (m == HTTP_GET || m == HTTP_HEAD) && http_request_body_length(h->req) == 0;
+}
+
+static void on_link(struct http_io *io, const char *why, bool reused, void *user)
+{
+	struct hop *h = user;
+	struct relay *x = &h->relay;
+
+	h->link = NULL;
+	if (!io && h->placed) {
+		leave_worker(h);
+		place(h);
+		return;
+	}
+	if (!io) {
+		refuse(h, ERR_NODE_UNREACHABLE, "worker %s cannot be reached: %s", h->worker->id,
+		       why);
+		return;
+	}
+	relay_init(x, &relay_ops, h->router->config.loop, h->req);
+	h->begun = true;
+	h->reused = reused;
+	if (h->in_memory)
+		buf_init(&x->out, FLEET_BODY_MAX + RELAY_BUF_MAX);
+	x->io = *io; /* so that it is closed */
+	int r = hop_write_head(h->router, h->req, h->who, h->worker, http_request_method(h->req),
+			       &x->out);
+	r = r < 0 ? r : relay_add_framing(x, true);
+	if (r == 0 && h->in_memory) {
+		r = buf_add(&x->out, h->body.data, h->body.len);
+		x->body_ended = true;
+	}
+	if (r < 0)
+		refuse(h, ERR_OUT_OF_MEMORY, "no memory for the request");
+	else
+		relay_begin(x, io);
+}
+
+static void to_worker(struct hop *h, struct worker *w, bool fresh)
+{
+	struct link *link;
+
+	h->worker = w;
+	list_append(&w->hops, &h->node);
+	w->n_hops++;
+	link_get(w, fresh, on_link, h, &link);
+	if (link)
+		h->link = link;
+}
+
+/* ---- the relay's questions ---- */
+
+static struct hop *hop_of(struct relay *relay)
+{
+	return CONTAINER_OF(relay, struct hop, relay);
+}
+
+static void on_failed(struct relay *relay, enum err_code code, const char *why)
+{
+	struct hop *h = hop_of(relay);
+	struct worker *w = h->worker;
+
+	h->req = relay->req;
+	if (h->req && h->reused && !relay->heard && !h->repeated && may_repeat(h)) {
+		h->repeated = true;
+		h->begun = false;
+		relay_done(relay);
+		leave_worker(h);
+		to_worker(h, w, true);
+		return;
+	}
+	if (code == ERR_OUT_OF_MEMORY)
+		refuse(h, code, "%s", why);
+	else
+		refuse(h, ERR_NODE_UNREACHABLE,
+		       "worker %s has ended the connection without an answer, so it is not known "
+		       "whether it has done this",
+		       w->id);
+}
+
+static void on_ended(struct relay *relay)
+{
+	struct hop *h = hop_of(relay);
+
+	h->req = NULL;
+	if (relay_is_clean(relay)) {
+		struct http_io io = relay_take_io(relay);
+
+		link_put(h->worker, &io);
+	}
+	hop_free(h);
+}
+
+/* What would act on all of this server, or as this server, in a browser. */
+static bool is_for_router(const char *name)
+{
+	static const char *const names[] = {
+	    "date", "set-cookie", "strict-transport-security", "alt-svc",    "clear-site-data",
+	    "nel",  "report-to",  "service-worker-allowed",    "x-sendfile",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcasecmp(name, names[i]) == 0)
+			return true;
+	/* Which pages may read an answer is the router's to say: the worker has not heard Origin. */
+	return strncasecmp(name, "access-control-", 15) == 0 ||
+	       strncasecmp(name, "x-accel-", 8) == 0 || strncasecmp(name, "caisson-", 8) == 0;
+}
+
+static int add_fields(struct relay *relay)
+{
+	const struct relay_reply *reply = &relay->reply;
+	struct http_request *req = relay->req;
+	const char *origin = hop_of(relay)->mcp ? http_request_origin(req) : NULL;
+	int r = 0;
+
+	for (unsigned i = 0; r == 0 && i < reply->n_fields; i++)
+		if (!is_for_router(reply->fields[i].name))
+			r = http_add_header(req, reply->fields[i].name, reply->fields[i].value);
+	if (r == 0 && origin)
+		r = http_add_header(req, "Access-Control-Allow-Origin", origin);
+	if (r == 0 && origin)
+		r = http_add_header(req, "Access-Control-Expose-Headers", "Mcp-Session-Id");
+	return r < 0 || !origin ? r : http_add_header(req, "Vary", "Origin");
+}
+
+/* Codes of a worker that is full, while another one may not be. A quota of the caller is none of them. */
+static bool says_full(const char *body, size_t len)
+{
+	static const char *const codes[] = {
+	    "\"code\":\"max_sessions\"",  "\"code\":\"too_many_files\"",
+	    "\"code\":\"out_of_memory\"", "\"code\":\"host_disk_full\"",
+	    "\"code\":\"node_draining\"", "\"code\":\"engine_unavailable\"",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
+		if (memmem(body, len, codes[i], strlen(codes[i])))
+			return true;
+	return false;
+}
+
+/* The worker does not believe us, which is no fault of the client. */
+static bool says_ours(const char *body, size_t len)
+{
+	static const char missing[] = "\"code\":\"identity_missing\"";
+	static const char invalid[] = "\"code\":\"identity_invalid\"";
+
+	return memmem(body, len, missing, sizeof(missing) - 1) ||
+	       memmem(body, len, invalid, sizeof(invalid) - 1);
+}
+
+/* Does the answer of STATUS depend on what its body says? */
+static bool is_judged(const struct hop *h, int status)
+{
+	const bool again = h->in_memory || http_request_body_length(h->req) == 0;
+
+	if (status == 400 || status == 401)
+		return true;
+	return h->placed && again && (status == 429 || status == 503 || status == 507);
+}
+
+static enum relay_verdict judge(struct relay *relay)
+{
+	struct hop *h = hop_of(relay);
+	const struct relay_reply *reply = &relay->reply;
+	const size_t have = relay->in.len - relay->head_len;
+
+	if (!is_judged(h, reply->status) || reply->framing != RELAY_LENGTH ||
+	    reply->length > RELAY_JUDGED_MAX / 2)
+		return RELAY_PASS;
+	if (have < reply->length && !relay->eof)
+		return RELAY_WAIT;
+	if (reply->status < 402 && says_ours(relay->in.data + relay->head_len, have)) {
+		LOG_OFTEN(LOG_LEVEL_ERROR, "identity_refused", LOG_S("worker", h->worker->id));
+		refuse(h, ERR_NODE_REFUSES, "worker %s refuses what this router says of the caller",
+		       h->worker->id);
+		return RELAY_DROP;
+	}
+	if (reply->status < 402 || !says_full(relay->in.data + relay->head_len, have))
+		return RELAY_PASS;
+	h->begun = false;
+	relay_done(relay);
+	leave_worker(h);
+	place(h);
+	return RELAY_DROP;
+}
+
+void hops_fail(struct worker *w)
+{
+	while (!list_is_empty(&w->hops)) {
+		struct hop *h = list_first(&w->hops, struct hop, node);
+
+		if (h->begun && (h->relay.stream || h->relay.socket))
+			relay_cut(&h->relay, 1012); /* RFC 6455 registry: the service restarts */
+		else
+			refuse(h, ERR_NODE_UNREACHABLE, "worker %s does not answer any more",
+			       w->id);
+	}
+}
+
+/* ---- the beginning ---- */
+
+/* Is BODY the message that begins a session of MCP? It is only looked at to spread sessions: a wrong guess is a session elsewhere. */
+static bool is_initialize(const struct buf *body)
+{
+	json_t *root = body->len > 0 && body->len <= INITIALIZE_MAX
+			   ? json_loadb(body->data, body->len, 0, NULL)
+			   : NULL;
+	const char *method = json_string_value(json_object_get(root, "method"));
+	const bool is = method && streq(method, "initialize");
+
+	json_decref(root);
+	return is;
+}
+
+/* What the path names: the parameter has the name that its route gives it. */
+static const char *id_of(const struct http_request *req)
+{
+	static const char *const names[] = {"id", "sandbox", "run"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (http_request_param(req, names[i]))
+			return http_request_param(req, names[i]);
+	return NULL;
+}
+
+static void send_on(struct hop *h)
+{
+	const char *session = http_request_header(h->req, "mcp-session-id");
+
+	switch (h->place) {
+	case PLACE_ID:
+		by_id(h, id_of(h->req));
+		return;
+	case PLACE_QUERY:
+		by_id(h, http_request_query(h->req, "session_id"));
+		return;
+	case PLACE_MCP:
+		if (session) {
+			by_id(h, session);
+			return;
+		}
+		h->place = is_initialize(&h->body) ? PLACE_NEW : PLACE_HOME;
+		break;
+	case PLACE_HERE:
+	case PLACE_NEW:
+	case PLACE_HOME:
+	case PLACE_LIST:
+	case PLACE_STREAM:
+	case PLACE_READY:
+	case PLACE_ABSENT:
+		break;
+	}
+	place(h);
+}
+
+static int on_body(struct http_request *req UNUSED, const void *data, size_t len, void *user)
+{
+	struct hop *h = user;
+
+	if (!data) {
+		h->in_memory = true;
+		send_on(h);
+		return 0;
+	}
+	const int r = buf_add(&h->body, data, len);
+	if (r < 0)
+		refuse(h, ERR_OUT_OF_MEMORY, "no memory for the request");
+	return r;
+}
+
+static void on_gone(void *user)
+{
+	hop_free(user);
+}
+
+void hop_begin(struct fleet_router *f, struct http_request *req, const struct caller *who,
+	       enum place place_of)
+{
+	const uint64_t length = http_request_body_length(req);
+	struct hop *h = calloc(1, sizeof(*h));
+	struct err e = ERR_INIT;
+
+	if (!h) {
+		http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory", NULL);
+		return;
+	}
+	list_init(&h->node);
+	h->router = f;
+	h->req = req;
+	h->who = caller_ref(who);
+	h->place = place_of;
+	h->mcp = place_of == PLACE_MCP || place_of == PLACE_STREAM || place_of == PLACE_QUERY;
+	buf_init(&h->body, FLEET_BODY_MAX);
+	http_request_on_gone(req, on_gone, h);
+	/* What a particular worker gets passes as it comes. */
+	const bool bound = place_of == PLACE_ID || place_of == PLACE_QUERY ||
+			   (place_of == PLACE_MCP && http_request_header(req, "mcp-session-id"));
+	if (bound || length == 0 || length > FLEET_BODY_MAX) {
+		send_on(h);
+		return;
+	}
+	if (budget_take(f->config.budgets, who->owner, BUDGET_MESSAGE_MEMORY, length, &h->share,
+			&e) < 0) {
+		refuse(h, e.code, "%s", e.text);
+		return;
+	}
+	http_request_read_body(req, on_body, h);
+}

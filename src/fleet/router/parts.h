@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to src/fleet/router. */
+#pragma once
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "fleet/router/place.h"
+#include "fleet/router/router.h"
+#include "http/socket_io.h"
+#include "relay/relay.h"
+
+#include <jansson.h>
+
+struct fetch;
+
+struct worker {
+	struct list node; /* of router.workers */
+	struct fleet_router *router;
+	struct fleet_address at;
+	bool listed; /* it is in the file */
+	bool known;  /* it has answered, so ID and EPOCH are its */
+	bool ready, draining;
+	bool refused;      /* another worker has the same short id */
+	unsigned missed;   /* questions in a row without an answer */
+	uint64_t asked_ns; /* the last of them */
+	uint64_t good_ns;  /* when it answered last */
+	char id[FLEET_WORKER_SIZE], epoch[FLEET_EPOCH_SIZE];
+	uint64_t open, max; /* sandboxes, as it says, and those placed since then */
+	struct list links;  /* struct link: being made, or idle, the newest first */
+	unsigned n_idle;
+	struct list hops; /* struct hop that are connected to it, or being so */
+	unsigned n_hops;
+	struct fetch *check; /* the question that is on its way */
+};
+
+struct fleet_router {
+	struct fleet_router_config config;
+	uint64_t began_ns;
+	struct list workers; /* struct worker, owned */
+	struct list bounds;  /* struct bound, owned: routes */
+	struct list lists;   /* struct merge, owned */
+	struct list forgets; /* struct forget, owned */
+	unsigned n_forgets;
+	sd_event_source *tick;
+};
+
+/* ---- worker.c ---- */
+
+/* Does it get new things? */
+bool worker_is_usable(const struct worker *w);
+/* The one with the short id; NULL: none has it. */
+struct worker *worker_find(struct fleet_router *f, const char id[FLEET_WORKER_SIZE]);
+/* It refuses connections: it gets nothing until it has answered again, which it is asked to each second. */
+void worker_doubt(struct worker *w);
+
+/* ---- link.c: connections ---- */
+
+struct link;
+/* IO is the callee's; NULL: WHY says why there is none. REUSED: an earlier request was sent over it. */
+typedef void (*link_fn)(struct http_io *io, const char *why, bool reused, void *user);
+/* Calls FN once, maybe before this returns. *RET is NULL afterwards, or what link_drop() takes until FN is called.
+ * FRESH: not one that was used before. */
+void link_get(struct worker *w, bool fresh, link_fn fn, void *user, struct link **ret);
+void link_drop(struct link *l);
+/* Keeps IO for the next request, or closes it. */
+void link_put(struct worker *w, struct http_io *io);
+/* Closes those that nobody has used for FLEET_IDLE_S; all of them if ALL. */
+void links_tidy(struct worker *w, bool all);
+
+/* ---- fetch.c: short answers for the router itself ---- */
+
+struct fetch_answer {
+	int status; /* 0: WHY says why there is none */
+	const char *why;
+	const char *body;
+	size_t len;
+};
+typedef void (*fetch_fn)(const struct fetch_answer *a, void *user);
+/* Sends HEAD, a whole request without a body, and calls FN once, never before this returns, within TIMEOUT_MS. NULL: no memory. */
+struct fetch *fetch_begin(struct worker *w, const char *head, size_t max, unsigned timeout_ms,
+			  fetch_fn fn, void *user);
+/* FN is not called any more. NULL is fine. */
+struct fetch *fetch_drop(struct fetch *x);
+
+/* ---- request_text.c ---- */
+
+/* Appends the head of REQ, which WHO sends, for W, up to its framing. */
+int hop_write_head(struct fleet_router *f, const struct http_request *req, const struct caller *who,
+		   const struct worker *w, enum http_method method, struct buf *ret) MUST_CHECK;
+
+/* Appends who WHO is to a worker, as a line of the head. */
+int hop_add_caller(struct fleet_router *f, const struct caller *who, struct buf *ret) MUST_CHECK;
+
+/* ---- forget.c ---- */
+
+/* Tells those workers of removed users that can be told now. */
+void forgets_go(struct fleet_router *f);
+void forgets_done(struct fleet_router *f);
+
+/* ---- routes.c ---- */
+
+enum place {
+	PLACE_HERE, /* the router answers */
+	PLACE_ID,   /* the worker that an id in the path names */
+	PLACE_NEW,  /* any worker */
+	PLACE_HOME, /* the home of the caller */
+	PLACE_LIST, /* all workers, as one list */
+	PLACE_MCP, /* the worker of the MCP session; without one the home of the caller, or any for a new session */
+	PLACE_STREAM, /* any worker: a session of the older transport of MCP */
+	PLACE_QUERY,  /* the worker that session_id of the query names */
+	PLACE_READY,  /* is there a worker that is ready? */
+	PLACE_ABSENT, /* nobody: a fleet does not have it yet */
+};
+
+struct bound {
+	struct list node;
+	struct http_route row;
+	struct fleet_router *router;
+	enum place place;
+};
+
+/* ---- hop.c, merge.c ---- */
+
+void hop_begin(struct fleet_router *f, struct http_request *req, const struct caller *who,
+	       enum place place);
+/* W has gone: what is under way there fails now. */
+void hops_fail(struct worker *w);
+void merge_begin(struct fleet_router *f, struct http_request *req, const struct caller *who);
+void merges_done(struct fleet_router *f);
+/* Answers REQ in the form that its client expects: a problem, or an error of JSON-RPC. */
+void hop_respond(struct http_request *req, bool mcp, enum err_code code, const char *why);

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a worker gets of a request: all but what shows the caller to us, and who the caller is in our words. */
+#include "fleet/router/parts.h"
+
+#include "base/text.h"
+#include "fleet/identity.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+/* A worker that is taken over must not learn credentials, nor may a client say what only a router may say. */
+static bool is_ours(const char *name)
+{
+	static const char *const names[] = {
+	    "host",
+	    "authorization",
+	    "proxy-authorization",
+	    "cookie",
+	    "x-api-key",
+	    "x-caisson-page",
+	    "origin",
+	    "expect",
+	    "forwarded",
+	    "x-forwarded-for",
+	    "x-forwarded-host",
+	    "x-forwarded-proto",
+	    "x-forwarded-prefix",
+	    "x-real-ip",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcasecmp(name, names[i]) == 0)
+			return true;
+	return strncasecmp(name, FLEET_HEADER_PREFIX, strlen(FLEET_HEADER_PREFIX)) == 0;
+}
+
+static int hex_value(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	const char lower = (char)(c | 0x20);
+	return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+/* Is the pair of LEN bytes the key of the caller, in whatever way its name is encoded? */
+static bool is_key(const char *pair, size_t len)
+{
+	static const char name[] = "api_key";
+	const char *equals = memchr(pair, '=', len);
+	const char *stop = equals ? equals : pair + len;
+	size_t at = 0;
+
+	for (const char *p = pair; p < stop; p++, at++) {
+		int byte = (unsigned char)*p;
+
+		if (*p == '%' && stop - p > 2) {
+			byte = hex_value(p[1]) * 16 + hex_value(p[2]);
+			p += 2;
+		}
+		if (at >= sizeof(name) - 1 || byte != name[at])
+			return false;
+	}
+	return at == sizeof(name) - 1;
+}
+
+static int add_query(const char *query, struct buf *b)
+{
+	char before = '?';
+	int r = 0;
+
+	for (const char *p = query; r == 0 && p && *p;) {
+		const size_t len = strcspn(p, "&");
+
+		if (len > 0 && !is_key(p, len)) {
+			r = buf_add_char(b, before);
+			r = r < 0 ? r : buf_add(b, p, len);
+			before = '&';
+		}
+		p += len + (p[len] == '&');
+	}
+	return r;
+}
+
+static enum fleet_how how_of(const struct caller *who)
+{
+	static const enum fleet_how hows[] = {
+	    [CALLER_LOCAL] = FLEET_HOW_LOCAL,   [CALLER_STATIC_KEY] = FLEET_HOW_STATIC,
+	    [CALLER_KEY] = FLEET_HOW_KEY,       [CALLER_TOKEN] = FLEET_HOW_TOKEN,
+	    [CALLER_SIGNIN] = FLEET_HOW_SIGNIN,
+	};
+
+	return hows[who->how];
+}
+
+/* The settings of the router are the quota of those who have none of their own: a worker's are of that worker alone. */
+static int64_t limit(int64_t n)
+{
+	return n < 0 || n > FLEET_NUMBER_MAX ? FLEET_NUMBER_MAX : n;
+}
+
+int hop_add_caller(struct fleet_router *f, const struct caller *who, struct buf *b)
+{
+	struct fleet_identity id = {.admin = who->admin,
+				    .read_only = who->read_only,
+				    .how = how_of(who),
+				    .until_ms = who->until_ms,
+				    .expires_ms = who->how == CALLER_KEY ? who->expires_ms : 0};
+	struct store_quota q;
+	char value[FLEET_CALLER_MAX + 1];
+	struct err e = ERR_INIT;
+
+	if (text_copy(id.owner, sizeof(id.owner), who->owner) < 0 ||
+	    text_copy(id.name, sizeof(id.name), who->name) < 0 ||
+	    text_copy(id.profile, sizeof(id.profile), who->profile) < 0 ||
+	    text_copy(id.key_id, sizeof(id.key_id), who->how == CALLER_KEY ? who->key_id : "") <
+		0 ||
+	    ledger_quota(f->config.ledger, who->owner, &q, &e) < 0)
+		return -EINVAL;
+	id.sandboxes = limit(q.sandboxes);
+	id.cpu_s_per_day = limit(q.cpu_s_per_day);
+	id.disk_bytes = limit(q.disk_bytes);
+	id.runs_per_minute = limit(q.runs_per_minute);
+	const int r = fleet_identity_write(&id, value);
+	return r < 0 ? r : buf_printf(b, "Caisson-Caller: %s\r\n", value);
+}
+
+int hop_write_head(struct fleet_router *f, const struct http_request *req, const struct caller *who,
+		   const struct worker *w, enum http_method method, struct buf *b)
+{
+	char prefix[HTTP_PREFIX_MAX + 1];
+	const char *name, *value, *host = http_request_header(req, "host");
+	int r = buf_printf(b, "%s %s", http_method_name(method), http_request_path(req));
+
+	r = r < 0 ? r : add_query(http_request_raw_query(req), b);
+	r = r < 0 ? r : buf_printf(b, " HTTP/1.1\r\nHost: %s\r\n", host ? host : w->at.text);
+	for (unsigned i = 0; r == 0 && http_request_field(req, i, &name, &value); i++)
+		if (!is_ours(name) && !relay_is_of_connection(name) && !relay_is_listed(req, name))
+			r = buf_printf(b, "%s: %s\r\n", name, value);
+	r = r < 0 ? r : relay_add_forwarded(req, b);
+	http_request_prefix(req, prefix);
+	if (r == 0 && prefix[0])
+		r = buf_printf(b, "X-Forwarded-Prefix: %s\r\n", prefix);
+	return r < 0 ? r : hop_add_caller(f, who, b);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which route goes where. */
+#include "fleet/router/parts.h"
+
+#include "base/log.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define ANY (HTTP_GET | HTTP_HEAD | HTTP_POST | HTTP_PUT | HTTP_DELETE | HTTP_PATCH | HTTP_OPTIONS)
+
+static const struct {
+	unsigned methods;
+	const char *pattern;
+	enum place place;
+} table[] = {
+#define R(methods, pattern, place) {methods, pattern, PLACE_##place},
+#include "fleet/router/routes.tbl.h"
+#undef R
+};
+
+/* The answer of /readyz: is there a worker for what is new? */
+static void respond_ready(struct fleet_router *f, struct http_request *req)
+{
+	unsigned usable = 0, all = 0;
+	char text[64];
+
+	list_for_each(node, &f->workers) {
+		const struct worker *w = list_entry(node, struct worker, node);
+
+		all += w->listed;
+		usable += worker_is_usable(w);
+	}
+	(void)snprintf(text, sizeof(text), "%s: %u of %u workers\n",
+		       usable > 0 ? "ready" : "not ready", usable, all);
+	http_respond_text(req, usable > 0 ? 200 : 503, "text/plain", text);
+}
+
+static void on_request(struct http_request *req, void *user)
+{
+	struct bound *b = user;
+	struct fleet_router *f = b->router;
+
+	if (b->place == PLACE_READY) {
+		respond_ready(f, req);
+		return;
+	}
+	const struct caller *who =
+	    b->row.flags & HTTP_ROUTE_AUTH ? auth_caller(req) : auth_identify(f->config.auth, req);
+	if (!who)
+		auth_refuse(f->config.auth, req);
+	else if (b->place == PLACE_ABSENT)
+		http_respond_problem(req, ERR_NOT_IMPLEMENTED,
+				     "a fleet does not have this yet: each worker has a part of it",
+				     NULL);
+	else if (b->place == PLACE_LIST)
+		merge_begin(f, req, who);
+	else
+		hop_begin(f, req, who, b->place);
+}
+
+static struct bound *bind_row(struct fleet_router *f, const struct http_route *row,
+			      enum place place)
+{
+	const unsigned flags = HTTP_ROUTE_STREAM_BODY | HTTP_ROUTE_CODED_BODY;
+	struct bound *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return NULL;
+	b->router = f;
+	b->place = place;
+	b->row = *row;
+	b->row.handler = on_request;
+	b->row.flags |= flags; /* workers judge bodies */
+	list_append(&f->bounds, &b->node);
+	return b;
+}
+
+const struct http_route *fleet_router_reroute(const struct http_route *row, void **userdata,
+					      void *user)
+{
+	struct fleet_router *f = user;
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		if (!streq(table[i].pattern, row->pattern) ||
+		    (row->methods & ~table[i].methods) != 0)
+			continue;
+		if (table[i].place == PLACE_HERE)
+			return row;
+		struct bound *b = bind_row(f, row, table[i].place);
+		if (!b)
+			return NULL;
+		*userdata = b;
+		return &b->row;
+	}
+	LOG_ERROR("route_without_place", LOG_S("route", row->pattern));
+	return NULL;
+}
+
+/* The handler is never called: the rows pass fleet_router_reroute(). */
+int fleet_router_add_routes(struct fleet_router *f, struct http_server *http, unsigned scopes)
+{
+	static const unsigned post = HTTP_ROUTE_AUTH | HTTP_ROUTE_STREAM_BODY;
+	static const struct http_route rows[] = {
+	    {HTTP_POST, "/mcp", on_request, post, UINT64_MAX},
+	    {HTTP_GET, "/mcp", on_request, HTTP_ROUTE_AUTH, 0},
+	    {HTTP_DELETE, "/mcp", on_request, HTTP_ROUTE_AUTH, 0},
+	    {HTTP_POST, "/mcp/", on_request, post, UINT64_MAX},
+	    {HTTP_GET, "/mcp/", on_request, HTTP_ROUTE_AUTH, 0},
+	    {HTTP_DELETE, "/mcp/", on_request, HTTP_ROUTE_AUTH, 0},
+	    {HTTP_GET, "/sse", on_request, HTTP_ROUTE_AUTH | HTTP_ROUTE_QUERY_KEY, 0},
+	    {HTTP_POST, "/messages", on_request, post | HTTP_ROUTE_QUERY_KEY, UINT64_MAX},
+	    {HTTP_POST, "/messages/", on_request, post | HTTP_ROUTE_QUERY_KEY, UINT64_MAX},
+	};
+
+	return http_server_add_routes(http, rows, ARRAY_SIZE(rows), scopes, f);
+}

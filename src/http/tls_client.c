@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http/tls_client.h"
+
+#include "http/gnutls.h"
+#include "http/tls_io.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+struct http_tls_client {
+	void *credentials;
+	void *priority;
+	const char *name;
+};
+
+static int fill(struct http_tls_client *t, const struct http_tls_client_config *c, struct err *e)
+{
+	/* The library only reads them. */
+	const struct tls_datum chain = {(unsigned char *)(uintptr_t)c->chain,
+					(unsigned)c->chain_len};
+	const struct tls_datum key = {(unsigned char *)(uintptr_t)c->key, (unsigned)c->key_len};
+	const struct tls_datum ca = {(unsigned char *)(uintptr_t)c->ca, (unsigned)c->ca_len};
+	int r = tls.certificate_set_x509_key_mem(t->credentials, &chain, &key, TLS_PEM);
+
+	if (r < 0)
+		return err_set(e, ERR_SETTING_INVALID, EINVAL,
+			       "the certificate or its key cannot be used: %s", tls.strerror(r));
+	r = tls.certificate_set_x509_trust_mem(t->credentials, &ca, TLS_PEM);
+	if (r <= 0) /* the number of certificates in it */
+		return err_set(e, ERR_SETTING_INVALID, EINVAL,
+			       "the certificate of the authority cannot be used: %s",
+			       r < 0 ? tls.strerror(r) : "there is none in the file");
+	return 0;
+}
+
+int http_tls_client_new(const struct http_tls_client_config *config, struct http_tls_client **ret,
+			struct err *e)
+{
+	int r = gnutls_load(e);
+
+	if (r < 0)
+		return r;
+	struct http_tls_client *t = calloc(1, sizeof(*t));
+	if (!t || tls.certificate_allocate_credentials(&t->credentials) < 0) {
+		free(t);
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "TLS");
+	}
+	if (tls.priority_init(&t->priority, "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2", NULL) <
+	    0) {
+		tls.certificate_free_credentials(t->credentials);
+		free(t);
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "TLS");
+	}
+	t->name = config->name;
+	r = fill(t, config, e);
+	*ret = r < 0 ? http_tls_client_free(t) : t;
+	return r;
+}
+
+struct http_tls_client *http_tls_client_free(struct http_tls_client *t)
+{
+	if (!t)
+		return NULL;
+	tls.certificate_free_credentials(t->credentials);
+	tls.priority_deinit(t->priority);
+	free(t);
+	return NULL;
+}
+
+int http_tls_client_begin(struct http_io *io, const struct http_tls_client *t)
+{
+	void *session = NULL;
+
+	if (tls.init(&session, TLS_CLIENT | TLS_NONBLOCK | TLS_NO_SIGNAL) < 0)
+		return -ENOMEM;
+	if (tls.priority_set(session, t->priority) < 0 ||
+	    tls.credentials_set(session, TLS_CRD_CERTIFICATE, t->credentials) < 0 ||
+	    http_tls_adopt(io, session, t->name) < 0) {
+		tls.deinit(session);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+int http_tls_client_shake(struct http_io *io)
+{
+	return http_tls_handshake(io);
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// A fleet of a router and two workers, through the router alone.
+
+import assert from 'node:assert/strict';
+import { createHash, randomBytes } from 'node:crypto';
+import * as fs from 'node:fs';
+import * as path from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { freePort, newStateDir, productUid, scratch } from '../lib/env.ts';
+import { Authority, routerUid, underRouter } from '../lib/fake-workers.ts';
+import type { Program } from '../lib/process.ts';
+import { serve, type Json } from '../lib/session.ts';
+import { until } from '../lib/wait.ts';
+import { WebSocketClient } from '../lib/websocket.ts';
+
+const dir = scratch('fleet'), KEY = 'k'.repeat(40);
+const sha = (b: Uint8Array): string => createHash('sha256').update(b).digest('hex');
+
+describe('fleet', () => {
+	const workers: { program: Program; port: number }[] = [];
+	let router: Program, base: string;
+
+	const call = (method: string, where: string, body?: Json | Buffer): Promise<Response> => fetch(base + where, {
+		method, headers: { 'x-api-key': KEY, ...(body ? { 'content-type': Buffer.isBuffer(body) ? 'application/octet-stream' : 'application/json' } : {}) },
+		...(body === undefined ? {} : { body: Buffer.isBuffer(body) ? new Uint8Array(body) : JSON.stringify(body) }),
+	});
+	const ok = async (method: string, where: string, body?: Json | Buffer): Promise<Json> => {
+		const r = await call(method, where, body), text = await r.text();
+		assert.ok(r.ok, `${method} ${where}: ${r.status} ${text}`);
+		return (text ? JSON.parse(text) : {}) as Json;
+	};
+	const make = async (): Promise<string> => (await ok('POST', '/api/v1/sandboxes', {})).id as string;
+	const run = async (id: string, code: string): Promise<string> => (await ok('POST', `/api/v1/sandboxes/${id}/runs`, { code, wait: true })).stdout as string;
+	const usable = (n: number): Promise<unknown> => until(`${n} workers are ready`, async () => (await (await fetch(`${base}/readyz`)).text()).includes(`: ${n} of`), 15_000);
+	const workerOf = (id: string): string => id.slice(5, 9);
+
+	before(async () => {
+		const list = path.join(dir, 'workers'), keyFile = path.join(dir, 'fleet.key');
+		fs.chmodSync(path.dirname(dir), 0o711);
+		const authority = new Authority(dir), mine = authority.certificate('router'), theirs = authority.certificate('worker');
+		fs.writeFileSync(keyFile, randomBytes(32));
+		for (const f of [theirs.cert, theirs.key])
+			fs.chownSync(f, productUid, productUid);
+		for (const name of ['one', 'two']) {
+			const port = await freePort();
+			const key = path.join(dir, `${name}.key`);
+			fs.copyFileSync(keyFile, key);
+			fs.chownSync(key, productUid, productUid);
+			const env = {
+				SANDBOX_STATE_DIR: newStateDir(), SANDBOX_ROLE: 'worker', SANDBOX_TLS_LISTEN: `127.0.0.1:${port}`, SANDBOX_TLS_CERTIFICATE: theirs.cert, SANDBOX_TLS_KEY: theirs.key,
+				SANDBOX_FLEET_CA: authority.ca, SANDBOX_FLEET_KEY: key, SANDBOX_FLEET_NAME: name,
+			};
+			workers.push({ program: (await serve({ profile: 'full', env })).program, port });
+		}
+		fs.writeFileSync(list, workers.map((w) => `127.0.0.1:${w.port}\n`).join(''));
+		const state = newStateDir();
+		[dir, keyFile, list, mine.cert, mine.key, authority.ca, state].forEach((f) => fs.chownSync(f, routerUid, routerUid));
+		const env = {
+			SANDBOX_STATE_DIR: state, SANDBOX_ROLE: 'router', SANDBOX_FLEET_WORKERS: list, SANDBOX_FLEET_KEY: keyFile, SANDBOX_FLEET_CA: authority.ca,
+			SANDBOX_FLEET_CERTIFICATE: mine.cert, SANDBOX_FLEET_CERTIFICATE_KEY: mine.key, SANDBOX_API_KEY: KEY,
+		};
+		({ program: router, base } = await serve({ profile: 'full', env, under: underRouter }));
+		await usable(2);
+	});
+	after(async () => {
+		router?.kill('SIGTERM');
+		workers.forEach((w) => w.program.kill('SIGTERM'));
+		workers.forEach((w) => w.program.kill('SIGTERM')); // the second signal ends it at once
+		await router?.exit;
+		await Promise.all(workers.map((w) => w.program.exit));
+	});
+
+	it('makes sandboxes on both workers, runs code in them, lists and ends them', async () => {
+		const ids: string[] = [];
+		while (ids.length < 20 && new Set(ids.map(workerOf)).size < 2)
+			ids.push(await make());
+		assert.equal(new Set(ids.map(workerOf)).size, 2, ids.join(' '));
+		for (const id of ids)
+			assert.equal(await run(id, 'print(6 * 7)'), '42\n');
+		const listed = ((await ok('GET', '/api/v1/sandboxes')).sandboxes as Json[]).map((s) => s.id);
+		assert.deepEqual(ids.filter((id) => !listed.includes(id)), []);
+		for (const id of ids)
+			assert.equal((await call('DELETE', `/api/v1/sandboxes/${id}`)).status, 204);
+		assert.equal((await call('GET', `/api/v1/sandboxes/${ids[0]}`)).status, 404);
+		const id = await make(), late = await ok('POST', `/api/v1/sandboxes/${id}/runs`, { code: 'print("late")' });
+		await until('the run is over', async () => (await ok('GET', `/api/v1/runs/${late.id}`)).stdout === 'late\n', 10_000);
+		await call('DELETE', `/api/v1/sandboxes/${id}`);
+	});
+
+	it('takes 64 MiB and gives them back', async () => {
+		const id = await make(), bytes = randomBytes(64 << 20);
+		await ok('PUT', `/api/v1/sandboxes/${id}/files/big.bin`, bytes);
+		const got = new Uint8Array(await (await call('GET', `/api/v1/sandboxes/${id}/files/big.bin`)).arrayBuffer());
+		assert.equal(sha(got), sha(bytes));
+		assert.equal(await run(id, 'import os\nprint(os.path.getsize("big.bin"))'), `${64 << 20}\n`);
+		await call('DELETE', `/api/v1/sandboxes/${id}`);
+	});
+
+	it('has a terminal by WebSocket', async () => {
+		const id = await make(), terminal = await ok('POST', `/api/v1/sandboxes/${id}/terminals`, {});
+		const socket = await WebSocketClient.open(`${base}/api/v1/sandboxes/${id}/terminals/${terminal.id}?api_key=${KEY}`);
+		assert.ok(socket instanceof WebSocketClient, JSON.stringify(socket));
+		socket.type('echo $((40 + 2))\n');
+		await socket.shows(/[\r\n]42\r/);
+		socket.socket.destroy();
+		await call('DELETE', `/api/v1/sandboxes/${id}`);
+	});
+
+	it('serves the official client of MCP', async () => {
+		const client = new Client({ name: 'test', version: '1' });
+		await client.connect(new StreamableHTTPClientTransport(new URL(`${base}/mcp`), { requestInit: { headers: { 'x-api-key': KEY } } }));
+		const made = await client.callTool({ name: 'sandbox_run_python', arguments: { code: 'open("f", "w").write("41")' } });
+		assert.notEqual(made.isError, true, JSON.stringify(made));
+		const id = /sess_\w+/.exec(JSON.stringify(made.content))![0];
+		const said = await client.callTool({ name: 'sandbox_run_python', arguments: { code: 'print(int(open("f").read()) + 1)', session_id: id } });
+		assert.match(JSON.stringify(said.content), /42/);
+		await client.close();
+	});
+
+	it('goes on with one worker when the other one is gone', async () => {
+		const id = await make(), at = workers.findIndex((w) => w.program.pid > 0);
+		const stays = await run(id, 'print(1)');
+		assert.equal(stays, '1\n');
+		workers[at]!.program.kill('SIGKILL');
+		await usable(1);
+		const fresh = await make();
+		assert.equal(await run(fresh, 'print(2)'), '2\n');
+		const ids = [...Array.from({ length: 4 }, () => make())];
+		assert.equal(new Set((await Promise.all(ids)).map(workerOf)).size, 1);
+		const all = await ok('GET', '/api/v1/sandboxes');
+		assert.equal((all.workers_missing as string[]).length, 1);
+		if (workerOf(id) !== workerOf(fresh)) {
+			const r = await call('GET', `/api/v1/sandboxes/${id}`);
+			assert.deepEqual([r.status, ((await r.json()) as Json).code], [503, 'node_unreachable']);
+		}
+	});
+});
