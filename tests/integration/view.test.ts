@@ -15,8 +15,8 @@ const URI = 'ui://caisson/results';
 const SHOWN = ['sandbox_run_python', 'sandbox_run_shell', 'sandbox_list_files', 'sandbox_read_file'];
 const able = { extensions: { [EXTENSION]: { mimeTypes: [TYPE] } } };
 
-/** Without npm the page is left out of the build, and then nothing is declared. */
-const leftOut = !fs.readFileSync(binary).includes('caisson-results');
+/** Without npm the page is left out of the build, and then nothing is declared. Its files are packed in the program; their names are not. */
+const leftOut = !fs.readFileSync(binary).includes('/assets/app-');
 const skip = leftOut && 'this build has no page (npm was not at hand)';
 
 async function list(profile: string, capabilities: Json, more: Record<string, string> = {}): Promise<{ tools: Json[]; text: string; caps: Json; read: () => Promise<Json>; listed: () => Promise<string[]>; end: () => Promise<void> }> {
