@@ -349,6 +349,52 @@ describe('router', () => {
 		assert.deepEqual([headers.get('set-cookie'), headers.get('caisson-secret')], [null, null]);
 	});
 
+	it('lets no answer of a worker act as the router, or lead a client away with its key', async () => {
+		const made = await make(), at = workerOf(made), policy = 'sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads';
+		let status = 302, to = '/api/v1/users/x';
+		at.handler = (_, res) => {
+			res.writeHead(status, { 'location': to, 'content-type': 'text/html', 'refresh': '0; url=/', 'www-authenticate': 'Basic', 'clear-site-data': '"*"', 'x-content-type-options': 'x' });
+			res.end('<script>1</script>');
+		};
+		const get = async (where: string): Promise<Headers> => {
+			const r = await fetch(base + where, { headers: { 'x-api-key': KEY }, redirect: 'manual' });
+			await r.text();
+			assert.equal(r.headers.get('content-security-policy'), policy);
+			for (const name of ['refresh', 'www-authenticate', 'clear-site-data'])
+				assert.equal(r.headers.get(name), null, name);
+			return r.headers;
+		};
+		const api = await get(`/api/v1/sandboxes/${made.id}`);
+		assert.deepEqual([api.get('location'), api.get('x-content-type-options')], [null, 'nosniff']);
+		status = 201;
+		assert.equal((await get(`/api/v1/sandboxes/${made.id}`)).get('location'), to);
+		status = 303;
+		const port = `/p/${made.id}/8000/`;
+		for (const within of [`${port}a?next=../b`, 'a/b', `${port}#x`, `${base}${port}c`]) {
+			to = within;
+			assert.equal((await get(`${port}start`)).get('location'), within.replace(base, ''), within);
+		}
+		for (const beyond of ['/api/v1/users/x', `/p/${made.id}/8001/`, '//example.org/', 'https://example.org/', `${port}../../x`, `${port}%2E%2e/x`, `${port}.\t./x`, '..', 'x\\..\\y', 'javascript:1', `${base}/api/v1/me`, `${base}.example.org${port}`]) {
+			to = beyond;
+			assert.equal((await get(`${port}start`)).get('location'), null, beyond);
+		}
+		at.handler = undefined;
+	});
+
+	it('takes nothing that code in a sandbox answers for a word of the worker, and keeps Authorization for it', async () => {
+		const made = await make(), at = workerOf(made), where = `/p/${made.id}/8000/x`;
+		at.handler = (_, res) => at.say(res, 401, { code: 'identity_missing' });
+		assert.deepEqual(await json(await call('GET', where)), { code: 'identity_missing' });
+		const heard = async (authorization: string): Promise<string | undefined> => {
+			await (await call('GET', where, { headers: { authorization } })).text();
+			return at.heard.at(-1)!.headers.authorization;
+		};
+		assert.deepEqual([await heard('Basic dTpw'), await heard(`bearer ${KEY}`)], ['Basic dTpw', undefined]);
+		at.handler = undefined;
+		await call('GET', `/api/v1/sandboxes/${made.id}`, { headers: { authorization: 'Basic dTpw' } });
+		assert.equal(at.heard.at(-1)!.headers.authorization, undefined);
+	});
+
 	it('believes no worker without the name of one', async () => {
 		const other = new Authority(scratch('router-other'), 'other');
 		const bad = [

@@ -301,37 +301,9 @@ static void on_ended(struct relay *relay)
 	hop_free(h);
 }
 
-/* What would act on all of this server, or as this server, in a browser. */
-static bool is_for_router(const char *name)
-{
-	static const char *const names[] = {
-	    "date", "set-cookie", "strict-transport-security", "alt-svc",    "clear-site-data",
-	    "nel",  "report-to",  "service-worker-allowed",    "x-sendfile",
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (strcasecmp(name, names[i]) == 0)
-			return true;
-	/* Which pages may read an answer is the router's to say: the worker has not heard Origin. */
-	return strncasecmp(name, "access-control-", 15) == 0 ||
-	       strncasecmp(name, "x-accel-", 8) == 0 || strncasecmp(name, "caisson-", 8) == 0;
-}
-
 static int add_fields(struct relay *relay)
 {
-	const struct relay_reply *reply = &relay->reply;
-	struct http_request *req = relay->req;
-	const char *origin = hop_of(relay)->mcp ? http_request_origin(req) : NULL;
-	int r = 0;
-
-	for (unsigned i = 0; r == 0 && i < reply->n_fields; i++)
-		if (!is_for_router(reply->fields[i].name))
-			r = http_add_header(req, reply->fields[i].name, reply->fields[i].value);
-	if (r == 0 && origin)
-		r = http_add_header(req, "Access-Control-Allow-Origin", origin);
-	if (r == 0 && origin)
-		r = http_add_header(req, "Access-Control-Expose-Headers", "Mcp-Session-Id");
-	return r < 0 || !origin ? r : http_add_header(req, "Vary", "Origin");
+	return hop_add_fields(relay->req, &relay->reply, hop_of(relay)->mcp);
 }
 
 /* Codes of a worker that is full, while another one may not be. A quota of the caller is none of them. */
@@ -364,9 +336,14 @@ static bool is_judged(const struct hop *h, int status)
 {
 	const bool again = h->in_memory || http_request_body_length(h->req) == 0;
 
+	/* Code in a sandbox says what it likes there. */
+	if (http_request_param(h->req, "port"))
+		return false;
 	if (status == 400 || status == 401)
 		return true;
-	return h->placed && again && (status == 429 || status == 503 || status == 507);
+	/* What creates nothing would be no better elsewhere: what it is about is here. */
+	const bool creates = h->place == PLACE_NEW || h->place == PLACE_STREAM;
+	return creates && again && (status == 429 || status == 503 || status == 507);
 }
 
 static enum relay_verdict judge(struct relay *relay)

@@ -91,6 +91,11 @@ int hop_write_head(struct fleet_router *f, const struct http_request *req, const
 /* Appends who WHO is to a worker, as a line of the head. */
 int hop_add_caller(struct fleet_router *f, const struct caller *who, struct buf *ret) MUST_CHECK;
 
+/* ---- answer_fields.c ---- */
+
+/* Adds the fields of REPLY that a client may get to the answer of REQ. < 0: they do not fit. */
+int hop_add_fields(struct http_request *req, const struct relay_reply *reply, bool mcp) MUST_CHECK;
+
 /* ---- forget.c ---- */
 
 /* Tells those workers of removed users that can be told now. */
