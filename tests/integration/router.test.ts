@@ -26,7 +26,7 @@ function newList(...at: string[]): void {
 
 describe('router', () => {
 	let program: Program, base: string, one: FakeWorker, two: FakeWorker, mcpIds: string[];
-	let routerFiles: { cert: string; key: string }, authority: Authority, env: Record<string, string>;
+	let routerFiles: { cert: string; key: string }, workerFiles: { cert: string; key: string }, authority: Authority, env: Record<string, string>;
 
 	const call = (method: string, where: string, o: { body?: Json | Buffer; headers?: Record<string, string> } = {}): Promise<Response> => fetch(base + where, {
 		method, headers: { 'x-api-key': KEY, ...(o.body && !Buffer.isBuffer(o.body) ? { 'content-type': 'application/json' } : {}), ...o.headers },
@@ -46,7 +46,7 @@ describe('router', () => {
 		fs.chmodSync(path.dirname(dir), 0o711); // the router is another user than the tests
 		authority = new Authority(dir);
 		routerFiles = authority.certificate('router');
-		const workerFiles = authority.certificate('worker');
+		workerFiles = authority.certificate('worker');
 		fs.writeFileSync(keyFile, randomBytes(32));
 		one = await new FakeWorker('ab3', workerFiles, authority.ca, idsOf(keyFile, 'ab3', 60)).listen();
 		two = await new FakeWorker('zz9', workerFiles, authority.ca, idsOf(keyFile, 'zz9', 60)).listen();
@@ -76,6 +76,10 @@ describe('router', () => {
 		assert.equal((await call('DELETE', `/api/v1/sandboxes/${made.id}`)).status, 204);
 		assert.equal((await call('GET', `/api/v1/sandboxes/${made.id}`)).status, 404);
 		assert.equal((await call('HEAD', `/api/v1/sandboxes/${made.id}`)).status, 404);
+	});
+
+	it('is not root, whoever has started it', () => {
+		assert.match(fs.readFileSync(`/proc/${program.pid}/status`, 'utf8'), /^Uid:\t[1-9]/m);
 	});
 
 	it('spreads new sandboxes over both workers, with few connections', async () => {
@@ -156,11 +160,21 @@ describe('router', () => {
 		for (const m of made)
 			assert.ok((all.sandboxes as Json[]).some((s) => s.id === m.id), String(m.id));
 		assert.equal(all.workers_missing, undefined);
-		two.handler = (_, res) => two.say(res, 500, { code: 'internal_error' });
-		const part = await json(await call('GET', '/api/v1/sandboxes'));
-		two.handler = undefined;
-		assert.deepEqual(part.workers_missing, ['zz9']);
-		assert.ok((part.sandboxes as Json[]).every((s) => one.sandboxes.has(s.id as string)));
+		const odd: [number, Json][] = [
+			[500, { code: 'internal_error' }],
+			[401, { code: 'identity_missing' }], // of this router, not of the client
+			[404, { code: 'not_found' }],
+			[200, { sandboxes: 'x' }],
+			[200, { sandboxes: Array.from({ length: 9000 }, () => ({})) }], // too many values for one turn
+			[200, { sandboxes: ['x'.repeat(400_000)] }],
+		];
+		for (const [status, body] of odd) {
+			two.handler = (_, res) => two.say(res, status, body);
+			const r = await call('GET', '/api/v1/sandboxes'), part = await json(r);
+			two.handler = undefined;
+			assert.deepEqual([r.status, part.workers_missing], [200, ['zz9']], JSON.stringify(body).slice(0, 40));
+			assert.ok((part.sandboxes as Json[]).every((s) => one.sandboxes.has(s.id as string)));
+		}
 	});
 
 	it('asks the next worker when one is full, and says when all are', async () => {
@@ -350,6 +364,8 @@ describe('router', () => {
 	});
 
 	it('lets no answer of a worker act as the router, or lead a client away with its key', async () => {
+		const preflight = await fetch(`${base}/mcp`, { method: 'OPTIONS', headers: { 'origin': base, 'access-control-request-method': 'POST' } });
+		assert.deepEqual([preflight.status, preflight.headers.get('access-control-allow-methods')], [204, 'GET, POST, DELETE, OPTIONS']);
 		const made = await make(), at = workerOf(made), policy = 'sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads';
 		let status = 302, to = '/api/v1/users/x';
 		at.handler = (_, res) => {
@@ -405,6 +421,7 @@ describe('router', () => {
 		await until('the list is read', async () => (await (await fetch(`${base}/readyz`)).text()).includes('of 4'), 5_000);
 		await until('they have been asked', () => /certificate is not one of a worker[\s\S]*certificate is not one of a worker/.test(program.stderr), 5_000);
 		assert.match(await (await fetch(`${base}/readyz`)).text(), /^ready: 2 of 4/);
+		assert.deepEqual((await json(await call('GET', '/api/v1/sandboxes'))).workers_missing, ['unknown', 'unknown']);
 		bad.forEach((b) => b.close());
 		newList(one.at, two.at);
 	});
@@ -424,6 +441,8 @@ describe('router', () => {
 		one.draining = false;
 		await usable(2);
 		const lost = [...one.sandboxes][0]!;
+		const named = async (key: string): Promise<Json> => json(await call('POST', '/api/v1/sandboxes', { body: {}, headers: { 'idempotency-key': key } }));
+		const keys = Array.from({ length: 8 }, (_, i) => `again-${i}`), homes = await Promise.all(keys.map(named));
 		one.close();
 		const began = Date.now();
 		await usable(1);
@@ -434,6 +453,17 @@ describe('router', () => {
 		assert.deepEqual([r.status, r.headers.get('retry-after'), (await json(r)).code], [503, '2', 'node_unreachable']);
 		const all = await json(await call('GET', '/api/v1/sandboxes'));
 		assert.deepEqual(all.workers_missing, ['ab3']);
+		/* What was perhaps done there is not done a second time elsewhere. */
+		for (const [i, key] of keys.entries()) {
+			const { worker, code } = await named(key);
+			assert.deepEqual([worker, code], homes[i]!.worker === 'zz9' ? ['zz9', undefined] : [undefined, 'node_unreachable'], key);
+		}
+		const claimer = await new FakeWorker('ab3', workerFiles, authority.ca, []).listen();
+		newList(one.at, two.at, claimer.at);
+		await until('the id of a silent worker is not given to another one', () => program.stderr.includes('worker_refused'), 5_000);
+		assert.equal((await json(await call('GET', `/api/v1/sandboxes/${lost}`))).code, 'node_unreachable');
+		assert.equal(claimer.heard.length, 0);
+		claimer.close();
 		two.close();
 		await usable(0);
 		const none = await call('POST', '/api/v1/sandboxes', { body: {} });

@@ -31,6 +31,8 @@ struct worker {
 	struct list hops; /* struct hop that are connected to it, or being so */
 	unsigned n_hops;
 	struct fetch *check; /* the question that is on its way */
+	unsigned n_fetches;  /* with that, and all others: they borrow the worker */
+	bool told;           /* that it is silent, in the log */
 };
 
 struct fleet_router {
@@ -41,6 +43,7 @@ struct fleet_router {
 	struct list lists;   /* struct merge, owned */
 	struct list forgets; /* struct forget, owned */
 	unsigned n_forgets;
+	unsigned n_idle; /* connections, of all workers */
 	sd_event_source *tick;
 };
 
@@ -128,6 +131,8 @@ struct bound {
 
 void hop_begin(struct fleet_router *f, struct http_request *req, const struct caller *who,
 	       enum place place);
+/* Does a worker say with BODY that it does not believe this router? */
+bool hop_says_ours(const char *body, size_t len);
 /* W has gone: what is under way there fails now. */
 void hops_fail(struct worker *w);
 void merge_begin(struct fleet_router *f, struct http_request *req, const struct caller *who);

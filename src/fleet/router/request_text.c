@@ -143,7 +143,7 @@ int hop_write_head(struct fleet_router *f, const struct http_request *req, const
 	r = r < 0 ? r : buf_printf(b, " HTTP/1.1\r\nHost: %s\r\n", host ? host : w->at.text);
 	for (unsigned i = 0; r == 0 && http_request_field(req, i, &name, &value); i++)
 		if ((strcasecmp(name, "authorization") == 0 ? is_for_port(f, req, value)
-							     : !is_ours(name)) &&
+							    : !is_ours(name)) &&
 		    !relay_is_of_connection(name) && !relay_is_listed(req, name))
 			r = buf_printf(b, "%s: %s\r\n", name, value);
 	r = r < 0 ? r : relay_add_forwarded(req, b);
