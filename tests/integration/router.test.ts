@@ -57,6 +57,7 @@ describe('router', () => {
 		env = {
 			SANDBOX_STATE_DIR: state, SANDBOX_ROLE: 'router', SANDBOX_FLEET_WORKERS: list, SANDBOX_FLEET_KEY: keyFile, SANDBOX_FLEET_CA: authority.ca,
 			SANDBOX_FLEET_CERTIFICATE: routerFiles.cert, SANDBOX_FLEET_CERTIFICATE_KEY: routerFiles.key, SANDBOX_API_KEY: KEY,
+			SANDBOX_BUDGETS: 'port_requests=4',
 		};
 		({ program, base } = await serve({ profile: 'full', env, under: underRouter }));
 		await usable(2);
@@ -256,6 +257,16 @@ describe('router', () => {
 		assert.ok(most - before < 24, `memory grew by ${(most - before).toFixed(1)} MiB`);
 	});
 
+	it('ends an upload that a worker does not read (slow)', async () => {
+		const made = await make(), at = workerOf(made), began = Date.now();
+		at.raw = (req) => req.pause();
+		const put = await call('PUT', `/api/v1/sandboxes/${made.id}/files/x`, { body: Buffer.alloc(32 << 20), headers: { 'content-type': 'application/octet-stream' } });
+		at.raw = undefined;
+		at.cut();
+		assert.deepEqual([put.status, (await json(put)).code], [504, 'gateway_timeout']);
+		assert.ok(Date.now() - began > 55_000 && Date.now() - began < 90_000, `${Date.now() - began} ms`);
+	});
+
 	it('streams events as they come, holds 200 idle streams, and the worker hears of clients that leave', async () => {
 		const made = await make(), at = workerOf(made), open = new Set<http.ServerResponse>();
 		at.raw = (_, res) => {
@@ -300,6 +311,26 @@ describe('router', () => {
 		});
 		await until('the worker has lost its client', () => open === 0, 3_000);
 		at.raw = undefined;
+	});
+
+	it('lets a user have so many requests under way, of which a list is one for each worker', async () => {
+		const made = await make(), at = workerOf(made), abort = new AbortController();
+		const user = await json(await call('POST', '/api/v1/users', { body: { name: 'eve', password: 'correct horse battery' } }));
+		const key = (await json(await call('POST', `/api/v1/keys?owner=${user.id}`, { body: { name: 'k' } }))).key as string;
+		at.raw = (_, res) => {
+			res.writeHead(200, { 'content-type': 'text/event-stream' });
+			res.write('data: hello\n\n');
+		};
+		const ask = (where: string): Promise<Response> => fetch(base + where, { headers: { 'x-api-key': key }, signal: abort.signal });
+		for (let i = 0; i < 3; i++)
+			assert.equal((await ask(`/api/v1/sandboxes/${made.id}/events`)).status, 200);
+		const over = await ask('/api/v1/sandboxes');
+		assert.deepEqual([over.status, (await json(over)).code], [429, 'budget_exceeded']);
+		assert.equal((await ask(`/api/v1/sandboxes/${made.id}/events`)).status, 200);
+		assert.equal((await ask(`/api/v1/sandboxes/${made.id}/events`)).status, 429);
+		abort.abort();
+		at.raw = undefined;
+		await until('nothing is counted any more', async () => (await fetch(`${base}/api/v1/sandboxes`, { headers: { 'x-api-key': key } })).status === 200, 5_000);
 	});
 
 	it('passes a WebSocket on, both ways', async () => {

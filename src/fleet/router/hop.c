@@ -131,13 +131,14 @@ static const char *key_of(const struct hop *h)
 	return h->name ? h->name : http_request_header(h->req, "idempotency-key");
 }
 
-/* What has a name goes to its home also while that says nothing, and then waits for it; until the home is lost. */
+/* What has a name goes to its home, or is refused while that says nothing; until the home is lost, or ends, with what it has. */
 static bool is_candidate(const struct hop *h, const struct worker *w, bool named)
 {
 	if (was_tried(h, w))
 		return false;
-	return named ? w->listed && w->known && !w->refused && !is_lost(h->router, w)
-		     : worker_is_usable(w);
+	return named
+		   ? w->listed && w->known && !w->refused && !w->draining && !is_lost(h->router, w)
+		   : worker_is_usable(w);
 }
 
 /* Whose home counts: an administrator may ask for somebody else. */
