@@ -67,6 +67,9 @@ static int make_budgets(struct app *a, struct err *e)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the budgets");
 	budgets_set(a->budgets, BUDGET_CONNECTIONS,
 		    &(struct budget_bounds){.stranger = per_address});
+	if (streq(s->fleet_role, "router")) /* all that its workers do for clients passes it */
+		budgets_set(a->budgets, BUDGET_PORT_REQUESTS,
+			    &(struct budget_bounds){.each = 1024, .total = 8192});
 	int r = budgets_parse(a->budgets, s->budgets, e);
 	return r < 0 ? err_wrap(e, "SANDBOX_BUDGETS") : 0;
 }

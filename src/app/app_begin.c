@@ -24,6 +24,8 @@
 #include <sys/stat.h>
 
 #define ENGINE_SLOTS_MAX 60000u
+/* What a router becomes that root has started, as a front does whose engine keeps ids for it: no account has this one. */
+#define ROUTER_ID UINT32_C(1879113727)
 /* A sandbox that is being destroyed still occupies its slot while the next one is made. */
 #define ENGINE_SLOTS_MORE 64u
 #define MEMORY_WORKSPACE  (UINT64_C(512) << 20) /* default size of a workspace in memory */
@@ -139,8 +141,14 @@ static int front_ids(const struct app *a, uid_t *ret_uid, gid_t *ret_gid, struct
 
 	if (a->engine)
 		return engine_front_ids(a->engine, ret_uid, ret_gid, e);
-	*ret_uid = pw ? pw->pw_uid : getuid(); /* app_check_router() */
-	*ret_gid = pw ? pw->pw_gid : getgid();
+	*ret_uid = getuid();
+	*ret_gid = getgid();
+	if (geteuid() == 0) {
+		const bool named = pw && pw->pw_uid != 0;
+
+		*ret_uid = named ? pw->pw_uid : ROUTER_ID;
+		*ret_gid = named ? pw->pw_gid : ROUTER_ID;
+	}
 	return 0;
 }
 

@@ -9,11 +9,9 @@
 #include "base/text.h"
 #include "fleet/router/router.h"
 
-#include <pwd.h>
 #include <sodium.h>
 #include <stddef.h>
 #include <string.h>
-#include <unistd.h>
 
 #define LOOK_US (UINT64_C(1000) * 1000)
 
@@ -62,11 +60,6 @@ int app_check_router(const struct settings *s, struct err *e)
 		return err_set(e, ERR_SETTING_INVALID, 0,
 			       "%s does not work with SANDBOX_ROLE=router yet: remove it",
 			       s->faces[0] ? "SANDBOX_FACES" : "SANDBOX_PORT_DOMAIN");
-	if (geteuid() == 0 && !getpwnam("caisson"))
-		return err_set(
-		    e, ERR_SETTING_INVALID, 0,
-		    "a router needs no rights of root: start it as another user, or make "
-		    "the account caisson, which it then becomes");
 	return 0;
 }
 
@@ -197,6 +190,9 @@ int app_open_router(struct app *a, struct auth *auth, struct fleet_router **ret,
 		return r;
 	f->router = *ret;
 	fleet_router_set_members(f->router, &f->members);
+	if (f->members.n > 1)
+		LOG_WARNING("quotas_of_each_worker", LOG_I("workers", (long)f->members.n),
+			    LOG_S("effect", "a user may have at each worker what the quota says"));
 	r = sd_event_add_time_relative(a->loop, &f->look, CLOCK_MONOTONIC, LOOK_US, LOOK_US / 20,
 				       on_look, f);
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;

@@ -43,7 +43,8 @@ B(ACTIVE_STORED, "active_stored", "active stored sandboxes", 100000, 0, 0,
   "longest is deactivated")
 B(PROCESSES, "processes", "background processes", 96, 256, 0, "background processes that have not ended")
 B(PORT_REQUESTS, "port_requests", "requests", 128, 512, 0,
-  "requests to ports of sandboxes that have not been answered to the end, and WebSockets to them")
+  "requests to ports of sandboxes that have not been answered to the end, and WebSockets to them; in the router of a fleet all "
+  "requests to workers, 1024 and 8192, of which a list of sandboxes counts once for each worker")
 B(PUBLIC_REQUESTS, "public_requests", "requests", 64, 256, 0,
   "the same of people who are not the owner, to public ports of the user's sandboxes; one network address gets at most a quarter "
   "of what the user gets")

@@ -36,6 +36,7 @@ struct http_io relay_take_io(struct relay *x)
 
 	x->source = sd_event_source_disable_unref(x->source);
 	x->patience = sd_event_source_disable_unref(x->patience);
+	x->stuck = sd_event_source_disable_unref(x->stuck);
 	x->io = (struct http_io){.ops = &http_plain_io, .fd = -1};
 	return io;
 }
@@ -109,6 +110,28 @@ static void note_connected(struct relay *x)
 	(void)setsockopt(x->io.fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &no_timeout, sizeof(no_timeout));
 }
 
+static int on_stuck(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
+{
+	struct relay *x = user;
+
+	x->stuck = sd_event_source_disable_unref(x->stuck);
+	if (x->req)
+		x->ops->failed(x, ERR_GATEWAY_TIMEOUT,
+			       "the server has stopped reading the body of the request");
+	else if (x->stream || x->socket)
+		relay_cut(x, 1013); /* RFC 6455 registry: try again later */
+	return 0;
+}
+
+/* The client's body waits for the server, and nothing would end that: the client is paused, too. */
+static void begin_wait(struct relay *x)
+{
+	x->body_waits = true;
+	if (x->stuck_us > 0 && !x->stuck)
+		(void)sd_event_add_time_relative(x->loop, &x->stuck, CLOCK_MONOTONIC, x->stuck_us,
+						 x->stuck_us / 8, on_stuck, x);
+}
+
 bool relay_flush(struct relay *x)
 {
 	while (x->out.len > 0 && !x->deaf) {
@@ -123,9 +146,12 @@ bool relay_flush(struct relay *x)
 			x->deaf = true; /* whether it has answered is seen by reading */
 		else
 			note_connected(x);
+		if (x->stuck)
+			(void)sd_event_source_set_time_relative(x->stuck, x->stuck_us);
 		buf_consume(&x->out, n < 0 ? 0 : (size_t)n);
 	}
 	buf_done(&x->out);
+	x->stuck = sd_event_source_disable_unref(x->stuck);
 	relay_stop_wanting(x, EPOLLOUT);
 	if (x->client_ended)
 		(void)x->io.ops->shut(&x->io);
@@ -197,7 +223,7 @@ static int on_body(struct http_request *req, const void *data, size_t len, void 
 		return 0;
 	}
 	if (!relay_flush(x) && data && x->out.len >= RELAY_OUT_MAX) {
-		x->body_waits = true;
+		begin_wait(x);
 		http_request_pause_body(req, 0);
 	}
 	return 0;

@@ -53,8 +53,11 @@ struct relay {
 	uint32_t wanted;            /* events of it */
 	sd_event_source *patience;  /* until the head of the answer */
 	uint64_t answer_us;         /* how long that is; 0 = for ever. Set by the owner */
-	struct buf out;             /* to the server */
-	bool body_waits;            /* the request's, until OUT has gone */
+	sd_event_source *stuck;     /* while BODY_WAITS */
+	uint64_t
+	    stuck_us; /* how long the server may take nothing of a body that waits; 0 = for ever. Set by the owner */
+	struct buf out;  /* to the server */
+	bool body_waits; /* the request's, until OUT has gone */
 	bool
 	    body_ended; /* all of the request is in OUT, or has gone. Set by the owner that has read the body */
 	bool client_ended; /* after an upgrade: the client sends no more, and may still read */

@@ -26,7 +26,7 @@ function newList(...at: string[]): void {
 
 describe('router', () => {
 	let program: Program, base: string, one: FakeWorker, two: FakeWorker, mcpIds: string[];
-	let routerFiles: { cert: string; key: string }, authority: Authority, env: Record<string, string>;
+	let routerFiles: { cert: string; key: string }, workerFiles: { cert: string; key: string }, authority: Authority, env: Record<string, string>;
 
 	const call = (method: string, where: string, o: { body?: Json | Buffer; headers?: Record<string, string> } = {}): Promise<Response> => fetch(base + where, {
 		method, headers: { 'x-api-key': KEY, ...(o.body && !Buffer.isBuffer(o.body) ? { 'content-type': 'application/json' } : {}), ...o.headers },
@@ -46,7 +46,7 @@ describe('router', () => {
 		fs.chmodSync(path.dirname(dir), 0o711); // the router is another user than the tests
 		authority = new Authority(dir);
 		routerFiles = authority.certificate('router');
-		const workerFiles = authority.certificate('worker');
+		workerFiles = authority.certificate('worker');
 		fs.writeFileSync(keyFile, randomBytes(32));
 		one = await new FakeWorker('ab3', workerFiles, authority.ca, idsOf(keyFile, 'ab3', 60)).listen();
 		two = await new FakeWorker('zz9', workerFiles, authority.ca, idsOf(keyFile, 'zz9', 60)).listen();
@@ -57,6 +57,7 @@ describe('router', () => {
 		env = {
 			SANDBOX_STATE_DIR: state, SANDBOX_ROLE: 'router', SANDBOX_FLEET_WORKERS: list, SANDBOX_FLEET_KEY: keyFile, SANDBOX_FLEET_CA: authority.ca,
 			SANDBOX_FLEET_CERTIFICATE: routerFiles.cert, SANDBOX_FLEET_CERTIFICATE_KEY: routerFiles.key, SANDBOX_API_KEY: KEY,
+			SANDBOX_BUDGETS: 'port_requests=4',
 		};
 		({ program, base } = await serve({ profile: 'full', env, under: underRouter }));
 		await usable(2);
@@ -76,6 +77,10 @@ describe('router', () => {
 		assert.equal((await call('DELETE', `/api/v1/sandboxes/${made.id}`)).status, 204);
 		assert.equal((await call('GET', `/api/v1/sandboxes/${made.id}`)).status, 404);
 		assert.equal((await call('HEAD', `/api/v1/sandboxes/${made.id}`)).status, 404);
+	});
+
+	it('is not root, whoever has started it', () => {
+		assert.match(fs.readFileSync(`/proc/${program.pid}/status`, 'utf8'), /^Uid:\t[1-9]/m);
 	});
 
 	it('spreads new sandboxes over both workers, with few connections', async () => {
@@ -156,11 +161,21 @@ describe('router', () => {
 		for (const m of made)
 			assert.ok((all.sandboxes as Json[]).some((s) => s.id === m.id), String(m.id));
 		assert.equal(all.workers_missing, undefined);
-		two.handler = (_, res) => two.say(res, 500, { code: 'internal_error' });
-		const part = await json(await call('GET', '/api/v1/sandboxes'));
-		two.handler = undefined;
-		assert.deepEqual(part.workers_missing, ['zz9']);
-		assert.ok((part.sandboxes as Json[]).every((s) => one.sandboxes.has(s.id as string)));
+		const odd: [number, Json][] = [
+			[500, { code: 'internal_error' }],
+			[401, { code: 'identity_missing' }], // of this router, not of the client
+			[404, { code: 'not_found' }],
+			[200, { sandboxes: 'x' }],
+			[200, { sandboxes: Array.from({ length: 9000 }, () => ({})) }], // too many values for one turn
+			[200, { sandboxes: ['x'.repeat(400_000)] }],
+		];
+		for (const [status, body] of odd) {
+			two.handler = (_, res) => two.say(res, status, body);
+			const r = await call('GET', '/api/v1/sandboxes'), part = await json(r);
+			two.handler = undefined;
+			assert.deepEqual([r.status, part.workers_missing], [200, ['zz9']], JSON.stringify(body).slice(0, 40));
+			assert.ok((part.sandboxes as Json[]).every((s) => one.sandboxes.has(s.id as string)));
+		}
 	});
 
 	it('asks the next worker when one is full, and says when all are', async () => {
@@ -242,6 +257,16 @@ describe('router', () => {
 		assert.ok(most - before < 24, `memory grew by ${(most - before).toFixed(1)} MiB`);
 	});
 
+	it('ends an upload that a worker does not read (slow)', async () => {
+		const made = await make(), at = workerOf(made), began = Date.now();
+		at.raw = (req) => req.pause();
+		const put = await call('PUT', `/api/v1/sandboxes/${made.id}/files/x`, { body: Buffer.alloc(32 << 20), headers: { 'content-type': 'application/octet-stream' } });
+		at.raw = undefined;
+		at.cut();
+		assert.deepEqual([put.status, (await json(put)).code], [504, 'gateway_timeout']);
+		assert.ok(Date.now() - began > 55_000 && Date.now() - began < 90_000, `${Date.now() - began} ms`);
+	});
+
 	it('streams events as they come, holds 200 idle streams, and the worker hears of clients that leave', async () => {
 		const made = await make(), at = workerOf(made), open = new Set<http.ServerResponse>();
 		at.raw = (_, res) => {
@@ -286,6 +311,26 @@ describe('router', () => {
 		});
 		await until('the worker has lost its client', () => open === 0, 3_000);
 		at.raw = undefined;
+	});
+
+	it('lets a user have so many requests under way, of which a list is one for each worker', async () => {
+		const made = await make(), at = workerOf(made), abort = new AbortController();
+		const user = await json(await call('POST', '/api/v1/users', { body: { name: 'eve', password: 'correct horse battery' } }));
+		const key = (await json(await call('POST', `/api/v1/keys?owner=${user.id}`, { body: { name: 'k' } }))).key as string;
+		at.raw = (_, res) => {
+			res.writeHead(200, { 'content-type': 'text/event-stream' });
+			res.write('data: hello\n\n');
+		};
+		const ask = (where: string): Promise<Response> => fetch(base + where, { headers: { 'x-api-key': key }, signal: abort.signal });
+		for (let i = 0; i < 3; i++)
+			assert.equal((await ask(`/api/v1/sandboxes/${made.id}/events`)).status, 200);
+		const over = await ask('/api/v1/sandboxes');
+		assert.deepEqual([over.status, (await json(over)).code], [429, 'budget_exceeded']);
+		assert.equal((await ask(`/api/v1/sandboxes/${made.id}/events`)).status, 200);
+		assert.equal((await ask(`/api/v1/sandboxes/${made.id}/events`)).status, 429);
+		abort.abort();
+		at.raw = undefined;
+		await until('nothing is counted any more', async () => (await fetch(`${base}/api/v1/sandboxes`, { headers: { 'x-api-key': key } })).status === 200, 5_000);
 	});
 
 	it('passes a WebSocket on, both ways', async () => {
@@ -349,6 +394,54 @@ describe('router', () => {
 		assert.deepEqual([headers.get('set-cookie'), headers.get('caisson-secret')], [null, null]);
 	});
 
+	it('lets no answer of a worker act as the router, or lead a client away with its key', async () => {
+		const preflight = await fetch(`${base}/mcp`, { method: 'OPTIONS', headers: { 'origin': base, 'access-control-request-method': 'POST' } });
+		assert.deepEqual([preflight.status, preflight.headers.get('access-control-allow-methods')], [204, 'GET, POST, DELETE, OPTIONS']);
+		const made = await make(), at = workerOf(made), policy = 'sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads';
+		let status = 302, to = '/api/v1/users/x';
+		at.handler = (_, res) => {
+			res.writeHead(status, { 'location': to, 'content-type': 'text/html', 'refresh': '0; url=/', 'www-authenticate': 'Basic', 'clear-site-data': '"*"', 'x-content-type-options': 'x' });
+			res.end('<script>1</script>');
+		};
+		const get = async (where: string): Promise<Headers> => {
+			const r = await fetch(base + where, { headers: { 'x-api-key': KEY }, redirect: 'manual' });
+			await r.text();
+			assert.equal(r.headers.get('content-security-policy'), policy);
+			for (const name of ['refresh', 'www-authenticate', 'clear-site-data'])
+				assert.equal(r.headers.get(name), null, name);
+			return r.headers;
+		};
+		const api = await get(`/api/v1/sandboxes/${made.id}`);
+		assert.deepEqual([api.get('location'), api.get('x-content-type-options')], [null, 'nosniff']);
+		status = 201;
+		assert.equal((await get(`/api/v1/sandboxes/${made.id}`)).get('location'), to);
+		status = 303;
+		const port = `/p/${made.id}/8000/`;
+		for (const within of [`${port}a?next=../b`, 'a/b', `${port}#x`, `${base}${port}c`]) {
+			to = within;
+			assert.equal((await get(`${port}start`)).get('location'), within.replace(base, ''), within);
+		}
+		for (const beyond of ['/api/v1/users/x', `/p/${made.id}/8001/`, '//example.org/', 'https://example.org/', `${port}../../x`, `${port}%2E%2e/x`, `${port}.\t./x`, '..', 'x\\..\\y', 'javascript:1', `${base}/api/v1/me`, `${base}.example.org${port}`]) {
+			to = beyond;
+			assert.equal((await get(`${port}start`)).get('location'), null, beyond);
+		}
+		at.handler = undefined;
+	});
+
+	it('takes nothing that code in a sandbox answers for a word of the worker, and keeps Authorization for it', async () => {
+		const made = await make(), at = workerOf(made), where = `/p/${made.id}/8000/x`;
+		at.handler = (_, res) => at.say(res, 401, { code: 'identity_missing' });
+		assert.deepEqual(await json(await call('GET', where)), { code: 'identity_missing' });
+		const heard = async (authorization: string): Promise<string | undefined> => {
+			await (await call('GET', where, { headers: { authorization } })).text();
+			return at.heard.at(-1)!.headers.authorization;
+		};
+		assert.deepEqual([await heard('Basic dTpw'), await heard(`bearer ${KEY}`)], ['Basic dTpw', undefined]);
+		at.handler = undefined;
+		await call('GET', `/api/v1/sandboxes/${made.id}`, { headers: { authorization: 'Basic dTpw' } });
+		assert.equal(at.heard.at(-1)!.headers.authorization, undefined);
+	});
+
 	it('believes no worker without the name of one', async () => {
 		const other = new Authority(scratch('router-other'), 'other');
 		const bad = [
@@ -359,6 +452,7 @@ describe('router', () => {
 		await until('the list is read', async () => (await (await fetch(`${base}/readyz`)).text()).includes('of 4'), 5_000);
 		await until('they have been asked', () => /certificate is not one of a worker[\s\S]*certificate is not one of a worker/.test(program.stderr), 5_000);
 		assert.match(await (await fetch(`${base}/readyz`)).text(), /^ready: 2 of 4/);
+		assert.deepEqual((await json(await call('GET', '/api/v1/sandboxes'))).workers_missing, ['unknown', 'unknown']);
 		bad.forEach((b) => b.close());
 		newList(one.at, two.at);
 	});
@@ -378,6 +472,8 @@ describe('router', () => {
 		one.draining = false;
 		await usable(2);
 		const lost = [...one.sandboxes][0]!;
+		const named = async (key: string): Promise<Json> => json(await call('POST', '/api/v1/sandboxes', { body: {}, headers: { 'idempotency-key': key } }));
+		const keys = Array.from({ length: 8 }, (_, i) => `again-${i}`), homes = await Promise.all(keys.map(named));
 		one.close();
 		const began = Date.now();
 		await usable(1);
@@ -388,6 +484,17 @@ describe('router', () => {
 		assert.deepEqual([r.status, r.headers.get('retry-after'), (await json(r)).code], [503, '2', 'node_unreachable']);
 		const all = await json(await call('GET', '/api/v1/sandboxes'));
 		assert.deepEqual(all.workers_missing, ['ab3']);
+		/* What was perhaps done there is not done a second time elsewhere. */
+		for (const [i, key] of keys.entries()) {
+			const { worker, code } = await named(key);
+			assert.deepEqual([worker, code], homes[i]!.worker === 'zz9' ? ['zz9', undefined] : [undefined, 'node_unreachable'], key);
+		}
+		const claimer = await new FakeWorker('ab3', workerFiles, authority.ca, []).listen();
+		newList(one.at, two.at, claimer.at);
+		await until('the id of a silent worker is not given to another one', () => program.stderr.includes('worker_refused'), 5_000);
+		assert.equal((await json(await call('GET', `/api/v1/sandboxes/${lost}`))).code, 'node_unreachable');
+		assert.equal(claimer.heard.length, 0);
+		claimer.close();
 		two.close();
 		await usable(0);
 		const none = await call('POST', '/api/v1/sandboxes', { body: {} });

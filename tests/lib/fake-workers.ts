@@ -9,13 +9,12 @@ import * as http from 'node:http';
 import * as https from 'node:https';
 import * as path from 'node:path';
 import type { Duplex } from 'node:stream';
-import { mode, productUid } from './env.ts';
+import { productUid } from './env.ts';
 import type { Json } from './session.ts';
 
-/** A router needs no root, and refuses to be started by it where no account caisson is. */
-const NOBODY = 65534;
-export const routerUid = mode === 'root' ? NOBODY : productUid;
-export const underRouter = mode === 'root' ? ['setpriv', '--reuid', String(NOBODY), '--regid', String(NOBODY), '--clear-groups', '--'] : [];
+/** A router needs no root, and gives it up where it has it. */
+export const routerUid = productUid;
+export const underRouter: string[] = [];
 
 function openssl(...args: string[]): void {
 	const r = spawnSync('openssl', args, { encoding: 'utf8' });

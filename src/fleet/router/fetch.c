@@ -26,6 +26,7 @@ struct fetch *fetch_drop(struct fetch *x)
 {
 	if (!x)
 		return NULL;
+	x->worker->n_fetches--;
 	x->source = sd_event_source_disable_unref(x->source);
 	x->patience = sd_event_source_disable_unref(x->patience);
 	if (x->link)
@@ -137,8 +138,10 @@ static int on_io(sd_event_source *source, int fd UNUSED, uint32_t revents, void 
 			finish(x, "it ended the connection");
 			return 0;
 		}
-		if (n < 0)
+		if (n < 0) { /* what it sends before it has read the question waits */
+			(void)sd_event_source_set_io_events(source, EPOLLOUT);
 			return 0;
+		}
 		buf_consume(&x->out, (size_t)n);
 	}
 	(void)sd_event_source_set_io_events(source, EPOLLIN);
@@ -192,6 +195,7 @@ struct fetch *fetch_begin(struct worker *w, const char *head, size_t max, unsign
 	if (!x)
 		return NULL;
 	x->worker = w;
+	w->n_fetches++;
 	x->fn = fn;
 	x->user = user;
 	x->io = (struct http_io){.ops = &http_plain_io, .fd = -1};

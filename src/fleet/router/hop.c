@@ -14,6 +14,7 @@
 
 #define INITIALIZE_MAX (8u << 10) /* bytes of a message that is looked at */
 #define RETRY_AFTER    "2"
+#define STUCK_US       (UINT64_C(60) * 1000 * 1000) /* for a worker that reads nothing of an upload */
 
 struct hop {
 	struct relay relay;
@@ -31,7 +32,8 @@ struct hop {
 	bool repeated;
 	bool in_memory; /* the whole body is in BODY */
 	struct buf body;
-	struct budget_share share;
+	struct budget_share share;   /* the memory of BODY */
+	struct budget_share request; /* that it is under way */
 	char tried[FLEET_TRIES_MAX][FLEET_WORKER_SIZE];
 	unsigned n_tried;
 	const char
@@ -56,6 +58,7 @@ static void hop_free(struct hop *h)
 	leave_worker(h);
 	buf_done(&h->body);
 	budget_give(&h->share);
+	budget_give(&h->request);
 	caller_unref(h->who);
 	free(h);
 }
@@ -96,61 +99,6 @@ static void refuse(struct hop *h, enum err_code code, const char *fmt, ...)
 
 /* ---- where to ---- */
 
-static bool was_tried(const struct hop *h, const struct worker *w)
-{
-	for (unsigned i = 0; i < h->n_tried; i++)
-		if (streq(h->tried[i], w->id))
-			return true;
-	return false;
-}
-
-/* The worker for what has none yet; NULL: there is none. */
-static struct worker *choose(const struct hop *h)
-{
-	struct fleet_candidate all[FLEET_MEMBERS_MAX];
-	struct worker *workers[FLEET_MEMBERS_MAX] = {0};
-	const char *key = h->name ? h->name : http_request_header(h->req, "idempotency-key");
-	char who[STORE_OWNER_SIZE + 200];
-	uint32_t random[2];
-	size_t n = 0;
-
-	rand_bytes(random, sizeof(random));
-
-	list_for_each(node, &h->router->workers) {
-		struct worker *w = list_entry(node, struct worker, node);
-
-		if (n == FLEET_MEMBERS_MAX || !worker_is_usable(w) || was_tried(h, w))
-			continue;
-		all[n] = (struct fleet_candidate){.open = w->open, .max = w->max, .usable = true};
-		memcpy(all[n].worker, w->id, sizeof(all[n].worker));
-		workers[n++] = w;
-	}
-	(void)snprintf(who, sizeof(who), "%s%s%.150s", h->who->owner, key ? " " : "",
-		       key ? key : "");
-	const size_t at = h->place == PLACE_HOME || key
-			      ? fleet_place_home(all, n, who)
-			      : fleet_place_any(all, n, random[0], random[1]);
-	return at == FLEET_NOBODY ? NULL : workers[at];
-}
-
-static void to_worker(struct hop *h, struct worker *w, bool fresh);
-
-static void place(struct hop *h)
-{
-	struct worker *w = h->n_tried < FLEET_TRIES_MAX ? choose(h) : NULL;
-
-	h->placed = true;
-	if (w) {
-		memcpy(h->tried[h->n_tried++], w->id, sizeof(w->id));
-		w->open += h->place == PLACE_NEW; /* until it says itself */
-		to_worker(h, w, false);
-	} else if (h->n_tried > 0) {
-		refuse(h, ERR_FLEET_FULL, "no worker has room now; %u were asked", h->n_tried);
-	} else {
-		refuse(h, ERR_FLEET_EMPTY, "no worker of this fleet is ready");
-	}
-}
-
 /* Is W too long silent to come back with what it had? */
 static bool is_lost(const struct fleet_router *f, const struct worker *w)
 {
@@ -167,6 +115,87 @@ static void refuse_silent(struct hop *h, const char *id, const struct worker *w)
 	else
 		refuse(h, ERR_NODE_UNREACHABLE, "worker %s, which has this, does not answer now",
 		       id);
+}
+
+static bool was_tried(const struct hop *h, const struct worker *w)
+{
+	for (unsigned i = 0; i < h->n_tried; i++)
+		if (streq(h->tried[i], w->id))
+			return true;
+	return false;
+}
+
+/* What the client has named: a second worker would do it a second time. */
+static const char *key_of(const struct hop *h)
+{
+	return h->name ? h->name : http_request_header(h->req, "idempotency-key");
+}
+
+/* What has a name goes to its home, or is refused while that says nothing; until the home is lost, or ends, with what it has. */
+static bool is_candidate(const struct hop *h, const struct worker *w, bool named)
+{
+	if (was_tried(h, w))
+		return false;
+	return named
+		   ? w->listed && w->known && !w->refused && !w->draining && !is_lost(h->router, w)
+		   : worker_is_usable(w);
+}
+
+/* Whose home counts: an administrator may ask for somebody else. */
+static const char *owner_of(const struct hop *h)
+{
+	const char *other = h->who->admin ? http_request_query(h->req, "owner") : NULL;
+
+	return other ? other : h->who->owner;
+}
+
+/* The worker for what has none yet; NULL: there is none. */
+static struct worker *choose(const struct hop *h)
+{
+	struct fleet_candidate all[FLEET_MEMBERS_MAX];
+	struct worker *workers[FLEET_MEMBERS_MAX] = {0};
+	const char *key = key_of(h);
+	char who[STORE_OWNER_SIZE + 200];
+	uint32_t random[2];
+	size_t n = 0;
+
+	rand_bytes(random, sizeof(random));
+
+	list_for_each(node, &h->router->workers) {
+		struct worker *w = list_entry(node, struct worker, node);
+
+		if (n == FLEET_MEMBERS_MAX || !is_candidate(h, w, key))
+			continue;
+		all[n] = (struct fleet_candidate){.open = w->open, .max = w->max, .usable = true};
+		memcpy(all[n].worker, w->id, sizeof(all[n].worker));
+		workers[n++] = w;
+	}
+	(void)snprintf(who, sizeof(who), "%.*s%s%.150s", STORE_OWNER_SIZE - 1, owner_of(h),
+		       key ? " " : "", key ? key : "");
+	const size_t at = h->place == PLACE_HOME || key
+			      ? fleet_place_home(all, n, who)
+			      : fleet_place_any(all, n, random[0], random[1]);
+	return at == FLEET_NOBODY ? NULL : workers[at];
+}
+
+static void to_worker(struct hop *h, struct worker *w, bool fresh);
+
+static void place(struct hop *h)
+{
+	struct worker *w = h->n_tried < FLEET_TRIES_MAX ? choose(h) : NULL;
+
+	h->placed = true;
+	if (w && w->missed > 0) {
+		refuse_silent(h, w->id, w);
+	} else if (w) {
+		memcpy(h->tried[h->n_tried++], w->id, sizeof(w->id));
+		w->open += h->place == PLACE_NEW; /* until it says itself */
+		to_worker(h, w, false);
+	} else if (h->n_tried > 0) {
+		refuse(h, ERR_FLEET_FULL, "no worker has room now; %u were asked", h->n_tried);
+	} else {
+		refuse(h, ERR_FLEET_EMPTY, "no worker of this fleet is ready");
+	}
 }
 
 static void by_id(struct hop *h, const char *id)
@@ -217,7 +246,7 @@ static void on_link(struct http_io *io, const char *why, bool reused, void *user
 	struct relay *x = &h->relay;
 
 	h->link = NULL;
-	if (!io && h->placed) {
+	if (!io && h->placed && !key_of(h)) {
 		leave_worker(h);
 		place(h);
 		return;
@@ -228,6 +257,7 @@ static void on_link(struct http_io *io, const char *why, bool reused, void *user
 		return;
 	}
 	relay_init(x, &relay_ops, h->router->config.loop, h->req);
+	x->stuck_us = STUCK_US;
 	h->begun = true;
 	h->reused = reused;
 	if (h->in_memory)
@@ -240,8 +270,12 @@ static void on_link(struct http_io *io, const char *why, bool reused, void *user
 		r = buf_add(&x->out, h->body.data, h->body.len);
 		x->body_ended = true;
 	}
-	if (r < 0)
+	if (r == -ENOMEM)
 		refuse(h, ERR_OUT_OF_MEMORY, "no memory for the request");
+	else if (r == -EINVAL)
+		refuse(h, ERR_INTERNAL, "the router cannot say to a worker who you are");
+	else if (r < 0)
+		refuse(h, ERR_BAD_REQUEST, "the head of the request is too large to be sent on");
 	else
 		relay_begin(x, io);
 }
@@ -253,6 +287,10 @@ static void to_worker(struct hop *h, struct worker *w, bool fresh)
 	h->worker = w;
 	list_append(&w->hops, &h->node);
 	w->n_hops++;
+	if (w->n_hops > FLEET_LINKS_MAX) {
+		on_link(NULL, "it has too many requests under way", false, h);
+		return;
+	}
 	link_get(w, fresh, on_link, h, &link);
 	if (link)
 		h->link = link;
@@ -279,7 +317,7 @@ static void on_failed(struct relay *relay, enum err_code code, const char *why)
 		to_worker(h, w, true);
 		return;
 	}
-	if (code == ERR_OUT_OF_MEMORY)
+	if (code == ERR_OUT_OF_MEMORY || code == ERR_GATEWAY_TIMEOUT)
 		refuse(h, code, "%s", why);
 	else
 		refuse(h, ERR_NODE_UNREACHABLE,
@@ -301,37 +339,9 @@ static void on_ended(struct relay *relay)
 	hop_free(h);
 }
 
-/* What would act on all of this server, or as this server, in a browser. */
-static bool is_for_router(const char *name)
-{
-	static const char *const names[] = {
-	    "date", "set-cookie", "strict-transport-security", "alt-svc",    "clear-site-data",
-	    "nel",  "report-to",  "service-worker-allowed",    "x-sendfile",
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (strcasecmp(name, names[i]) == 0)
-			return true;
-	/* Which pages may read an answer is the router's to say: the worker has not heard Origin. */
-	return strncasecmp(name, "access-control-", 15) == 0 ||
-	       strncasecmp(name, "x-accel-", 8) == 0 || strncasecmp(name, "caisson-", 8) == 0;
-}
-
 static int add_fields(struct relay *relay)
 {
-	const struct relay_reply *reply = &relay->reply;
-	struct http_request *req = relay->req;
-	const char *origin = hop_of(relay)->mcp ? http_request_origin(req) : NULL;
-	int r = 0;
-
-	for (unsigned i = 0; r == 0 && i < reply->n_fields; i++)
-		if (!is_for_router(reply->fields[i].name))
-			r = http_add_header(req, reply->fields[i].name, reply->fields[i].value);
-	if (r == 0 && origin)
-		r = http_add_header(req, "Access-Control-Allow-Origin", origin);
-	if (r == 0 && origin)
-		r = http_add_header(req, "Access-Control-Expose-Headers", "Mcp-Session-Id");
-	return r < 0 || !origin ? r : http_add_header(req, "Vary", "Origin");
+	return hop_add_fields(relay->req, &relay->reply, hop_of(relay)->mcp);
 }
 
 /* Codes of a worker that is full, while another one may not be. A quota of the caller is none of them. */
@@ -350,7 +360,7 @@ static bool says_full(const char *body, size_t len)
 }
 
 /* The worker does not believe us, which is no fault of the client. */
-static bool says_ours(const char *body, size_t len)
+bool hop_says_ours(const char *body, size_t len)
 {
 	static const char missing[] = "\"code\":\"identity_missing\"";
 	static const char invalid[] = "\"code\":\"identity_invalid\"";
@@ -364,9 +374,14 @@ static bool is_judged(const struct hop *h, int status)
 {
 	const bool again = h->in_memory || http_request_body_length(h->req) == 0;
 
+	/* Code in a sandbox says what it likes there. */
+	if (http_request_param(h->req, "port"))
+		return false;
 	if (status == 400 || status == 401)
 		return true;
-	return h->placed && again && (status == 429 || status == 503 || status == 507);
+	/* What creates nothing would be no better elsewhere: what it is about is here. */
+	const bool creates = h->place == PLACE_NEW || h->place == PLACE_STREAM;
+	return creates && again && (status == 429 || status == 503 || status == 507);
 }
 
 static enum relay_verdict judge(struct relay *relay)
@@ -380,7 +395,7 @@ static enum relay_verdict judge(struct relay *relay)
 		return RELAY_PASS;
 	if (have < reply->length && !relay->eof)
 		return RELAY_WAIT;
-	if (reply->status < 402 && says_ours(relay->in.data + relay->head_len, have)) {
+	if (reply->status < 402 && hop_says_ours(relay->in.data + relay->head_len, have)) {
 		LOG_OFTEN(LOG_LEVEL_ERROR, "identity_refused", LOG_S("worker", h->worker->id));
 		refuse(h, ERR_NODE_REFUSES, "worker %s refuses what this router says of the caller",
 		       h->worker->id);
@@ -502,6 +517,11 @@ void hop_begin(struct fleet_router *f, struct http_request *req, const struct ca
 	h->place = place_of;
 	h->mcp = place_of == PLACE_MCP || place_of == PLACE_STREAM || place_of == PLACE_QUERY;
 	buf_init(&h->body, FLEET_BODY_MAX);
+	if (budget_take(f->config.budgets, who->owner, BUDGET_PORT_REQUESTS, 1, &h->request, &e) <
+	    0) {
+		refuse(h, e.code, "%s", e.text);
+		return;
+	}
 	http_request_on_gone(req, on_gone, h);
 	/* What a particular worker gets passes as it comes. */
 	const bool bound = place_of == PLACE_ID || place_of == PLACE_QUERY ||

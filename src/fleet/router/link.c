@@ -26,12 +26,19 @@ struct link {
 	uint64_t since_ns; /* idle */
 };
 
+static void count_idle(struct worker *w, int n)
+{
+	w->n_idle += (unsigned)n;
+	w->router->n_idle += (unsigned)n;
+}
+
 static void close_link(struct link *l)
 {
 	l->source = sd_event_source_disable_unref(l->source);
 	l->patience = sd_event_source_disable_unref(l->patience);
 	list_remove(&l->node);
-	l->worker->n_idle -= l->fn ? 0 : 1;
+	if (!l->fn)
+		count_idle(l->worker, -1);
 	if (l->io.fd >= 0)
 		l->io.ops->close(&l->io, false);
 	free(l);
@@ -182,6 +189,12 @@ static struct link *take_idle(struct worker *w)
 	return NULL;
 }
 
+/* What this machine has no more of says nothing about the worker. */
+static bool is_our_lack(int r)
+{
+	return r == -ENOMEM || r == -EMFILE || r == -ENFILE || r == -ENOBUFS || r == -EADDRNOTAVAIL;
+}
+
 void link_get(struct worker *w, bool fresh, link_fn fn, void *user, struct link **ret)
 {
 	struct link *l = fresh ? NULL : take_idle(w);
@@ -190,12 +203,8 @@ void link_get(struct worker *w, bool fresh, link_fn fn, void *user, struct link 
 	if (l) {
 		l->fn = fn;
 		l->user = user;
-		w->n_idle--;
+		count_idle(w, -1);
 		give(l, true);
-		return;
-	}
-	if (w->n_hops >= FLEET_LINKS_MAX) {
-		fn(NULL, "it has too many requests under way", false, user);
 		return;
 	}
 	l = link_new(w, fn, user);
@@ -206,14 +215,15 @@ void link_get(struct worker *w, bool fresh, link_fn fn, void *user, struct link 
 	}
 	if (l)
 		close_link(l);
-	if (r != -ENOMEM)
+	if (!is_our_lack(r))
 		worker_doubt(w);
-	fn(NULL, r == -ENOMEM ? "no memory" : strerror(-r), false, user);
+	fn(NULL, strerror(-r), false, user);
 }
 
 void link_put(struct worker *w, struct http_io *io)
 {
-	struct link *l = w->listed && w->n_idle < FLEET_IDLE_MAX ? link_new(w, NULL, NULL) : NULL;
+	const bool room = w->n_idle < FLEET_IDLE_MAX && w->router->n_idle < FLEET_IDLE_TOTAL;
+	struct link *l = w->listed && room ? link_new(w, NULL, NULL) : NULL;
 
 	if (!l) {
 		io->ops->close(io, false);
@@ -221,7 +231,7 @@ void link_put(struct worker *w, struct http_io *io)
 	}
 	l->io = *io;
 	l->since_ns = now_ns();
-	w->n_idle++;
+	count_idle(w, 1);
 	if (sd_event_add_io(w->router->config.loop, &l->source, l->io.fd, EPOLLIN, on_idle, l) < 0)
 		close_link(l);
 }

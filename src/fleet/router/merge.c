@@ -3,21 +3,29 @@
  * missing for deleted. */
 #include "fleet/router/parts.h"
 
+#include "base/jsonio.h"
+#include "base/log.h"
 #include "base/text.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define PART_MAX   (1u << 20) /* bytes of what one worker tells */
-#define ANSWER_MS  10000u
-#define MERGED_MAX (16u << 20)
+#define ANSWER_MS 10000u
+/* What one worker tells, which is read and written again in one turn of the loop: 3 ms at most. */
+#define PART_MAX     (256u << 10) /* bytes */
+#define PART_VALUES  8192u
+#define PART_DEPTH   32u
+#define MERGED_MAX   (4u << 20)
+#define MERGED_BEGIN "{\"sandboxes\":["
 
 struct merge {
 	struct list node; /* of router.lists */
 	struct http_request *req;
-	json_t *sandboxes, *missing;
+	struct buf head; /* what each worker is asked */
+	struct buf text; /* the answer: parts are written as they come */
+	json_t *missing;
 	unsigned n_waiting;
-	size_t bytes;
+	struct budget_share share;
 	json_t *refusal; /* of the first worker that refused, for the caller */
 	int status;
 	struct list parts;
@@ -40,7 +48,9 @@ static void merge_free(struct merge *m)
 		free(p);
 	}
 	list_remove(&m->node);
-	json_decref(m->sandboxes);
+	buf_done(&m->head);
+	buf_done(&m->text);
+	budget_give(&m->share);
 	json_decref(m->missing);
 	json_decref(m->refusal);
 	free(m);
@@ -49,17 +59,26 @@ static void merge_free(struct merge *m)
 static void respond(struct merge *m)
 {
 	struct http_request *req = m->req;
-	json_t *body = json_pack("{s:O}", "sandboxes", m->sandboxes);
-
-	if (body && json_array_size(m->missing) > 0)
-		(void)json_object_set(body, "workers_missing", m->missing);
-	const bool refused = m->refusal && json_array_size(m->sandboxes) == 0;
-	char *text = body ? json_dumps(refused ? m->refusal : body, JSON_COMPACT) : NULL;
+	const bool refused = m->refusal && m->text.len == sizeof(MERGED_BEGIN) - 1;
 	const int status = refused ? m->status : 200;
-	json_decref(body);
+	int r = 0;
+
+	if (refused)
+		buf_reset(&m->text);
+	r = refused ? jsonio_add(&m->text, m->refusal, JSON_COMPACT) : buf_add_char(&m->text, ']');
+	if (r == 0 && !refused && json_array_size(m->missing) > 0) {
+		r = buf_add_str(&m->text, ",\"workers_missing\":");
+		r = r < 0 ? r : jsonio_add(&m->text, m->missing, JSON_COMPACT);
+	}
+	r = r < 0 || refused ? r : buf_add_char(&m->text, '}');
+	if (r < 0) {
+		merge_free(m);
+		http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory for the list", NULL);
+		return;
+	}
+	http_respond(req, status, refused ? HTTP_PROBLEM_TYPE : "application/json", m->text.data,
+		     m->text.len);
 	merge_free(m);
-	http_respond_take(req, status, refused ? HTTP_PROBLEM_TYPE : "application/json", text,
-			  text ? strlen(text) : 0);
 }
 
 static void miss(struct merge *m, const char *worker)
@@ -67,23 +86,62 @@ static void miss(struct merge *m, const char *worker)
 	(void)json_array_append_new(m->missing, json_string(worker));
 }
 
+/* Appends the elements of LIST, all or none. */
+static int add_list(struct merge *m, const json_t *list)
+{
+	const size_t before = m->text.len;
+	size_t i;
+	const json_t *one;
+	int r = 0;
+
+	json_array_foreach(list, i, one) {
+		if (m->text.len > sizeof(MERGED_BEGIN) - 1)
+			r = buf_add_char(&m->text, ',');
+		r = r < 0 ? r : jsonio_add(&m->text, one, JSON_COMPACT);
+		if (r < 0)
+			break;
+	}
+	if (r < 0)
+		m->text.len = before;
+	return r;
+}
+
+static json_t *read_part(const struct fetch_answer *a)
+{
+	json_t *root = NULL;
+	const size_t n = a->status > 0 && a->len <= PART_MAX
+			     ? jsonio_count(a->body, a->len, PART_VALUES, PART_DEPTH)
+			     : 0;
+
+	if (n == 0 || n > PART_VALUES || jsonio_read(a->body, a->len, 0, &root, NULL) < 0)
+		return NULL;
+	return root;
+}
+
+/* What a worker says that has no list for us. What it holds against this router is not for the client. */
+static void note_refusal(struct merge *m, const struct fetch_answer *a, json_t *root,
+			 const char *worker)
+{
+	miss(m, worker);
+	if (a->status < 400 || a->status >= 500 || !json_is_object(root))
+		return;
+	if (hop_says_ours(a->body, a->len)) {
+		LOG_OFTEN(LOG_LEVEL_ERROR, "identity_refused", LOG_S("worker", worker));
+	} else if (!m->refusal) {
+		m->refusal = json_incref(root);
+		m->status = a->status;
+	}
+}
+
 static void on_part(const struct fetch_answer *a, void *user)
 {
 	struct part *p = user;
 	struct merge *m = p->merge;
-	json_t *root = a->status > 0 ? json_loadb(a->body, a->len, 0, NULL) : NULL;
-	json_t *list = a->status == 200 ? json_object_get(root, "sandboxes") : NULL;
+	json_t *root = read_part(a);
+	const json_t *list = a->status == 200 ? json_object_get(root, "sandboxes") : NULL;
 
-	if (json_is_array(list) && m->bytes + a->len <= MERGED_MAX) {
-		m->bytes += a->len;
-		(void)json_array_extend(m->sandboxes, list);
-	} else if (a->status >= 400 && a->status < 500 && json_is_object(root)) {
-		if (!m->refusal)
-			m->refusal = json_incref(root);
-		m->status = a->status;
-	} else {
-		miss(m, p->worker);
-	}
+	if (!json_is_array(list) || add_list(m, list) < 0)
+		note_refusal(m, a, root, p->worker);
 	json_decref(root);
 	list_remove(&p->node);
 	free(p);
@@ -96,20 +154,17 @@ static void on_gone(void *user)
 	merge_free(user);
 }
 
-static void ask(struct merge *m, struct fleet_router *f, struct worker *w, const struct caller *who)
+static void ask(struct merge *m, struct worker *w)
 {
-	_cleanup_(buf_done) struct buf head = BUF_INIT(RELAY_BUF_MAX);
 	struct part *p = calloc(1, sizeof(*p));
 
-	if (!p || hop_write_head(f, m->req, who, w, HTTP_GET, &head) < 0 ||
-	    buf_add_str(&head, "\r\n") < 0) {
-		free(p);
+	if (!p) {
 		miss(m, w->id);
 		return;
 	}
 	p->merge = m;
 	memcpy(p->worker, w->id, sizeof(p->worker));
-	p->fetch = fetch_begin(w, buf_str(&head), PART_MAX, ANSWER_MS, on_part, p);
+	p->fetch = fetch_begin(w, buf_str(&m->head), PART_MAX, ANSWER_MS, on_part, p);
 	if (!p->fetch) {
 		free(p);
 		miss(m, w->id);
@@ -119,40 +174,84 @@ static void ask(struct merge *m, struct fleet_router *f, struct worker *w, const
 	m->n_waiting++;
 }
 
-void merge_begin(struct fleet_router *f, struct http_request *req, const struct caller *who)
+static struct merge *merge_new(struct fleet_router *f, struct http_request *req)
 {
 	struct merge *m = calloc(1, sizeof(*m));
-	unsigned n = 0;
 
-	if (!m) {
-		http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory", NULL);
-		return;
-	}
+	if (!m)
+		return NULL;
 	list_init(&m->parts);
 	list_append(&f->lists, &m->node);
+	buf_init(&m->head, RELAY_BUF_MAX);
+	buf_init(&m->text, MERGED_MAX);
 	m->req = req;
-	m->sandboxes = json_array();
 	m->missing = json_array();
-	http_request_on_gone(req, on_gone, m);
+	return m;
+}
+
+/* What is said to all workers, and the beginning of the answer. */
+static int begin(struct merge *m, struct fleet_router *f, const struct caller *who, struct err *e)
+{
+	const struct worker *first = list_first(&f->workers, struct worker, node);
+	uint64_t n = 0;
+
+	list_for_each(node, &f->workers)
+		n++;
+	int r = budget_take(f->config.budgets, who->owner, BUDGET_PORT_REQUESTS, n, &m->share, e);
+	if (r < 0)
+		return r;
+	r = hop_write_head(f, m->req, who, first, HTTP_GET, &m->head);
+	r = r < 0 ? r : buf_add_str(&m->head, "\r\n");
+	r = r < 0 ? r : buf_add_str(&m->text, MERGED_BEGIN);
+	return r < 0 ? err_set(e, ERR_OUT_OF_MEMORY, -r, "no memory for the list") : 0;
+}
+
+/* Asks all that can answer. False: there is nobody. */
+static bool ask_all(struct merge *m, struct fleet_router *f)
+{
+	bool any = false;
+
 	list_for_each(node, &f->workers) {
 		struct worker *w = list_entry(node, struct worker, node);
 
-		if (!w->known || w->refused)
+		if (!w->known || w->refused) {
+			/* Its part is missing all the same. An address is nothing for clients. */
+			if (w->listed)
+				miss(m, w->known ? w->id : "unknown");
 			continue;
-		n++;
+		}
+		any = true;
 		if (w->missed > 0)
 			miss(m, w->id);
 		else
-			ask(m, f, w, who);
+			ask(m, w);
 	}
-	if (m->n_waiting > 0)
+	return any;
+}
+
+void merge_begin(struct fleet_router *f, struct http_request *req, const struct caller *who)
+{
+	struct merge *m = list_is_empty(&f->workers) ? NULL : merge_new(f, req);
+	struct err e = ERR_INIT;
+
+	if (!m && !list_is_empty(&f->workers)) {
+		http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory", NULL);
 		return;
-	if (n > 0) {
+	}
+	if (m && begin(m, f, who, &e) < 0) {
+		merge_free(m);
+		http_respond_problem(req, e.code, e.text, NULL);
+		return;
+	}
+	if (!m || !ask_all(m, f)) {
+		if (m)
+			merge_free(m);
+		hop_respond(req, false, ERR_FLEET_EMPTY, "no worker of this fleet is ready");
+		return;
+	}
+	http_request_on_gone(req, on_gone, m);
+	if (m->n_waiting == 0)
 		respond(m);
-		return;
-	}
-	merge_free(m);
-	hop_respond(req, false, ERR_FLEET_EMPTY, "no worker of this fleet is ready");
 }
 
 void merges_done(struct fleet_router *f)

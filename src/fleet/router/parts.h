@@ -31,6 +31,8 @@ struct worker {
 	struct list hops; /* struct hop that are connected to it, or being so */
 	unsigned n_hops;
 	struct fetch *check; /* the question that is on its way */
+	unsigned n_fetches;  /* with that, and all others: they borrow the worker */
+	bool told;           /* that it is silent, in the log */
 };
 
 struct fleet_router {
@@ -41,6 +43,7 @@ struct fleet_router {
 	struct list lists;   /* struct merge, owned */
 	struct list forgets; /* struct forget, owned */
 	unsigned n_forgets;
+	unsigned n_idle; /* connections, of all workers */
 	sd_event_source *tick;
 };
 
@@ -91,6 +94,11 @@ int hop_write_head(struct fleet_router *f, const struct http_request *req, const
 /* Appends who WHO is to a worker, as a line of the head. */
 int hop_add_caller(struct fleet_router *f, const struct caller *who, struct buf *ret) MUST_CHECK;
 
+/* ---- answer_fields.c ---- */
+
+/* Adds the fields of REPLY that a client may get to the answer of REQ. < 0: they do not fit. */
+int hop_add_fields(struct http_request *req, const struct relay_reply *reply, bool mcp) MUST_CHECK;
+
 /* ---- forget.c ---- */
 
 /* Tells those workers of removed users that can be told now. */
@@ -123,6 +131,8 @@ struct bound {
 
 void hop_begin(struct fleet_router *f, struct http_request *req, const struct caller *who,
 	       enum place place);
+/* Does a worker say with BODY that it does not believe this router? */
+bool hop_says_ours(const char *body, size_t len);
 /* W has gone: what is under way there fails now. */
 void hops_fail(struct worker *w);
 void merge_begin(struct fleet_router *f, struct http_request *req, const struct caller *who);

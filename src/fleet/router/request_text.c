@@ -9,12 +9,19 @@
 #include <string.h>
 #include <strings.h>
 
+/* A server in a sandbox may have credentials of its own; what opens this server is none of them. */
+static bool is_for_port(struct fleet_router *f, const struct http_request *req, const char *value)
+{
+	return http_request_param(req, "port") &&
+	       (strncasecmp(value, "bearer", 6) != 0 ||
+		!auth_is_credential(f->config.auth, value + 6 + strspn(value + 6, " \t")));
+}
+
 /* A worker that is taken over must not learn credentials, nor may a client say what only a router may say. */
 static bool is_ours(const char *name)
 {
 	static const char *const names[] = {
 	    "host",
-	    "authorization",
 	    "proxy-authorization",
 	    "cookie",
 	    "x-api-key",
@@ -135,7 +142,9 @@ int hop_write_head(struct fleet_router *f, const struct http_request *req, const
 	r = r < 0 ? r : add_query(http_request_raw_query(req), b);
 	r = r < 0 ? r : buf_printf(b, " HTTP/1.1\r\nHost: %s\r\n", host ? host : w->at.text);
 	for (unsigned i = 0; r == 0 && http_request_field(req, i, &name, &value); i++)
-		if (!is_ours(name) && !relay_is_of_connection(name) && !relay_is_listed(req, name))
+		if ((strcasecmp(name, "authorization") == 0 ? is_for_port(f, req, value)
+							    : !is_ours(name)) &&
+		    !relay_is_of_connection(name) && !relay_is_listed(req, name))
 			r = buf_printf(b, "%s: %s\r\n", name, value);
 	r = r < 0 ? r : relay_add_forwarded(req, b);
 	http_request_prefix(req, prefix);

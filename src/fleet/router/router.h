@@ -23,7 +23,8 @@
 #define FLEET_BODY_MAX    (1u << 20) /* bytes of a request that can be sent to another worker, too */
 #define FLEET_IDLE_S      60         /* a connection to a worker without a request */
 #define FLEET_IDLE_MAX    64u        /* of those, for each worker */
-#define FLEET_LINKS_MAX   4096u      /* connections to one worker */
+#define FLEET_IDLE_TOTAL  1024u      /* and in all */
+#define FLEET_LINKS_MAX   4096u      /* requests of clients to one worker */
 
 struct fleet_router;
 

@@ -62,15 +62,23 @@ static bool read_state(json_t *root, struct state *ret)
 	       ret->open <= SANDBOXES_MAX && ret->max >= 0 && ret->max <= SANDBOXES_MAX;
 }
 
-/* Has another worker this id? One that answers keeps it; one that does not has been replaced. */
-static bool claim(struct worker *w, const char *id)
+/* May W have ID? While an address is listed, the id that it has told is its own, also while it does not answer: else whoever has
+ * taken another worker over would claim it then, and get the requests for what is there. An address that is listed no more gives its
+ * id to a new one, unless it answers still; if it comes back and was never started anew, it is the one that the ids name. */
+static bool claim(struct worker *w, const char *id, const char *epoch)
 {
+	const bool had = !w->refused && streq(w->id, id);
+	const bool same = had && streq(w->epoch, epoch);
+
+	if (!w->listed && !had)
+		return false;
 	list_for_each(node, &w->router->workers) {
 		struct worker *other = list_entry(node, struct worker, node);
 
 		if (other == w || !other->known || other->refused || !streq(other->id, id))
 			continue;
-		if (other->missed == 0 && now_ns() - other->good_ns < FRESH_NS)
+		if (!same &&
+		    (other->listed || (other->missed == 0 && now_ns() - other->good_ns < FRESH_NS)))
 			return false;
 		other->known = false;
 	}
@@ -81,21 +89,24 @@ static void take_state(struct worker *w, const struct state *s)
 {
 	const bool was_refused = w->refused, was_usable = worker_is_usable(w);
 
-	w->refused = !claim(w, s->worker);
+	w->refused = !claim(w, s->worker, s->epoch);
 	w->known = true;
 	w->ready = s->ready;
 	w->draining = s->draining;
 	w->missed = 0;
+	w->told = false;
 	w->good_ns = now_ns();
 	(void)!text_copy(w->id, sizeof(w->id), s->worker);
 	(void)!text_copy(w->epoch, sizeof(w->epoch), s->epoch);
 	w->open = (uint64_t)s->open;
 	w->max = (uint64_t)s->max;
 	if (w->refused && !was_refused)
-		LOG_ERROR("worker_refused", LOG_S("worker", w->id), LOG_S("address", w->at.text),
-			  LOG_S("remedy",
-				"another worker has the same short id: give one of them another "
-				"SANDBOX_FLEET_NAME"));
+		LOG_ERROR(
+		    "worker_refused", LOG_S("worker", w->id), LOG_S("address", w->at.text),
+		    LOG_S("remedy",
+			  "another worker has the same short id: give one of them another "
+			  "SANDBOX_FLEET_NAME, or take the address of one that is gone out of "
+			  "the list"));
 	if (!was_usable && worker_is_usable(w))
 		LOG_INFO("worker_ready", LOG_S("worker", w->id), LOG_S("address", w->at.text));
 }
@@ -103,9 +114,10 @@ static void take_state(struct worker *w, const struct state *s)
 static void miss(struct worker *w, const char *why)
 {
 	w->missed++;
-	if (w->missed == 1 || w->missed % 60 == 0)
+	if (!w->told || w->missed % 60 == 0)
 		LOG_WARNING("worker_silent", LOG_S("worker", w->id), LOG_S("address", w->at.text),
 			    LOG_S("error", why));
+	w->told = true;
 }
 
 static void on_state(const struct fetch_answer *a, void *user)
@@ -170,7 +182,7 @@ static int on_tick(sd_event_source *source, uint64_t usec UNUSED, void *user)
 		links_tidy(w, !w->listed);
 		if (w->n_hops > 0 && silent_ns > CUT_NS)
 			hops_fail(w);
-		if (!w->listed && w->n_hops == 0 && !w->check &&
+		if (!w->listed && w->n_hops == 0 && w->n_fetches == 0 &&
 		    silent_ns > FLEET_LOST_S * NS_PER_S)
 			worker_free(w);
 		else
