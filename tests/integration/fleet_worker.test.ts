@@ -2,8 +2,12 @@
 // The role worker, seen by a router: who may connect, who asks, and what a worker does not have.
 
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import * as fs from 'node:fs';
+import * as net from 'node:net';
+import * as os from 'node:os';
 import { after, before, describe, it } from 'node:test';
+import * as tls from 'node:tls';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { Authority, FakeRouter, header, local, ROUTER, startWorker, user, WORKER, type Answer, type Pair, type Who, type Worker } from '../lib/fleet.ts';
 import { freePort, newStateDir } from '../lib/env.ts';
@@ -50,6 +54,8 @@ describe('a worker of a fleet', () => {
 				['the authority itself', ca.own],
 				['of a worker', { cert: w.env.SANDBOX_TLS_CERTIFICATE!, key: w.env.SANDBOX_TLS_KEY! }],
 				['of both names in the subject', ca.issue('subject', `DNS:${WORKER}`, { subject: `/CN=${ROUTER}` })],
+				['of the name in the subject alone', ca.issue('cn', '', { subject: `/CN=${ROUTER}` })],
+				['of that and an e-mail', ca.issue('mail', 'email:a@example.org', { subject: `/CN=${ROUTER}` })],
 				['with the name of another domain', ca.issue('domain', `DNS:${ROUTER}.example.org`)],
 				['with a wildcard', ca.issue('wild', 'DNS:*.caisson.internal')],
 				['expired', ca.issue('expired', `DNS:${ROUTER}`, { days: -1 })],
@@ -309,6 +315,36 @@ describe('a worker of a fleet', () => {
 		assert.equal(tags.size, 5, 'each id has a tag of its own');
 		for (const where of [`/api/v1/sandboxes/${id}`, `/api/v1/sandboxes/${stored}`, `/faces/e2b/sandboxes/${e2b.json.sandboxID}`])
 			assert.equal((await r.ask('DELETE', where, { who: ada })).status, 204);
+	});
+
+	it('bounds the connections of an address until their handshakes are over', async (t) => {
+		const address = Object.values(os.networkInterfaces()).flat().find((i) => i && !i.internal && i.family === 'IPv4')?.address;
+		if (!address) {
+			t.skip('this machine has no address but loopback');
+			return;
+		}
+		const port = await freePort(), pair = r.pair;
+		const own = await startWorker(ca, { env: { SANDBOX_TLS_LISTEN: `0.0.0.0:${port}`, SANDBOX_MAX_CONNECTIONS_PER_ADDRESS: '5' } });
+		let refused = 0;
+		const open = (make: () => net.Socket): net.Socket => make().on('error', () => undefined).on('close', () => { refused++; }).resume();
+		const silent = Array.from({ length: 20 }, () => open(() => net.connect(port, address)));
+		await until('those over the bound are refused', () => refused === 15);
+		silent.forEach((c) => c.destroy());
+		await until('the others have gone', () => refused === 20);
+		const secure = { host: address, port, rejectUnauthorized: false, cert: fs.readFileSync(pair.cert), key: fs.readFileSync(pair.key) };
+		const routers: net.Socket[] = [];
+		const isServed = async (): Promise<boolean> => {
+			const c = tls.connect(secure);
+			routers.push(c);
+			c.write('GET /fleet/state HTTP/1.1\r\nHost: w\r\n\r\n');
+			return once(c, 'data').then(([data]) => String(data).includes(' 200 '), () => false);
+		};
+		await until('the worker has seen that', isServed);
+		for (let i = 0; i < 20; i++)
+			assert.ok(await isServed(), 'a router may have more');
+		routers.forEach((c) => c.destroy());
+		own.router.end();
+		await own.program.end();
 	});
 
 	it('does not start with half of its settings, or with those of a router', async () => {
