@@ -112,6 +112,8 @@ describe('a worker of a fleet', () => {
 		assert.equal(json.sandboxes.open, before.sandboxes.open + 1);
 		assert.deepEqual([json.v, json.name, json.draining, json.ready, json.profile, json.images.length], [1, 'w1', false, true, 'full', 1]);
 		assert.equal((await r.ask('DELETE', `/api/v1/sandboxes/${id}`, { who: ada })).status, 204);
+		for (const who of [local, ada])
+			assert.equal((await r.ask('GET', '/fleet/state', { who })).status, 404, 'clients of a router do not get it');
 	});
 
 	it('has health checks and figures alone at its plain address', async () => {
