@@ -444,8 +444,10 @@ static int listen_all(struct serve *s, struct err *e)
 	if (s->router)
 		return store_set_address(s->app.store, s->base, e);
 	links_set_main(s->app.links, s->base);
-	if (s->at.worker)
-		return 0; /* it has no page, and artifact links lead through routers */
+	if (s->at.worker) { /* it has no page, and artifact links lead through routers */
+		links_stay(s->app.links, s->base);
+		return 0;
+	}
 	r = site_set_address(s->site, s->base, s->app.settings.profile, needs_key(s), e);
 	r = r < 0 ? r : store_set_address(s->app.store, s->base, e);
 	return r < 0 ? r : links_listen(s->app.links, e);

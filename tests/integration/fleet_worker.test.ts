@@ -220,6 +220,34 @@ describe('a worker of a fleet', () => {
 		});
 	});
 
+	it('gives files to their owner and to who has a link', async () => {
+		const paths = (id: string): string[] => [`/files/${id}/a.txt`, `/sandbox/file?sandbox_id=${id}&file_path=/mnt/data/a.txt`];
+		const put = (who: Who, id: string): Promise<Answer> => r.ask('PUT', `/api/v1/sandboxes/${id}/files/a.txt`, { who, body: 'mine', headers: { 'content-type': 'application/octet-stream' } });
+		for (const who of [local, { ...local, how: 'static' }, ada]) {
+			const id = await make(who);
+			assert.ok((await put(who, id)).status < 300);
+			for (const where of paths(id)) {
+				for (const stranger of [undefined, bob, { ...local, how: 'local' }])
+					assert.match(String((await r.ask('GET', where, { who: stranger })).status), /^40[134]$/, `${where} ${stranger?.name}`);
+				const own = await r.ask('GET', where, { who });
+				assert.deepEqual([own.status, own.text], who.how === 'local' ? [where.startsWith('/files') ? 403 : 401, own.text] : [200, 'mine'], where);
+			}
+			assert.equal((await r.ask('DELETE', `/api/v1/sandboxes/${id}`, { who })).status, 204);
+		}
+	});
+
+	it('lists and removes the stored sandboxes of the second family', async () => {
+		const id = await make(ada, { kind: 'stored', name: 'second' }), where = '/api/users/me/sandboxes';
+		const ids = async (who: Who): Promise<string[]> => (await r.ask('GET', where, { who })).json.sandboxes.map((s: Json) => s.id);
+		assert.deepEqual(await ids(ada), [id]);
+		assert.deepEqual(await ids(bob), []);
+		assert.equal((await r.ask('GET', where)).status, 401);
+		assert.equal((await r.ask('DELETE', `${where}/${id}`, { who: bob })).status, 404);
+		assert.equal((await r.ask('DELETE', `${where}/${id}`, { who: { ...ada, read_only: true } })).status, 403);
+		assert.equal((await r.ask('DELETE', `${where}/${id}`, { who: ada })).status, 200);
+		assert.deepEqual(await ids(ada), []);
+	});
+
 	describe('MCP', () => {
 		for (const mode of ['legacy', 'auto'] as const)
 			it(`works for clients that are ${mode}, in whose answers the router's address stands`, async () => {
@@ -233,7 +261,9 @@ describe('a worker of a fleet', () => {
 				const list = JSON.stringify(await call('sandbox_list_files', {}));
 				const link = /https:\/\/box\.example\.org(\/files\/[^"\\ )]*)/.exec(list);
 				assert.ok(link, list);
-				assert.equal((await r.ask('GET', link[1]!)).text, 'made', 'a link is its own credential');
+				for (const somebody of [undefined, local, { ...bob, how: 'signin', key_id: '' }])
+					assert.equal((await r.ask('GET', link[1]!, { who: somebody })).text, 'made', 'a link is its own credential');
+				assert.doesNotMatch(w.program.stderr, /http_server_starting/, 'links need no listener of their own');
 				/* The same session, and a key that may do less from now on. */
 				who = { ...ada, read_only: true };
 				const late = await call('sandbox_run_python', { code: 'print(1)' }).then((a) => JSON.stringify(a), (e: Error) => e.message);
@@ -357,7 +387,7 @@ describe('a worker of a fleet', () => {
 		};
 		for (const name of ['SANDBOX_TLS_LISTEN', 'SANDBOX_TLS_CERTIFICATE', 'SANDBOX_TLS_KEY', 'SANDBOX_FLEET_CA', 'SANDBOX_FLEET_KEY'])
 			assert.match(await start({ [name]: '' }), new RegExp(`SANDBOX_ROLE=worker needs ${name}`));
-		for (const [name, value] of [['SANDBOX_API_KEY', 'a key of at least sixteen'], ['SANDBOX_REQUIRE_AUTH', 'on'], ['SANDBOX_ALLOWED_ORIGINS', 'https://a.example'], ['SANDBOX_UPLOAD_LOCAL_ROOTS', '/tmp']] as const)
+		for (const [name, value] of [['SANDBOX_API_KEY', 'a key of at least sixteen'], ['SANDBOX_REQUIRE_AUTH', 'on'], ['SANDBOX_ALLOWED_ORIGINS', 'https://a.example'], ['SANDBOX_UPLOAD_LOCAL_ROOTS', '/tmp'], ['SANDBOX_HTTP_HOST', '127.0.0.1'], ['SANDBOX_HTTP_PORT', '8080']] as const)
 			assert.match(await start({ [name]: value }), new RegExp(`${name} .*(routers|elsewhere)`));
 		for (const flag of [['--role', 'router'], ['--role=router'], ['--fleet-role', 'router']])
 			assert.match((await caisson(['serve', ...flag])).stderr.toString(), /SANDBOX_ROLE=router needs SANDBOX_FLEET_WORKERS/);

@@ -121,7 +121,7 @@ export async function startWorker(ca: Authority, o: { profile?: string; env?: Re
 	}
 	const port = await freePort();
 	const env = { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_ROLE: 'worker', SANDBOX_TLS_LISTEN: `127.0.0.1:${port}`, SANDBOX_TLS_CERTIFICATE: pair.cert, SANDBOX_TLS_KEY: pair.key,
-		SANDBOX_FLEET_CA: ca.own.cert, SANDBOX_FLEET_KEY: key, SANDBOX_FLEET_NAME: 'w1', ...o.env };
+		SANDBOX_FLEET_CA: ca.own.cert, SANDBOX_FLEET_KEY: key, SANDBOX_FLEET_NAME: 'w1', SANDBOX_HTTP_PORT: 'off', ...o.env };
 	const { program, base } = await serve({ profile: o.profile ?? 'full', env });
 	return { program, base, port, env, router: new FakeRouter(port, ca.issue('router', `DNS:${ROUTER}`)) };
 }
