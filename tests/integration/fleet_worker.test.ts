@@ -22,7 +22,7 @@ describe('a worker of a fleet', () => {
 
 	before(async () => {
 		ca = new Authority('fleet-ca');
-		w = await startWorker(ca, { env: { SANDBOX_FACES: 'e2b' } });
+		w = await startWorker(ca, { env: { SANDBOX_FACES: 'e2b', SANDBOX_PUBLIC_PORTS: 'on' } });
 		r = w.router;
 	});
 	after(async () => {
@@ -307,6 +307,23 @@ describe('a worker of a fleet', () => {
 		assert.ok(!got.text.includes(header(ada)));
 		assert.equal((await ask(bob)).status, 404);
 		assert.equal((await r.ask('DELETE', `/api/v1/sandboxes/${id}`, { who: ada })).status, 204);
+	});
+
+	it('leaves a stranger at a public port alone when its owner comes', async () => {
+		const owner = { ...user('flo', 'f'), how: 'signin', key_id: '', admin: true }, id = await make(owner, { public: true });
+		const server = 'import time\nfrom http.server import *\nclass H(BaseHTTPRequestHandler):\n def do_GET(s):\n  s.send_response(200); s.end_headers()\n  while True: s.wfile.write(b"tick"); time.sleep(0.05)\nHTTPServer(("127.0.0.1", 8000), H).serve_forever()';
+		assert.equal((await r.ask('POST', `/api/v1/sandboxes/${id}/processes`, { who: owner, body: { command: `python3 -c '${server}'` } })).status, 201);
+		const name = `8000-${id}.localhost`, headers = { host: name, 'x-forwarded-host': name };
+		const stream = await until('the server inside', async () => { const s = await r.open('GET', '/', { headers }); if (s.statusCode === 200) return s; s.resume(); return undefined; });
+		let bytes = 0, over = false;
+		stream.on('data', (b: Buffer) => { bytes += b.length; }).on('error', () => { over = true; }).on('close', () => { over = true; });
+		await until('its output', () => bytes > 0);
+		assert.equal((await r.ask('GET', '/api/v1/me', { who: owner })).status, 200);
+		const before = bytes;
+		await until('more of it', () => over || bytes > before + 20);
+		assert.equal(over, false);
+		stream.destroy();
+		assert.equal((await r.ask('DELETE', `/api/v1/sandboxes/${id}`, { who: owner })).status, 204);
 	});
 
 	it('removes all of a user whom a router has removed', async () => {

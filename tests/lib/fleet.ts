@@ -74,7 +74,7 @@ export class FakeRouter {
 		const identity = o.raw ?? (o.who && header(o.who));
 		return new Promise((resolve, reject) => {
 			const req = https.request({
-				host: '127.0.0.1', port: this.port, method, path: where, rejectUnauthorized: false, agent: o.as === undefined && !o.maxVersion ? this.agent : false, maxVersion: o.maxVersion,
+				host: '127.0.0.1', port: this.port, servername: WORKER, method, path: where, rejectUnauthorized: false, agent: o.as === undefined && !o.maxVersion ? this.agent : false, maxVersion: o.maxVersion,
 				...(pair ? { cert: fs.readFileSync(pair.cert), key: fs.readFileSync(pair.key) } : {}),
 				headers: { host: 'box.example.org', 'x-forwarded-for': '192.0.2.7', 'x-forwarded-proto': 'https', 'x-forwarded-host': 'box.example.org',
 					...(body === undefined ? {} : { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(body as string)) }), ...(identity === undefined ? {} : { 'caisson-caller': identity }), ...o.headers },
