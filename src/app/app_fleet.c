@@ -59,6 +59,16 @@ static int check_worker(const struct settings *s, struct err *e)
 			    "%s has no meaning with SANDBOX_ROLE=worker, since routers judge "
 			    "who asks: set it at the routers and remove it here",
 			    setting_rows[of_routers[i]].env);
+	if (settings_is_explicit(s, SETTING_ID_http_host) ||
+	    (settings_is_explicit(s, SETTING_ID_http_port) && s->http_port != LINKS_PORT_OFF))
+		return err_set(
+		    e, ERR_SETTING_INVALID, 0,
+		    "%s is for a listener of artifact links, and a worker has none, since "
+		    "its links lead through routers: remove it",
+		    setting_rows[settings_is_explicit(s, SETTING_ID_http_host)
+				     ? SETTING_ID_http_host
+				     : SETTING_ID_http_port]
+			.env);
 	if (settings_is_explicit(s, SETTING_ID_local_roots))
 		return err_set(e, ERR_SETTING_INVALID, 0,
 			       "%s is for clients on this machine, and those of a worker are "

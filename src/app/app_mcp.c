@@ -72,8 +72,10 @@ static int open_links(struct app *a, struct http_server *http, struct err *e)
 	    .host = s->http_host,
 	    .port = s->http_port,
 	    .public_url = s->public_url,
-	    /* Where others can reach the listener, links are signed, so that ids cannot be guessed. */
-	    .sign = s->api_key[0] != '\0' || s->require_auth || !app_is_loopback(s->http_host),
+	    /* Where others can reach the listener, links are signed, so that ids cannot be guessed. A worker has no
+	     * credential of its own, and the clients of its routers are anybody. */
+	    .sign = app_is_worker(a) || s->api_key[0] != '\0' || s->require_auth ||
+		    !app_is_loopback(s->http_host),
 	    .store = a->store,
 	    .life_s = (uint64_t)s->link_hours * 3600,
 	    .stored_life_s = (uint64_t)s->stored_link_hours * 3600,

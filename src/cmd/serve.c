@@ -134,6 +134,8 @@ static void on_reloaded(void *user)
 
 static void begin_drain(struct serve *s)
 {
+	if (s->drain)
+		return;
 	http_server_drain(s->http);
 	if (s->transport)
 		transport_http_finish(s->transport);
@@ -144,7 +146,7 @@ static void begin_drain(struct serve *s)
 		(void)sd_event_exit(s->app.loop, 0);
 }
 
-static int on_told(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
+static int on_drain_time(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
 {
 	begin_drain(user);
 	return 0;
@@ -156,17 +158,8 @@ static void begin_end(struct serve *s)
 	s->worker.draining = true;
 	if (!app_is_worker(&s->app) ||
 	    sd_event_add_time_relative(s->app.loop, &s->tell, CLOCK_MONOTONIC,
-				       SERVE_WORKER_TELL_NS / NS_PER_US, 0, on_told, s) < 0)
+				       SERVE_WORKER_TELL_NS / NS_PER_US, 0, on_drain_time, s) < 0)
 		begin_drain(s);
-}
-
-static int on_lost_long(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
-{
-	struct serve *s = user;
-
-	if (!s->drain)
-		begin_drain(s);
-	return 0;
 }
 
 /* We have no right to start another process that makes sandboxes: a supervisor starts all anew. */
@@ -177,7 +170,7 @@ static void on_engine_lost(const struct err *why, void *user)
 	s->lost = *why;
 	s->worker.lost = true;
 	if (sd_event_add_time_relative(s->app.loop, NULL, CLOCK_MONOTONIC, LOST_NS / NS_PER_US, 0,
-				       on_lost_long, s) < 0)
+				       on_drain_time, s) < 0)
 		(void)sd_event_exit(s->app.loop, 0);
 }
 
@@ -451,8 +444,10 @@ static int listen_all(struct serve *s, struct err *e)
 	if (s->router)
 		return store_set_address(s->app.store, s->base, e);
 	links_set_main(s->app.links, s->base);
-	if (s->at.worker)
-		return 0; /* it has no page, and artifact links lead through routers */
+	if (s->at.worker) { /* it has no page, and artifact links lead through routers */
+		links_stay(s->app.links, s->base);
+		return 0;
+	}
 	r = site_set_address(s->site, s->base, s->app.settings.profile, needs_key(s), e);
 	r = r < 0 ? r : store_set_address(s->app.store, s->base, e);
 	return r < 0 ? r : links_listen(s->app.links, e);

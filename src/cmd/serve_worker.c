@@ -5,6 +5,7 @@
 #include "base/jsonio.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "fleet/identity.h"
 
 #include <stdio.h>
 
@@ -41,6 +42,12 @@ static void get_state(struct http_request *req, void *user)
 	const struct serve_worker *w = user;
 	const struct app *a = w->app;
 	const struct fleet_member *m = app_fleet(a);
+
+	/* A router asks for itself. A request with a caller is one of a client that it passed on. */
+	if (http_request_header(req, FLEET_CALLER_HEADER)) {
+		http_respond_problem(req, ERR_NOT_FOUND, "Not found", NULL);
+		return;
+	}
 	json_t *state = json_pack(
 	    "{s:i, s:s, s:s, s:s, s:s, s:b, s:b, s:{s:I, s:I}, s:[s], s:s}", "v", STATE_VERSION,
 	    "version", CAISSON_VERSION, "name", m->name, "worker", m->worker, "epoch", m->epoch,

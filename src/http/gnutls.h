@@ -21,6 +21,8 @@
 #define TLS_DT_DNS_NAME     1 /* GNUTLS_DT_DNS_HOSTNAME */
 #define TLS_DT_PURPOSE      2 /* GNUTLS_DT_KEY_PURPOSE_OID */
 #define TLS_PEM             1 /* GNUTLS_X509_FMT_PEM */
+#define TLS_DER             0 /* GNUTLS_X509_FMT_DER */
+#define TLS_SAN_DNS_NAME    1 /* GNUTLS_SAN_DNSNAME */
 #define TLS_SHUT_WR         1 /* GNUTLS_SHUT_WR */
 
 #define TLS_NO_WILDCARDS   (1u << 12)          /* GNUTLS_VERIFY_DO_NOT_ALLOW_WILDCARDS */
@@ -40,6 +42,7 @@
 #define TLS_E_INVALID     (-50)  /* GNUTLS_E_INVALID_REQUEST */
 #define TLS_E_REHANDSHAKE (-37)  /* GNUTLS_E_REHANDSHAKE */
 #define TLS_E_UNVERIFIED  (-348) /* GNUTLS_E_CERTIFICATE_VERIFICATION_ERROR */
+#define TLS_E_NO_DATA     (-56)  /* GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE */
 #define TLS_E_CUT         (-110) /* GNUTLS_E_PREMATURE_TERMINATION: the end without an alert */
 
 struct tls_datum { /* gnutls_datum_t */
@@ -60,6 +63,7 @@ struct tls_typed { /* gnutls_typed_vdata_st */
 	F(int, bye, (void *session, int how))                                                      \
 	F(int, certificate_allocate_credentials, (void **ret))                                     \
 	F(void, certificate_free_credentials, (void *certificate))                                 \
+	F(const struct tls_datum *, certificate_get_peers, (void *session, unsigned *ret_n))       \
 	F(int, certificate_set_x509_key_mem,                                                       \
 	  (void *certificate, const struct tls_datum *chain, const struct tls_datum *key,          \
 	   int format))                                                                            \
@@ -84,7 +88,12 @@ struct tls_typed { /* gnutls_typed_vdata_st */
 	F(const char *, strerror, (int error))                                                     \
 	F(void, transport_set_ptr2, (void *session, void *from, void *to))                         \
 	F(void, transport_set_pull_function,                                                       \
-	  (void *session, ssize_t (*pull)(void *from, void *to, size_t max)))
+	  (void *session, ssize_t (*pull)(void *from, void *to, size_t max)))                      \
+	F(void, x509_crt_deinit, (void *certificate))                                              \
+	F(int, x509_crt_get_subject_alt_name,                                                      \
+	  (void *certificate, unsigned i, void *ret, size_t *ret_size, unsigned *ret_critical))    \
+	F(int, x509_crt_import, (void *certificate, const struct tls_datum *text, int format))     \
+	F(int, x509_crt_init, (void **ret))
 
 #define GNUTLS_MEMBER(type, name, parameters) type(*name) parameters;
 struct gnutls {

@@ -114,7 +114,7 @@ enum http_scope {
 	HTTP_SCOPE_TLS =
 	    1u << 5, /* of no table: what the listener speaks, with `tls` of the server */
 	/* Of no table; with HTTP_SCOPE_TLS: the peers are routers of a fleet, which their certificates prove. Each has judged Host and
-	 * Origin for its clients, and is trusted as a proxy is. */
+	 * Origin for its clients, and is trusted as a proxy is. Until its handshake is over, a peer counts as a stranger. */
 	HTTP_SCOPE_MEMBERS = 1u << 6,
 	HTTP_SCOPE_PROBES =
 	    1u << 7, /* instead of HTTP_SCOPE_MAIN: health checks and figures alone */

@@ -91,14 +91,13 @@ static bool evict(struct http_server *s)
 	return slow != NULL;
 }
 
-/* Writes the principal that a new connection from FROM counts for. A trusted proxy or a router has many clients, so
- * its connections do not count for its address. */
-static void payer_of(const struct http_server *s, unsigned scopes, const union http_address *from,
+/* Writes the principal that a new connection from FROM counts for. A trusted proxy has many clients, so its connections do not count
+ * for its address. So has a router, which is known when its handshake is over (input.c). */
+static void payer_of(const struct http_server *s, const union http_address *from,
 		     char ret[BUDGET_PRINCIPAL_SIZE])
 {
 	bool is_ip = from->any.sa_family == AF_INET || from->any.sa_family == AF_INET6;
-	bool counted = is_ip && !(scopes & HTTP_SCOPE_MEMBERS) &&
-		       !http_proxies_have(s->cfg.proxies, from) &&
+	bool counted = is_ip && !http_proxies_have(s->cfg.proxies, from) &&
 		       (s->cfg.count_loopback || !http_address_is_loopback(from));
 	char network[HTTP_NETWORK_TEXT] = "";
 
@@ -127,7 +126,7 @@ static bool admit(struct http_listener *l, int fd, const union http_address *fro
 	static const char busy[] = REFUSAL("503 Service Unavailable");
 	char who[BUDGET_PRINCIPAL_SIZE];
 
-	payer_of(l->server, l->scopes, from, who);
+	payer_of(l->server, from, who);
 	int r = conn_new(l->server, l, fd, who);
 	if (r == 0)
 		return true;

@@ -3,6 +3,10 @@
  * some must wait, they are copied into memory of the connection. */
 #include "http/connection.h"
 
+#include "base/text.h"
+#include "http/tls_io.h"
+
+#include <errno.h>
 #include <string.h>
 
 #define OWN_STEP 4096u
@@ -25,6 +29,17 @@ static int own_grow(struct http_in *in, size_t max)
 	return 0;
 }
 
+/* Its certificate was good: it is a router, which has many clients. */
+static int admit_member(struct http_conn *c)
+{
+	struct err e = ERR_INIT;
+
+	if (!(c->scopes & HTTP_SCOPE_MEMBERS) || !text_starts_with(c->who, BUDGET_STRANGER) ||
+	    streq(c->who, BUDGET_LOCAL) || !http_tls_is_open(&c->io))
+		return 0;
+	return conn_belongs_to(c, BUDGET_LOCAL, &e) < 0 ? -EDQUOT : 0;
+}
+
 int input_recv(struct http_conn *c, size_t max)
 {
 	struct http_in *in = &c->in;
@@ -45,8 +60,9 @@ int input_recv(struct http_conn *c, size_t max)
 		max = MIN(max, in->cap - in->off - in->len);
 	}
 	n = c->io.ops->recv(&c->io, in->data + in->off + in->len, max);
-	if (n < 0)
-		return (int)n;
+	r = admit_member(c);
+	if (n < 0 || r < 0)
+		return n < 0 ? (int)n : r;
 	in->len += (size_t)n;
 	return (int)n;
 }

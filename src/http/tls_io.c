@@ -15,11 +15,15 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #define RECORD_MAX 16384u /* RFC 8446 §5.1: bytes of one record before it is encrypted */
 #define FED_MAX    65536u /* bytes of a handshake, or between two records with data */
+
+#define NAMES_MAX      64u /* of a certificate, that are looked at */
+#define NAME_MAX_BYTES 256u
 
 struct certificate {
 	void *credentials;
@@ -280,8 +284,52 @@ static void note_refusal(const struct tls_session *s, int error)
 	for (size_t i = ARRAY_SIZE(reasons); i > 0; i--)
 		if (status & reasons[i - 1].bit)
 			reason = reasons[i - 1].text;
+	if (error == TLS_E_UNVERIFIED && status == 0) /* is_owner() */
+		reason = "its certificate does not have the name";
 	LOG_OFTEN(LOG_LEVEL_WARNING, "peer_refused", LOG_S("reason", reason),
 		  LOG_S("name", s->certificate->peer));
+}
+
+/* Is NAME one of the DNS names of CERTIFICATE, written out? A name that does not fit is another one. */
+static bool has_name(void *certificate, const char *name)
+{
+	char text[NAME_MAX_BYTES];
+	int r = 0;
+
+	for (unsigned i = 0; r != TLS_E_NO_DATA && i < NAMES_MAX; i++) {
+		size_t size = sizeof(text);
+
+		r = tls.x509_crt_get_subject_alt_name(certificate, i, text, &size, NULL);
+		if (r == TLS_SAN_DNS_NAME && size == strlen(name) &&
+		    strncasecmp(text, name, size) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Where a certificate has no alternative name that is one of DNS, the library takes the common name of its subject. An authority
+ * may sign any text there. */
+static bool is_owner(const struct tls_session *s)
+{
+	const char *name = (const char *)s->owner[0].data;
+	const struct tls_datum *chain;
+	void *certificate = NULL;
+	unsigned n = 0;
+
+	if (!name)
+		return true; /* nobody was asked for a certificate */
+	chain = tls.certificate_get_peers(s->session, &n);
+	if (!chain || n == 0 || tls.x509_crt_init(&certificate) < 0)
+		return false;
+	const bool found =
+	    tls.x509_crt_import(certificate, chain, TLS_DER) == 0 && has_name(certificate, name);
+	tls.x509_crt_deinit(certificate);
+	return found;
+}
+
+bool http_tls_is_open(const struct http_io *io)
+{
+	return io->ops == &http_tls_io && io->tls->open;
 }
 
 int http_tls_handshake(struct http_io *io)
@@ -293,6 +341,8 @@ int http_tls_handshake(struct http_io *io)
 		r = tls.handshake(s->session);
 	while (r == TLS_E_INTERRUPTED);
 	io->wants_room = r == TLS_E_AGAIN && tls.record_get_direction(s->session) == 1;
+	if (r == 0 && !is_owner(s))
+		r = TLS_E_UNVERIFIED;
 	s->open = r == 0;
 	s->fed = s->open ? 0 : s->fed;
 	const int n = (int)result(r);

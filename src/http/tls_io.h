@@ -19,6 +19,9 @@ int http_tls_adopt(struct http_io *io, void *session, const char *peer) MUST_CHE
  * -EKEYREJECTED: the certificate of the peer is not acceptable; or another -errno. */
 int http_tls_handshake(struct http_io *io) MUST_CHECK;
 
+/* Is the handshake over, so that the peer is whom it has to be? False for a plain socket. */
+bool http_tls_is_open(const struct http_io *io);
+
 /* Ends the session, if there is one, without a word to the client. The descriptor stays open. */
 void http_tls_drop(struct http_io *io);
 

@@ -56,6 +56,8 @@ Q(USER_BY_EMAIL, "SELECT " USER_COLUMNS " FROM users WHERE " SAME("email", "?1")
 Q(USER_UPDATE, "UPDATE users SET email = nullif(?2, ''), hash = nullif(?3, ''), role = ?4,"
 	       " active = ?5, quota_sandboxes = ?6, quota_cpu_s = ?7, quota_disk = ?8,"
 	       " quota_runs = ?9 WHERE id = ?1")
+Q(USER_MIRROR, "UPDATE users SET active = ?2, quota_sandboxes = ?3, quota_cpu_s = ?4,"
+	       " quota_disk = ?5, quota_runs = ?6 WHERE id = ?1")
 Q(USER_KEYS_REMOVE, "DELETE FROM keys WHERE id IN (SELECT id FROM keys WHERE \"user\" = ?1 LIMIT ?2)")
 Q(USER_REMOVE, "DELETE FROM users WHERE id = ?1")
 L(USER_LIST, "SELECT " USER_COLUMNS ", rowid FROM users WHERE (created_ms, rowid) > (?1, ?2)"

@@ -204,7 +204,7 @@ int store_user_remove(struct store *s, const char *id, struct err *e) MUST_CHECK
 /* The same for the loop; see store_removed_fn. */
 int store_user_remove_later(struct store *s, const char *id, store_removed_fn fn, void *user,
 			    struct err *e) MUST_CHECK;
-/* For a server whose users are kept elsewhere: makes the row with U's id, or changes role, active and quota of the one that is there.
+/* For a server whose users are kept elsewhere: makes the row with U's id, or changes active and quota of the one that is there.
  * It waits for no disk: who is asked again says the same again. A new row whose name is taken, by one that was renamed since, is
  * named by its id. */
 int store_user_mirror(struct store *s, const struct store_user *u, struct err *e) MUST_CHECK;

@@ -141,9 +141,9 @@ int store_user_mirror(struct store *s, const struct store_user *u, struct err *e
 	int r = db_transaction(&s->db, false, e);
 
 	r = r < 0 ? r
-		  : db_run(&s->db, Q_USER_UPDATE, &changes, e, "tttiiiiii", u->id, "", "",
-			   (int64_t)u->role, (int64_t)u->active, u->quota.sandboxes,
-			   u->quota.cpu_s_per_day, u->quota.disk_bytes, u->quota.runs_per_minute);
+		  : db_run(&s->db, Q_USER_MIRROR, &changes, e, "tiiiii", u->id, (int64_t)u->active,
+			   u->quota.sandboxes, u->quota.cpu_s_per_day, u->quota.disk_bytes,
+			   u->quota.runs_per_minute);
 	if (r >= 0 && changes == 0)
 		r = add_mirror(s, u, e);
 	return db_finish(&s->db, false, r, e);

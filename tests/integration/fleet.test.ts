@@ -49,7 +49,7 @@ describe('fleet', () => {
 			fs.copyFileSync(keyFile, key);
 			fs.chownSync(key, productUid, productUid);
 			const env = {
-				SANDBOX_STATE_DIR: newStateDir(), SANDBOX_ROLE: 'worker', SANDBOX_TLS_LISTEN: `127.0.0.1:${port}`, SANDBOX_TLS_CERTIFICATE: theirs.cert, SANDBOX_TLS_KEY: theirs.key,
+				SANDBOX_STATE_DIR: newStateDir(), SANDBOX_ROLE: 'worker', SANDBOX_HTTP_PORT: 'off', SANDBOX_TLS_LISTEN: `127.0.0.1:${port}`, SANDBOX_TLS_CERTIFICATE: theirs.cert, SANDBOX_TLS_KEY: theirs.key,
 				SANDBOX_FLEET_CA: authority.ca, SANDBOX_FLEET_KEY: key, SANDBOX_FLEET_NAME: name,
 			};
 			workers.push({ program: (await serve({ profile: 'full', env })).program, port });

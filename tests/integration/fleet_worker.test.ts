@@ -2,8 +2,12 @@
 // The role worker, seen by a router: who may connect, who asks, and what a worker does not have.
 
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import * as fs from 'node:fs';
+import * as net from 'node:net';
+import * as os from 'node:os';
 import { after, before, describe, it } from 'node:test';
+import * as tls from 'node:tls';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { Authority, FakeRouter, header, local, ROUTER, startWorker, user, WORKER, type Answer, type Pair, type Who, type Worker } from '../lib/fleet.ts';
 import { freePort, newStateDir } from '../lib/env.ts';
@@ -18,7 +22,7 @@ describe('a worker of a fleet', () => {
 
 	before(async () => {
 		ca = new Authority('fleet-ca');
-		w = await startWorker(ca, { env: { SANDBOX_FACES: 'e2b' } });
+		w = await startWorker(ca, { env: { SANDBOX_FACES: 'e2b', SANDBOX_PUBLIC_PORTS: 'on' } });
 		r = w.router;
 	});
 	after(async () => {
@@ -50,6 +54,8 @@ describe('a worker of a fleet', () => {
 				['the authority itself', ca.own],
 				['of a worker', { cert: w.env.SANDBOX_TLS_CERTIFICATE!, key: w.env.SANDBOX_TLS_KEY! }],
 				['of both names in the subject', ca.issue('subject', `DNS:${WORKER}`, { subject: `/CN=${ROUTER}` })],
+				['of the name in the subject alone', ca.issue('cn', '', { subject: `/CN=${ROUTER}` })],
+				['of that and an e-mail', ca.issue('mail', 'email:a@example.org', { subject: `/CN=${ROUTER}` })],
 				['with the name of another domain', ca.issue('domain', `DNS:${ROUTER}.example.org`)],
 				['with a wildcard', ca.issue('wild', 'DNS:*.caisson.internal')],
 				['expired', ca.issue('expired', `DNS:${ROUTER}`, { days: -1 })],
@@ -106,6 +112,8 @@ describe('a worker of a fleet', () => {
 		assert.equal(json.sandboxes.open, before.sandboxes.open + 1);
 		assert.deepEqual([json.v, json.name, json.draining, json.ready, json.profile, json.images.length], [1, 'w1', false, true, 'full', 1]);
 		assert.equal((await r.ask('DELETE', `/api/v1/sandboxes/${id}`, { who: ada })).status, 204);
+		for (const who of [local, ada])
+			assert.equal((await r.ask('GET', '/fleet/state', { who })).status, 404, 'clients of a router do not get it');
 	});
 
 	it('has health checks and figures alone at its plain address', async () => {
@@ -212,6 +220,34 @@ describe('a worker of a fleet', () => {
 		});
 	});
 
+	it('gives files to their owner and to who has a link', async () => {
+		const paths = (id: string): string[] => [`/files/${id}/a.txt`, `/sandbox/file?sandbox_id=${id}&file_path=/mnt/data/a.txt`];
+		const put = (who: Who, id: string): Promise<Answer> => r.ask('PUT', `/api/v1/sandboxes/${id}/files/a.txt`, { who, body: 'mine', headers: { 'content-type': 'application/octet-stream' } });
+		for (const who of [local, { ...local, how: 'static' }, ada]) {
+			const id = await make(who);
+			assert.ok((await put(who, id)).status < 300);
+			for (const where of paths(id)) {
+				for (const stranger of [undefined, bob, { ...local, how: 'local' }])
+					assert.match(String((await r.ask('GET', where, { who: stranger })).status), /^40[134]$/, `${where} ${stranger?.name}`);
+				const own = await r.ask('GET', where, { who });
+				assert.deepEqual([own.status, own.text], who.how === 'local' ? [where.startsWith('/files') ? 403 : 401, own.text] : [200, 'mine'], where);
+			}
+			assert.equal((await r.ask('DELETE', `/api/v1/sandboxes/${id}`, { who })).status, 204);
+		}
+	});
+
+	it('lists and removes the stored sandboxes of the second family', async () => {
+		const id = await make(ada, { kind: 'stored', name: 'second' }), where = '/api/users/me/sandboxes';
+		const ids = async (who: Who): Promise<string[]> => (await r.ask('GET', where, { who })).json.sandboxes.map((s: Json) => s.id);
+		assert.deepEqual(await ids(ada), [id]);
+		assert.deepEqual(await ids(bob), []);
+		assert.equal((await r.ask('GET', where)).status, 401);
+		assert.equal((await r.ask('DELETE', `${where}/${id}`, { who: bob })).status, 404);
+		assert.equal((await r.ask('DELETE', `${where}/${id}`, { who: { ...ada, read_only: true } })).status, 403);
+		assert.equal((await r.ask('DELETE', `${where}/${id}`, { who: ada })).status, 200);
+		assert.deepEqual(await ids(ada), []);
+	});
+
 	describe('MCP', () => {
 		for (const mode of ['legacy', 'auto'] as const)
 			it(`works for clients that are ${mode}, in whose answers the router's address stands`, async () => {
@@ -225,7 +261,9 @@ describe('a worker of a fleet', () => {
 				const list = JSON.stringify(await call('sandbox_list_files', {}));
 				const link = /https:\/\/box\.example\.org(\/files\/[^"\\ )]*)/.exec(list);
 				assert.ok(link, list);
-				assert.equal((await r.ask('GET', link[1]!)).text, 'made', 'a link is its own credential');
+				for (const somebody of [undefined, local, { ...bob, how: 'signin', key_id: '' }])
+					assert.equal((await r.ask('GET', link[1]!, { who: somebody })).text, 'made', 'a link is its own credential');
+				assert.doesNotMatch(w.program.stderr, /http_server_starting/, 'links need no listener of their own');
 				/* The same session, and a key that may do less from now on. */
 				who = { ...ada, read_only: true };
 				const late = await call('sandbox_run_python', { code: 'print(1)' }).then((a) => JSON.stringify(a), (e: Error) => e.message);
@@ -271,6 +309,23 @@ describe('a worker of a fleet', () => {
 		assert.equal((await r.ask('DELETE', `/api/v1/sandboxes/${id}`, { who: ada })).status, 204);
 	});
 
+	it('leaves a stranger at a public port alone when its owner comes', async () => {
+		const owner = { ...user('flo', 'f'), how: 'signin', key_id: '', admin: true }, id = await make(owner, { public: true });
+		const server = 'import time\nfrom http.server import *\nclass H(BaseHTTPRequestHandler):\n def do_GET(s):\n  s.send_response(200); s.end_headers()\n  while True: s.wfile.write(b"tick"); time.sleep(0.05)\nHTTPServer(("127.0.0.1", 8000), H).serve_forever()';
+		assert.equal((await r.ask('POST', `/api/v1/sandboxes/${id}/processes`, { who: owner, body: { command: `python3 -c '${server}'` } })).status, 201);
+		const name = `8000-${id}.localhost`, headers = { host: name, 'x-forwarded-host': name };
+		const stream = await until('the server inside', async () => { const s = await r.open('GET', '/', { headers }); if (s.statusCode === 200) return s; s.resume(); return undefined; });
+		let bytes = 0, over = false;
+		stream.on('data', (b: Buffer) => { bytes += b.length; }).on('error', () => { over = true; }).on('close', () => { over = true; });
+		await until('its output', () => bytes > 0);
+		assert.equal((await r.ask('GET', '/api/v1/me', { who: owner })).status, 200);
+		const before = bytes;
+		await until('more of it', () => over || bytes > before + 20);
+		assert.equal(over, false);
+		stream.destroy();
+		assert.equal((await r.ask('DELETE', `/api/v1/sandboxes/${id}`, { who: owner })).status, 204);
+	});
+
 	it('removes all of a user whom a router has removed', async () => {
 		const eve = user('eve', 'e'), where = `/api/v1/users/${eve.owner}`;
 		const ids = [await make(eve), await make(eve, { kind: 'stored', name: 'kept' })];
@@ -311,6 +366,36 @@ describe('a worker of a fleet', () => {
 			assert.equal((await r.ask('DELETE', where, { who: ada })).status, 204);
 	});
 
+	it('bounds the connections of an address until their handshakes are over', async (t) => {
+		const address = Object.values(os.networkInterfaces()).flat().find((i) => i && !i.internal && i.family === 'IPv4')?.address;
+		if (!address) {
+			t.skip('this machine has no address but loopback');
+			return;
+		}
+		const port = await freePort(), pair = r.pair;
+		const own = await startWorker(ca, { env: { SANDBOX_TLS_LISTEN: `0.0.0.0:${port}`, SANDBOX_MAX_CONNECTIONS_PER_ADDRESS: '5' } });
+		let refused = 0;
+		const open = (make: () => net.Socket): net.Socket => make().on('error', () => undefined).on('close', () => { refused++; }).resume();
+		const silent = Array.from({ length: 20 }, () => open(() => net.connect(port, address)));
+		await until('those over the bound are refused', () => refused === 15);
+		silent.forEach((c) => c.destroy());
+		await until('the others have gone', () => refused === 20);
+		const secure = { host: address, port, rejectUnauthorized: false, cert: fs.readFileSync(pair.cert), key: fs.readFileSync(pair.key) };
+		const routers: net.Socket[] = [];
+		const isServed = async (): Promise<boolean> => {
+			const c = tls.connect(secure);
+			routers.push(c);
+			c.write('GET /fleet/state HTTP/1.1\r\nHost: w\r\n\r\n');
+			return once(c, 'data').then(([data]) => String(data).includes(' 200 '), () => false);
+		};
+		await until('the worker has seen that', isServed);
+		for (let i = 0; i < 20; i++)
+			assert.ok(await isServed(), 'a router may have more');
+		routers.forEach((c) => c.destroy());
+		own.router.end();
+		await own.program.end();
+	});
+
 	it('does not start with half of its settings, or with those of a router', async () => {
 		const start = async (more: Record<string, string>): Promise<string> => {
 			const out = await caisson(['serve', '--listen', `127.0.0.1:${await freePort()}`], { env: { ...w.env, SANDBOX_STATE_DIR: newStateDir(), ...more } });
@@ -319,7 +404,7 @@ describe('a worker of a fleet', () => {
 		};
 		for (const name of ['SANDBOX_TLS_LISTEN', 'SANDBOX_TLS_CERTIFICATE', 'SANDBOX_TLS_KEY', 'SANDBOX_FLEET_CA', 'SANDBOX_FLEET_KEY'])
 			assert.match(await start({ [name]: '' }), new RegExp(`SANDBOX_ROLE=worker needs ${name}`));
-		for (const [name, value] of [['SANDBOX_API_KEY', 'a key of at least sixteen'], ['SANDBOX_REQUIRE_AUTH', 'on'], ['SANDBOX_ALLOWED_ORIGINS', 'https://a.example'], ['SANDBOX_UPLOAD_LOCAL_ROOTS', '/tmp']] as const)
+		for (const [name, value] of [['SANDBOX_API_KEY', 'a key of at least sixteen'], ['SANDBOX_REQUIRE_AUTH', 'on'], ['SANDBOX_ALLOWED_ORIGINS', 'https://a.example'], ['SANDBOX_UPLOAD_LOCAL_ROOTS', '/tmp'], ['SANDBOX_HTTP_HOST', '127.0.0.1'], ['SANDBOX_HTTP_PORT', '8080']] as const)
 			assert.match(await start({ [name]: value }), new RegExp(`${name} .*(routers|elsewhere)`));
 		for (const flag of [['--role', 'router'], ['--role=router'], ['--fleet-role', 'router']])
 			assert.match((await caisson(['serve', ...flag])).stderr.toString(), /SANDBOX_ROLE=router needs SANDBOX_FLEET_WORKERS/);

@@ -74,7 +74,7 @@ export class FakeRouter {
 		const identity = o.raw ?? (o.who && header(o.who));
 		return new Promise((resolve, reject) => {
 			const req = https.request({
-				host: '127.0.0.1', port: this.port, method, path: where, rejectUnauthorized: false, agent: o.as === undefined && !o.maxVersion ? this.agent : false, maxVersion: o.maxVersion,
+				host: '127.0.0.1', port: this.port, servername: WORKER, method, path: where, rejectUnauthorized: false, agent: o.as === undefined && !o.maxVersion ? this.agent : false, maxVersion: o.maxVersion,
 				...(pair ? { cert: fs.readFileSync(pair.cert), key: fs.readFileSync(pair.key) } : {}),
 				headers: { host: 'box.example.org', 'x-forwarded-for': '192.0.2.7', 'x-forwarded-proto': 'https', 'x-forwarded-host': 'box.example.org',
 					...(body === undefined ? {} : { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(body as string)) }), ...(identity === undefined ? {} : { 'caisson-caller': identity }), ...o.headers },
@@ -121,7 +121,7 @@ export async function startWorker(ca: Authority, o: { profile?: string; env?: Re
 	}
 	const port = await freePort();
 	const env = { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_ROLE: 'worker', SANDBOX_TLS_LISTEN: `127.0.0.1:${port}`, SANDBOX_TLS_CERTIFICATE: pair.cert, SANDBOX_TLS_KEY: pair.key,
-		SANDBOX_FLEET_CA: ca.own.cert, SANDBOX_FLEET_KEY: key, SANDBOX_FLEET_NAME: 'w1', ...o.env };
+		SANDBOX_FLEET_CA: ca.own.cert, SANDBOX_FLEET_KEY: key, SANDBOX_FLEET_NAME: 'w1', SANDBOX_HTTP_PORT: 'off', ...o.env };
 	const { program, base } = await serve({ profile: o.profile ?? 'full', env });
 	return { program, base, port, env, router: new FakeRouter(port, ca.issue('router', `DNS:${ROUTER}`)) };
 }

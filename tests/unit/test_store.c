@@ -233,7 +233,20 @@ static void test_mirrored_users(void **state)
 	assert_int_equal(store_user_mirror(w->s, &twin, &e), 0);
 	assert_int_equal(store_user_get(w->s, twin.id, &got, &e), 1);
 	assert_int_equal(got.quota.sandboxes, 7);
-	assert_int_equal(got.role, STORE_ROLE_ADMIN);
+	assert_int_equal(got.role, STORE_ROLE_USER);
+	/* A row that was there before keeps what a router does not say. */
+	twin = u;
+	twin.hash[0] = twin.email[0] = '\0';
+	twin.role = STORE_ROLE_ADMIN;
+	twin.quota.sandboxes = 3;
+	assert_int_equal(store_user_mirror(w->s, &twin, &e), 0);
+	assert_int_equal(store_user_get(w->s, u.id, &got, &e), 1);
+	assert_int_equal(got.quota.sandboxes, 3);
+	assert_int_equal(got.role, u.role);
+	assert_string_equal(got.hash, u.hash);
+	assert_string_equal(got.email, u.email);
+	twin = (struct store_user){.active = true, .quota = STORE_QUOTA_DEFAULTS};
+	(void)snprintf(twin.id, sizeof(twin.id), "aaaaaaaa-0000-4000-8000-000000000000");
 	/* A name that is taken is no reason to refuse somebody whom a router knows. */
 	twin.id[0] = 'b';
 	(void)snprintf(twin.name, sizeof(twin.name), "ADA");

@@ -11,11 +11,16 @@
 
 #define SIZE_OF(field)        sizeof(((struct fleet_identity *)NULL)->field)
 #define CALLER_SIZE_OF(field) sizeof(((struct caller *)NULL)->field)
+#define USER_SIZE_OF(field)   sizeof(((struct store_user *)NULL)->field)
 
 _Static_assert(SIZE_OF(owner) <= CALLER_SIZE_OF(owner), "ids fit");
 _Static_assert(SIZE_OF(key_id) <= CALLER_SIZE_OF(key_id), "ids of keys fit");
 _Static_assert(SIZE_OF(name) <= CALLER_SIZE_OF(name), "names fit");
 _Static_assert(SIZE_OF(profile) <= CALLER_SIZE_OF(profile), "profiles fit");
+_Static_assert(SIZE_OF(owner) <= USER_SIZE_OF(id), "ids fit into rows");
+_Static_assert(SIZE_OF(name) <= USER_SIZE_OF(name), "names fit into rows");
+_Static_assert(FLEET_LIMIT_DEFAULT + 1 == 0 && STORE_QUOTA_DEFAULT + 1 == 0,
+	       "limits are copied as they are");
 
 static const enum caller_how hows[FLEET_HOW_MAX_] = {
     [FLEET_HOW_LOCAL] = CALLER_LOCAL,   [FLEET_HOW_STATIC] = CALLER_STATIC_KEY,
@@ -55,8 +60,7 @@ static const char *find_header(struct auth *a, const struct http_request *req)
 
 static bool same_row(const struct store_user *row, const struct store_user *u)
 {
-	return row->role == u->role && row->active == u->active &&
-	       row->quota.sandboxes == u->quota.sandboxes &&
+	return row->active == u->active && row->quota.sandboxes == u->quota.sandboxes &&
 	       row->quota.cpu_s_per_day == u->quota.cpu_s_per_day &&
 	       row->quota.disk_bytes == u->quota.disk_bytes &&
 	       row->quota.runs_per_minute == u->quota.runs_per_minute;
@@ -89,7 +93,8 @@ static void end_older(struct auth *a, const struct caller *w)
 	list_for_each(l, &a->live) {
 		struct caller *old = list_entry(l, struct caller, live);
 
-		if (old->ended != CALLER_LIVE || old->how != w->how ||
+		/* A pass (auth_by_pass) is no credential of a router, and its rights are never those of one. */
+		if (!old->routed || old->ended != CALLER_LIVE || old->how != w->how ||
 		    !streq(old->owner, w->owner) || !streq(old->key_id, w->key_id) ||
 		    caller_has_rights_of(old, w))
 			continue;

@@ -124,13 +124,14 @@ static void try_owner(struct sandbox *s, void *user)
 }
 
 /* Does the request bring a key or a token? Then its caller is the owner. Nobody is known by the place
- * that a request comes from. */
+ * that a request comes from. A browser that is signed in may open the link of another user, so a cookie does not count, be it here
+ * or at a router. */
 static bool is_callers(const struct links *l, struct http_request *req, char *ret)
 {
-	const struct caller *who =
-	    l->auth && http_request_key(req) ? auth_identify(l->auth, req) : NULL;
+	const bool says = http_request_key(req) || http_request_is_by_member(req);
+	const struct caller *who = l->auth && says ? auth_identify(l->auth, req) : NULL;
 
-	if (!who || who->how == CALLER_LOCAL)
+	if (!who || who->how == CALLER_LOCAL || who->how == CALLER_SIGNIN)
 		return false;
 	(void)!text_copy(ret, SANDBOX_OWNER_MAX + 1, who->owner);
 	return true;
@@ -444,6 +445,13 @@ int links_listen(struct links *l, struct err *e)
 	}
 	l->bound = true;
 	return 0;
+}
+
+void links_stay(struct links *l, const char *base)
+{
+	l->bound = true;
+	if (l->base[0] == '\0')
+		(void)snprintf(l->base, sizeof(l->base), "%s", base);
 }
 
 void links_set_main(struct links *l, const char *base)

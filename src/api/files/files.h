@@ -48,6 +48,9 @@ int links_add_routes(struct links *l, struct http_server *http, unsigned scopes,
 void links_set_auth(struct links *l, struct auth *auth);
 /* Binds the listener now instead of at the first link. */
 int links_listen(struct links *l, struct err *e) MUST_CHECK;
+/* Links are served where links_add_routes() has put them and nowhere else: no listener is bound, now or later. BASE: of URLs, if
+ * there is no public one. */
+void links_stay(struct links *l, const char *base);
 /* Returns "http://localhost:8080"; NULL if links are off or no port can be bound. For tools_config.
  */
 const char *links_base(void *links);

@@ -363,11 +363,13 @@ static const struct http_route routes[] = {
     {HTTP_DELETE, "/api/users/me/sandboxes/{id}", delete_sandbox, HTTP_ROUTE_PAGES, 0},
 };
 
-/* Logins and keys are kept by the routers of a fleet, and what else is here is reached by a login. */
+/* Logins and keys are kept by the routers of a fleet; the sandboxes of a user are here. */
 static const struct http_route of_router[] = {
     {HTTP_GET, "/health", get_health, HTTP_ROUTE_AUTH, 0},
     {HTTP_POST, "/api/register", api_of_router, 0, API_STRANGER_BODY_MAX},
     {HTTP_POST, "/api/token", api_of_router, 0, API_STRANGER_BODY_MAX},
+    {HTTP_GET, "/api/users/me/sandboxes", get_sandboxes, 0, 0},
+    {HTTP_DELETE, "/api/users/me/sandboxes/{id}", delete_sandbox, 0, 0},
     {HTTP_GET, "/api/users/{rest...}", api_of_router, 0, 0},
     {HTTP_POST, "/api/users/{rest...}", api_of_router, 0, 0},
     {HTTP_DELETE, "/api/users/{rest...}", api_of_router, 0, 0},
