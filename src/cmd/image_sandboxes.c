@@ -51,10 +51,15 @@ static const char *step_of(const char *text, char ret[256])
 	return ret;
 }
 
-static void on_line(const char *text, void *user)
+static void on_line(const char *line, void *user)
 {
 	struct building *b = user;
+	_cleanup_free_ char *text = strdup(line);
 	char name[256];
+
+	if (!text)
+		return;
+	progress_line_clean(text);
 	const char *step = step_of(text, name);
 
 	if (step) {
@@ -83,6 +88,7 @@ static void set_error(struct building *b, const struct err *e)
 			      e->text, b->disk_mib);
 	else
 		b->err = *e;
+	progress_line_clean(b->err.text); /* it has words of the Dockerfile and of its programs */
 }
 
 static void on_end(const struct err *e, void *user)
@@ -100,11 +106,15 @@ static int on_signal(sd_event_source *source UNUSED, const struct signalfd_sigin
 {
 	struct building *b = user;
 	struct err ignored = ERR_INIT;
+	const bool made = streq(b->step, BUILD_MAKING); /* the last moment may have been before */
 
 	if (!b->ended && b->builds)
 		json_decref(builds_cancel(b->builds, &ignored));
 	b->err = ERR_INIT;
-	(void)err_set(&b->err, ERR_CANCELLED, ECANCELED, "stopped; nothing was changed");
+	(void)err_set(&b->err, ERR_CANCELLED, ECANCELED,
+		      made ? "stopped while the image was being made; 'caisson image list' tells "
+			     "whether it is there"
+			   : "stopped; nothing was changed");
 	return sd_event_exit(b->app.loop, 0);
 }
 
@@ -267,7 +277,10 @@ static void done(struct building *b)
 static int build(struct image_dockerfile_plan *plan, const char *name, const char *base,
 		 struct image_dockerfile_args *a, struct progress_line *line, struct err *e)
 {
-	struct building b = {.line = line, .name = name, .facts = {.store = {.dir = -1}}};
+	struct building b = {.line = line,
+			     .name = name,
+			     .facts = {.store = {.dir = -1}},
+			     .app = {.ca_fd = -1, .cache_fd = -1, .wheel_fd = -1}};
 	const char *file = a->o.file ? a->o.file : "Dockerfile", *slash = strrchr(file, '/');
 	(void)signal(SIGPIPE,
 		     SIG_IGN); /* sandboxes and clients of the proxy may go at any moment */
