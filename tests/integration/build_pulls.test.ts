@@ -3,7 +3,7 @@
 // do, and what stays.
 
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
 import * as http from 'node:http';
@@ -238,6 +238,20 @@ describe('downloads of builds', { skip }, () => {
 			await unused();
 		});
 
+		it('no image has what the host\'s disk lacks, whatever the setting says', async () => {
+			const pull = (size: string): Promise<string> => new Promise((done) => {
+				const child = spawn('unshare', ['-m', 'sh', '-c', `mount -t tmpfs -o size=${size} none "$SANDBOX_STATE_DIR" && exec "$0" image pull ${team()}/heavy --for-build`, binary],
+					{ env: { PATH: process.env.PATH, SANDBOX_PULLS: `${team()}/*`, SANDBOX_STATE_DIR: scratch('state') } });
+				let text = '';
+				for (const out of [child.stdout, child.stderr])
+					out.on('data', (d) => text += d);
+				child.on('close', () => done(text));
+			});
+			assert.match(await pull('69m'), /the image is larger than what the disk of the state directory has room for now, 3 MB/);
+			assert.match(await pull('63m'), /the disk of the state directory has no room for downloads/);
+			assert.match(await pull('200m'), /Image 'pulled\.heavy-latest\.[0-9a-f]{16}' is ready/);
+		});
+
 		it('two builds at once wait for one download, whose lines are in the log; one that is stopped leaves nothing', async () => {
 			const { digest } = JSON.parse(some.manifest.toString()).layers[1];
 			const layer = some.blobs.get(digest)!;
@@ -306,6 +320,17 @@ describe('downloads of builds', { skip }, () => {
 			assert.equal(of('one-tag').length, 1);
 			assert.notDeepEqual(of('one-tag'), [first]);
 			registry.removeTags();
+		});
+
+		it('256 of them stay, however small they are', async () => {
+			await unused();
+			for (let i = 0; i < 300; i++) {
+				const name = `pulled.small-${i}.0123456789abcdef`;
+				fs.mkdirSync(path.join(env.SANDBOX_STATE_DIR, 'images', name, 'root'), { recursive: true });
+				fs.writeFileSync(manifest(name), JSON.stringify({ name, source: 'pulled', size_bytes: 1, packages: [] }));
+			}
+			await fetched('two:many');
+			assert.deepEqual([pulled().length, of('two-many').length], [256, 1]);
 		});
 	});
 
