@@ -117,7 +117,7 @@ describe('downloads of builds', { skip }, () => {
 			assert.equal((await control('DELETE', '/templates/second')).status, 204);
 		});
 
-		it('a Dockerfile has it, too, in each of its stages', async () => {
+		it('(slow) a Dockerfile has it, too, in each of its stages', async () => {
 			const box = (await rest('POST', '/sandboxes', {})).json.id;
 			await ask('PUT', `/api/v1/sandboxes/${box}/files/Dockerfile?overwrite=true`, { prefix: '', headers: { authorization: `Bearer ${ADMIN}`, 'content-type': 'application/octet-stream' }, body: `FROM ${folder()}/base:1 AS one\nRUN echo one >/made\nFROM ${folder()}/base:2\nCOPY --from=one /made /copied\n` });
 			const r = await rest('POST', `/sandboxes/${box}/image`, { name: 'staged', dockerfile: 'Dockerfile' });
@@ -226,7 +226,7 @@ describe('downloads of builds', { skip }, () => {
 			assert.deepEqual(pulled(), []);
 		});
 
-		it('the one that was unused for longest goes first', async () => {
+		it('(slow) the one that was looked up longest ago goes first', async () => {
 			await fetched('one');
 			await fetched('two');
 			await unused();
@@ -252,7 +252,7 @@ describe('downloads of builds', { skip }, () => {
 			assert.match(await pull('200m'), /Image 'pulled\.heavy-latest\.[0-9a-f]{16}' is ready/);
 		});
 
-		it('two builds at once wait for one download, whose lines are in the log; one that is stopped leaves nothing', async () => {
+		it('(slow) two builds at once wait for one download, whose lines are in the log; one that is stopped leaves nothing', async () => {
 			const { digest } = JSON.parse(some.manifest.toString()).layers[1];
 			const layer = some.blobs.get(digest)!;
 			let held: ServerResponse[] = [];
@@ -322,7 +322,7 @@ describe('downloads of builds', { skip }, () => {
 			registry.removeTags();
 		});
 
-		it('256 of them stay, however small they are', async () => {
+		it('(slow) 256 of them stay, however small they are', async () => {
 			await unused();
 			for (let i = 0; i < 300; i++) {
 				const name = `pulled.small-${i}.0123456789abcdef`;
@@ -368,7 +368,7 @@ describe('downloads of builds', { skip }, () => {
 	});
 
 	it('a wrong list is told at the start', async () => {
-		const r = await caisson(['serve', '--listen', '127.0.0.1:0'], { env: { SANDBOX_STATE_DIR: stateOfItsOwn(), SANDBOX_IMAGE: 'base', SANDBOX_PULLS: 'docker.io/library/*, python:3.11' } });
+		const r = await caisson(['serve', '--listen', '127.0.0.1:0'], { env: { SANDBOX_STATE_DIR: env.SANDBOX_STATE_DIR, SANDBOX_IMAGE: 'base', SANDBOX_PULLS: 'docker.io/library/*, python:3.11' } });
 		assert.equal(r.code, 78, r.stderr.toString());
 		assert.match(r.stderr.toString(), /SANDBOX_PULLS: 'python:3\.11' is not allowed; name repositories/);
 	});
