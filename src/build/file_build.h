@@ -56,6 +56,7 @@ struct file_build {
 	struct build_order *order;       /* borrowed, while it is there */
 	struct build_download *download; /* the same */
 	size_t downloads;                /* that there were */
+	size_t losses;                   /* of images that went before their sandbox began */
 	bool planned;
 	sd_event_source *deadline;
 	bool waits;   /* one callback that cannot be cancelled is still to come */
@@ -70,7 +71,8 @@ void file_build_read(struct file_build *b);
 /* Looks which images there are, for the plan that it has. Then the same. */
 void file_build_look(struct file_build *b);
 void file_build_planned(struct file_build *b);
-/* The image that the run under way begins with is gone. True: it is downloaded once more, then file_build_planned(). */
+/* The image that the run under way begins with is gone. True: it is downloaded once more, then file_build_planned().
+ * At most once more than there are runs. */
 bool file_build_lost_image(struct file_build *b);
 void file_build_say(struct file_build *b, const char *text, size_t len);
 /* Which build of another kind was the last. New reference. */

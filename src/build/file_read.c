@@ -7,6 +7,7 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "base/workers.h"
+#include "image/ref.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -73,45 +74,43 @@ static void make_plan(void *user)
 
 /* ---- images ---- */
 
-/* Is the image OWN, which came from ORIGIN, what a Dockerfile calls NAME? */
-static bool is_same(const char *own, const char *origin, const char *name, size_t len)
+/* Docker's own name of an image that has no host, no folder and no tag is also what the operator calls an image here. */
+static bool is_own(const struct image_ref *ref, const char *own)
 {
-	const size_t tail = strlen(origin);
+	static const char library[] = "library/";
 
-	if (strlen(own) == len && strncmp(own, name, len) == 0)
-		return true;
-	return tail >= len && strncmp(origin + tail - len, name, len) == 0 &&
-	       (tail == len || origin[tail - len - 1] == '/');
+	return streq(ref->host, REF_DOCKER_HUB) && text_starts_with(ref->name, library) &&
+	       streq(ref->name + strlen(library), own) && streq(ref->tag, "latest") &&
+	       !ref->digest[0];
 }
 
-/* A Dockerfile's "docker.io/library/python:3.11-slim" may be ours by its own name, or the reference that it was downloaded by. */
+/* The image's own name goes before the reference that another one was downloaded by. */
 bool build_find_image(const json_t *rows, const char *base, char ret[ENGINE_NAME_MAX])
 {
-	static const char *const fronts[] = {"docker.io/library/", "docker.io/", ""};
-	static const char latest[] = ":latest";
+	char source[BUILD_REFERENCE_MAX];
+	const bool prefixed = text_starts_with(base, REF_REGISTRY_PREFIX);
+	const char *found = NULL;
+	struct image_ref ref = {0};
+	struct err ignored = ERR_INIT;
 	const json_t *row;
 	size_t i;
+	const bool is_ref =
+	    (size_t)snprintf(source, sizeof(source), "%s%s", prefixed ? "" : REF_REGISTRY_PREFIX,
+			     base) < sizeof(source) &&
+	    image_ref_parse(source, &ref, &ignored) >= 0;
 
-	for (size_t f = 0; f < ARRAY_SIZE(fronts); f++) {
-		const char *name =
-		    text_starts_with(base, fronts[f]) ? base + strlen(fronts[f]) : NULL;
-		const size_t len = name ? strlen(name) : 0;
-		const bool newest =
-		    len > strlen(latest) && streq(name + len - strlen(latest), latest);
+	json_array_foreach(rows, i, row) {
+		const char *own = json_string_value(json_object_get(row, "name"));
+		const char *origin = json_string_value(json_object_get(row, "origin"));
 
-		json_array_foreach(rows, i, row) {
-			const char *own = json_string_value(json_object_get(row, "name"));
-			const char *origin = json_string_value(json_object_get(row, "origin"));
-
-			if (!name || !own || json_integer_value(json_object_get(row, "pulled")) > 0)
-				continue;
-			if (is_same(own, origin ? origin : "", name, len) ||
-			    (newest &&
-			     is_same(own, origin ? origin : "", name, len - strlen(latest))))
-				return text_copy(ret, ENGINE_NAME_MAX, own) == 0;
-		}
+		if (!own || json_integer_value(json_object_get(row, "pulled")) > 0)
+			continue;
+		if (streq(own, base) || (is_ref && is_own(&ref, own)))
+			return text_copy(ret, ENGINE_NAME_MAX, own) == 0;
+		if (!found && is_ref && origin && image_ref_is_origin(&ref, origin))
+			found = own;
 	}
-	return false;
+	return found && text_copy(ret, ENGINE_NAME_MAX, found) == 0;
 }
 
 static int prepare_images(struct file_build *b, struct err *e)
@@ -122,10 +121,10 @@ static int prepare_images(struct file_build *b, struct err *e)
 
 	b->images = calloc(b->plan.n, sizeof(*b->images));
 	b->left = calloc(b->plan.n, sizeof(*b->left));
+	for (i = 0; b->left && i < b->plan.n; i++)
+		b->left[i].fd = -1;
 	if (!b->images || !b->left)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a build");
-	for (i = 0; i < b->plan.n; i++)
-		b->left[i].fd = -1;
 	json_array_foreach(images->shared(images->user), i, row) {
 		const char *own = json_string_value(json_object_get(row, "name"));
 
@@ -201,8 +200,10 @@ static int find_images(struct file_build *b, struct err *e)
 
 bool file_build_lost_image(struct file_build *b)
 {
-	if (!text_starts_with(b->images[b->at], IMAGE_PULL_PREFIX))
+	/* What is known of the images may be older than the loss, and then no look helps. */
+	if (!text_starts_with(b->images[b->at], IMAGE_PULL_PREFIX) || b->losses > b->plan.n)
 		return false;
+	b->losses++;
 	memset(b->images[b->at], 0, sizeof(b->images[b->at]));
 	file_build_look(b);
 	return true;

@@ -5,19 +5,24 @@
 
 #include "base/rand.h"
 #include "base/text.h"
+#include "engine/protocol/proto.h"
 #include "image/pulls.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 
-#define ROWS_MAX 1000 /* images that builds have downloaded */
+#define KEPT_MAX 256  /* images that builds have downloaded */
 #define PULL_S   1800 /* a download */
 #define RETRY_S  3600 /* until a registry that did not answer is asked again */
+/* Images that are unused go before a download if the disk has less than this for it, or than SANDBOX_PULL_CACHE. */
+#define WANTED (UINT64_C(4) << 30)
 
 struct row {
 	char name[IMAGE_NAME_MAX + 1];
@@ -34,7 +39,7 @@ struct pulling {
 	char origin[sizeof(REF_REGISTRY_PREFIX) + IMAGE_PULL_TEXT];
 	char name[IMAGE_NAME_MAX + 1]; /* of the result */
 	struct row *rows;              /* owned */
-	size_t n;
+	size_t n, allocated;
 };
 
 static void manifest_path(const char *name, char ret[IMAGE_NAME_MAX + sizeof(MANIFEST_FILE) + 2])
@@ -49,8 +54,17 @@ static int add_row(void *user, const struct image_manifest *m)
 	char path[IMAGE_NAME_MAX + sizeof(MANIFEST_FILE) + 2];
 	struct stat st;
 
-	if (!image_is_pulled(m) || p->n == ROWS_MAX)
+	if (!image_is_pulled(m))
 		return 0;
+	if (p->n == p->allocated) {
+		struct row *more =
+		    reallocarray(p->rows, 2 * p->allocated + KEPT_MAX, sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		p->rows = more;
+		p->allocated = 2 * p->allocated + KEPT_MAX;
+	}
 	manifest_path(name, path);
 	struct row *row = &p->rows[p->n];
 
@@ -68,7 +82,11 @@ static int add_row(void *user, const struct image_manifest *m)
 static int list(struct pulling *p, struct err *e)
 {
 	p->n = 0;
-	return image_manifest_each(p->store, IMAGES_ALL, add_row, p, e);
+	const int r = image_manifest_each(p->store, IMAGES_ALL, add_row, p, e);
+
+	return r == -ENOMEM && e->code == ERR_NONE
+		   ? err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the images")
+		   : r;
 }
 
 /* The image of the reference that was looked up last. */
@@ -129,45 +147,101 @@ static struct row *oldest(const struct pulling *p)
 	return found;
 }
 
+/* Removes the image that was looked up longest ago; one that is in use stays. -ENOENT: there is none but KEPT. RET: its bytes that are free
+ * now. Nothing is said of it: a client reads this output, and the image may be another user's. */
+static int remove_oldest(struct pulling *p, const char *kept, uint64_t *ret)
+{
+	struct err ignored = ERR_INIT;
+
+	for (struct row *row; (row = oldest(p));) {
+		row->removed = true;
+		if (!streq(row->name, kept) &&
+		    image_store_remove(p->store, row->name, &ignored) >= 0) {
+			*ret = row->bytes;
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
 /* Other images than the result go: older ones of the same reference, and the longest unused ones until the rest fits. */
 static void make_room(struct pulling *p, uint64_t cache)
 {
 	struct err ignored = ERR_INIT;
-	uint64_t sum = 0;
+	uint64_t sum = 0, freed = 0;
 
 	if (list(p, &ignored) < 0)
 		return;
-	for (size_t i = 0; i < p->n; i++)
-		sum += p->rows[i].bytes;
-	for (struct row *row; (row = oldest(p));) {
-		row->removed = true;
-		if (streq(row->name, p->name) || (sum <= cache && !row->same))
-			continue;
-		/* Nothing is said of it: a client reads this output, and the image may be another user's. */
-		if (image_store_remove(p->store, row->name, &ignored) >= 0)
-			sum -= row->bytes;
+	size_t left = p->n;
+
+	for (size_t i = 0; i < p->n; i++) {
+		struct row *row = &p->rows[i];
+
+		if (row->same && !streq(row->name, p->name) &&
+		    image_store_remove(p->store, row->name, &ignored) >= 0) {
+			row->removed = true;
+			left--;
+		} else {
+			sum += row->bytes;
+		}
+	}
+	while ((sum > cache || left > KEPT_MAX) && remove_oldest(p, p->name, &freed) >= 0) {
+		sum -= freed;
+		left--;
 	}
 }
 
+/* What one image may have of the disk: its blobs and its files are there at once, and something is left for the host. check_room() of the
+ * fetch keeps the blobs below a quarter. 0: it cannot be read. */
+static uint64_t disk_room(const struct image_store *s)
+{
+	struct statvfs v;
+
+	if (fstatvfs(s->dir, &v) < 0)
+		return 0;
+	const uint64_t left = (uint64_t)v.f_bavail * v.f_frsize;
+	const uint64_t reserve = proto_disk_reserve((uint64_t)v.f_blocks * v.f_frsize);
+
+	return left < reserve ? 0 : (left - reserve) / 4 * 3;
+}
+
+/* Before a download. How large it will be is known only when its manifest is there. */
+static uint64_t make_disk_room(struct pulling *p, uint64_t cache, const char *kept)
+{
+	const uint64_t wanted = MIN(cache, WANTED);
+	uint64_t has, freed;
+
+	while ((has = disk_room(p->store)) < wanted && remove_oldest(p, kept, &freed) >= 0)
+		;
+	return has;
+}
+
 /* After PULL_S the download is stopped as by a person. */
-static void begin_clock(void)
+static int begin_clock(struct err *e)
 {
 	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGTERM};
 	const struct itimerspec when = {.it_value.tv_sec = PULL_S};
 	timer_t timer;
 
-	if (timer_create(CLOCK_MONOTONIC, &event, &timer) == 0)
-		(void)timer_settime(timer, 0, &when, NULL);
+	if (timer_create(CLOCK_MONOTONIC, &event, &timer) < 0 ||
+	    timer_settime(timer, 0, &when, NULL) < 0)
+		return err_set(e, ERR_SYSTEM, errno, "cannot limit the time of the download");
+	return 0;
 }
 
 /* Why it was not unpacked, in words that say what to do. */
-static int too_large(uint64_t max, struct err *e)
+static int too_large(uint64_t max, bool of_disk, struct err *e)
 {
 	*e = ERR_INIT;
-	return err_set(e, ERR_IMAGE_INVALID, EFBIG,
-		       "the image is larger than what builds have room for now, %" PRIu64
-		       " MB (SANDBOX_PULL_CACHE, less the images in use)",
-		       max / 1000000);
+	return of_disk
+		   ? err_set(e, ERR_NO_SPACE, EFBIG,
+			     "the image is larger than what the disk of the state directory has "
+			     "room for now, %" PRIu64 " MB",
+			     max / 1000000)
+		   : err_set(e, ERR_IMAGE_INVALID, EFBIG,
+			     "the image is larger than what builds have room for now, %" PRIu64
+			     " MB (SANDBOX_PULL_CACHE, less the images in use)",
+			     max / 1000000);
 }
 
 /* OLD: an earlier image of the reference; NULL = none. */
@@ -178,8 +252,10 @@ static int download(struct pulling *p, const struct settings *s, const struct ro
 	_cleanup_fd_ int cancel = image_watch_signals();
 	struct progress_line line;
 	const struct image_watch w = image_watch_for(&line, cancel);
+	const uint64_t cache = room(p, s->pull_cache);
+	const uint64_t disk = make_disk_room(p, s->pull_cache, old ? old->name : "");
 	const struct image_import_rules rules = {.inside = p->pull->inside,
-						 .max_bytes = room(p, s->pull_cache),
+						 .max_bytes = MIN(cache, disk),
 						 .known = old ? old->digest : NULL,
 						 .name = choose_name,
 						 .user = p};
@@ -191,9 +267,12 @@ static int download(struct pulling *p, const struct settings *s, const struct ro
 
 	if (rules.max_bytes == 0)
 		return err_set(e, ERR_NO_SPACE, 0,
-			       "all that builds may download is in use (SANDBOX_PULL_CACHE)");
-	begin_clock();
-	int r = image_import(p->store, "pulled", p->origin, &o, &w, &m, e);
+			       cache == 0
+				   ? "all that builds may download is in use (SANDBOX_PULL_CACHE)"
+				   : "the disk of the state directory has no room for downloads");
+	int r = begin_clock(e);
+
+	r = r < 0 ? r : image_import(p->store, "pulled", p->origin, &o, &w, &m, e);
 
 	progress_line_end(&line, r >= 0);
 	if (r < 0 && e->code == ERR_CANCELLED && now_ns() - began >= PULL_S * NS_PER_S) {
@@ -201,8 +280,8 @@ static int download(struct pulling *p, const struct settings *s, const struct ro
 		r = err_set(e, ERR_TIMEOUT, 0, "the download of %.300s took longer than %d minutes",
 			    p->pull->text, PULL_S / 60);
 	}
-	if (r < 0 && e->errnum == EFBIG && strstr(e->text, "unpack"))
-		r = too_large(rules.max_bytes, e);
+	if (r < 0 && e->errnum == EFBIG && (disk < cache || strstr(e->text, "unpack")))
+		r = too_large(rules.max_bytes, disk < cache, e);
 	if (r == 0)
 		image_print_ready(&m, line.began);
 	return r;
@@ -223,7 +302,7 @@ static int pull(struct pulling *p, const struct settings *s, struct err *e)
 	}
 	const int r = download(p, s, old, e);
 
-	if (r < 0 && old && e->code == ERR_SOURCE_UNREACHABLE) {
+	if (r < 0 && old && (e->code == ERR_SOURCE_UNREACHABLE || e->code == ERR_NO_SPACE)) {
 		(void)fprintf(stderr,
 			      "warning: %s; what was downloaded before is used, and the registry "
 			      "is asked again in an hour\n",
@@ -249,9 +328,6 @@ int image_pull_for_build(const struct image_store *s, const struct settings *set
 	if (r < 0)
 		return r;
 	(void)snprintf(p.origin, sizeof(p.origin), REF_REGISTRY_PREFIX "%s", what.text);
-	p.rows = calloc(ROWS_MAX, sizeof(*p.rows));
-	if (!p.rows)
-		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the images");
 	r = list(&p, e);
 	r = r < 0 ? r : pull(&p, settings, e);
 	free(p.rows);

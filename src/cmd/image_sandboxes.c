@@ -8,11 +8,11 @@
 #include "cmd/server_facts.h"
 
 #include "base/loop.h"
-#include "base/parse.h"
 #include "base/text.h"
-#include "image/ref.h"
+#include "image/pulls.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -51,10 +51,15 @@ static const char *step_of(const char *text, char ret[256])
 	return ret;
 }
 
-static void on_line(const char *text, void *user)
+static void on_line(const char *line, void *user)
 {
 	struct building *b = user;
+	_cleanup_free_ char *text = strdup(line);
 	char name[256];
+
+	if (!text)
+		return;
+	progress_line_clean(text);
 	const char *step = step_of(text, name);
 
 	if (step) {
@@ -83,6 +88,7 @@ static void set_error(struct building *b, const struct err *e)
 			      e->text, b->disk_mib);
 	else
 		b->err = *e;
+	progress_line_clean(b->err.text); /* it has words of the Dockerfile and of its programs */
 }
 
 static void on_end(const struct err *e, void *user)
@@ -100,11 +106,15 @@ static int on_signal(sd_event_source *source UNUSED, const struct signalfd_sigin
 {
 	struct building *b = user;
 	struct err ignored = ERR_INIT;
+	const bool made = streq(b->step, BUILD_MAKING); /* the last moment may have been before */
 
 	if (!b->ended && b->builds)
 		json_decref(builds_cancel(b->builds, &ignored));
 	b->err = ERR_INIT;
-	(void)err_set(&b->err, ERR_CANCELLED, ECANCELED, "stopped; nothing was changed");
+	(void)err_set(&b->err, ERR_CANCELLED, ECANCELED,
+		      made ? "stopped while the image was being made; 'caisson image list' tells "
+			     "whether it is there"
+			   : "stopped; nothing was changed");
 	return sd_event_exit(b->app.loop, 0);
 }
 
@@ -119,57 +129,31 @@ static void on_engine_lost(const struct err *e, void *user)
 
 /* ---- before it ---- */
 
-/* The last part of a reference's name, and its tag: "python-3.11-slim". */
-static int name_of(const struct image_ref *ref, char ret[IMAGE_NAME_MAX + 1], struct err *e)
-{
-	const char *slash = strrchr(ref->name, '/'), *last = slash ? slash + 1 : ref->name;
-	const bool tagged = ref->tag[0] && !streq(ref->tag, "latest");
-	const int n = snprintf(ret, IMAGE_NAME_MAX + 1, "%s%s%s", last, tagged ? "-" : "",
-			       tagged ? ref->tag : "");
-
-	for (char *c = ret; *c; c++)
-		*c = (char)tolower((unsigned char)*c);
-	return n <= IMAGE_NAME_MAX && parse_is_image_name(ret, strlen(ret))
-		   ? 0
-		   : err_set(e, ERR_INVALID_ARGUMENT, 0,
-			     "'%s' makes no name for an image; download it with: caisson image "
-			     "pull REFERENCE --name NAME",
-			     ret);
-}
-
 /* The image that a Dockerfile calls BASE: what the store has, or else what its registry has. */
 static int bring_image(const struct image_store *s, const struct image_dockerfile_args *a,
 		       const char *base, char ret[ENGINE_NAME_MAX], struct err *e)
 {
-	char source[PATH_MAX], name[IMAGE_NAME_MAX + 1];
+	_cleanup_(image_manifest_done) struct image_manifest m = {0};
+	char source[PATH_MAX], name[IMAGE_PULL_NAME];
 	json_t *rows = server_facts_images(s);
 	const bool there = build_find_image(rows, base, ret);
-	json_t *row;
-	size_t i;
 	struct image_ref ref;
-	bool taken = false;
+	struct err ignored = ERR_INIT;
 
-	if (there) {
-		json_decref(rows);
+	json_decref(rows);
+	if (there)
 		return 0;
-	}
 	(void)snprintf(source, sizeof(source), REF_REGISTRY_PREFIX "%s", base);
 	int r = image_ref_parse(source, &ref, e);
 
-	r = r < 0 ? r : name_of(&ref, name, e);
-	json_array_foreach(rows, i, row) {
-		const char *own = json_string_value(json_object_get(row, "name"));
-
-		taken |= r >= 0 && own && streq(own, name);
-	}
-	json_decref(rows);
-	if (taken)
-		r = err_set(e, ERR_ALREADY_EXISTS, 0,
-			    "there is an image '%s' that is not %s; download that one with: "
-			    "caisson image pull %s --name NAME",
-			    name, base, base);
 	if (r < 0)
 		return r;
+	image_base_name(&ref, name);
+	if (image_manifest_load(s, name, &m, &ignored) != -ENOENT)
+		return err_set(e, ERR_ALREADY_EXISTS, 0,
+			       "there is an image '%s' that is not %s; remove it with: caisson "
+			       "image rm %s",
+			       name, base, name);
 	(void)fprintf(stderr, "Downloading %s, which the build begins with, as image '%s'\n", base,
 		      name);
 	r = a->pull(a->pull_user, name, source, e);
@@ -293,7 +277,10 @@ static void done(struct building *b)
 static int build(struct image_dockerfile_plan *plan, const char *name, const char *base,
 		 struct image_dockerfile_args *a, struct progress_line *line, struct err *e)
 {
-	struct building b = {.line = line, .name = name, .facts = {.store = {.dir = -1}}};
+	struct building b = {.line = line,
+			     .name = name,
+			     .facts = {.store = {.dir = -1}},
+			     .app = {.ca_fd = -1, .cache_fd = -1, .wheel_fd = -1}};
 	const char *file = a->o.file ? a->o.file : "Dockerfile", *slash = strrchr(file, '/');
 	(void)signal(SIGPIPE,
 		     SIG_IGN); /* sandboxes and clients of the proxy may go at any moment */

@@ -28,12 +28,24 @@ static void close_step(struct progress_line *p, bool ok)
 	(void)fflush(p->out);
 }
 
+void progress_line_clean(char *text)
+{
+	/* C1 controls are two bytes of UTF-8. */
+	for (unsigned char *c = (unsigned char *)text; *c; c++) {
+		if ((*c < 0x20 && *c != '\t') || *c == 0x7f)
+			*c = ' ';
+		if (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)
+			c[0] = c[1] = ' ';
+	}
+}
+
 void progress_line_step(void *user, const char *text)
 {
 	struct progress_line *p = user;
 
 	close_step(p, true);
 	(void)snprintf(p->step, sizeof(p->step), "%s", text);
+	progress_line_clean(p->step);
 	p->step_began = now_ns();
 	p->last_shown = p->tty ? 0 : now_ns();
 	(void)fprintf(p->out, p->tty ? "  .. %s" : "  %s\n", p->step);
@@ -74,18 +86,8 @@ void progress_line_tick(void *user, const char *text, uint64_t done, uint64_t to
 void progress_line_output(struct progress_line *p, const char *text)
 {
 	const char *clear = p->tty && p->step[0] ? CLEAR_LINE : "";
-	bool foreign = false;
 
-	(void)fputs(clear, p->out);
-	/* The text is a stranger's: nothing of it may steer the terminal. C1 controls are two bytes of UTF-8. */
-	for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-		const bool control = (*c < 0x20 && *c != '\t') || *c == 0x7f;
-
-		foreign = *c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0;
-		c += foreign;
-		(void)fputc(control || foreign ? ' ' : *c, p->out);
-	}
-	(void)fputc('\n', p->out);
+	(void)fprintf(p->out, "%s%s\n", clear, text);
 	if (p->tty && p->step[0])
 		(void)fprintf(p->out, "  .. %s", p->step);
 	(void)fflush(p->out);

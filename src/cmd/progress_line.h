@@ -21,7 +21,9 @@ void progress_line_init(struct progress_line *p, FILE *out, bool tty);
 void progress_line_step(void *user, const char *text);
 void progress_line_tick(void *user, const char *text, uint64_t done, uint64_t total);
 void progress_line_warn(void *user, const char *text);
-/* A line that a program in the step has written, above the line that changes. Controls become blanks. */
+/* A stranger's text must not steer the terminal: its controls become blanks, except tabs. It is UTF-8. */
+void progress_line_clean(char *text);
+/* A line that a program in the step has written, above the line that changes. It has no controls. */
 void progress_line_output(struct progress_line *p, const char *text);
 /* Ends the current step. */
 void progress_line_end(struct progress_line *p, bool ok);

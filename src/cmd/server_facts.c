@@ -194,10 +194,10 @@ static void gather_definitions(struct server_facts *f)
 json_t *server_facts_images(const struct image_store *s)
 {
 	struct err ignored = ERR_INIT;
-	json_t *rows = json_array();
+	struct look l = {.store = s, .images = json_array()};
 
-	(void)!image_manifest_each(s, IMAGES_SHARED, add_image, rows, &ignored);
-	return rows;
+	(void)!image_manifest_each(s, IMAGES_SHARED, add_image, &l, &ignored);
+	return l.images;
 }
 
 void server_facts_open(struct server_facts *f, const struct app *a)

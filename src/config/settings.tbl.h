@@ -374,8 +374,8 @@ S(STR, pulls, "limits.pulls", "SANDBOX_PULLS", "", 0, 4000,
   "an address or name that is inside, or as `inside:registry.example/*`. It takes SANDBOX_ROOT and SANDBOX_IMAGE_BUILDS. Empty: builds download nothing.")
 S(SIZE, pull_cache, "limits.pull_cache", "SANDBOX_PULL_CACHE", "16g", MIB, 16 * TIB,
   "a size such as 16g, from 1m",
-  "Disk space for all images that builds have downloaded (SANDBOX_PULLS). The one that was unused for longest is removed first. No such "
-  "image may be larger.")
+  "Disk space for all images that builds have downloaded (SANDBOX_PULLS), of which 256 are kept at most. The one that was looked up longest ago is removed first, "
+  "unless it is in use. No such image may be larger.")
 S(BOOL, root, "limits.root", "SANDBOX_ROOT", "off", 0, 1, "on or off",
   "Sandboxes may be made with a root user, who can install packages of the system (apt-get): uid 0 of the sandbox's own "
   "user namespace, without rights outside. Needs the native engine, a server that root started, and control groups.")

@@ -135,6 +135,13 @@ int image_pulls_check(const char *list, struct err *e)
 	return look_up(list, &none, &inside, e);
 }
 
+static void write_text(const struct image_ref *ref, char ret[IMAGE_PULL_TEXT])
+{
+	(void)snprintf(ret, IMAGE_PULL_TEXT, "%s/%s%c%s",
+		       streq(ref->host, REF_DOCKER_HUB) ? "docker.io" : ref->host, ref->name,
+		       ref->digest[0] ? '@' : ':', ref->digest[0] ? ref->digest : ref->tag);
+}
+
 int image_pull_judge(const char *list, const char *reference, struct image_pull *ret, struct err *e)
 {
 	struct image_pull p = {0};
@@ -142,9 +149,7 @@ int image_pull_judge(const char *list, const char *reference, struct image_pull 
 
 	if (r < 0)
 		return r;
-	(void)snprintf(p.text, sizeof(p.text), "%s/%s%c%s",
-		       streq(p.ref.host, REF_DOCKER_HUB) ? "docker.io" : p.ref.host, p.ref.name,
-		       p.ref.digest[0] ? '@' : ':', p.ref.digest[0] ? p.ref.digest : p.ref.tag);
+	write_text(&p.ref, p.text);
 	r = look_up(list, &p.ref, &p.inside, e);
 	if (r < 0)
 		return r;
@@ -163,20 +168,37 @@ bool image_is_pulled(const struct image_manifest *m)
 	       text_starts_with(image_manifest_str(m, "name"), IMAGE_PULL_PREFIX);
 }
 
-void image_pull_name(const struct image_pull *p, const char *digest, char ret[IMAGE_PULL_NAME])
+/* PREFIX, what people recognize of REF, and a hash of TEXT. */
+static void make_name(const char *prefix, const struct image_ref *ref, const char *text,
+		      char ret[IMAGE_PULL_NAME])
 {
 	unsigned char sum[crypto_hash_sha256_BYTES];
 	char hex[2 * sizeof(sum) + 1];
 	char readable[REF_NAME_MAX + REF_TAG_MAX + 16];
+	const char *slash = strrchr(ref->name, '/');
+
+	(void)crypto_hash_sha256(sum, (const unsigned char *)text, strlen(text));
+	text_hex(sum, sizeof(sum), hex);
+	(void)snprintf(readable, sizeof(readable), "%s-%s", slash ? slash + 1 : ref->name,
+		       ref->digest[0] ? "digest" : ref->tag);
+	lower(readable);
+	(void)snprintf(ret, IMAGE_PULL_NAME, "%s%.*s.%.16s", prefix, READABLE, readable, hex);
+}
+
+void image_pull_name(const struct image_pull *p, const char *digest, char ret[IMAGE_PULL_NAME])
+{
 	char both[IMAGE_PULL_TEXT + OCI_DIGEST_LEN + 2];
-	const char *slash = strrchr(p->ref.name, '/');
 
 	(void)snprintf(both, sizeof(both), "%s %s", p->text, digest);
-	(void)crypto_hash_sha256(sum, (const unsigned char *)both, strlen(both));
-	text_hex(sum, sizeof(sum), hex);
-	(void)snprintf(readable, sizeof(readable), "%s-%s", slash ? slash + 1 : p->ref.name,
-		       p->ref.digest[0] ? "digest" : p->ref.tag);
-	lower(readable);
-	(void)snprintf(ret, IMAGE_PULL_NAME, IMAGE_PULL_PREFIX "%.*s.%.16s", READABLE, readable,
-		       hex);
+	make_name(IMAGE_PULL_PREFIX, &p->ref, both, ret);
+}
+
+void image_base_name(const struct image_ref *ref, char ret[IMAGE_PULL_NAME])
+{
+	struct image_ref own = *ref;
+	char text[IMAGE_PULL_TEXT];
+
+	lower(own.host);
+	write_text(&own, text);
+	make_name(IMAGE_BASE_PREFIX, &own, text, ret);
 }

@@ -10,6 +10,9 @@
 /* Begins the names of images that builds have downloaded. The rest is made of the reference and the digest, so none is ever replaced by
  * another one. */
 #define IMAGE_PULL_PREFIX "pulled."
+/* Begins the names of images that `caisson image build` has downloaded for a Dockerfile. The rest is made of the reference, so whoever writes
+ * a FROM cannot take the name of an operator's image. */
+#define IMAGE_BASE_PREFIX "from."
 #define IMAGE_PULL_SOURCE "pulled" /* in their manifests */
 #define IMAGE_PULL_NAME   64
 /* After this time the registry is asked whether a tag has another image now. */
@@ -32,3 +35,5 @@ int image_pulls_check(const char *list, struct err *e) MUST_CHECK;
 bool image_is_pulled(const struct image_manifest *m);
 /* The name of the image with that digest, "sha256:…". */
 void image_pull_name(const struct image_pull *p, const char *digest, char ret[IMAGE_PULL_NAME]);
+/* The name of an image that a Dockerfile on the command line begins with. */
+void image_base_name(const struct image_ref *ref, char ret[IMAGE_PULL_NAME]);

@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <string.h>
+#include <strings.h>
 
 #define DAEMON   "docker-daemon:"
 #define SPEC_MAX (REF_HOST_MAX + REF_NAME_MAX + REF_TAG_MAX + OCI_DIGEST_LEN + 8)
@@ -157,6 +158,27 @@ bool image_ref_is_tagged(const char *s)
 
 	return text_copy(copy, sizeof(copy), s) >= 0 && take_daemon(copy, &ref) >= 0 &&
 	       !ref.digest[0] && text_ends_with(s, ref.tag);
+}
+
+/* The Docker of this machine has the same names for what a registry has. */
+bool image_ref_is_origin(const struct image_ref *ref, const char *origin)
+{
+	char source[sizeof(REF_REGISTRY_PREFIX) + SPEC_MAX];
+	struct image_ref own;
+	struct err ignored = ERR_INIT;
+	const char *rest = text_starts_with(origin, REF_REGISTRY_PREFIX)
+			       ? origin + strlen(REF_REGISTRY_PREFIX)
+			   : text_starts_with(origin, DAEMON) ? origin + strlen(DAEMON)
+							      : NULL;
+
+	if (!rest || ref->kind != REF_REGISTRY ||
+	    (size_t)snprintf(source, sizeof(source), REF_REGISTRY_PREFIX "%s", rest) >=
+		sizeof(source) ||
+	    image_ref_parse(source, &own, &ignored) < 0)
+		return false;
+	/* With a digest, the tag says nothing. */
+	return strcasecmp(own.host, ref->host) == 0 && streq(own.name, ref->name) &&
+	       streq(own.digest, ref->digest) && (ref->digest[0] || streq(own.tag, ref->tag));
 }
 
 int image_ref_parse(const char *s, struct image_ref *ret, struct err *e)

@@ -34,5 +34,8 @@ struct image_ref {
 int image_ref_parse(const char *s, struct image_ref *ret, struct err *e) MUST_CHECK;
 /* True if HOST (with or without a port) is this machine: localhost, 127.0.0.0/8, [::1]. */
 bool ref_is_loopback(const char *host);
+/* True if an image that came from ORIGIN, which a manifest has, is what REF names: the same host, repository, and tag or digest. The end of
+ * a name is not enough: docker.io/somebody/python is not python. */
+bool image_ref_is_origin(const struct image_ref *ref, const char *origin);
 /* True for NAME:TAG without a digest, what an image may be called. */
 bool image_ref_is_tagged(const char *s);

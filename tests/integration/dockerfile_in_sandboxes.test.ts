@@ -196,7 +196,7 @@ describe('a Dockerfile in a workspace', { skip }, () => {
 			const text2 = `FROM ${registry.host}/some/small\nRUN echo second >/which\n`;
 			const second = await command(text2); // the command replaces it
 			assert.deepEqual([second.code, inImage('which')], [0, 'second\n'], second.said);
-			assert.match(second.said, new RegExp(`Downloading ${registry.host}/some/small:latest, which the build begins with, as image 'small'\\n`));
+			assert.match(second.said, new RegExp(`Downloading ${registry.host}/some/small:latest, which the build begins with, as image 'from\\.small-latest\\.[0-9a-f]{16}'\\n`));
 			registry.requests.length = 0;
 			const third = await command(text2);
 			assert.deepEqual([third.code, registry.requests.length], [0, 0], third.said);
@@ -205,14 +205,16 @@ describe('a Dockerfile in a workspace', { skip }, () => {
 		it('fails with the line and what it wrote, at its limits, and where an option does not fit', async () => {
 			const failed = await command('FROM base\nRUN echo out; echo err >&2; \\\n exit 7\n');
 			assert.equal(failed.code, 70, failed.said);
+			assert.doesNotMatch((await command('FROM base\nRUN printf "[9/9] \\033]0;x\\007\\302\\233y\\n"; exit 3\n')).said, /[^\n\t\x20-\x7e]/); // nor as a step
 			assert.match(failed.said, /\nout\nerr\ncaisson image: Dockerfile:2: RUN echo out; echo err >&2; +exit 7: exit status 7\n$/);
 			await refused(75, /1\/1 RUN sleep 98771: the build has lasted 2 s, which is its limit \(--timeout\)/, 'FROM base\nRUN sleep 98771\n', '--timeout', '2');
 			await refused(70, /exit status 1; the disk was full, of which a build has 40 MiB \(--max-size\)/, 'FROM base\nRUN head -c 60000000 /dev/zero >/large\n', '--max-size', '40m');
 			await refused(64, /--allow-inside is for builds with buildah/, 'FROM base\n', '--allow-inside');
 			await refused(64, /--builder: auto, buildah or sandboxes/, 'FROM base\n', '--builder', 'docker');
 			await refused(64, /FROM scratch has no shell/, 'FROM scratch\nCOPY a.txt /\n');
-			await refused(69, /^Downloading 127\.0\.0\.1:9\/x\/other:7, which the build begins with, as image 'other-7'\n[^]*no answer/m, 'FROM 127.0.0.1:9/x/other:7\nCOPY a.txt /\n');
-			await refused(73, /there is an image 'base' that is not 127\.0\.0\.1:9\/x\/base:latest/, 'FROM 127.0.0.1:9/x/base\nCOPY a.txt /\n');
+			await refused(69, /^Downloading 127\.0\.0\.1:9\/x\/other:7, which the build begins with, as image 'from\.other-7\.[0-9a-f]{16}'\n[^]*no answer/m, 'FROM 127.0.0.1:9/x/other:7\nCOPY a.txt /\n');
+			await refused(69, /as image 'from\.base-latest\.[0-9a-f]{16}'\n[^]*no answer/, 'FROM 127.0.0.1:9/x/base\nCOPY a.txt /\n'); // no name of an operator's image
+			await refused(69, /^Downloading 127\.0\.0\.1:9\/some\/small:latest, /m, `FROM 127.0.0.1:9/some/small\nCOPY a.txt /\n`); // another registry's has the same end
 			const checked = await command('FROM base\nCOPY . /x\n', '--check');
 			assert.equal(checked.out, '2 instructions in 1 stage, 1 image to fetch; the build context has 6 files of 0 MB.\n');
 		});

@@ -180,6 +180,22 @@ describe('e2b_files', () => {
 		await until('room for others', async () => (await fs('CreateWatcher', { path: '/home/user' }, two)).status === 200);
 	});
 
+	it('a watcher keeps 1 MiB of entries, and all events', async () => {
+		const box = await make(), fs = (method: string, body: Json): Promise<Answer> => envd(box, `filesystem.Filesystem/${method}`, body);
+		await start(box, 'printf x > f; python3 -c "import os; os.setxattr(\'f\', \'user.e2b.k\', b\'v\' * 3900)"');
+		const id = (await fs('CreateWatcher', { path: '/home/user', recursive: true, includeEntry: true })).json.watcherId;
+		await start(box, 'for i in $(seq 400); do ln f n$i; done');
+		await new Promise((done) => setTimeout(done, 1000));
+		const { events } = (await fs('GetWatcherEvents', { watcherId: id })).json;
+		const names = new Set(events.map((e: Json) => e.name));
+		for (let i = 1; i <= 400; i++)
+			assert.ok(names.has(`n${i}`), `${i} of ${events.length}`);
+		const entries = events.filter((e: Json) => e.entry);
+		const bytes = entries.reduce((sum: number, e: Json) => sum + JSON.stringify(e.entry).length, 0);
+		assert.ok(entries.length > 100 && entries.length < events.length && bytes <= 1 << 20, `${entries.length} of ${events.length}, ${bytes} bytes`);
+		assert.equal((await control('DELETE', `/sandboxes/${box.id}`)).status, 204);
+	});
+
 	it('an event has what is there now, if the client asks for that', async () => {
 		const box = await make(), fs = (method: string, body: Json): Promise<Answer> => envd(box, `filesystem.Filesystem/${method}`, body);
 		const id = (await fs('CreateWatcher', { path: '/home/user', recursive: true, includeEntry: true })).json.watcherId;

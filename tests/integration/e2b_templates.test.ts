@@ -142,13 +142,13 @@ describe('templates of e2b', { skip }, () => {
 	it('begins with an image of the operator that came meanwhile, by the name that it was downloaded as', async () => {
 		const image = path.join(state, 'images/later'), manifest = path.join(image, 'manifest.json');
 		execFileSync('cp', ['-al', path.join(state, 'images/base'), image]);
-		const facts = { ...JSON.parse(fs.readFileSync(manifest, 'utf8')), origin: 'docker.io/library/later:1' };
+		const facts = { ...JSON.parse(fs.readFileSync(manifest, 'utf8')), origin: 'docker://docker.io/library/later:1' };
 		fs.rmSync(manifest);
 		fs.writeFileSync(manifest, JSON.stringify(facts));
 		fs.renameSync(image, `${image}2`); // as an image appears: complete, under its name
 		for (const name of ['later:1', 'library/later:1', 'later2'])
 			await build('of-later', { fromImage: name, steps: [run('echo built >n')] });
-		for (const name of ['later', 'ater:1', 'later:2'])
+		for (const name of ['later', 'ater:1', 'later:2', 'some/later:1', 'registry.example/library/later:1'])
 			await fails({ fromImage: name }, 'base', /is not on this server/);
 		assert.equal(await says('of-later', 'cat n'), 'built\n');
 		assert.deepEqual((await rest('GET', '/images')).images.map((i: Json) => [i.name, i.default, 'origin' in i]), [['base', true, false], ['later2', false, false]]);

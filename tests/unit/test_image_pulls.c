@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* image: SANDBOX_PULLS, what it permits and what no way of writing a reference gets past it. */
 #include "base/text.h"
+#include "build/builds.h"
 #include "image/pulls.h"
 
 #include <setjmp.h>
@@ -177,13 +178,103 @@ static void names(void **state)
 	assert_int_equal(strlen(name), IMAGE_PULL_NAME - 1 - 3);
 }
 
+static void origins(void **state)
+{
+	static const struct {
+		const char *base, *origin;
+		bool same;
+	} rows[] = {
+	    {"python:3.11-slim", "docker://docker.io/library/python:3.11-slim", true},
+	    {"python:3.11-slim", "docker://python:3.11-slim", true},
+	    {"python:3.11-slim", "docker-daemon:python:3.11-slim", true},
+	    {"python", "docker://python:latest", true},
+	    {"Registry.example/x:1", "docker://registry.EXAMPLE/x:1", true},
+	    {"python:3@" DIGEST, "docker://python@" DIGEST, true},
+	    {"python:3.11-slim", "docker://docker.io/attacker/python:3.11-slim", false},
+	    {"python:3.11-slim", "docker://registry.example/python:3.11-slim", false},
+	    {"python:3.11-slim", "docker-daemon:attacker/python:3.11-slim", false},
+	    {"some/python:1", "docker://registry.example/some/python:1", false},
+	    {"python:3.11-slim", "python:3.11-slim", false},
+	    {"base", "base", false},
+	    {"python:3", "docker://python:3@" DIGEST, false},
+	    {"python:3@" DIGEST, "docker://python:3", false},
+	    {"python:3", "docker://python:3.1", false},
+	    {"python", "", false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char source[300];
+		struct image_ref ref;
+		struct err e = ERR_INIT;
+
+		(void)snprintf(source, sizeof(source), REF_REGISTRY_PREFIX "%s", rows[i].base);
+		assert_int_equal(image_ref_parse(source, &ref, &e), 0);
+		if (image_ref_is_origin(&ref, rows[i].origin) != rows[i].same)
+			fail_msg("%s and %s", rows[i].base, rows[i].origin);
+	}
+}
+
+static void found(void **state)
+{
+	/* An image that was made of `base` names it as its origin, and comes before it. */
+	json_t *rows = json_pack("[{s:s,s:s}, {s:s,s:s}, {s:s,s:s}, {s:s,s:s}, {s:s,s:s,s:i}]",
+				 "name", "a", "origin", "base", "name", "base", "origin", "",
+				 "name", "evil", "origin", "docker://docker.io/attacker/python:3",
+				 "name", "mine", "origin", "docker://python:3", "name", "pulled.x",
+				 "origin", "docker://docker.io/library/debian:12", "pulled", 1);
+	static const struct {
+		const char *base, *name;
+	} cases[] = {
+	    {"base", "base"},
+	    {"docker.io/library/base:latest", "base"},
+	    {"docker://base", "base"},
+	    {"attacker/base", ""},
+	    {"docker.io/library/base:1", ""},
+	    {"docker.io/library/python:3", "mine"},
+	    {"attacker/python:3", "evil"},
+	    {"registry.example/python:3", ""},
+	    {"ython:3", ""},
+	    {"debian:12", ""},
+	};
+	char name[ENGINE_NAME_MAX];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		name[0] = '\0';
+		assert_int_equal(build_find_image(rows, cases[i].base, name),
+				 cases[i].name[0] != '\0');
+		assert_string_equal(name, cases[i].name);
+	}
+	json_decref(rows);
+}
+
+static void base_names(void **state)
+{
+	static const char *const refs[] = {"docker://attacker/base", "docker://base",
+					   "docker://attacker/base:1", "docker://t.x/base",
+					   "docker://registry.example/t.cache"};
+	char names[ARRAY_SIZE(refs)][IMAGE_PULL_NAME];
+	struct image_ref ref;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(refs); i++) {
+		assert_int_equal(image_ref_parse(refs[i], &ref, &e), 0);
+		image_base_name(&ref, names[i]);
+		assert_true(text_starts_with(names[i], IMAGE_BASE_PREFIX));
+		for (size_t k = 0; k < i; k++)
+			assert_string_not_equal(names[i], names[k]);
+	}
+	assert_true(text_starts_with(names[0], "from.base-latest."));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(permitted),
-	    cmocka_unit_test(not_permitted),
-	    cmocka_unit_test(lists),
-	    cmocka_unit_test(names),
+	    cmocka_unit_test(permitted),  cmocka_unit_test(not_permitted), cmocka_unit_test(lists),
+	    cmocka_unit_test(names),      cmocka_unit_test(origins),       cmocka_unit_test(found),
+	    cmocka_unit_test(base_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,7 +19,6 @@ static int find_image(const struct e2b *f, const char *name, char *ret, struct e
 {
 	const struct build_images *images = &f->config.builds->config.images;
 	const size_t len = strcspn(name, ":@");
-	const size_t n = strlen(name);
 	const json_t *row;
 	size_t i;
 
@@ -29,16 +28,12 @@ static int find_image(const struct e2b *f, const char *name, char *ret, struct e
 			return 0;
 	json_array_foreach(images->shared(images->user), i, row) {
 		const char *own = json_string_value(json_object_get(row, "name"));
-		const char *origin = json_string_value(json_object_get(row, "origin"));
-		const size_t tail = origin ? strlen(origin) : 0;
-		const bool pulled = json_integer_value(json_object_get(row, "pulled")) > 0;
-		const bool same = own && (streq(own, name) ||
-					  (!pulled && tail >= n && streq(origin + tail - n, name) &&
-					   (tail == n || origin[tail - n - 1] == '/')));
 
-		if (same && text_copy(ret, ENGINE_NAME_MAX, own) == 0)
+		if (own && streq(own, name) && text_copy(ret, ENGINE_NAME_MAX, own) == 0)
 			return 0;
 	}
+	if (build_find_image(images->shared(images->user), name, ret))
+		return 0;
 	return err_set(
 	    e, ERR_IMAGE_MISSING, 0,
 	    "the image '%.100s' is not on this server; its operator can permit builds to "
@@ -176,7 +171,8 @@ void building_find_base(struct building *w)
 	images->look(on_images, w, images->user);
 }
 
-bool building_lost_base(const struct building *w)
+bool building_lost_base(struct building *w)
 {
-	return w->pulled && w->downloads < DOWNLOADS;
+	/* What is known of the images may be older than the loss, and then no look helps. */
+	return w->pulled && w->downloads < DOWNLOADS && w->losses++ < DOWNLOADS;
 }

@@ -36,6 +36,7 @@ struct building {
 	struct build_order *order;       /* borrowed, while it is there */
 	struct build_download *download; /* of what it begins with; borrowed, while it is there */
 	unsigned downloads;              /* that there were */
+	unsigned losses;                 /* of what was downloaded, before its sandbox began */
 	bool pulled;                     /* IMAGE is of one */
 	sd_event_source *deadline;
 	void (*then)(struct building *w);
@@ -90,8 +91,8 @@ void building_open(struct building *w);
 
 /* Looks for the image that W begins with, and downloads it if that is missing and permitted. Then W begins. */
 void building_find_base(struct building *w);
-/* The image of W is gone. Whether looking for it once more may help. */
-bool building_lost_base(const struct building *w);
+/* The image of W is gone. Whether looking for it once more may help; counts. */
+bool building_lost_base(struct building *w);
 
 /* ---- template_images.c ---- */
 

@@ -3,7 +3,8 @@
  * sandbox is asked for the next changes when its client has read the last ones, so a slow client costs no memory here; and
  * a watcher that nobody asks stops asking the sandbox when it is full. What is missed then, the sandbox gathers.
  *
- * With includeEntry each event has what is there now, if anything is. It is looked up before the event is told, one after the other. */
+ * With includeEntry each event has what is there now, if anything is. It is looked up before the event is told, one after the other. An
+ * entry may be large by the metadata of its file. Beyond ENTRIES_MAX events are told without. */
 #include "faces/e2b/face.h"
 
 #include "base/json_text.h"
@@ -25,6 +26,8 @@
 #define KEEPALIVE    "{\"keepalive\":{}}"
 #define TEXT_MAX     (4u * ENGINE_PATH_MAX + 256u)
 #define ENTRY_MAX    (256u << 10) /* bytes of an entry as JSON, with the metadata of a file */
+/* Bytes of entries that a watcher keeps, or that the client of a stream has not read. */
+#define ENTRIES_MAX (1u << 20)
 
 /* A change that waits for its entry. */
 struct change {
@@ -52,6 +55,7 @@ struct e2b_watch {
 	unsigned number;
 	bool streams, asked;     /* ASKED: the sandbox owes the next changes */
 	json_t *events;          /* owned, of a watcher */
+	size_t entry_bytes;      /* as JSON, of the entries in EVENTS */
 	struct e2b_call *asker;  /* waits for the events until TIMER */
 	bool entries;            /* the events are to have them */
 	struct list changes;     /* struct change: not told yet */
@@ -179,7 +183,8 @@ static bool send_change(struct e2b_watch *w, const struct engine_change *change,
 	r = r < 0 ? r
 		  : json_text_object(&text, "ss", "name", name_in(w, change->path), "type",
 				     type_of(kind));
-	r = r < 0 || !entry ? r : add_entry(&text, entry);
+	if (entry && http_stream_queued(w->stream) < ENTRIES_MAX)
+		r = r < 0 ? r : add_entry(&text, entry);
 	r = r < 0 ? r : buf_add_str(&text, "}");
 	return r < 0 || send(w, text.data, text.len);
 }
@@ -187,11 +192,17 @@ static bool send_change(struct e2b_watch *w, const struct engine_change *change,
 static void keep_change(struct e2b_watch *w, const struct engine_change *change,
 			enum engine_change_kind kind, json_t *entry)
 {
-	if (json_array_size(w->events) < EVENTS_MAX)
-		(void)json_array_append_new(w->events,
-					    json_pack("{s:o, s:s, s:O*}", "name",
-						      e2b_text_json(name_in(w, change->path)),
-						      "type", type_of(kind), "entry", entry));
+	if (json_array_size(w->events) >= EVENTS_MAX)
+		return;
+	const size_t bytes = entry ? json_dumpb(entry, NULL, 0, JSON_COMPACT) : 0;
+
+	if (bytes > ENTRIES_MAX - w->entry_bytes)
+		entry = NULL;
+	else
+		w->entry_bytes += bytes;
+	(void)json_array_append_new(w->events, json_pack("{s:o, s:s, s:O*}", "name",
+							 e2b_text_json(name_in(w, change->path)),
+							 "type", type_of(kind), "entry", entry));
 }
 
 /* False: W is gone. */
@@ -488,6 +499,7 @@ static void reply_events(struct e2b_watch *w, struct e2b_call *c)
 	json_t *events = w->events;
 
 	w->events = json_array();
+	w->entry_bytes = 0;
 	go_on(w);
 	e2b_reply(c, 200, json_pack("{s:o}", "events", events));
 }
