@@ -157,8 +157,6 @@ void app_tls_done(struct app *a);
 void app_reload(struct app *a, void (*reloaded)(void *user), void *user);
 /* app_router.c: whether this is the router of a fleet, which has neither engine nor image. */
 bool app_is_router(const struct app *a);
-/* For app_check_role(). SETTING_INVALID: a setting that a router needs is missing, or one is set that it does not have yet. */
-int app_check_router(const struct settings *s, struct err *e) MUST_CHECK;
 /* Reads what it needs, with the privileges of the start. */
 int app_begin_router(struct app *a, struct err *e) MUST_CHECK;
 /* Makes the router, which knows its workers from now on. AUTH is borrowed until the router's end. */

@@ -10,17 +10,25 @@
 
 #define TEXT_OF(field) offsetof(struct settings, field)
 
-/* Texts without which a worker cannot serve. */
+/* Texts without which a role cannot serve. */
 static const struct {
+	const char *role;
 	enum setting_id id;
 	size_t offset;
 	const char *what;
 } needed[] = {
-    {SETTING_ID_tls_listen, TEXT_OF(tls_listen), "the address where routers reach it"},
-    {SETTING_ID_tls_certificate, TEXT_OF(tls_certificate), "its certificate"},
-    {SETTING_ID_tls_key, TEXT_OF(tls_key), "the key of its certificate"},
-    {SETTING_ID_fleet_ca, TEXT_OF(fleet_ca), "the authority that signs certificates of routers"},
-    {SETTING_ID_fleet_key, TEXT_OF(fleet_key), "the key of the fleet's ids"},
+    {"worker", SETTING_ID_tls_listen, TEXT_OF(tls_listen), "the address where routers reach it"},
+    {"worker", SETTING_ID_tls_certificate, TEXT_OF(tls_certificate), "its certificate"},
+    {"worker", SETTING_ID_tls_key, TEXT_OF(tls_key), "the key of its certificate"},
+    {"worker", SETTING_ID_fleet_ca, TEXT_OF(fleet_ca),
+     "the authority that signs certificates of routers"},
+    {"worker", SETTING_ID_fleet_key, TEXT_OF(fleet_key), "the key of the fleet's ids"},
+    {"router", SETTING_ID_fleet_workers, TEXT_OF(fleet_workers), "the list of workers"},
+    {"router", SETTING_ID_fleet_ca, TEXT_OF(fleet_ca),
+     "the authority that signs certificates of workers"},
+    {"router", SETTING_ID_fleet_key, TEXT_OF(fleet_key), "the key of the fleet's ids"},
+    {"router", SETTING_ID_fleet_certificate, TEXT_OF(fleet_certificate), "its certificate"},
+    {"router", SETTING_ID_fleet_certificate_key, TEXT_OF(fleet_certificate_key), "the key of that"},
 };
 
 /* A worker does not look at these. Whoever sets one believes that it protects or opens something. */
@@ -41,17 +49,22 @@ static bool is_worker(const struct settings *s)
 	return streq(s->fleet_role, "worker");
 }
 
-static int check_worker(const struct settings *s, struct err *e)
+static int check_needed(const struct settings *s, struct err *e)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(needed); i++) {
 		char *const *text =
 		    (char *const *)(const void *)((const char *)s + needed[i].offset);
 
-		if (!(*text)[0])
-			return err_set(e, ERR_SETTING_INVALID, 0,
-				       "SANDBOX_ROLE=worker needs %s: %s",
-				       setting_rows[needed[i].id].env, needed[i].what);
+		if (streq(needed[i].role, s->fleet_role) && !(*text)[0])
+			return err_set(e, ERR_SETTING_INVALID, 0, "SANDBOX_ROLE=%s needs %s: %s",
+				       s->fleet_role, setting_rows[needed[i].id].env,
+				       needed[i].what);
 	}
+	return 0;
+}
+
+static int check_worker(const struct settings *s, struct err *e)
+{
 	for (size_t i = 0; i < ARRAY_SIZE(of_routers); i++)
 		if (settings_is_explicit(s, of_routers[i]))
 			return err_set(
@@ -77,10 +90,23 @@ static int check_worker(const struct settings *s, struct err *e)
 	return 0;
 }
 
+static int check_router(const struct settings *s, struct err *e)
+{
+	if (s->faces[0] || (settings_is_explicit(s, SETTING_ID_port_domain) && s->port_domain[0]))
+		return err_set(e, ERR_SETTING_INVALID, 0,
+			       "%s does not work with SANDBOX_ROLE=router yet: remove it",
+			       s->faces[0] ? "SANDBOX_FACES" : "SANDBOX_PORT_DOMAIN");
+	return 0;
+}
+
 int app_check_role(const struct settings *s, struct err *e)
 {
+	const int r = check_needed(s, e);
+
+	if (r < 0)
+		return r;
 	if (streq(s->fleet_role, "router"))
-		return app_check_router(s, e);
+		return check_router(s, e);
 	if (is_worker(s))
 		return check_worker(s, e);
 	for (size_t i = 0; i < ARRAY_SIZE(of_fleets); i++)

@@ -10,7 +10,6 @@
 #include "fleet/router/router.h"
 
 #include <sodium.h>
-#include <stddef.h>
 #include <string.h>
 
 #define LOOK_US (UINT64_C(1000) * 1000)
@@ -25,42 +24,9 @@ struct router_files {
 	struct buf seen; /* the list as it was read last */
 };
 
-#define TEXT_OF(field) offsetof(struct settings, field)
-
-static const struct {
-	enum setting_id id;
-	size_t offset;
-	const char *what;
-} needed[] = {
-    {SETTING_ID_fleet_workers, TEXT_OF(fleet_workers), "the list of workers"},
-    {SETTING_ID_fleet_ca, TEXT_OF(fleet_ca), "the authority that signs certificates of workers"},
-    {SETTING_ID_fleet_key, TEXT_OF(fleet_key), "the key of the fleet's ids"},
-    {SETTING_ID_fleet_certificate, TEXT_OF(fleet_certificate), "its certificate"},
-    {SETTING_ID_fleet_certificate_key, TEXT_OF(fleet_certificate_key), "the key of that"},
-};
-
 bool app_is_router(const struct app *a)
 {
 	return a->mode == APP_SERVE && streq(a->settings.fleet_role, "router");
-}
-
-static const char *text_of(const struct settings *s, size_t offset)
-{
-	return *(char *const *)(const void *)((const char *)s + offset);
-}
-
-int app_check_router(const struct settings *s, struct err *e)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(needed); i++)
-		if (!text_of(s, needed[i].offset)[0])
-			return err_set(e, ERR_SETTING_INVALID, 0,
-				       "SANDBOX_ROLE=router needs %s: %s",
-				       setting_rows[needed[i].id].env, needed[i].what);
-	if (s->faces[0] || (settings_is_explicit(s, SETTING_ID_port_domain) && s->port_domain[0]))
-		return err_set(e, ERR_SETTING_INVALID, 0,
-			       "%s does not work with SANDBOX_ROLE=router yet: remove it",
-			       s->faces[0] ? "SANDBOX_FACES" : "SANDBOX_PORT_DOMAIN");
-	return 0;
 }
 
 /* ---- files ---- */
