@@ -20,6 +20,7 @@ struct reading {
 	char name[65];    /* of the Dockerfile, for messages */
 	bool second;      /* the name of .dockerignore that is tried is the common one */
 	struct image_words args;
+	char *target; /* owned; of the build, which may end while a thread reads */
 	struct dockerfile_plan plan;
 	struct err e;
 };
@@ -29,6 +30,7 @@ static void reading_free(struct reading *r)
 	workers_close(r->build->owner, r->file);
 	workers_close(r->build->owner, r->ignore);
 	image_words_done(&r->args);
+	free(r->target);
 	dockerfile_plan_done(&r->plan);
 	free(r);
 }
@@ -53,7 +55,7 @@ static void make_plan(void *user)
 	/* What an address of ADD reaches is for the network policy of the sandbox. */
 	const struct dockerfile_options options = {.name = r->name,
 						   .args = &r->args,
-						   .target = r->build->target,
+						   .target = r->target,
 						   .allow_inside = true,
 						   .in_sandbox = true};
 	struct ignore ignore = {0};
@@ -67,7 +69,7 @@ static void make_plan(void *user)
 	if (result >= 0)
 		result = dockerfile_parse(buf_str(&text), text.len, &options, &d, &r->e);
 	if (result >= 0)
-		(void)!dockerfile_plan_make(&d, r->build->target, &ignore, &r->plan, &r->e);
+		(void)!dockerfile_plan_make(&d, r->target, &ignore, &r->plan, &r->e);
 	dockerfile_done(&d);
 	ignore_done(&ignore);
 }
@@ -345,7 +347,8 @@ static void read_files(void *user)
 		file_build_fail(b, &e);
 		return;
 	}
-	*r = (struct reading){.build = b, .file = -1, .ignore = -1, .e = ERR_INIT};
+	*r = (struct reading){
+	    .build = b, .file = -1, .ignore = -1, .target = TAKE_PTR(b->target), .e = ERR_INIT};
 	(void)snprintf(r->name, sizeof(r->name), "%.64s", slash ? slash + 1 : b->path);
 	if (add_args(r, b->args) < 0)
 		result = err_set(&e, ERR_OUT_OF_MEMORY, ENOMEM, "a build");
