@@ -326,7 +326,7 @@ LONG = {'--full': 'f', '--exact': 'x', '--ignore-case': 'i', '--newest': 'n', '-
 
 def signal_named(text):
 	import signal
-	if text.isdigit():
+	if text.isdecimal() and len(text) < 3:
 		return int(text)
 	return getattr(signal, 'SIG' + text.upper().replace('SIG', '', 1), None) if text.isalnum() else None
 
@@ -407,7 +407,9 @@ def grep(words, kills=False):
 	try:
 		found = matching(o, both[1])
 		signo = signal_named(o.get('signal', 'TERM'))
-	except (re.error, KeyError) as e:
+		if signo is None:
+			raise ValueError('unknown signal: %s' % o['signal'])
+	except (re.error, KeyError, ValueError) as e:
 		print('%s: %s' % (me, e), file=sys.stderr)
 		sys.exit(2)
 	done = 0

@@ -108,6 +108,7 @@ names = {p.pid: p.info['name'] for p in psutil.process_iter(['name'])}
 server = psutil.Process(${server})
 print(server.cmdline()[1:3], server.name(), server.username(), sorted(names) == sorted({os.getpid(), ${server}, ${shell}} | {p for p in names if names[p] == "sleep"}))` });
 		assert.equal(seen.stdout, "['-m', 'http.server'] python3 sandbox True\n", seen.stderr);
+		assert.equal(await said('pkill --signal FOO python3; echo $?'), '2\npkill: unknown signal: FOO\n');
 		assert.equal(await said('pkill -f http.server; echo $?; pkill -KILL python3; echo $?; pkill -USR1 sh; pkill'), `0\n1\n${await said('/usr/bin/pkill')}`);
 		assert.equal((await run({ stateful: true, code: 'print(p.wait())' })).stdout.split('\n').at(-2), '-15');
 	});
