@@ -33,6 +33,7 @@ struct image_args {
 	int n_operands;
 	struct settings *settings;
 	const char *mirror;
+	const char *architecture;
 	const char *defs;
 	const char *from;    /* build: the definition that the new image begins with */
 	const char *index;   /* build: words, packages of the package index */
@@ -73,7 +74,7 @@ static int do_remove(struct image_args *a, struct err *e);
 static const struct subverb subverbs[] = {
     {"build", 0, 1, do_build,
      "build [NAME] [--from NAME [--packages WORDS] [--debian WORDS] [--preload MODULES]] "
-     "[--mirror URL] [--if-missing|--if-changed]   (NAME: science)",
+     "[--mirror URL] [--architecture amd64|arm64] [--if-missing|--if-changed]   (NAME: science)",
      true},
     /* The row above is found for it; this one is its usage line. */
     {"build", 1, 1, do_build, "build NAME --dockerfile DIR " IMAGE_DOCKERFILE_USAGE, true},
@@ -238,7 +239,7 @@ static int do_build(struct image_args *a, struct err *e)
 	_cleanup_(image_manifest_done) struct image_manifest m = {0};
 	struct progress_line line;
 	struct pip_config pip;
-	struct image_build_options o = {.mirror = a->mirror};
+	struct image_build_options o = {.mirror = a->mirror, .architecture = a->architecture};
 
 	if (a->dockerfile.o.context || a->dockerfile.other)
 		return build_dockerfile(a, e);
@@ -495,56 +496,62 @@ const char *cmd_image_command(size_t i)
 	return i < ARRAY_SIZE(subverbs) ? subverbs[i].usage : NULL;
 }
 
+/* How many words of ARGV the option at its beginning is; 0 = it is none. */
+static int take_option(struct image_args *a, bool build, int argc, char **argv)
+{
+	const struct {
+		const char *name;
+		const char **text;
+		bool *flag;
+	} options[] = {
+	    {"--json", NULL, &a->json},
+	    {"--if-missing", NULL, &a->if_missing},
+	    {"--if-changed", NULL, &a->if_changed},
+	    {"--of-sandbox", NULL, &a->of_sandbox},
+	    {"--own", NULL, &a->own},
+	    {"--for-build", NULL, &a->for_build},
+	    {"--plain-http", NULL, &a->import.plain_http},
+	    {"--note", &a->note},
+	    {"--tag", &a->import.tag},
+	    {"--tag", &a->export.tag},
+	    {"--format", &a->export.format},
+	    {"--compression", &a->export.compression},
+	    {"--start", &a->export.start},
+	    {"--mirror", &a->mirror},
+	    {"--architecture", &a->architecture},
+	    {"--from", &a->from},
+	    {"--packages", build ? &a->index : NULL, &a->packages},
+	    {"--debian", &a->debian},
+	    {"--name", &a->name},
+	    {"--preload", &a->preload},
+	};
+	int taken = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+		if (!streq(argv[0], options[i].name) || (options[i].text && argc < 2))
+			continue;
+		if (options[i].text)
+			*options[i].text = argv[1];
+		else
+			*options[i].flag = true;
+		taken = options[i].text ? 2 : 1;
+	}
+	return taken;
+}
+
 static int parse_args(struct image_args *a, int argc, char **argv, struct err *e)
 {
 	for (int i = 2; i < argc; i++) {
-		const int taken =
-		    streq(argv[1], "build")
-			? image_dockerfile_option(&a->dockerfile, argc - i, argv + i, e)
-			: 0;
+		const bool build = streq(argv[1], "build");
+		int taken =
+		    build ? image_dockerfile_option(&a->dockerfile, argc - i, argv + i, e) : 0;
 
+		if (taken == 0)
+			taken = take_option(a, build, argc - i, argv + i);
 		if (taken < 0)
 			return taken;
 		if (taken > 0)
 			i += taken - 1;
-		else if (streq(argv[i], "--json"))
-			a->json = true;
-		else if (streq(argv[i], "--packages") && !streq(argv[1], "build"))
-			a->packages = true;
-		else if (streq(argv[i], "--if-missing"))
-			a->if_missing = true;
-		else if (streq(argv[i], "--if-changed"))
-			a->if_changed = true;
-		else if (streq(argv[i], "--of-sandbox"))
-			a->of_sandbox = true;
-		else if (streq(argv[i], "--own"))
-			a->own = true;
-		else if (streq(argv[i], "--for-build"))
-			a->for_build = true;
-		else if (streq(argv[i], "--note") && i + 1 < argc)
-			a->note = argv[++i];
-		else if (streq(argv[i], "--plain-http"))
-			a->import.plain_http = true;
-		else if (streq(argv[i], "--tag") && i + 1 < argc)
-			a->import.tag = a->export.tag = argv[++i];
-		else if (streq(argv[i], "--format") && i + 1 < argc)
-			a->export.format = argv[++i];
-		else if (streq(argv[i], "--compression") && i + 1 < argc)
-			a->export.compression = argv[++i];
-		else if (streq(argv[i], "--start") && i + 1 < argc)
-			a->export.start = argv[++i];
-		else if (streq(argv[i], "--mirror") && i + 1 < argc)
-			a->mirror = argv[++i];
-		else if (streq(argv[i], "--from") && i + 1 < argc)
-			a->from = argv[++i];
-		else if (streq(argv[i], "--packages") && i + 1 < argc)
-			a->index = argv[++i];
-		else if (streq(argv[i], "--debian") && i + 1 < argc)
-			a->debian = argv[++i];
-		else if (streq(argv[i], "--name") && i + 1 < argc)
-			a->name = argv[++i];
-		else if (streq(argv[i], "--preload") && i + 1 < argc)
-			a->preload = argv[++i];
 		else if (argv[i][0] == '-' && argv[i][1])
 			return cmd_unknown(VERB, argv[i], e);
 		else if (a->n_operands < OPERANDS_MAX)

@@ -12,6 +12,7 @@
 #include "base/fdio.h"
 #include "base/text.h"
 #include "image/child.h"
+#include "image/oci.h"
 #include "image/progress.h"
 #include "image/root.h"
 #include "image/scratch.h"
@@ -38,6 +39,7 @@ struct build {
 	struct image_draft draft;
 	struct scratch scratch;
 	char mirror[SOURCE_URL_MAX];
+	const char *architecture; /* borrowed; NULL = this machine's */
 	struct child child;
 	struct progress progress;
 	const char *shown; /* the step that is on the screen; borrowed */
@@ -119,6 +121,8 @@ static int add_arguments(const struct build *b, struct image_words *w)
 		r = add(w, "", fixed[i]);
 	if (r >= 0)
 		r = add(w, "--mode=", geteuid() == 0 ? "root" : "unshare");
+	if (r >= 0 && b->architecture)
+		r = add(w, "--architectures=", b->architecture);
 	if (r >= 0)
 		r = add(w, "--variant=", d->variant);
 	if (r >= 0)
@@ -407,6 +411,10 @@ static int prepare(struct build *b, const struct image_build_options *o, struct 
 	    (!source_is_url(o->mirror) || text_copy(b->mirror, sizeof(b->mirror), o->mirror) < 0))
 		return err_set(e, ERR_INVALID_ARGUMENT, 0, "'%.100s' is no URL of a package source",
 			       o->mirror);
+	if (o->architecture && !oci_is_architecture(o->architecture))
+		return err_set(e, ERR_INVALID_ARGUMENT, 0,
+			       "--architecture is amd64 or arm64, as Debian names them");
+	b->architecture = o->architecture;
 	if (!o->mirror)
 		r = source_find_mirror(b->mirror, e);
 	b->block = malloc(BLOCK_SIZE);
@@ -445,6 +453,7 @@ static int finish(struct build *b, const struct unpack_stats *stats, struct imag
 	    .source = "build",
 	    .description = b->def->description,
 	    .suite = b->def->suite,
+	    .architecture = b->architecture,
 	    .definition = b->def->digest,
 	    .preload = b->def->preloads.v,
 	    .n_preload = b->def->preloads.n,

@@ -137,8 +137,8 @@ static json_t *config_json(const struct export_layers *l, const struct export_bu
 		(void)json_array_append_new(history,
 					    json_pack("{s:s, s:s}", "created", x->created,
 						      "created_by", "caisson image export"));
-	return json_pack("{s:s, s:s, s:s, s:o, s:{s:s, s:o}, s:o}", "architecture",
-			 oci_architecture(), "os", "linux", "created", x->created, "config",
+	return json_pack("{s:s, s:s, s:s, s:o, s:{s:s, s:o}, s:o}", "architecture", x->architecture,
+			 "os", "linux", "created", x->created, "config",
 			 x->start ? json_incref(x->start) : default_start(x), "rootfs", "type",
 			 "layers", "diff_ids", list_of(l, diff_id), "history", history);
 }
@@ -222,7 +222,7 @@ static void put_all(struct bundle *b, const struct export_layers *l, const struc
 	(void)json_object_set_new(entry, "annotations", notes);
 	(void)json_object_set_new(
 	    entry, "platform",
-	    json_pack("{s:s, s:s}", "os", "linux", "architecture", oci_architecture()));
+	    json_pack("{s:s, s:s}", "os", "linux", "architecture", x->architecture));
 	put_json(b, "index.json", json_pack("{s:i, s:[o]}", "schemaVersion", 2, "manifests", entry),
 		 &ignored);
 	put_text(b, "oci-layout", layout, strlen(layout));

@@ -39,6 +39,8 @@ struct image_index {
 
 struct image_build_options {
 	const char *mirror; /* NULL: the mirror that this machine's apt uses */
+	/* "arm64": for another machine, whose programs have to run here (an emulator in binfmt_misc). NULL = this one. */
+	const char *architecture;
 	struct image_index index;
 };
 

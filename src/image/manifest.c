@@ -7,6 +7,7 @@
 #include "base/parse.h"
 #include "base/text.h"
 #include "image/inventory.h"
+#include "image/oci.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -197,17 +198,17 @@ static json_t *describe(const struct image_facts *f, const struct inventory *inv
 
 	utc_now(built_at);
 	return json_pack(
-	    "{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:o, "
-	    "s:o, "
-	    "s:o, s:o}",
+	    "{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:b, "
+	    "s:o, s:o, s:o, s:o}",
 	    "format_version", MANIFEST_FORMAT, "name", f->name, "source", f->source, "origin",
 	    f->origin ? f->origin : "", "digest", f->digest ? f->digest : "", "description",
-	    f->description, "suite", f->suite, "definition", f->definition, "built_at", built_at,
-	    "created", f->created && f->created[0] ? f->created : built_at, "python_version",
-	    inv->python, "size_bytes", (json_int_t)inv->bytes, "files", (json_int_t)inv->files,
-	    "setid_dropped", (json_int_t)f->setid_dropped, "devices_dropped",
-	    (json_int_t)f->devices_dropped, "release_was_stale", f->release_was_stale, "preload",
-	    string_array(f->preload, f->n_preload), "excludes",
+	    f->description, "suite", f->suite, "architecture",
+	    f->architecture ? f->architecture : oci_architecture(), "definition", f->definition,
+	    "built_at", built_at, "created", f->created && f->created[0] ? f->created : built_at,
+	    "python_version", inv->python, "size_bytes", (json_int_t)inv->bytes, "files",
+	    (json_int_t)inv->files, "setid_dropped", (json_int_t)f->setid_dropped,
+	    "devices_dropped", (json_int_t)f->devices_dropped, "release_was_stale",
+	    f->release_was_stale, "preload", string_array(f->preload, f->n_preload), "excludes",
 	    string_array(f->excludes, f->n_excludes), "wheels", wheels, "packages", packages);
 }
 

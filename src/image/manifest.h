@@ -53,8 +53,9 @@ struct image_facts {
 	const char *created; /* when a container image says that it was made; NULL or "" = now */
 	const char *description;
 	const char *suite;
-	const json_t *note;     /* an object of whoever had it made; NULL = none */
-	const char *definition; /* digest of the definition; "" for imported images */
+	const char *architecture; /* oci.h; NULL = this machine's */
+	const json_t *note;       /* an object of whoever had it made; NULL = none */
+	const char *definition;   /* digest of the definition; "" for imported images */
 	char *const *preload;
 	size_t n_preload;
 	char *const *excludes;

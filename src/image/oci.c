@@ -26,6 +26,11 @@ const char *oci_architecture(void)
 #endif
 }
 
+bool oci_is_architecture(const char *name)
+{
+	return streq(name, "amd64") || streq(name, "arm64");
+}
+
 bool oci_is_time(const char *s)
 {
 	static const char form[] = "dddd-dd-ddTdd:dd:dd";

@@ -58,6 +58,8 @@ struct docker_archive {
 
 /* This machine, as images name it: "amd64", "arm64". */
 const char *oci_architecture(void);
+/* One that this program has images for. */
+bool oci_is_architecture(const char *name);
 
 bool oci_is_digest(const char *s);
 /* "2026-01-31T12:00:00Z", with a fraction or an offset if it likes. Whether there is such a day is not looked at. */

@@ -8,6 +8,7 @@
 #include "image/def.h"
 #include "image/export_bundle.h"
 #include "image/manifest.h"
+#include "image/oci.h"
 #include "image/ref.h"
 #include "image/start.h"
 
@@ -198,6 +199,7 @@ static int write_bundle(int fd, int root, const struct image_manifest *m, const 
 	json_t *start = NULL;
 	/* Of an image from elsewhere, that of the image and not of its import: so what is exported again is the same. */
 	const char *since = image_manifest_str(m, "created");
+	const char *machine = image_manifest_str(m, "architecture");
 	const char *created = since[0] ? since : image_manifest_str(m, "built_at");
 
 	(void)snprintf(tag, sizeof(tag), "%.63s:latest", image_manifest_str(m, "name"));
@@ -216,6 +218,7 @@ static int write_bundle(int fd, int root, const struct image_manifest *m, const 
 	}
 	const struct export_bundle x = {.tag = o->tag ? o->tag : tag,
 					.created = created[0] ? created : "1970-01-01T00:00:00Z",
+					.architecture = machine[0] ? machine : oci_architecture(),
 					.beside = file,
 					.docker = streq(o->format, "docker"),
 					.zstd = o->compression && streq(o->compression, "zstd"),

@@ -66,6 +66,21 @@ describe('container images from images', () => {
 		for (const format of ['docker', 'oci'])
 			assert.equal(sha256(fs.readFileSync(await made('1.tar', '--format', format))), sha256(fs.readFileSync(await made('2.tar', '--format', format))));
 	});
+	it('are for the machine that the image was built for', async () => {
+		const manifest = path.join(state.SANDBOX_STATE_DIR, 'images/x/manifest.json');
+		const before = fs.readFileSync(manifest, 'utf8');
+		const other = architecture === 'amd64' ? 'arm64' : 'amd64';
+		assert.equal(JSON.parse(before).architecture, architecture);
+		fs.writeFileSync(manifest, JSON.stringify({ ...JSON.parse(before), architecture: other }));
+		const get = open(await made('other.tar', '--format', 'oci'));
+		fs.writeFileSync(manifest, before);
+		const entry = JSON.parse(get('index.json').toString()).manifests[0];
+		const config = JSON.parse(get(`blobs/sha256/${entry.digest.slice(7)}`).toString()).config;
+		assert.equal(entry.platform.architecture, other);
+		assert.equal(JSON.parse(get(`blobs/sha256/${config.digest.slice(7)}`).toString()).architecture, other);
+		const wrong = await caisson(['image', 'build', 'base', '--architecture', 's390x'], { env: state });
+		assert.match(wrong.stderr.toString(), /--architecture is amd64 or arm64/);
+	});
 	it('come back by import', async () => {
 		for (const format of ['docker', 'oci']) {
 			const file = await made(`${format}-back.tar`, '--format', format);

@@ -25,5 +25,8 @@ for digest in os.listdir(BLOBS):
     ask('PUT', f'{place}{"&" if "?" in place else "?"}digest=sha256:{digest}', blob(digest))
 with open(os.path.join(LAYOUT, 'index.json'), encoding='utf-8') as index:
     for manifest in json.load(index)['manifests']:
+        if manifest['mediaType'].endswith('.index.v1+json'):
+            for machine in json.loads(blob(manifest['digest'][7:]))['manifests']:
+                ask('PUT', f'{URL}/v2/{NAME}/manifests/{machine["digest"]}', blob(machine['digest'][7:]), machine['mediaType'])
         tag = manifest['annotations']['org.opencontainers.image.ref.name']
         ask('PUT', f'{URL}/v2/{NAME}/manifests/{"latest" if ":" in tag else tag}', blob(manifest['digest'][7:]), manifest['mediaType'])
