@@ -146,6 +146,7 @@ int app_open_router(struct app *a, struct auth *auth, struct fleet_router **ret,
 	struct router_files *f = a->router_files;
 	const struct fleet_router_config config = {.loop = a->loop,
 						   .auth = auth,
+						   .store = a->store,
 						   .ledger = a->ledger,
 						   .budgets = a->budgets,
 						   .tls = f->tls,

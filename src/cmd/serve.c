@@ -365,6 +365,7 @@ static int open_api(struct serve *s, struct err *e)
 	}
 	r = r < 0 ? r : api_add_routes(s->api, s->http, HTTP_SCOPE_MAIN, e);
 	s->worker.app = &s->app;
+	s->worker.auth = s->auth;
 	return r < 0 || !s->at.worker ? r : serve_worker_add_routes(&s->worker, s->http, s->api, e);
 }
 

@@ -62,6 +62,7 @@ Q(USER_KEYS_REMOVE, "DELETE FROM keys WHERE id IN (SELECT id FROM keys WHERE \"u
 Q(USER_REMOVE, "DELETE FROM users WHERE id = ?1")
 L(USER_LIST, "SELECT " USER_COLUMNS ", rowid FROM users WHERE (created_ms, rowid) > (?1, ?2)"
 	     " ORDER BY created_ms, rowid")
+Q(USER_IDLE, "SELECT id FROM users WHERE active = 0 ORDER BY id LIMIT ?1")
 Q(USER_COUNT, "SELECT count(*) FROM users")
 
 Q(KEY_ADD, "INSERT INTO keys VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0)")

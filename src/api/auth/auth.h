@@ -61,6 +61,7 @@ struct caller {
 };
 
 struct auth;
+struct fleet_identity;
 
 struct auth_config {
 	struct store *store;                 /* borrowed; NULL: there are no users */
@@ -107,6 +108,23 @@ bool auth_has_ended(const void *caller);
 /* The user OWNER was removed: what has its requests under way has ended now, not at the next look, which comes too late
  * for what they are about to begin. */
 void auth_forget(struct auth *a, const char *owner);
+
+/* ---- credentials that end, in a fleet (fleet/identity.h) ---- */
+
+/* A worker: calls FN for the credentials of what is open here, each once, in the order of a number that stands for it and its rights:
+ * at most MAX of those behind *AFTER, which becomes the number of the last one. 1: there are more; 0; -ENOMEM. */
+typedef void (*auth_credential_fn)(const struct fleet_identity *id, void *user);
+int auth_each_routed(const struct auth *a, uint64_t *after, unsigned max, auth_credential_fn fn,
+		     void *user) MUST_CHECK;
+/* Marks what is open with the credential ID and its rights, or of the user OWNER, who is not active from now on (until a router sends a
+ * request of that user again), as ended. They return how many callers that are; auth_tell_ended() then ends what they have open. */
+unsigned auth_end_routed(struct auth *a, const struct fleet_identity *id);
+int auth_end_owner(struct auth *a, const char *owner, struct err *e) MUST_CHECK;
+void auth_tell_ended(struct auth *a, unsigned n);
+/* A router: 1 if ID still has its rights, or is none of this server's users; 0 if not. */
+int auth_judge_routed(struct auth *a, const struct fleet_identity *id, struct err *e) MUST_CHECK;
+/* store_credentials_epoch() */
+int auth_epoch(const struct auth *a, uint64_t *ret, struct err *e) MUST_CHECK;
 
 /* May CALLER (a struct caller) use this tool? A key may be limited to reading or to one profile. For
  * mcp_server_config.may_call. */

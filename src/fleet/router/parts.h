@@ -12,6 +12,7 @@
 #include <jansson.h>
 
 struct fetch;
+struct look;
 
 struct worker {
 	struct list node; /* of router.workers */
@@ -33,6 +34,12 @@ struct worker {
 	struct fetch *check; /* the question that is on its way */
 	unsigned n_fetches;  /* with that, and all others: they borrow the worker */
 	bool told;           /* that it is silent, in the log */
+	/* ended.c */
+	struct look *look; /* that is under way */
+	uint64_t look_not_before_ns;
+	uint64_t judged, judged_owners;      /* what of the router's it has heard */
+	char judged_start[FLEET_EPOCH_SIZE]; /* and when it was started */
+	bool settled; /* and nothing that was under way then can have come later */
 };
 
 struct fleet_router {
@@ -45,6 +52,11 @@ struct fleet_router {
 	unsigned n_forgets;
 	unsigned n_idle; /* connections, of all workers */
 	sd_event_source *tick;
+	/* ended.c */
+	sd_event_source *looking;
+	uint64_t epoch, epoch_ns;   /* of credentials, and since when */
+	json_t *idle;               /* users who are not active */
+	uint64_t owners, owners_ns; /* counts other IDLEs */
 };
 
 /* ---- worker.c ---- */
@@ -79,7 +91,7 @@ struct fetch_answer {
 	size_t len;
 };
 typedef void (*fetch_fn)(const struct fetch_answer *a, void *user);
-/* Sends HEAD, a whole request without a body, and calls FN once, never before this returns, within TIMEOUT_MS. NULL: no memory. */
+/* Sends HEAD, a whole request with its body, and calls FN once, never before this returns, within TIMEOUT_MS. NULL: no memory. */
 struct fetch *fetch_begin(struct worker *w, const char *head, size_t max, unsigned timeout_ms,
 			  fetch_fn fn, void *user);
 /* FN is not called any more. NULL is fine. */
@@ -104,6 +116,12 @@ int hop_add_fields(struct http_request *req, const struct relay_reply *reply, bo
 /* Tells those workers of removed users that can be told now. */
 void forgets_go(struct fleet_router *f);
 void forgets_done(struct fleet_router *f);
+
+/* ---- ended.c ---- */
+
+int looks_begin(struct fleet_router *f) MUST_CHECK;
+void looks_done(struct fleet_router *f);
+void look_drop(struct worker *w);
 
 /* ---- routes.c ---- */
 

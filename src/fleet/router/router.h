@@ -31,6 +31,7 @@ struct fleet_router;
 struct fleet_router_config {
 	sd_event *loop; /* borrowed, all of them, until fleet_router_free() */
 	struct auth *auth;
+	struct store *store; /* NULL: there are no users */
 	struct ledger *ledger;
 	struct budgets *budgets;
 	const struct http_tls_client *tls;

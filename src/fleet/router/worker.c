@@ -163,6 +163,7 @@ void worker_doubt(struct worker *w)
 static void worker_free(struct worker *w)
 {
 	w->check = fetch_drop(w->check);
+	look_drop(w);
 	hops_fail(w);
 	links_tidy(w, true);
 	list_remove(&w->node);
@@ -239,9 +240,11 @@ int fleet_router_new(const struct fleet_router_config *config, struct fleet_rout
 	list_init(&f->bounds);
 	list_init(&f->lists);
 	list_init(&f->forgets);
-	const int r = sd_event_add_time_relative(config->loop, &f->tick, CLOCK_MONOTONIC, TICK_US,
-						 TICK_US / 20, on_tick, f);
+	int r = sd_event_add_time_relative(config->loop, &f->tick, CLOCK_MONOTONIC, TICK_US,
+					   TICK_US / 20, on_tick, f);
+	r = r < 0 ? r : looks_begin(f);
 	if (r < 0) {
+		(void)sd_event_source_disable_unref(f->tick);
 		free(f);
 		return err_set(e, ERR_SYSTEM, -r, "the router");
 	}
@@ -254,6 +257,7 @@ struct fleet_router *fleet_router_free(struct fleet_router *f)
 	if (!f)
 		return NULL;
 	f->tick = sd_event_source_disable_unref(f->tick);
+	looks_done(f);
 	merges_done(f);
 	forgets_done(f);
 	list_for_each(node, &f->workers)
