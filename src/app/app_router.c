@@ -7,6 +7,7 @@
 #include "base/fdio.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "fleet/router/names.h"
 #include "fleet/router/router.h"
 
 #include <sodium.h>
@@ -20,6 +21,7 @@ struct router_files {
 	struct fleet_members members; /* of the start */
 	struct reopener *reopener; /* a process of its own: the other one opens the log each time */
 	struct fleet_router *router; /* borrowed; NULL: not open */
+	struct fleet_names *names;
 	sd_event_source *look;
 	struct buf seen; /* the list as it was read last */
 };
@@ -107,8 +109,9 @@ static void take_members(struct router_files *f, struct buf *text)
 		LOG_ERROR("workers_not_read", LOG_S("error", e.text),
 			  LOG_S("effect", "the list stays as it was"));
 	} else {
-		fleet_router_set_members(f->router, fresh);
-		LOG_INFO("workers_read", LOG_U("workers", fresh->n));
+		fleet_names_set(f->names, fresh);
+		LOG_INFO("workers_read", LOG_U("workers", fresh->n),
+			 LOG_U("names", fresh->n_names));
 	}
 	free(fresh);
 	buf_done(&f->seen); /* a wrong list is told once */
@@ -141,6 +144,13 @@ static int on_look(sd_event_source *source, uint64_t usec UNUSED, void *user)
 	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 }
 
+static void on_members(const struct fleet_members *m, void *user)
+{
+	const struct router_files *f = user;
+
+	fleet_router_set_members(f->router, m);
+}
+
 int app_open_router(struct app *a, struct auth *auth, struct fleet_router **ret, struct err *e)
 {
 	struct router_files *f = a->router_files;
@@ -156,8 +166,11 @@ int app_open_router(struct app *a, struct auth *auth, struct fleet_router **ret,
 	if (r < 0)
 		return r;
 	f->router = *ret;
-	fleet_router_set_members(f->router, &f->members);
-	if (f->members.n > 1)
+	r = fleet_names_new(a->loop, on_members, f, &f->names, e);
+	if (r < 0)
+		return r;
+	fleet_names_set(f->names, &f->members);
+	if (f->members.n > 1 || f->members.n_names > 0)
 		LOG_WARNING("quotas_of_each_worker", LOG_I("workers", (long)f->members.n),
 			    LOG_S("effect", "a user may have at each worker what the quota says"));
 	r = sd_event_add_time_relative(a->loop, &f->look, CLOCK_MONOTONIC, LOOK_US, LOOK_US / 20,
@@ -172,6 +185,7 @@ void app_close_router(struct app *a)
 	if (!f)
 		return;
 	f->look = sd_event_source_disable_unref(f->look);
+	f->names = fleet_names_free(f->names);
 	f->reopener = reopener_free(f->reopener);
 	f->router = NULL;
 }

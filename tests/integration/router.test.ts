@@ -520,8 +520,8 @@ describe('router', () => {
 	});
 
 	it('keeps a list of workers that can be read when the new one cannot', async () => {
-		newList(one.at, 'worker.example.org:8443');
-		await until('the log says so', () => program.stderr.includes('is not a numeric address'), 5_000);
+		newList(one.at, 'worker..example.org:8443');
+		await until('the log says so', () => program.stderr.includes('is neither a numeric address nor a DNS name'), 5_000);
 		assert.equal((await make()).worker !== undefined, true);
 		newList(one.at, two.at);
 	});

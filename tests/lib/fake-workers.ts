@@ -102,8 +102,8 @@ export class FakeWorker {
 		this.server.keepAliveTimeout = 120_000;
 	}
 
-	async listen(port = 0): Promise<this> {
-		await new Promise<void>((resolve) => this.server.listen(port, '127.0.0.1', resolve));
+	async listen(port = 0, host = '127.0.0.1'): Promise<this> {
+		await new Promise<void>((resolve) => this.server.listen(port, host, resolve));
 		this.port = (this.server.address() as { port: number }).port;
 		return this;
 	}
