@@ -159,6 +159,8 @@ void app_reload(struct app *a, void (*reloaded)(void *user), void *user);
 bool app_is_router(const struct app *a);
 /* Reads what it needs, with the privileges of the start. */
 int app_begin_router(struct app *a, struct err *e) MUST_CHECK;
+/* Takes a new certificate of a router, in the order of enum reopen. FILE is a negative errno, or taken. */
+void app_take_router_tls(struct app *a, enum reopen what, int file);
 /* Makes the router, which knows its workers from now on. AUTH is borrowed until the router's end. */
 int app_open_router(struct app *a, struct auth *auth, struct fleet_router **ret,
 		    struct err *e) MUST_CHECK;

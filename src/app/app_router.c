@@ -17,6 +17,8 @@
 
 struct router_files {
 	struct http_tls_client *tls;
+	struct buf chain, authority; /* until the key of the certificate is there */
+	bool wrong;                  /* one of those that come now cannot be used */
 	struct fleet_key key;
 	struct fleet_members members; /* of the start */
 	struct reopener *reopener; /* a process of its own: the other one opens the log each time */
@@ -43,29 +45,99 @@ static int read_file(const char *path, enum setting_id id, struct buf *ret, stru
 		     : 0;
 }
 
+static void forget(struct buf *secret)
+{
+	if (secret->data)
+		sodium_memzero(secret->data, secret->len);
+	buf_done(secret);
+}
+
+static int make_tls(struct router_files *f, const struct buf *key, struct err *e)
+{
+	const struct http_tls_client_config config = {.chain = buf_str(&f->chain),
+						      .chain_len = f->chain.len,
+						      .key = buf_str(key),
+						      .key_len = key->len,
+						      .ca = buf_str(&f->authority),
+						      .ca_len = f->authority.len,
+						      .name = FLEET_WORKER_NAME};
+	struct http_tls_client *fresh = NULL;
+	const int r = http_tls_client_new(&config, &fresh, e);
+
+	if (r < 0)
+		return r;
+	if (f->router)
+		fleet_router_set_tls(f->router, fresh);
+	(void)http_tls_client_free(f->tls);
+	f->tls = fresh;
+	return 0;
+}
+
+static void forget_texts(struct router_files *f)
+{
+	buf_done(&f->chain);
+	buf_done(&f->authority);
+	f->chain = f->authority = (struct buf)BUF_INIT(REOPENER_FILE_MAX);
+}
+
 static int read_certificates(struct app *a, struct err *e)
 {
 	const struct settings *s = &a->settings;
-	struct buf chain = BUF_INIT(REOPENER_FILE_MAX), key = chain, ca = chain;
-	int r = read_file(s->fleet_certificate, SETTING_ID_fleet_certificate, &chain, e);
+	struct router_files *f = a->router_files;
+	struct buf key = BUF_INIT(REOPENER_FILE_MAX);
 
+	forget_texts(f);
+	int r = read_file(s->fleet_certificate, SETTING_ID_fleet_certificate, &f->chain, e);
 	r = r < 0 ? r
 		  : read_file(s->fleet_certificate_key, SETTING_ID_fleet_certificate_key, &key, e);
-	r = r < 0 ? r : read_file(s->fleet_ca, SETTING_ID_fleet_ca, &ca, e);
-	const struct http_tls_client_config config = {.chain = buf_str(&chain),
-						      .chain_len = chain.len,
-						      .key = buf_str(&key),
-						      .key_len = key.len,
-						      .ca = buf_str(&ca),
-						      .ca_len = ca.len,
-						      .name = FLEET_WORKER_NAME};
-	r = r < 0 ? r : http_tls_client_new(&config, &a->router_files->tls, e);
-	if (key.data)
-		sodium_memzero(key.data, key.len);
-	buf_done(&key);
-	buf_done(&chain);
-	buf_done(&ca);
+	r = r < 0 ? r : read_file(s->fleet_ca, SETTING_ID_fleet_ca, &f->authority, e);
+	r = r < 0 ? r : make_tls(f, &key, e);
+	forget(&key);
+	forget_texts(f);
 	return r;
+}
+
+static int take_text(int fd, struct buf *ret, enum setting_id id, const char *path, struct err *e)
+{
+	buf_done(ret);
+	*ret = (struct buf)BUF_INIT(REOPENER_FILE_MAX);
+	const int r = fd < 0 ? fd : fd_read_file(fd, ret);
+
+	return r < 0 ? err_set(e, ERR_SETTING_INVALID, -r, "%s: cannot read %s",
+			       setting_rows[id].env, path)
+		     : 0;
+}
+
+/* They come in the order authority, certificate, key. If one cannot be read, all stay as they were. */
+void app_take_router_tls(struct app *a, enum reopen what, int file)
+{
+	const struct settings *s = &a->settings;
+	struct router_files *f = a->router_files;
+	struct buf key = BUF_INIT(REOPENER_FILE_MAX);
+	_cleanup_fd_ int fd = file;
+	struct err e = ERR_INIT;
+	int r;
+
+	if (what == REOPEN_MEMBER_AUTHORITY) {
+		f->wrong = false;
+		r = take_text(fd, &f->authority, SETTING_ID_fleet_ca, s->fleet_ca, &e);
+	} else if (what == REOPEN_MEMBER_CERTIFICATE) {
+		r = take_text(fd, &f->chain, SETTING_ID_fleet_certificate, s->fleet_certificate,
+			      &e);
+	} else {
+		r = take_text(fd, &key, SETTING_ID_fleet_certificate_key, s->fleet_certificate_key,
+			      &e);
+		if (r == 0 && !f->wrong)
+			r = make_tls(f, &key, &e);
+		forget(&key);
+		forget_texts(f);
+	}
+	if (r < 0)
+		LOG_ERROR("certificate_not_read", LOG_S("error", e.text),
+			  LOG_S("effect", "connections to workers are made with the one before"));
+	else if (what == REOPEN_MEMBER_KEY && !f->wrong)
+		LOG_INFO("certificate_read", LOG_S("file", s->fleet_certificate));
+	f->wrong = f->wrong || r < 0;
 }
 
 static int read_members(struct app *a, struct err *e)
@@ -197,6 +269,7 @@ void app_router_done(struct app *a)
 	if (!f)
 		return;
 	f->tls = http_tls_client_free(f->tls);
+	forget_texts(f);
 	buf_done(&f->seen);
 	sodium_memzero(&f->key, sizeof(f->key));
 	free(f);

@@ -12,6 +12,7 @@ struct http_tls_client {
 	void *credentials;
 	void *priority;
 	const char *name;
+	unsigned refs; /* of the owner and of each connection */
 };
 
 static int fill(struct http_tls_client *t, const struct http_tls_client_config *c, struct err *e)
@@ -53,6 +54,7 @@ int http_tls_client_new(const struct http_tls_client_config *config, struct http
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "TLS");
 	}
 	t->name = config->name;
+	t->refs = 1;
 	r = fill(t, config, e);
 	*ret = r < 0 ? http_tls_client_free(t) : t;
 	return r;
@@ -60,7 +62,7 @@ int http_tls_client_new(const struct http_tls_client_config *config, struct http
 
 struct http_tls_client *http_tls_client_free(struct http_tls_client *t)
 {
-	if (!t)
+	if (!t || --t->refs > 0)
 		return NULL;
 	tls.certificate_free_credentials(t->credentials);
 	tls.priority_deinit(t->priority);
@@ -68,7 +70,7 @@ struct http_tls_client *http_tls_client_free(struct http_tls_client *t)
 	return NULL;
 }
 
-int http_tls_client_begin(struct http_io *io, const struct http_tls_client *t)
+int http_tls_client_begin(struct http_io *io, struct http_tls_client *t)
 {
 	void *session = NULL;
 
@@ -76,10 +78,11 @@ int http_tls_client_begin(struct http_io *io, const struct http_tls_client *t)
 		return -ENOMEM;
 	if (tls.priority_set(session, t->priority) < 0 ||
 	    tls.credentials_set(session, TLS_CRD_CERTIFICATE, t->credentials) < 0 ||
-	    http_tls_adopt(io, session, t->name) < 0) {
+	    http_tls_adopt(io, session, t->name, t) < 0) {
 		tls.deinit(session);
 		return -ENOMEM;
 	}
+	t->refs++;
 	return 0;
 }
 

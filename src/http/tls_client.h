@@ -21,10 +21,10 @@ struct http_tls_client_config {
 };
 int http_tls_client_new(const struct http_tls_client_config *config, struct http_tls_client **ret,
 			struct err *e) MUST_CHECK;
-/* After its connections. Accepts NULL, returns NULL. */
+/* Connections keep what they need of it. Accepts NULL, returns NULL. */
 struct http_tls_client *http_tls_client_free(struct http_tls_client *t);
 /* Makes IO, whose descriptor is connected, speak TLS; http_tls_client_shake() comes next. -ENOMEM: IO is as before. */
-int http_tls_client_begin(struct http_io *io, const struct http_tls_client *t) MUST_CHECK;
+int http_tls_client_begin(struct http_io *io, struct http_tls_client *t) MUST_CHECK;
 /* 0: it is open. -EAGAIN: call it again when the socket has room, if io->wants_room, else when something has come.
  * -EKEYREJECTED: the peer is not who it must be. Other errors: the peer has ended it, maybe because it refuses our certificate. */
 int http_tls_client_shake(struct http_io *io) MUST_CHECK;

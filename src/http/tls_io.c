@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "http/gnutls.h"
 #include "http/tls.h"
+#include "http/tls_client.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -38,13 +39,14 @@ struct http_tls {
 
 struct tls_session {
 	void *session;
-	struct certificate *certificate;
-	bool begun;                /* the first byte was one of TLS */
-	bool open;                 /* the handshake is over */
-	int fd;                    /* of the io */
-	size_t fed;                /* bytes that have come since data came last */
-	size_t unsent;             /* bytes of the caller that the library holds */
-	struct tls_typed owner[2]; /* whom the peer must be; the library borrows it */
+	struct certificate *certificate; /* of a server, */
+	struct http_tls_client *client;  /* or of a client */
+	bool begun;                      /* the first byte was one of TLS */
+	bool open;                       /* the handshake is over */
+	int fd;                          /* of the io */
+	size_t fed;                      /* bytes that have come since data came last */
+	size_t unsent;                   /* bytes of the caller that the library holds */
+	struct tls_typed owner[2];       /* whom the peer must be; the library borrows it */
 };
 
 /* ---- certificates ---- */
@@ -138,6 +140,7 @@ static struct tls_session *session_free(struct tls_session *s)
 	if (s->session)
 		tls.deinit(s->session);
 	(void)certificate_unref(s->certificate);
+	(void)http_tls_client_free(s->client);
 	free(s);
 	return NULL;
 }
@@ -204,7 +207,8 @@ int http_tls_begin(struct http_io *io, struct http_tls *t)
 	return 0;
 }
 
-int http_tls_adopt(struct http_io *io, void *session, const char *peer)
+int http_tls_adopt(struct http_io *io, void *session, const char *peer,
+		   struct http_tls_client *client)
 {
 	static unsigned char purpose[] = TLS_PURPOSE_SERVER;
 	struct tls_session *s = calloc(1, sizeof(*s));
@@ -212,6 +216,7 @@ int http_tls_adopt(struct http_io *io, void *session, const char *peer)
 	if (!s)
 		return -ENOMEM;
 	s->session = session;
+	s->client = client;
 	s->begun = true;
 	s->fd = io->fd;
 	demand_owner(s, peer, purpose);

@@ -5,6 +5,7 @@
 #include "http/socket_io.h"
 
 struct http_tls;
+struct http_tls_client;
 struct tls_session;
 
 /* Begins a session on IO, whose descriptor is set, with the newest certificate of T. The handshake is part of the first
@@ -12,8 +13,9 @@ struct tls_session;
 int http_tls_begin(struct http_io *io, struct http_tls *t) MUST_CHECK;
 
 /* The same with a SESSION of the library that is a client's, set up but for its socket. It is taken, unless -ENOMEM. PEER (borrowed)
- * is the DNS name that the certificate of the server must have. */
-int http_tls_adopt(struct http_io *io, void *session, const char *peer) MUST_CHECK;
+ * is the DNS name that the certificate of the server must have. The end of the session gives a reference to CLIENT back. */
+int http_tls_adopt(struct http_io *io, void *session, const char *peer,
+		   struct http_tls_client *client) MUST_CHECK;
 
 /* 0: the session is open. -EAGAIN: an event comes first, that the socket has room if io->wants_room, else that something has come.
  * -EKEYREJECTED: the certificate of the peer is not acceptable; or another -errno. */

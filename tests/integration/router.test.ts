@@ -519,6 +519,56 @@ describe('router', () => {
 		newList(one.at, two.at);
 	});
 
+	it('reads its certificate, key and authority again on SIGHUP, and keeps all three if one is wrong', async () => {
+		const files = [authority.ca, routerFiles.cert, routerFiles.key], first = files.map((f) => fs.readFileSync(f)), workers = [one, two];
+		const next = new Authority(scratch('router-next'), 'next'), worker = next.certificate('worker'), mine = next.certificate('router');
+		const hup = async (...texts: (string | Buffer)[]): Promise<void> => {
+			const word = /certificate_(not_)?read/g, before = program.stderr.match(word)?.length ?? 0;
+			texts.forEach((t, i) => fs.writeFileSync(files[i]!, t));
+			program.kill('SIGHUP');
+			await until('the log tells what became of them', () => (program.stderr.match(word)?.length ?? 0) > before, 5_000);
+		};
+		const works = async (): Promise<void> => {
+			workers.forEach((w) => w.cut()); // so that the router needs new connections
+			await usable(2);
+			assert.equal((await call('GET', '/api/v1/sandboxes')).status, 200);
+		};
+		const [ca, cert, key] = first as [Buffer, Buffer, Buffer];
+		for (const texts of [['', cert, key], ['no certificate', cert, key], [ca, 'x', key], [ca, cert, ''], [ca, cert, fs.readFileSync(mine.key)], [ca, fs.readFileSync(mine.cert), key]] as const) {
+			await hup(...texts);
+			assert.match(program.stderr.trim().split('\n').filter((l) => l.includes('certificate_')).at(-1)!, /certificate_not_read/, texts.map(String).join().slice(0, 40));
+		}
+		await works();
+		/* An answer that is under way goes on. */
+		const made = await make(), at = workerOf(made);
+		let said: http.ServerResponse | undefined;
+		at.raw = (_, res) => {
+			res.writeHead(200, { 'content-type': 'text/event-stream' });
+			res.write('data: 1\n\n');
+			said = res;
+		};
+		const reader = (await call('GET', `/api/v1/sandboxes/${made.id}/events`)).body!.getReader();
+		await reader.read();
+		at.raw = undefined;
+		/* Both authorities, then the new certificates, then the new authority alone. */
+		const both = Buffer.concat([ca, fs.readFileSync(next.ca)]);
+		await hup(both, cert, key);
+		workers.forEach((w) => w.renew(worker, both));
+		await hup(both, fs.readFileSync(mine.cert), fs.readFileSync(mine.key));
+		said!.write('data: 2\n\n');
+		assert.equal(new TextDecoder().decode((await reader.read()).value), 'data: 2\n\n');
+		said!.end();
+		await reader.cancel();
+		await hup(fs.readFileSync(next.ca));
+		workers.forEach((w) => w.renew(worker, fs.readFileSync(next.ca)));
+		await works();
+		workers.forEach((w) => w.renew(workerFiles, ca));
+		workers.forEach((w) => w.cut());
+		await usable(0);
+		await hup(ca, cert, key);
+		await works();
+	});
+
 	it('keeps a list of workers that can be read when the new one cannot', async () => {
 		newList(one.at, 'worker..example.org:8443');
 		await until('the log says so', () => program.stderr.includes('is neither a numeric address nor a DNS name'), 5_000);

@@ -115,6 +115,10 @@ export class FakeWorker {
 		this.server.close();
 		this.cut();
 	}
+	/** For connections from now on. */
+	renew(files: { cert: string; key: string }, ca: Buffer): void {
+		this.server.setSecureContext({ cert: fs.readFileSync(files.cert), key: fs.readFileSync(files.key), ca });
+	}
 	/** Answers nothing until up(). */
 	down(): void {
 		this.isDown = true;

@@ -34,7 +34,7 @@ struct fleet_router_config {
 	struct store *store; /* NULL: there are no users */
 	struct ledger *ledger;
 	struct budgets *budgets;
-	const struct http_tls_client *tls;
+	struct http_tls_client *tls;
 	const struct fleet_key *key;
 };
 
@@ -49,6 +49,8 @@ const struct http_route *fleet_router_reroute(const struct http_route *row, void
 /* The routes of MCP, which no other room of a router has. */
 int fleet_router_add_routes(struct fleet_router *f, struct http_server *http,
 			    unsigned scopes) MUST_CHECK;
+/* New connections have this certificate, key and authority; those that are in use go on with theirs. Borrowed as before. */
+void fleet_router_set_tls(struct fleet_router *f, struct http_tls_client *tls);
 /* Who is to be asked from now on. Workers that are not in M any more get nothing new, and keep what they have. */
 void fleet_router_set_members(struct fleet_router *f, const struct fleet_members *m);
 /* The user OWNER was removed: workers end what they have of it. One that does not answer now is told when it does, as long as this

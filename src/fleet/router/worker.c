@@ -205,6 +205,13 @@ static struct worker *worker_at(struct fleet_router *f, const char *text)
 	return NULL;
 }
 
+void fleet_router_set_tls(struct fleet_router *f, struct http_tls_client *tls)
+{
+	f->config.tls = tls;
+	list_for_each(node, &f->workers)
+		links_tidy(list_entry(node, struct worker, node), true);
+}
+
 void fleet_router_set_members(struct fleet_router *f, const struct fleet_members *m)
 {
 	list_for_each(node, &f->workers)
