@@ -34,6 +34,7 @@ enum app_mode {
 };
 
 struct fleet_router;
+struct http_tls_client;
 struct image_builder;
 struct image_fetch;
 struct router_files;
@@ -159,6 +160,12 @@ void app_reload(struct app *a, void (*reloaded)(void *user), void *user);
 bool app_is_router(const struct app *a);
 /* Reads what it needs, with the privileges of the start. */
 int app_begin_router(struct app *a, struct err *e) MUST_CHECK;
+/* Reads the file PATH of the setting ID. SETTING_INVALID: it cannot be read. */
+int app_read_member(const char *path, enum setting_id id, struct buf *ret,
+		    struct err *e) MUST_CHECK;
+/* The certificate, key and authority that the router S has. */
+int app_member_tls(const struct settings *s, struct http_tls_client **ret,
+		   struct err *e) MUST_CHECK;
 /* Takes a new certificate of a router, in the order of enum reopen. FILE is a negative errno, or taken. */
 void app_take_router_tls(struct app *a, enum reopen what, int file);
 /* Makes the router, which knows its workers from now on. AUTH is borrowed until the router's end. */

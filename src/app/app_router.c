@@ -35,7 +35,7 @@ bool app_is_router(const struct app *a)
 
 /* ---- files ---- */
 
-static int read_file(const char *path, enum setting_id id, struct buf *ret, struct err *e)
+int app_read_member(const char *path, enum setting_id id, struct buf *ret, struct err *e)
 {
 	_cleanup_fd_ int fd = reopener_open(path);
 	const int r = fd < 0 ? fd : fd_read_file(fd, ret);
@@ -52,17 +52,24 @@ static void forget(struct buf *secret)
 	buf_done(secret);
 }
 
-static int make_tls(struct router_files *f, const struct buf *key, struct err *e)
+static int make_tls(const struct buf *chain, const struct buf *key, const struct buf *ca,
+		    struct http_tls_client **ret, struct err *e)
 {
-	const struct http_tls_client_config config = {.chain = buf_str(&f->chain),
-						      .chain_len = f->chain.len,
+	const struct http_tls_client_config config = {.chain = buf_str(chain),
+						      .chain_len = chain->len,
 						      .key = buf_str(key),
 						      .key_len = key->len,
-						      .ca = buf_str(&f->authority),
-						      .ca_len = f->authority.len,
+						      .ca = buf_str(ca),
+						      .ca_len = ca->len,
 						      .name = FLEET_WORKER_NAME};
+
+	return http_tls_client_new(&config, ret, e);
+}
+
+static int renew_tls(struct router_files *f, const struct buf *key, struct err *e)
+{
 	struct http_tls_client *fresh = NULL;
-	const int r = http_tls_client_new(&config, &fresh, e);
+	const int r = make_tls(&f->chain, key, &f->authority, &fresh, e);
 
 	if (r < 0)
 		return r;
@@ -80,20 +87,19 @@ static void forget_texts(struct router_files *f)
 	f->chain = f->authority = (struct buf)BUF_INIT(REOPENER_FILE_MAX);
 }
 
-static int read_certificates(struct app *a, struct err *e)
+int app_member_tls(const struct settings *s, struct http_tls_client **ret, struct err *e)
 {
-	const struct settings *s = &a->settings;
-	struct router_files *f = a->router_files;
-	struct buf key = BUF_INIT(REOPENER_FILE_MAX);
+	struct buf chain = BUF_INIT(REOPENER_FILE_MAX), key = chain, ca = chain;
+	int r = app_read_member(s->fleet_certificate, SETTING_ID_fleet_certificate, &chain, e);
 
-	forget_texts(f);
-	int r = read_file(s->fleet_certificate, SETTING_ID_fleet_certificate, &f->chain, e);
 	r = r < 0 ? r
-		  : read_file(s->fleet_certificate_key, SETTING_ID_fleet_certificate_key, &key, e);
-	r = r < 0 ? r : read_file(s->fleet_ca, SETTING_ID_fleet_ca, &f->authority, e);
-	r = r < 0 ? r : make_tls(f, &key, e);
+		  : app_read_member(s->fleet_certificate_key, SETTING_ID_fleet_certificate_key,
+				    &key, e);
+	r = r < 0 ? r : app_read_member(s->fleet_ca, SETTING_ID_fleet_ca, &ca, e);
+	r = r < 0 ? r : make_tls(&chain, &key, &ca, ret, e);
 	forget(&key);
-	forget_texts(f);
+	buf_done(&chain);
+	buf_done(&ca);
 	return r;
 }
 
@@ -128,7 +134,7 @@ void app_take_router_tls(struct app *a, enum reopen what, int file)
 		r = take_text(fd, &key, SETTING_ID_fleet_certificate_key, s->fleet_certificate_key,
 			      &e);
 		if (r == 0 && !f->wrong)
-			r = make_tls(f, &key, &e);
+			r = renew_tls(f, &key, &e);
 		forget(&key);
 		forget_texts(f);
 	}
@@ -143,7 +149,7 @@ void app_take_router_tls(struct app *a, enum reopen what, int file)
 static int read_members(struct app *a, struct err *e)
 {
 	struct router_files *f = a->router_files;
-	int r = read_file(a->settings.fleet_workers, SETTING_ID_fleet_workers, &f->seen, e);
+	int r = app_read_member(a->settings.fleet_workers, SETTING_ID_fleet_workers, &f->seen, e);
 
 	if (r < 0)
 		return r;
@@ -162,7 +168,7 @@ int app_begin_router(struct app *a, struct err *e)
 	int r = reopener_start(&config, &a->router_files->reopener, e);
 	r = r < 0 ? r : read_members(a, e);
 	r = r < 0 ? r : fleet_key_read(a->settings.fleet_key, &a->router_files->key, e);
-	return r < 0 ? r : read_certificates(a, e);
+	return r < 0 ? r : app_member_tls(&a->settings, &a->router_files->tls, e);
 }
 
 /* ---- changes of the list ---- */

@@ -90,6 +90,8 @@ struct tls_typed { /* gnutls_typed_vdata_st */
 	F(void, transport_set_pull_function,                                                       \
 	  (void *session, ssize_t (*pull)(void *from, void *to, size_t max)))                      \
 	F(void, x509_crt_deinit, (void *certificate))                                              \
+	F(time_t, x509_crt_get_activation_time, (void *certificate))                               \
+	F(time_t, x509_crt_get_expiration_time, (void *certificate))                               \
 	F(int, x509_crt_get_subject_alt_name,                                                      \
 	  (void *certificate, unsigned i, void *ret, size_t *ret_size, unsigned *ret_critical))    \
 	F(int, x509_crt_import, (void *certificate, const struct tls_datum *text, int format))     \

@@ -10,6 +10,7 @@
 #include "http/gnutls.h"
 #include "http/tls.h"
 #include "http/tls_client.h"
+#include "http/tls_facts.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -22,9 +23,6 @@
 
 #define RECORD_MAX 16384u /* RFC 8446 §5.1: bytes of one record before it is encrypted */
 #define FED_MAX    65536u /* bytes of a handshake, or between two records with data */
-
-#define NAMES_MAX      64u /* of a certificate, that are looked at */
-#define NAME_MAX_BYTES 256u
 
 struct certificate {
 	void *credentials;
@@ -295,23 +293,6 @@ static void note_refusal(const struct tls_session *s, int error)
 		  LOG_S("name", s->certificate->peer));
 }
 
-/* Is NAME one of the DNS names of CERTIFICATE, written out? A name that does not fit is another one. */
-static bool has_name(void *certificate, const char *name)
-{
-	char text[NAME_MAX_BYTES];
-	int r = 0;
-
-	for (unsigned i = 0; r != TLS_E_NO_DATA && i < NAMES_MAX; i++) {
-		size_t size = sizeof(text);
-
-		r = tls.x509_crt_get_subject_alt_name(certificate, i, text, &size, NULL);
-		if (r == TLS_SAN_DNS_NAME && size == strlen(name) &&
-		    strncasecmp(text, name, size) == 0)
-			return true;
-	}
-	return false;
-}
-
 /* Where a certificate has no alternative name that is one of DNS, the library takes the common name of its subject. An authority
  * may sign any text there. */
 static bool is_owner(const struct tls_session *s)
@@ -326,8 +307,8 @@ static bool is_owner(const struct tls_session *s)
 	chain = tls.certificate_get_peers(s->session, &n);
 	if (!chain || n == 0 || tls.x509_crt_init(&certificate) < 0)
 		return false;
-	const bool found =
-	    tls.x509_crt_import(certificate, chain, TLS_DER) == 0 && has_name(certificate, name);
+	const bool found = tls.x509_crt_import(certificate, chain, TLS_DER) == 0 &&
+			   http_tls_has_name(certificate, name);
 	tls.x509_crt_deinit(certificate);
 	return found;
 }

@@ -313,68 +313,6 @@ describe('router', () => {
 		at.raw = undefined;
 	});
 
-	it('tells workers which credentials of what is open there have ended, also those that were away', async () => {
-		const page = { 'origin': base, 'sec-fetch-site': 'same-origin', 'x-caisson-page': '1' }, password = 'correct horse battery';
-		const user = await json(await call('POST', '/api/v1/users', { body: { name: 'ivy', password } })), owner = user.id as string;
-		const signIn = async (): Promise<string> => {
-			const r = await fetch(`${base}/api/v1/session`, { method: 'POST', headers: { ...page, 'content-type': 'application/json' }, body: JSON.stringify({ username: 'ivy', password }) });
-			assert.equal(r.status, 200, await r.text());
-			return r.headers.getSetCookie().find((c) => c.startsWith('caisson-') && !c.startsWith('caisson-device'))!.split(';')[0]!;
-		};
-		const login = await json(await fetch(`${base}/api/token`, { method: 'POST', body: new URLSearchParams({ username: 'ivy', password }) }));
-		const keys: Json[] = [];
-		for (const name of ['a', 'b', 'c'])
-			keys.push(await json(await call('POST', `/api/v1/keys?owner=${owner}`, { body: { name } })));
-		const cookies = [await signIn(), await signIn()];
-		/* What a worker would tell of these: the caller of a request, without name, times and limits. */
-		const heard = async (headers: Record<string, string>): Promise<Json> => {
-			const before = [one.heard.length, two.heard.length];
-			assert.equal((await fetch(`${base}/api/v1/sandboxes`, { headers })).status, 200);
-			const { admin, read_only, profile, key_id, signin, version, how, ...rest } = [...one.heard.slice(before[0]), ...two.heard.slice(before[1])].at(-1)!.caller!;
-			assert.equal(rest.owner, owner);
-			return { owner, admin, read_only, profile, key_id, signin, version, how };
-		};
-		const by = (i: number): Promise<Json> => heard({ 'x-api-key': keys[i]!.key as string });
-		const a = await by(0), b = await by(1), c = await by(2);
-		const [first, second] = [await heard({ ...page, cookie: cookies[0]! }), await heard({ ...page, cookie: cookies[1]! })];
-		const token = await heard({ authorization: `Bearer ${login.access_token as string}` });
-		assert.deepEqual([a.key_id, first.how, token.how, first.signin === second.signin, (token.version as string).length], [keys[0]!.id, 'signin', 'token', false, 16]);
-		/* Not known here, so maybe of a router with another database. */
-		const foreign = { ...a, owner: 'ffffffff-0000-4000-8000-000000000000' };
-		one.open = [foreign, a, b, first, second, token];
-		two.open = [c, a];
-		const told = (w: FakeWorker): Json[] => w.ended.flatMap((e) => e.credentials), has = (w: FakeWorker, x: Json): boolean => told(w).some((y) => JSON.stringify(Object.entries(y).sort()) === JSON.stringify(Object.entries(x).sort()));
-		const soon = async (what: string, w: FakeWorker, x: Json): Promise<void> => {
-			const began = Date.now();
-			await until(what, () => has(w, x), 5_000);
-			assert.ok(Date.now() - began < 1500, `${what}: ${Date.now() - began} ms`);
-			w.open = w.open.filter((y) => y !== x);
-		};
-		assert.equal((await call('DELETE', `/api/v1/keys/${keys[0]!.id}?owner=${owner}`)).status, 204);
-		await soon('a key that was revoked', one, a);
-		await soon('and at the other worker', two, a);
-		assert.equal((await fetch(`${base}/api/v1/session`, { method: 'DELETE', headers: { ...page, cookie: cookies[0]! } })).status < 300, true);
-		await soon('a sign-in that ended', one, first);
-		/* By another process, with the same database. */
-		assert.equal((await caisson(['key', 'revoke', keys[1]!.id as string], { env: { SANDBOX_STATE_DIR: env.SANDBOX_STATE_DIR! }, under: ['setpriv', `--reuid=${routerUid}`, `--regid=${routerUid}`, '--clear-groups'] })).code, 0);
-		await soon('a key that the command line revoked', one, b);
-		assert.deepEqual([told(one).length, told(two).length, one.ended.flatMap((e) => e.owners)], [3, 1, []], 'and nothing else');
-		two.down();
-		assert.equal((await call('PATCH', `/api/v1/users/${owner}`, { body: { password: `${password}!` } })).status, 200);
-		await soon('another sign-in, by a new password', one, second);
-		await soon('and a token', one, token);
-		assert.equal((await call('PATCH', `/api/v1/users/${owner}`, { body: { active: false } })).status, 200);
-		await until('a user who is not active', () => one.ended.some((e) => e.owners.includes(owner)), 5_000);
-		assert.equal(has(two, c), false);
-		two.up();
-		await until('the worker that was away has heard of the user', () => two.ended.some((e) => e.owners.includes(owner)), 8_000);
-		await soon('and of the key', two, c);
-		assert.equal(has(one, foreign), false);
-		one.open = [];
-		two.open = [];
-		await usable(2);
-	});
-
 	it('lets a user have so many requests under way, of which a list is one for each worker', async () => {
 		const made = await make(), at = workerOf(made), abort = new AbortController();
 		const user = await json(await call('POST', '/api/v1/users', { body: { name: 'eve', password: 'correct horse battery' } }));
@@ -517,56 +455,6 @@ describe('router', () => {
 		assert.deepEqual((await json(await call('GET', '/api/v1/sandboxes'))).workers_missing, ['unknown', 'unknown']);
 		bad.forEach((b) => b.close());
 		newList(one.at, two.at);
-	});
-
-	it('reads its certificate, key and authority again on SIGHUP, and keeps all three if one is wrong', async () => {
-		const files = [authority.ca, routerFiles.cert, routerFiles.key], first = files.map((f) => fs.readFileSync(f)), workers = [one, two];
-		const next = new Authority(scratch('router-next'), 'next'), worker = next.certificate('worker'), mine = next.certificate('router');
-		const hup = async (...texts: (string | Buffer)[]): Promise<void> => {
-			const word = /certificate_(not_)?read/g, before = program.stderr.match(word)?.length ?? 0;
-			texts.forEach((t, i) => fs.writeFileSync(files[i]!, t));
-			program.kill('SIGHUP');
-			await until('the log tells what became of them', () => (program.stderr.match(word)?.length ?? 0) > before, 5_000);
-		};
-		const works = async (): Promise<void> => {
-			workers.forEach((w) => w.cut()); // so that the router needs new connections
-			await usable(2);
-			assert.equal((await call('GET', '/api/v1/sandboxes')).status, 200);
-		};
-		const [ca, cert, key] = first as [Buffer, Buffer, Buffer];
-		for (const texts of [['', cert, key], ['no certificate', cert, key], [ca, 'x', key], [ca, cert, ''], [ca, cert, fs.readFileSync(mine.key)], [ca, fs.readFileSync(mine.cert), key]] as const) {
-			await hup(...texts);
-			assert.match(program.stderr.trim().split('\n').filter((l) => l.includes('certificate_')).at(-1)!, /certificate_not_read/, texts.map(String).join().slice(0, 40));
-		}
-		await works();
-		/* An answer that is under way goes on. */
-		const made = await make(), at = workerOf(made);
-		let said: http.ServerResponse | undefined;
-		at.raw = (_, res) => {
-			res.writeHead(200, { 'content-type': 'text/event-stream' });
-			res.write('data: 1\n\n');
-			said = res;
-		};
-		const reader = (await call('GET', `/api/v1/sandboxes/${made.id}/events`)).body!.getReader();
-		await reader.read();
-		at.raw = undefined;
-		/* Both authorities, then the new certificates, then the new authority alone. */
-		const both = Buffer.concat([ca, fs.readFileSync(next.ca)]);
-		await hup(both, cert, key);
-		workers.forEach((w) => w.renew(worker, both));
-		await hup(both, fs.readFileSync(mine.cert), fs.readFileSync(mine.key));
-		said!.write('data: 2\n\n');
-		assert.equal(new TextDecoder().decode((await reader.read()).value), 'data: 2\n\n');
-		said!.end();
-		await reader.cancel();
-		await hup(fs.readFileSync(next.ca));
-		workers.forEach((w) => w.renew(worker, fs.readFileSync(next.ca)));
-		await works();
-		workers.forEach((w) => w.renew(workerFiles, ca));
-		workers.forEach((w) => w.cut());
-		await usable(0);
-		await hup(ca, cert, key);
-		await works();
 	});
 
 	it('keeps a list of workers that can be read when the new one cannot', async () => {

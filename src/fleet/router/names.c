@@ -140,6 +140,22 @@ static const char *failure_of(const struct question *q)
 	return gai_strerror(q->error);
 }
 
+const char *fleet_names_ask(const struct fleet_name *name, struct fleet_members *m)
+{
+	_cleanup_free_ struct question *q = calloc(1, sizeof(*q));
+
+	if (!q)
+		return "no memory";
+	q->port = name->port;
+	memcpy(q->host, name->host, sizeof(q->host));
+	resolve(q);
+	const char *why = failure_of(q);
+	for (size_t i = 0; !why && i < q->n; i++)
+		if (!fleet_members_add(m, &q->at[i]))
+			why = "there are too many workers";
+	return why || q->n > 0 ? why : "it has no address";
+}
+
 static void take_failure(struct name *x, const char *why)
 {
 	const unsigned shift = MIN(x->failures, 5u);

@@ -25,3 +25,6 @@ int fleet_names_new(sd_event *loop, fleet_names_fn fn, void *user, struct fleet_
 void fleet_names_set(struct fleet_names *n, const struct fleet_members *m);
 /* NULL is fine; FN is not called any more. */
 struct fleet_names *fleet_names_free(struct fleet_names *n);
+
+/* Waits for the addresses of NAME and adds them to M. Returns why there are none, or NULL. */
+const char *fleet_names_ask(const struct fleet_name *name, struct fleet_members *m);
