@@ -70,6 +70,8 @@ struct api_config {
 	 * machine. New reference. NULL: nothing. */
 	json_t *(*server)(bool admin, void *server_user);
 	void *server_user;
+	/* What GET /fleet says, as `metrics`; NULL: this server is no router. */
+	json_t *(*fleet)(void *user);
 	struct builds *builds;
 };
 

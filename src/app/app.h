@@ -171,6 +171,9 @@ void app_take_router_tls(struct app *a, enum reopen what, int file);
 /* Makes the router, which knows its workers from now on. AUTH is borrowed until the router's end. */
 int app_open_router(struct app *a, struct auth *auth, struct fleet_router **ret,
 		    struct err *e) MUST_CHECK;
+/* Of an open router: for api_config.fleet and .metrics. APP is a struct app. */
+json_t *app_fleet_json(void *app);
+int app_fleet_metrics(struct buf *out, void *app) MUST_CHECK;
 /* Before fleet_router_free(). */
 void app_close_router(struct app *a);
 /* After it. */

@@ -256,6 +256,20 @@ int app_open_router(struct app *a, struct auth *auth, struct fleet_router **ret,
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;
 }
 
+json_t *app_fleet_json(void *app)
+{
+	const struct app *a = app;
+
+	return fleet_router_json(a->router_files->router);
+}
+
+int app_fleet_metrics(struct buf *out, void *app)
+{
+	const struct app *a = app;
+
+	return fleet_router_metrics(a->router_files->router, out);
+}
+
 void app_close_router(struct app *a)
 {
 	struct router_files *f = a->router_files;

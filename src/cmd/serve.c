@@ -354,6 +354,8 @@ static int open_api(struct serve *s, struct err *e)
 	    .user = &s->app,
 	    .server = server_facts_json,
 	    .server_user = &s->facts,
+	    .metrics = s->router ? app_fleet_metrics : NULL,
+	    .fleet = s->router ? app_fleet_json : NULL,
 	};
 	int r = s->router ? 0 : server_facts_builds(&s->facts, &s->builds, e);
 

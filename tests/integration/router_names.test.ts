@@ -7,7 +7,7 @@ import * as dgram from 'node:dgram';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { newStateDir, scratch } from '../lib/env.ts';
+import { mode, newStateDir, scratch } from '../lib/env.ts';
 import { Authority, FakeWorker, idsOf, routerUid } from '../lib/fake-workers.ts';
 import type { Program } from '../lib/process.ts';
 import { serve } from '../lib/session.ts';
@@ -54,7 +54,7 @@ class Dns {
 	}
 }
 
-describe('a router whose workers have names', { skip: process.getuid?.() !== 0 && 'the port of DNS and a mount need root' }, () => {
+describe('a router whose workers have names', { skip: mode !== 'root' && 'the port of DNS and a mount need root' }, () => {
 	const dir = scratch('router-names'), list = path.join(dir, 'workers'), dns = new Dns(), workers: FakeWorker[] = [];
 	let program: Program, base: string, port: number;
 

@@ -43,7 +43,7 @@ describe('the operation of a router', () => {
 		two = await new FakeWorker('zz9', workerFiles, authority.ca, idsOf(keyFile, 'zz9', 20)).listen();
 		fs.writeFileSync(list, `${one.at}\n${two.at}\n`);
 		const state = newStateDir();
-		owned(keyFile, list, routerFiles.cert, routerFiles.key, authority.ca, dir, state);
+		owned(keyFile, list, routerFiles.cert, routerFiles.key, workerFiles.cert, workerFiles.key, authority.ca, dir, state);
 		env = {
 			SANDBOX_STATE_DIR: state, SANDBOX_ROLE: 'router', SANDBOX_FLEET_WORKERS: list, SANDBOX_FLEET_KEY: keyFile, SANDBOX_FLEET_CA: authority.ca,
 			SANDBOX_FLEET_CERTIFICATE: routerFiles.cert, SANDBOX_FLEET_CERTIFICATE_KEY: routerFiles.key, SANDBOX_API_KEY: KEY,
@@ -101,7 +101,7 @@ describe('the operation of a router', () => {
 		assert.equal((await fetch(`${base}/api/v1/session`, { method: 'DELETE', headers: { ...page, cookie: cookies[0]! } })).status < 300, true);
 		await soon('a sign-in that ended', one, first);
 		/* By another process, with the same database. */
-		assert.equal((await caisson(['key', 'revoke', keys[1]!.id as string], { env: { SANDBOX_STATE_DIR: env.SANDBOX_STATE_DIR! }, under: ['setpriv', `--reuid=${routerUid}`, `--regid=${routerUid}`, '--clear-groups'] })).code, 0);
+		assert.equal((await caisson(['key', 'revoke', keys[1]!.id as string], { env: { SANDBOX_STATE_DIR: env.SANDBOX_STATE_DIR! } })).code, 0);
 		await soon('a key that the command line revoked', one, b);
 		assert.deepEqual([told(one).length, told(two).length, one.ended.flatMap((e) => e.owners)], [3, 1, []], 'and nothing else');
 		two.down();
@@ -168,6 +168,35 @@ describe('the operation of a router', () => {
 		await usable(0);
 		await hup(ca, cert, key);
 		await works();
+	});
+
+	it('shows administrators its workers, and what has become of requests', async () => {
+		const shown = async (): Promise<Json[]> => (await json(await call('GET', '/api/v1/fleet'))).workers as Json[];
+		const metric = async (name: string): Promise<number> => Number(new RegExp(`^caisson_fleet_${name.replace(/[{}]/g, '\\$&')} (\\d+)$`, 'm').exec(await (await call('GET', '/metrics')).text())?.[1] ?? NaN);
+		const [first] = (await shown()).filter((w) => w.id === 'ab3');
+		assert.match(first!.since as string, /^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
+		assert.deepEqual({ ...first, since: '', requests: 0 }, { address: one.at, id: 'ab3', name: 'one', version: '0', epoch: one.epoch, state: 'ready', since: '', listed: true, requests: 0, sandboxes: one.sandboxes.size, sandboxes_max: 100 });
+		const before = await metric('requests_total{outcome="answered"}'), made = await make(), at = workerOf(made);
+		assert.equal(await metric('requests_total{outcome="answered"}'), before + 1);
+		assert.deepEqual([await metric('workers{state="ready"}'), await metric('workers{state="draining"}')], [2, 0]);
+		/* A full worker is asked, then the other one. */
+		one.handler = two.handler = (_, res) => one.say(res, 503, { status: 503, code: 'max_sessions' });
+		const full = await metric('retries_total{reason="full"}');
+		assert.equal((await json(await call('POST', '/api/v1/sandboxes', { body: {} }))).code, 'fleet_full');
+		assert.deepEqual([await metric('retries_total{reason="full"}'), await metric('failures_total{code="fleet_full"}'), await metric('requests_total{outcome="failed"}')], [full + 2, 1, 1]);
+		one.handler = two.handler = undefined;
+		at.draining = true;
+		await until('it is draining', async () => (await shown()).some((w) => w.id === at.id && w.state === 'draining'), 5_000);
+		at.draining = false;
+		at.down();
+		await until('it is unreachable', async () => (await shown()).some((w) => w.id === at.id && w.state === 'unreachable'), 5_000);
+		assert.equal((await call('GET', `/api/v1/sandboxes/${made.id}`)).status, 503);
+		assert.deepEqual([await metric('failures_total{code="node_unreachable"}'), await metric('workers{state="unreachable"}')], [1, 1]);
+		at.up();
+		await usable(2);
+		const user = await json(await call('POST', '/api/v1/users', { body: { name: 'joe', password: 'correct horse battery' } }));
+		const key = (await json(await call('POST', `/api/v1/keys?owner=${user.id}`, { body: { name: 'k' } }))).key as string;
+		assert.equal((await fetch(`${base}/api/v1/fleet`, { headers: { 'x-api-key': key } })).status, 403);
 	});
 
 	it('says to doctor which workers answer, and what is wrong with its files', async () => {

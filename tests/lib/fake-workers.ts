@@ -85,7 +85,7 @@ export class FakeWorker {
 	private isDown = false;
 	private readonly server: https.Server;
 	private readonly sockets = new Set<Duplex>();
-	private readonly epoch = randomBytes(8).toString('hex');
+	readonly epoch = randomBytes(8).toString('hex');
 
 	constructor(id: string, files: { cert: string; key: string }, ca: string, ids: string[]) {
 		this.id = id;
@@ -134,7 +134,7 @@ export class FakeWorker {
 
 	private take(req: http.IncomingMessage, res: http.ServerResponse): void {
 		if (req.url === '/fleet/state') {
-			this.say(res, 200, { v: 1, version: '0', worker: this.id, epoch: this.epoch, draining: this.draining, ready: this.ready, sandboxes: { open: this.sandboxes.size, max: this.max }, images: ['science'], profile: 'full' });
+			this.say(res, 200, { v: 1, version: '0', name: 'one', worker: this.id, epoch: this.epoch, draining: this.draining, ready: this.ready, sandboxes: { open: this.sandboxes.size, max: this.max }, images: ['science'], profile: 'full' });
 			return;
 		}
 		if (req.url!.startsWith('/fleet/credentials')) {
