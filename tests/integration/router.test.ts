@@ -395,7 +395,8 @@ describe('router', () => {
 	});
 
 	it('lets no answer of a worker act as the router, or lead a client away with its key', async () => {
-		const preflight = await fetch(`${base}/mcp`, { method: 'OPTIONS', headers: { 'origin': base, 'access-control-request-method': 'POST' } });
+		const preflight = await fetch(`${base}/mcp`, { method: 'OPTIONS', headers: { 'origin': base, 'access-control-request-method': 'POST', 'access-control-request-headers': 'content-type,mcp-param-region, X-Evil' } });
+		assert.match(preflight.headers.get('access-control-allow-headers')!, /mcp-session-id,.*mcp-name, mcp-param-region$/);
 		assert.deepEqual([preflight.status, preflight.headers.get('access-control-allow-methods')], [204, 'GET, POST, DELETE, OPTIONS']);
 		const made = await make(), at = workerOf(made), policy = 'sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads';
 		let status = 302, to = '/api/v1/users/x';
