@@ -12,7 +12,7 @@ struct tls_session;
 int http_tls_begin(struct http_io *io, struct http_tls *t) MUST_CHECK;
 
 /* The same with a SESSION of the library that is a client's, set up but for its socket. It is taken, unless -ENOMEM. PEER (borrowed)
- * is the DNS name that the certificate of the server must have. */
+ * is the DNS name that the certificate of the server must have; NULL: any certificate will do. */
 int http_tls_adopt(struct http_io *io, void *session, const char *peer) MUST_CHECK;
 
 /* 0: the session is open. -EAGAIN: an event comes first, that the socket has room if io->wants_room, else that something has come.
