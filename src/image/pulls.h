@@ -18,6 +18,11 @@
 /* After this time the registry is asked whether a tag has another image now. */
 #define IMAGE_PULL_AGE_S INT64_C(86400)
 
+/* The line that says that the registry has refused: with the number of seconds in which builds do not ask it for this image again. */
+#define IMAGE_PULL_LATER       "the registry is asked again in "
+#define IMAGE_PULL_LATER_S     60u   /* unless the registry says how long */
+#define IMAGE_PULL_LATER_MAX_S 3600u /* whatever it says */
+
 struct image_pull {
 	struct image_ref ref;
 	char text
