@@ -7,7 +7,7 @@
 #include "image/ref.h"
 
 #define IMAGE_PULL_TEXT (REF_HOST_MAX + REF_NAME_MAX + REF_TAG_MAX + OCI_DIGEST_LEN + 8)
-/* Begins the names of images that builds have downloaded. The rest is made of the reference and the digest, so none is ever replaced by
+/* Begins the names of images that builds have downloaded: SANDBOX_PULLED_IMAGE. The rest is made of the reference and the digest, so none is ever replaced by
  * another one. */
 #define IMAGE_PULL_PREFIX "pulled."
 /* Begins the names of images that `caisson image build` has downloaded for a Dockerfile. The rest is made of the reference, so whoever writes

@@ -218,6 +218,23 @@ describe('downloads of builds', { skip }, () => {
 			assert.deepEqual(elsewhere.requests, []);
 			assert.deepEqual(pulled().filter((n) => n.startsWith('.') || n.includes('moved')), []);
 		});
+
+		it('no stored sandbox has one, because it may go: neither from its beginning nor when a session is kept', async () => {
+			await program.end();
+			({ program, base, port } = await serve({ profile: 'full', env: { ...env, SANDBOX_IMAGES: '*' } }));
+			const [name] = pulled();
+			const made = await rest('POST', '/sandboxes', { kind: 'stored', image: name });
+			assert.deepEqual([made.status, made.json.code], [403, 'forbidden'], made.text);
+			assert.match(made.json.detail, /goes when there is no room for it, so no stored sandbox can have it/);
+			const session = await rest('POST', '/sandboxes', { image: name });
+			assert.equal(session.status, 201, session.text);
+			assert.equal((await rest('POST', `/sandboxes/${session.json.id}/runs`, { command: 'echo 1', wait: true })).json.stdout, '1\n');
+			const kept = await rest('POST', `/sandboxes/${session.json.id}/keep`, {});
+			assert.deepEqual([kept.status, kept.json.code], [403, 'forbidden'], kept.text);
+			assert.equal((await rest('POST', `/sandboxes/${session.json.id}/runs`, { command: 'echo 2', wait: true })).json.stdout, '2\n', 'it goes on');
+			const own = await rest('POST', '/sandboxes', { kind: 'stored', image: 'base' });
+			assert.equal(own.status, 201, own.text);
+		});
 	});
 
 	describe('with little room', () => {
