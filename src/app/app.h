@@ -59,14 +59,15 @@ struct app {
 	sd_event *loop;
 	sd_event_source *workers; /* jobs of the pool of threads have ended */
 	struct manager *manager;
-	struct sandbox_records records; /* the manager's, kept in the store */
-	struct opener *opener;          /* NULL: no local files may be read */
-	struct reopener *reopener;      /* NULL: nothing to open again */
-	struct http_tls *tls;           /* NULL: SANDBOX_TLS_LISTEN is not set */
-	struct buf tls_chain;           /* until its key is there */
-	struct buf tls_authority;       /* as that; of a worker */
-	struct fleet_member member;     /* of a worker: app_fleet() */
-	void (*reloaded)(void *user);   /* app_reload() */
+	struct sandbox_records records;   /* the manager's, kept in the store */
+	struct opener *opener;            /* NULL: no local files may be read */
+	struct reopener *reopener;        /* NULL: nothing to open again */
+	struct http_tls *tls;             /* NULL: SANDBOX_TLS_LISTEN is not set */
+	struct http_tls_client *port_tls; /* NULL: no face, or no GnuTLS */
+	struct buf tls_chain;             /* until its key is there */
+	struct buf tls_authority;         /* as that; of a worker */
+	struct fleet_member member;       /* of a worker: app_fleet() */
+	void (*reloaded)(void *user);     /* app_reload() */
 	void *reloaded_user;
 	const char *const *image_defs; /* of `serve`, set before app_begin(): names; borrowed */
 	size_t n_image_defs;

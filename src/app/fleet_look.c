@@ -62,7 +62,7 @@ static bool wait_for(const struct http_io *io, short events, uint64_t until_ns)
 
 static const char *shake(struct http_io *io, struct http_tls_client *tls, uint64_t until_ns)
 {
-	int r = http_tls_client_begin(io, tls);
+	int r = http_tls_client_begin(io, tls, NULL);
 
 	if (r < 0)
 		return "no memory";

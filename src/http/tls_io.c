@@ -11,6 +11,7 @@
 #include "http/tls.h"
 #include "http/tls_client.h"
 #include "http/tls_facts.h"
+#include "http/tls_key.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -197,6 +198,7 @@ int http_tls_begin(struct http_io *io, struct http_tls *t)
 		return -ENOMEM;
 	}
 	demand_certificate(s);
+	tls_key_bound(s->session);
 	s->fd = io->fd;
 	tls.transport_set_pull_function(s->session, pull);
 	tls.transport_set_ptr2(s->session, s, (void *)(intptr_t)io->fd);
@@ -217,7 +219,9 @@ int http_tls_adopt(struct http_io *io, void *session, const char *peer,
 	s->client = client;
 	s->begun = true;
 	s->fd = io->fd;
-	demand_owner(s, peer, purpose);
+	if (peer)
+		demand_owner(s, peer, purpose);
+	tls_key_bound(s->session);
 	tls.transport_set_pull_function(s->session, pull);
 	tls.transport_set_ptr2(s->session, s, (void *)(intptr_t)io->fd);
 	io->ops = &http_tls_io;

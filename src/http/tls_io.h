@@ -13,7 +13,8 @@ struct tls_session;
 int http_tls_begin(struct http_io *io, struct http_tls *t) MUST_CHECK;
 
 /* The same with a SESSION of the library that is a client's, set up but for its socket. It is taken, unless -ENOMEM. PEER (borrowed)
- * is the DNS name that the certificate of the server must have. The end of the session gives a reference to CLIENT back. */
+ * is the DNS name that the certificate of the server must have; NULL: any certificate will do. The end of the session gives a reference to
+ * CLIENT back. */
 int http_tls_adopt(struct http_io *io, void *session, const char *peer,
 		   struct http_tls_client *client) MUST_CHECK;
 

@@ -104,7 +104,7 @@ static int on_connecting(sd_event_source *source UNUSED, int fd, uint32_t revent
 			return 0;
 		}
 		l->connected = true;
-		if (http_tls_client_begin(&l->io, l->worker->router->config.tls) < 0) {
+		if (http_tls_client_begin(&l->io, l->worker->router->config.tls, NULL) < 0) {
 			fail(l, "no memory");
 			return 0;
 		}

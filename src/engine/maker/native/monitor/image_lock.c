@@ -3,7 +3,24 @@
 #include "engine/maker/native/monitor/monitor.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
+
+#define TRIES 20 /* a millisecond apart */
+
+/* Whoever asks whether an image is in use holds the whole lock for a moment (image_store_is_used()). Whoever removes the image holds it
+ * longer; by then its name leads nowhere. */
+static int share(int fd)
+{
+	for (unsigned i = 0; flock(fd, LOCK_SH | LOCK_NB) < 0; i++) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return -errno;
+		if (i == TRIES)
+			return -EBUSY;
+		(void)poll(NULL, 0, 1);
+	}
+	return 0;
+}
 
 int image_lock_take(struct monitor *m, const char *root, struct image_lock **ret)
 {
@@ -24,8 +41,9 @@ int image_lock_take(struct monitor *m, const char *root, struct image_lock **ret
 	}
 	if (!unused)
 		return -EMFILE;
-	if (flock(fd, LOCK_SH | LOCK_NB) < 0)
-		return errno == EWOULDBLOCK ? -EBUSY : -errno;
+	const int r = share(fd);
+	if (r < 0)
+		return r;
 	*unused =
 	    (struct image_lock){.fd = TAKE_FD(fd), .users = 1, .dev = st.st_dev, .ino = st.st_ino};
 	*ret = unused;
