@@ -23,7 +23,8 @@
 #include <unistd.h>
 
 #define RECORD_MAX 16384u /* RFC 8446 §5.1: bytes of one record before it is encrypted */
-#define FED_MAX    65536u /* bytes of a handshake, or between two records with data */
+#define SHAKE_MAX  32768u /* bytes of a handshake, */
+#define FED_MAX    65536u /* or between two records with data */
 
 struct certificate {
 	void *credentials;
@@ -152,7 +153,7 @@ static ssize_t pull(void *from, void *to, size_t max)
 	const ssize_t n = recv(s->fd, to, max, MSG_DONTWAIT);
 
 	s->fed += n > 0 ? (size_t)n : 0;
-	if (s->fed <= FED_MAX)
+	if (s->fed <= (s->open ? FED_MAX : SHAKE_MAX))
 		return n;
 	errno = EPROTO;
 	return -1;

@@ -23,8 +23,8 @@ const key = { 'x-api-key': ADMIN };
 const text = fs.readFileSync(new URL('../lib/port_server.py', import.meta.url)), tls = fs.readFileSync(new URL('../lib/tls_server.py', import.meta.url));
 
 /** Key and certificate of a server that nobody has heard of. */
-function selfSigned(): string {
-	const r = spawnSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '1', '-subj', '/CN=whoever', '-keyout', '-', '-out', '-'], { encoding: 'utf8' });
+function selfSigned(names = 1): string {
+	const r = spawnSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '1', '-subj', '/CN=whoever', '-addext', `subjectAltName=${Array.from({ length: names }, (_, i) => `DNS:name-${i}.example`).join()}`, '-keyout', '-', '-out', '-'], { encoding: 'utf8' });
 	assert.equal(r.status, 0, r.stderr);
 	return r.stdout;
 }
@@ -292,11 +292,11 @@ describe('public ports', () => {
 		});
 
 		it('speak TLS to servers that serve it (https_ports), whatever their certificate', async () => {
-			const TLS = 8443, HUGE = 8444;
-			const box = await make({ network: { httpsPorts: [TLS, HUGE, HTTP], maskRequestHost: 'made.up.example:${PORT}' } }), plain = await make({ network: { httpsPorts: [TLS] } });
-			const certificate = selfSigned();
+			const TLS = 8443, HUGE = 8444, WIDE = 8445;
+			const box = await make({ network: { httpsPorts: [TLS, HUGE, HTTP, WIDE], maskRequestHost: 'made.up.example:${PORT}' } }), plain = await make({ network: { httpsPorts: [TLS] } });
+			const certificate = selfSigned(), wide = selfSigned(600);
 			for (const b of [box, plain])
-				for (const [name, body] of [['server.py', text], ['tls_server.py', tls], ['server.pem', certificate]] as const)
+				for (const [name, body] of [['server.py', text], ['tls_server.py', tls], ['server.pem', certificate], ['wide.pem', wide]] as const)
 					assert.equal((await fetch(`${base}/api/v1/sandboxes/${b.id}/files/${name}`, { method: 'PUT', headers: key, body })).status, 201);
 			const started = async (where: string, command: string): Promise<void> => {
 				const p = await ask('POST', `/sandboxes/${where}/processes`, { command });
@@ -307,7 +307,7 @@ describe('public ports', () => {
 				});
 			};
 			for (const b of [box, plain])
-				await started(b.id, `exec python3 tls_server.py ${TLS} ${HUGE}`);
+				await started(b.id, `exec python3 tls_server.py ${TLS} ${HUGE} ${WIDE}`);
 			const echo = await named(box.id, '/echo?x=1', { origin: `http://${TLS}-${box.id}.localhost:${port}` }, TLS, 'POST');
 			assert.equal(echo.status, 200, echo.text);
 			const heard = new Map((say(echo).headers as [string, string][]).map(([name, value]) => [name.toLowerCase(), value]));
@@ -323,17 +323,17 @@ describe('public ports', () => {
 			await until('the echo', () => socket.text.length === 45_000);
 			socket.close();
 			await socket.end();
-			/* A server that does not, and one whose key would take minutes. */
+			/* A server that does not, one whose key would take minutes, and one with more names in its certificate than are read. */
 			await started(box.id, `exec python3 server.py ${HTTP} 8001`);
 			const began = performance.now();
-			for (const at of [HTTP, HUGE]) {
+			for (const at of [HTTP, HUGE, WIDE]) {
 				const r = await named(box.id, '/echo', {}, at);
 				assert.deepEqual([r.status, say(r).code], [502, 'bad_gateway'], r.text);
 				assert.match(say(r).detail, new RegExp(`^port ${at} is one of the https_ports of the sandbox, and the server there does not speak TLS.*; let it serve HTTPS`));
 			}
 			assert.ok(performance.now() - began < 5000, `${performance.now() - began} ms`);
 			assert.equal((await named(plain.id, '/echo', {}, HTTP)).status, 502, 'nobody listens');
-			assert.deepEqual((await control('GET', `/sandboxes/${box.id}`)).json.network.httpsPorts, [TLS, HUGE, HTTP]);
+			assert.deepEqual((await control('GET', `/sandboxes/${box.id}`)).json.network.httpsPorts, [TLS, HUGE, HTTP, WIDE]);
 			const fork = (await control('POST', `/sandboxes/${plain.id}/fork`, { count: 1 })).json[0].sandbox.sandboxID;
 			assert.deepEqual((await control('GET', `/sandboxes/${fork}`)).json.network.httpsPorts, [TLS]);
 			for (const wrong of [[0], [65536], ['443'], [1.5], [null], 443, {}, [49983], [49999], Array.from({ length: 33 }, (_, i) => 9000 + i)]) {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Servers in a sandbox that speak TLS, and one whose certificate is an attack: python3 tls_server.py HTTPS HUGE, beside port_server.py, which is called server.py there.
+# Servers in a sandbox that speak TLS, one whose certificate is an attack, and one whose certificate is good but large (wide.pem): python3 tls_server.py HTTPS HUGE [WIDE], beside port_server.py, which is called server.py there.
 import os, socket, ssl, sys, threading
 from http.server import ThreadingHTTPServer
 from server import Handler as Plain  # port_server.py
@@ -60,16 +60,18 @@ class Handler(Plain):
     do_GET = do_POST = answer
 
 
-def https():
+def https(port, file):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain("server.pem")
+    context.load_cert_chain(file)
     context.sni_callback = lambda sock, name, _: names.__setitem__(sock, name)
-    server = ThreadingHTTPServer(("127.0.0.1", HTTPS), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     return server
 
 
-server = https()
+server = https(HTTPS, "server.pem")
+if len(sys.argv) > 3:
+    threading.Thread(target=https(int(sys.argv[3]), "wide.pem").serve_forever, daemon=True).start()
 threading.Thread(target=huge, args=(HUGE,), daemon=True).start()
 print("serving", flush=True)
 server.serve_forever()

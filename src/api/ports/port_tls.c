@@ -72,7 +72,8 @@ static int on_event(sd_event_source *source UNUSED, int fd UNUSED, uint32_t reve
 	} else if (r < 0) {
 		refuse(x, ERR_BAD_GATEWAY,
 		       x->shakes ? "does not speak TLS, or none that this server speaks (1.2 and "
-				   "1.3, RSA up to 8192 bits)"
+				   "1.3, RSA up to 8192 bits, certificates "
+				   "up to 8 KiB in all)"
 				 : "did not take the connection");
 	} else {
 		port_tls_done(x);
