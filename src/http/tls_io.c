@@ -230,6 +230,11 @@ int http_tls_adopt(struct http_io *io, void *session, const char *peer,
 	return 0;
 }
 
+bool http_tls_is_of(const struct http_io *io, const struct http_tls_client *client)
+{
+	return io->tls && io->tls->client == client;
+}
+
 void http_tls_drop(struct http_io *io)
 {
 	io->tls = session_free(io->tls);

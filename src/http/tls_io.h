@@ -25,6 +25,9 @@ int http_tls_handshake(struct http_io *io) MUST_CHECK;
 /* Is the handshake over, so that the peer is whom it has to be? False for a plain socket. */
 bool http_tls_is_open(const struct http_io *io);
 
+/* Is the session one of CLIENT, and not of another, older one? False for a plain socket. */
+bool http_tls_is_of(const struct http_io *io, const struct http_tls_client *client);
+
 /* Ends the session, if there is one, without a word to the client. The descriptor stays open. */
 void http_tls_drop(struct http_io *io);
 
