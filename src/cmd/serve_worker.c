@@ -7,7 +7,9 @@
 #include "base/text.h"
 #include "fleet/identity.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define STATE_VERSION 1
@@ -128,38 +130,36 @@ static void get_credentials(struct http_request *req, void *user)
 	respond_json(req, root);
 }
 
-static int end_owners(struct auth *a, const json_t *list, unsigned *n, struct err *e)
+static int end_owners(struct auth *a, const json_t *list, struct err *e)
 {
+	const char *owners[FLEET_ENDED_MAX];
 	const json_t *one;
 	size_t i;
 
 	json_array_foreach(list, i, one) {
-		const char *owner = json_string_value(one);
-		const int r = owner && fleet_is_uuid(owner)
-				  ? auth_end_owner(a, owner, e)
-				  : err_set(e, ERR_BAD_REQUEST, 0, "owners are UUIDs");
-
-		if (r < 0)
-			return r;
-		*n += (unsigned)r;
+		owners[i] = json_string_value(one);
+		if (!owners[i] || !fleet_is_uuid(owners[i]))
+			return err_set(e, ERR_BAD_REQUEST, 0, "owners are UUIDs");
 	}
-	return 0;
+	return auth_end_owners(a, owners, json_array_size(list), e);
 }
 
-static int end_credentials(struct auth *a, const json_t *list, unsigned *n, struct err *e)
+static int end_credentials(struct auth *a, const json_t *list, struct err *e)
 {
+	_cleanup_free_ struct fleet_identity *ids = calloc(FLEET_ENDED_MAX, sizeof(*ids));
 	const json_t *one;
 	size_t i;
 
+	if (!ids)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "credentials that ended");
 	json_array_foreach(list, i, one) {
-		struct fleet_identity id;
-		const int r = fleet_credential_read(one, &id, e);
+		const int r = fleet_credential_read(one, &ids[i], e);
 
 		if (r < 0)
 			return r;
-		*n += auth_end_routed(a, &id);
 	}
-	return 0;
+	const int n = auth_end_routed(a, ids, json_array_size(list));
+	return n < 0 ? err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "credentials that ended") : n;
 }
 
 static int end_all(struct auth *a, const json_t *root, unsigned *n, struct err *e)
@@ -175,8 +175,11 @@ static int end_all(struct auth *a, const json_t *root, unsigned *n, struct err *
 			       "it is {\"v\":1, \"owners\":[], \"credentials\":[]}, with at most "
 			       "%u elements in each list",
 			       FLEET_ENDED_MAX);
-	const int r = end_owners(a, owners, n, e);
-	return r < 0 ? r : end_credentials(a, credentials, n, e);
+	const int gone = end_owners(a, owners, e);
+	const int ended = gone < 0 ? gone : end_credentials(a, credentials, e);
+
+	*n = (unsigned)(MAX(gone, 0) + MAX(ended, 0));
+	return ended;
 }
 
 static void post_ended(struct http_request *req, void *user)
@@ -197,7 +200,7 @@ static void post_ended(struct http_request *req, void *user)
 		r = err_set(&e, ERR_BAD_REQUEST, 0, "the body is no JSON object");
 	r = r < 0 ? r : end_all(w->auth, root, &n, &e);
 	json_decref(root);
-	auth_tell_ended(w->auth, n); /* also those before one that could not be read */
+	auth_tell_ended(w->auth, n); /* also users, if the credentials cannot be read */
 	if (r < 0)
 		http_respond_problem(req, e.code, e.text, NULL);
 	else

@@ -197,6 +197,15 @@ int store_user_each_idle(struct store *s, unsigned max, store_id_fn fn, void *us
 	return r;
 }
 
+int store_user_has_left(struct store *s, const char *id, bool *ret, struct err *e)
+{
+	uint64_t n = 0;
+	const int r = db_number(&s->db, &n, db_begin(&s->db, Q_DEPARTED_HAS, e, "t", id), e);
+
+	*ret = n > 0;
+	return r;
+}
+
 int store_user_count(struct store *s, uint64_t *ret, struct err *e)
 {
 	return db_number(&s->db, ret, db_begin(&s->db, Q_USER_COUNT, e, ""), e);

@@ -7,16 +7,13 @@
 #include "base/text.h"
 #include "fleet/identity.h"
 
+#include <errno.h>
 #include <sodium.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- the worker ---- */
-
-struct entry {
-	uint64_t name; /* of the credential and its rights */
-	const struct caller *who;
-};
 
 /* What the router's answer depends on. */
 static uint64_t name_of(const struct auth *a, const struct caller *w)
@@ -32,7 +29,15 @@ static uint64_t name_of(const struct auth *a, const struct caller *w)
 	(void)crypto_shorthash(hash, (const uint8_t *)text, MIN((size_t)len, sizeof(text) - 1),
 			       a->token_key);
 	memcpy(&name, hash, sizeof(name));
-	return name;
+	return MAX(name, UINT64_C(1));
+}
+
+/* Rights of a caller never change, so this is computed once. */
+static uint64_t end_name_of(const struct auth *a, struct caller *w)
+{
+	if (!w->end_name)
+		w->end_name = name_of(a, w);
+	return w->end_name;
 }
 
 /* Has a router named W with something that it can judge? What is local never ends. Routers of an older version name neither tokens nor
@@ -42,13 +47,6 @@ static bool can_end(const struct caller *w)
 	if (!w->routed || w->ended != CALLER_LIVE || w->how == CALLER_LOCAL)
 		return false;
 	return (w->how != CALLER_TOKEN && w->how != CALLER_STATIC_KEY) || w->version[0];
-}
-
-static int by_name(const void *a, const void *b)
-{
-	const struct entry *x = a, *y = b;
-
-	return (x->name > y->name) - (x->name < y->name);
 }
 
 static void identity_of(const struct caller *w, struct fleet_identity *ret)
@@ -62,80 +60,133 @@ static void identity_of(const struct caller *w, struct fleet_identity *ret)
 	memcpy(ret->version, w->version, sizeof(ret->version));
 }
 
-int auth_each_routed(const struct auth *a, uint64_t *after, unsigned max, auth_credential_fn fn,
+/* The lowest names behind AFTER, in order, each once. There is room for one more than a page, which tells that there is another page. */
+struct page {
+	struct caller **who;
+	size_t n, max;
+};
+
+static void page_add(struct page *p, struct caller *w)
+{
+	size_t low = 0, high = p->n;
+
+	while (low < high) {
+		const size_t at = low + (high - low) / 2;
+
+		if (p->who[at]->end_name == w->end_name)
+			return;
+		if (p->who[at]->end_name < w->end_name)
+			low = at + 1;
+		else
+			high = at;
+	}
+	if (low == p->max)
+		return;
+	p->n = MIN(p->n + 1, p->max);
+	memmove(p->who + low + 1, p->who + low, (p->n - low - 1) * sizeof(*p->who));
+	p->who[low] = w;
+}
+
+int auth_each_routed(struct auth *a, uint64_t *after, unsigned max, auth_credential_fn fn,
 		     void *user)
 {
-	size_t n = 0, given = 0;
+	_cleanup_free_ struct caller **who = calloc((size_t)max + 1, sizeof(*who));
+	struct page p = {.who = who, .max = (size_t)max + 1};
 
-	list_for_each(l, &a->live)
-		n += can_end(list_entry(l, struct caller, live));
-	if (n == 0)
-		return 0;
-	_cleanup_free_ struct entry *all = calloc(n, sizeof(*all));
-	if (!all)
+	if (!who)
 		return -ENOMEM;
-	n = 0;
 	list_for_each(l, &a->live) {
-		const struct caller *w = list_entry(l, struct caller, live);
+		struct caller *w = list_entry(l, struct caller, live);
 
-		if (can_end(w))
-			all[n++] = (struct entry){name_of(a, w), w};
+		if (can_end(w) && end_name_of(a, w) > *after)
+			page_add(&p, w);
 	}
-	qsort(all, n, sizeof(*all), by_name);
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < MIN(p.n, (size_t)max); i++) {
 		struct fleet_identity id;
 
-		if (all[i].name <= *after)
-			continue;
-		if (given++ == max)
-			return 1;
-		*after = all[i].name;
-		identity_of(all[i].who, &id);
+		*after = who[i]->end_name;
+		identity_of(who[i], &id);
 		fn(&id, user);
 	}
-	return 0;
+	return p.n > max;
 }
 
-unsigned auth_end_routed(struct auth *a, const struct fleet_identity *id)
+static int by_number(const void *a, const void *b)
 {
-	unsigned n = 0;
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
+	return (x > y) - (x < y);
+}
+
+int auth_end_routed(struct auth *a, const struct fleet_identity *ids, size_t n)
+{
+	_cleanup_free_ uint64_t *names = n > 0 ? calloc(n, sizeof(*names)) : NULL;
+	int ended = 0;
+
+	if (n == 0 || !names)
+		return n == 0 ? 0 : -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		struct caller w = {0};
+
+		caller_take_identity(&w, &ids[i]);
+		names[i] = name_of(a, &w);
+	}
+	qsort(names, n, sizeof(*names), by_number);
 	list_for_each(l, &a->live) {
 		struct caller *w = list_entry(l, struct caller, live);
 
-		if (!can_end(w) || caller_fleet_how(w) != id->how || w->admin != id->admin ||
-		    w->read_only != id->read_only || !streq(w->owner, id->owner) ||
-		    !streq(w->profile, id->profile) || !streq(w->key_id, id->key_id) ||
-		    !streq(w->signin, id->signin) || !streq(w->version, id->version))
+		if (!can_end(w))
+			continue;
+		const uint64_t name = end_name_of(a, w);
+		if (!bsearch(&name, names, n, sizeof(*names), by_number))
 			continue;
 		w->ended = CALLER_REVOKED;
-		n++;
+		ended++;
 	}
-	return n;
+	return ended;
 }
 
-int auth_end_owner(struct auth *a, const char *owner, struct err *e)
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* What a pass or a link opens counts on the row, as elsewhere. */
+static int end_row(struct auth *a, const char *owner, struct err *e)
 {
 	struct store_user row;
-	unsigned n = 0;
-	int r = store_user_get(a->config.store, owner, &row, e);
+	const int r = store_user_get(a->config.store, owner, &row, e);
 
-	/* What a pass or a link opens counts on the row, as elsewhere. */
-	if (r > 0 && row.active) {
-		row.active = false;
-		r = store_user_mirror(a->config.store, &row, e);
-	}
-	if (r < 0)
+	if (r <= 0 || !row.active)
 		return r;
+	row.active = false;
+	return store_user_mirror(a->config.store, &row, e);
+}
+
+int auth_end_owners(struct auth *a, const char **owners, size_t n, struct err *e)
+{
+	int ended = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const int r = end_row(a, owners[i], e);
+
+		if (r < 0)
+			return r;
+	}
+	if (n == 0)
+		return 0;
+	qsort(owners, n, sizeof(*owners), by_text);
 	list_for_each(l, &a->live) {
 		struct caller *w = list_entry(l, struct caller, live);
+		const char *owner = w->owner;
 
-		if (!w->routed || w->ended != CALLER_LIVE || !streq(w->owner, owner))
+		if (!w->routed || w->ended != CALLER_LIVE ||
+		    !bsearch(&owner, owners, n, sizeof(*owners), by_text))
 			continue;
 		w->ended = CALLER_REVOKED;
-		n++;
+		ended++;
 	}
-	return (int)n;
+	return ended;
 }
 
 void auth_tell_ended(struct auth *a, unsigned n)
@@ -162,8 +213,15 @@ static int is_ours(const struct auth *a, const struct fleet_identity *id, struct
 
 	if (!a->config.store)
 		return 0;
-	if (id->owner[0])
-		return store_user_get(a->config.store, id->owner, &u, e);
+	if (id->owner[0]) {
+		bool left = false;
+		int r = store_user_get(a->config.store, id->owner, &u, e);
+
+		if (r != 0)
+			return r;
+		r = store_user_has_left(a->config.store, id->owner, &left, e);
+		return r < 0 ? r : left;
+	}
 	return id->signin[0] && a->static_digest[0] &&
 	       strncmp(id->version, a->static_digest, AUTH_VERSION_SIZE - 1) == 0;
 }
