@@ -115,6 +115,14 @@ describe('the operation of a router', () => {
 		await until('the worker that was away has heard of the user', () => two.ended.some((e) => e.owners.includes(owner)), 8_000);
 		await soon('and of the key', two, c);
 		assert.equal(has(one, foreign), false);
+		/* By another process, of which the router hears nothing else; and behind many that hold. */
+		const joe = await json(await call('POST', '/api/v1/users', { body: { name: 'joe', password } })), key = await json(await call('POST', `/api/v1/keys?owner=${joe.id}`, { body: { name: 'd' } }));
+		const d = { ...c, owner: joe.id, key_id: key.id };
+		one.open = [...Array.from({ length: 140 }, (_, i) => ({ ...foreign, key_id: `ffffffff-0000-4000-8000-${String(i).padStart(12, '0')}` })), d];
+		assert.equal((await caisson(['user', 'rm', 'joe'], { env: { SANDBOX_STATE_DIR: env.SANDBOX_STATE_DIR! } })).code, 0);
+		await until('a key of a user whom the command line removed', () => has(one, d), 8_000);
+		await until('and that user', () => one.ended.some((e) => e.owners.includes(joe.id as string)), 5_000);
+		assert.equal(told(one).some((x) => x.owner === foreign.owner), false);
 		one.open = [];
 		two.open = [];
 		await usable(2);
@@ -158,8 +166,12 @@ describe('the operation of a router', () => {
 		await hup(both, fs.readFileSync(mine.cert), fs.readFileSync(mine.key));
 		said!.write('data: 2\n\n');
 		assert.equal(new TextDecoder().decode((await reader.read()).value), 'data: 2\n\n');
+		/* Its connection is of the first certificate, and is not kept for a further request. */
+		const { socket } = said!;
+		assert.ok(socket && !socket.destroyed);
 		said!.end();
-		await reader.cancel();
+		assert.equal((await reader.read()).done, true);
+		await until('the connection is closed', () => socket.destroyed, 5_000);
 		await hup(fs.readFileSync(next.ca));
 		workers.forEach((w) => w.renew(worker, fs.readFileSync(next.ca)));
 		await works();

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Credentials that end while workers go on with what they opened. A worker knows what is open, and this router what has ended: so when
  * a credential may have ended, each worker is asked for the credentials of what is open there, and told which of them hold no more,
- * and which users are not active. The database says all of this, so nothing is lost when a worker is away, or this router ends. */
+ * and which users are not active or were removed lately. The database says all of this, so nothing is lost when a worker is away, or this
+ * router ends. */
 #include "fleet/router/parts.h"
 
 #include "base/jsonio.h"
@@ -24,8 +25,10 @@
 #define ANSWER_MAX (256u << 10)
 #define VALUES_MAX 8192u
 #define DEPTH_MAX  8u
-#define PAGES_MAX  64u
-#define IDLE_MAX   4096u /* users who are not active */
+#define PAGES_MAX  1024u
+#define SLICE      32u /* credentials that are judged in a row: each is 2 or 3 queries */
+#define SHARE      10u /* a pause is that many times longer: a worker may make up what is open there */
+#define IDLE_MAX   4096u /* users who are not active, or were removed lately */
 
 struct look {
 	struct worker *worker;
@@ -35,10 +38,13 @@ struct look {
 	char after[FLEET_AFTER_SIZE]; /* of the next page */
 	bool listed;                  /* all pages have come */
 	unsigned pages;
+	json_t *page; /* credentials that are being judged, up to AT; NULL: none */
+	size_t at;
+	sd_event_source *turn;
 	size_t n_owners; /* that were told */
-	size_t n_ended;
-	json_t *ended; /* credentials */
-	json_t *idle;  /* the owners; NULL: it knows them */
+	size_t n_ended;  /* in all */
+	json_t *ended;   /* credentials of this page that have ended; it was not told yet */
+	json_t *idle;    /* the owners; NULL: it knows them */
 };
 
 void look_drop(struct worker *w)
@@ -48,6 +54,8 @@ void look_drop(struct worker *w)
 	if (!x)
 		return;
 	x->fetch = fetch_drop(x->fetch);
+	x->turn = sd_event_source_disable_unref(x->turn);
+	json_decref(x->page);
 	json_decref(x->ended);
 	json_decref(x->idle);
 	free(x);
@@ -68,9 +76,9 @@ static void done(struct look *x)
 	struct worker *w = x->worker;
 	const struct fleet_router *f = w->router;
 
-	if (json_array_size(x->ended) > 0)
+	if (x->n_ended > 0)
 		LOG_INFO("credentials_ended", LOG_S("worker", w->id),
-			 LOG_U("credentials", json_array_size(x->ended)));
+			 LOG_U("credentials", x->n_ended));
 	w->judged = x->epoch;
 	if (x->owners == f->owners && x->began_ns - f->owners_ns > AGAIN_NS)
 		w->judged_owners = x->owners;
@@ -94,31 +102,66 @@ static void on_told(const struct fetch_answer *a, void *user)
 		fail(x, a->status == 0 ? a->why : "it refuses to hear which credentials ended");
 }
 
-/* Keeps those of LIST that have ended. */
-static int judge(struct look *x, const json_t *list)
+static int judge_one(struct look *x, const json_t *one)
 {
 	struct auth *auth = x->worker->router->config.auth;
-	const json_t *one;
-	size_t i;
+	struct fleet_identity id;
+	struct err e = ERR_INIT;
 
-	json_array_foreach(list, i, one) {
-		struct fleet_identity id;
-		struct err e = ERR_INIT;
+	if (fleet_credential_read(one, &id, &e) < 0)
+		return -EBADMSG;
+	const int r = auth_judge_routed(auth, &id, &e);
+	if (r < 0)
+		return -EIO;
+	return r == 0 && json_array_append_new(x->ended, fleet_credential_json(&id)) < 0 ? -ENOMEM
+											 : 0;
+}
 
-		if (fleet_credential_read(one, &id, &e) < 0)
-			return -EBADMSG;
-		const int r = auth_judge_routed(auth, &id, &e);
-		if (r < 0)
-			return -EIO;
-		if (r == 0 && json_array_append_new(x->ended, fleet_credential_json(&id)) < 0)
-			return -ENOMEM;
+/* RET_NS: how long that took. */
+static int judge_some(struct look *x, uint64_t *ret_ns)
+{
+	const size_t end = MIN(x->at + SLICE, json_array_size(x->page));
+	const uint64_t began_ns = now_ns();
+	int r = 0;
+
+	while (r == 0 && x->at < end)
+		r = judge_one(x, json_array_get(x->page, x->at++));
+	*ret_ns = now_ns() - began_ns;
+	return r;
+}
+
+static void fail_to_judge(struct look *x, int r)
+{
+	fail(x, r == -EBADMSG ? "what it says is open there cannot be read"
+			      : "the database cannot say which credentials hold");
+}
+
+static int on_turn(sd_event_source *source, uint64_t usec UNUSED, void *user)
+{
+	struct look *x = user;
+	uint64_t took_ns = 0;
+
+	loop_work("fleet", "judge");
+	if (x->at < json_array_size(x->page)) {
+		const int r = judge_some(x, &took_ns);
+
+		if (r < 0) {
+			fail_to_judge(x, r);
+			return 0;
+		}
+		(void)sd_event_source_set_time_relative(source, took_ns * SHARE / 1000);
+		return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 	}
+	json_decref(x->page);
+	x->page = NULL;
+	x->turn = sd_event_source_disable_unref(x->turn);
+	go_on(x);
 	return 0;
 }
 
 static int take_page(struct look *x, const json_t *root)
 {
-	const json_t *list = json_object_get(root, "credentials");
+	json_t *list = json_object_get(root, "credentials");
 	const json_t *next = json_object_get(root, "next");
 	const char *after = json_string_value(next);
 
@@ -132,7 +175,10 @@ static int take_page(struct look *x, const json_t *root)
 	x->listed = !next;
 	if (next)
 		memcpy(x->after, after, sizeof(x->after));
-	return judge(x, list);
+	x->page = json_incref(list);
+	x->at = 0;
+	return sd_event_add_time_relative(x->worker->router->config.loop, &x->turn, CLOCK_MONOTONIC,
+					  0, 1, on_turn, x);
 }
 
 static void on_page(const struct fetch_answer *a, void *user)
@@ -151,11 +197,8 @@ static void on_page(const struct fetch_answer *a, void *user)
 		r = jsonio_read(a->body, a->len, JSON_REJECT_DUPLICATES, &root, NULL);
 	r = r < 0 ? r : take_page(x, root);
 	json_decref(root);
-	if (r == 0)
-		go_on(x);
-	else
-		fail(x, r == -EBADMSG ? "what it says is open there cannot be read"
-				      : "the database cannot say which credentials hold");
+	if (r < 0)
+		fail_to_judge(x, r);
 }
 
 /* Appends to RET at most FLEET_ENDED_MAX of LIST from *AT on. */
@@ -174,7 +217,10 @@ static void tell(struct look *x)
 	size_t len = 0;
 	int r = add_some(owners, x->idle, &x->n_owners);
 
-	r = r < 0 ? r : add_some(credentials, x->ended, &x->n_ended);
+	size_t n = 0;
+	r = r < 0 ? r : add_some(credentials, x->ended, &n); /* a page has no more */
+	x->n_ended += n;
+	(void)json_array_clear(x->ended);
 	json_t *root =
 	    json_pack("{s:i, s:o, s:o}", "v", 1, "owners", owners, "credentials", credentials);
 	_cleanup_free_ char *body = r == 0 && root ? jsonio_text(root, JSON_COMPACT, &len) : NULL;
@@ -204,11 +250,14 @@ static void ask(struct look *x)
 		fail(x, "no memory");
 }
 
+/* Each page is told before the next is asked for, so that however much is open there, what has ended is told. */
 static void go_on(struct look *x)
 {
-	if (!x->listed)
+	if (json_array_size(x->ended) > 0)
+		tell(x);
+	else if (!x->listed)
 		ask(x);
-	else if (x->n_owners < json_array_size(x->idle) || x->n_ended < json_array_size(x->ended))
+	else if (x->n_owners < json_array_size(x->idle))
 		tell(x);
 	else
 		done(x);
@@ -240,25 +289,33 @@ static void look(struct worker *w)
 
 static bool add_idle(const char *id, void *user)
 {
-	json_t *list = user;
+	json_t **list = user;
 
-	return json_array_append_new(list, json_string(id)) == 0;
+	if (json_array_append_new(*list, json_string(id)) == 0)
+		return true;
+	json_decref(*list);
+	*list = NULL;
+	return false;
 }
 
 static int read_idle(struct fleet_router *f, struct err *e)
 {
 	json_t *list = json_array();
 	const int r =
-	    list ? store_user_each_idle(f->config.store, IDLE_MAX, add_idle, list, e) : -ENOMEM;
+	    list ? store_user_each_idle(f->config.store, IDLE_MAX, add_idle, &list, e) : 0;
 
+	if (!list)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "users who are not active");
 	if (r < 0) {
 		json_decref(list);
 		return r;
 	}
 	if (json_array_size(list) == IDLE_MAX)
-		LOG_OFTEN(LOG_LEVEL_WARNING, "workers_not_told",
-			  LOG_S("error", "too many users are not active: remove some"),
-			  LOG_U("most", IDLE_MAX));
+		LOG_OFTEN(
+		    LOG_LEVEL_WARNING, "workers_not_told",
+		    LOG_S("error",
+			  "too many users are not active, or were removed within the last hour"),
+		    LOG_U("most", IDLE_MAX));
 	if (!json_equal(list, f->idle)) {
 		f->owners++;
 		f->owners_ns = now_ns();
@@ -268,11 +325,12 @@ static int read_idle(struct fleet_router *f, struct err *e)
 	return 0;
 }
 
+/* Also one that is refused: it may go on with what it had before. */
 static bool is_due(const struct worker *w, uint64_t now)
 {
 	const struct fleet_router *f = w->router;
 
-	if (w->look || !w->known || w->refused || w->missed > 0 || now < w->look_not_before_ns)
+	if (w->look || !w->known || w->missed > 0 || now < w->look_not_before_ns)
 		return false;
 	return w->judged != f->epoch || !streq(w->judged_start, w->epoch) ||
 	       (!w->settled && now - f->epoch_ns > AGAIN_NS);
