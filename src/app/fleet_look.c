@@ -128,11 +128,9 @@ static void note(struct fleet_look *l, const char *what, const char *why)
 		(void)snprintf(l->first, sizeof(l->first), "%.100s: %.150s", what, why);
 }
 
-static void look_at_all(const struct fleet_members *m, struct http_tls_client *tls,
+static void look_at_all(const struct fleet_members *m, struct http_tls_client *tls, uint64_t until,
 			struct fleet_look *ret)
 {
-	const uint64_t until = now_ns() + ALL_NS;
-
 	ret->workers += m->n;
 	for (size_t i = 0; i < m->n && now_ns() < until; i++) {
 		const char *why = look_at(&m->at[i], tls);
@@ -159,14 +157,15 @@ int fleet_look_workers(const struct settings *s, struct fleet_look *ret, struct 
 	r = r < 0 ? r : app_member_tls(s, &tls, e);
 	if (r < 0)
 		return r;
-	const size_t names = m->n_names;
-	for (size_t i = 0; i < names; i++) {
-		const char *why = fleet_names_ask(&m->names[i], m);
+	const uint64_t until = now_ns() + ALL_NS;
+	for (size_t i = 0; i < m->n_names; i++) {
+		const char *why = now_ns() < until ? fleet_names_ask(&m->names[i], m)
+						   : "other names took all the time";
 
 		if (why)
 			note(ret, m->names[i].host, why);
 	}
-	look_at_all(m, tls, ret);
+	look_at_all(m, tls, until, ret);
 	(void)http_tls_client_free(tls);
 	return 0;
 }

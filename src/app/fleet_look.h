@@ -19,5 +19,6 @@ struct fleet_look {
 	char first[256]; /* that does not answer, and why; "" = none */
 };
 
-/* Asks the workers of the router S for their state, for 10 s at most. SETTING_INVALID: one of its files cannot be used. */
+/* Asks the workers of the router S for their state. After 10 s it asks no further name or worker; a resolver that hangs holds it for as
+ * long as getaddrinfo(3) lets it. SETTING_INVALID: one of its files cannot be used. */
 int fleet_look_workers(const struct settings *s, struct fleet_look *ret, struct err *e) MUST_CHECK;
