@@ -40,6 +40,7 @@ static void say(struct build_download *d, const char *what)
 struct refusal {
 	struct list node;
 	uint64_t until_ns;
+	char owner[sizeof(((struct build_download *)NULL)->owner)];
 	char text[BUILD_REFERENCE_MAX];
 	char reason[400];
 };
@@ -50,8 +51,8 @@ static void forget(struct refusal *r)
 	free(r);
 }
 
-/* NULL: it may be asked. */
-static const struct refusal *refused(struct builds *b, const char *text)
+/* NULL: it may be asked for OWNER. Others may have pushed since then what one user was refused. */
+static const struct refusal *refused(struct builds *b, const char *owner, const char *text)
 {
 	const uint64_t now = now_ns();
 	const struct refusal *found = NULL;
@@ -61,7 +62,7 @@ static const struct refusal *refused(struct builds *b, const char *text)
 
 		if (r->until_ns <= now)
 			forget(r);
-		else if (streq(r->text, text))
+		else if (streq(r->owner, owner) && streq(r->text, text))
 			found = r;
 	}
 	return found;
@@ -76,6 +77,7 @@ static void remember(struct builds *b, const char *text, const char *reason)
 	if (!r)
 		return;
 	r->until_ns = now_ns() + b->download_later_s * NS_PER_S;
+	(void)!text_copy(r->owner, sizeof(r->owner), b->downloaded_for);
 	(void)!text_copy(r->text, sizeof(r->text), text);
 	(void)snprintf(r->reason, sizeof(r->reason), "%s", reason);
 	list_for_each(l, &b->refusals)
@@ -286,7 +288,7 @@ int build_download_start(struct builds *b, const struct build_download_spec *spe
 	r = r < 0 ? r : check_number(b, spec->owner, e);
 	if (r < 0)
 		return r;
-	const struct refusal *no = refused(b, pull.text);
+	const struct refusal *no = refused(b, spec->owner, pull.text);
 
 	if (no)
 		return err_set(e, ERR_IMAGE_MISSING, 0,

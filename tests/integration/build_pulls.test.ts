@@ -12,7 +12,7 @@ import type { AddressInfo } from 'node:net';
 import * as path from 'node:path';
 import { after, afterEach, before, describe, it } from 'node:test';
 import { Downloads, images } from '../lib/downloads.ts';
-import { ADMIN, client, said, type Answer } from '../lib/e2b.ts';
+import { ADMIN, client, hex, said, type Answer } from '../lib/e2b.ts';
 import { binary, engine, mode, scratch, unlessEnforced } from '../lib/env.ts';
 import { image, Registry, root, tar, type Image } from '../lib/oci.ts';
 import { stateOfItsOwn } from '../lib/own-images.ts';
@@ -39,20 +39,20 @@ describe('downloads of builds', { skip }, () => {
 		env = { SANDBOX_STATE_DIR: stateOfItsOwn(), SANDBOX_IMAGE: 'base', SANDBOX_API_KEY: ADMIN, SANDBOX_FACES: 'e2b', SANDBOX_ROOT: 'on', SANDBOX_TEMPLATES: 'on', SANDBOX_PULLS: pulls, DOCKER_CONFIG: login, ...more };
 		({ program, base, port } = await serve({ profile: 'full', env }));
 	};
-	const { ask, control, make, start } = client(() => ({ base, port }));
+	const { ask, control, make, newKey, start } = client(() => ({ base, port }));
 	const rest = (method: string, at: string, body?: Json): Promise<Answer> => ask(method, `/api/v1${at}`, { prefix: '', headers: { authorization: `Bearer ${ADMIN}` }, body });
 
-	async function begun(name: string, fromImage: string): Promise<Json> {
-		const made = await control('POST', '/v3/templates', { name });
+	async function begun(name: string, fromImage: string, key?: string): Promise<Json> {
+		const made = await control('POST', '/v3/templates', { name }, key);
 		assert.equal(made.status, 202, made.text);
-		const r = await control('POST', `/v2/templates/${made.json.templateID}/builds/${made.json.buildID}`, { fromImage, steps: [{ type: 'RUN', args: ['echo built >/srv/built', 'root'] }] });
+		const r = await control('POST', `/v2/templates/${made.json.templateID}/builds/${made.json.buildID}`, { fromImage, steps: [{ type: 'RUN', args: ['echo built >/srv/built', 'root'] }] }, key);
 		assert.deepEqual([r.status, r.text], [202, ''], r.text);
 		return made.json;
 	}
-	const status = async (t: Json): Promise<Json> => (await control('GET', `/templates/${t.templateID}/builds/${t.buildID}/status`)).json;
+	const status = async (t: Json, key?: string): Promise<Json> => (await control('GET', `/templates/${t.templateID}/builds/${t.buildID}/status`, undefined, key)).json;
 	const logOf = (s: Json): string => s.logEntries.map((e: Json) => e.message).join('\n');
-	const ended = (t: Json): Promise<Json> => until('the end of a build', async () => {
-		const s = await status(t);
+	const ended = (t: Json, key?: string): Promise<Json> => until('the end of a build', async () => {
+		const s = await status(t, key);
 		return ['ready', 'error'].includes(s.status) ? s : undefined;
 	}, 60_000);
 	async function good(name: string, from: string): Promise<Json> {
@@ -168,7 +168,7 @@ describe('downloads of builds', { skip }, () => {
 			assert.ok(registry.requests.some((r) => r.authorization?.startsWith('Basic ')), 'the operator\'s own command uses it');
 		});
 
-		it('what a registry has refused is not asked for again at once, by whatever build', async () => {
+		it('what a registry has refused is not asked for again at once, by whatever build of its user', async () => {
 			const asked = (): number => registry.requests.filter((r) => r.url.includes('/manifests/')).length;
 			const refuse = (status: number, headers: Record<string, string> = {}): void => {
 				registry.lie = (_, res) => {
@@ -196,6 +196,10 @@ describe('downloads of builds', { skip }, () => {
 			refuse(404);
 			await bad(`${folder()}/base:other`, /has no image/);
 			assert.ok(asked() > 0);
+			/* Another user has pushed it since then, maybe. */
+			const before = asked(), key = hex(await newKey('ann'));
+			assert.equal((await ended(await begun('anns', `${folder()}/base:other`, key), key)).status, 'error');
+			assert.ok(asked() > before);
 		});
 
 		it('no redirect and no place of logins leads to an address inside', async () => {
