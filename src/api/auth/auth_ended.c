@@ -60,22 +60,27 @@ static void identity_of(const struct caller *w, struct fleet_identity *ret)
 	memcpy(ret->version, w->version, sizeof(ret->version));
 }
 
+struct entry {
+	uint64_t name;
+	const struct caller *who;
+};
+
 /* The lowest names behind AFTER, in order, each once. There is room for one more than a page, which tells that there is another page. */
 struct page {
-	struct caller **who;
+	struct entry *all;
 	size_t n, max;
 };
 
-static void page_add(struct page *p, struct caller *w)
+static void page_add(struct page *p, const struct caller *w)
 {
 	size_t low = 0, high = p->n;
 
 	while (low < high) {
 		const size_t at = low + (high - low) / 2;
 
-		if (p->who[at]->end_name == w->end_name)
+		if (p->all[at].name == w->end_name)
 			return;
-		if (p->who[at]->end_name < w->end_name)
+		if (p->all[at].name < w->end_name)
 			low = at + 1;
 		else
 			high = at;
@@ -83,17 +88,17 @@ static void page_add(struct page *p, struct caller *w)
 	if (low == p->max)
 		return;
 	p->n = MIN(p->n + 1, p->max);
-	memmove(p->who + low + 1, p->who + low, (p->n - low - 1) * sizeof(*p->who));
-	p->who[low] = w;
+	memmove(p->all + low + 1, p->all + low, (p->n - low - 1) * sizeof(*p->all));
+	p->all[low] = (struct entry){w->end_name, w};
 }
 
 int auth_each_routed(struct auth *a, uint64_t *after, unsigned max, auth_credential_fn fn,
 		     void *user)
 {
-	_cleanup_free_ struct caller **who = calloc((size_t)max + 1, sizeof(*who));
-	struct page p = {.who = who, .max = (size_t)max + 1};
+	_cleanup_free_ struct entry *all = calloc((size_t)max + 1, sizeof(*all));
+	struct page p = {.all = all, .max = (size_t)max + 1};
 
-	if (!who)
+	if (!all)
 		return -ENOMEM;
 	list_for_each(l, &a->live) {
 		struct caller *w = list_entry(l, struct caller, live);
@@ -104,8 +109,8 @@ int auth_each_routed(struct auth *a, uint64_t *after, unsigned max, auth_credent
 	for (size_t i = 0; i < MIN(p.n, (size_t)max); i++) {
 		struct fleet_identity id;
 
-		*after = who[i]->end_name;
-		identity_of(who[i], &id);
+		*after = all[i].name;
+		identity_of(all[i].who, &id);
 		fn(&id, user);
 	}
 	return p.n > max;
