@@ -33,6 +33,8 @@ struct api_port_face {
 	void (*wake)(void *user, const char *id);
 	/* What the sandbox is called to the server on PORT: the value of Host, appended to RET. Nothing appended: localhost:PORT. */
 	int (*name)(void *user, const char *id, uint16_t port, struct buf *ret);
+	/* The server on PORT speaks TLS, so we do to it. May be NULL. */
+	bool (*speaks_tls)(void *user, const char *id, uint16_t port);
 	/* Answers REQ as clients of the face expect it. False: it has not, and any answer will do. */
 	bool (*refuse)(void *user, struct http_request *req, const char *id, uint16_t port,
 		       enum err_code code);
@@ -49,12 +51,13 @@ struct api_config {
 	struct packages *packages; /* may be NULL: nothing can be installed */
 	struct budgets *budgets;   /* may be NULL: nothing is bound */
 	bool open_registration;
-	bool worker;             /* of a fleet: users, keys and sign-in are its routers' */
-	bool loopback;           /* no other machine can reach this server */
-	uint64_t signin_ns;      /* life of a browser's sign-in */
-	const char *profile;     /* of its tools */
-	const char *base;        /* URL of the server; filled in until the first request */
-	const char *port_domain; /* http_config.port_domain; "" = there is none */
+	bool worker;                      /* of a fleet: users, keys and sign-in are its routers' */
+	bool loopback;                    /* no other machine can reach this server */
+	uint64_t signin_ns;               /* life of a browser's sign-in */
+	const char *profile;              /* of its tools */
+	const char *base;                 /* URL of the server; filled in until the first request */
+	const char *port_domain;          /* http_config.port_domain; "" = there is none */
+	struct http_tls_client *port_tls; /* to servers in sandboxes; NULL: no face needs it */
 	bool save_figures; /* figures that code shows are kept as files (run_request.display) */
 	uint64_t max_upload_bytes;
 	uint64_t max_code_bytes;
@@ -70,6 +73,8 @@ struct api_config {
 	 * machine. New reference. NULL: nothing. */
 	json_t *(*server)(bool admin, void *server_user);
 	void *server_user;
+	/* What GET /fleet says, as `metrics`; NULL: this server is no router. */
+	json_t *(*fleet)(void *user);
 	struct builds *builds;
 };
 

@@ -34,6 +34,7 @@ enum app_mode {
 };
 
 struct fleet_router;
+struct http_tls_client;
 struct image_builder;
 struct image_fetch;
 struct router_files;
@@ -58,14 +59,15 @@ struct app {
 	sd_event *loop;
 	sd_event_source *workers; /* jobs of the pool of threads have ended */
 	struct manager *manager;
-	struct sandbox_records records; /* the manager's, kept in the store */
-	struct opener *opener;          /* NULL: no local files may be read */
-	struct reopener *reopener;      /* NULL: nothing to open again */
-	struct http_tls *tls;           /* NULL: SANDBOX_TLS_LISTEN is not set */
-	struct buf tls_chain;           /* until its key is there */
-	struct buf tls_authority;       /* as that; of a worker */
-	struct fleet_member member;     /* of a worker: app_fleet() */
-	void (*reloaded)(void *user);   /* app_reload() */
+	struct sandbox_records records;   /* the manager's, kept in the store */
+	struct opener *opener;            /* NULL: no local files may be read */
+	struct reopener *reopener;        /* NULL: nothing to open again */
+	struct http_tls *tls;             /* NULL: SANDBOX_TLS_LISTEN is not set */
+	struct http_tls_client *port_tls; /* NULL: no face, or no GnuTLS */
+	struct buf tls_chain;             /* until its key is there */
+	struct buf tls_authority;         /* as that; of a worker */
+	struct fleet_member member;       /* of a worker: app_fleet() */
+	void (*reloaded)(void *user);     /* app_reload() */
 	void *reloaded_user;
 	const char *const *image_defs; /* of `serve`, set before app_begin(): names; borrowed */
 	size_t n_image_defs;
@@ -159,9 +161,20 @@ void app_reload(struct app *a, void (*reloaded)(void *user), void *user);
 bool app_is_router(const struct app *a);
 /* Reads what it needs, with the privileges of the start. */
 int app_begin_router(struct app *a, struct err *e) MUST_CHECK;
+/* Reads the file PATH of the setting ID. SETTING_INVALID: it cannot be read. */
+int app_read_member(const char *path, enum setting_id id, struct buf *ret,
+		    struct err *e) MUST_CHECK;
+/* The certificate, key and authority that the router S has. */
+int app_member_tls(const struct settings *s, struct http_tls_client **ret,
+		   struct err *e) MUST_CHECK;
+/* Takes a new certificate of a router, in the order of enum reopen. FILE is a negative errno, or taken. */
+void app_take_router_tls(struct app *a, enum reopen what, int file);
 /* Makes the router, which knows its workers from now on. AUTH is borrowed until the router's end. */
 int app_open_router(struct app *a, struct auth *auth, struct fleet_router **ret,
 		    struct err *e) MUST_CHECK;
+/* Of an open router: for api_config.fleet and .metrics. APP is a struct app. */
+json_t *app_fleet_json(void *app);
+int app_fleet_metrics(struct buf *out, void *app) MUST_CHECK;
 /* Before fleet_router_free(). */
 void app_close_router(struct app *a);
 /* After it. */

@@ -7,6 +7,7 @@
 #include "base/fdio.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "fleet/router/names.h"
 #include "fleet/router/router.h"
 
 #include <sodium.h>
@@ -16,10 +17,13 @@
 
 struct router_files {
 	struct http_tls_client *tls;
+	struct buf chain, authority; /* until the key of the certificate is there */
+	bool wrong;                  /* one of those that come now cannot be used */
 	struct fleet_key key;
 	struct fleet_members members; /* of the start */
 	struct reopener *reopener; /* a process of its own: the other one opens the log each time */
 	struct fleet_router *router; /* borrowed; NULL: not open */
+	struct fleet_names *names;
 	sd_event_source *look;
 	struct buf seen; /* the list as it was read last */
 };
@@ -31,7 +35,7 @@ bool app_is_router(const struct app *a)
 
 /* ---- files ---- */
 
-static int read_file(const char *path, enum setting_id id, struct buf *ret, struct err *e)
+int app_read_member(const char *path, enum setting_id id, struct buf *ret, struct err *e)
 {
 	_cleanup_fd_ int fd = reopener_open(path);
 	const int r = fd < 0 ? fd : fd_read_file(fd, ret);
@@ -41,35 +45,111 @@ static int read_file(const char *path, enum setting_id id, struct buf *ret, stru
 		     : 0;
 }
 
-static int read_certificates(struct app *a, struct err *e)
+static void forget(struct buf *secret)
 {
-	const struct settings *s = &a->settings;
+	if (secret->data)
+		sodium_memzero(secret->data, secret->len);
+	buf_done(secret);
+}
+
+static int make_tls(const struct buf *chain, const struct buf *key, const struct buf *ca,
+		    struct http_tls_client **ret, struct err *e)
+{
+	const struct http_tls_client_config config = {.chain = buf_str(chain),
+						      .chain_len = chain->len,
+						      .key = buf_str(key),
+						      .key_len = key->len,
+						      .ca = buf_str(ca),
+						      .ca_len = ca->len,
+						      .name = FLEET_WORKER_NAME};
+
+	return http_tls_client_new(&config, ret, e);
+}
+
+static int renew_tls(struct router_files *f, const struct buf *key, struct err *e)
+{
+	struct http_tls_client *fresh = NULL;
+	const int r = make_tls(&f->chain, key, &f->authority, &fresh, e);
+
+	if (r < 0)
+		return r;
+	if (f->router)
+		fleet_router_set_tls(f->router, fresh);
+	(void)http_tls_client_free(f->tls);
+	f->tls = fresh;
+	return 0;
+}
+
+static void forget_texts(struct router_files *f)
+{
+	buf_done(&f->chain);
+	buf_done(&f->authority);
+	f->chain = f->authority = (struct buf)BUF_INIT(REOPENER_FILE_MAX);
+}
+
+int app_member_tls(const struct settings *s, struct http_tls_client **ret, struct err *e)
+{
 	struct buf chain = BUF_INIT(REOPENER_FILE_MAX), key = chain, ca = chain;
-	int r = read_file(s->fleet_certificate, SETTING_ID_fleet_certificate, &chain, e);
+	int r = app_read_member(s->fleet_certificate, SETTING_ID_fleet_certificate, &chain, e);
 
 	r = r < 0 ? r
-		  : read_file(s->fleet_certificate_key, SETTING_ID_fleet_certificate_key, &key, e);
-	r = r < 0 ? r : read_file(s->fleet_ca, SETTING_ID_fleet_ca, &ca, e);
-	const struct http_tls_client_config config = {.chain = buf_str(&chain),
-						      .chain_len = chain.len,
-						      .key = buf_str(&key),
-						      .key_len = key.len,
-						      .ca = buf_str(&ca),
-						      .ca_len = ca.len,
-						      .name = FLEET_WORKER_NAME};
-	r = r < 0 ? r : http_tls_client_new(&config, &a->router_files->tls, e);
-	if (key.data)
-		sodium_memzero(key.data, key.len);
-	buf_done(&key);
+		  : app_read_member(s->fleet_certificate_key, SETTING_ID_fleet_certificate_key,
+				    &key, e);
+	r = r < 0 ? r : app_read_member(s->fleet_ca, SETTING_ID_fleet_ca, &ca, e);
+	r = r < 0 ? r : make_tls(&chain, &key, &ca, ret, e);
+	forget(&key);
 	buf_done(&chain);
 	buf_done(&ca);
 	return r;
 }
 
+static int take_text(int fd, struct buf *ret, enum setting_id id, const char *path, struct err *e)
+{
+	buf_done(ret);
+	*ret = (struct buf)BUF_INIT(REOPENER_FILE_MAX);
+	const int r = fd < 0 ? fd : fd_read_file(fd, ret);
+
+	return r < 0 ? err_set(e, ERR_SETTING_INVALID, -r, "%s: cannot read %s",
+			       setting_rows[id].env, path)
+		     : 0;
+}
+
+/* They come in the order authority, certificate, key. If one cannot be read, all stay as they were. */
+void app_take_router_tls(struct app *a, enum reopen what, int file)
+{
+	const struct settings *s = &a->settings;
+	struct router_files *f = a->router_files;
+	struct buf key = BUF_INIT(REOPENER_FILE_MAX);
+	_cleanup_fd_ int fd = file;
+	struct err e = ERR_INIT;
+	int r;
+
+	if (what == REOPEN_MEMBER_AUTHORITY) {
+		f->wrong = false;
+		r = take_text(fd, &f->authority, SETTING_ID_fleet_ca, s->fleet_ca, &e);
+	} else if (what == REOPEN_MEMBER_CERTIFICATE) {
+		r = take_text(fd, &f->chain, SETTING_ID_fleet_certificate, s->fleet_certificate,
+			      &e);
+	} else {
+		r = take_text(fd, &key, SETTING_ID_fleet_certificate_key, s->fleet_certificate_key,
+			      &e);
+		if (r == 0 && !f->wrong)
+			r = renew_tls(f, &key, &e);
+		forget(&key);
+		forget_texts(f);
+	}
+	if (r < 0)
+		LOG_ERROR("certificate_not_read", LOG_S("error", e.text),
+			  LOG_S("effect", "connections to workers are made with the one before"));
+	else if (what == REOPEN_MEMBER_KEY && !f->wrong)
+		LOG_INFO("certificate_read", LOG_S("file", s->fleet_certificate));
+	f->wrong = f->wrong || r < 0;
+}
+
 static int read_members(struct app *a, struct err *e)
 {
 	struct router_files *f = a->router_files;
-	int r = read_file(a->settings.fleet_workers, SETTING_ID_fleet_workers, &f->seen, e);
+	int r = app_read_member(a->settings.fleet_workers, SETTING_ID_fleet_workers, &f->seen, e);
 
 	if (r < 0)
 		return r;
@@ -88,7 +168,7 @@ int app_begin_router(struct app *a, struct err *e)
 	int r = reopener_start(&config, &a->router_files->reopener, e);
 	r = r < 0 ? r : read_members(a, e);
 	r = r < 0 ? r : fleet_key_read(a->settings.fleet_key, &a->router_files->key, e);
-	return r < 0 ? r : read_certificates(a, e);
+	return r < 0 ? r : app_member_tls(&a->settings, &a->router_files->tls, e);
 }
 
 /* ---- changes of the list ---- */
@@ -107,8 +187,9 @@ static void take_members(struct router_files *f, struct buf *text)
 		LOG_ERROR("workers_not_read", LOG_S("error", e.text),
 			  LOG_S("effect", "the list stays as it was"));
 	} else {
-		fleet_router_set_members(f->router, fresh);
-		LOG_INFO("workers_read", LOG_U("workers", fresh->n));
+		fleet_names_set(f->names, fresh);
+		LOG_INFO("workers_read", LOG_U("workers", fresh->n),
+			 LOG_U("names", fresh->n_names));
 	}
 	free(fresh);
 	buf_done(&f->seen); /* a wrong list is told once */
@@ -141,11 +222,19 @@ static int on_look(sd_event_source *source, uint64_t usec UNUSED, void *user)
 	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 }
 
+static void on_members(const struct fleet_members *m, void *user)
+{
+	const struct router_files *f = user;
+
+	fleet_router_set_members(f->router, m);
+}
+
 int app_open_router(struct app *a, struct auth *auth, struct fleet_router **ret, struct err *e)
 {
 	struct router_files *f = a->router_files;
 	const struct fleet_router_config config = {.loop = a->loop,
 						   .auth = auth,
+						   .store = a->store,
 						   .ledger = a->ledger,
 						   .budgets = a->budgets,
 						   .tls = f->tls,
@@ -155,13 +244,30 @@ int app_open_router(struct app *a, struct auth *auth, struct fleet_router **ret,
 	if (r < 0)
 		return r;
 	f->router = *ret;
-	fleet_router_set_members(f->router, &f->members);
-	if (f->members.n > 1)
+	r = fleet_names_new(a->loop, on_members, f, &f->names, e);
+	if (r < 0)
+		return r;
+	fleet_names_set(f->names, &f->members);
+	if (f->members.n > 1 || f->members.n_names > 0)
 		LOG_WARNING("quotas_of_each_worker", LOG_I("workers", (long)f->members.n),
 			    LOG_S("effect", "a user may have at each worker what the quota says"));
 	r = sd_event_add_time_relative(a->loop, &f->look, CLOCK_MONOTONIC, LOOK_US, LOOK_US / 20,
 				       on_look, f);
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;
+}
+
+json_t *app_fleet_json(void *app)
+{
+	const struct app *a = app;
+
+	return fleet_router_json(a->router_files->router);
+}
+
+int app_fleet_metrics(struct buf *out, void *app)
+{
+	const struct app *a = app;
+
+	return fleet_router_metrics(a->router_files->router, out);
 }
 
 void app_close_router(struct app *a)
@@ -171,6 +277,7 @@ void app_close_router(struct app *a)
 	if (!f)
 		return;
 	f->look = sd_event_source_disable_unref(f->look);
+	f->names = fleet_names_free(f->names);
 	f->reopener = reopener_free(f->reopener);
 	f->router = NULL;
 }
@@ -182,6 +289,7 @@ void app_router_done(struct app *a)
 	if (!f)
 		return;
 	f->tls = http_tls_client_free(f->tls);
+	forget_texts(f);
 	buf_done(&f->seen);
 	sodium_memzero(&f->key, sizeof(f->key));
 	free(f);

@@ -7,6 +7,7 @@
 #include "base/fdio.h"
 #include "base/log.h"
 #include "http/tls.h"
+#include "http/tls_client.h"
 
 #include <sodium.h>
 #include <string.h>
@@ -71,10 +72,19 @@ static int take_chain(struct app *a, int fd, struct err *e)
 			 e);
 }
 
+/* Without GnuTLS the face refuses ports that speak TLS, and the server does all else. */
+static void begin_port_tls(struct app *a)
+{
+	struct err ignored = ERR_INIT;
+	int r UNUSED = http_tls_client_new_unverified(&a->port_tls, &ignored);
+}
+
 int app_begin_tls(struct app *a, struct err *e)
 {
 	const struct settings *s = &a->settings;
 
+	if (a->mode == APP_SERVE && s->faces[0])
+		begin_port_tls(a);
 	if (a->mode != APP_SERVE || !s->tls_listen[0])
 		return 0;
 	_cleanup_fd_ int chain = reopener_open(s->tls_certificate);
@@ -110,6 +120,7 @@ void app_take_tls(struct app *a, enum reopen what, int file)
 void app_tls_done(struct app *a)
 {
 	a->tls = http_tls_free(a->tls);
+	a->port_tls = http_tls_client_free(a->port_tls);
 	buf_done(&a->tls_chain);
 	buf_done(&a->tls_authority);
 	sodium_memzero(&a->member.key, sizeof(a->member.key));

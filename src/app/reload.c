@@ -45,6 +45,9 @@ int app_begin_reopener(struct app *a, struct err *e)
 	    .certificate = a->settings.tls_listen[0] ? a->settings.tls_certificate : NULL,
 	    .key = a->settings.tls_listen[0] ? a->settings.tls_key : NULL,
 	    .authority = app_is_worker(a) ? a->settings.fleet_ca : NULL,
+	    .member_authority = a->settings.fleet_ca,
+	    .member_certificate = a->settings.fleet_certificate,
+	    .member_key = app_is_router(a) ? a->settings.fleet_certificate_key : NULL,
 	};
 
 	return a->mode == APP_SERVE ? reopener_start(&c, &a->reopener, e) : 0;
@@ -72,6 +75,11 @@ static void on_file(enum reopen what, int fd, void *user)
 	}
 	if (what == REOPEN_AUTHORITY || what == REOPEN_CERTIFICATE || what == REOPEN_KEY) {
 		app_take_tls(a, what, fd);
+		return;
+	}
+	if (what == REOPEN_MEMBER_AUTHORITY || what == REOPEN_MEMBER_CERTIFICATE ||
+	    what == REOPEN_MEMBER_KEY) {
+		app_take_router_tls(a, what, fd);
 		return;
 	}
 	if (fd < 0) {

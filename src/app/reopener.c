@@ -80,6 +80,17 @@ static bool say(enum reopen what, int fd, int watch)
 	       0;
 }
 
+static bool answer_member(const struct reopener_config *c, int watch)
+{
+	_cleanup_fd_ int authority = read_other(c->member_authority);
+	_cleanup_fd_ int certificate = read_other(c->member_certificate);
+	_cleanup_fd_ int key = read_other(c->member_key);
+
+	return say(REOPEN_MEMBER_AUTHORITY, authority, watch) &&
+	       say(REOPEN_MEMBER_CERTIFICATE, certificate, watch) &&
+	       say(REOPEN_MEMBER_KEY, key, watch);
+}
+
 /* The log first: a settings file on a disk that hangs must not be in its way. */
 static bool answer(const struct reopener_config *c, int watch)
 {
@@ -102,6 +113,8 @@ static bool answer(const struct reopener_config *c, int watch)
 		if (!say(REOPEN_CERTIFICATE, certificate, watch) || !say(REOPEN_KEY, key, watch))
 			return false;
 	}
+	if (c->member_key && !answer_member(c, watch))
+		return false;
 	if (c->settings) {
 		_cleanup_fd_ int fd = read_settings(c);
 
@@ -146,7 +159,7 @@ int reopener_start(const struct reopener_config *c, struct reopener **ret, struc
 	int pair[2];
 
 	*ret = NULL;
-	if (!c->log && !c->settings && !c->certificate && !c->workers)
+	if (!c->log && !c->settings && !c->certificate && !c->workers && !c->member_key)
 		return 0;
 	struct reopener *r = calloc(1, sizeof(*r));
 	if (!r || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {

@@ -16,9 +16,12 @@ enum reopen {
 	REOPEN_AUTHORITY, /* a memory file with the authority whose certificates clients must have; before the other two */
 	REOPEN_CERTIFICATE, /* a memory file with the certificate of the listener with TLS */
 	REOPEN_KEY,         /* and one with its key */
-	REOPEN_SETTINGS,    /* a memory file with what the settings file holds */
-	REOPEN_WORKERS,     /* and one with the workers of a router */
-	REOPEN_DONE,        /* nothing more comes; an error: the process has ended */
+	REOPEN_MEMBER_AUTHORITY, /* the same three of the connections that a router makes, in this order */
+	REOPEN_MEMBER_CERTIFICATE,
+	REOPEN_MEMBER_KEY,
+	REOPEN_SETTINGS, /* a memory file with what the settings file holds */
+	REOPEN_WORKERS,  /* and one with the workers of a router */
+	REOPEN_DONE,     /* nothing more comes; an error: the process has ended */
 };
 
 struct reopener_config {
@@ -27,6 +30,8 @@ struct reopener_config {
 	const char *certificate, *key; /* NULL: there is no listener with TLS */
 	const char *workers;           /* NULL: this is no router */
 	const char *authority;         /* NULL: clients need no certificate */
+	const char *member_authority, *member_certificate,
+	    *member_key;    /* NULL: this is no router */
 	bool settings_safe; /* open it only if nobody else can write it (config_file_open()) */
 };
 

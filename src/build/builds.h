@@ -82,6 +82,9 @@ struct builds {
 	char downloading[BUILD_REFERENCE_MAX]; /* the reference; "" = none */
 	char downloaded_for[SANDBOX_OWNER_MAX + 1];
 	bool download_stopped;
+	unsigned
+	    download_later_s; /* what the registry has refused is not asked for until then; 0 = ask */
+	struct list refusals; /* struct refusal of download.c, oldest first */
 	uint64_t download_told_ns;
 	char download_told[64];
 	struct file_build *file; /* the last one; NULL = none */

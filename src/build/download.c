@@ -11,8 +11,9 @@
 #include <string.h>
 #include <time.h>
 
-#define TOLD_NS   (4 * NS_PER_S) /* between two lines of how much has come */
-#define LINE_SIZE (IMAGE_PULL_TEXT + 200)
+#define TOLD_NS      (4 * NS_PER_S) /* between two lines of how much has come */
+#define REFUSALS_MAX 64u            /* that are remembered */
+#define LINE_SIZE    (IMAGE_PULL_TEXT + 200)
 
 static struct build_download *first_of(const struct builds *b, const char *text)
 {
@@ -32,6 +33,58 @@ static void say(struct build_download *d, const char *what)
 
 	if (d->line)
 		d->line(line, MIN((size_t)len, sizeof(line) - 1), d->user);
+}
+
+/* ---- what a registry has refused ---- */
+
+struct refusal {
+	struct list node;
+	uint64_t until_ns;
+	char owner[sizeof(((struct build_download *)NULL)->owner)];
+	char text[BUILD_REFERENCE_MAX];
+	char reason[400];
+};
+
+static void forget(struct refusal *r)
+{
+	list_remove(&r->node);
+	free(r);
+}
+
+/* NULL: it may be asked for OWNER. Others may have pushed since then what one user was refused. */
+static const struct refusal *refused(struct builds *b, const char *owner, const char *text)
+{
+	const uint64_t now = now_ns();
+	const struct refusal *found = NULL;
+
+	list_for_each(l, &b->refusals) {
+		struct refusal *r = list_entry(l, struct refusal, node);
+
+		if (r->until_ns <= now)
+			forget(r);
+		else if (streq(r->owner, owner) && streq(r->text, text))
+			found = r;
+	}
+	return found;
+}
+
+/* A registry that builds ask again and again refuses all that comes from this machine. */
+static void remember(struct builds *b, const char *text, const char *reason)
+{
+	struct refusal *r = calloc(1, sizeof(*r));
+	unsigned n = 0;
+
+	if (!r)
+		return;
+	r->until_ns = now_ns() + b->download_later_s * NS_PER_S;
+	(void)!text_copy(r->owner, sizeof(r->owner), b->downloaded_for);
+	(void)!text_copy(r->text, sizeof(r->text), text);
+	(void)snprintf(r->reason, sizeof(r->reason), "%s", reason);
+	list_for_each(l, &b->refusals)
+		n++;
+	if (n >= REFUSALS_MAX)
+		forget(list_first(&b->refusals, struct refusal, node));
+	list_append(&b->refusals, &r->node);
 }
 
 /* ---- one after the other ---- */
@@ -86,6 +139,7 @@ static int on_turn(sd_event_source *source UNUSED, void *user)
 		return 0;
 	memcpy(b->downloaded_for, d->owner, sizeof(b->downloaded_for));
 	memcpy(b->downloading, d->text, sizeof(b->downloading));
+	b->download_later_s = 0;
 	if (images->download(d->text, images->user, &e) >= 0) {
 		LOG_INFO("image_download", LOG_S("image", d->text), LOG_S("owner", d->owner));
 		return 0;
@@ -118,12 +172,24 @@ static bool read_count(const char *text, char *ret, size_t size)
 	return true;
 }
 
+static void read_later(struct builds *b, const char *text)
+{
+	uint64_t seconds;
+	const size_t n = strlen(IMAGE_PULL_LATER);
+
+	if (text_starts_with(text, IMAGE_PULL_LATER) &&
+	    parse_u64_n(text + n, strspn(text + n, "0123456789"), 1, IMAGE_PULL_LATER_MAX_S,
+			&seconds) == 0)
+		b->download_later_s = (unsigned)seconds;
+}
+
 static void on_line(const char *text, void *user)
 {
 	struct builds *b = user;
 	char count[64];
 
 	text += strspn(text, " ");
+	read_later(b, text);
 	const bool counts = read_count(text, count, sizeof(count));
 
 	if (!text[0] || (!counts && strstr(text, "  ")) || text_starts_with(text, "Image '") ||
@@ -152,6 +218,8 @@ static void on_ended(const char *reason, void *user)
 	if (reason)
 		(void)err_set(&e, ERR_IMAGE_MISSING, 0, "%.300s was not downloaded: %.400s", text,
 			      reason[0] ? reason : "it was stopped");
+	if (reason && reason[0] && b->download_later_s > 0)
+		remember(b, text, reason);
 	/* Somebody may have begun to wait for what was stopped meanwhile. */
 	if (!b->download_stopped || !reason)
 		end_all(b, text, reason ? &e : NULL);
@@ -220,6 +288,13 @@ int build_download_start(struct builds *b, const struct build_download_spec *spe
 	r = r < 0 ? r : check_number(b, spec->owner, e);
 	if (r < 0)
 		return r;
+	const struct refusal *no = refused(b, spec->owner, pull.text);
+
+	if (no)
+		return err_set(e, ERR_IMAGE_MISSING, 0,
+			       "%.300s was not downloaded: %.400s (" IMAGE_PULL_LATER "%u s)",
+			       pull.text, no->reason,
+			       (unsigned)((no->until_ns - now_ns()) / NS_PER_S) + 1);
 	struct build_download *d = calloc(1, sizeof(*d));
 
 	if (!d)
@@ -258,6 +333,7 @@ void build_downloads_init(struct builds *b)
 	const struct build_images *images = &b->config.images;
 
 	list_init(&b->downloads);
+	list_init(&b->refusals);
 	if (!images->download ||
 	    sd_event_add_defer(b->config.loop, &b->downloads_timer, on_turn, b) < 0)
 		return;
@@ -275,4 +351,6 @@ void build_downloads_done(struct builds *b)
 	b->downloads_timer = sd_event_source_disable_unref(b->downloads_timer);
 	while ((d = list_pop_first(&b->downloads, struct build_download, node)))
 		free(d);
+	list_for_each(l, &b->refusals)
+		forget(list_entry(l, struct refusal, node));
 }

@@ -33,7 +33,8 @@ struct build_download_spec {
 	void *user;
 };
 
-/* END is not called before it has returned. ERR_FORBIDDEN: it is not permitted. */
+/* END is not called before it has returned. ERR_FORBIDDEN: it is not permitted. ERR_IMAGE_MISSING: the registry has refused it a moment
+ * ago, and is not asked again yet. */
 int build_download_start(struct builds *b, const struct build_download_spec *spec,
 			 struct build_download **ret, struct err *e) MUST_CHECK;
 /* Nobody waits any more; what is downloaded for nobody else is stopped. NULL is fine; returns NULL. */

@@ -346,6 +346,7 @@ static int open_api(struct serve *s, struct err *e)
 	    .loopback = s->at.loopback,
 	    .base = s->base,
 	    .port_domain = s->names.port_domain,
+	    .port_tls = s->app.port_tls,
 	    .max_upload_bytes = limits_rest_upload(set),
 	    .max_code_bytes = (uint64_t)set->max_code_bytes,
 	    .version = CAISSON_VERSION,
@@ -354,6 +355,8 @@ static int open_api(struct serve *s, struct err *e)
 	    .user = &s->app,
 	    .server = server_facts_json,
 	    .server_user = &s->facts,
+	    .metrics = s->router ? app_fleet_metrics : NULL,
+	    .fleet = s->router ? app_fleet_json : NULL,
 	};
 	int r = s->router ? 0 : server_facts_builds(&s->facts, &s->builds, e);
 
@@ -365,6 +368,7 @@ static int open_api(struct serve *s, struct err *e)
 	}
 	r = r < 0 ? r : api_add_routes(s->api, s->http, HTTP_SCOPE_MAIN, e);
 	s->worker.app = &s->app;
+	s->worker.auth = s->auth;
 	return r < 0 || !s->at.worker ? r : serve_worker_add_routes(&s->worker, s->http, s->api, e);
 }
 
@@ -378,6 +382,7 @@ static int open_faces(struct serve *s, struct err *e)
 	    .max_upload_bytes = limits_rest_upload(&s->app.settings),
 	    .base = s->base,
 	    .port_domain = s->names.port_domain,
+	    .port_tls = s->app.port_tls != NULL,
 	    .builds = s->builds,
 	    .templates = app_builds_templates(&s->app),
 	    .template_cache = s->app.settings.template_cache,

@@ -7,9 +7,15 @@
 #include "base/text.h"
 #include "fleet/identity.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define STATE_VERSION 1
+#define ENDED_BYTES   (256u << 10)
+#define ENDED_VALUES  8192u
+#define ENDED_DEPTH   4u
 
 void serve_worker_flag(int argc, char **argv, char buf[ROLE_FLAG_SIZE])
 {
@@ -23,6 +29,28 @@ void serve_worker_flag(int argc, char **argv, char buf[ROLE_FLAG_SIZE])
 		(void)snprintf(buf, ROLE_FLAG_SIZE, "--fleet-role%s", rest);
 		argv[i] = buf;
 	}
+}
+
+/* A router asks for itself. A request with a caller is one of a client that it passed on. */
+static bool is_of_client(struct http_request *req)
+{
+	const bool is = http_request_header(req, FLEET_CALLER_HEADER);
+
+	if (is)
+		http_respond_problem(req, ERR_NOT_FOUND, "Not found", NULL);
+	return is;
+}
+
+static void respond_json(struct http_request *req, json_t *value)
+{
+	size_t len = 0;
+	char *text = jsonio_text(value, JSON_COMPACT, &len);
+
+	json_decref(value);
+	if (text)
+		http_respond_take(req, 200, "application/json", text, len);
+	else
+		http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory", NULL);
 }
 
 /* Of a pool that is being filled, or an image that is on its way, the admission of a request knows more. */
@@ -43,29 +71,146 @@ static void get_state(struct http_request *req, void *user)
 	const struct app *a = w->app;
 	const struct fleet_member *m = app_fleet(a);
 
-	/* A router asks for itself. A request with a caller is one of a client that it passed on. */
-	if (http_request_header(req, FLEET_CALLER_HEADER)) {
-		http_respond_problem(req, ERR_NOT_FOUND, "Not found", NULL);
+	if (is_of_client(req))
 		return;
-	}
 	json_t *state = json_pack(
 	    "{s:i, s:s, s:s, s:s, s:s, s:b, s:b, s:{s:I, s:I}, s:[s], s:s}", "v", STATE_VERSION,
 	    "version", CAISSON_VERSION, "name", m->name, "worker", m->worker, "epoch", m->epoch,
 	    "draining", w->draining, "ready", is_ready(w), "sandboxes", "open",
 	    (json_int_t)manager_count(a->manager), "max", (json_int_t)a->settings.max_sessions,
 	    "images", manager_image(a->manager), "profile", a->settings.profile);
-	size_t len = 0;
-	char *text = jsonio_text(state, JSON_COMPACT, &len);
+	respond_json(req, state);
+}
 
-	json_decref(state);
-	if (text)
-		http_respond_take(req, 200, "application/json", text, len);
+/* ---- credentials that end ---- */
+
+static void add_credential(const struct fleet_identity *id, void *user)
+{
+	(void)json_array_append_new(user, fleet_credential_json(id));
+}
+
+static bool read_after(const char *text, uint64_t *ret)
+{
+	*ret = 0;
+	if (strlen(text) != FLEET_AFTER_SIZE - 1)
+		return false;
+	for (; *text; text++) {
+		const int digit = text_hex_digit(*text);
+
+		if (digit < 0)
+			return false;
+		*ret = *ret << 4 | (uint64_t)digit;
+	}
+	return true;
+}
+
+static void get_credentials(struct http_request *req, void *user)
+{
+	const struct serve_worker *w = user;
+	const char *from = http_request_query(req, "after");
+	char next[FLEET_AFTER_SIZE];
+	uint64_t after = 0;
+
+	if (is_of_client(req))
+		return;
+	if (from && !read_after(from, &after)) {
+		http_respond_problem(req, ERR_BAD_REQUEST, "after is 16 hexadecimal digits", NULL);
+		return;
+	}
+	json_t *list = json_array();
+	const int more =
+	    list ? auth_each_routed(w->auth, &after, FLEET_ENDED_MAX, add_credential, list)
+		 : -ENOMEM;
+	json_t *root = more < 0 ? NULL : json_pack("{s:i, s:O}", "v", 1, "credentials", list);
+	if (more > 0) {
+		(void)snprintf(next, sizeof(next), "%016jx", (uintmax_t)after);
+		(void)json_object_set_new(root, "next", json_string(next));
+	}
+	json_decref(list);
+	respond_json(req, root);
+}
+
+static int end_owners(struct auth *a, const json_t *list, struct err *e)
+{
+	const char *owners[FLEET_ENDED_MAX];
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach(list, i, one) {
+		owners[i] = json_string_value(one);
+		if (!owners[i] || !fleet_is_uuid(owners[i]))
+			return err_set(e, ERR_BAD_REQUEST, 0, "owners are UUIDs");
+	}
+	return auth_end_owners(a, owners, json_array_size(list), e);
+}
+
+static int end_credentials(struct auth *a, const json_t *list, struct err *e)
+{
+	_cleanup_free_ struct fleet_identity *ids = calloc(FLEET_ENDED_MAX, sizeof(*ids));
+	const json_t *one;
+	size_t i;
+
+	if (!ids)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "credentials that ended");
+	json_array_foreach(list, i, one) {
+		const int r = fleet_credential_read(one, &ids[i], e);
+
+		if (r < 0)
+			return r;
+	}
+	const int n = auth_end_routed(a, ids, json_array_size(list));
+	return n < 0 ? err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "credentials that ended") : n;
+}
+
+static int end_all(struct auth *a, const json_t *root, unsigned *n, struct err *e)
+{
+	const json_t *owners = json_object_get(root, "owners");
+	const json_t *credentials = json_object_get(root, "credentials");
+
+	if (json_integer_value(json_object_get(root, "v")) != 1 || json_object_size(root) != 3 ||
+	    !json_is_array(owners) || !json_is_array(credentials) ||
+	    json_array_size(owners) > FLEET_ENDED_MAX ||
+	    json_array_size(credentials) > FLEET_ENDED_MAX)
+		return err_set(e, ERR_BAD_REQUEST, 0,
+			       "it is {\"v\":1, \"owners\":[], \"credentials\":[]}, with at most "
+			       "%u elements in each list",
+			       FLEET_ENDED_MAX);
+	const int gone = end_owners(a, owners, e);
+	const int ended = gone < 0 ? gone : end_credentials(a, credentials, e);
+
+	*n = (unsigned)(MAX(gone, 0) + MAX(ended, 0));
+	return ended;
+}
+
+static void post_ended(struct http_request *req, void *user)
+{
+	const struct serve_worker *w = user;
+	struct err e = ERR_INIT;
+	size_t len = 0;
+	json_t *root = NULL;
+	unsigned n = 0;
+	int r = 0;
+
+	if (is_of_client(req))
+		return;
+	const char *text = http_request_body(req, &len);
+	const size_t values = jsonio_count(text, len, ENDED_VALUES, ENDED_DEPTH);
+	if (values == 0 || values > ENDED_VALUES ||
+	    jsonio_read(text, len, JSON_REJECT_DUPLICATES, &root, NULL) < 0)
+		r = err_set(&e, ERR_BAD_REQUEST, 0, "the body is no JSON object");
+	r = r < 0 ? r : end_all(w->auth, root, &n, &e);
+	json_decref(root);
+	auth_tell_ended(w->auth, n); /* also users, if the credentials cannot be read */
+	if (r < 0)
+		http_respond_problem(req, e.code, e.text, NULL);
 	else
-		http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory", NULL);
+		http_respond(req, 204, NULL, NULL, 0);
 }
 
 static const struct http_route of_members[] = {
     {HTTP_GET, "/fleet/state", get_state, 0, 0},
+    {HTTP_GET, "/fleet/credentials", get_credentials, 0, 0},
+    {HTTP_POST, "/fleet/ended", post_ended, 0, ENDED_BYTES},
 };
 
 static void refuse(struct http_request *req, void *user UNUSED)

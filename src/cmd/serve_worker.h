@@ -10,6 +10,7 @@
 
 struct serve_worker {
 	const struct app *app; /* borrowed, as long as the HTTP server */
+	struct auth *auth;     /* the same */
 	bool draining;         /* no router sends anything new */
 	bool lost;             /* no sandbox can be made any more */
 };
@@ -21,6 +22,6 @@ void serve_worker_flag(int argc, char **argv, char buf[ROLE_FLAG_SIZE]);
 /* How long a worker that was told to end serves on, so that each router, which asks once a second, hears of it first. */
 #define SERVE_WORKER_TELL_NS (2 * NS_PER_S + NS_PER_S / 2)
 
-/* Adds the state for routers, and to the plain listener readiness, figures and a refusal of everything else. */
+/* Adds the state for routers and what they ask and tell of credentials, and to the plain listener readiness, figures and a refusal of everything else. */
 int serve_worker_add_routes(struct serve_worker *w, struct http_server *http, struct api *api,
 			    struct err *e) MUST_CHECK;

@@ -139,8 +139,8 @@ S(PATH, fleet_key, "fleet.key", "SANDBOX_FLEET_KEY", "", 0, 4000, "a path, or no
 S(STR, fleet_name, "fleet.name", "SANDBOX_FLEET_NAME", "", 0, 253, "a name, or nothing",
   "Name of this worker in its fleet, other than those of the others. Empty: the name of the machine, which in Kubernetes is that of the pod.")
 S(PATH, fleet_workers, "fleet.workers", "SANDBOX_FLEET_WORKERS", "", 0, 4000, "a path, or nothing",
-  "The workers of a router: a file with one ADDRESS:PORT a line, such as 10.0.0.7:8443; what follows a # does not count. Addresses are "
-  "numeric. It is read again when it changes.")
+  "The workers of a router: a file with one HOST:PORT a line, such as 10.0.0.7:8443 or workers.fleet.svc:8443; what follows a # does not "
+  "count. All addresses of a name are workers. It is read again when it changes.")
 S(PATH, fleet_certificate, "fleet.certificate", "SANDBOX_FLEET_CERTIFICATE", "", 0, 4000, "a path, or nothing",
   "The certificate that a router shows to workers, in PEM, with the DNS name router.caisson.internal.")
 S(PATH, fleet_certificate_key, "fleet.certificate_key", "SANDBOX_FLEET_CERTIFICATE_KEY", "", 0, 4000, "a path, or nothing",

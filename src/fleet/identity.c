@@ -25,18 +25,23 @@ struct member {
 	size_t offset;
 	size_t size;              /* of TEXT, with its NUL */
 	bool (*is)(const char *); /* of TEXT */
+	bool names;               /* it is a part of what names the credential and its rights */
+	bool younger;             /* routers of an older version do not send it */
 };
 
-static bool is_uuid_or_empty(const char *s)
+bool fleet_is_uuid(const char *s)
 {
-	if (!*s)
-		return true;
 	if (strlen(s) != UUID_LEN || strspn(s, "0123456789abcdef-") != UUID_LEN)
 		return false;
 	for (size_t i = 0; i < UUID_LEN; i++)
 		if ((i == 8 || i == 13 || i == 18 || i == 23) != (s[i] == '-'))
 			return false;
 	return true;
+}
+
+static bool is_uuid_or_empty(const char *s)
+{
+	return !*s || fleet_is_uuid(s);
 }
 
 /* It comes into the log and into answers. */
@@ -56,14 +61,18 @@ static bool is_word(const char *s)
 #define AT(field)   offsetof(struct fleet_identity, field)
 #define SIZE(field) sizeof(((struct fleet_identity *)0)->field)
 #define TEXT_OF(field, f)                                                                          \
-	{                                                                                          \
-#field, TEXT, AT(field), SIZE(field), f                                            \
-	}
+	.name = #field, .kind = TEXT, .offset = AT(field), .size = SIZE(field), .is = f
 static const struct member members[] = {
-    TEXT_OF(owner, is_uuid_or_empty),   TEXT_OF(name, is_name),
-    {"admin", BOOL, AT(admin)},         {"read_only", BOOL, AT(read_only)},
-    TEXT_OF(profile, is_word),          TEXT_OF(key_id, is_uuid_or_empty),
-    {"until_ms", NUMBER, AT(until_ms)}, {"expires_ms", NUMBER, AT(expires_ms)},
+    {TEXT_OF(owner, is_uuid_or_empty), .names = true},
+    {TEXT_OF(name, is_name)},
+    {"admin", BOOL, AT(admin), .names = true},
+    {"read_only", BOOL, AT(read_only), .names = true},
+    {TEXT_OF(profile, is_word), .names = true},
+    {TEXT_OF(key_id, is_uuid_or_empty), .names = true},
+    {TEXT_OF(signin, is_uuid_or_empty), .names = true, .younger = true},
+    {TEXT_OF(version, is_word), .names = true, .younger = true},
+    {"until_ms", NUMBER, AT(until_ms)},
+    {"expires_ms", NUMBER, AT(expires_ms)},
 };
 static const struct member limits[] = {
     {"sandboxes", LIMIT, AT(sandboxes)},
@@ -115,13 +124,22 @@ static bool take(const struct member *m, const json_t *value, struct fleet_ident
 	return false;
 }
 
-static int take_all(const struct member *rows, size_t n, const json_t *object,
+/* How many there are, all or, with NAMES, those that name the credential; < 0: one is missing or wrong. */
+static int take_all(const struct member *rows, size_t n, bool names, const json_t *object,
 		    struct fleet_identity *ret, struct err *e)
 {
-	for (size_t i = 0; i < n; i++)
-		if (!take(&rows[i], json_object_get(object, rows[i].name), ret))
+	int taken = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const json_t *value = json_object_get(object, rows[i].name);
+
+		if ((names && !rows[i].names) || (!names && !value && rows[i].younger))
+			continue;
+		if (!take(&rows[i], value, ret))
 			return refuse(e, rows[i].name, "is missing or wrong");
-	return 0;
+		taken++;
+	}
+	return taken;
 }
 
 static bool take_how(const json_t *value, enum fleet_how *ret)
@@ -145,6 +163,10 @@ static int check_together(const struct fleet_identity *id, struct err *e)
 		return refuse(e, "owner", "does not go with \"how\"");
 	if ((id->how == FLEET_HOW_KEY) != (id->key_id[0] != '\0'))
 		return refuse(e, "key_id", "does not go with \"how\"");
+	if (id->signin[0] && (id->how == FLEET_HOW_LOCAL || id->how == FLEET_HOW_TOKEN))
+		return refuse(e, "signin", "does not go with \"how\"");
+	if (id->version[0] && id->how != FLEET_HOW_TOKEN && id->how != FLEET_HOW_STATIC)
+		return refuse(e, "version", "does not go with \"how\"");
 	return 0;
 }
 
@@ -156,11 +178,12 @@ static int read_object(const json_t *root, struct fleet_identity *ret, struct er
 	if (!json_is_integer(json_object_get(root, "v")) ||
 	    json_integer_value(json_object_get(root, "v")) != VERSION)
 		return refuse(e, "v", "is another version than 1: upgrade workers before routers");
-	int r = take_all(members, ARRAY_SIZE(members), root, &id, e);
+	const int taken = take_all(members, ARRAY_SIZE(members), false, root, &id, e);
+	int r = taken < 0 ? taken : 0;
 	if (r == 0 && !take_how(json_object_get(root, "how"), &id.how))
 		r = refuse(e, "how", "is missing or wrong");
-	r = r < 0 ? r : take_all(limits, ARRAY_SIZE(limits), quota, &id, e);
-	if (r == 0 && (json_object_size(root) != ARRAY_SIZE(members) + 3 ||
+	r = r < 0 ? r : take_all(limits, ARRAY_SIZE(limits), false, quota, &id, e);
+	if (r >= 0 && (json_object_size(root) != (size_t)taken + 3 ||
 		       json_object_size(quota) != ARRAY_SIZE(limits)))
 		r = refuse(e, "a member", "is not known: upgrade workers before routers");
 	r = r < 0 ? r : check_together(&id, e);
@@ -192,7 +215,23 @@ int fleet_identity_read(const char *text, struct fleet_identity *ret, struct err
 	return r;
 }
 
-static int put_all(const struct member *rows, size_t n, const struct fleet_identity *id,
+int fleet_credential_read(const json_t *value, struct fleet_identity *ret, struct err *e)
+{
+	struct fleet_identity id = {0};
+	const int taken = take_all(members, ARRAY_SIZE(members), true, value, &id, e);
+	int r = taken < 0 ? taken : 0;
+
+	if (r == 0 && !take_how(json_object_get(value, "how"), &id.how))
+		r = refuse(e, "how", "is missing or wrong");
+	if (r == 0 && json_object_size(value) != (size_t)taken + 1)
+		r = refuse(e, "a member", "is not known: upgrade workers before routers");
+	r = r < 0 ? r : check_together(&id, e);
+	if (r == 0)
+		*ret = id;
+	return r;
+}
+
+static int put_all(const struct member *rows, size_t n, bool names, const struct fleet_identity *id,
 		   json_t *object)
 {
 	int r = 0;
@@ -201,6 +240,8 @@ static int put_all(const struct member *rows, size_t n, const struct fleet_ident
 		const char *place = (const char *)id + rows[i].offset;
 		int64_t number = 0;
 
+		if (names && !rows[i].names)
+			continue;
 		if (rows[i].kind == NUMBER || rows[i].kind == LIMIT)
 			memcpy(&number, place, sizeof(number));
 		r |= json_object_set_new(object, rows[i].name,
@@ -218,8 +259,8 @@ int fleet_identity_write(const struct fleet_identity *id, char *ret)
 	json_t *root =
 	    json_pack("{s:i, s:s, s:{}}", "v", VERSION, "how", how_words[id->how], "limits");
 	const bool whole =
-	    root && put_all(members, ARRAY_SIZE(members), id, root) == 0 &&
-	    put_all(limits, ARRAY_SIZE(limits), id, json_object_get(root, "limits")) == 0;
+	    root && put_all(members, ARRAY_SIZE(members), false, id, root) == 0 &&
+	    put_all(limits, ARRAY_SIZE(limits), false, id, json_object_get(root, "limits")) == 0;
 	struct fleet_identity again;
 	struct err e = ERR_INIT;
 	size_t len = 0;
@@ -234,4 +275,14 @@ int fleet_identity_write(const struct fleet_identity *id, char *ret)
 				VARIANT);
 	/* Else a worker would answer each request of this caller with an error. */
 	return fleet_identity_read(ret, &again, &e) < 0 ? -EINVAL : 0;
+}
+
+json_t *fleet_credential_json(const struct fleet_identity *id)
+{
+	json_t *root = json_pack("{s:s}", "how", how_words[id->how]);
+
+	if (root && put_all(members, ARRAY_SIZE(members), true, id, root) == 0)
+		return root;
+	json_decref(root);
+	return NULL;
 }

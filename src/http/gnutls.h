@@ -24,6 +24,17 @@
 #define TLS_DER             0 /* GNUTLS_X509_FMT_DER */
 #define TLS_SAN_DNS_NAME    1 /* GNUTLS_SAN_DNSNAME */
 #define TLS_SHUT_WR         1 /* GNUTLS_SHUT_WR */
+#define TLS_NAME_DNS        1 /* GNUTLS_NAME_DNS */
+#define TLS_VERSION_1_3     5 /* GNUTLS_TLS1_3 */
+
+#define TLS_MESSAGE_CERTIFICATE 11 /* GNUTLS_HANDSHAKE_CERTIFICATE_PKT */
+#define TLS_HOOK_AFTER          1  /* GNUTLS_HOOK_POST */
+
+#define TLS_KEY_RSA     1  /* GNUTLS_PK_RSA */
+#define TLS_KEY_ECDSA   4  /* GNUTLS_PK_ECDSA */
+#define TLS_KEY_RSA_PSS 6  /* GNUTLS_PK_RSA_PSS */
+#define TLS_KEY_ED25519 7  /* GNUTLS_PK_EDDSA_ED25519 */
+#define TLS_KEY_ED448   12 /* GNUTLS_PK_EDDSA_ED448 */
 
 #define TLS_NO_WILDCARDS   (1u << 12)          /* GNUTLS_VERIFY_DO_NOT_ALLOW_WILDCARDS */
 #define TLS_PURPOSE_SERVER "1.3.6.1.5.5.7.3.1" /* RFC 5280 §4.2.1.12; GNUTLS_KP_TLS_WWW_SERVER */
@@ -42,6 +53,7 @@
 #define TLS_E_INVALID     (-50)  /* GNUTLS_E_INVALID_REQUEST */
 #define TLS_E_REHANDSHAKE (-37)  /* GNUTLS_E_REHANDSHAKE */
 #define TLS_E_UNVERIFIED  (-348) /* GNUTLS_E_CERTIFICATE_VERIFICATION_ERROR */
+#define TLS_E_CERTIFICATE (-43)  /* GNUTLS_E_CERTIFICATE_ERROR */
 #define TLS_E_NO_DATA     (-56)  /* GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE */
 #define TLS_E_CUT         (-110) /* GNUTLS_E_PREMATURE_TERMINATION: the end without an alert */
 
@@ -74,14 +86,20 @@ struct tls_typed { /* gnutls_typed_vdata_st */
 	F(void, deinit, (void *session))                                                           \
 	F(int, error_is_fatal, (int error))                                                        \
 	F(int, handshake, (void *session))                                                         \
+	F(void, handshake_set_hook_function,                                                       \
+	  (void *session, unsigned message, int when,                                              \
+	   int (*hook)(void *session, unsigned message, unsigned when, unsigned incoming,          \
+		       const struct tls_datum *body)))                                             \
 	F(int, init, (void **ret, unsigned flags))                                                 \
 	F(void, priority_deinit, (void *priority))                                                 \
 	F(int, priority_init, (void **ret, const char *text, const char **ret_error))              \
 	F(int, priority_set, (void *session, void *priority))                                      \
+	F(int, protocol_get_version, (void *session))                                              \
 	F(size_t, record_check_pending, (void *session))                                           \
 	F(int, record_get_direction, (void *session))                                              \
 	F(ssize_t, record_recv, (void *session, void *to, size_t max))                             \
 	F(ssize_t, record_send, (void *session, const void *data, size_t len))                     \
+	F(int, server_name_set, (void *session, int type, const void *name, size_t len))           \
 	F(unsigned, session_get_verify_cert_status, (void *session))                               \
 	F(void, session_set_verify_cert2,                                                          \
 	  (void *session, struct tls_typed *data, unsigned n, unsigned flags))                     \
@@ -90,6 +108,11 @@ struct tls_typed { /* gnutls_typed_vdata_st */
 	F(void, transport_set_pull_function,                                                       \
 	  (void *session, ssize_t (*pull)(void *from, void *to, size_t max)))                      \
 	F(void, x509_crt_deinit, (void *certificate))                                              \
+	F(time_t, x509_crt_get_activation_time, (void *certificate))                               \
+	F(time_t, x509_crt_get_expiration_time, (void *certificate))                               \
+	F(int, x509_crt_get_pk_algorithm, (void *certificate, unsigned *ret_bits))                 \
+	F(int, x509_crt_get_pk_rsa_raw,                                                            \
+	  (void *certificate, struct tls_datum *ret_modulus, struct tls_datum *ret_exponent))      \
 	F(int, x509_crt_get_subject_alt_name,                                                      \
 	  (void *certificate, unsigned i, void *ret, size_t *ret_size, unsigned *ret_critical))    \
 	F(int, x509_crt_import, (void *certificate, const struct tls_datum *text, int format))     \

@@ -9,6 +9,9 @@
 #include "base/log.h"
 #include "http/gnutls.h"
 #include "http/tls.h"
+#include "http/tls_client.h"
+#include "http/tls_facts.h"
+#include "http/tls_key.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -20,10 +23,8 @@
 #include <unistd.h>
 
 #define RECORD_MAX 16384u /* RFC 8446 §5.1: bytes of one record before it is encrypted */
-#define FED_MAX    65536u /* bytes of a handshake, or between two records with data */
-
-#define NAMES_MAX      64u /* of a certificate, that are looked at */
-#define NAME_MAX_BYTES 256u
+#define SHAKE_MAX  32768u /* bytes of a handshake, */
+#define FED_MAX    65536u /* or between two records with data */
 
 struct certificate {
 	void *credentials;
@@ -38,13 +39,14 @@ struct http_tls {
 
 struct tls_session {
 	void *session;
-	struct certificate *certificate;
-	bool begun;                /* the first byte was one of TLS */
-	bool open;                 /* the handshake is over */
-	int fd;                    /* of the io */
-	size_t fed;                /* bytes that have come since data came last */
-	size_t unsent;             /* bytes of the caller that the library holds */
-	struct tls_typed owner[2]; /* whom the peer must be; the library borrows it */
+	struct certificate *certificate; /* of a server, */
+	struct http_tls_client *client;  /* or of a client */
+	bool begun;                      /* the first byte was one of TLS */
+	bool open;                       /* the handshake is over */
+	int fd;                          /* of the io */
+	size_t fed;                      /* bytes that have come since data came last */
+	size_t unsent;                   /* bytes of the caller that the library holds */
+	struct tls_typed owner[2];       /* whom the peer must be; the library borrows it */
 };
 
 /* ---- certificates ---- */
@@ -138,6 +140,7 @@ static struct tls_session *session_free(struct tls_session *s)
 	if (s->session)
 		tls.deinit(s->session);
 	(void)certificate_unref(s->certificate);
+	(void)http_tls_client_free(s->client);
 	free(s);
 	return NULL;
 }
@@ -150,7 +153,7 @@ static ssize_t pull(void *from, void *to, size_t max)
 	const ssize_t n = recv(s->fd, to, max, MSG_DONTWAIT);
 
 	s->fed += n > 0 ? (size_t)n : 0;
-	if (s->fed <= FED_MAX)
+	if (s->fed <= (s->open ? FED_MAX : SHAKE_MAX))
 		return n;
 	errno = EPROTO;
 	return -1;
@@ -196,6 +199,7 @@ int http_tls_begin(struct http_io *io, struct http_tls *t)
 		return -ENOMEM;
 	}
 	demand_certificate(s);
+	tls_key_bound(s->session);
 	s->fd = io->fd;
 	tls.transport_set_pull_function(s->session, pull);
 	tls.transport_set_ptr2(s->session, s, (void *)(intptr_t)io->fd);
@@ -204,7 +208,8 @@ int http_tls_begin(struct http_io *io, struct http_tls *t)
 	return 0;
 }
 
-int http_tls_adopt(struct http_io *io, void *session, const char *peer)
+int http_tls_adopt(struct http_io *io, void *session, const char *peer,
+		   struct http_tls_client *client)
 {
 	static unsigned char purpose[] = TLS_PURPOSE_SERVER;
 	struct tls_session *s = calloc(1, sizeof(*s));
@@ -212,14 +217,22 @@ int http_tls_adopt(struct http_io *io, void *session, const char *peer)
 	if (!s)
 		return -ENOMEM;
 	s->session = session;
+	s->client = client;
 	s->begun = true;
 	s->fd = io->fd;
-	demand_owner(s, peer, purpose);
+	if (peer)
+		demand_owner(s, peer, purpose);
+	tls_key_bound(s->session);
 	tls.transport_set_pull_function(s->session, pull);
 	tls.transport_set_ptr2(s->session, s, (void *)(intptr_t)io->fd);
 	io->ops = &http_tls_io;
 	io->tls = s;
 	return 0;
+}
+
+bool http_tls_is_of(const struct http_io *io, const struct http_tls_client *client)
+{
+	return io->tls && io->tls->client == client;
 }
 
 void http_tls_drop(struct http_io *io)
@@ -290,23 +303,6 @@ static void note_refusal(const struct tls_session *s, int error)
 		  LOG_S("name", s->certificate->peer));
 }
 
-/* Is NAME one of the DNS names of CERTIFICATE, written out? A name that does not fit is another one. */
-static bool has_name(void *certificate, const char *name)
-{
-	char text[NAME_MAX_BYTES];
-	int r = 0;
-
-	for (unsigned i = 0; r != TLS_E_NO_DATA && i < NAMES_MAX; i++) {
-		size_t size = sizeof(text);
-
-		r = tls.x509_crt_get_subject_alt_name(certificate, i, text, &size, NULL);
-		if (r == TLS_SAN_DNS_NAME && size == strlen(name) &&
-		    strncasecmp(text, name, size) == 0)
-			return true;
-	}
-	return false;
-}
-
 /* Where a certificate has no alternative name that is one of DNS, the library takes the common name of its subject. An authority
  * may sign any text there. */
 static bool is_owner(const struct tls_session *s)
@@ -321,8 +317,8 @@ static bool is_owner(const struct tls_session *s)
 	chain = tls.certificate_get_peers(s->session, &n);
 	if (!chain || n == 0 || tls.x509_crt_init(&certificate) < 0)
 		return false;
-	const bool found =
-	    tls.x509_crt_import(certificate, chain, TLS_DER) == 0 && has_name(certificate, name);
+	const bool found = tls.x509_crt_import(certificate, chain, TLS_DER) == 0 &&
+			   http_tls_has_name(certificate, name);
 	tls.x509_crt_deinit(certificate);
 	return found;
 }

@@ -4,8 +4,10 @@
 
 #include "base/fdio.h"
 #include "base/libcurl.h"
+#include "base/parse.h"
 #include "base/text.h"
 #include "image/oci.h"
+#include "image/pulls.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -90,8 +92,24 @@ static int check_url(const struct pull *p, const char *url, struct err *e)
 		       origin[0] ? origin : "no URL");
 }
 
+/* What a registry does not have, or does not give to strangers, it will not have a second later either. */
+static void say_later(const struct pull *p, const struct http_get *g)
+{
+	uint64_t seconds = IMAGE_PULL_LATER_S;
+	char text[80];
+
+	if (!p->rules)
+		return;
+	if (g && parse_u64(g->retry_after, 1, UINT64_MAX, &seconds) < 0)
+		seconds = IMAGE_PULL_LATER_S;
+	(void)snprintf(text, sizeof(text), IMAGE_PULL_LATER "%u s",
+		       (unsigned)MIN(seconds, (uint64_t)IMAGE_PULL_LATER_MAX_S));
+	p->watch->step(p->watch->user, text);
+}
+
 static int refused_login(const struct pull *p, struct err *e)
 {
+	say_later(p, NULL);
 	if (p->rules)
 		return err_set(e, ERR_UNAUTHORIZED, 0,
 			       "%s wants a login for this image, or does not have it; builds "
@@ -170,11 +188,16 @@ static int log_in(struct pull *p, struct asking *ask, struct err *e)
 
 static int refused(const struct pull *p, const struct http_get *g, struct err *e)
 {
+	if (g->status == 404 || g->status == 429)
+		say_later(p, g);
 	if (g->status == 404)
 		return err_set(e, ERR_NOT_FOUND, 0, "%s has no image %s:%s", p->ref->host,
 			       p->ref->name, p->ref->digest[0] ? p->ref->digest : p->ref->tag);
 	if (g->status == 401 || g->status == 403)
 		return refused_login(p, e);
+	if (g->status == 429 && p->rules)
+		return err_set(e, ERR_SOURCE_UNREACHABLE, 0,
+			       "%s has had too many requests from here", p->ref->host);
 	if (g->status == 429)
 		return err_set(
 		    e, ERR_SOURCE_UNREACHABLE, 0,

@@ -69,6 +69,7 @@ static size_t on_header(char *line, size_t size, size_t n, void *user)
 		return 0;
 	}
 	take_header(line, size * n, "www-authenticate:", t->g->challenge, sizeof(t->g->challenge));
+	take_header(line, size * n, "retry-after:", t->g->retry_after, sizeof(t->g->retry_after));
 	take_header(line, size * n, "content-range:", t->range, sizeof(t->range));
 	return size * n;
 }
@@ -350,7 +351,7 @@ static int begin(struct http_get *g, struct err *e)
 	char accept[512];
 
 	g->status = 0;
-	g->location[0] = g->challenge[0] = '\0';
+	g->location[0] = g->challenge[0] = g->retry_after[0] = '\0';
 	memset(g->problem, 0, sizeof(g->problem));
 	if (!t)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "asking a registry");

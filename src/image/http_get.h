@@ -40,6 +40,7 @@ struct http_get {
 	long status;
 	char location[2048];            /* absolute, of a redirect; "" = none */
 	char challenge[2048];           /* WWW-Authenticate */
+	char retry_after[32];           /* Retry-After */
 	char problem[256];              /* body of an answer that is not 200, its beginning */
 	struct http_transfer *transfer; /* while it is under way */
 };

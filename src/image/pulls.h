@@ -7,7 +7,7 @@
 #include "image/ref.h"
 
 #define IMAGE_PULL_TEXT (REF_HOST_MAX + REF_NAME_MAX + REF_TAG_MAX + OCI_DIGEST_LEN + 8)
-/* Begins the names of images that builds have downloaded. The rest is made of the reference and the digest, so none is ever replaced by
+/* Begins the names of images that builds have downloaded: SANDBOX_PULLED_IMAGE. The rest is made of the reference and the digest, so none is ever replaced by
  * another one. */
 #define IMAGE_PULL_PREFIX "pulled."
 /* Begins the names of images that `caisson image build` has downloaded for a Dockerfile. The rest is made of the reference, so whoever writes
@@ -17,6 +17,11 @@
 #define IMAGE_PULL_NAME   64
 /* After this time the registry is asked whether a tag has another image now. */
 #define IMAGE_PULL_AGE_S INT64_C(86400)
+
+/* The line that says that the registry has refused: with the number of seconds in which builds do not ask it for this image again. */
+#define IMAGE_PULL_LATER       "the registry is asked again in "
+#define IMAGE_PULL_LATER_S     60u   /* unless the registry says how long */
+#define IMAGE_PULL_LATER_MAX_S 3600u /* whatever it says */
 
 struct image_pull {
 	struct image_ref ref;

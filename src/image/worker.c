@@ -139,15 +139,22 @@ static int give_up_rights(const struct worker *work, struct err *e)
 	return r;
 }
 
+/* It must not outlive whoever waits for it. prctl(2): a change of account clears this. */
+static void end_with(pid_t parent)
+{
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+		_exit(1);
+}
+
 NORETURN static void be_worker(const struct worker *work, int pipe, pid_t parent)
 {
 	message = (struct message){0};
 	report_pipe = pipe;
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
-		_exit(1);
+	end_with(parent);
 	(void)signal(SIGPIPE, SIG_IGN);
 	int r = give_up_rights(work, &message.error);
 
+	end_with(parent);
 	if (r >= 0)
 		r = work->fn(work->ctx, message.report, &message.error);
 	message.result = r < 0 ? r : 0;

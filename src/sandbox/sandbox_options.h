@@ -17,6 +17,8 @@
 
 struct manager;
 
+#define SANDBOX_PULLED_IMAGE                                                                       \
+	"pulled." /* begins the names of images that builds have downloaded: IMAGE_PULL_PREFIX */
 #define SANDBOX_OWN_IMAGE       "t." /* begins the names of images that are one owner's */
 #define SANDBOX_NAME_MAX        200  /* bytes */
 #define SANDBOX_WORKDIR_MAX     512

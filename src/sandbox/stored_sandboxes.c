@@ -314,6 +314,19 @@ static int write_options(struct manager *m, const struct sandbox_options *option
 	return manager_check_options(m, options, e);
 }
 
+/* A stored sandbox outlives the locks that keep such an image. */
+static int check_image(const char *image, struct err *e)
+{
+	if (strncmp(image, SANDBOX_PULLED_IMAGE, strlen(SANDBOX_PULLED_IMAGE)) != 0)
+		return 0;
+	return err_set(
+	    e, ERR_FORBIDDEN, 0,
+	    "image %s was downloaded for builds and goes when there is no room for it, so no "
+	    "stored sandbox can have it; use another image of the server, which the operator "
+	    "can download with 'caisson image pull', or a sandbox that is not stored",
+	    image);
+}
+
 int stored_add_record(struct manager *m, const char *owner, const char *name,
 		      const struct sandbox_choice *network, const struct sandbox_options *options,
 		      struct sandbox_record *ret, struct err *e)
@@ -338,6 +351,7 @@ int stored_add_record(struct manager *m, const char *owner, const char *name,
 	if (network)
 		ret->network = *network;
 	int r = options ? write_options(m, options, ret, &env, e) : 0;
+	r = r < 0 ? r : check_image(ret->image, e);
 	r = r < 0 ? r
 		  : records->add(records->user, ret, buf_str(&env), m->config.stored.owner_max, e);
 	if (env.data)

@@ -258,6 +258,8 @@ M(13, "CREATE TRIGGER cells_changed AFTER UPDATE OF bytes ON cells BEGIN"
  * row without one stands where it was written. */
 M(14, "ALTER TABLE cells ADD COLUMN place TEXT;"
       "CREATE INDEX cells_place ON cells(owner, sandbox, coalesce(place, printf('%016x', seq)));")
+/* A router reads who is not active whenever a credential may have ended, among any number of users. */
+M(15, "CREATE INDEX users_idle ON users(id) WHERE active = 0;")
 /* The same tables in PostgreSQL. Triggers there see all rows of a statement at its end, so the audit log checks what is gone altogether. */
 P(14,
   "CREATE TABLE meta(key TEXT PRIMARY KEY, value BYTEA NOT NULL);"
@@ -511,3 +513,4 @@ P(14,
   " RETURN NULL; END $$;"
   "CREATE TRIGGER audit_removed AFTER DELETE ON audit REFERENCING OLD TABLE AS gone"
   " FOR EACH STATEMENT EXECUTE FUNCTION audit_removed();")
+P(15, "CREATE INDEX users_idle ON users(id) WHERE active = 0;")

@@ -62,6 +62,8 @@ Q(USER_KEYS_REMOVE, "DELETE FROM keys WHERE id IN (SELECT id FROM keys WHERE \"u
 Q(USER_REMOVE, "DELETE FROM users WHERE id = ?1")
 L(USER_LIST, "SELECT " USER_COLUMNS ", rowid FROM users WHERE (created_ms, rowid) > (?1, ?2)"
 	     " ORDER BY created_ms, rowid")
+Q(USER_IDLE, "SELECT id FROM users WHERE active = 0 UNION ALL SELECT owner FROM departed"
+	     " ORDER BY 1 LIMIT ?1")
 Q(USER_COUNT, "SELECT count(*) FROM users")
 
 Q(KEY_ADD, "INSERT INTO keys VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0)")
@@ -209,6 +211,7 @@ Q(SIGNIN_KEEP,
 
 /* What removed users left. */
 #define DEPARTED "(SELECT owner FROM departed)"
+Q(DEPARTED_HAS, "SELECT count(*) FROM departed WHERE owner = ?1")
 Q(DEPARTED_ANY, "SELECT count(*) FROM departed")
 Q(DEPARTED_RUNS,
   "DELETE FROM runs WHERE seq IN (SELECT seq FROM runs WHERE owner IN " DEPARTED " LIMIT ?1)")

@@ -210,6 +210,12 @@ int store_user_remove_later(struct store *s, const char *id, store_removed_fn fn
 int store_user_mirror(struct store *s, const struct store_user *u, struct err *e) MUST_CHECK;
 int store_user_each(struct store *s, struct store_mark *mark, store_user_fn fn, void *user,
 		    struct err *e) MUST_CHECK;
+/* The ids of at most MAX users who are not active, or were removed within the last hour, until FN returns false. */
+typedef bool (*store_id_fn)(const char *id, void *user);
+int store_user_each_idle(struct store *s, unsigned max, store_id_fn fn, void *user,
+			 struct err *e) MUST_CHECK;
+/* Was the user ID removed within the last hour? */
+int store_user_has_left(struct store *s, const char *id, bool *ret, struct err *e) MUST_CHECK;
 int store_user_count(struct store *s, uint64_t *ret, struct err *e) MUST_CHECK;
 
 /* ---- passwords (argon2id: 64 MiB, one at a time, on a thread of base/workers.h; twice for a login) ---- */

@@ -179,6 +179,33 @@ int store_user_each(struct store *s, struct store_mark *mark, store_user_fn fn, 
 	return r;
 }
 
+int store_user_each_idle(struct store *s, unsigned max, store_id_fn fn, void *user, struct err *e)
+{
+	_cleanup_(db_end) struct cursor *st = db_begin(&s->db, Q_USER_IDLE, e, "i", (int64_t)max);
+	int r = st ? 1 : -e->errnum;
+
+	while (r > 0) {
+		char id[STORE_ID_SIZE];
+
+		r = db_step(&s->db, st, e);
+		if (r <= 0)
+			break;
+		column_text(st, 0, id, sizeof(id));
+		if (!fn(id, user))
+			return 0;
+	}
+	return r;
+}
+
+int store_user_has_left(struct store *s, const char *id, bool *ret, struct err *e)
+{
+	uint64_t n = 0;
+	const int r = db_number(&s->db, &n, db_begin(&s->db, Q_DEPARTED_HAS, e, "t", id), e);
+
+	*ret = n > 0;
+	return r;
+}
+
 int store_user_count(struct store *s, uint64_t *ret, struct err *e)
 {
 	return db_number(&s->db, ret, db_begin(&s->db, Q_USER_COUNT, e, ""), e);

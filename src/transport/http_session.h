@@ -13,13 +13,12 @@
 #pragma once
 
 #include "base/list.h"
+#include "transport/cors.h"
 #include "transport/transport.h"
 
-#define ID_HEX          32u /* 128 random bits */
-#define SESSION_IDLE_NS (30 * 60 * NS_PER_S)
-#define KEEPALIVE_NS    (15 * NS_PER_S)
-#define MCP_ALLOW                                                                                  \
-	"GET, HEAD, POST, DELETE, OPTIONS" /* as http/request.c lists the methods of /mcp */
+#define ID_HEX            32u /* 128 random bits */
+#define SESSION_IDLE_NS   (30 * 60 * NS_PER_S)
+#define KEEPALIVE_NS      (15 * NS_PER_S)
 #define TICK_NS           NS_PER_S
 #define BUCKETS           4096u        /* of the hash table of ids; a power of two */
 #define CONGESTED_BYTES   (256u << 10) /* if more waits on a stream, progress is dropped */
@@ -116,8 +115,6 @@ bool peer_take_credential(struct transport_http *t, struct http_request *req,
 /* What the credential of REQ may do. */
 void rights_of(struct transport_http *t, struct http_request *req, bool *ret_limited,
 	       unsigned *ret_rights);
-/* Adds the CORS headers, if the Origin of REQ is allowed. */
-void cors_add(struct http_request *req);
 /* Refuses for a budget: 429. */
 void refuse_budget(struct http_request *req, enum budget_kind kind, const struct err *e);
 /* Answers with a JSON-RPC error. */

@@ -111,19 +111,6 @@ void rights_of(struct transport_http *t, struct http_request *req, bool *ret_lim
 		cfg.principal_unref(cfg.principal_data);
 }
 
-void cors_add(struct http_request *req)
-{
-	const char *origin = http_request_origin(req);
-
-	if (!origin)
-		return;
-	/* If these fail, the browser hides the answer from its page. Nothing else depends on them. */
-	(void)http_add_header(req, "Access-Control-Allow-Origin", origin);
-	(void)http_add_header(req, "Access-Control-Expose-Headers",
-			      "Mcp-Session-Id, WWW-Authenticate");
-	(void)http_add_header(req, "Vary", "Origin");
-}
-
 void refuse(struct http_request *req, int status, int code, const char *message)
 {
 	size_t len = 0;
@@ -165,51 +152,6 @@ static int on_defer(sd_event_source *src, void *userdata)
 		g->bury(g);
 	}
 	return 0;
-}
-
-/* ---- preflight ---- */
-
-static bool is_mcp_param(const char *name, size_t len)
-{
-	return len > 10 && strncasecmp(name, "mcp-param-", 10) == 0;
-}
-
-/* The headers of the protocol, and the Mcp-Param-* headers that the browser asks for. */
-static void add_allowed_headers(struct http_request *req)
-{
-	static const char fixed[] =
-	    "content-type, accept, authorization, x-api-key, mcp-session-id, last-event-id, "
-	    "mcp-protocol-version, mcp-method, mcp-name";
-	const char *p = http_request_header(req, "access-control-request-headers");
-	_cleanup_(buf_done) struct buf value = BUF_INIT(2048);
-	int r = buf_add_str(&value, fixed);
-
-	for (p = p ? p : ""; r == 0 && *p; p += strspn(p, ", \t")) {
-		const size_t len = strcspn(p, ", \t");
-
-		if (is_mcp_param(p, len)) {
-			r = buf_add_str(&value, ", ");
-			if (r == 0)
-				r = buf_add(&value, p, len);
-		}
-		p += len;
-	}
-	(void)http_add_header(req, "Access-Control-Allow-Headers",
-			      r == 0 ? buf_str(&value) : fixed);
-}
-
-static void on_options(struct http_request *req, void *userdata)
-{
-	(void)userdata;
-	cors_add(req);
-	if (http_request_origin(req)) {
-		(void)http_add_header(req, "Access-Control-Allow-Methods",
-				      "GET, POST, DELETE, OPTIONS");
-		add_allowed_headers(req);
-		(void)http_add_header(req, "Access-Control-Max-Age", "86400");
-	}
-	(void)http_add_header(req, "Allow", MCP_ALLOW);
-	http_respond(req, 204, NULL, NULL, 0);
 }
 
 /* ---- life ---- */
@@ -261,11 +203,11 @@ static int add_routes(struct transport_http *t)
 	    {HTTP_POST, "/mcp", on_post, post, max},
 	    {HTTP_GET, "/mcp", on_get, HTTP_ROUTE_AUTH, 0},
 	    {HTTP_DELETE, "/mcp", on_delete, HTTP_ROUTE_AUTH, 0},
-	    {HTTP_OPTIONS, "/mcp", on_options, 0, 0},
+	    {HTTP_OPTIONS, "/mcp", cors_options, 0, 0},
 	    {HTTP_POST, "/mcp/", on_post, post, max},
 	    {HTTP_GET, "/mcp/", on_get, HTTP_ROUTE_AUTH, 0},
 	    {HTTP_DELETE, "/mcp/", on_delete, HTTP_ROUTE_AUTH, 0},
-	    {HTTP_OPTIONS, "/mcp/", on_options, 0, 0},
+	    {HTTP_OPTIONS, "/mcp/", cors_options, 0, 0},
 	    {HTTP_GET, "/sse", on_sse, HTTP_ROUTE_AUTH | HTTP_ROUTE_QUERY_KEY, 0},
 	    {HTTP_POST, "/messages", on_messages, post | HTTP_ROUTE_QUERY_KEY, max},
 	    {HTTP_POST, "/messages/", on_messages, post | HTTP_ROUTE_QUERY_KEY, max},

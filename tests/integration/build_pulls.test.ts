@@ -12,7 +12,7 @@ import type { AddressInfo } from 'node:net';
 import * as path from 'node:path';
 import { after, afterEach, before, describe, it } from 'node:test';
 import { Downloads, images } from '../lib/downloads.ts';
-import { ADMIN, client, said, type Answer } from '../lib/e2b.ts';
+import { ADMIN, client, hex, said, type Answer } from '../lib/e2b.ts';
 import { binary, engine, mode, scratch, unlessEnforced } from '../lib/env.ts';
 import { image, Registry, root, tar, type Image } from '../lib/oci.ts';
 import { stateOfItsOwn } from '../lib/own-images.ts';
@@ -39,20 +39,20 @@ describe('downloads of builds', { skip }, () => {
 		env = { SANDBOX_STATE_DIR: stateOfItsOwn(), SANDBOX_IMAGE: 'base', SANDBOX_API_KEY: ADMIN, SANDBOX_FACES: 'e2b', SANDBOX_ROOT: 'on', SANDBOX_TEMPLATES: 'on', SANDBOX_PULLS: pulls, DOCKER_CONFIG: login, ...more };
 		({ program, base, port } = await serve({ profile: 'full', env }));
 	};
-	const { ask, control, make, start } = client(() => ({ base, port }));
+	const { ask, control, make, newKey, start } = client(() => ({ base, port }));
 	const rest = (method: string, at: string, body?: Json): Promise<Answer> => ask(method, `/api/v1${at}`, { prefix: '', headers: { authorization: `Bearer ${ADMIN}` }, body });
 
-	async function begun(name: string, fromImage: string): Promise<Json> {
-		const made = await control('POST', '/v3/templates', { name });
+	async function begun(name: string, fromImage: string, key?: string): Promise<Json> {
+		const made = await control('POST', '/v3/templates', { name }, key);
 		assert.equal(made.status, 202, made.text);
-		const r = await control('POST', `/v2/templates/${made.json.templateID}/builds/${made.json.buildID}`, { fromImage, steps: [{ type: 'RUN', args: ['echo built >/srv/built', 'root'] }] });
+		const r = await control('POST', `/v2/templates/${made.json.templateID}/builds/${made.json.buildID}`, { fromImage, steps: [{ type: 'RUN', args: ['echo built >/srv/built', 'root'] }] }, key);
 		assert.deepEqual([r.status, r.text], [202, ''], r.text);
 		return made.json;
 	}
-	const status = async (t: Json): Promise<Json> => (await control('GET', `/templates/${t.templateID}/builds/${t.buildID}/status`)).json;
+	const status = async (t: Json, key?: string): Promise<Json> => (await control('GET', `/templates/${t.templateID}/builds/${t.buildID}/status`, undefined, key)).json;
 	const logOf = (s: Json): string => s.logEntries.map((e: Json) => e.message).join('\n');
-	const ended = (t: Json): Promise<Json> => until('the end of a build', async () => {
-		const s = await status(t);
+	const ended = (t: Json, key?: string): Promise<Json> => until('the end of a build', async () => {
+		const s = await status(t, key);
 		return ['ready', 'error'].includes(s.status) ? s : undefined;
 	}, 60_000);
 	async function good(name: string, from: string): Promise<Json> {
@@ -168,6 +168,40 @@ describe('downloads of builds', { skip }, () => {
 			assert.ok(registry.requests.some((r) => r.authorization?.startsWith('Basic ')), 'the operator\'s own command uses it');
 		});
 
+		it('what a registry has refused is not asked for again at once, by whatever build of its user', async () => {
+			const asked = (): number => registry.requests.filter((r) => r.url.includes('/manifests/')).length;
+			const refuse = (status: number, headers: Record<string, string> = {}): void => {
+				registry.lie = (_, res) => {
+					res.writeHead(status, headers);
+					res.end('{}');
+					return true;
+				};
+			};
+			for (const [tag, status, headers, words, seconds] of [
+				['gone', 404, {}, /has no image some\/folder\/base:gone/, 60], ['closed', 403, {}, /wants a login/, 60], ['busy', 429, { 'retry-after': '1800' }, /has had too many requests from here/, 1800], ['vain', 429, { 'retry-after': '999999999999' }, /has had too many requests/, 3600],
+			] as [string, number, Record<string, string>, RegExp, number][]) {
+				registry.requests.length = 0;
+				refuse(status, headers);
+				const first = await bad(`${folder()}/base:${tag}`, words);
+				assert.match(logOf(first), new RegExp(`: the registry is asked again in ${seconds} s$`, 'm'));
+				const before = asked();
+				assert.ok(before > 0 && before < 9, `${before}`);
+				registry.lie = () => false;
+				const again = await bad(`docker://${folder()}/base:${tag}`, words);
+				const left = Number(/\(the registry is asked again in (\d+) s\)/.exec(again.reason.message)?.[1]);
+				assert.ok(left > seconds - 30 && left <= seconds, again.reason.message);
+				assert.equal(asked(), before, tag);
+			}
+			registry.requests.length = 0;
+			refuse(404);
+			await bad(`${folder()}/base:other`, /has no image/);
+			assert.ok(asked() > 0);
+			/* Another user has pushed it since then, maybe. */
+			const before = asked(), key = hex(await newKey('ann'));
+			assert.equal((await ended(await begun('anns', `${folder()}/base:other`, key), key)).status, 'error');
+			assert.ok(asked() > before);
+		});
+
 		it('no redirect and no place of logins leads to an address inside', async () => {
 			for (const to of [`http://${elsewhere.host}`, `http://localhost:${elsewhere.host.split(':')[1]}`, `https://${elsewhere.host}`, 'https://10.0.0.1', 'https://[::1]', 'https://169.254.169.254', 'https://[::ffff:127.0.0.1]', 'https://2130706433', 'https://localhost']) {
 				registry.lie = (req, res) => {
@@ -187,6 +221,23 @@ describe('downloads of builds', { skip }, () => {
 			}
 			assert.deepEqual(elsewhere.requests, []);
 			assert.deepEqual(pulled().filter((n) => n.startsWith('.') || n.includes('moved')), []);
+		});
+
+		it('no stored sandbox has one, because it may go: neither from its beginning nor when a session is kept', async () => {
+			await program.end();
+			({ program, base, port } = await serve({ profile: 'full', env: { ...env, SANDBOX_IMAGES: '*' } }));
+			const [name] = pulled();
+			const made = await rest('POST', '/sandboxes', { kind: 'stored', image: name });
+			assert.deepEqual([made.status, made.json.code], [403, 'forbidden'], made.text);
+			assert.match(made.json.detail, /goes when there is no room for it, so no stored sandbox can have it/);
+			const session = await rest('POST', '/sandboxes', { image: name });
+			assert.equal(session.status, 201, session.text);
+			assert.equal((await rest('POST', `/sandboxes/${session.json.id}/runs`, { command: 'echo 1', wait: true })).json.stdout, '1\n');
+			const kept = await rest('POST', `/sandboxes/${session.json.id}/keep`, {});
+			assert.deepEqual([kept.status, kept.json.code], [403, 'forbidden'], kept.text);
+			assert.equal((await rest('POST', `/sandboxes/${session.json.id}/runs`, { command: 'echo 2', wait: true })).json.stdout, '2\n', 'it goes on');
+			const own = await rest('POST', '/sandboxes', { kind: 'stored', image: 'base' });
+			assert.equal(own.status, 201, own.text);
 		});
 	});
 

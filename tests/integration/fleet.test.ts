@@ -119,6 +119,23 @@ describe('fleet', () => {
 		await client.close();
 	});
 
+	it('ends what a key has going at a worker when it is revoked, or its user is not active any more', async () => {
+		const user = await ok('POST', '/api/v1/users', { name: 'ada', password: 'correct horse battery' });
+		for (const end of [(key: Json) => call('DELETE', `/api/v1/keys/${key.id}?owner=${user.id}`), () => call('PATCH', `/api/v1/users/${user.id}`, { active: false })]) {
+			const key = await ok('POST', `/api/v1/keys?owner=${user.id}`, { name: 'k' });
+			const as = async (method: string, where: string, body: Json): Promise<Json> => await (await fetch(base + where, { method, headers: { 'x-api-key': key.key as string, 'content-type': 'application/json' }, body: JSON.stringify(body) })).json() as Json;
+			const { id } = await as('POST', '/api/v1/sandboxes', {});
+			await as('POST', `/api/v1/sandboxes/${id}/runs`, { code: 'open("begun", "w").close()\nimport time\ntime.sleep(100)' });
+			await until('the run goes', async () => (await call('GET', `/api/v1/sandboxes/${id}/files/begun?owner=${user.id}`)).status === 200, 10_000);
+			const said = Date.now();
+			assert.ok((await end(key)).ok);
+			/* An administrator's run would be refused as long as the other one goes. */
+			await until('the run has ended', async () => (await call('POST', `/api/v1/sandboxes/${id}/runs?owner=${user.id}`, { code: '1', wait: true })).ok, 10_000);
+			assert.ok(Date.now() - said < 5000, `${Date.now() - said} ms`);
+			await call('DELETE', `/api/v1/sandboxes/${id}?owner=${user.id}`);
+		}
+	});
+
 	it('goes on with one worker when the other one is gone', async () => {
 		const id = await make(), at = workers.findIndex((w) => w.program.pid > 0);
 		const stays = await run(id, 'print(1)');

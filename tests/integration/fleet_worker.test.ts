@@ -337,6 +337,59 @@ describe('a worker of a fleet', () => {
 		assert.equal((await r.ask('DELETE', where, { who: local })).status, 404, 'once');
 	});
 
+	it('ends what a credential has open that has ended, and nothing else', async () => {
+		const eva = user('eva', '9'), other = { ...eva, key_id: '99999999-2222-4000-8000-000000000000' }, third = { ...eva, key_id: '99999999-3333-4000-8000-000000000000' }, ids = [await make(eva), await make(eva)], id = ids[0]!;
+		const start = async (who: Who): Promise<string> => {
+			const run = await r.ask('POST', `/api/v1/sandboxes/${ids[who === eva ? 0 : 1]}/runs`, { who, body: { code: 'import time\ntime.sleep(100)' } });
+			assert.equal(run.status, 201, run.text);
+			return run.json.id as string;
+		};
+		const process = async (who: Who): Promise<string> => {
+			const p = await r.ask('POST', `/api/v1/sandboxes/${id}/processes`, { who, body: { command: 'sleep 100' } });
+			assert.equal(p.status, 201, p.text);
+			return p.json.id as string;
+		};
+		const name = ({ owner, admin, read_only, profile, key_id, signin, version, how }: Who): Json => ({ owner, admin, read_only, profile, key_id, signin, version, how });
+		const open = async (): Promise<string[]> => ((await r.ask('GET', '/fleet/credentials')).json.credentials as Json[]).filter((c) => c.owner === eva.owner).map((c) => c.key_id as string).sort();
+		const tell = (body: unknown): Promise<Answer> => r.ask('POST', '/fleet/ended', { body });
+		const state = async (where: string): Promise<string> => { const { json } = await r.ask('GET', where, { who: third }); return (json.state ?? json.status) as string; };
+		const runs = [await start(eva), await start(other)], processes = [await process(eva), await process(other)];
+		assert.deepEqual(await open(), [eva.key_id, other.key_id]);
+		/* Of another owner, and of other rights. */
+		assert.equal((await tell({ v: 1, owners: [], credentials: [{ ...name(eva), owner: bob.owner }, { ...name(eva), read_only: true }] })).status, 204);
+		assert.deepEqual(await open(), [eva.key_id, other.key_id]);
+		assert.equal((await tell({ v: 1, owners: [], credentials: [name(eva)] })).status, 204);
+		const ends = async (i: number): Promise<void> => {
+			await until(`run ${i} ends`, async () => await state(`/api/v1/runs/${runs[i]}`) !== 'running', 5_000);
+			await until(`process ${i} ends`, async () => await state(`/api/v1/sandboxes/${id}/processes/${processes[i]}`) !== 'running', 5_000);
+		};
+		await ends(0);
+		assert.deepEqual([await state(`/api/v1/runs/${runs[1]}`), await state(`/api/v1/sandboxes/${id}/processes/${processes[1]}`)], ['running', 'running']);
+		assert.deepEqual(await open(), [other.key_id]);
+		/* All of a user who is not active, with links, until the user comes again. */
+		const client = new Client({ name: 'fleet', version: '1' }, { versionNegotiation: { mode: 'legacy' } });
+		await client.connect(new StreamableHTTPClientTransport(new URL('https://box.example.org/mcp'), { fetch: r.fetchAs(() => other) }));
+		const said = JSON.stringify([await client.callTool({ name: 'sandbox_run_python', arguments: { session_id: 'eva', code: 'open("a.txt", "w").write("x")' } }), await client.callTool({ name: 'sandbox_list_files', arguments: { session_id: 'eva' } })]);
+		const link = /https:\/\/box\.example\.org(\/files\/[^"\\ )]*)/.exec(said)?.[1] ?? assert.fail(said);
+		assert.equal((await r.ask('GET', link)).text, 'x');
+		assert.equal((await tell({ v: 1, owners: [eva.owner, 'cccccccc-9999-4000-8000-000000000000'], credentials: [] })).status, 204);
+		assert.match(String((await r.ask('GET', link)).status), /^40[134]$/);
+		assert.deepEqual(await open(), []);
+		await ends(1);
+		await client.close().catch(() => undefined);
+		for (const one of [...ids, 'eva'])
+			assert.equal((await r.ask('DELETE', `/api/v1/sandboxes/${one}`, { who: eva })).status, 204);
+		for (const body of ['', '[]', {}, { v: 1, owners: [] }, { v: 2, owners: [], credentials: [] }, { v: 1, owners: ['../x'], credentials: [] }, { v: 1, owners: [''], credentials: [] }, { v: 1, owners: Array(257).fill(eva.owner), credentials: [] }, { v: 1, owners: [], credentials: [{}] }, { v: 1, owners: [], credentials: [eva] }, { v: 1, owners: [], credentials: [{ ...name(eva), how: 'local' }] }, { v: 1, owners: [], credentials: [], more: 1 }])
+			assert.equal((await tell(body)).status, 400, JSON.stringify(body));
+		for (const after of ['x', '0', 'g'.repeat(16)])
+			assert.equal((await r.ask('GET', `/fleet/credentials?after=${after}`)).status, 400);
+		assert.deepEqual((await r.ask('GET', `/fleet/credentials?after=${'f'.repeat(16)}`)).json, { v: 1, credentials: [] });
+		for (const [method, where] of [['GET', '/fleet/credentials'], ['POST', '/fleet/ended']] as const) {
+			assert.equal((await r.ask(method, where, { who: local, ...(method === 'POST' ? { body: { v: 1, owners: [], credentials: [] } } : {}) })).status, 404, 'not for clients');
+			assert.equal((await fetch(`${w.base}${where}`, { method })).status, 403, 'not at the plain address');
+		}
+	});
+
 	it('makes ids that name it, of every kind that a router must send on', async () => {
 		const { worker } = (await r.ask('GET', '/fleet/state')).json as { worker: string };
 		const number = parseInt(worker, 36).toString(16).padStart(4, '0'), tags = new Set<string>();

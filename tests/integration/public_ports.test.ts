@@ -2,6 +2,7 @@
 // Public ports: what strangers reach at names of ports, where the operator and the owner permit it; and the names of sandboxes of the face e2b.
 
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import * as fs from 'node:fs';
 import * as http from 'node:http';
@@ -19,7 +20,14 @@ const REQUESTS = 8; // of strangers to one user's sandboxes at a time
 const HTTP = 8000;
 const gvisor = engineEnv.SANDBOX_RUNTIME === 'runsc';
 const key = { 'x-api-key': ADMIN };
-const text = fs.readFileSync(new URL('../lib/port_server.py', import.meta.url));
+const text = fs.readFileSync(new URL('../lib/port_server.py', import.meta.url)), tls = fs.readFileSync(new URL('../lib/tls_server.py', import.meta.url));
+
+/** Key and certificate of a server that nobody has heard of. */
+function selfSigned(names = 1): string {
+	const r = spawnSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '1', '-subj', '/CN=whoever', '-addext', `subjectAltName=${Array.from({ length: names }, (_, i) => `DNS:name-${i}.example`).join()}`, '-keyout', '-', '-out', '-'], { encoding: 'utf8' });
+	assert.equal(r.status, 0, r.stderr);
+	return r.stdout;
+}
 
 interface Said { status: number; headers: http.IncomingHttpHeaders; text: string }
 
@@ -281,6 +289,59 @@ describe('public ports', () => {
 			for (const wrong of ['a b', 'a\r\nx-evil: 1', 'a/b', '${HOST}', '$', 'é', 'a\0b', 'a'.repeat(256), 5, {}, []])
 				assert.equal((await control('POST', '/v2/sandboxes', { templateID: 'base', network: { maskRequestHost: wrong } })).status, 400, JSON.stringify(wrong));
 			assert.equal((await control('PUT', `/sandboxes/${box.id}/network`, { maskRequestHost: 'x' })).status, 400);
+		});
+
+		it('speak TLS to servers that serve it (https_ports), whatever their certificate', async () => {
+			const TLS = 8443, HUGE = 8444, WIDE = 8445;
+			const box = await make({ network: { httpsPorts: [TLS, HUGE, HTTP, WIDE], maskRequestHost: 'made.up.example:${PORT}' } }), plain = await make({ network: { httpsPorts: [TLS] } });
+			const certificate = selfSigned(), wide = selfSigned(600);
+			for (const b of [box, plain])
+				for (const [name, body] of [['server.py', text], ['tls_server.py', tls], ['server.pem', certificate], ['wide.pem', wide]] as const)
+					assert.equal((await fetch(`${base}/api/v1/sandboxes/${b.id}/files/${name}`, { method: 'PUT', headers: key, body })).status, 201);
+			const started = async (where: string, command: string): Promise<void> => {
+				const p = await ask('POST', `/sandboxes/${where}/processes`, { command });
+				await until('the server', async () => {
+					const now = (await ask('GET', `/sandboxes/${where}/processes/${p.body.id}`)).text;
+					assert.doesNotMatch(now, /Traceback/);
+					return now.includes('serving');
+				});
+			};
+			for (const b of [box, plain])
+				await started(b.id, `exec python3 tls_server.py ${TLS} ${HUGE} ${WIDE}`);
+			const echo = await named(box.id, '/echo?x=1', { origin: `http://${TLS}-${box.id}.localhost:${port}` }, TLS, 'POST');
+			assert.equal(echo.status, 200, echo.text);
+			const heard = new Map((say(echo).headers as [string, string][]).map(([name, value]) => [name.toLowerCase(), value]));
+			assert.deepEqual([say(echo).path, heard.get('host'), heard.get('origin')], ['/echo?x=1', `made.up.example:${TLS}`, `https://made.up.example:${TLS}`]);
+			assert.deepEqual([(await named(box.id, '/name', {}, TLS)).text, (await named(plain.id, '/name', {}, TLS)).text], ['made.up.example', 'localhost']);
+			const large = await named(box.id, `/bytes?n=${64 << 16}`, {}, TLS);
+			assert.deepEqual([large.status, large.text.length], [200, 64 << 16]);
+			assert.equal((await fetch(`${base}/p/${box.id}/${TLS}/echo`, { headers: key })).status, 200, 'at a path, too');
+			assert.equal((await named(box.id, `/to?to=${encodeURIComponent(`https://localhost:${TLS}/there`)}`, {}, TLS)).headers.location, '/there');
+			const socket = await WebSocketClient.open(`${base}/ws`, { Host: `${TLS}-${box.id}.localhost:${port}` });
+			assert.ok(socket instanceof WebSocketClient, JSON.stringify(socket));
+			socket.type('over TLS '.repeat(5000));
+			await until('the echo', () => socket.text.length === 45_000);
+			socket.close();
+			await socket.end();
+			/* A server that does not, one whose key would take minutes, and one with more names in its certificate than are read. */
+			await started(box.id, `exec python3 server.py ${HTTP} 8001`);
+			const began = performance.now();
+			for (const at of [HTTP, HUGE, WIDE]) {
+				const r = await named(box.id, '/echo', {}, at);
+				assert.deepEqual([r.status, say(r).code], [502, 'bad_gateway'], r.text);
+				assert.match(say(r).detail, new RegExp(`^port ${at} is one of the https_ports of the sandbox, and the server there does not speak TLS.*; let it serve HTTPS`));
+			}
+			assert.ok(performance.now() - began < 5000, `${performance.now() - began} ms`);
+			assert.equal((await named(plain.id, '/echo', {}, HTTP)).status, 502, 'nobody listens');
+			assert.deepEqual((await control('GET', `/sandboxes/${box.id}`)).json.network.httpsPorts, [TLS, HUGE, HTTP, WIDE]);
+			const fork = (await control('POST', `/sandboxes/${plain.id}/fork`, { count: 1 })).json[0].sandbox.sandboxID;
+			assert.deepEqual((await control('GET', `/sandboxes/${fork}`)).json.network.httpsPorts, [TLS]);
+			for (const wrong of [[0], [65536], ['443'], [1.5], [null], 443, {}, [49983], [49999], Array.from({ length: 33 }, (_, i) => 9000 + i)]) {
+				const r = await control('POST', '/v2/sandboxes', { templateID: 'base', network: { httpsPorts: wrong } });
+				assert.equal(r.status, 400, JSON.stringify(wrong));
+				assert.match(r.json.message, /httpsPorts: /);
+			}
+			assert.equal((await control('PUT', `/sandboxes/${box.id}/network`, { httpsPorts: [TLS] })).status, 400);
 		});
 
 		it('a port where nobody listens, and a sandbox that has ended, look as at E2B', async () => {

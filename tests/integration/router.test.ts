@@ -109,7 +109,7 @@ describe('router', () => {
 		assert.equal(heard.headers['x-forwarded-for'], '127.0.0.1');
 		assert.equal(heard.headers['accept-language'], 'de');
 		const { name, limits, ...rest } = heard.caller!;
-		assert.deepEqual(rest, { v: 1, owner: '', admin: true, read_only: false, profile: '', key_id: '', how: 'static', until_ms: 0, expires_ms: 0 });
+		assert.deepEqual(rest, { v: 1, owner: '', admin: true, read_only: false, profile: '', key_id: '', signin: '', version: '', how: 'static', until_ms: 0, expires_ms: 0 });
 		assert.equal(typeof name, 'string');
 		assert.deepEqual(Object.keys(limits as Json).sort(), ['cpu_s_per_day', 'disk_bytes', 'runs_per_minute', 'sandboxes']);
 	});
@@ -395,7 +395,8 @@ describe('router', () => {
 	});
 
 	it('lets no answer of a worker act as the router, or lead a client away with its key', async () => {
-		const preflight = await fetch(`${base}/mcp`, { method: 'OPTIONS', headers: { 'origin': base, 'access-control-request-method': 'POST' } });
+		const preflight = await fetch(`${base}/mcp`, { method: 'OPTIONS', headers: { 'origin': base, 'access-control-request-method': 'POST', 'access-control-request-headers': 'content-type,mcp-param-region, X-Evil' } });
+		assert.match(preflight.headers.get('access-control-allow-headers')!, /mcp-session-id,.*mcp-name, mcp-param-region$/);
 		assert.deepEqual([preflight.status, preflight.headers.get('access-control-allow-methods')], [204, 'GET, POST, DELETE, OPTIONS']);
 		const made = await make(), at = workerOf(made), policy = 'sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads';
 		let status = 302, to = '/api/v1/users/x';
@@ -458,8 +459,8 @@ describe('router', () => {
 	});
 
 	it('keeps a list of workers that can be read when the new one cannot', async () => {
-		newList(one.at, 'worker.example.org:8443');
-		await until('the log says so', () => program.stderr.includes('is not a numeric address'), 5_000);
+		newList(one.at, 'worker..example.org:8443');
+		await until('the log says so', () => program.stderr.includes('is neither a numeric address nor a DNS name'), 5_000);
 		assert.equal((await make()).worker !== undefined, true);
 		newList(one.at, two.at);
 	});

@@ -75,13 +75,17 @@ export class FakeWorker {
 	ready = true;
 	draining = false;
 	max = 100;
+	/** Credentials of what is open here, told in pages of two; and what the router has said of them. */
+	open: Json[] = [];
+	readonly ended: { owners: string[]; credentials: Json[] }[] = [];
 	handler: Handler | undefined;
 	/** Gets requests before their bodies are read. */
 	raw: Handler | undefined;
 	onUpgrade: ((req: http.IncomingMessage, socket: Duplex) => void) | undefined;
+	private isDown = false;
 	private readonly server: https.Server;
 	private readonly sockets = new Set<Duplex>();
-	private readonly epoch = randomBytes(8).toString('hex');
+	readonly epoch = randomBytes(8).toString('hex');
 
 	constructor(id: string, files: { cert: string; key: string }, ca: string, ids: string[]) {
 		this.id = id;
@@ -89,6 +93,8 @@ export class FakeWorker {
 		this.server = https.createServer({ cert: fs.readFileSync(files.cert), key: fs.readFileSync(files.key), ca: fs.readFileSync(ca), requestCert: true, rejectUnauthorized: true }, (req, res) => this.take(req, res));
 		this.server.on('secureConnection', (s) => {
 			this.connections++;
+			if (this.isDown)
+				s.destroy();
 			this.sockets.add(s);
 			s.on('close', () => this.sockets.delete(s)).on('error', () => undefined);
 		}).on('tlsClientError', () => undefined);
@@ -96,8 +102,8 @@ export class FakeWorker {
 		this.server.keepAliveTimeout = 120_000;
 	}
 
-	async listen(port = 0): Promise<this> {
-		await new Promise<void>((resolve) => this.server.listen(port, '127.0.0.1', resolve));
+	async listen(port = 0, host = '127.0.0.1'): Promise<this> {
+		await new Promise<void>((resolve) => this.server.listen(port, host, resolve));
 		this.port = (this.server.address() as { port: number }).port;
 		return this;
 	}
@@ -109,6 +115,18 @@ export class FakeWorker {
 		this.server.close();
 		this.cut();
 	}
+	/** For connections from now on. */
+	renew(files: { cert: string; key: string }, ca: Buffer): void {
+		this.server.setSecureContext({ cert: fs.readFileSync(files.cert), key: fs.readFileSync(files.key), ca });
+	}
+	/** Answers nothing until up(). */
+	down(): void {
+		this.isDown = true;
+		this.cut();
+	}
+	up(): void {
+		this.isDown = false;
+	}
 	cut(): void {
 		for (const s of this.sockets)
 			s.destroy();
@@ -116,7 +134,20 @@ export class FakeWorker {
 
 	private take(req: http.IncomingMessage, res: http.ServerResponse): void {
 		if (req.url === '/fleet/state') {
-			this.say(res, 200, { v: 1, version: '0', worker: this.id, epoch: this.epoch, draining: this.draining, ready: this.ready, sandboxes: { open: this.sandboxes.size, max: this.max }, images: ['science'], profile: 'full' });
+			this.say(res, 200, { v: 1, version: '0', name: 'one', worker: this.id, epoch: this.epoch, draining: this.draining, ready: this.ready, sandboxes: { open: this.sandboxes.size, max: this.max }, images: ['science'], profile: 'full' });
+			return;
+		}
+		if (req.url!.startsWith('/fleet/credentials')) {
+			const from = Number.parseInt(/after=([0-9a-f]{16})$/.exec(req.url!)?.[1] ?? '0', 16), rest = this.open.length > from + 2;
+			this.say(res, 200, { v: 1, credentials: this.open.slice(from, from + 2), ...(rest ? { next: (from + 2).toString(16).padStart(16, '0') } : {}) });
+			return;
+		}
+		if (req.url === '/fleet/ended') {
+			const pieces: Buffer[] = [];
+			req.on('data', (b: Buffer) => pieces.push(b)).on('end', () => {
+				this.ended.push(JSON.parse(Buffer.concat(pieces).toString()) as { owners: string[]; credentials: Json[] });
+				this.say(res, 204, undefined);
+			});
 			return;
 		}
 		if (this.raw) {

@@ -45,10 +45,10 @@ export class Authority {
 }
 
 /** A caller, as a router writes it. */
-export interface Who { v: number; owner: string; name: string; admin: boolean; read_only: boolean; profile: string; key_id: string; how: string; until_ms: number; expires_ms: number; limits: Json }
+export interface Who { v: number; owner: string; name: string; admin: boolean; read_only: boolean; profile: string; key_id: string; signin: string; version: string; how: string; until_ms: number; expires_ms: number; limits: Json }
 
 const none = { sandboxes: -1, cpu_s_per_day: -1, disk_bytes: -1, runs_per_minute: -1 };
-export const local: Who = { v: 1, owner: '', name: 'root', admin: true, read_only: false, profile: '', key_id: '', how: 'local', until_ms: 0, expires_ms: 0, limits: none };
+export const local: Who = { v: 1, owner: '', name: 'root', admin: true, read_only: false, profile: '', key_id: '', signin: '', version: '', how: 'local', until_ms: 0, expires_ms: 0, limits: none };
 export const user = (name: string, digit: string, more: Partial<Who> = {}): Who =>
 	({ ...local, owner: `${digit.repeat(8)}-0000-4000-8000-000000000000`, name, admin: false, how: 'key', key_id: `${digit.repeat(8)}-1111-4000-8000-000000000000`, ...more });
 export const header = (who: unknown): string => Buffer.from(typeof who === 'string' ? who : JSON.stringify(who)).toString('base64url');

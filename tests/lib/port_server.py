@@ -122,7 +122,8 @@ def raw(port):
         threading.Thread(target=raw_answer, args=(c,), daemon=True).start()
 
 
-threading.Thread(target=raw, args=(int(sys.argv[2]),), daemon=True).start()
-server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler)
-print("serving", flush=True)
-server.serve_forever()
+if __name__ == "__main__":
+    threading.Thread(target=raw, args=(int(sys.argv[2]),), daemon=True).start()
+    server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler)
+    print("serving", flush=True)
+    server.serve_forever()

@@ -188,6 +188,7 @@ export const allocationsFail = (part: Part): unknown => describe('allocations fa
 		listAudit: row(() => request('GET', '/audit?limit=5')),
 		getPolicy: row(() => request('GET', '/policy')),
 		getStats: row(() => request('GET', '/stats')),
+		getFleet: { ...row(() => request('GET', '/fleet')), may: 404 },
 		getServer: row(() => request('GET', '/server')),
 		listImages: row(() => request('GET', '/images')),
 		// There is no such definition: nothing is built.

@@ -312,6 +312,8 @@ static void assert_same(const struct fleet_identity *a, const struct fleet_ident
 	assert_string_equal(a->name, b->name);
 	assert_string_equal(a->profile, b->profile);
 	assert_string_equal(a->key_id, b->key_id);
+	assert_string_equal(a->signin, b->signin);
+	assert_string_equal(a->version, b->version);
 	assert_int_equal(a->admin, b->admin);
 	assert_int_equal(a->read_only, b->read_only);
 	assert_int_equal(a->how, b->how);
@@ -365,12 +367,28 @@ static void what_cannot_be_read_is_not_written(void **state UNUSED)
 	assert_int_equal(fleet_identity_write(&id, text), -EINVAL);
 }
 
+struct wrong {
+	const char *json;
+	const char *member;
+};
+
+static void assert_refused(const struct wrong *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct fleet_identity got = {.name = "before"};
+		struct err e = ERR_INIT;
+
+		assert_int_equal(read_json(rows[i].json, strlen(rows[i].json), &got, &e), -EINVAL);
+		assert_int_equal(e.code, ERR_IDENTITY_INVALID);
+		if (!strstr(e.text, rows[i].member))
+			fail_msg("%s: %s", rows[i].json, e.text);
+		assert_string_equal(got.name, "before");
+	}
+}
+
 static void wrong_identities_are_refused(void **state UNUSED)
 {
-	static const struct {
-		const char *json;
-		const char *member;
-	} rows[] = {
+	static const struct wrong rows[] = {
 	    {"", "JSON"},
 	    {"[]", "JSON"},
 	    {"{}", " v "},
@@ -411,16 +429,61 @@ static void wrong_identities_are_refused(void **state UNUSED)
 	    {"{\"v\":[[[[[[", "JSON"},
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct fleet_identity got = {.name = "before"};
-		struct err e = ERR_INIT;
+	assert_refused(rows, ARRAY_SIZE(rows));
+}
 
-		assert_int_equal(read_json(rows[i].json, strlen(rows[i].json), &got, &e), -EINVAL);
-		assert_int_equal(e.code, ERR_IDENTITY_INVALID);
-		if (!strstr(e.text, rows[i].member))
-			fail_msg("%s: %s", rows[i].json, e.text);
-		assert_string_equal(got.name, "before");
+static void wrong_names_of_credentials_are_refused(void **state UNUSED)
+{
+	static const struct wrong rows[] = {
+	    {HEAD WHO MAY KEY TIMES "\"version\":\"0123\"," LIMITS "}", "version"},
+	    {HEAD WHO MAY KEY TIMES "\"signin\":\"x\"," LIMITS "}", "signin"},
+	    {HEAD WHO MAY TIMES "\"key_id\":\"\",\"how\":\"token\",\"signin\":\"" USER "\"," LIMITS
+				"}",
+	     "signin"},
+	    {HEAD WHO MAY TIMES
+	     "\"key_id\":\"\",\"how\":\"token\",\"version\":\"01234567890123456\"," LIMITS "}",
+	     "version"},
+	};
+
+	assert_refused(rows, ARRAY_SIZE(rows));
+}
+
+/* What names a credential is part of the identity, and nothing more. */
+static void credentials_come_back(void **state UNUSED)
+{
+	const struct fleet_identity all[] = {
+	    {.owner = USER,
+	     .read_only = true,
+	     .profile = "code",
+	     .key_id = USER,
+	     .how = FLEET_HOW_KEY},
+	    {.owner = USER, .key_id = USER, .signin = USER, .how = FLEET_HOW_KEY},
+	    {.owner = USER, .admin = true, .signin = USER, .how = FLEET_HOW_SIGNIN},
+	    {.owner = USER, .version = "0123456789abcdef", .how = FLEET_HOW_TOKEN},
+	    {.admin = true, .signin = USER, .version = "0123456789abcdef", .how = FLEET_HOW_STATIC},
+	};
+	struct fleet_identity got = ada();
+	struct err e = ERR_INIT;
+
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		json_t *json = fleet_credential_json(&all[i]);
+
+		assert_int_equal(json_object_size(json), 8);
+		assert_int_equal(fleet_credential_read(json, &got, &e), 0);
+		assert_same(&all[i], &got);
+		for (void *it = json_object_iter(json); it; it = json_object_iter_next(json, it)) {
+			json_t *less = json_copy(json);
+
+			(void)json_object_del(less, json_object_iter_key(it));
+			assert_int_equal(fleet_credential_read(less, &got, &e), -EINVAL);
+			assert_int_equal(e.code, ERR_IDENTITY_INVALID);
+			json_decref(less);
+		}
+		(void)json_object_set_new(json, "name", json_string("ada"));
+		assert_int_equal(fleet_credential_read(json, &got, &e), -EINVAL);
+		json_decref(json);
 	}
+	assert_int_equal(fleet_credential_read(NULL, &got, &e), -EINVAL);
 }
 
 static void wrong_texts_are_refused(void **state UNUSED)
@@ -486,6 +549,8 @@ int main(void)
 	    cmocka_unit_test(identities_come_through),
 	    cmocka_unit_test(what_cannot_be_read_is_not_written),
 	    cmocka_unit_test(wrong_identities_are_refused),
+	    cmocka_unit_test(wrong_names_of_credentials_are_refused),
+	    cmocka_unit_test(credentials_come_back),
 	    cmocka_unit_test(wrong_texts_are_refused),
 	    cmocka_unit_test(changed_identities),
 	};

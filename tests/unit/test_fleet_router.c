@@ -48,8 +48,23 @@ static void test_members(void **state)
 	m = parse("", NULL);
 	assert_int_equal(m->n, 0);
 	free(m);
-	(void)parse("10.0.0.1:1\nworker-1:8443\n", "line 2: 'worker-1' is not a numeric address");
-	(void)parse("localhost:8443", "is not a numeric address");
+	m = parse("10.0.0.1:1\nWorker-1.fleet:8443\nworker-1.fleet:8443\nlocalhost:1\n"
+		  "_workers._tcp.a:2\nworker-1.fleet:2\n",
+		  NULL);
+	assert_int_equal(m->n, 1);
+	assert_int_equal(m->n_names, 4);
+	assert_string_equal(m->names[0].host, "worker-1.fleet");
+	assert_int_equal(m->names[0].port, 8443);
+	free(m);
+	static const char *const wrong[] = {"10.0.0.256:1", "a..b:1", ".a:1",      "a.:1",
+					    "-a:1",         "a-:1",   "a-.b:1",    "a/b:1",
+					    "1.2.3:1",      "b.7:1",  "\303\244:1"};
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
+		(void)parse(wrong[i], "is neither a numeric address nor a DNS name");
+	char label[80];
+	memset(label, 'a', 64);
+	memcpy(label + 64, ":1", 3);
+	(void)parse(label, "nor a DNS name");
 	(void)parse("10.0.0.1", "line 1: '10.0.0.1' is not HOST:PORT");
 	(void)parse("10.0.0.1:0", "is not HOST:PORT");
 	(void)parse("10.0.0.1:70000", "is not HOST:PORT");
@@ -66,6 +81,10 @@ static void test_too_many(void **state)
 	for (unsigned i = 0; i <= FLEET_MEMBERS_MAX; i++)
 		len += (size_t)snprintf(text + len, 32, "10.0.%u.%u:1\n", i / 200, i % 200 + 1);
 	(void)parse(text, "more than 256 workers");
+	len = 0;
+	for (unsigned i = 0; i <= FLEET_NAMES_MAX; i++)
+		len += (size_t)snprintf(text + len, 32, "w%u.a:1\n", i);
+	(void)parse(text, "more than 64 names");
 	memset(long_line, '1', sizeof(long_line));
 	long_line[sizeof(long_line) - 1] = '\0';
 	(void)parse(long_line, "line 1 is not HOST:PORT");

@@ -302,6 +302,45 @@ static void test_users(void **state)
 	assert_int_equal(store_user_update(w->s, &u, &e), 0);
 }
 
+static bool take_idle(const char *id, void *user)
+{
+	char *all = user;
+	const size_t len = strlen(all);
+
+	(void)snprintf(all + len, 200 - len, "%s ", id);
+	return true;
+}
+
+static void test_idle_users(void **state)
+{
+	struct world *w = *state;
+	struct store_user idle = add_user(w, "Ada"), gone = {.active = true},
+			  here = {.active = true};
+	char got[200] = "", wanted[200];
+	bool left = true;
+	struct err e = ERR_INIT;
+
+	idle.active = false;
+	assert_int_equal(store_user_update(w->s, &idle, &e), 1);
+	(void)snprintf(gone.name, sizeof(gone.name), "Bob");
+	(void)snprintf(here.name, sizeof(here.name), "Eve");
+	assert_int_equal(store_user_add(w->s, &gone, &e), 0);
+	assert_int_equal(store_user_add(w->s, &here, &e), 0);
+	assert_int_equal(store_user_has_left(w->s, gone.id, &left, &e), 0);
+	assert_false(left);
+	assert_int_equal(store_user_remove(w->s, gone.id, &e), 1);
+	assert_int_equal(store_user_has_left(w->s, gone.id, &left, &e), 0);
+	assert_true(left);
+	const bool first = strcmp(idle.id, gone.id) < 0;
+	(void)snprintf(wanted, sizeof(wanted), "%s %s ", first ? idle.id : gone.id,
+		       first ? gone.id : idle.id);
+	assert_int_equal(store_user_each_idle(w->s, 9, take_idle, got, &e), 0);
+	assert_string_equal(got, wanted);
+	got[0] = '\0';
+	assert_int_equal(store_user_each_idle(w->s, 1, take_idle, got, &e), 0);
+	assert_int_equal(strlen(got), strlen(idle.id) + 1);
+}
+
 static bool count_key(const struct store_key *k UNUSED, void *user)
 {
 	(*(int *)user)++;
@@ -1474,6 +1513,7 @@ int main(void)
 	    T(test_strict),
 	    T(test_users),
 	    T(test_mirrored_users),
+	    T(test_idle_users),
 	    T(test_keys),
 	    T(test_key_expiry),
 	    T(test_later),

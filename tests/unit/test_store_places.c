@@ -177,7 +177,7 @@ static void test_older_history(void **state)
 	open_with(w, 100);
 	change(
 	    w,
-	    "DROP INDEX cells_place; ALTER TABLE cells DROP COLUMN place;"
+	    "DROP INDEX users_idle; DROP INDEX cells_place; ALTER TABLE cells DROP COLUMN place;"
 	    "DELETE FROM migrations WHERE version >= 14;"
 	    "INSERT INTO cells(run, owner, sandbox, started_ms, bytes, code, out, err, value, meta)"
 	    " VALUES('one', 'ada', 's', 1, 1, '', '', '', '', '{}'),"
@@ -231,8 +231,9 @@ static void test_copy_before(void **state)
 	add(w, "one");
 	open_with(w, 100);
 	assert_int_equal(access(kept, F_OK), -1);
-	change(w, "DROP INDEX cells_place; ALTER TABLE cells DROP COLUMN place;"
-		  "DELETE FROM migrations WHERE version >= 14;");
+	change(w,
+	       "DROP INDEX users_idle; DROP INDEX cells_place; ALTER TABLE cells DROP COLUMN place;"
+	       "DELETE FROM migrations WHERE version >= 14;");
 	FILE *f = fopen(unfinished, "w"); /* a start was killed while it copied */
 
 	assert_non_null(f);

@@ -157,8 +157,7 @@ static int judge_signin(const struct auth *a, const struct caller *w, struct err
 	return w->signin[0] ? store_signin_get(a->config.store, w->signin, &i, e) : 1;
 }
 
-/* Returns 1 if the credential still has the same rights, 0 if not, negative if the store fails. */
-static int judge(struct auth *a, const struct caller *w)
+int auth_judge(const struct auth *a, const struct caller *w)
 {
 	struct caller now = {.admin = true};
 	char version[AUTH_VERSION_SIZE];
@@ -194,7 +193,7 @@ static unsigned judge_all(struct auth *a, bool changed, bool *ret_done)
 	*ret_done = true;
 	list_for_each(l, &a->live) {
 		struct caller *w = list_entry(l, struct caller, live);
-		int r = changed && w->ended == CALLER_LIVE && !w->routed ? judge(a, w) : 1;
+		int r = changed && w->ended == CALLER_LIVE && !w->routed ? auth_judge(a, w) : 1;
 
 		if (w->ended != CALLER_LIVE)
 			continue;

@@ -90,6 +90,8 @@ static struct caller *caller_of_signin(struct auth *a, const struct store_signin
 	if (!i->user[0]) { /* the key of the server, if it still has that key */
 		if (a->static_digest[0] && streq(i->key, a->static_digest))
 			w = caller_new(a, CALLER_STATIC_KEY);
+		if (w) /* a worker's routers tell by it whose this sign-in is */
+			memcpy(w->version, a->static_digest, sizeof(w->version) - 1);
 	} else if (i->key[0]) {
 		if (store_key_get(a->config.store, i->key, &k, &u, &a->failed) == 1)
 			w = caller_new(a, CALLER_KEY);

@@ -4,6 +4,7 @@
 
 #include "api/auth/auth.h"
 #include "api/auth/jwt.h"
+#include "fleet/identity.h"
 
 struct auth {
 	struct auth_config config;
@@ -26,6 +27,10 @@ void auth_watch(struct auth *a, struct caller *w);
 bool caller_has_rights_of(const struct caller *w, const struct caller *other);
 /* auth_router.c: the caller that a router names in REQ, or NULL with a->failed set. */
 struct caller *auth_by_router(struct auth *a, const struct http_request *req);
+void caller_take_identity(struct caller *w, const struct fleet_identity *id);
+enum fleet_how caller_fleet_how(const struct caller *w);
+/* Does the credential of W still have its rights? 1, 0, or negative if the store fails. */
+int auth_judge(const struct auth *a, const struct caller *w);
 /* auth_browser.c: the caller that the cookie of REQ stands for, or NULL; with a->failed FORBIDDEN if the cookie is good
  * but another site sent the request. */
 struct caller *auth_by_cookie(struct auth *a, const struct http_request *req);

@@ -15,6 +15,8 @@
 
 _Static_assert(SIZE_OF(owner) <= CALLER_SIZE_OF(owner), "ids fit");
 _Static_assert(SIZE_OF(key_id) <= CALLER_SIZE_OF(key_id), "ids of keys fit");
+_Static_assert(SIZE_OF(signin) <= CALLER_SIZE_OF(signin), "ids of sign-ins fit");
+_Static_assert(SIZE_OF(version) <= CALLER_SIZE_OF(version), "versions fit");
 _Static_assert(SIZE_OF(name) <= CALLER_SIZE_OF(name), "names fit");
 _Static_assert(SIZE_OF(profile) <= CALLER_SIZE_OF(profile), "profiles fit");
 _Static_assert(SIZE_OF(owner) <= USER_SIZE_OF(id), "ids fit into rows");
@@ -27,6 +29,30 @@ static const enum caller_how hows[FLEET_HOW_MAX_] = {
     [FLEET_HOW_KEY] = CALLER_KEY,       [FLEET_HOW_TOKEN] = CALLER_TOKEN,
     [FLEET_HOW_SIGNIN] = CALLER_SIGNIN,
 };
+
+enum fleet_how caller_fleet_how(const struct caller *w)
+{
+	unsigned i = 0;
+
+	while (i + 1 < FLEET_HOW_MAX_ && hows[i] != w->how)
+		i++;
+	return (enum fleet_how)i;
+}
+
+void caller_take_identity(struct caller *w, const struct fleet_identity *id)
+{
+	w->how = hows[id->how];
+	w->admin = id->admin;
+	w->read_only = id->read_only;
+	w->expires_ms = id->expires_ms;
+	w->until_ms = id->until_ms;
+	memcpy(w->owner, id->owner, sizeof(id->owner));
+	memcpy(w->name, id->name, sizeof(id->name));
+	memcpy(w->profile, id->profile, sizeof(id->profile));
+	memcpy(w->key_id, id->key_id, sizeof(id->key_id));
+	memcpy(w->signin, id->signin, sizeof(id->signin));
+	memcpy(w->version, id->version, sizeof(id->version));
+}
 
 /* The one header, or NULL with a->failed set. Of two, one would be a client's that a router did not remove. */
 static const char *find_header(struct auth *a, const struct http_request *req)
@@ -122,14 +148,7 @@ struct caller *auth_by_router(struct auth *a, const struct http_request *req)
 	if (!w)
 		return NULL;
 	w->routed = true;
-	w->admin = id.admin;
-	w->read_only = id.read_only;
-	w->expires_ms = id.expires_ms;
-	w->until_ms = id.until_ms;
-	memcpy(w->owner, id.owner, sizeof(id.owner));
-	memcpy(w->name, id.name, sizeof(id.name));
-	memcpy(w->profile, id.profile, sizeof(id.profile));
-	memcpy(w->key_id, id.key_id, sizeof(id.key_id));
+	caller_take_identity(w, &id);
 	end_older(a, w);
 	auth_watch(a, w);
 	return w;

@@ -20,6 +20,7 @@
 
 static void release(struct exchange *x)
 {
+	port_tls_done(x);
 	relay_done(&x->relay);
 	list_remove(&x->node);
 	budget_give(&x->share);
@@ -62,6 +63,18 @@ static void on_ended(struct sandbox_hold *h)
 
 /* ---- the beginning ---- */
 
+void port_send(struct exchange *x)
+{
+	struct http_io io = x->relay.io;
+
+	if (!port_is_welcome(x))
+		port_refuse(x, ERR_UNAUTHORIZED, "this port is not public any more");
+	else if (port_write_request(x) < 0)
+		port_refuse(x, ERR_OUT_OF_MEMORY, "no memory");
+	else
+		relay_begin(&x->relay, &io);
+}
+
 static void on_connected(int fd, const struct err *e, void *user)
 {
 	struct exchange *x = user;
@@ -73,16 +86,12 @@ static void on_connected(int fd, const struct err *e, void *user)
 		port_refuse(x, e ? e->code : ERR_CANCELLED, e ? e->text : "");
 		return;
 	}
-	if (!port_is_welcome(x)) {
-		port_refuse(x, ERR_UNAUTHORIZED, "this port is not public any more");
-		return;
-	}
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout));
 	x->relay.connecting = true;
-	if (port_write_request(x) < 0)
-		port_refuse(x, ERR_OUT_OF_MEMORY, "no memory");
+	if (x->tls)
+		port_begin_tls(x);
 	else
-		relay_begin(&x->relay, &io);
+		port_send(x);
 }
 
 static void on_sandbox(struct sandbox *s, const struct err *e, void *user)
@@ -112,7 +121,8 @@ static void on_gone(void *user)
 {
 	struct exchange *x = user;
 
-	if (relay_client_left(&x->relay))
+	/* A callback of the engine cannot be taken back; a handshake can. */
+	if (relay_client_left(&x->relay) || x->shaking)
 		release(x);
 }
 
@@ -143,6 +153,9 @@ void port_begin(struct api *a, struct http_request *req, const struct port_visit
 	x->auth = a->config.auth;
 	x->face = v->face;
 	x->port = v->name.port;
+	if (a->port_face.speaks_tls &&
+	    a->port_face.speaks_tls(a->port_face.user, v->name.id, x->port))
+		x->tls = a->config.port_tls;
 	x->own_name = v->base[0] == '\0';
 	(void)snprintf(x->id, sizeof(x->id), "%s", v->name.id);
 	(void)snprintf(x->base, sizeof(x->base), "%s", v->base);

@@ -98,7 +98,8 @@ static const char *own_path(const struct exchange *x, const char *location)
 	char origin[40];
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		const int n = snprintf(origin, sizeof(origin), "http://%s:%u", names[i], x->port);
+		const int n = snprintf(origin, sizeof(origin), "http%s://%s:%u", x->tls ? "s" : "",
+				       names[i], x->port);
 
 		if (strncasecmp(location, origin, (size_t)n) == 0 &&
 		    strchr("/?#", location[n])) /* also at its end */

@@ -3,12 +3,14 @@
  * The same server has a name of its own for browsers (port_links.c): http://PORT-SANDBOX.DOMAIN/. docs/decisions/0038-ports.md
  * has the reasons.
  *
- * Each request has a connection of its own, which init makes (engine_connect()). What passes over it is in relay/relay.h. */
+ * Each request has a connection of its own, which init makes (engine_connect()). What passes over it is in relay/relay.h. To ports that a
+ * face says so of, it speaks TLS; the certificate there is not verified, because whoever made the sandbox made it. */
 #pragma once
 
 #include "api/api_state.h"
 #include "base/buf.h"
 #include "http/http.h"
+#include "http/tls_client.h"
 #include "relay/relay.h"
 #include "sandbox/sandbox_work.h"
 
@@ -45,6 +47,9 @@ struct exchange {
 	struct budget_share share;
 	const struct auth *auth;
 	uint16_t port;
+	struct http_tls_client *tls;      /* for a server that speaks TLS; NULL: it does not */
+	sd_event_source *shaking, *late;  /* while the handshake goes on */
+	bool shakes;                      /* it has begun */
 	const struct api_port_face *face; /* the sandbox is one of it; NULL: of none */
 	char id[SANDBOX_ID_MAX + 1];      /* of the sandbox */
 	char network[HTTP_NETWORK_TEXT];  /* of a stranger; "" = not known */
@@ -93,6 +98,13 @@ const char *port_path_of(const struct exchange *x);
 int port_write_request(struct exchange *x) MUST_CHECK;
 /* answer_fields.c: for relay_ops */
 int port_add_fields(struct relay *relay) MUST_CHECK;
+/* What the server is called to itself: its Host. */
+int port_find_name(const struct exchange *x, struct buf *ret) MUST_CHECK;
+/* port_tls.c: the handshake with the server, then port_send(). X may be gone afterwards. */
+void port_begin_tls(struct exchange *x);
+void port_tls_done(struct exchange *x);
+/* exchange.c: sends the request. X may be gone afterwards. */
+void port_send(struct exchange *x);
 /* exchange.c */
 /* Answers, if the client is there and has no answer yet, and ends X. */
 void port_refuse(struct exchange *x, enum err_code code, const char *why);

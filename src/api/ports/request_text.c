@@ -86,7 +86,7 @@ static int add_cookies(struct exchange *x, struct buf *b)
 	return r == 0 && before[0] == ';' ? buf_add_str(b, "\r\n") : r;
 }
 
-static int find_name(const struct exchange *x, struct buf *ret)
+int port_find_name(const struct exchange *x, struct buf *ret)
 {
 	const int r = x->face ? x->face->name(x->face->user, x->id, x->port, ret) : 0;
 
@@ -100,7 +100,7 @@ static int add_forwarding(struct exchange *x, struct buf *b, const char *name)
 	if (r == 0 && !x->own_name)
 		r = buf_printf(b, "X-Forwarded-Prefix: %s\r\n", x->base);
 	if (r == 0 && http_request_header(x->relay.req, "origin"))
-		r = buf_printf(b, "Origin: http://%s\r\n", name);
+		r = buf_printf(b, "Origin: http%s://%s\r\n", x->tls ? "s" : "", name);
 	return r;
 }
 
@@ -109,7 +109,7 @@ int port_write_request(struct exchange *x)
 	const char *query = http_request_raw_query(x->relay.req);
 	struct buf *b = &x->relay.out;
 	_cleanup_(buf_done) struct buf name = BUF_INIT(HTTP_BASE_SIZE);
-	int r = find_name(x, &name);
+	int r = port_find_name(x, &name);
 
 	r = r < 0 ? r
 		  : buf_printf(b, "%s %s%s%s HTTP/1.1\r\nHost: %s\r\n",

@@ -313,6 +313,7 @@ json_t *budget_figures_all(const struct api *a);
 void rest_policy(struct rest_call *c);
 void rest_stats(struct rest_call *c);
 void rest_get_server(struct rest_call *c);
+void rest_get_fleet(struct rest_call *c);
 void rest_get_figures(struct rest_call *c);
 /* rest_images.c */
 /* Calls NEXT with C when what is known of images is up to date. */

@@ -47,3 +47,15 @@ void rest_get_figures(struct rest_call *c)
 
 	rest_reply(c, 200, figures_json(c->api->figures, minutes));
 }
+
+void rest_get_fleet(struct rest_call *c)
+{
+	const struct api *a = c->api;
+
+	if (a->config.fleet)
+		rest_reply(c, 200, a->config.fleet(a->config.user));
+	else
+		rest_refuse(c, ERR_NOT_FOUND,
+			    a->config.worker ? "this server is a worker; its routers know the fleet"
+					     : "this server is the router of no fleet");
+}

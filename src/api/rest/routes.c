@@ -276,6 +276,8 @@ const struct rest_route rest_routes[] = {
      REST_ADMIN | REST_CHANGES, NULL, NULL, 202, "ImageBuild", "404", 0},
     {HTTP_GET, P("/figures"), "getFigures", "Shows figures of the server over time",
      rest_get_figures, REST_ADMIN, NULL, figures_query, 200, "Figures", "", 0},
+    {HTTP_GET, P("/fleet"), "getFleet", "Shows the workers of the fleet of this router",
+     rest_get_fleet, REST_ADMIN, NULL, NULL, 200, "Fleet", "404", 0},
     {HTTP_GET, P("/stats"), "getStats", "Shows counters of this server", rest_stats, REST_ADMIN,
      NULL, NULL, 200, "Stats", "", 0},
 };

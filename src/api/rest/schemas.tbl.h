@@ -227,6 +227,12 @@ S(Images, "{\"type\":\"object\",\"required\":[\"images\",\"definitions\",\"why_n
 	  "{\"$ref\":\"#/components/schemas/ImageBuild\"}]}}}")
 S(Figures, "{\"type\":\"object\",\"required\":[\"step_s\",\"at\",\"series\"],\"properties\":{"
 	   "\"step_s\":" INTEGER ",\"at\":{\"type\":\"array\",\"items\":" INTEGER "}}}")
+S(FleetWorker,
+  "{\"type\":\"object\",\"required\":[\"address\",\"state\",\"since\",\"listed\"],\"properties\":{\"address\":" STRING
+  ",\"state\":{\"enum\":[\"ready\",\"not_ready\",\"draining\",\"unreachable\",\"lost\",\"refused\",\"unknown\"]},\"since\":" WHEN
+  ",\"listed\":" BOOLEAN ",\"id\":" STRING ",\"name\":" STRING ",\"version\":" STRING ",\"epoch\":" STRING ",\"requests\":" INTEGER
+  ",\"sandboxes\":" INTEGER ",\"sandboxes_max\":" INTEGER "}}")
+S(Fleet, LIST("workers", "FleetWorker"))
 S(Stats, "{\"type\":\"object\",\"required\":[\"sandboxes\",\"runs\",\"http_answers\","
 	 "\"output_bytes\"],\"properties\":{\"sandboxes\":" INTEGER ",\"http_answers\":" INTEGER
 	 ",\"output_bytes\":" INTEGER "}}")

@@ -285,6 +285,7 @@ static int begin(struct e2b_call *c, const char *template, struct making *m, str
 		  : e2b_read_private(c->face, json_object_get(c->body, "network"),
 				     &m->sandbox->is_private, e);
 	r = r < 0 ? r : e2b_read_host(json_object_get(c->body, "network"), m->sandbox->host, e);
+	r = r < 0 ? r : e2b_read_https(c->face, json_object_get(c->body, "network"), m->sandbox, e);
 	r = r < 0 ? r : read_options(c, snapshot ? NULL : template, build, &options, e);
 	if (r < 0)
 		return r;

@@ -29,6 +29,7 @@ struct e2b_config {
 	const char *base;                 /* URL of the server; filled in until the first request */
 	const struct fleet_member *fleet; /* of a worker: ids of sandboxes name it; NULL: none */
 	const char *port_domain;          /* http_config.port_domain; "" = there is none */
+	bool port_tls;                    /* api_config.port_tls is there */
 };
 
 int e2b_new(const struct e2b_config *config, struct e2b **ret, struct err *e) MUST_CHECK;

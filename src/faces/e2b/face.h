@@ -24,6 +24,7 @@
 #define E2B_ENVD_VERSION "0.6.3" /* what the SDKs may ask of envd follows from it */
 #define E2B_HOST_SIZE    256
 #define E2B_PORT_WORD    "${PORT}" /* in a host: stands for the port */
+#define E2B_HTTPS_MAX    32        /* ports of a sandbox that speak TLS */
 #define E2B_ENVD_PORT    49983
 #define E2B_CODE_PORT    49999
 #define E2B_HOME         "/home/user"
@@ -86,7 +87,9 @@ struct e2b_sandbox {
 	struct e2b_build
 	    *build;      /* reference: the template that it is of; NULL = none of a client */
 	bool is_private; /* strangers do not reach its ports, whatever the operator permits */
-	char host[E2B_HOST_SIZE]; /* what it is called to its servers; "" = localhost:PORT */
+	char host[E2B_HOST_SIZE];      /* what it is called to its servers; "" = localhost:PORT */
+	uint16_t https[E2B_HTTPS_MAX]; /* ports whose servers speak TLS */
+	unsigned n_https;
 	char id[E2B_ID_SIZE];
 	char token[E2B_TOKEN_SIZE];   /* of envd */
 	char traffic[E2B_TOKEN_SIZE]; /* of the rest */
@@ -266,6 +269,9 @@ int e2b_read_private(const struct e2b *f, const json_t *network, bool *ret,
 		     struct err *e) MUST_CHECK;
 /* What servers in a sandbox are told in Host; "" if NETWORK does not say. RET has E2B_HOST_SIZE bytes. */
 int e2b_read_host(const json_t *network, char *ret, struct err *e) MUST_CHECK;
+/* Which servers in S speak TLS. */
+int e2b_read_https(const struct e2b *f, const json_t *network, struct e2b_sandbox *s,
+		   struct err *e) MUST_CHECK;
 /* NETWORK and INTERNET as in a body, or NULL. RET is empty if they choose nothing: then the operator's policy holds. */
 int e2b_choose_network(const struct e2b *f, const json_t *network, const json_t *internet,
 		       struct sandbox_choice *ret, struct err *e) MUST_CHECK;

@@ -35,9 +35,6 @@ static int check_offer(const json_t *network, struct err *e)
 	    {"dnsServers",
 	     "this server resolves the names of allow_out itself, and a sandbox reaches no "
 	     "DNS server; leave dns_servers out, or give an empty list"},
-	    {"httpsPorts",
-	     "this server speaks HTTP to servers in a sandbox; leave https_ports out and "
-	     "serve HTTP at that port, visitors have HTTPS where this server has it"},
 	    {"rules",
 	     "this server does not see what TLS encrypts, so it changes no headers; leave rules "
 	     "out and send the headers from the sandbox, with envs for what they need"},
@@ -102,6 +99,36 @@ int e2b_read_host(const json_t *network, char *ret, struct err *e)
 						 "a host with letters, digits and - . _ : alone, "
 						 "and " E2B_PORT_WORD " for the port");
 		s += port ? strlen(E2B_PORT_WORD) : 1;
+	}
+	return 0;
+}
+
+int e2b_read_https(const struct e2b *f, const json_t *network, struct e2b_sandbox *s, struct err *e)
+{
+	static const char member[] = "httpsPorts";
+	const json_t *list = json_object_get(network, member), *v;
+	size_t i;
+
+	s->n_https = 0;
+	if (!list || json_is_null(list))
+		return 0;
+	if (!json_is_array(list) || json_array_size(list) > E2B_HTTPS_MAX)
+		return e2b_refuse_member(e, member, "a list of at most 32 ports");
+	if (json_array_size(list) > 0 && !f->config.port_tls)
+		return e2b_refuse_member(
+		    e, member,
+		    "this server has no GnuTLS, by which it would speak TLS to "
+		    "servers in a sandbox; its operator can install libgnutls30 "
+		    "and restart it");
+	json_array_foreach(list, i, v) {
+		const json_int_t port = json_is_integer(v) ? json_integer_value(v) : 0;
+
+		if (port < 1 || port > 65535)
+			return e2b_refuse_member(e, member, "a port is a number from 1 to 65535");
+		if (port == E2B_ENVD_PORT || port == E2B_CODE_PORT)
+			return e2b_refuse_member(e, member,
+						 "this server itself is at 49983 and 49999");
+		s->https[s->n_https++] = (uint16_t)port;
 	}
 	return 0;
 }
@@ -206,9 +233,11 @@ void e2b_update_network(struct e2b_call *c)
 		e2b_refuse(c, ERR_SANDBOX_LOST, "the sandbox does not run");
 		return;
 	}
-	static const char *const fixed[] = {"allowPublicTraffic", "maskRequestHost"};
+	static const char *const fixed[] = {"allowPublicTraffic", "maskRequestHost", "httpsPorts"};
 	for (size_t i = 0; i < ARRAY_SIZE(fixed); i++) {
-		if (!json_object_get(c->body, fixed[i]))
+		const json_t *v = json_object_get(c->body, fixed[i]);
+
+		if (!v || (json_is_array(v) && json_array_size(v) == 0))
 			continue;
 		e2b_refuse(c, ERR_INVALID_ARGUMENT, "%s: it is chosen when a sandbox is made",
 			   fixed[i]);

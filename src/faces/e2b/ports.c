@@ -61,6 +61,16 @@ static int name(void *user, const char *id, uint16_t port, struct buf *ret)
 	return r;
 }
 
+static bool speaks_tls(void *user, const char *id, uint16_t port)
+{
+	const struct e2b_sandbox *s = e2b_find(user, id);
+
+	for (unsigned i = 0; s && i < s->n_https; i++)
+		if (s->https[i] == port)
+			return true;
+	return false;
+}
+
 /* The page for people: programs do not call themselves Mozilla, and browsers all do. */
 static bool is_browser(const struct http_request *req)
 {
@@ -139,8 +149,12 @@ static bool refuse(void *user UNUSED, struct http_request *req, const char *id, 
 
 void e2b_serve_ports(struct e2b *f, struct api *api)
 {
-	const struct api_port_face face = {
-	    .look = look, .wake = wake, .name = name, .refuse = refuse, .user = f};
+	const struct api_port_face face = {.look = look,
+					   .wake = wake,
+					   .name = name,
+					   .speaks_tls = speaks_tls,
+					   .refuse = refuse,
+					   .user = f};
 
 	api_set_port_face(api, &face);
 }

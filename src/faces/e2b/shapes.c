@@ -109,6 +109,13 @@ static json_t *network_json(const struct e2b_sandbox *s)
 	(void)manager_network(s->face->config.manager, choice, add_rule, &rules);
 	if (s->host[0])
 		(void)json_object_set_new(o, "maskRequestHost", json_string(s->host));
+	if (s->n_https > 0) {
+		json_t *ports = json_array();
+
+		for (unsigned i = 0; i < s->n_https; i++)
+			(void)json_array_append_new(ports, json_integer(s->https[i]));
+		(void)json_object_set_new(o, "httpsPorts", ports);
+	}
 	if (json_array_size(rules.deny) > 0)
 		(void)json_object_set(o, "denyOut", rules.deny);
 	if (json_array_size(rules.allow) > 0)

@@ -383,6 +383,8 @@ static void fork_next(struct forking *f)
 		f->made->metadata = json_incref(f->source->metadata);
 		f->made->is_private = f->source->is_private;
 		memcpy(f->made->host, f->source->host, sizeof(f->made->host));
+		memcpy(f->made->https, f->source->https, sizeof(f->made->https));
+		f->made->n_https = f->source->n_https;
 		if (e2b_fork_in_turn(f->call->face, f->source->sandbox, f->made->id, on_forked, f,
 				     &e) == 0)
 			return;

@@ -40,7 +40,7 @@ void e2b_point_forget(struct e2b *f, struct e2b_point *p)
 	free_point(p);
 }
 
-/* The oldest one of OWNER, if all of them are too much. */
+/* The oldest one of OWNER, if all of them are too much; before it one that is too much alone: without the others it would not fit either. */
 static struct e2b_point *too_much(const struct e2b *f, const char *owner)
 {
 	struct e2b_point *oldest = NULL;
@@ -52,6 +52,8 @@ static struct e2b_point *too_much(const struct e2b *f, const char *owner)
 
 		if (!streq(p->owner, owner))
 			continue;
+		if (p->bytes > f->config.template_cache)
+			return p;
 		oldest = oldest ? oldest : p;
 		bytes += MIN(p->bytes, UINT64_MAX - bytes);
 		n++;
@@ -103,9 +105,15 @@ void e2b_points_tidy_owner(struct e2b *f, const char *owner)
 	}
 }
 
-/* The oldest point of each owner is seen first. */
+/* What is too much alone goes in the first round. Then the oldest point of each owner is seen first. */
 void e2b_points_tidy(struct e2b *f)
 {
+	list_for_each(l, &f->points) {
+		struct e2b_point *p = list_entry(l, struct e2b_point, node);
+
+		if (p->bytes > f->config.template_cache)
+			e2b_point_forget(f, p);
+	}
 	list_for_each(l, &f->points) {
 		struct e2b_point *p = list_entry(l, struct e2b_point, node);
 

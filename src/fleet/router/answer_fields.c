@@ -4,6 +4,7 @@
 #include "fleet/router/parts.h"
 
 #include "base/text.h"
+#include "transport/cors.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -100,18 +101,6 @@ static const char *value_of(const struct http_request *req, const struct relay_r
 	return strcasecmp(name, "x-content-type-options") == 0 ? NULL : value;
 }
 
-static int add_origin(struct http_request *req)
-{
-	const char *origin = http_request_origin(req);
-	int r = 0;
-
-	if (!origin)
-		return 0;
-	r = http_add_header(req, "Access-Control-Allow-Origin", origin);
-	r = r < 0 ? r : http_add_header(req, "Access-Control-Expose-Headers", "Mcp-Session-Id");
-	return r < 0 ? r : http_add_header(req, "Vary", "Origin");
-}
-
 int hop_add_fields(struct http_request *req, const struct relay_reply *reply, bool mcp)
 {
 	int r = http_add_header(req, "Content-Security-Policy", POLICY);
@@ -126,5 +115,7 @@ int hop_add_fields(struct http_request *req, const struct relay_reply *reply, bo
 	/* Servers in sandboxes may depend on what browsers guess; nothing else may. */
 	if (r == 0 && !http_request_param(req, "port"))
 		r = http_add_header(req, "X-Content-Type-Options", "nosniff");
-	return r < 0 || !mcp ? r : add_origin(req);
+	if (r == 0 && mcp)
+		cors_add(req);
+	return r;
 }

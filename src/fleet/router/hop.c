@@ -92,6 +92,7 @@ static void refuse(struct hop *h, enum err_code code, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(why, sizeof(why), fmt, ap);
 	va_end(ap);
+	router_count_failure(h->router, code);
 	if (h->req)
 		hop_respond(h->req, h->mcp, code, why);
 	hop_free(h);
@@ -247,6 +248,7 @@ static void on_link(struct http_io *io, const char *why, bool reused, void *user
 
 	h->link = NULL;
 	if (!io && h->placed && !key_of(h)) {
+		h->router->counts.retries[RETRY_UNREACHABLE]++;
 		leave_worker(h);
 		place(h);
 		return;
@@ -311,6 +313,7 @@ static void on_failed(struct relay *relay, enum err_code code, const char *why)
 	h->req = relay->req;
 	if (h->req && h->reused && !relay->heard && !h->repeated && may_repeat(h)) {
 		h->repeated = true;
+		h->router->counts.retries[RETRY_CLOSED]++;
 		h->begun = false;
 		relay_done(relay);
 		leave_worker(h);
@@ -331,6 +334,7 @@ static void on_ended(struct relay *relay)
 	struct hop *h = hop_of(relay);
 
 	h->req = NULL;
+	h->router->counts.answered++;
 	if (relay_is_clean(relay)) {
 		struct http_io io = relay_take_io(relay);
 
@@ -403,6 +407,7 @@ static enum relay_verdict judge(struct relay *relay)
 	}
 	if (reply->status < 402 || !says_full(relay->in.data + relay->head_len, have))
 		return RELAY_PASS;
+	h->router->counts.retries[RETRY_FULL]++;
 	h->begun = false;
 	relay_done(relay);
 	leave_worker(h);
@@ -496,7 +501,10 @@ static int on_body(struct http_request *req UNUSED, const void *data, size_t len
 
 static void on_gone(void *user)
 {
-	hop_free(user);
+	struct hop *h = user;
+
+	h->router->counts.left++;
+	hop_free(h);
 }
 
 void hop_begin(struct fleet_router *f, struct http_request *req, const struct caller *who,

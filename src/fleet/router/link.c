@@ -5,6 +5,7 @@
 #include "base/fdio.h"
 #include "base/loop.h"
 #include "base/rand.h"
+#include "http/tls_io.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -104,7 +105,7 @@ static int on_connecting(sd_event_source *source UNUSED, int fd, uint32_t revent
 			return 0;
 		}
 		l->connected = true;
-		if (http_tls_client_begin(&l->io, l->worker->router->config.tls) < 0) {
+		if (http_tls_client_begin(&l->io, l->worker->router->config.tls, NULL) < 0) {
 			fail(l, "no memory");
 			return 0;
 		}
@@ -223,7 +224,9 @@ void link_get(struct worker *w, bool fresh, link_fn fn, void *user, struct link 
 void link_put(struct worker *w, struct http_io *io)
 {
 	const bool room = w->n_idle < FLEET_IDLE_MAX && w->router->n_idle < FLEET_IDLE_TOTAL;
-	struct link *l = w->listed && room ? link_new(w, NULL, NULL) : NULL;
+	/* The peer of one that began before a SIGHUP may have a certificate of an authority that counts no more. */
+	const bool ours = http_tls_is_of(io, w->router->config.tls);
+	struct link *l = w->listed && room && ours ? link_new(w, NULL, NULL) : NULL;
 
 	if (!l) {
 		io->ops->close(io, false);

@@ -5,6 +5,7 @@
 #include "base/text.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,10 +20,80 @@ static bool is_there(const struct fleet_members *m, const struct fleet_address *
 	return false;
 }
 
+bool fleet_members_add(struct fleet_members *m, const struct fleet_address *a)
+{
+	if (is_there(m, a))
+		return true;
+	if (m->n == FLEET_MEMBERS_MAX)
+		return false;
+	m->at[m->n++] = *a;
+	return true;
+}
+
+void fleet_address_write(struct fleet_address *a, uint16_t port)
+{
+	char ip[HTTP_ADDRESS_TEXT];
+
+	http_address_text(&a->address, ip);
+	(void)snprintf(a->text, sizeof(a->text), "%s:%u", ip, port);
+}
+
+/* RFC 1123 §2.1, and "_", which names of services have. A last label of digits alone would be an address that is wrong. */
+static bool is_name(const char *host)
+{
+	const size_t len = strlen(host);
+	size_t label = 0;
+	bool digits = true;
+
+	if (len == 0 || len > FLEET_HOST_MAX)
+		return false;
+	for (size_t i = 0; i < len; i++) {
+		const char c = host[i];
+
+		if (c == '.' || c == '-') {
+			if (label == 0 || (c == '.' && host[i - 1] == '-'))
+				return false;
+			label = c == '.' ? 0 : label + 1;
+			digits = c == '.';
+		} else if (isalnum((unsigned char)c) || c == '_') {
+			label++;
+			digits = digits && isdigit((unsigned char)c);
+		} else {
+			return false;
+		}
+		if (label > 63)
+			return false;
+	}
+	return label > 0 && !digits && host[len - 1] != '-';
+}
+
+static int add_name(struct fleet_members *m, const char *host, uint16_t port, unsigned number,
+		    struct err *e)
+{
+	struct fleet_name *fresh = &m->names[m->n_names];
+
+	if (!is_name(host))
+		return err_set(e, ERR_SETTING_INVALID, 0,
+			       "line %u: '%s' is neither a numeric address nor a DNS name", number,
+			       host);
+	for (size_t i = 0; i < m->n_names; i++)
+		if (streq(m->names[i].host, host) && m->names[i].port == port)
+			return 0;
+	if (m->n_names == FLEET_NAMES_MAX)
+		return err_set(e, ERR_SETTING_INVALID, 0,
+			       "line %u: more than %u names; one name may have many addresses",
+			       number, FLEET_NAMES_MAX);
+	for (size_t i = 0; i <= strlen(host); i++)
+		fresh->host[i] = (char)tolower((unsigned char)host[i]);
+	fresh->port = port;
+	m->n_names++;
+	return 0;
+}
+
 static int add(struct fleet_members *m, const char *line, unsigned number, struct err *e)
 {
 	struct fleet_address a = {0};
-	char host[LINE_MAX_BYTES], ip[HTTP_ADDRESS_TEXT];
+	char host[LINE_MAX_BYTES];
 	uint16_t port;
 
 	if (parse_host_port(line, host, sizeof(host), &port) < 0 || port == 0)
@@ -30,18 +101,11 @@ static int add(struct fleet_members *m, const char *line, unsigned number, struc
 			       "line %u: '%s' is not HOST:PORT, such as 10.0.0.7:8443", number,
 			       line);
 	if (streq(host, "localhost") || http_address_parse(host, port, &a.address, &a.len) < 0)
-		return err_set(e, ERR_SETTING_INVALID, 0,
-			       "line %u: '%s' is not a numeric address; a router does not resolve "
-			       "names, so write the address of the worker",
-			       number, host);
-	http_address_text(&a.address, ip);
-	(void)snprintf(a.text, sizeof(a.text), "%s:%u", ip, port);
-	if (is_there(m, &a))
-		return 0;
-	if (m->n == FLEET_MEMBERS_MAX)
+		return add_name(m, host, port, number, e);
+	fleet_address_write(&a, port);
+	if (!fleet_members_add(m, &a))
 		return err_set(e, ERR_SETTING_INVALID, 0, "line %u: more than %u workers", number,
 			       FLEET_MEMBERS_MAX);
-	m->at[m->n++] = a;
 	return 0;
 }
 
@@ -50,7 +114,7 @@ int fleet_members_parse(const char *text, size_t len, struct fleet_members *ret,
 	const char *end = text + len;
 	unsigned number = 0;
 
-	ret->n = 0;
+	ret->n = ret->n_names = 0;
 	for (const char *p = text; p < end;) {
 		const char *lf = memchr(p, '\n', (size_t)(end - p));
 		const char *next = lf ? lf + 1 : end, *stop = lf ? lf : end;

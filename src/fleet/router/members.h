@@ -6,9 +6,13 @@
 #include "base/err.h"
 #include "http/socket_address.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define FLEET_MEMBERS_MAX  256u
+#define FLEET_NAMES_MAX    64u
+#define FLEET_HOST_MAX     253u /* RFC 1035 §2.3.4, without the last dot */
 #define FLEET_MEMBER_TEXT  (HTTP_ADDRESS_TEXT + 8)
 #define FLEET_MEMBERS_FILE (64u << 10) /* bytes of the file */
 
@@ -18,12 +22,23 @@ struct fleet_address {
 	socklen_t len;
 };
 
-struct fleet_members {
-	size_t n;
-	struct fleet_address at[FLEET_MEMBERS_MAX];
+/* One that names.h asks for addresses. */
+struct fleet_name {
+	char host[FLEET_HOST_MAX + 1];
+	uint16_t port;
 };
 
-/* TEXT (LEN bytes): one HOST:PORT a line, HOST a numeric address; blanks around it, empty lines, and what follows a '#' do not count.
- * A second line with the same address counts once. SETTING_INVALID names the line; RET is not complete then. */
+struct fleet_members {
+	size_t n, n_names;
+	struct fleet_address at[FLEET_MEMBERS_MAX];
+	struct fleet_name names[FLEET_NAMES_MAX];
+};
+
+/* TEXT (LEN bytes): one HOST:PORT a line, HOST a numeric address or a DNS name; blanks around it, empty lines, and what follows a '#' do
+ * not count. A second line with the same address or name counts once. SETTING_INVALID names the line; RET is not complete then. */
 int fleet_members_parse(const char *text, size_t len, struct fleet_members *ret,
 			struct err *e) MUST_CHECK;
+/* Fills in the text of A, whose address has PORT. */
+void fleet_address_write(struct fleet_address *a, uint16_t port);
+/* False: there is no room for A. True too if it is there already. */
+bool fleet_members_add(struct fleet_members *m, const struct fleet_address *a);

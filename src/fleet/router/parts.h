@@ -11,7 +11,30 @@
 
 #include <jansson.h>
 
+#define FLEET_WORD_SIZE 64u /* bytes of a worker's version */
+
 struct fetch;
+struct look;
+
+enum worker_state {
+	WORKER_READY,
+	WORKER_NOT_READY,
+	WORKER_DRAINING,
+	WORKER_UNREACHABLE,
+	WORKER_LOST,
+	WORKER_REFUSED, /* another one has its short id */
+	WORKER_UNKNOWN, /* not asked yet */
+	WORKER_STATES,
+};
+
+/* Of failures: codes, and the last for all others. */
+#define ROUTER_FAILURES 8u
+enum router_retry { RETRY_UNREACHABLE, RETRY_CLOSED, RETRY_FULL, RETRY_MAX_ };
+
+struct router_counts {
+	uint64_t answered, left; /* requests; LEFT: the client went away first */
+	uint64_t failures[ROUTER_FAILURES], retries[RETRY_MAX_];
+};
 
 struct worker {
 	struct list node; /* of router.workers */
@@ -33,6 +56,15 @@ struct worker {
 	struct fetch *check; /* the question that is on its way */
 	unsigned n_fetches;  /* with that, and all others: they borrow the worker */
 	bool told;           /* that it is silent, in the log */
+	char name[FLEET_NAME_MAX + 1], version[FLEET_WORD_SIZE]; /* as it says */
+	enum worker_state state;                                 /* as it was noted last */
+	uint64_t since_ms;                                       /* wall clock; 0: not noted yet */
+	/* ended.c */
+	struct look *look; /* that is under way */
+	uint64_t look_not_before_ns;
+	uint64_t judged, judged_owners;      /* what of the router's it has heard */
+	char judged_start[FLEET_EPOCH_SIZE]; /* and when it was started */
+	bool settled; /* and nothing that was under way then can have come later */
 };
 
 struct fleet_router {
@@ -45,10 +77,18 @@ struct fleet_router {
 	unsigned n_forgets;
 	unsigned n_idle; /* connections, of all workers */
 	sd_event_source *tick;
+	struct router_counts counts;
+	/* ended.c */
+	sd_event_source *looking;
+	uint64_t epoch, epoch_ns;   /* of credentials, and since when */
+	json_t *idle;               /* users who are not active */
+	uint64_t owners, owners_ns; /* counts other IDLEs */
 };
 
 /* ---- worker.c ---- */
 
+/* Has it answered lately? */
+bool worker_is_fresh(const struct worker *w);
 /* Does it get new things? */
 bool worker_is_usable(const struct worker *w);
 /* The one with the short id; NULL: none has it. */
@@ -79,7 +119,7 @@ struct fetch_answer {
 	size_t len;
 };
 typedef void (*fetch_fn)(const struct fetch_answer *a, void *user);
-/* Sends HEAD, a whole request without a body, and calls FN once, never before this returns, within TIMEOUT_MS. NULL: no memory. */
+/* Sends HEAD, a whole request with its body, and calls FN once, never before this returns, within TIMEOUT_MS. NULL: no memory. */
 struct fetch *fetch_begin(struct worker *w, const char *head, size_t max, unsigned timeout_ms,
 			  fetch_fn fn, void *user);
 /* FN is not called any more. NULL is fine. */
@@ -104,6 +144,18 @@ int hop_add_fields(struct http_request *req, const struct relay_reply *reply, bo
 /* Tells those workers of removed users that can be told now. */
 void forgets_go(struct fleet_router *f);
 void forgets_done(struct fleet_router *f);
+
+/* ---- figures.c ---- */
+
+/* Notes since when W is in its state. */
+void worker_note_state(struct worker *w);
+void router_count_failure(struct fleet_router *f, enum err_code code);
+
+/* ---- ended.c ---- */
+
+int looks_begin(struct fleet_router *f) MUST_CHECK;
+void looks_done(struct fleet_router *f);
+void look_drop(struct worker *w);
 
 /* ---- routes.c ---- */
 

@@ -122,6 +122,8 @@ int hop_add_caller(struct fleet_router *f, const struct caller *who, struct buf 
 	    text_copy(id.profile, sizeof(id.profile), who->profile) < 0 ||
 	    text_copy(id.key_id, sizeof(id.key_id), who->how == CALLER_KEY ? who->key_id : "") <
 		0 ||
+	    text_copy(id.signin, sizeof(id.signin), who->signin) < 0 ||
+	    text_copy(id.version, sizeof(id.version), who->version) < 0 ||
 	    ledger_quota(f->config.ledger, who->owner, &q, &e) < 0)
 		return -EINVAL;
 	id.sandboxes = limit(q.sandboxes);

@@ -11,11 +11,14 @@
 
 #include "api/auth/auth.h"
 #include "api/auth/ledger.h"
+#include "base/buf.h"
 #include "budget/budgets.h"
 #include "fleet/ids.h"
 #include "fleet/router/members.h"
 #include "http/http.h"
 #include "http/tls_client.h"
+
+#include <jansson.h>
 
 #define FLEET_LOST_S      30
 #define FLEET_WORKER_NAME "worker.caisson.internal" /* in certificates */
@@ -31,9 +34,10 @@ struct fleet_router;
 struct fleet_router_config {
 	sd_event *loop; /* borrowed, all of them, until fleet_router_free() */
 	struct auth *auth;
+	struct store *store; /* NULL: there are no users */
 	struct ledger *ledger;
 	struct budgets *budgets;
-	const struct http_tls_client *tls;
+	struct http_tls_client *tls;
 	const struct fleet_key *key;
 };
 
@@ -48,8 +52,14 @@ const struct http_route *fleet_router_reroute(const struct http_route *row, void
 /* The routes of MCP, which no other room of a router has. */
 int fleet_router_add_routes(struct fleet_router *f, struct http_server *http,
 			    unsigned scopes) MUST_CHECK;
+/* New connections have this certificate, key and authority; those that are in use go on with theirs. Borrowed as before. */
+void fleet_router_set_tls(struct fleet_router *f, struct http_tls_client *tls);
 /* Who is to be asked from now on. Workers that are not in M any more get nothing new, and keep what they have. */
 void fleet_router_set_members(struct fleet_router *f, const struct fleet_members *m);
+/* What administrators get of the workers: {"workers":[…]}, a new reference, or NULL: no memory. */
+json_t *fleet_router_json(struct fleet_router *f);
+/* Appends lines of metrics. */
+int fleet_router_metrics(struct fleet_router *f, struct buf *b) MUST_CHECK;
 /* The user OWNER was removed: workers end what they have of it. One that does not answer now is told when it does, as long as this
  * router runs. */
 void fleet_router_forget_user(struct fleet_router *f, const char *owner);

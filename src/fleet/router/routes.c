@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "transport/cors.h"
 
 #include <errno.h>
 #include <string.h>
@@ -98,26 +99,6 @@ const struct http_route *fleet_router_reroute(const struct http_route *row, void
 	return NULL;
 }
 
-/* Whether a page of another origin may send what MCP needs. Mcp-Param-* is missing. */
-static void on_options(struct http_request *req, void *user UNUSED)
-{
-	static const char allowed[] =
-	    "content-type, accept, authorization, x-api-key, mcp-session-id, last-event-id, "
-	    "mcp-protocol-version, mcp-method, mcp-name";
-	const char *origin = http_request_origin(req);
-
-	if (origin) {
-		(void)http_add_header(req, "Access-Control-Allow-Origin", origin);
-		(void)http_add_header(req, "Vary", "Origin");
-		(void)http_add_header(req, "Access-Control-Allow-Methods",
-				      "GET, POST, DELETE, OPTIONS");
-		(void)http_add_header(req, "Access-Control-Allow-Headers", allowed);
-		(void)http_add_header(req, "Access-Control-Max-Age", "86400");
-	}
-	(void)http_add_header(req, "Allow", "GET, POST, DELETE, OPTIONS");
-	http_respond(req, 204, NULL, NULL, 0);
-}
-
 /* The handlers of the others are never called: the rows pass fleet_router_reroute(). */
 int fleet_router_add_routes(struct fleet_router *f, struct http_server *http, unsigned scopes)
 {
@@ -126,11 +107,11 @@ int fleet_router_add_routes(struct fleet_router *f, struct http_server *http, un
 	    {HTTP_POST, "/mcp", on_request, post, UINT64_MAX},
 	    {HTTP_GET, "/mcp", on_request, HTTP_ROUTE_AUTH, 0},
 	    {HTTP_DELETE, "/mcp", on_request, HTTP_ROUTE_AUTH, 0},
-	    {HTTP_OPTIONS, "/mcp", on_options, 0, 0},
+	    {HTTP_OPTIONS, "/mcp", cors_options, 0, 0},
 	    {HTTP_POST, "/mcp/", on_request, post, UINT64_MAX},
 	    {HTTP_GET, "/mcp/", on_request, HTTP_ROUTE_AUTH, 0},
 	    {HTTP_DELETE, "/mcp/", on_request, HTTP_ROUTE_AUTH, 0},
-	    {HTTP_OPTIONS, "/mcp/", on_options, 0, 0},
+	    {HTTP_OPTIONS, "/mcp/", cors_options, 0, 0},
 	    {HTTP_GET, "/sse", on_request, HTTP_ROUTE_AUTH | HTTP_ROUTE_QUERY_KEY, 0},
 	    {HTTP_POST, "/messages", on_request, post | HTTP_ROUTE_QUERY_KEY, UINT64_MAX},
 	    {HTTP_POST, "/messages/", on_request, post | HTTP_ROUTE_QUERY_KEY, UINT64_MAX},

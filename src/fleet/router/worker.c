@@ -17,10 +17,15 @@
 #define CUT_NS        (10 * NS_PER_S)    /* what is under way at a worker that says nothing fails */
 #define SANDBOXES_MAX INT64_C(1000000)
 
+bool worker_is_fresh(const struct worker *w)
+{
+	return now_ns() - w->good_ns < FRESH_NS;
+}
+
 bool worker_is_usable(const struct worker *w)
 {
 	return w->listed && w->known && !w->refused && w->ready && !w->draining && w->missed == 0 &&
-	       now_ns() - w->good_ns < FRESH_NS;
+	       worker_is_fresh(w);
 }
 
 struct worker *worker_find(struct fleet_router *f, const char id[FLEET_WORKER_SIZE])
@@ -37,7 +42,7 @@ struct worker *worker_find(struct fleet_router *f, const char id[FLEET_WORKER_SI
 /* ---- asking ---- */
 
 struct state {
-	const char *worker, *epoch;
+	const char *worker, *epoch, *name, *version;
 	int ready, draining;
 	json_int_t open, max;
 };
@@ -51,9 +56,10 @@ static bool read_state(json_t *root, struct state *ret)
 {
 	int version = 0;
 
-	if (json_unpack(root, "{s:i, s:s, s:s, s:b, s:b, s:{s:I, s:I}}", "v", &version, "worker",
-			&ret->worker, "epoch", &ret->epoch, "ready", &ret->ready, "draining",
-			&ret->draining, "sandboxes", "open", &ret->open, "max", &ret->max) < 0)
+	if (json_unpack(root, "{s:i, s:s, s:s, s?s, s?s, s:b, s:b, s:{s:I, s:I}}", "v", &version,
+			"worker", &ret->worker, "epoch", &ret->epoch, "name", &ret->name, "version",
+			&ret->version, "ready", &ret->ready, "draining", &ret->draining,
+			"sandboxes", "open", &ret->open, "max", &ret->max) < 0)
 		return false;
 	return version == 1 &&
 	       is_digits(ret->worker, FLEET_WORKER_SIZE - 1,
@@ -98,6 +104,10 @@ static void take_state(struct worker *w, const struct state *s)
 	w->good_ns = now_ns();
 	(void)!text_copy(w->id, sizeof(w->id), s->worker);
 	(void)!text_copy(w->epoch, sizeof(w->epoch), s->epoch);
+	/* For people alone: what is too long is left out. */
+	w->name[0] = w->version[0] = '\0';
+	(void)!text_copy(w->name, sizeof(w->name), s->name ? s->name : "");
+	(void)!text_copy(w->version, sizeof(w->version), s->version ? s->version : "");
 	w->open = (uint64_t)s->open;
 	w->max = (uint64_t)s->max;
 	if (w->refused && !was_refused)
@@ -123,7 +133,7 @@ static void miss(struct worker *w, const char *why)
 static void on_state(const struct fetch_answer *a, void *user)
 {
 	struct worker *w = user;
-	struct state s;
+	struct state s = {0};
 
 	w->check = NULL;
 	if (a->status != 200) {
@@ -163,6 +173,7 @@ void worker_doubt(struct worker *w)
 static void worker_free(struct worker *w)
 {
 	w->check = fetch_drop(w->check);
+	look_drop(w);
 	hops_fail(w);
 	links_tidy(w, true);
 	list_remove(&w->node);
@@ -179,6 +190,7 @@ static int on_tick(sd_event_source *source, uint64_t usec UNUSED, void *user)
 		struct worker *w = list_entry(node, struct worker, node);
 		const uint64_t silent_ns = now - MAX(w->good_ns, f->began_ns);
 
+		worker_note_state(w);
 		links_tidy(w, !w->listed);
 		if (w->n_hops > 0 && silent_ns > CUT_NS)
 			hops_fail(w);
@@ -202,6 +214,13 @@ static struct worker *worker_at(struct fleet_router *f, const char *text)
 			return w;
 	}
 	return NULL;
+}
+
+void fleet_router_set_tls(struct fleet_router *f, struct http_tls_client *tls)
+{
+	f->config.tls = tls;
+	list_for_each(node, &f->workers)
+		links_tidy(list_entry(node, struct worker, node), true);
 }
 
 void fleet_router_set_members(struct fleet_router *f, const struct fleet_members *m)
@@ -239,9 +258,11 @@ int fleet_router_new(const struct fleet_router_config *config, struct fleet_rout
 	list_init(&f->bounds);
 	list_init(&f->lists);
 	list_init(&f->forgets);
-	const int r = sd_event_add_time_relative(config->loop, &f->tick, CLOCK_MONOTONIC, TICK_US,
-						 TICK_US / 20, on_tick, f);
+	int r = sd_event_add_time_relative(config->loop, &f->tick, CLOCK_MONOTONIC, TICK_US,
+					   TICK_US / 20, on_tick, f);
+	r = r < 0 ? r : looks_begin(f);
 	if (r < 0) {
+		(void)sd_event_source_disable_unref(f->tick);
 		free(f);
 		return err_set(e, ERR_SYSTEM, -r, "the router");
 	}
@@ -254,6 +275,7 @@ struct fleet_router *fleet_router_free(struct fleet_router *f)
 	if (!f)
 		return NULL;
 	f->tick = sd_event_source_disable_unref(f->tick);
+	looks_done(f);
 	merges_done(f);
 	forgets_done(f);
 	list_for_each(node, &f->workers)

@@ -57,6 +57,7 @@ const sdks: readonly { name: string; command: Command; builds?: boolean; named?:
 	{ name: 'python 2.50', command: () => python('2.50') },
 	{ name: 'python 2.24', command: () => python('2.24') },
 	{ name: 'javascript newest', command: () => javascript('jobs.mjs') },
+	{ name: 'javascript newest by E2B_DOMAIN', command: () => javascript('jobs.mjs'), named: true },
 	{ name: 'smolagents', command: () => framework('smolagents', 'smol.py') },
 	{ name: 'Deep Agents', command: () => framework('deepagents', 'deep_agents.py') },
 	{ name: 'OpenAI Agents', command: () => framework('openai', 'openai_agents.py'), builds: true },
@@ -116,7 +117,7 @@ async function namedServer(): Promise<Server> {
 	const { env, end } = await server({
 		SANDBOX_STATE_DIR: newStateDir(), SANDBOX_PORT_DOMAIN: domain, SANDBOX_TLS_LISTEN: `127.0.0.1:${port}`, SANDBOX_TLS_CERTIFICATE: certificate, SANDBOX_TLS_KEY: key });
 	const { E2B_API_URL: _, E2B_SANDBOX_URL: __, ...rest } = env;
-	return { env: { ...rest, E2B_DOMAIN: `${domain}:${port}`, SSL_CERT_FILE: root, PYTHONPATH: path.join(here, 'python/named') }, end };
+	return { env: { ...rest, E2B_DOMAIN: `${domain}:${port}`, SSL_CERT_FILE: root, NODE_EXTRA_CA_CERTS: root, PYTHONPATH: path.join(here, 'python/named'), NODE_OPTIONS: `--import=${path.join(here, 'js/named.mjs')}` }, end };
 }
 
 /** Templates are images, so their server has a folder of images to itself. */

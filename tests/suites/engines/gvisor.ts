@@ -13,7 +13,7 @@ import type { EngineCase, World } from './cases.ts';
 const text = (r: { content: Json[] }): string => r.content.map((c) => c.text ?? '').join('\n');
 const python = async (s: Session, code: string, more: Json = {}): Promise<string> => text(await s.raw('sandbox_run_python', { code, ...more }));
 const idOf = (said: string): string => /sess_[0-9a-f]{12}/.exec(said)![0];
-const within = (w: World, more: Record<string, string> = {}): Record<string, string> => {
+export const within = (w: World, more: Record<string, string> = {}): Record<string, string> => {
 	if (!(w.daemon.ask('GET', '/v1.41/info').body.Runtimes as Json).runsc)
 		throw new Error('runsc is not installed (tools/setup)');
 	return { ...w.env, SANDBOX_RUNTIME: 'runsc', SANDBOX_POOL: '0', ...more };

@@ -21,11 +21,12 @@ import { gvisorCases } from './gvisor.ts';
 import { leftoverCases } from './leftovers.ts';
 import { levelCases } from './levels.ts';
 import { placeCases } from './places.ts';
+import { signalCases } from './signals.ts';
 import { storedCases } from './stored.ts';
 import { takenCases } from './taken.ts';
 
 const IMAGE = 'base';
-const cases = [...common, ...leftoverCases, ...storedCases, ...takenCases, ...levelCases, ...gvisorCases, ...placeCases];
+const cases = [...common, ...leftoverCases, ...storedCases, ...takenCases, ...levelCases, ...gvisorCases, ...signalCases, ...placeCases];
 const CASE_MS = 90_000;
 /** Files of tests/integration that say what a client sees, and nothing about how an engine works. */
 const files = ['files.test', 'sessions.test', 'classic.test', 'rest_checkpoints', 'limits_later', 'network.test', 'terminal', 'run_inputs', 'damaged_folder', 'living_session', 'rest_processes', 'rest_terminals', 'ports', 'ports_events', 'watch', 'shell_verb'];

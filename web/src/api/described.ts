@@ -146,6 +146,24 @@ export interface components {
 		Files: {
 			files: components["schemas"]["Entry"][];
 		};
+		Fleet: {
+			workers: components["schemas"]["FleetWorker"][];
+		};
+		FleetWorker: {
+			address: string;
+			epoch?: string;
+			id?: string;
+			listed: boolean;
+			name?: string;
+			requests?: number;
+			sandboxes?: number;
+			sandboxes_max?: number;
+			/** Format: date-time */
+			since: string;
+			/** @enum {unknown} */
+			state: "ready" | "not_ready" | "draining" | "unreachable" | "lost" | "refused" | "unknown";
+			version?: string;
+		};
 		Fork: {
 			bytes: number;
 			files: number;

@@ -2,6 +2,7 @@
 // What applications do with E2B's SDKs for JavaScript: `jobs.mjs NAME` does one job, `jobs.mjs` names them all.
 
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import * as http from 'node:http';
 import * as os from 'node:os';
@@ -211,6 +212,33 @@ job('template by steps', async () => {
 	await assert.rejects(e2b.Template.build(failing, 'js-fails'), /7/);
 	assert(await e2b.Template.exists('js-steps'));
 });
+
+/** Where names lead to the server and it has a certificate for them, nothing is special about a port; nor about one whose server speaks TLS itself. */
+async function portsByName(s) {
+	const page = async (of, port) => {
+		const r = await fetch(`https://${of.getHost(port)}/page`);
+		return [r.status, await r.text()];
+	};
+	const safe = await Sandbox.create({ timeoutMs: 60_000, network: { httpsPorts: [8443] } });
+	await safe.files.write('own.pem', execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '1', '-subj', '/CN=whoever', '-keyout', '-', '-out', '-'], { stdio: ['ignore', 'pipe', 'ignore'] }).toString());
+	await safe.files.write('serve.py', 'import http.server, ssl\nserver = http.server.HTTPServer(("", 8443), http.server.SimpleHTTPRequestHandler)\ncontext = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)\ncontext.load_cert_chain("own.pem")\nserver.socket = context.wrap_socket(server.socket, server_side=True)\nserver.serve_forever()');
+	for (const [one, command, port] of [[s, 'python3 -m http.server 8000', 8000], [safe, 'python3 serve.py', 8443]]) {
+		await one.files.write('page', 'hello');
+		await one.commands.run(command, { background: true });
+		await until(command, async () => (await page(one, port))[0] === 200);
+		assert.deepEqual(await page(one, port), [200, 'hello']);
+	}
+	assert.deepEqual((await safe.getInfo()).network?.httpsPorts, [8443]);
+	await safe.kill();
+}
+
+/* What a server does by its name alone; the others are asked the same by its address. */
+const NAMED = ['find and extend', 'commands', 'in the background, with input', 'a terminal', 'files', 'watch', 'cells', 'ports by name'];
+if (process.env.E2B_DOMAIN) {
+	job('ports by name', portsByName);
+	for (const other of Object.keys(jobs).filter((one) => !NAMED.includes(one)))
+		delete jobs[other];
+}
 
 const [name] = process.argv.slice(2);
 if (name === undefined) {

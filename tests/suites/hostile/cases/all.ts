@@ -16,6 +16,7 @@ import { limitCases } from './limits.ts';
 import { maskCases } from './masks.ts';
 import { portCases } from './ports.ts';
 import { processCases } from './process.ts';
+import { pullCases } from './pulls.ts';
 import { rootCases } from './roots.ts';
 import { socketCases } from './sockets.ts';
 import { stayingCases } from './stays.ts';
@@ -33,7 +34,7 @@ export const kinds: [string, Case[]][] = [
 	['faces of other systems, and public ports', faceCases],
 	['the network that is permitted, and packages', egressCases],
 	['the host: archives, metadata services, secrets, engines', hostCases],
-	['images from a stranger\'s Dockerfile', buildCases],
+	['images from a stranger\'s Dockerfile, and registries that lie to builds', [...buildCases, ...pullCases]],
 ];
 
 export const cases: Case[] = kinds.flatMap(([, list]) => list);

@@ -176,6 +176,9 @@ struct monitor {
 	const struct native_monitor_config *config;
 	struct template templates[IMAGES_MAX];
 	struct image_lock locks[LOCKS_MAX];
+	dev_t locked_dev; /* an image that was locked by somebody else, and when that was seen */
+	ino_t locked_ino;
+	uint64_t locked_ns;
 	struct monitor_sandbox *sandboxes; /* config->max_sandboxes */
 	struct report
 	    *reports; /* shared memory; same index; [max_sandboxes] is for template builders */
