@@ -10,6 +10,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { freePort, newStateDir, productUid, scratch } from '../lib/env.ts';
 import { Authority, routerUid, underRouter } from '../lib/fake-workers.ts';
+import { Stream } from '../lib/event-stream.ts';
 import type { Program } from '../lib/process.ts';
 import { serve, type Json } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
@@ -87,6 +88,38 @@ describe('fleet', () => {
 		const id = await make(), late = await ok('POST', `/api/v1/sandboxes/${id}/runs`, { code: 'print("late")' });
 		await until('the run is over', async () => (await ok('GET', `/api/v1/runs/${late.id}`)).stdout === 'late\n', 10_000);
 		await call('DELETE', `/api/v1/sandboxes/${id}`);
+	});
+
+	it('lists runs, notebooks and what a search finds of both workers, and streams their events', async () => {
+		const tab = await Stream.open(`${base}/api/v1/events?api_key=${KEY}`), ids: string[] = [];
+		await tab.wait(/event: hello/);
+		while (ids.length < 20 && new Set(ids.map(workerOf)).size < 2)
+			ids.push(await make());
+		const [a, b] = [ids[0]!, ids.at(-1)!];
+		for (const id of [a, b, a, b, a])
+			await run(id, 'print("needle")');
+		for (const id of [a, b])
+			await tab.wait(new RegExp(`event: run.ended\\ndata: [^\\n]*${id}`));
+		tab.close();
+		await until('all of it is history', async () => ((await ok('GET', '/api/v1/history?q=needle')).cells as Json[]).length === 5, 10_000);
+		const runs = (await ok('GET', '/api/v1/runs?limit=5')).runs as Json[];
+		assert.deepEqual(runs.map((r) => r.sandbox), [a, b, a, b, a]);
+		const pages = async (where: string, member: string): Promise<Json[]> => {
+			const all: Json[] = [];
+			for (let next: unknown = '', n = 0; next !== null && n < 20; n++) {
+				const page = await ok('GET', `${where}${next === '' ? '' : `&before=${String(next)}`}`);
+				all.push(...page[member] as Json[]);
+				next = page.next;
+			}
+			return all;
+		};
+		const found = await pages('/api/v1/history?q=needle&limit=2', 'cells');
+		assert.deepEqual(found.map((c) => c.sandbox), [a, b, a, b, a]);
+		const past = (await pages('/api/v1/notebooks?limit=1', 'notebooks')).map((n) => n.sandbox);
+		assert.deepEqual(past.slice(0, 2), [a, b]);
+		assert.equal(new Set(past).size, past.length);
+		for (const id of ids)
+			await call('DELETE', `/api/v1/sandboxes/${id}`);
 	});
 
 	it('takes 64 MiB and gives them back', async () => {

@@ -471,6 +471,7 @@ static void send_on(struct hop *h)
 	case PLACE_NEW:
 	case PLACE_HOME:
 	case PLACE_LIST:
+	case PLACE_FEED:
 	case PLACE_STREAM:
 	case PLACE_READY:
 	case PLACE_ABSENT:

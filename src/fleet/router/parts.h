@@ -41,6 +41,7 @@ struct fleet_router {
 	struct list workers; /* struct worker, owned */
 	struct list bounds;  /* struct bound, owned: routes */
 	struct list lists;   /* struct merge, owned */
+	struct list feeds;   /* struct feed, owned */
 	struct list forgets; /* struct forget, owned */
 	unsigned n_forgets;
 	unsigned n_idle; /* connections, of all workers */
@@ -90,6 +91,13 @@ struct fetch *fetch_drop(struct fetch *x);
 /* Appends the head of REQ, which WHO sends, for W, up to its framing. */
 int hop_write_head(struct fleet_router *f, const struct http_request *req, const struct caller *who,
 		   const struct worker *w, enum http_method method, struct buf *ret) MUST_CHECK;
+/* The same without the first line, and without the field WITHOUT (NULL: with all). WHO NULL: it does not say who asks. */
+int hop_write_fields(struct fleet_router *f, const struct http_request *req,
+		     const struct caller *who, const struct worker *w, const char *without,
+		     struct buf *ret) MUST_CHECK;
+/* Appends the query of REQ but for the names of WITHOUT, which ends with NULL: BEFORE, then the rest; nothing if there is none. */
+int hop_add_query(const struct http_request *req, const char *const *without, char before,
+		  struct buf *ret) MUST_CHECK;
 
 /* Appends who WHO is to a worker, as a line of the head. */
 int hop_add_caller(struct fleet_router *f, const struct caller *who, struct buf *ret) MUST_CHECK;
@@ -113,6 +121,7 @@ enum place {
 	PLACE_NEW,  /* any worker */
 	PLACE_HOME, /* the home of the caller */
 	PLACE_LIST, /* all workers, as one list */
+	PLACE_FEED, /* all workers, as one stream of events */
 	PLACE_MCP, /* the worker of the MCP session; without one the home of the caller, or any for a new session */
 	PLACE_STREAM, /* any worker: a session of the older transport of MCP */
 	PLACE_QUERY,  /* the worker that session_id of the query names */
@@ -127,7 +136,7 @@ struct bound {
 	enum place place;
 };
 
-/* ---- hop.c, merge.c ---- */
+/* ---- hop.c, merge.c, feed.c ---- */
 
 void hop_begin(struct fleet_router *f, struct http_request *req, const struct caller *who,
 	       enum place place);
@@ -135,7 +144,13 @@ void hop_begin(struct fleet_router *f, struct http_request *req, const struct ca
 bool hop_says_ours(const char *body, size_t len);
 /* W has gone: what is under way there fails now. */
 void hops_fail(struct worker *w);
-void merge_begin(struct fleet_router *f, struct http_request *req, const struct caller *who);
+/* PATTERN: of the route. */
+void merge_begin(struct fleet_router *f, struct http_request *req, const struct caller *who,
+		 const char *pattern);
 void merges_done(struct fleet_router *f);
+void feed_begin(struct fleet_router *f, struct http_request *req, const struct caller *who);
+/* Once a second: connects feeds to workers that are there. */
+void feeds_go(struct fleet_router *f);
+void feeds_done(struct fleet_router *f);
 /* Answers REQ in the form that its client expects: a problem, or an error of JSON-RPC. */
 void hop_respond(struct http_request *req, bool mcp, enum err_code code, const char *why);

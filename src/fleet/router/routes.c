@@ -55,7 +55,9 @@ static void on_request(struct http_request *req, void *user)
 				     "a fleet does not have this yet: each worker has a part of it",
 				     NULL);
 	else if (b->place == PLACE_LIST)
-		merge_begin(f, req, who);
+		merge_begin(f, req, who, b->row.pattern);
+	else if (b->place == PLACE_FEED)
+		feed_begin(f, req, who);
 	else
 		hop_begin(f, req, who, b->place);
 }

@@ -106,7 +106,7 @@ export interface components {
 		};
 		Cells: {
 			cells: components["schemas"]["Cell"][];
-			next: number | null;
+			next: number | string | null;
 		};
 		Checkpoint: {
 			age_s: number;
@@ -287,9 +287,10 @@ export interface components {
 			name?: string;
 			owner?: string;
 			sandbox: string;
+			seq?: number;
 		};
 		Notebooks: {
-			next: number | null;
+			next: number | string | null;
 			notebooks: components["schemas"]["NotebookRow"][];
 		};
 		Package: {

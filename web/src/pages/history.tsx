@@ -103,7 +103,7 @@ function Notebook({ n, remove }: { n: NotebookRow; remove: () => void }) {
 }
 
 function Found({ words }: { words: string }) {
-	const parts = useParts<Cell, number>(async (before, signal) => {
+	const parts = useParts<Cell, string | number>(async (before, signal) => {
 		const page = await api.get<HistoryPage>('/history', { q: words, before, limit: 30 }, signal);
 		return { rows: page.cells, next: page.next };
 	}, [words]);
