@@ -141,7 +141,8 @@ static int on_look(sd_event_source *source, uint64_t usec UNUSED, void *user)
 	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 }
 
-int app_open_router(struct app *a, struct auth *auth, struct fleet_router **ret, struct err *e)
+int app_open_router(struct app *a, struct auth *auth, const char *public_origin,
+		    struct fleet_router **ret, struct err *e)
 {
 	struct router_files *f = a->router_files;
 	const struct fleet_router_config config = {.loop = a->loop,
@@ -149,7 +150,8 @@ int app_open_router(struct app *a, struct auth *auth, struct fleet_router **ret,
 						   .ledger = a->ledger,
 						   .budgets = a->budgets,
 						   .tls = f->tls,
-						   .key = &f->key};
+						   .key = &f->key,
+						   .public_origin = public_origin};
 	int r = fleet_router_new(&config, ret, e);
 
 	if (r < 0)

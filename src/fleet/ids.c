@@ -12,7 +12,7 @@
 
 #define WORKERS  (36u * 36 * 36)
 #define TAG_MAX  4u
-#define TEXT_MAX 64u /* of an id without hyphens */
+#define TEXT_MAX 96u /* of what a tag is made of */
 #define HEX      "0123456789abcdef"
 #define BASE36   "0123456789abcdefghijklmnopqrstuvwxyz"
 #define UUID_LEN 36u
@@ -27,7 +27,7 @@ static const struct form {
 	uint8_t kind; /* part of the MAC; never changes */
 } forms[] = {
     {"sess_", HEX, 5, 25, false, 1}, {"", HEX, 0, UUID_LEN, true, 2},    {"", HEX, 0, 32, false, 3},
-    {"i", BASE36, 1, 20, false, 4},  {"run_", BASE36, 21, 31, false, 5},
+    {"i", BASE36, 1, 20, false, 4},  {"run_", BASE36, 21, 31, false, 5}, {"", HEX, 0, 64, false, 6},
 };
 
 static bool is_uuid_text(const char *id)

@@ -10,6 +10,8 @@
  *   run                            run_DATETTIMEZ_wwwttttrrr                    base 36; 3 random digits, as the 4 of 16 elsewhere
  *   session, stream, task of MCP   WWWWTTTTrrrrrrrrrrrrrrrrrrrrrrrr             24 random digits
  *   sandbox of the E2B face        iwwwttttrrrrrrrrrrrr                         base 36; 12 random digits
+ *   signature of an artifact link  WWWWTTTTssssssssssssssssssssssss             96 bits of the signature, in the form of a session of MCP
+ *   token of an upload link        WWWWTTTTr…                                   56 random digits
  *
  * W is the short id as a hexadecimal number, w the short id itself; T and t are the tag. The form says which kind an id is, and the
  * kind is part of what the MAC covers, so a tag fits one form alone. */

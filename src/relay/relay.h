@@ -99,6 +99,9 @@ void relay_done(struct relay *x);
 bool relay_is_listed(const struct http_request *req, const char *name);
 /* Appends X-Forwarded-For, -Host and -Proto. */
 int relay_add_forwarded(const struct http_request *req, struct buf *ret) MUST_CHECK;
+/* The same with the LEN bytes of HOST as the host that the client has used. */
+int relay_add_forwarded_as(const struct http_request *req, const char *host, size_t len, bool https,
+			   struct buf *ret) MUST_CHECK;
 /* Appends what says how long the body is and whether the connection is kept, and the end of the head. Sets `chunked` and
  * `upgrades`. */
 int relay_add_framing(struct relay *x, bool keep) MUST_CHECK;

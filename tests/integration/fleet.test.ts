@@ -12,7 +12,7 @@ import { freePort, newStateDir, productUid, scratch } from '../lib/env.ts';
 import { Authority, routerUid, underRouter } from '../lib/fake-workers.ts';
 import { Stream } from '../lib/event-stream.ts';
 import type { Program } from '../lib/process.ts';
-import { serve, type Json } from '../lib/session.ts';
+import { facts as mcpFacts, serve, type Json } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
 import { WebSocketClient } from '../lib/websocket.ts';
 
@@ -149,6 +149,23 @@ describe('fleet', () => {
 		const id = /sess_\w+/.exec(JSON.stringify(made.content))![0];
 		const said = await client.callTool({ name: 'sandbox_run_python', arguments: { code: 'print(int(open("f").read()) + 1)', session_id: id } });
 		assert.match(JSON.stringify(said.content), /42/);
+		/* Links of answers lead to the router, and from there to the worker, also of a sandbox under a name. */
+		const facts = async (name: string, args: Json): Promise<Json> => mcpFacts(await client.callTool({ name, arguments: args }) as Json);
+		for (const session_id of [id, 'named']) {
+			const ran = await facts('sandbox_run_python', { session_id, code: 'open("a b.txt", "w").write("made")' });
+			const link = ((ran.new_files ?? ran.artifacts) as Json[])[0]!.download_url as string;
+			assert.ok(link.startsWith(`${base}/files/`), link);
+			assert.equal(await (await fetch(link)).text(), 'made');
+			assert.equal((await fetch(link.replace(/s=.{8}/, 's=00000000'))).status, session_id === id ? 403 : 404);
+			const { upload_url } = await facts('sandbox_add_file', { session_id, path: '/mnt/data/up.txt' }), url = upload_url as string;
+			assert.ok(url.startsWith(`${base}/upload/`), url);
+			const form = await fetch(url), data = new FormData();
+			assert.match(await form.text(), /<form method=post/);
+			data.append('file', new Blob(['from outside']), 'x.txt');
+			assert.equal((await fetch(url, { method: 'POST', body: data, headers: { origin: base } })).status, 201);
+			assert.match(JSON.stringify(await facts('sandbox_run_python', { session_id, code: 'print(open("up.txt").read())' })), /from outside/);
+			assert.equal((await fetch(url)).status, 404);
+		}
 		await client.close();
 	});
 

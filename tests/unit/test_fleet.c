@@ -18,7 +18,7 @@
 
 #define ROUNDS  20000u
 #define ID_SIZE 65u
-#define FORMS   5u
+#define FORMS   6u
 
 static const char base36[] = "0123456789abcdefghijklmnopqrstuvwxyz";
 
@@ -51,6 +51,9 @@ static void fresh(unsigned form, char ret[ID_SIZE])
 	case 3:
 		ret[0] = 'i';
 		break;
+	case 5:
+		rand_hex(ret, 32);
+		return;
 	default:
 		memcpy(ret, "run_20260101T101500Z_", 21);
 		digits = ret + 21;
@@ -65,7 +68,7 @@ static void fresh(unsigned form, char ret[ID_SIZE])
 /* Places that marking leaves alone: the rest of the id, which stays random. */
 static size_t first_random(unsigned form)
 {
-	static const size_t first[] = {13, 9, 8, 8, 28};
+	static const size_t first[] = {13, 9, 8, 8, 28, 8};
 
 	return first[form];
 }

@@ -12,16 +12,17 @@
 #include <string.h>
 #include <strings.h>
 
-#define INITIALIZE_MAX (8u << 10) /* bytes of a message that is looked at */
-#define RETRY_AFTER    "2"
-#define STUCK_US       (UINT64_C(60) * 1000 * 1000) /* for a worker that reads nothing of an upload */
+#define INITIALIZE_MAX   (8u << 10) /* bytes of a message that is looked at */
+#define RETRY_AFTER      "2"
+#define UPLOAD_TOKEN_LEN 64                           /* api/files/upload_links.c */
+#define STUCK_US         (UINT64_C(60) * 1000 * 1000) /* for a worker that reads nothing of an upload */
 
 struct hop {
 	struct relay relay;
 	struct list node; /* of worker.hops; in no list before */
 	struct fleet_router *router;
 	struct http_request *req; /* until the answer begins */
-	struct caller *who;       /* reference */
+	struct caller *who;       /* reference; NULL: somebody with a link */
 	struct worker *worker;    /* NULL: not chosen yet */
 	struct link *link;        /* being made */
 	enum place place;
@@ -59,7 +60,8 @@ static void hop_free(struct hop *h)
 	buf_done(&h->body);
 	budget_give(&h->share);
 	budget_give(&h->request);
-	caller_unref(h->who);
+	if (h->who)
+		caller_unref(h->who);
 	free(h);
 }
 
@@ -198,6 +200,16 @@ static void place(struct hop *h)
 	}
 }
 
+static void to_owner(struct hop *h, const char *worker)
+{
+	struct worker *w = worker_find(h->router, worker);
+
+	if (!w || w->missed > 0)
+		refuse_silent(h, worker, w);
+	else
+		to_worker(h, w, false);
+}
+
 static void by_id(struct hop *h, const char *id)
 {
 	char worker[FLEET_WORKER_SIZE];
@@ -212,11 +224,33 @@ static void by_id(struct hop *h, const char *id)
 		       h->mcp ? "there is no such session" : "There is no such sandbox");
 		return;
 	}
-	struct worker *w = worker_find(h->router, worker);
-	if (!w || w->missed > 0)
-		refuse_silent(h, worker, w);
+	to_owner(h, worker);
+}
+
+/* A sandbox under a name that its owner has chosen: the signature names the worker. */
+static void by_link(struct hop *h, const char *id)
+{
+	const char *signature = http_request_query(h->req, "s");
+	char worker[FLEET_WORKER_SIZE];
+
+	if (id && (fleet_id_has_form(id) || (!signature && h->who)))
+		by_id(h, id);
+	else if (id && signature && fleet_id_worker(h->router->config.key, signature, worker))
+		to_owner(h, worker);
 	else
-		to_worker(h, w, false);
+		refuse(h, ERR_NOT_FOUND, "this link is not complete, or none of this server");
+}
+
+static void by_token(struct hop *h, const char *token)
+{
+	char worker[FLEET_WORKER_SIZE];
+
+	if (strlen(token) == UPLOAD_TOKEN_LEN &&
+	    fleet_id_worker(h->router->config.key, token, worker))
+		to_owner(h, worker);
+	else
+		refuse(h, ERR_NOT_FOUND,
+		       "this upload link is not complete, or none of this server");
 }
 
 /* ---- the way there ---- */
@@ -390,6 +424,11 @@ static enum relay_verdict judge(struct relay *relay)
 	const struct relay_reply *reply = &relay->reply;
 	const size_t have = relay->in.len - relay->head_len;
 
+	if (h->place == PLACE_UPLOAD && reply->status == 200) { /* the link is there */
+		upload_form_respond(relay->req);
+		hop_free(h);
+		return RELAY_DROP;
+	}
 	if (!is_judged(h, reply->status) || reply->framing != RELAY_LENGTH ||
 	    reply->length > RELAY_JUDGED_MAX / 2)
 		return RELAY_PASS;
@@ -441,7 +480,7 @@ static bool is_initialize(const struct buf *body)
 /* What the path names: the parameter has the name that its route gives it. */
 static const char *id_of(const struct http_request *req)
 {
-	static const char *const names[] = {"id", "sandbox", "run"};
+	static const char *const names[] = {"id", "sandbox", "run", "session"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (http_request_param(req, names[i]))
@@ -456,6 +495,13 @@ static void send_on(struct hop *h)
 	switch (h->place) {
 	case PLACE_ID:
 		by_id(h, id_of(h->req));
+		return;
+	case PLACE_LINK:
+		by_link(h,
+			id_of(h->req) ? id_of(h->req) : http_request_query(h->req, "sandbox_id"));
+		return;
+	case PLACE_UPLOAD:
+		by_token(h, http_request_param(h->req, "token"));
 		return;
 	case PLACE_QUERY:
 		by_id(h, http_request_query(h->req, "session_id"));
@@ -504,6 +550,7 @@ void hop_begin(struct fleet_router *f, struct http_request *req, const struct ca
 	       enum place place_of)
 {
 	const uint64_t length = http_request_body_length(req);
+	const char *payer = who ? who->owner : http_request_payer(req);
 	struct hop *h = calloc(1, sizeof(*h));
 	struct err e = ERR_INIT;
 
@@ -514,25 +561,25 @@ void hop_begin(struct fleet_router *f, struct http_request *req, const struct ca
 	list_init(&h->node);
 	h->router = f;
 	h->req = req;
-	h->who = caller_ref(who);
+	h->who = who ? caller_ref(who) : NULL;
 	h->place = place_of;
 	h->mcp = place_of == PLACE_MCP || place_of == PLACE_STREAM || place_of == PLACE_QUERY;
 	buf_init(&h->body, FLEET_BODY_MAX);
-	if (budget_take(f->config.budgets, who->owner, BUDGET_PORT_REQUESTS, 1, &h->request, &e) <
-	    0) {
+	if (budget_take(f->config.budgets, payer, BUDGET_PORT_REQUESTS, 1, &h->request, &e) < 0) {
 		refuse(h, e.code, "%s", e.text);
 		return;
 	}
 	http_request_on_gone(req, on_gone, h);
 	/* What a particular worker gets passes as it comes. */
-	const bool bound = place_of == PLACE_ID || place_of == PLACE_QUERY ||
+	const bool bound = place_of == PLACE_ID || place_of == PLACE_QUERY || !who ||
+			   place_of == PLACE_LINK ||
 			   (place_of == PLACE_MCP && http_request_header(req, "mcp-session-id"));
 	if (bound || length == 0 || length > FLEET_BODY_MAX) {
 		send_on(h);
 		return;
 	}
-	if (budget_take(f->config.budgets, who->owner, BUDGET_MESSAGE_MEMORY, length, &h->share,
-			&e) < 0) {
+	if (budget_take(f->config.budgets, payer, BUDGET_MESSAGE_MEMORY, length, &h->share, &e) <
+	    0) {
 		refuse(h, e.code, "%s", e.text);
 		return;
 	}

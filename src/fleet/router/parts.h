@@ -125,6 +125,8 @@ enum place {
 	PLACE_MCP, /* the worker of the MCP session; without one the home of the caller, or any for a new session */
 	PLACE_STREAM, /* any worker: a session of the older transport of MCP */
 	PLACE_QUERY,  /* the worker that session_id of the query names */
+	PLACE_LINK,   /* the worker that an artifact link names; anybody may have one */
+	PLACE_UPLOAD, /* the worker that the token of an upload link names; the same */
 	PLACE_READY,  /* is there a worker that is ready? */
 	PLACE_ABSENT, /* nobody: a fleet does not have it yet */
 };
@@ -136,8 +138,14 @@ struct bound {
 	enum place place;
 };
 
+/* ---- upload_form.c ---- */
+
+/* The page of an upload link. It is the router's own: one of a worker would have an opaque origin, so its form would not get through. */
+void upload_form_respond(struct http_request *req);
+
 /* ---- hop.c, merge.c, feed.c ---- */
 
+/* WHO NULL: somebody with a link. */
 void hop_begin(struct fleet_router *f, struct http_request *req, const struct caller *who,
 	       enum place place);
 /* Does a worker say with BODY that it does not believe this router? */

@@ -140,6 +140,21 @@ int hop_add_caller(struct fleet_router *f, const struct caller *who, struct buf 
 	return r < 0 ? r : buf_printf(b, "Caisson-Caller: %s\r\n", value);
 }
 
+/* Links in answers begin with the address by which clients find this router. */
+static int add_forwarded(const struct fleet_router *f, const struct http_request *req,
+			 struct buf *b)
+{
+	char base[HTTP_BASE_SIZE];
+	const char *at = http_request_base(req, base) ? base : f->config.public_origin;
+	const char *host = at && *at ? strstr(at, "://") : NULL;
+
+	if (!host)
+		return relay_add_forwarded(req, b);
+	host += strlen("://");
+	return relay_add_forwarded_as(req, host, strcspn(host, "/"),
+				      strncasecmp(at, "https:", 6) == 0, b);
+}
+
 int hop_write_fields(struct fleet_router *f, const struct http_request *req,
 		     const struct caller *who, const struct worker *w, const char *without,
 		     struct buf *b)
@@ -154,7 +169,7 @@ int hop_write_fields(struct fleet_router *f, const struct http_request *req,
 		    !relay_is_of_connection(name) && !relay_is_listed(req, name) &&
 		    !(without && strcasecmp(name, without) == 0))
 			r = buf_printf(b, "%s: %s\r\n", name, value);
-	r = r < 0 ? r : relay_add_forwarded(req, b);
+	r = r < 0 ? r : add_forwarded(f, req, b);
 	http_request_prefix(req, prefix);
 	if (r == 0 && prefix[0])
 		r = buf_printf(b, "X-Forwarded-Prefix: %s\r\n", prefix);

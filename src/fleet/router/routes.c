@@ -46,9 +46,11 @@ static void on_request(struct http_request *req, void *user)
 		respond_ready(f, req);
 		return;
 	}
-	const struct caller *who =
-	    b->row.flags & HTTP_ROUTE_AUTH ? auth_caller(req) : auth_identify(f->config.auth, req);
-	if (!who)
+	const bool is_link = b->place == PLACE_LINK || b->place == PLACE_UPLOAD;
+	const struct caller *who = b->row.flags & HTTP_ROUTE_AUTH ? auth_caller(req)
+				   : b->place == PLACE_UPLOAD     ? NULL
+							      : auth_identify(f->config.auth, req);
+	if (!who && !is_link)
 		auth_refuse(f->config.auth, req);
 	else if (b->place == PLACE_ABSENT)
 		http_respond_problem(req, ERR_NOT_IMPLEMENTED,
@@ -124,6 +126,7 @@ static void on_options(struct http_request *req, void *user UNUSED)
 int fleet_router_add_routes(struct fleet_router *f, struct http_server *http, unsigned scopes)
 {
 	static const unsigned post = HTTP_ROUTE_AUTH | HTTP_ROUTE_STREAM_BODY;
+	static const unsigned get = HTTP_GET | HTTP_HEAD;
 	static const struct http_route rows[] = {
 	    {HTTP_POST, "/mcp", on_request, post, UINT64_MAX},
 	    {HTTP_GET, "/mcp", on_request, HTTP_ROUTE_AUTH, 0},
@@ -136,6 +139,12 @@ int fleet_router_add_routes(struct fleet_router *f, struct http_server *http, un
 	    {HTTP_GET, "/sse", on_request, HTTP_ROUTE_AUTH | HTTP_ROUTE_QUERY_KEY, 0},
 	    {HTTP_POST, "/messages", on_request, post | HTTP_ROUTE_QUERY_KEY, UINT64_MAX},
 	    {HTTP_POST, "/messages/", on_request, post | HTTP_ROUTE_QUERY_KEY, UINT64_MAX},
+	    {get, "/files/{session}/{name...}", on_request, HTTP_ROUTE_QUERY_KEY, 0},
+	    {get, "/sandbox/file", on_request, HTTP_ROUTE_QUERY_KEY, 0},
+	    {get, "/upload/{token}", on_request, 0, 0},
+	    {HTTP_POST, "/upload/{token}", on_request, HTTP_ROUTE_STREAM_BODY, UINT64_MAX},
+	    {HTTP_PUT, "/upload/{token}", on_request, HTTP_ROUTE_STREAM_BODY, UINT64_MAX},
+	    {HTTP_PUT, "/upload/{token}/{name}", on_request, HTTP_ROUTE_STREAM_BODY, UINT64_MAX},
 	};
 
 	return http_server_add_routes(http, rows, ARRAY_SIZE(rows), scopes, f);
