@@ -91,6 +91,31 @@ describe('links of a router', () => {
 		two.handler = undefined;
 	});
 
+	it('and the page of a browser, which signs in at the router', async () => {
+		const page = await fleet.call('GET', '/', {}), html = await page.text();
+		assert.equal(page.status, 200);
+		assert.match(page.headers.get('content-security-policy')!, /^default-src 'none'/);
+		for (const [, file] of html.matchAll(/(?:src|href)="\/?(assets\/[^"]+)"/g))
+			assert.equal((await fleet.call('GET', `/${file}`, {})).status, 200, file);
+		assert.equal((await fleet.call('GET', '/frame', {})).headers.get('content-security-policy')!.startsWith('sandbox allow-scripts;'), true);
+		const own = { 'content-type': 'application/json', 'origin': fleet.base, 'x-caisson-page': '1' };
+		const post = (where: string, body: unknown, headers: Record<string, string>): Promise<Response> => fetch(fleet.base + where, { method: 'POST', body: JSON.stringify(body), headers });
+		assert.equal((await post('/api/v1/users', { name: 'ada', password: 'correct horse battery' }, { 'x-api-key': KEY, 'content-type': 'application/json' })).status, 201);
+		const signed = await post('/api/v1/session', { username: 'ada', password: 'correct horse battery' }, own);
+		assert.equal(signed.status, 200, await signed.clone().text());
+		const cookie = signed.headers.get('set-cookie')!.split(';')[0]!;
+		const made = await post('/api/v1/sandboxes', {}, { ...own, cookie });
+		assert.equal(made.status, 201);
+		const { id, worker } = await json(made), at = worker === one.id ? one : two;
+		assert.deepEqual([at.heard.at(-1)!.caller!.name, at.heard.at(-1)!.caller!.how, at.heard.at(-1)!.headers.cookie], ['ada', 'signin', undefined]);
+		const before = at.heard.length;
+		for (const more of [{ origin: 'https://elsewhere.example.org' }, { origin: fleet.base }, { 'origin': 'null', 'x-caisson-page': '1' }] as Record<string, string>[]) {
+			const r = await fetch(`${fleet.base}/api/v1/sandboxes/${String(id)}`, { method: 'DELETE', headers: { cookie, ...more } });
+			assert.ok([401, 403].includes(r.status), `${more.origin}: ${r.status}`);
+		}
+		assert.equal(at.heard.length, before);
+	});
+
 	it('end with a sentence when their worker is away', async () => {
 		one.close();
 		await until('it is away', async () => (await (await fetch(`${fleet.base}/readyz`)).text()).includes(': 1 of'), 8_000);

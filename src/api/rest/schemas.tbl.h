@@ -207,7 +207,7 @@ S(AuditRow, "{\"type\":\"object\",\"required\":[\"id\",\"at\",\"actor\",\"action
 S(AuditRows, LIST("rows", "AuditRow"))
 S(Server, "{\"type\":\"object\",\"required\":[\"version\",\"uptime_s\",\"profile\",\"engine\",\"pool\","
 	  "\"images\"],\"properties\":{\"version\":" STRING ",\"uptime_s\":" INTEGER
-	  ",\"profile\":" STRING ",\"engine\":" STRING "}}")
+	  ",\"profile\":" STRING ",\"engine\":" STRING ",\"worker\":" STRING "}}")
 S(ImageBuild,
   "{\"type\":\"object\",\"required\":[\"name\",\"what\",\"state\",\"began_at\",\"ended_at\",\"reason\",\"dropped\",\"lines\"],"
   "\"properties\":{\"name\":" STRING ",\"what\":{\"enum\":[\"build\",\"download\",\"change\",\"remove\"]}"

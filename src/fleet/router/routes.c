@@ -8,7 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
-#define ANY (HTTP_GET | HTTP_HEAD | HTTP_POST | HTTP_PUT | HTTP_DELETE | HTTP_PATCH | HTTP_OPTIONS)
+#define PAGE_FILES "/assets/" /* names have digests, so they are in no table */
+#define ANY        (HTTP_GET | HTTP_HEAD | HTTP_POST | HTTP_PUT | HTTP_DELETE | HTTP_PATCH | HTTP_OPTIONS)
 
 static const struct {
 	unsigned methods;
@@ -98,6 +99,8 @@ const struct http_route *fleet_router_reroute(const struct http_route *row, void
 		*userdata = b;
 		return &b->row;
 	}
+	if (text_starts_with(row->pattern, PAGE_FILES))
+		return row;
 	LOG_ERROR("route_without_place", LOG_S("route", row->pattern));
 	return NULL;
 }

@@ -498,6 +498,7 @@ export interface components {
 			profile: string;
 			uptime_s: number;
 			version: string;
+			worker?: string;
 		};
 		Session: {
 			base: string;

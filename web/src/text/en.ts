@@ -338,6 +338,7 @@ export const text = {
 		up: (a: string) => `up ${a}`,
 		value: 'Value',
 		version: (v: string) => `version ${v}`,
+		worker: (id: string) => `worker ${id} of the fleet`,
 	},
 	sandbox: {
 		downloadAll: 'Download all files',
