@@ -161,7 +161,7 @@ bool app_is_router(const struct app *a);
 int app_begin_router(struct app *a, struct err *e) MUST_CHECK;
 /* Makes the router, which knows its workers from now on. AUTH is borrowed until the router's end. */
 int app_open_router(struct app *a, struct auth *auth, const char *public_origin,
-		    struct fleet_router **ret, struct err *e) MUST_CHECK;
+		    const char *port_domain, struct fleet_router **ret, struct err *e) MUST_CHECK;
 /* Before fleet_router_free(). */
 void app_close_router(struct app *a);
 /* After it. */

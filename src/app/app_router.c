@@ -142,7 +142,7 @@ static int on_look(sd_event_source *source, uint64_t usec UNUSED, void *user)
 }
 
 int app_open_router(struct app *a, struct auth *auth, const char *public_origin,
-		    struct fleet_router **ret, struct err *e)
+		    const char *port_domain, struct fleet_router **ret, struct err *e)
 {
 	struct router_files *f = a->router_files;
 	const struct fleet_router_config config = {.loop = a->loop,
@@ -151,7 +151,8 @@ int app_open_router(struct app *a, struct auth *auth, const char *public_origin,
 						   .budgets = a->budgets,
 						   .tls = f->tls,
 						   .key = &f->key,
-						   .public_origin = public_origin};
+						   .public_origin = public_origin,
+						   .port_domain = port_domain};
 	int r = fleet_router_new(&config, ret, e);
 
 	if (r < 0)

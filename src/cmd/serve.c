@@ -264,7 +264,8 @@ static int open_http(struct serve *s, struct err *e)
 		return err_set(e, ERR_SETTING_INVALID, -r, "SANDBOX_API_KEY");
 	r = open_auth(s, e);
 	if (r == 0 && app_is_router(&s->app)) {
-		r = app_open_router(&s->app, s->auth, s->names.public_origin, &s->router, e);
+		r = app_open_router(&s->app, s->auth, s->names.public_origin, s->names.port_domain,
+				    &s->router, e);
 		config.reroute = fleet_router_reroute;
 		config.reroute_userdata = s->router;
 	}

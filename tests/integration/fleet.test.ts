@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
+import * as http from 'node:http';
 import * as path from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
@@ -138,6 +139,27 @@ describe('fleet', () => {
 		socket.type('echo $((40 + 2))\n');
 		await socket.shows(/[\r\n]42\r/);
 		socket.socket.destroy();
+		await call('DELETE', `/api/v1/sandboxes/${id}`);
+	});
+
+	it('has names for servers in sandboxes, which a pass opens', async () => {
+		const id = await make(), port = Number(new URL(base).port);
+		await ok('POST', `/api/v1/sandboxes/${id}/processes`, { command: 'echo hello >index.html; exec python3 -m http.server 8000' });
+		await until('it listens', async () => ((await ok('GET', `/api/v1/sandboxes/${id}/ports`)).ports as Json[]).some((p) => p.port === 8000), 10_000);
+		const url = new URL((await ok('POST', `/api/v1/sandboxes/${id}/ports`, { port: 8000 })).url as string);
+		assert.deepEqual([url.hostname, Number(url.port)], [`8000-${id}.localhost`, port]);
+		const get = (path: string, headers: Record<string, string> = {}): Promise<{ status: number; headers: http.IncomingHttpHeaders; text: string }> => new Promise((resolve, reject) => {
+			http.get({ host: '127.0.0.1', port, path, agent: false, headers: { host: url.host, ...headers } }, (r) => {
+				let text = '';
+				r.setEncoding('utf8').on('data', (s: string) => (text += s)).on('end', () => resolve({ status: r.statusCode!, headers: r.headers, text }));
+			}).on('error', reject);
+		});
+		const first = await get(url.pathname + url.search);
+		assert.deepEqual([first.status, first.headers.location], [303, '/']);
+		const cookie = first.headers['set-cookie']![0]!.split(';')[0]!;
+		assert.deepEqual([(await get('/', { cookie })).text, (await get('/', { 'x-api-key': KEY })).text], ['hello\n', 'hello\n']);
+		for (const headers of [{}, { cookie: cookie.slice(0, -1) }, { cookie: `caisson=${KEY}` }] as Record<string, string>[])
+			assert.equal((await get('/', headers)).status, 401);
 		await call('DELETE', `/api/v1/sandboxes/${id}`);
 	});
 

@@ -12,10 +12,9 @@
 #include <string.h>
 #include <strings.h>
 
-#define INITIALIZE_MAX   (8u << 10) /* bytes of a message that is looked at */
-#define RETRY_AFTER      "2"
-#define UPLOAD_TOKEN_LEN 64                           /* api/files/upload_links.c */
-#define STUCK_US         (UINT64_C(60) * 1000 * 1000) /* for a worker that reads nothing of an upload */
+#define INITIALIZE_MAX (8u << 10) /* bytes of a message that is looked at */
+#define RETRY_AFTER    "2"
+#define STUCK_US       (UINT64_C(60) * 1000 * 1000) /* for a worker that reads nothing of an upload */
 
 struct hop {
 	struct relay relay;
@@ -37,6 +36,7 @@ struct hop {
 	struct budget_share request; /* that it is under way */
 	char tried[FLEET_TRIES_MAX][FLEET_WORKER_SIZE];
 	unsigned n_tried;
+	char chosen[LINK_NAME_SIZE]; /* NAME, if a link has it */
 	const char
 	    *name; /* that the client has chosen for a sandbox; NULL: none. Borrowed from REQ */
 };
@@ -227,30 +227,17 @@ static void by_id(struct hop *h, const char *id)
 	to_owner(h, worker);
 }
 
-/* A sandbox under a name that its owner has chosen: the signature names the worker. */
-static void by_link(struct hop *h, const char *id)
-{
-	const char *signature = http_request_query(h->req, "s");
-	char worker[FLEET_WORKER_SIZE];
-
-	if (id && (fleet_id_has_form(id) || (!signature && h->who)))
-		by_id(h, id);
-	else if (id && signature && fleet_id_worker(h->router->config.key, signature, worker))
-		to_owner(h, worker);
-	else
-		refuse(h, ERR_NOT_FOUND, "this link is not complete, or none of this server");
-}
-
-static void by_token(struct hop *h, const char *token)
+/* What somebody has who may be unknown here. A sandbox by the name that its owner has chosen, only who is known finds. */
+static void by_link(struct hop *h)
 {
 	char worker[FLEET_WORKER_SIZE];
 
-	if (strlen(token) == UPLOAD_TOKEN_LEN &&
-	    fleet_id_worker(h->router->config.key, token, worker))
+	if (link_worker(h->router, h->req, h->place, worker, h->chosen) == 0)
 		to_owner(h, worker);
+	else if (h->chosen[0] && h->who)
+		by_id(h, h->chosen);
 	else
-		refuse(h, ERR_NOT_FOUND,
-		       "this upload link is not complete, or none of this server");
+		refuse(h, ERR_NOT_FOUND, "this address is not complete, or none of this server");
 }
 
 /* ---- the way there ---- */
@@ -480,7 +467,7 @@ static bool is_initialize(const struct buf *body)
 /* What the path names: the parameter has the name that its route gives it. */
 static const char *id_of(const struct http_request *req)
 {
-	static const char *const names[] = {"id", "sandbox", "run", "session"};
+	static const char *const names[] = {"id", "sandbox", "run"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (http_request_param(req, names[i]))
@@ -497,11 +484,9 @@ static void send_on(struct hop *h)
 		by_id(h, id_of(h->req));
 		return;
 	case PLACE_LINK:
-		by_link(h,
-			id_of(h->req) ? id_of(h->req) : http_request_query(h->req, "sandbox_id"));
-		return;
 	case PLACE_UPLOAD:
-		by_token(h, http_request_param(h->req, "token"));
+	case PLACE_NAME:
+		by_link(h);
 		return;
 	case PLACE_QUERY:
 		by_id(h, http_request_query(h->req, "session_id"));
@@ -572,7 +557,7 @@ void hop_begin(struct fleet_router *f, struct http_request *req, const struct ca
 	http_request_on_gone(req, on_gone, h);
 	/* What a particular worker gets passes as it comes. */
 	const bool bound = place_of == PLACE_ID || place_of == PLACE_QUERY || !who ||
-			   place_of == PLACE_LINK ||
+			   place_of == PLACE_LINK || place_of == PLACE_NAME ||
 			   (place_of == PLACE_MCP && http_request_header(req, "mcp-session-id"));
 	if (bound || length == 0 || length > FLEET_BODY_MAX) {
 		send_on(h);

@@ -127,6 +127,7 @@ enum place {
 	PLACE_QUERY,  /* the worker that session_id of the query names */
 	PLACE_LINK,   /* the worker that an artifact link names; anybody may have one */
 	PLACE_UPLOAD, /* the worker that the token of an upload link names; the same */
+	PLACE_NAME,   /* the worker of the sandbox that Host names, with a port; the same */
 	PLACE_READY,  /* is there a worker that is ready? */
 	PLACE_ABSENT, /* nobody: a fleet does not have it yet */
 };
@@ -137,6 +138,17 @@ struct bound {
 	struct fleet_router *router;
 	enum place place;
 };
+
+/* ---- by_link.c: requests of people without a credential of this router ---- */
+
+#define LINK_NAME_SIZE 65 /* of a name that somebody has chosen for a sandbox */
+/* The worker that the link, the token or the name of a port of REQ leads to. 0: RET is it. -ENOENT: to none, or the sandbox has a
+ * name that its owner has chosen, which is in NAME then. */
+int link_worker(const struct fleet_router *f, const struct http_request *req, enum place place,
+		char ret[FLEET_WORKER_SIZE], char name[LINK_NAME_SIZE]) MUST_CHECK;
+/* Is the user whom the pass of REQ was given to still there? Also true without a pass. The worker judges the pass itself; a worker
+ * does not hear that a user is no longer active. */
+bool link_pass_holds(struct fleet_router *f, struct http_request *req) MUST_CHECK;
 
 /* ---- upload_form.c ---- */
 

@@ -12,7 +12,7 @@
 /* A server in a sandbox may have credentials of its own; what opens this server is none of them. */
 static bool is_for_port(struct fleet_router *f, const struct http_request *req, const char *value)
 {
-	return http_request_param(req, "port") &&
+	return (http_request_param(req, "port") || http_request_is_of_port(req)) &&
 	       (strncasecmp(value, "bearer", 6) != 0 ||
 		!auth_is_credential(f->config.auth, value + 6 + strspn(value + 6, " \t")));
 }
@@ -140,6 +140,35 @@ int hop_add_caller(struct fleet_router *f, const struct caller *who, struct buf 
 	return r < 0 ? r : buf_printf(b, "Caisson-Caller: %s\r\n", value);
 }
 
+/* A server in a sandbox that has a name has cookies of its own, besides the pass, which the worker judges. */
+static int add_cookies(const struct http_request *req, struct buf *b)
+{
+	const char *before = "Cookie: ";
+	int r = 0;
+
+	for (const char *p = http_request_header(req, "cookie"); r == 0 && p && *p;
+	     p += strcspn(p, ";")) {
+		p += strspn(p, "; ");
+		const size_t len = strcspn(p, ";");
+
+		if (len == 0 || (relay_is_our_cookie(p, len) && !relay_is_pass(p, len)))
+			continue;
+		r = buf_printf(b, "%s%.*s", before, (int)len, p);
+		before = "; ";
+	}
+	return r == 0 && before[0] == ';' ? buf_add_str(b, "\r\n") : r;
+}
+
+/* What only a request to the name of a port has. */
+static int add_name(const struct fleet_router *f, const struct http_request *req, struct buf *b)
+{
+	const char *origin = http_request_header(req, "origin");
+	int r = buf_printf(b, HTTP_PORT_DOMAIN_HEADER ": %s\r\n", f->config.port_domain);
+
+	r = r < 0 ? r : add_cookies(req, b);
+	return r < 0 || !origin ? r : buf_printf(b, "Origin: %s\r\n", origin);
+}
+
 /* Links in answers begin with the address by which clients find this router. */
 static int add_forwarded(const struct fleet_router *f, const struct http_request *req,
 			 struct buf *b)
@@ -170,6 +199,8 @@ int hop_write_fields(struct fleet_router *f, const struct http_request *req,
 		    !(without && strcasecmp(name, without) == 0))
 			r = buf_printf(b, "%s: %s\r\n", name, value);
 	r = r < 0 ? r : add_forwarded(f, req, b);
+	if (r == 0 && http_request_is_of_port(req))
+		r = add_name(f, req, b);
 	http_request_prefix(req, prefix);
 	if (r == 0 && prefix[0])
 		r = buf_printf(b, "X-Forwarded-Prefix: %s\r\n", prefix);

@@ -35,6 +35,8 @@ struct fleet_router_config {
 	struct budgets *budgets;
 	const struct http_tls_client *tls;
 	const struct fleet_key *key;
+	const char
+	    *port_domain; /* below which servers in sandboxes have names; "" = they have none */
 	const char *
 	    public_origin; /* by which links of answers lead here; "" = the host that a client has used */
 };

@@ -47,11 +47,12 @@ static void on_request(struct http_request *req, void *user)
 		respond_ready(f, req);
 		return;
 	}
-	const bool is_link = b->place == PLACE_LINK || b->place == PLACE_UPLOAD;
+	const bool is_link =
+	    b->place == PLACE_LINK || b->place == PLACE_UPLOAD || b->place == PLACE_NAME;
 	const struct caller *who = b->row.flags & HTTP_ROUTE_AUTH ? auth_caller(req)
 				   : b->place == PLACE_UPLOAD     ? NULL
 							      : auth_identify(f->config.auth, req);
-	if (!who && !is_link)
+	if (!who && (!is_link || (b->place == PLACE_NAME && !link_pass_holds(f, req))))
 		auth_refuse(f->config.auth, req);
 	else if (b->place == PLACE_ABSENT)
 		http_respond_problem(req, ERR_NOT_IMPLEMENTED,
