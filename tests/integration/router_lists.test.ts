@@ -135,6 +135,12 @@ describe('lists of a router', () => {
 		slow.destroy();
 		tab.close();
 		await until('workers hear that the clients are gone', () => [...feeds.values()].flat().every((f) => f.res.destroyed || f.res.closed), 5_000);
+		/* One that refuses keeps nobody from the others. */
+		serveFeed(two);
+		one.handler = (_, res) => one.say(res, 404, { code: 'session_not_found', status: 404, detail: 'no' });
+		const half = await Stream.open(`${base}/api/v1/events?api_key=${KEY}`);
+		await half.wait(/event: hello/);
+		half.close();
 		/* What all workers refuse is refused. */
 		for (const w of [one, two])
 			w.handler = (_, res) => w.say(res, 429, { code: 'budget_exceeded', status: 429, detail: 'too many' });

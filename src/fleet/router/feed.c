@@ -31,6 +31,8 @@ struct feed {
 	sd_event_source *timer; /* until the answer begins */
 	char epoch[2 * EPOCH_BYTES + 1];
 	uint64_t seq;
+	json_t *refusal;   /* of the first worker that refused */
+	int status;        /* of that */
 	bool resumes;      /* the client has named an event */
 	uint64_t hello_ns; /* when the answer begins at the latest */
 };
@@ -52,6 +54,7 @@ static void feed_free(struct feed *d)
 		source_free(list_entry(node, struct source, node));
 	list_remove(&d->node);
 	caller_unref(d->who);
+	json_decref(d->refusal);
 	budget_give(&d->place);
 	buf_done(&d->line);
 	buf_done(&d->head);
@@ -117,6 +120,25 @@ static void on_drain(void *user)
 			return;
 }
 
+static bool is_live(const struct feed *d)
+{
+	list_for_each(node, &d->sources)
+		if (list_entry(node, struct source, node)->live)
+			return true;
+	return false;
+}
+
+/* All workers that have said something have refused. */
+static void refuse(struct feed *d)
+{
+	size_t len = 0;
+	char *text = jsonio_text(d->refusal, JSON_COMPACT, &len);
+
+	http_request_on_gone(d->req, NULL, NULL);
+	http_respond_take(d->req, d->status, HTTP_PROBLEM_TYPE, text, len);
+	feed_free(d);
+}
+
 static bool is_settled(const struct feed *d)
 {
 	list_for_each(node, &d->sources)
@@ -154,7 +176,10 @@ static int on_timer(sd_event_source *source, uint64_t usec UNUSED, void *user)
 	loop_work("fleet", "feed");
 	const uint64_t now = now_ns();
 	if (is_settled(d) || now >= d->hello_ns) {
-		begin_stream(d);
+		if (d->refusal && !is_live(d))
+			refuse(d);
+		else
+			begin_stream(d);
 		return 0;
 	}
 	(void)sd_event_source_set_time_relative(source, (d->hello_ns - now) / NS_PER_US);
@@ -174,22 +199,17 @@ int feed_write_head(struct feed *d, struct source *s, struct buf *ret)
 	return r < 0 ? r : buf_add_str(ret, "\r\n");
 }
 
-bool feed_source_failed(struct source *s, int status, const char *answer, size_t len)
+void feed_source_failed(struct source *s, int status, const char *answer, size_t len)
 {
 	struct feed *d = s->feed;
-	struct http_request *req = d->req;
 
 	if (status > 0 && hop_says_ours(answer, len))
 		LOG_OFTEN(LOG_LEVEL_ERROR, "identity_refused", LOG_S("worker", s->id));
-	else if (req && status >= 400 && status < 500) {
-		http_request_on_gone(req, NULL, NULL);
-		http_respond(req, status, HTTP_PROBLEM_TYPE, answer, len);
-		feed_free(d);
-		return false;
-	}
+	else if (d->req && status >= 400 && status < 500 && !d->refusal &&
+		 jsonio_read(answer, len, 0, &d->refusal, NULL) == 0)
+		d->status = status;
 	if (d->timer)
 		(void)sd_event_source_set_time_relative(d->timer, 0);
-	return true;
 }
 
 static struct source *source_of(struct feed *d, const char *id)

@@ -52,12 +52,13 @@ bool source_pump(struct source *s) MUST_CHECK;
 
 /* ---- feed.c, for sources; false: the feed is gone ---- */
 
+/* S has ended, or could not be made. ANSWER: what its worker said instead of the stream, with STATUS; 0: nothing. */
+void feed_source_failed(struct source *s, int status, const char *answer, size_t len);
+
 /* The request for S, up to the end of the head. */
 int feed_write_head(struct feed *d, struct source *s, struct buf *ret) MUST_CHECK;
 bool feed_take(struct source *s, const struct feed_event *v) MUST_CHECK;
 /* May S go on? */
 bool feed_has_room(const struct feed *d);
-/* S has ended, or could not be made. ANSWER: what its worker said instead of the stream; NULL: nothing. */
-bool feed_source_failed(struct source *s, int status, const char *answer, size_t len) MUST_CHECK;
 struct fleet_router *feed_router(const struct feed *d);
 const struct caller *feed_caller(const struct feed *d);

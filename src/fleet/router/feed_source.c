@@ -55,11 +55,13 @@ void source_free(struct source *s)
 	free(s);
 }
 
+/* True: the feed is still there. */
 static bool fail(struct source *s)
 {
 	source_close(s);
 	s->settled = true;
-	return feed_source_failed(s, 0, NULL, 0);
+	feed_source_failed(s, 0, NULL, 0);
+	return true;
 }
 
 /* ---- events ---- */
@@ -186,7 +188,8 @@ static bool take_bytes(struct source *s)
 			return fail(s);
 		source_close(s);
 		s->settled = true;
-		return feed_source_failed(s, status, buf_str(&answer), answer.len);
+		feed_source_failed(s, status, buf_str(&answer), answer.len);
+		return true;
 	}
 	if (r < 0)
 		return fail(s);
@@ -221,11 +224,12 @@ bool source_pump(struct source *s)
 		return false;
 	if (!s->worker)
 		return true;
-	(void)sd_event_source_set_io_events(s->event, s->paused ? 0 : EPOLLIN);
+	(void)sd_event_source_set_io_events(s->event, EPOLLIN);
 	if (!receive(s))
 		return false;
-	if (s->worker && s->paused)
-		(void)sd_event_source_set_io_events(s->event, 0);
+	/* Off, since epoll tells the end of a connection also to who wants nothing of it. */
+	if (s->worker)
+		(void)sd_event_source_set_enabled(s->event, s->paused ? SD_EVENT_OFF : SD_EVENT_ON);
 	return true;
 }
 
@@ -243,7 +247,7 @@ static int on_io(sd_event_source *source, int fd UNUSED, uint32_t revents UNUSED
 			return 0;
 		}
 		if (n < 0) {
-			(void)!fail(s);
+			(void)fail(s);
 			return 0;
 		}
 		buf_consume(&s->out, (size_t)n);
@@ -261,7 +265,7 @@ static void on_link(struct http_io *io, const char *why UNUSED, bool reused UNUS
 	if (io)
 		s->io = *io;
 	if (!io || sd_event_add_io(loop, &s->event, s->io.fd, EPOLLIN | EPOLLOUT, on_io, s) < 0)
-		(void)!fail(s);
+		(void)fail(s);
 }
 
 void source_open(struct source *s, struct worker *w)
