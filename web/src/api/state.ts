@@ -48,7 +48,7 @@ interface Page { cells: Cell[]; more: boolean }
 export async function loadCells(id: string, older = false): Promise<void> {
 	const n = notebook(id);
 	const first = n.cells.value.find((c) => c.seq !== null)?.seq ?? undefined;
-	const page = await api.get<Page>(`/notebooks/${id}`, { before: older && first !== undefined && first !== null ? first : 0, limit: PAGE }); // 0: the newest, and what runs
+	const page = await api.get<Page>(`/notebooks/${encodeURIComponent(id)}`, { before: older && first !== undefined && first !== null ? first : 0, limit: PAGE }); // 0: the newest, and what runs
 	batch(() => {
 		for (const c of page.cells)
 			if (!settled(c) && !n.live.has(c.run))
@@ -62,8 +62,8 @@ export async function loadCells(id: string, older = false): Promise<void> {
 
 /** Ends every run of a sandbox that has not ended. */
 export async function stopRuns(id: string): Promise<void> {
-	const { cells } = await api.get<Page>(`/notebooks/${id}`, { before: 0, limit: PAGE });
-	await Promise.all(cells.filter((c) => !settled(c)).map((c) => api.remove(`/runs/${c.run}`)));
+	const { cells } = await api.get<Page>(`/notebooks/${encodeURIComponent(id)}`, { before: 0, limit: PAGE });
+	await Promise.all(cells.filter((c) => !settled(c)).map((c) => api.remove(`/runs/${encodeURIComponent(c.run)}`)));
 }
 
 /** Loads the list; USAGE: with what the live ones use. Figures that could not be had in time stay as they were. */

@@ -34,8 +34,8 @@ async function load(signal: AbortSignal): Promise<Loaded> {
 }
 
 async function stop(s: Sandbox): Promise<void> {
-	const { cells } = await api.get<HistoryPage>(`/notebooks/${s.id}`, { owner: s.owner, before: 0, limit: CELLS });
-	await Promise.all(cells.filter((c) => !settled(c)).map((c) => api.remove(`/runs/${c.run}`, { owner: s.owner })));
+	const { cells } = await api.get<HistoryPage>(`/notebooks/${encodeURIComponent(s.id)}`, { owner: s.owner, before: 0, limit: CELLS });
+	await Promise.all(cells.filter((c) => !settled(c)).map((c) => api.remove(`/runs/${encodeURIComponent(c.run)}`, { owner: s.owner })));
 }
 
 export default function EveryonePage() {
@@ -63,7 +63,7 @@ export default function EveryonePage() {
 				: <List rows={rows} names={value!.names} again={again} remove={setRemoving} />}
 			{removing && (
 				<ActionDialog title={text.home.deleteAsk(titleOf(removing))} action={text.common.delete} alarm onClose={() => setRemoving(null)} run={async () => {
-					await api.remove(`/sandboxes/${removing.id}`, { owner: removing.owner, force: true });
+					await api.remove(`/sandboxes/${encodeURIComponent(removing.id)}`, { owner: removing.owner, force: true });
 					again();
 				}}><p>{t.deleteWhat(nameOf(removing.owner, value!.names))}</p></ActionDialog>
 			)}

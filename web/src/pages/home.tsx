@@ -122,7 +122,7 @@ function Welcome({ create }: { create: () => void }) {
 		try {
 			const s = await api.post<Sandbox>('/sandboxes', { name: text.home.exampleName });
 			keepSandbox(s);
-			await api.post(`/sandboxes/${s.id}/runs`, { code: exampleCode, stateful: true });
+			await api.post(`/sandboxes/${encodeURIComponent(s.id)}/runs`, { code: exampleCode, stateful: true });
 			go('sandboxes', s.id);
 		} catch (e) {
 			sayFault(e);

@@ -29,6 +29,7 @@ export const text = {
 	errors: {
 		status: (n: number) => `The server answered with status ${n}.`,
 		unreachable: 'The server does not answer. Is it running, and does the network reach it?',
+		address: 'The server named something in a way that would lead elsewhere. Nothing was sent.',
 	},
 	nav: {
 		home: 'Sandboxes',
