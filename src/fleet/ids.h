@@ -54,8 +54,11 @@ int fleet_member_init(struct fleet_member *ret, const char *name) MUST_CHECK;
  * are. */
 void fleet_id_mark(const struct fleet_member *m, char *id);
 
-/* Has ID one of the forms above? Other ids were chosen by a client, or were made by a server of no fleet. */
+/* Has ID one of the forms above, other than that of a token? Names that clients choose often have 64 hexadecimal digits. Other ids were chosen by a client, or were made by a server of no fleet. */
 bool fleet_id_has_form(const char *id);
 /* Reads the worker from an id. False: it has no such form, or no worker of this fleet made it. */
 bool fleet_id_worker(const struct fleet_key *key, const char *id,
 		     char ret[FLEET_WORKER_SIZE]) MUST_CHECK;
+/* The same of the token of an upload link. */
+bool fleet_token_worker(const struct fleet_key *key, const char *token,
+			char ret[FLEET_WORKER_SIZE]) MUST_CHECK;

@@ -30,6 +30,7 @@ describe('links of a router', () => {
 		const id = two.ids[0]!, signature = idsOf(fleet.keyFile, 'ab3', 1, 'mcp')[0]!;
 		for (const [where, w] of [
 			[`/files/${id}/a%20b/c.txt?e=0&s=${'0'.repeat(32)}`, two], [`/sandbox/file?sandbox_id=${id}&file_path=c.txt`, two],
+			...['0'.repeat(32), '0'.repeat(64), '00000000-0000-4000-8000-000000000000'].map((name) => [`/files/${name}/c.txt?e=5&s=${signature}`, one] as const), // names that look like ids
 			[`/files/mine/c.txt?e=5&s=${signature}`, one], [`/sandbox/file?sandbox_id=mine&file_path=c.txt&e=5&s=${signature}`, one],
 		] as const) {
 			const before = heard(), r = await fleet.call('GET', where, { range: 'bytes=0-3', cookie: `caisson=${KEY}` });

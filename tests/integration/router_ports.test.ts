@@ -32,13 +32,13 @@ describe('names of ports at a router', () => {
 		const id = two.ids[0]!, host = `8000-${id}.ports.example.org`;
 		two.handler = (req, res) => two.say(res, 200, { at: req.url });
 		const r = await ask(host.toUpperCase().replace('PORTS.EXAMPLE.ORG', 'ports.example.org'), '/api/v1/sandboxes?caisson-port=x&api_key=no', {
-			'cookie': `a=1; caisson=${KEY}; caisson-port=1.x.2; __Host-caisson-device=${KEY}; b=2`, 'authorization': 'Basic dTpw', 'origin': `http://${host}`, 'caisson-port-domain': 'evil.example.org', 'caisson-caller': 'e30', 'x-forwarded-host': 'evil.example.org',
+			'cookie': `a=1; caisson=${KEY}; caisson-port=no; __Host-caisson-device=${KEY}; b=2`, 'authorization': 'Basic dTpw', 'origin': `http://${host}`, 'caisson-port-domain': 'evil.example.org', 'caisson-caller': 'e30', 'x-forwarded-host': 'evil.example.org',
 		}, 'POST', 'body');
 		assert.deepEqual([r.status, JSON.parse(r.text)], [200, { at: '/api/v1/sandboxes?caisson-port=x' }]);
 		const last = two.heard.at(-1)!;
 		assert.deepEqual([last.method, last.body.toString(), last.caller], ['POST', 'body', undefined]);
 		assert.equal(last.headers.host!.toLowerCase(), host);
-		assert.deepEqual(['cookie', 'authorization', 'origin', 'caisson-port-domain', 'caisson-caller'].map((n) => last.headers[n]), ['a=1; caisson-port=1.x.2; b=2', 'Basic dTpw', `http://${host}`, 'ports.example.org', undefined]);
+		assert.deepEqual(['cookie', 'authorization', 'origin', 'caisson-port-domain', 'caisson-caller'].map((n) => last.headers[n]), ['a=1; caisson-port=no; b=2', 'Basic dTpw', `http://${host}`, 'ports.example.org', undefined]);
 		const keyed = await ask(host, '/', { authorization: `Bearer ${KEY}`, 'x-api-key': 'other' });
 		assert.equal(keyed.status, 200);
 		assert.deepEqual([two.heard.at(-1)!.caller!.how, two.heard.at(-1)!.headers.authorization, two.heard.at(-1)!.headers['x-api-key']], ['static', undefined, undefined]);
@@ -62,6 +62,13 @@ describe('names of ports at a router', () => {
 		one.handler = undefined;
 	});
 
+	it('let a server say that it misses an identity, which is no fault of the fleet', async () => {
+		one.handler = (_, res) => one.say(res, 401, { code: 'identity_missing' });
+		const r = await ask(`8000-${one.ids[0]}.ports.example.org`, '/');
+		assert.deepEqual([r.status, JSON.parse(r.text)], [401, { code: 'identity_missing' }]);
+		one.handler = undefined;
+	});
+
 	it('lead nowhere if they are made up, and neither do passes of users who are gone', async () => {
 		const id = two.ids[0]!, before = heard();
 		for (const name of [`8000-${id.slice(0, 9)}${id[9] === '0' ? '1' : '0'}${id.slice(10)}`, '8000-mine'])
@@ -74,11 +81,14 @@ describe('names of ports at a router', () => {
 		const user = (await json(await post('/api/v1/users', 'POST', { name: 'ada', password: 'correct horse battery' }))).id as string;
 		const pass = `${Math.floor(Date.now() / 1000) + 3600}.${user}.${'0'.repeat(32)}`, host = `8000-${id}.ports.example.org`;
 		two.handler = (_, res) => two.say(res, 200, {});
-		const tries = (): Promise<number[]> => Promise.all([ask(host, '/', { cookie: `caisson-port=${pass}` }), ask(host, '/', { cookie: `x=1; __Host-caisson-port=${pass}` }), ask(host, `/?caisson-port=${pass}&y=1`)].map(async (r) => (await r).status));
-		assert.deepEqual(await tries(), [200, 200, 200]);
+		const tries = (): Promise<number[]> => Promise.all([ask(host, '/', { cookie: `caisson-port=${pass}` }), ask(host, '/', { cookie: `x=1; __Host-caisson-port=${pass}` }), ask(host, `/?caisson-port=${pass}&y=1`),
+			// The worker takes whichever is right, so one that is none in front of it, or a key of somebody else, changes nothing.
+			ask(host, '/', { cookie: `caisson-port=x; caisson-port=${pass}` }), ask(host, '/?caisson-port=x', { cookie: `caisson-port=${pass}` }), ask(host, `/?api_key=x&caisson-port=${pass}`), ask(host, '/', { 'cookie': `caisson-port=${pass}`, 'x-api-key': KEY })].map(async (r) => (await r).status));
+		assert.deepEqual(await tries(), new Array(7).fill(200));
+		assert.equal((await ask(host, '/', { cookie: Array.from({ length: 5 }, () => `caisson-port=${pass}`).join('; ') })).status, 401, 'each is a question to the store');
 		assert.equal((await post(`/api/v1/users/${user}`, 'PATCH', { active: false })).status, 200);
 		const then = heard();
-		assert.deepEqual(await tries(), [401, 401, 401]);
+		assert.deepEqual(await tries(), new Array(7).fill(401));
 		assert.equal(heard(), then, 'the worker, which does not know that, is not asked');
 		two.handler = undefined;
 	});

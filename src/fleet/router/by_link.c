@@ -9,8 +9,8 @@
 #include <errno.h>
 #include <string.h>
 
-#define UPLOAD_TOKEN_LEN 64 /* api/files/upload_links.c */
-#define LABEL_MAX        63 /* of a part of a host name: RFC 1035 §2.3.4 */
+#define PASSES_MAX 4  /* of one request; each is a question to the store */
+#define LABEL_MAX  63 /* of a part of a host name: RFC 1035 §2.3.4 */
 
 static int by_id(const struct fleet_router *f, const char *id, char ret[FLEET_WORKER_SIZE],
 		 char name[LINK_NAME_SIZE])
@@ -31,7 +31,8 @@ static int by_file(const struct fleet_router *f, const struct http_request *req,
 
 	if (!id)
 		return -ENOENT;
-	if (fleet_id_has_form(id) || !signature)
+	/* A name may look like an id. */
+	if (!signature || fleet_id_worker(f->config.key, id, ret))
 		return by_id(f, id, ret, name);
 	return fleet_id_worker(f->config.key, signature, ret) ? 0 : -ENOENT;
 }
@@ -64,44 +65,66 @@ int link_worker(const struct fleet_router *f, const struct http_request *req, en
 	if (place == PLACE_LINK)
 		return by_file(f, req, ret, name);
 	const char *token = http_request_param(req, "token");
-	return strlen(token) == UPLOAD_TOKEN_LEN && fleet_id_worker(f->config.key, token, ret)
-		   ? 0
-		   : -ENOENT;
+	return fleet_token_worker(f->config.key, token, ret) ? 0 : -ENOENT;
 }
 
 /* ---- passes ---- */
 
+struct passes {
+	struct fleet_router *router;
+	struct http_request *req;
+	unsigned n;
+	bool hold;
+};
+
 /* "UNTIL.OWNER.MAC", LEN bytes. What is no pass, the worker refuses. */
-static bool holds(struct fleet_router *f, struct http_request *req, const char *pass, size_t len)
+static void judge(struct passes *s, const char *pass, size_t len)
 {
 	const char *dot = memchr(pass, '.', len), *last = memrchr(pass, '.', len);
 	char owner[STORE_OWNER_SIZE];
 	uint64_t until;
 
-	if (!dot || last <= dot || (size_t)(last - dot - 1) >= sizeof(owner) ||
+	if (!s->hold || !dot || last <= dot || (size_t)(last - dot - 1) >= sizeof(owner) ||
 	    parse_u64_n(pass, (size_t)(dot - pass), 0, UINT64_MAX / 1000, &until) < 0)
-		return true;
+		return;
 	memcpy(owner, dot + 1, (size_t)(last - dot - 1));
 	owner[last - dot - 1] = '\0';
-	const struct caller *who = auth_by_pass(f->config.auth, req, owner, until * 1000);
-	/* Nobody has checked that the pass is one: the request ends with the user, and counts for nobody. */
-	http_request_set_principal(req, "");
-	return who != NULL;
+	s->hold = ++s->n <= PASSES_MAX &&
+		  auth_by_pass(s->router->config.auth, s->req, owner, until * 1000);
 }
 
-bool link_pass_holds(struct fleet_router *f, struct http_request *req)
+/* The worker takes whichever is right, and a parameter that we take away may stand before one of them. */
+static void judge_all(struct passes *s)
 {
-	const char *query = http_request_raw_query(req);
-	const size_t skip = sizeof(RELAY_PASS_NAME "=") - 1;
+	static const char parameter[] = RELAY_PASS_NAME "=";
+	const size_t skip = sizeof(parameter) - 1;
 
-	if (query && strncmp(query, RELAY_PASS_NAME "=", skip) == 0)
-		return holds(f, req, query + skip, strcspn(query + skip, "&"));
-	for (const char *p = http_request_header(req, "cookie"); p && *p; p += strcspn(p, ";")) {
+	for (const char *p = http_request_raw_query(s->req); p && *p; p += *p == '&') {
+		const size_t len = strcspn(p, "&");
+
+		if (strncmp(p, parameter, skip) == 0)
+			judge(s, p + skip, len - skip);
+		p += len;
+	}
+	for (const char *p = http_request_header(s->req, "cookie"); p && *p; p += strcspn(p, ";")) {
 		p += strspn(p, "; ");
 		const size_t len = strcspn(p, ";"), name = strcspn(p, "=;");
 
 		if (relay_is_pass(p, len))
-			return holds(f, req, p + name + 1, len - name - 1);
+			judge(s, p + name + 1, len - name - 1);
 	}
-	return true;
+}
+
+bool link_passes_hold(struct fleet_router *f, struct http_request *req, const struct caller *who)
+{
+	struct passes s = {.router = f, .req = req, .hold = true};
+
+	judge_all(&s);
+	if (s.n > 0)
+		/* Nobody has checked that the pass is one: the request counts for nobody. */
+		http_request_set_principal(req, who ? who->owner : "");
+	/* It ends with the credential, or else with the user of the pass: the local user never ends. */
+	if (s.n > 0 && who && who->how != CALLER_LOCAL)
+		http_request_set_caller(req, caller_ref(who), caller_unref);
+	return s.hold;
 }

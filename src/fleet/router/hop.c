@@ -396,7 +396,7 @@ static bool is_judged(const struct hop *h, int status)
 	const bool again = h->in_memory || http_request_body_length(h->req) == 0;
 
 	/* Code in a sandbox says what it likes there. */
-	if (http_request_param(h->req, "port"))
+	if (http_request_param(h->req, "port") || http_request_is_of_port(h->req))
 		return false;
 	if (status == 400 || status == 401)
 		return true;
@@ -411,7 +411,9 @@ static enum relay_verdict judge(struct relay *relay)
 	const struct relay_reply *reply = &relay->reply;
 	const size_t have = relay->in.len - relay->head_len;
 
-	if (h->place == PLACE_UPLOAD && reply->status == 200) { /* the link is there */
+	const unsigned reads = HTTP_GET | HTTP_HEAD;
+	if (h->place == PLACE_UPLOAD && reply->status == 200 &&
+	    (http_request_method(h->req) & reads) != 0) { /* the link is there */
 		upload_form_respond(relay->req);
 		hop_free(h);
 		return RELAY_DROP;

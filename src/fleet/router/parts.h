@@ -146,9 +146,11 @@ struct bound {
  * name that its owner has chosen, which is in NAME then. */
 int link_worker(const struct fleet_router *f, const struct http_request *req, enum place place,
 		char ret[FLEET_WORKER_SIZE], char name[LINK_NAME_SIZE]) MUST_CHECK;
-/* Is the user whom the pass of REQ was given to still there? Also true without a pass. The worker judges the pass itself; a worker
- * does not hear that a user is no longer active. */
-bool link_pass_holds(struct fleet_router *f, struct http_request *req) MUST_CHECK;
+/* Are the users still there whom the passes of REQ were given to? Also true without a pass. The worker judges passes itself; it does not
+ * hear that a user is no longer active. WHO: who asks, with a reference that the caller has besides that of REQ; NULL: somebody without a
+ * credential. */
+bool link_passes_hold(struct fleet_router *f, struct http_request *req,
+		      const struct caller *who) MUST_CHECK;
 
 /* ---- upload_form.c ---- */
 

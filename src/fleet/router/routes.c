@@ -52,7 +52,9 @@ static void on_request(struct http_request *req, void *user)
 	const struct caller *who = b->row.flags & HTTP_ROUTE_AUTH ? auth_caller(req)
 				   : b->place == PLACE_UPLOAD     ? NULL
 							      : auth_identify(f->config.auth, req);
-	if (!who && (!is_link || (b->place == PLACE_NAME && !link_pass_holds(f, req))))
+	/* The judgement of passes may give the request another caller: hop_begin() needs this one. */
+	struct caller *kept = who ? caller_ref(who) : NULL;
+	if ((!who && !is_link) || (b->place == PLACE_NAME && !link_passes_hold(f, req, who)))
 		auth_refuse(f->config.auth, req);
 	else if (b->place == PLACE_ABSENT)
 		http_respond_problem(req, ERR_NOT_IMPLEMENTED,
@@ -64,6 +66,7 @@ static void on_request(struct http_request *req, void *user)
 		feed_begin(f, req, who);
 	else
 		hop_begin(f, req, who, b->place);
+	caller_unref(kept);
 }
 
 static struct bound *bind_row(struct fleet_router *f, const struct http_route *row,
