@@ -205,6 +205,14 @@ static void test_pages(void **state)
 	assert_non_null(strstr(text, "\"next\":\"aaa.8_bbb.7\""));
 	free(text);
 	merge_rows_init(&r, kind);
+	r.limit = 1;
+	assert_int_equal(merge_read_cursor(&r, "aaa.8_bbb.7_ccc.5_ddd.e"), 0);
+	assert_int_equal(take(&r, "aaa", 7, 2, 0), 0);
+	text = page_of(&r);
+	/* Workers that are away go on where they were when they are back. */
+	assert_non_null(strstr(text, "\"next\":\"aaa.7_bbb.7_ccc.5_ddd.e\""));
+	free(text);
+	merge_rows_init(&r, kind);
 	r.limit = 5;
 	assert_int_equal(merge_read_cursor(&r, "aaa.8_bbb.7_ccc.5"), 0);
 	assert_int_equal(take(&r, "aaa", 7, 1, 0), 0);

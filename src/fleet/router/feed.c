@@ -17,6 +17,8 @@
 #define HEARTBEAT_NS (15 * NS_PER_S)
 #define SILENT_NS    (10 * NS_PER_S) /* of a worker: its stream is over */
 #define EPOCH_BYTES  4
+#define TICK_OPENS                                                                                 \
+	32u /* connections of all feeds in a second: all want one when a worker comes back */
 
 struct feed {
 	struct list node; /* of router.feeds */
@@ -74,7 +76,7 @@ static bool feed_write(struct feed *d, const char *text, size_t len)
 
 static bool tell(struct feed *d, const char *name, const char *data)
 {
-	_cleanup_(buf_done) struct buf text = BUF_INIT(FEED_EVENT_MAX + RELAY_BLOCK);
+	_cleanup_(buf_done) struct buf text = BUF_INIT(FEED_EVENT_MAX + 2 * RELAY_BLOCK);
 
 	if (buf_printf(&text, "id: %s-%ju\nevent: %s\ndata: ", d->epoch, (uintmax_t)++d->seq,
 		       name) == 0 &&
@@ -85,17 +87,18 @@ static bool tell(struct feed *d, const char *name, const char *data)
 	return false;
 }
 
-bool feed_has_room(const struct feed *d)
+bool feed_is_slow(const struct feed *d, const struct source *s)
 {
-	return d->stream && http_stream_queued(d->stream) < QUEUE_MAX;
+	return d->stream ? http_stream_queued(d->stream) >= QUEUE_MAX : s->live;
 }
 
 bool feed_take(struct source *s, const struct feed_event *v)
 {
 	struct feed *d = s->feed;
 
+	/* What comes before `hello` is of no stream that we know. */
 	if (!streq(v->name, "hello"))
-		return !d->stream || tell(d, v->name, v->data);
+		return !d->stream || !s->live || tell(d, v->name, v->data);
 	/* What it had to tell before this, nobody has heard. One that could not go on says `resync` itself. */
 	const bool late = d->stream && !s->last_id[0];
 	s->live = s->settled = true;
@@ -223,10 +226,27 @@ static struct source *source_of(struct feed *d, const char *id)
 	return NULL;
 }
 
-/* Connects to workers that are there, and leaves those that are gone. */
-static void go_on(struct feed *d)
+/* Leaves sources whose worker is out of the list, or has another short id now. True: there is room for another source. */
+static bool tidy(struct feed *d)
+{
+	size_t n = 0;
+
+	list_for_each(node, &d->sources) {
+		struct source *s = list_entry(node, struct source, node);
+
+		if (s->worker ? !streq(s->worker->id, s->id) : !worker_find(d->router, s->id))
+			source_free(s);
+		else
+			n++;
+	}
+	return n < FLEET_MEMBERS_MAX;
+}
+
+/* Connects to workers that are there, at most *OPENS times, and leaves those that are gone. */
+static void go_on(struct feed *d, unsigned *opens)
 {
 	const uint64_t now = now_ns();
+	bool room = tidy(d);
 
 	list_for_each(node, &d->router->workers) {
 		struct worker *w = list_entry(node, struct worker, node);
@@ -234,21 +254,28 @@ static void go_on(struct feed *d)
 
 		if (!w->known || w->refused || (d->worker[0] && !streq(d->worker, w->id)))
 			continue;
-		if (!s && (s = source_new(d, w->id)))
+		if (!s && room && (s = source_new(d, w->id))) {
 			list_append(&d->sources, &s->node);
+			room = tidy(d);
+		}
 		if (s && s->worker && s->worker->missed > 0 && now - s->worker->good_ns > SILENT_NS)
 			source_close(s);
-		else if (s && !s->worker && w->missed == 0 && w->listed && now >= s->again_ns)
+		else if (s && !s->worker && w->missed == 0 && w->listed && now >= s->again_ns &&
+			 *opens > 0) {
+			(*opens)--;
 			source_open(s, w);
+		}
 	}
 }
 
 void feeds_go(struct fleet_router *f)
 {
+	unsigned opens = TICK_OPENS;
+
 	list_for_each(node, &f->feeds) {
 		struct feed *d = list_entry(node, struct feed, node);
 
-		go_on(d);
+		go_on(d, &opens);
 		if (d->stream && http_stream_last_write_ns(d->stream) + HEARTBEAT_NS <= now_ns())
 			(void)feed_write(d, ": \n\n", 4);
 	}
@@ -333,7 +360,8 @@ void feed_begin(struct fleet_router *f, struct http_request *req, const struct c
 		return;
 	}
 	http_request_on_gone(req, on_gone, d);
-	go_on(d);
+	unsigned opens = FLEET_MEMBERS_MAX;
+	go_on(d, &opens);
 	if (is_settled(d)) /* there is nobody to wait for */
 		(void)sd_event_source_set_time_relative(d->timer, 0);
 }

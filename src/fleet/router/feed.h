@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Private to src/fleet/router: the feed of events of all workers, GET /api/v1/events.
  *
- * feed.c has the client's stream, feed_source.c the stream of each worker. Both have little memory: while a client does not read,
- * nothing is read from workers, whose own ring then says `resync` in place of what it had to drop. A worker that goes and comes back
- * is asked to go on where it stopped. */
+ * feed.c has the client's stream, feed_source.c the stream of each worker. While a client does not read, nothing is read from workers,
+ * whose own ring then says `resync` in place of what it had to drop. A source has at most one event that is not complete
+ * (FEED_EVENT_MAX). A worker that goes and comes back is asked to go on where it stopped. */
 #pragma once
 
 #include "fleet/router/parts.h"
@@ -21,8 +21,9 @@ struct source {
 	struct budget_share share;
 	struct link *link;
 	struct http_io io;
-	sd_event_source *event;
-	struct buf out, in, text; /* TEXT: of the stream, what is not yet an event */
+	sd_event_source *event, *more; /* MORE: goes on with what epoll does not tell of */
+	struct buf out, in, text;      /* TEXT: of the stream, what is not yet an event */
+	size_t searched;               /* bytes of TEXT without the end of an event */
 	size_t scanned, head_len;
 	struct relay_reply reply;
 	struct http_chunk chunk;
@@ -58,7 +59,7 @@ void feed_source_failed(struct source *s, int status, const char *answer, size_t
 /* The request for S, up to the end of the head. */
 int feed_write_head(struct feed *d, struct source *s, struct buf *ret) MUST_CHECK;
 bool feed_take(struct source *s, const struct feed_event *v) MUST_CHECK;
-/* May S go on? */
-bool feed_has_room(const struct feed *d);
+/* Does the client's answer wait for this source, or has it enough to read? */
+bool feed_is_slow(const struct feed *d, const struct source *s);
 struct fleet_router *feed_router(const struct feed *d);
 const struct caller *feed_caller(const struct feed *d);

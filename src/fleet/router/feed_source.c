@@ -12,6 +12,7 @@
 
 #define REFUSAL_MAX (16u << 10)
 #define AGAIN_NS    (2 * NS_PER_S)
+#define TURN_BLOCKS 2 /* that are read in one turn of the loop */
 #define IN_MAX      (RELAY_HEAD_MAX + RELAY_BLOCK + REFUSAL_MAX)
 
 struct source *source_new(struct feed *d, const char id[FLEET_WORKER_SIZE])
@@ -34,6 +35,7 @@ void source_close(struct source *s)
 	s->worker->n_fetches--;
 	s->worker = NULL;
 	s->event = sd_event_source_disable_unref(s->event);
+	s->more = sd_event_source_disable_unref(s->more);
 	if (s->link)
 		link_drop(s->link);
 	s->link = NULL;
@@ -105,31 +107,49 @@ static void note_id(struct source *s, const char *id)
 		(void)!text_copy(s->last_id, sizeof(s->last_id), id);
 }
 
+/* Hands on the event of LEN bytes at AT of TEXT. False: the feed is gone, or S is closed (GONE: the first of them). */
+static bool take_event(struct source *s, size_t at, size_t len, bool *gone)
+{
+	char *text = s->text.data + at;
+	struct feed_event v;
+
+	text[len] = '\0';
+	if (memchr(text, '\0', len)) {
+		(void)fail(s);
+		return false;
+	}
+	if (!feed_event_read(text, &v))
+		return true;
+	*gone = !feed_take(s, &v);
+	if (*gone || !s->worker)
+		return false;
+	note_id(s, v.id);
+	return true;
+}
+
 /* Hands on the whole events of TEXT. False: the feed is gone. */
 static bool take_events(struct source *s)
 {
-	struct feed_event v;
+	size_t at = 0;
+	bool gone = false;
 
-	while (s->text.len > 0) {
-		char *end = memmem(s->text.data, s->text.len, "\n\n", 2);
-
-		s->paused = !feed_has_room(s->feed) && s->live;
-		if (s->paused || !end)
-			return true;
-		const size_t len = (size_t)(end - s->text.data);
-		*end = '\0';
-		if (memchr(s->text.data, '\0', len))
-			return fail(s);
-		const bool known = feed_event_read(s->text.data, &v);
-		if (known) {
-			if (!feed_take(s, &v))
-				return false;
-			if (!s->worker)
-				return true;
-			note_id(s, v.id);
+	while (s->text.len > at) {
+		const size_t from = MAX(at, s->searched);
+		s->paused = feed_is_slow(s->feed, s);
+		if (s->paused)
+			break;
+		const char *end = memmem(s->text.data + from, s->text.len - from, "\n\n", 2);
+		if (!end) {
+			s->searched = s->text.len - 1;
+			break;
 		}
-		buf_consume(&s->text, len + 2);
+		const size_t len = (size_t)(end - s->text.data) - at;
+		if (!take_event(s, at, len, &gone))
+			return !gone;
+		at += len + 2;
 	}
+	buf_consume(&s->text, at);
+	s->searched = s->searched > at ? s->searched - at : 0;
 	return true;
 }
 
@@ -200,7 +220,12 @@ static bool take_bytes(struct source *s)
 
 static bool receive(struct source *s)
 {
-	while (s->worker && !s->paused) {
+	for (unsigned i = 0; s->worker && !s->paused; i++) {
+		if (i == TURN_BLOCKS) { /* others wait, too */
+			if (s->io.ops->pending(&s->io))
+				(void)sd_event_source_set_enabled(s->more, SD_EVENT_ONESHOT);
+			return true;
+		}
 		if (buf_reserve(&s->in, RELAY_BLOCK) < 0)
 			return fail(s);
 		const ssize_t n = s->io.ops->recv(&s->io, s->in.data + s->in.len, RELAY_BLOCK);
@@ -256,6 +281,13 @@ static int on_io(sd_event_source *source, int fd UNUSED, uint32_t revents UNUSED
 	return 0;
 }
 
+static int on_more(sd_event_source *source UNUSED, void *user)
+{
+	loop_work("fleet", "feed");
+	(void)!source_pump(user);
+	return 0;
+}
+
 static void on_link(struct http_io *io, const char *why UNUSED, bool reused UNUSED, void *user)
 {
 	struct source *s = user;
@@ -264,7 +296,9 @@ static void on_link(struct http_io *io, const char *why UNUSED, bool reused UNUS
 	s->link = NULL;
 	if (io)
 		s->io = *io;
-	if (!io || sd_event_add_io(loop, &s->event, s->io.fd, EPOLLIN | EPOLLOUT, on_io, s) < 0)
+	if (!io || sd_event_add_io(loop, &s->event, s->io.fd, EPOLLIN | EPOLLOUT, on_io, s) < 0 ||
+	    sd_event_add_defer(loop, &s->more, on_more, s) < 0 ||
+	    sd_event_source_set_enabled(s->more, SD_EVENT_OFF) < 0)
 		(void)fail(s);
 }
 
@@ -276,7 +310,7 @@ void source_open(struct source *s, struct worker *w)
 
 	s->worker = w;
 	w->n_fetches++;
-	s->scanned = s->head_len = 0;
+	s->scanned = s->head_len = s->searched = 0;
 	s->chunk = (struct http_chunk){0};
 	s->paused = false;
 	buf_init(&s->out, RELAY_BUF_MAX);

@@ -4,6 +4,7 @@
 #include "base/jsonio.h"
 #include "base/parse.h"
 #include "base/text.h"
+#include "fleet/router/members.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -107,9 +108,9 @@ int merge_read_cursor(struct merge_rows *r, const char *text)
 {
 	if (strlen(text) >= MERGE_CURSOR_MAX)
 		return -EINVAL;
-	for (;;) {
+	for (unsigned n = 0;; n++) {
 		const size_t len = strcspn(text, "_");
-		const int e = read_place(r, text, len);
+		const int e = n < FLEET_MEMBERS_MAX ? read_place(r, text, len) : -EINVAL;
 
 		if (e < 0 || !text[len])
 			return e;
@@ -117,21 +118,33 @@ int merge_read_cursor(struct merge_rows *r, const char *text)
 	}
 }
 
-static int write_cursor(const struct merge_rows *r, struct buf *ret)
+/* *N: places that are written. */
+static int write_places(const struct list *parts, unsigned *n, struct buf *ret)
 {
-	int e = buf_add_char(ret, '"');
-	bool first = true;
+	int e = 0;
 
-	list_for_each(node, &r->parts) {
+	list_for_each(node, parts) {
 		const struct merge_part *p = list_entry(node, struct merge_part, node);
+		const bool first = *n == 0;
 
-		if (e < 0)
+		if (e < 0 || *n == FLEET_MEMBERS_MAX)
 			return e;
 		e = p->ended ? buf_printf(ret, "%s%s.e", first ? "" : "_", p->worker)
 			     : buf_printf(ret, "%s%s.%ju", first ? "" : "_", p->worker,
 					  (uintmax_t)p->before);
-		first = false;
+		(*n)++;
 	}
+	return e;
+}
+
+/* Also the places of workers that are not known now: they would begin at their first row again. */
+static int write_cursor(const struct merge_rows *r, struct buf *ret)
+{
+	unsigned n = 0;
+	int e = buf_add_char(ret, '"');
+
+	e = e < 0 ? e : write_places(&r->parts, &n, ret);
+	e = e < 0 ? e : write_places(&r->before, &n, ret);
 	return e < 0 ? e : buf_add_char(ret, '"');
 }
 
