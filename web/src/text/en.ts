@@ -117,6 +117,7 @@ export const text = {
 		memory: 'Memory',
 		memoryMb: 'Memory (MiB)',
 		most: (n: string) => `At most ${n}`,
+		missing: (workers: string) => `These workers of the fleet do not answer: ${workers}. What is shown of their sandboxes may be old, or missing.`,
 		name: 'Name',
 		nameHint: 'For people; it may be empty.',
 		network: 'Network',
