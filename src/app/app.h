@@ -170,8 +170,8 @@ int app_member_tls(const struct settings *s, struct http_tls_client **ret,
 /* Takes a new certificate of a router, in the order of enum reopen. FILE is a negative errno, or taken. */
 void app_take_router_tls(struct app *a, enum reopen what, int file);
 /* Makes the router, which knows its workers from now on. AUTH is borrowed until the router's end. */
-int app_open_router(struct app *a, struct auth *auth, struct fleet_router **ret,
-		    struct err *e) MUST_CHECK;
+int app_open_router(struct app *a, struct auth *auth, const char *public_origin,
+		    const char *port_domain, struct fleet_router **ret, struct err *e) MUST_CHECK;
 /* Of an open router: for api_config.fleet and .metrics. APP is a struct app. */
 json_t *app_fleet_json(void *app);
 int app_fleet_metrics(struct buf *out, void *app) MUST_CHECK;

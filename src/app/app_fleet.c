@@ -92,10 +92,10 @@ static int check_worker(const struct settings *s, struct err *e)
 
 static int check_router(const struct settings *s, struct err *e)
 {
-	if (s->faces[0] || (settings_is_explicit(s, SETTING_ID_port_domain) && s->port_domain[0]))
-		return err_set(e, ERR_SETTING_INVALID, 0,
-			       "%s does not work with SANDBOX_ROLE=router yet: remove it",
-			       s->faces[0] ? "SANDBOX_FACES" : "SANDBOX_PORT_DOMAIN");
+	if (s->faces[0])
+		return err_set(
+		    e, ERR_SETTING_INVALID, 0,
+		    "SANDBOX_FACES does not work with SANDBOX_ROLE=router yet: remove it");
 	return 0;
 }
 

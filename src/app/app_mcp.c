@@ -83,6 +83,7 @@ static int open_links(struct app *a, struct http_server *http, struct err *e)
 	    .upload_max_bytes = (uint64_t)s->max_upload_bytes,
 	    .upload_life_s = (uint64_t)s->upload_link_m * 60,
 	    .budgets = a->budgets,
+	    .fleet = app_fleet(a),
 	};
 
 	return links_new(&links, &a->links, e);

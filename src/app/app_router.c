@@ -229,7 +229,8 @@ static void on_members(const struct fleet_members *m, void *user)
 	fleet_router_set_members(f->router, m);
 }
 
-int app_open_router(struct app *a, struct auth *auth, struct fleet_router **ret, struct err *e)
+int app_open_router(struct app *a, struct auth *auth, const char *public_origin,
+		    const char *port_domain, struct fleet_router **ret, struct err *e)
 {
 	struct router_files *f = a->router_files;
 	const struct fleet_router_config config = {.loop = a->loop,
@@ -238,7 +239,9 @@ int app_open_router(struct app *a, struct auth *auth, struct fleet_router **ret,
 						   .ledger = a->ledger,
 						   .budgets = a->budgets,
 						   .tls = f->tls,
-						   .key = &f->key};
+						   .key = &f->key,
+						   .public_origin = public_origin,
+						   .port_domain = port_domain};
 	int r = fleet_router_new(&config, ret, e);
 
 	if (r < 0)

@@ -264,7 +264,8 @@ static int open_http(struct serve *s, struct err *e)
 		return err_set(e, ERR_SETTING_INVALID, -r, "SANDBOX_API_KEY");
 	r = open_auth(s, e);
 	if (r == 0 && app_is_router(&s->app)) {
-		r = app_open_router(&s->app, s->auth, &s->router, e);
+		r = app_open_router(&s->app, s->auth, s->names.public_origin, s->names.port_domain,
+				    &s->router, e);
 		config.reroute = fleet_router_reroute;
 		config.reroute_userdata = s->router;
 	}
@@ -277,12 +278,12 @@ static int open_http(struct serve *s, struct err *e)
 		return err_set(e, ERR_SYSTEM, -r, "the HTTP server");
 	r = http_server_add_routes(s->http, routes, ARRAY_SIZE(routes),
 				   HTTP_SCOPE_MAIN | HTTP_SCOPE_PROBES, s);
-	if (r == 0 && s->router) /* it has no page yet */
+	if (r == 0 && s->router)
 		r = fleet_router_add_routes(s->router, s->http, HTTP_SCOPE_MAIN);
 	if (r < 0)
 		return err_set(e, ERR_INTERNAL, -r, "routes");
 	/* The routers of a worker have the page. */
-	return s->router || s->at.worker ? 0 : site_new(s->http, HTTP_SCOPE_MAIN, &s->site, e);
+	return s->at.worker ? 0 : site_new(s->http, HTTP_SCOPE_MAIN, &s->site, e);
 }
 
 static bool needs_key(const struct serve *s)
@@ -446,16 +447,15 @@ static int listen_all(struct serve *s, struct err *e)
 	if (r < 0)
 		return r;
 	serve_address_base(&s->at, s->app.settings.public_url, s->base);
-	if (s->router)
-		return store_set_address(s->app.store, s->base, e);
-	links_set_main(s->app.links, s->base);
+	if (!s->router)
+		links_set_main(s->app.links, s->base);
 	if (s->at.worker) { /* it has no page, and artifact links lead through routers */
 		links_stay(s->app.links, s->base);
 		return 0;
 	}
 	r = site_set_address(s->site, s->base, s->app.settings.profile, needs_key(s), e);
 	r = r < 0 ? r : store_set_address(s->app.store, s->base, e);
-	return r < 0 ? r : links_listen(s->app.links, e);
+	return r < 0 || s->router ? r : links_listen(s->app.links, e);
 }
 
 static int open_all_of_router(struct serve *s, struct err *e)

@@ -275,8 +275,11 @@ json_t *server_facts_json(bool admin, void *user)
 	json_t *doc = json_pack("{s:s, s:s, s:o}", "profile", s->profile, "engine", s->engine,
 				"images", images_json(f));
 
+	const struct fleet_member *m = app_fleet(f->app);
+
 	if (doc && admin &&
-	    (json_object_set_new(doc, "settings", settings_json(s)) < 0 ||
+	    ((m && json_object_set_new(doc, "worker", json_string(m->worker)) < 0) ||
+	     json_object_set_new(doc, "settings", settings_json(s)) < 0 ||
 	     json_object_set_new(doc, "doctor",
 				 f->doctor ? json_deep_copy(f->doctor) : json_array()) < 0)) {
 		json_decref(doc);
@@ -291,6 +294,8 @@ static const char *why_no_builds(const struct server_facts *f)
 {
 	const struct settings *s = &f->app->settings;
 
+	if (app_is_worker(f->app))
+		return "each worker of a fleet has images of its own";
 	if (!streq(s->engine, "native"))
 		return "the container daemon has the images of this server";
 	if (!s->image_builds)
@@ -305,6 +310,8 @@ static int may_commit(void *user, struct err *e)
 	const struct server_facts *f = user;
 	const struct settings *s = &f->app->settings;
 
+	if (app_is_worker(f->app))
+		return err_set(e, ERR_FORBIDDEN, 0, "%s", why_no_builds(f));
 	return s->image_builds && s->root && f->app->image_builder
 		   ? 0
 		   : err_set(e, ERR_FORBIDDEN, 0,

@@ -12,10 +12,11 @@
 
 #define WORKERS  (36u * 36 * 36)
 #define TAG_MAX  4u
-#define TEXT_MAX 64u /* of an id without hyphens */
+#define TEXT_MAX 96u /* of what a tag is made of */
 #define HEX      "0123456789abcdef"
 #define BASE36   "0123456789abcdefghijklmnopqrstuvwxyz"
 #define UUID_LEN 36u
+#define TOKEN    6 /* kind */
 
 /* The forms of ids. No id has two. */
 static const struct form {
@@ -26,8 +27,9 @@ static const struct form {
 	bool is_uuid; /* hyphens and a version */
 	uint8_t kind; /* part of the MAC; never changes */
 } forms[] = {
-    {"sess_", HEX, 5, 25, false, 1}, {"", HEX, 0, UUID_LEN, true, 2},    {"", HEX, 0, 32, false, 3},
-    {"i", BASE36, 1, 20, false, 4},  {"run_", BASE36, 21, 31, false, 5},
+    {"sess_", HEX, 5, 25, false, 1},    {"", HEX, 0, UUID_LEN, true, 2},
+    {"", HEX, 0, 32, false, 3},         {"i", BASE36, 1, 20, false, 4},
+    {"run_", BASE36, 21, 31, false, 5}, {"", HEX, 0, 64, false, TOKEN},
 };
 
 static bool is_uuid_text(const char *id)
@@ -158,16 +160,16 @@ void fleet_id_mark(const struct fleet_member *m, char *id)
 
 bool fleet_id_has_form(const char *id)
 {
-	return form_of(id) != NULL;
+	const struct form *f = form_of(id);
+
+	return f && f->kind != TOKEN;
 }
 
-bool fleet_id_worker(const struct fleet_key *key, const char *id, char ret[FLEET_WORKER_SIZE])
+static bool worker_of(const struct fleet_key *key, const struct form *f, const char *id,
+		      char ret[FLEET_WORKER_SIZE])
 {
-	const struct form *f = form_of(id);
 	char tag[TAG_MAX];
 
-	if (!f)
-		return false;
 	const char *place = id + f->skip;
 	const uint32_t worker = get_digits(f, place, worker_digits(f));
 	make_tag(key, f, id, tag);
@@ -176,4 +178,16 @@ bool fleet_id_worker(const struct fleet_key *key, const char *id, char ret[FLEET
 	put_digits(&base36, worker, FLEET_WORKER_SIZE - 1, ret);
 	ret[FLEET_WORKER_SIZE - 1] = '\0';
 	return true;
+}
+
+bool fleet_id_worker(const struct fleet_key *key, const char *id, char ret[FLEET_WORKER_SIZE])
+{
+	return fleet_id_has_form(id) && worker_of(key, form_of(id), id, ret);
+}
+
+bool fleet_token_worker(const struct fleet_key *key, const char *token, char ret[FLEET_WORKER_SIZE])
+{
+	const struct form *f = form_of(token);
+
+	return f && f->kind == TOKEN && worker_of(key, f, token, ret);
 }

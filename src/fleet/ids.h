@@ -10,6 +10,8 @@
  *   run                            run_DATETTIMEZ_wwwttttrrr                    base 36; 3 random digits, as the 4 of 16 elsewhere
  *   session, stream, task of MCP   WWWWTTTTrrrrrrrrrrrrrrrrrrrrrrrr             24 random digits
  *   sandbox of the E2B face        iwwwttttrrrrrrrrrrrr                         base 36; 12 random digits
+ *   signature of an artifact link  WWWWTTTTssssssssssssssssssssssss             96 bits of the signature, in the form of a session of MCP
+ *   token of an upload link        WWWWTTTTr…                                   56 random digits
  *
  * W is the short id as a hexadecimal number, w the short id itself; T and t are the tag. The form says which kind an id is, and the
  * kind is part of what the MAC covers, so a tag fits one form alone. */
@@ -52,8 +54,11 @@ int fleet_member_init(struct fleet_member *ret, const char *name) MUST_CHECK;
  * are. */
 void fleet_id_mark(const struct fleet_member *m, char *id);
 
-/* Has ID one of the forms above? Other ids were chosen by a client, or were made by a server of no fleet. */
+/* Has ID one of the forms above, other than that of a token? Names that clients choose often have 64 hexadecimal digits. Other ids were chosen by a client, or were made by a server of no fleet. */
 bool fleet_id_has_form(const char *id);
 /* Reads the worker from an id. False: it has no such form, or no worker of this fleet made it. */
 bool fleet_id_worker(const struct fleet_key *key, const char *id,
 		     char ret[FLEET_WORKER_SIZE]) MUST_CHECK;
+/* The same of the token of an upload link. */
+bool fleet_token_worker(const struct fleet_key *key, const char *token,
+			char ret[FLEET_WORKER_SIZE]) MUST_CHECK;

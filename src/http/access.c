@@ -192,6 +192,11 @@ enum http_method http_request_method(const struct http_request *req)
 	return req->head.method;
 }
 
+bool http_request_is_of_port(const struct http_request *req)
+{
+	return req->of_port;
+}
+
 bool http_request_is_by_member(const struct http_request *req)
 {
 	return req->conn->scopes & HTTP_SCOPE_MEMBERS;

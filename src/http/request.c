@@ -227,15 +227,19 @@ static unsigned scopes_of(struct http_request *req)
 {
 	const char *value = req->head.host ? req->text + req->head.host : NULL;
 	const struct http_config *cfg = &req->conn->server->cfg;
+	const char *said = http_request_is_by_member(req)
+			       ? http_request_header(req, HTTP_PORT_DOMAIN_HEADER)
+			       : NULL;
+	const char *domain = said ? said : cfg->port_domain;
 	struct http_host host;
 	size_t label;
 
 	if (!(req->conn->scopes & HTTP_SCOPE_MAIN) || !value ||
 	    http_host_parse(value, strlen(value), &host) < 0 ||
-	    !http_host_is_below(&host, cfg->port_domain, &label))
+	    !http_host_is_below(&host, domain, &label))
 		return req->conn->scopes;
 	const bool face = cfg->is_face && cfg->is_face(host.name, label);
-	req->of_port = face || http_host_is_of_port(&host, cfg->port_domain);
+	req->of_port = face || http_host_is_of_port(&host, domain);
 	return face           ? (unsigned)HTTP_SCOPE_FACES
 	       : req->of_port ? (unsigned)HTTP_SCOPE_PORTS
 			      : req->conn->scopes;

@@ -270,19 +270,26 @@ bool relay_is_listed(const struct http_request *req, const char *name)
 	return false;
 }
 
-int relay_add_forwarded(const struct http_request *req, struct buf *ret)
+int relay_add_forwarded_as(const struct http_request *req, const char *host, size_t len, bool https,
+			   struct buf *ret)
 {
-	const char *peer = http_request_peer(req), *host = http_request_header(req, "host");
+	const char *peer = http_request_peer(req);
 	const char *port = strrchr(peer, ':');
 	/* "127.0.0.1:41234" and "[::1]:41234" have a port, "::1" of a client behind a proxy has none */
 	const bool bare = !port || (peer[0] != '[' && strchr(peer, ':') != port);
 	int r = buf_printf(ret, "X-Forwarded-For: %.*s\r\n", bare ? -1 : (int)(port - peer), peer);
 
-	if (r == 0 && host)
-		r = buf_printf(ret, "X-Forwarded-Host: %s\r\n", host);
-	return r < 0 ? r
-		     : buf_printf(ret, "X-Forwarded-Proto: %s\r\n",
-				  http_request_came_by_https(req) ? "https" : "http");
+	if (r == 0 && len > 0)
+		r = buf_printf(ret, "X-Forwarded-Host: %.*s\r\n", (int)len, host);
+	return r < 0 ? r : buf_printf(ret, "X-Forwarded-Proto: %s\r\n", https ? "https" : "http");
+}
+
+int relay_add_forwarded(const struct http_request *req, struct buf *ret)
+{
+	const char *host = http_request_header(req, "host");
+
+	return relay_add_forwarded_as(req, host ? host : "", host ? strlen(host) : 0,
+				      http_request_came_by_https(req), ret);
 }
 
 int relay_add_framing(struct relay *x, bool keep)

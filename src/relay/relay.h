@@ -97,8 +97,22 @@ void relay_done(struct relay *x);
 
 /* Is NAME one of the fields that Connection of REQ lists? They are not to be passed on. */
 bool relay_is_listed(const struct http_request *req, const char *name);
+/* The pass of a browser for a name of a port (api/ports/port_links.c): a parameter of the query first, then a cookie. With https no
+ * other host of the domain can set that. */
+#define RELAY_PASS_NAME        "caisson-port"
+#define RELAY_HOSTED_PASS_NAME "__Host-" RELAY_PASS_NAME
+/* Is "NAME=VALUE", or NAME, a cookie of ours: a pass, or one of the page's? */
+bool relay_is_our_cookie(const char *pair, size_t len);
+/* Is it a pass? */
+bool relay_is_pass(const char *pair, size_t len);
+/* Adds Set-Cookie: VALUE without Domain (RFC 6265 §5.2.3), which would give the cookie to the servers of other sandboxes. */
+int relay_add_cookie(struct http_request *req, const char *value) MUST_CHECK;
+
 /* Appends X-Forwarded-For, -Host and -Proto. */
 int relay_add_forwarded(const struct http_request *req, struct buf *ret) MUST_CHECK;
+/* The same with the LEN bytes of HOST as the host that the client has used. */
+int relay_add_forwarded_as(const struct http_request *req, const char *host, size_t len, bool https,
+			   struct buf *ret) MUST_CHECK;
 /* Appends what says how long the body is and whether the connection is kept, and the end of the head. Sets `chunked` and
  * `upgrades`. */
 int relay_add_framing(struct relay *x, bool keep) MUST_CHECK;

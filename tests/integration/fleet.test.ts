@@ -4,14 +4,16 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
+import * as http from 'node:http';
 import * as path from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { freePort, newStateDir, productUid, scratch } from '../lib/env.ts';
 import { Authority, routerUid, underRouter } from '../lib/fake-workers.ts';
+import { Stream } from '../lib/event-stream.ts';
 import type { Program } from '../lib/process.ts';
-import { serve, type Json } from '../lib/session.ts';
+import { facts as mcpFacts, serve, type Json } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
 import { WebSocketClient } from '../lib/websocket.ts';
 
@@ -89,6 +91,38 @@ describe('fleet', () => {
 		await call('DELETE', `/api/v1/sandboxes/${id}`);
 	});
 
+	it('lists runs, notebooks and what a search finds of both workers, and streams their events', async () => {
+		const tab = await Stream.open(`${base}/api/v1/events?api_key=${KEY}`), ids: string[] = [];
+		await tab.wait(/event: hello/);
+		while (ids.length < 20 && new Set(ids.map(workerOf)).size < 2)
+			ids.push(await make());
+		const [a, b] = [ids[0]!, ids.at(-1)!];
+		for (const id of [a, b, a, b, a])
+			await run(id, 'print("needle")');
+		for (const id of [a, b])
+			await tab.wait(new RegExp(`event: run.ended\\ndata: [^\\n]*${id}`));
+		tab.close();
+		await until('all of it is history', async () => ((await ok('GET', '/api/v1/history?q=needle')).cells as Json[]).length === 5, 10_000);
+		const runs = (await ok('GET', '/api/v1/runs?limit=5')).runs as Json[];
+		assert.deepEqual(runs.map((r) => r.sandbox), [a, b, a, b, a]);
+		const pages = async (where: string, member: string): Promise<Json[]> => {
+			const all: Json[] = [];
+			for (let next: unknown = '', n = 0; next !== null && n < 20; n++) {
+				const page = await ok('GET', `${where}${next === '' ? '' : `&before=${String(next)}`}`);
+				all.push(...page[member] as Json[]);
+				next = page.next;
+			}
+			return all;
+		};
+		const found = await pages('/api/v1/history?q=needle&limit=2', 'cells');
+		assert.deepEqual(found.map((c) => c.sandbox), [a, b, a, b, a]);
+		const past = (await pages('/api/v1/notebooks?limit=1', 'notebooks')).map((n) => n.sandbox);
+		assert.deepEqual(past.slice(0, 2), [a, b]);
+		assert.equal(new Set(past).size, past.length);
+		for (const id of ids)
+			await call('DELETE', `/api/v1/sandboxes/${id}`);
+	});
+
 	it('takes 64 MiB and gives them back', async () => {
 		const id = await make(), bytes = randomBytes(64 << 20);
 		await ok('PUT', `/api/v1/sandboxes/${id}/files/big.bin`, bytes);
@@ -108,6 +142,27 @@ describe('fleet', () => {
 		await call('DELETE', `/api/v1/sandboxes/${id}`);
 	});
 
+	it('has names for servers in sandboxes, which a pass opens', async () => {
+		const id = await make(), port = Number(new URL(base).port);
+		await ok('POST', `/api/v1/sandboxes/${id}/processes`, { command: 'echo hello >index.html; exec python3 -m http.server 8000' });
+		await until('it listens', async () => ((await ok('GET', `/api/v1/sandboxes/${id}/ports`)).ports as Json[]).some((p) => p.port === 8000), 10_000);
+		const url = new URL((await ok('POST', `/api/v1/sandboxes/${id}/ports`, { port: 8000 })).url as string);
+		assert.deepEqual([url.hostname, Number(url.port)], [`8000-${id}.localhost`, port]);
+		const get = (path: string, headers: Record<string, string> = {}): Promise<{ status: number; headers: http.IncomingHttpHeaders; text: string }> => new Promise((resolve, reject) => {
+			http.get({ host: '127.0.0.1', port, path, agent: false, headers: { host: url.host, ...headers } }, (r) => {
+				let text = '';
+				r.setEncoding('utf8').on('data', (s: string) => (text += s)).on('end', () => resolve({ status: r.statusCode!, headers: r.headers, text }));
+			}).on('error', reject);
+		});
+		const first = await get(url.pathname + url.search);
+		assert.deepEqual([first.status, first.headers.location], [303, '/']);
+		const cookie = first.headers['set-cookie']![0]!.split(';')[0]!;
+		assert.deepEqual([(await get('/', { cookie })).text, (await get('/', { 'x-api-key': KEY })).text], ['hello\n', 'hello\n']);
+		for (const headers of [{}, { cookie: cookie.slice(0, -1) }, { cookie: `caisson=${KEY}` }] as Record<string, string>[])
+			assert.equal((await get('/', headers)).status, 401);
+		await call('DELETE', `/api/v1/sandboxes/${id}`);
+	});
+
 	it('serves the official client of MCP', async () => {
 		const client = new Client({ name: 'test', version: '1' });
 		await client.connect(new StreamableHTTPClientTransport(new URL(`${base}/mcp`), { requestInit: { headers: { 'x-api-key': KEY } } }));
@@ -116,6 +171,23 @@ describe('fleet', () => {
 		const id = /sess_\w+/.exec(JSON.stringify(made.content))![0];
 		const said = await client.callTool({ name: 'sandbox_run_python', arguments: { code: 'print(int(open("f").read()) + 1)', session_id: id } });
 		assert.match(JSON.stringify(said.content), /42/);
+		/* Links of answers lead to the router, and from there to the worker, also of a sandbox under a name. */
+		const facts = async (name: string, args: Json): Promise<Json> => mcpFacts(await client.callTool({ name, arguments: args }) as Json);
+		for (const session_id of [id, 'named']) {
+			const ran = await facts('sandbox_run_python', { session_id, code: 'open("a b.txt", "w").write("made")' });
+			const link = ((ran.new_files ?? ran.artifacts) as Json[])[0]!.download_url as string;
+			assert.ok(link.startsWith(`${base}/files/`), link);
+			assert.equal(await (await fetch(link)).text(), 'made');
+			assert.equal((await fetch(link.replace(/s=.{8}/, 's=00000000'))).status, session_id === id ? 403 : 404);
+			const { upload_url } = await facts('sandbox_add_file', { session_id, path: '/mnt/data/up.txt' }), url = upload_url as string;
+			assert.ok(url.startsWith(`${base}/upload/`), url);
+			const form = await fetch(url), data = new FormData();
+			assert.match(await form.text(), /<form method=post/);
+			data.append('file', new Blob(['from outside']), 'x.txt');
+			assert.equal((await fetch(url, { method: 'POST', body: data, headers: { origin: base } })).status, 201);
+			assert.match(JSON.stringify(await facts('sandbox_run_python', { session_id, code: 'print(open("up.txt").read())' })), /from outside/);
+			assert.equal((await fetch(url)).status, 404);
+		}
 		await client.close();
 	});
 

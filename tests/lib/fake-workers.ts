@@ -45,12 +45,12 @@ export class Authority {
 	}
 }
 
-/** Ids of sessions that the worker of this short id makes, by another implementation of src/fleet/ids.h. */
-export function idsOf(keyFile: string, worker: string, n: number, form: 'session' | 'mcp' = 'session'): string[] {
+/** Ids of sessions (signatures of links have the form of those of MCP), or tokens of upload links, that the worker of this short id makes, by another implementation of src/fleet/ids.h. */
+export function idsOf(keyFile: string, worker: string, n: number, form: 'session' | 'mcp' | 'upload' = 'session'): string[] {
 	const program = `
 import hashlib, secrets, sys
 key = hashlib.blake2b(open(sys.argv[1], 'rb').read(), digest_size=32).digest()
-prefix, kind, rest = ('sess_', b'1', 12) if sys.argv[4] == 'session' else ('', b'3', 24)
+prefix, kind, rest = {'session': ('sess_', b'1', 12), 'mcp': ('', b'3', 24), 'upload': ('', b'6', 56)}[sys.argv[4]]
 for _ in range(int(sys.argv[3])):
     head, tail = prefix + '%04x' % int(sys.argv[2], 36), secrets.token_hex(rest // 2)
     mac = hashlib.blake2b(b'caisson fleet id 1 ' + kind + (head + tail).encode(), key=key, digest_size=16).digest()

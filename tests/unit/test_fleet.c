@@ -18,7 +18,8 @@
 
 #define ROUNDS  20000u
 #define ID_SIZE 65u
-#define FORMS   5u
+#define FORMS   6u
+#define TOKEN   5u /* of an upload link */
 
 static const char base36[] = "0123456789abcdefghijklmnopqrstuvwxyz";
 
@@ -28,6 +29,11 @@ static struct fleet_member member(const char *name)
 
 	assert_int_equal(fleet_member_init(&m, name), 0);
 	return m;
+}
+
+static bool leads(const struct fleet_member *m, const char *id, char worker[FLEET_WORKER_SIZE])
+{
+	return fleet_id_worker(&m->key, id, worker) || fleet_token_worker(&m->key, id, worker);
 }
 
 /* A fresh id of each form, as what makes them does. */
@@ -51,6 +57,9 @@ static void fresh(unsigned form, char ret[ID_SIZE])
 	case 3:
 		ret[0] = 'i';
 		break;
+	case 5:
+		rand_hex(ret, 32);
+		return;
 	default:
 		memcpy(ret, "run_20260101T101500Z_", 21);
 		digits = ret + 21;
@@ -65,7 +74,7 @@ static void fresh(unsigned form, char ret[ID_SIZE])
 /* Places that marking leaves alone: the rest of the id, which stays random. */
 static size_t first_random(unsigned form)
 {
-	static const size_t first[] = {13, 9, 8, 8, 28};
+	static const size_t first[] = {13, 9, 8, 8, 28, 8};
 
 	return first[form];
 }
@@ -83,8 +92,10 @@ static void ids_name_their_worker(void **state UNUSED)
 		fleet_id_mark(&m, id);
 		assert_int_equal(strlen(id), strlen(before));
 		assert_string_equal(id + first_random(form), before + first_random(form));
-		assert_true(fleet_id_has_form(id));
-		assert_true(fleet_id_worker(&m.key, id, worker));
+		/* A name of 64 digits is no id. */
+		assert_true(fleet_id_has_form(id) == (form != TOKEN));
+		assert_true(fleet_id_worker(&m.key, id, worker) == (form != TOKEN));
+		assert_true(leads(&m, id, worker));
 		assert_string_equal(worker, m.worker);
 	}
 }
@@ -108,7 +119,7 @@ static void changed_ids_are_refused(void **state UNUSED)
 		if (*c == to)
 			continue;
 		*c = to;
-		passed += fleet_id_worker(&m.key, id, worker);
+		passed += leads(&m, id, worker);
 	}
 	assert_true(passed <= 6);
 }
@@ -124,9 +135,9 @@ static void foreign_ids_are_refused(void **state UNUSED)
 		char id[ID_SIZE], worker[FLEET_WORKER_SIZE];
 
 		fresh(i % FORMS, id);
-		passed += fleet_id_worker(&m.key, id, worker);
+		passed += leads(&m, id, worker);
 		fleet_id_mark(&other, id);
-		passed += fleet_id_worker(&m.key, id, worker);
+		passed += leads(&m, id, worker);
 	}
 	assert_true(passed <= 8);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fleet/router: the list of workers, and which worker gets what. */
+#include "fleet/router/feed.h"
 #include "fleet/router/members.h"
+#include "fleet/router/merge.h"
 #include "fleet/router/place.h"
 
 #include "base/text.h"
@@ -179,13 +181,130 @@ static void test_home(void **state)
 	assert_true(fleet_place_home(c, 10, "x") == FLEET_NOBODY);
 }
 
+/* Rows of one worker: numbers from FIRST down, N of them; NEXT 0: there are no more. */
+static int take(struct merge_rows *r, const char *worker, int first, int n, int next)
+{
+	json_t *rows = json_array();
+
+	for (int i = 0; i < n; i++) {
+		char at[16];
+
+		(void)snprintf(at, sizeof(at), "%04d", first - i);
+		assert_int_equal(json_array_append_new(rows, json_pack("{s:i, s:s}", "seq",
+								       first - i, "last_at", at)),
+				 0);
+	}
+	json_t *answer = json_pack("{s:o, s:o}", "notebooks", rows, "next",
+				   next > 0 ? json_integer(next) : json_null());
+	const int e = merge_take(r, merge_part_new(r, worker), answer);
+	json_decref(answer);
+	return e;
+}
+
+static char *page_of(struct merge_rows *r)
+{
+	struct buf b = BUF_INIT(64u << 10);
+
+	assert_int_equal(merge_write(r, NULL, &b), 0);
+	merge_rows_done(r);
+	return buf_take(&b);
+}
+
+static void test_pages(void **state)
+{
+	(void)state;
+	const struct merge_kind *kind = merge_kind_of("/api/v1/notebooks");
+	struct merge_rows r;
+
+	merge_rows_init(&r, kind);
+	r.limit = 3;
+	assert_int_equal(take(&r, "aaa", 9, 2, 8), 0);
+	assert_int_equal(take(&r, "bbb", 7, 3, 0), 0);
+	char *text = page_of(&r);
+	assert_non_null(strstr(text, "\"next\":\"aaa.8_bbb.7\""));
+	free(text);
+	merge_rows_init(&r, kind);
+	r.limit = 1;
+	assert_int_equal(merge_read_cursor(&r, "aaa.8_bbb.7_ccc.5_ddd.e"), 0);
+	assert_int_equal(take(&r, "aaa", 7, 2, 0), 0);
+	text = page_of(&r);
+	/* Workers that are away go on where they were when they are back. */
+	assert_non_null(strstr(text, "\"next\":\"aaa.7_bbb.7_ccc.5_ddd.e\""));
+	free(text);
+	merge_rows_init(&r, kind);
+	r.limit = 5;
+	assert_int_equal(merge_read_cursor(&r, "aaa.8_bbb.7_ccc.5"), 0);
+	assert_int_equal(take(&r, "aaa", 7, 1, 0), 0);
+	assert_int_equal(take(&r, "bbb", 6, 2, 0), 0);
+	const struct merge_part *silent = merge_part_new(&r, "ccc");
+	assert_int_equal(silent->before, 5);
+	text = page_of(&r);
+	assert_non_null(strstr(text, "\"next\":null")); /* all that have answered have ended */
+	free(text);
+}
+
+static void test_cursors(void **state)
+{
+	(void)state;
+	static const char *const wrong[] = {"",
+					    "aaa",
+					    "aaa.",
+					    "aaa.x",
+					    "aa.1",
+					    "aaaa.1",
+					    "aaa.1_",
+					    "_aaa.1",
+					    "aaa.-1",
+					    "aaa.1e",
+					    "AAA.1",
+					    "aaa.e1",
+					    "aaa.1_aaa.2",
+					    "aaa.9999999999999999999"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		struct merge_rows r;
+
+		merge_rows_init(&r, merge_kind_of("/api/v1/history"));
+		assert_int_equal(merge_read_cursor(&r, wrong[i]), -EINVAL);
+		merge_rows_done(&r);
+	}
+}
+
+static void test_events(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text, *name;
+	} rows[] = {
+	    {"id: a-1\nevent: run.ended\ndata: {}", "run.ended"},
+	    {"event: x\ndata: {}", "x"},
+	    {"data: {}", NULL},
+	    {"event: x", NULL},
+	    {"event: x\ndata: 1\ndata: 2", NULL},
+	    {"event: x\nevent: y\ndata: 1", NULL},
+	    {"event: x\r\ndata: 1", NULL},
+	    {"event: X\ndata: 1", NULL},
+	    {": heartbeat", NULL},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char text[64];
+		struct feed_event v;
+
+		(void)snprintf(text, sizeof(text), "%s", rows[i].text);
+		assert_int_equal(feed_event_read(text, &v), rows[i].name != NULL);
+		if (rows[i].name)
+			assert_string_equal(v.name, rows[i].name);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_members),
-	    cmocka_unit_test(test_too_many),
-	    cmocka_unit_test(test_any),
-	    cmocka_unit_test(test_home),
+	    cmocka_unit_test(test_members), cmocka_unit_test(test_too_many),
+	    cmocka_unit_test(test_any),     cmocka_unit_test(test_home),
+	    cmocka_unit_test(test_pages),   cmocka_unit_test(test_cursors),
+	    cmocka_unit_test(test_events),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "base/workers.h"
+#include "fleet/ids.h"
 
 #include <sodium.h>
 #include <string.h>
@@ -63,6 +64,7 @@ static void sign(const struct links *l, uint64_t expires, const char *owner, con
 						strlen(parts[i]) + 1);
 	(void)crypto_generichash_final(&state, mac, sizeof(mac));
 	text_hex(mac, sizeof(mac), ret);
+	fleet_id_mark(l->config.fleet, ret); /* 96 bits of it are left */
 }
 
 bool links_expire(void *links, const char *owner, const char *session, uint64_t *ret)
@@ -365,6 +367,7 @@ int links_new(const struct links_config *config, struct links **ret, struct err 
 	    .budgets = config->budgets,
 	    .max_bytes = config->upload_max_bytes,
 	    .life_ns = config->upload_life_s * NS_PER_S,
+	    .fleet = config->fleet,
 	};
 	l->uploads = upload_links_new(&uploads);
 	if (!l->uploads) {

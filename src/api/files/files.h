@@ -13,6 +13,7 @@
 #include "sandbox/sandbox.h"
 
 struct links;
+struct fleet_member;
 
 #define LINKS_PORT_OFF (-1)
 
@@ -33,6 +34,8 @@ struct links_config {
 	uint64_t upload_max_bytes; /* of a file that comes by an upload link (upload_links.h) */
 	uint64_t upload_life_s;    /* of an upload link */
 	struct budgets *budgets;   /* borrowed */
+	/* Of a worker of a fleet: signatures and tokens name it, so that a router can tell where a link leads. Borrowed; NULL: of none. */
+	const struct fleet_member *fleet;
 };
 
 int links_new(const struct links_config *config, struct links **ret, struct err *e) MUST_CHECK;

@@ -6,6 +6,7 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "budget/budgets.h"
+#include "fleet/ids.h"
 #include "http/multipart.h"
 #include "sandbox/file_writer.h"
 
@@ -157,7 +158,6 @@ int upload_links_make(struct upload_links *l, const void *caller, const struct s
 		      const char *path, bool overwrite, char *ret, struct err *e)
 {
 	struct budget_share place = {0};
-	uint8_t random[TOKEN_BYTES];
 
 	if (take_place(l, sandbox_owner(s), &place, e) < 0)
 		return -EDQUOT;
@@ -167,9 +167,8 @@ int upload_links_make(struct upload_links *l, const void *caller, const struct s
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "an upload link");
 	}
 	link->place = place;
-	rand_bytes(random, sizeof(random));
-	text_hex(random, sizeof(random), link->token);
-	sodium_memzero(random, sizeof(random));
+	rand_hex(link->token, TOKEN_BYTES);
+	fleet_id_mark(l->config.fleet, link->token);
 	link->who = caller ? caller_ref(caller) : NULL;
 	(void)snprintf(link->owner, sizeof(link->owner), "%s", sandbox_owner(s));
 	(void)snprintf(link->session, sizeof(link->session), "%s", sandbox_id(s));
@@ -510,9 +509,8 @@ static void on_sandbox(struct sandbox *s, const struct err *e, void *user)
 static int check(struct upload *u, struct err *e)
 {
 	const uint64_t len = http_request_body_length(u->req);
-	const uint64_t max = u->links->config.max_bytes + (u->form ? FORM_OVERHEAD : 0);
 
-	if (len != UINT64_MAX && len > max)
+	if (len != UINT64_MAX && len > u->links->config.max_bytes + (u->form ? FORM_OVERHEAD : 0))
 		return err_set(e, ERR_UPLOAD_TOO_LARGE, 0, "The file has more than %ju bytes.",
 			       (uintmax_t)u->links->config.max_bytes);
 	if (u->form)

@@ -17,12 +17,15 @@
 #define UPLOAD_LINK_PATH_SIZE 96 /* "/upload/", the token and NUL */
 
 struct upload_links;
+struct fleet_member;
 
 struct upload_links_config {
 	struct manager *manager; /* borrowed */
 	struct budgets *budgets; /* borrowed: how many links there may be */
 	uint64_t max_bytes;      /* of one file */
 	uint64_t life_ns;        /* of a link */
+	const struct fleet_member
+	    *fleet; /* whose tokens name it; borrowed; NULL: this server is of no fleet */
 };
 
 struct upload_links *upload_links_new(const struct upload_links_config *config);

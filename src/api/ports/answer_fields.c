@@ -49,27 +49,15 @@ static int add_location(struct exchange *x, const char *name, const char *value)
 	return r < 0 ? r : http_add_header(x->relay.req, name, buf_str(&to));
 }
 
-/* Without Domain (RFC 6265 §5.2.3), which would give the cookie to the servers of other sandboxes. */
 static int add_cookie(struct exchange *x, const char *name, const char *value)
 {
-	_cleanup_(buf_done) struct buf b = BUF_INIT(RELAY_HEAD_MAX);
-	int r = 0;
-
 	if (!wall_stands(WALL_CROSSING))
 		return http_add_header(x->relay.req, name, value);
 	/* Browsers send "=NAME=VALUE" back as "NAME=VALUE" (RFC 6265bis §5.6). */
 	const char *pair = value + strspn(value, "= \t");
-	if (port_is_our_cookie(pair, strcspn(pair, ";")))
-		return 0;
-	for (const char *p = value; r == 0 && *p;) {
-		const char *part = p + strspn(p, "; \t");
-		const size_t len = strcspn(part, ";");
-
-		if (b.len == 0 || strncasecmp(part, "domain", 6) != 0 || !strchr("=; \t", part[6]))
-			r = buf_printf(&b, "%s%.*s", b.len > 0 ? "; " : "", (int)len, part);
-		p = part + len;
-	}
-	return r < 0 ? r : http_add_header(x->relay.req, name, buf_str(&b));
+	return relay_is_our_cookie(pair, strcspn(pair, ";"))
+		   ? 0
+		   : relay_add_cookie(x->relay.req, value);
 }
 
 int port_add_fields(struct relay *relay)

@@ -16,8 +16,8 @@
 #define MAC_LEN     16
 #define LIFE_S      UINT64_C(43200) /* 12 hours */
 #define PASS_SIZE   (20 + 1 + STORE_OWNER_SIZE + 1 + MAC_LEN * 2 + 1)
-#define PASS_NAME   "caisson-port"
-#define HOSTED_NAME "__Host-" PASS_NAME /* with https: no other host of the domain can set it */
+#define PASS_NAME   RELAY_PASS_NAME
+#define HOSTED_NAME RELAY_HOSTED_PASS_NAME
 
 static void sign(const struct api *a, uint64_t until, const char *owner, const struct port_name *n,
 		 char ret[MAC_LEN * 2 + 1])
@@ -158,22 +158,6 @@ static const char *cookie_name(const struct api *a, const struct http_request *r
 	return strncasecmp(a->config.base, "https://", 8) == 0 || http_request_came_by_https(req)
 		   ? HOSTED_NAME
 		   : PASS_NAME;
-}
-
-bool port_is_our_cookie(const char *pair, size_t len)
-{
-	/* Behind the names of the page's cookies a "-" and more may follow: src/api/auth/auth_browser.c. */
-	static const char *const names[] = {"caisson", "__Host-caisson"};
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		const size_t n = strlen(names[i]);
-
-		/* Browsers drop blanks before the "=". */
-		if (len >= n && memcmp(pair, names[i], n) == 0 &&
-		    (len == n || strchr("-= \t", pair[n])))
-			return true;
-	}
-	return false;
 }
 
 static bool has_cookie(struct api *a, struct http_request *req, const struct port_name *n)

@@ -66,8 +66,6 @@ const struct caller *port_identify(struct api *a, struct http_request *req,
 				   const struct port_name *n, bool *ret_answered) MUST_CHECK;
 /* Answers with the address of REQ without the pass in it. KEEP: which becomes a cookie. False: there is none in it. */
 bool port_drop_pass(struct api *a, struct http_request *req, bool keep) MUST_CHECK;
-/* Is "NAME=VALUE", or NAME, a cookie of ours: a pass, or one of the page's? */
-bool port_is_our_cookie(const char *pair, size_t len);
 /* location.c: where the Location VALUE of the server leads a client, to RET. -EACCES: to another place of this server;
  * -ENOMEM. */
 int port_location(const struct exchange *x, const char *value, struct buf *ret) MUST_CHECK;

@@ -78,7 +78,7 @@ static int add_cookies(struct exchange *x, struct buf *b)
 		p += strspn(p, "; ");
 		const size_t len = strcspn(p, ";");
 
-		if (len == 0 || port_is_our_cookie(p, len))
+		if (len == 0 || relay_is_our_cookie(p, len))
 			continue;
 		r = buf_printf(b, "%s%.*s", before, (int)len, p);
 		before = "; ";

@@ -14,6 +14,8 @@
 #define ANSWER_BYTES (2u << 20)
 #define SEARCH_BYTES (4u << 20)
 #define NAME_BYTES   (64u << 10)
+/* Of what a search has found: a router has the pages of all workers in memory at once. One more cell can follow. */
+#define ROUTER_BYTES (256u << 10)
 #define REREADS_MAX  3u
 
 /* ---- events ---- */
@@ -65,7 +67,9 @@ static int notebook_text(struct rows *r, const struct store_notebook *n, const c
 
 	(void)snprintf(line, sizeof(line), "%.*s",
 		       (int)text_utf8_cut(code, strcspn(code, "\n"), sizeof(line) - 1), code);
-	f = f < 0 ? f : json_text_members(b, "ss", "sandbox", n->sandbox, "owner", r->owner);
+	f = f < 0 ? f
+		  : json_text_members(b, "sis", "sandbox", n->sandbox, "seq", (int64_t)n->last_seq,
+				      "owner", r->owner);
 	f = f < 0 ? f : json_text_member(b, "name", name);
 	if (f == 0 && image->len > 0) {
 		f = json_text_key(b, "image");
@@ -515,7 +519,7 @@ static bool search_cell(const struct store_cell *cell, void *user)
 {
 	struct rows *r = user;
 
-	if (r->left == 0 || r->bytes > SEARCH_BYTES) {
+	if (r->left == 0 || r->bytes > SEARCH_BYTES || r->found > r->found_max) {
 		r->more = true;
 		return false;
 	}
@@ -526,6 +530,7 @@ static bool search_cell(const struct store_cell *cell, void *user)
 	if (r->text && !has_text(cell, r->text))
 		return true;
 	r->left--;
+	r->found += cell->bytes;
 	return rows_end(r, history_text_add(r->out, HISTORY_CELL, NULL, cell));
 }
 
@@ -541,6 +546,7 @@ void rest_search_history(struct rest_call *c)
 	if (r) {
 		r->before = (uint64_t)rest_query_int(c, "before", 0);
 		r->has_next = true;
+		r->found_max = http_request_is_by_member(c->req) ? ROUTER_BYTES : UINT64_MAX;
 	}
 	rows_reply(c, r);
 }

@@ -30,7 +30,8 @@ struct rows {
 	size_t n_live;
 	/* What the client is told about a next page: `next` is before the end of a list that has it. */
 	bool has_next, more;
-	uint64_t bytes; /* of what was looked at */
+	uint64_t bytes;            /* of what was looked at */
+	uint64_t found, found_max; /* bytes of rows that a search has found */
 	/* While a piece is made: */
 	struct buf *out;
 	size_t n;  /* rows until now */

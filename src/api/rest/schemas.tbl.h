@@ -146,14 +146,14 @@ S(Notebook, "{\"type\":\"object\",\"required\":[\"sandbox\",\"live\",\"cells\",\
 	    ",\"cells\":{\"type\":\"array\",\"items\":{\"$ref\":\"#/components/schemas/Cell\"}},\"more\":"
 	    BOOLEAN "}}")
 S(NotebookRow, "{\"type\":\"object\",\"required\":[\"sandbox\",\"live\",\"first_at\",\"last_at\",\"cells\","
-	       "\"bytes\"],\"properties\":{\"sandbox\":" STRING ",\"owner\":" STRING ",\"name\":" STRING
+	       "\"bytes\"],\"properties\":{\"sandbox\":" STRING ",\"seq\":" INTEGER ",\"owner\":" STRING ",\"name\":" STRING
 	       ",\"image\":" STRING ",\"live\":" BOOLEAN ",\"first_at\":" TIME ",\"last_at\":" TIME
 	       ",\"cells\":" INTEGER ",\"bytes\":" INTEGER ",\"last_code\":" STRING "}}")
 S(Notebooks, "{\"type\":\"object\",\"required\":[\"notebooks\",\"next\"],\"properties\":{\"notebooks\":{"
 	     "\"type\":\"array\",\"items\":{\"$ref\":\"#/components/schemas/NotebookRow\"}},\"next\":{"
-	     "\"type\":[\"integer\",\"null\"]}}}")
+	     "\"type\":[\"integer\",\"string\",\"null\"]}}}")
 S(Cells, "{\"type\":\"object\",\"required\":[\"cells\",\"next\"],\"properties\":{\"cells\":{\"type\":\"array\","
-	 "\"items\":{\"$ref\":\"#/components/schemas/Cell\"}},\"next\":{\"type\":[\"integer\",\"null\"]}}}")
+	 "\"items\":{\"$ref\":\"#/components/schemas/Cell\"}},\"next\":{\"type\":[\"integer\",\"string\",\"null\"]}}}")
 #undef CELL_TEXT
 #undef RESULT_HEAD
 S(WorkspaceFile, "{\"type\":\"object\",\"required\":[\"path\",\"size\"],\"properties\":{\"path\":" STRING
@@ -207,7 +207,7 @@ S(AuditRow, "{\"type\":\"object\",\"required\":[\"id\",\"at\",\"actor\",\"action
 S(AuditRows, LIST("rows", "AuditRow"))
 S(Server, "{\"type\":\"object\",\"required\":[\"version\",\"uptime_s\",\"profile\",\"engine\",\"pool\","
 	  "\"images\"],\"properties\":{\"version\":" STRING ",\"uptime_s\":" INTEGER
-	  ",\"profile\":" STRING ",\"engine\":" STRING "}}")
+	  ",\"profile\":" STRING ",\"engine\":" STRING ",\"worker\":" STRING "}}")
 S(ImageBuild,
   "{\"type\":\"object\",\"required\":[\"name\",\"what\",\"state\",\"began_at\",\"ended_at\",\"reason\",\"dropped\",\"lines\"],"
   "\"properties\":{\"name\":" STRING ",\"what\":{\"enum\":[\"build\",\"download\",\"change\",\"remove\"]}"

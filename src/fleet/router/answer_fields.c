@@ -101,8 +101,39 @@ static const char *value_of(const struct http_request *req, const struct relay_r
 	return strcasecmp(name, "x-content-type-options") == 0 ? NULL : value;
 }
 
+/* A name of a port is an origin of its own, in which its server may do what it likes, but not to other names of the domain. */
+static int add_fields_of_name(struct http_request *req, const struct relay_reply *reply)
+{
+	static const char *const names[] = {
+	    "strict-transport-security", "alt-svc", "date", "nel", "report-to", "x-sendfile"};
+	int r = 0;
+
+	for (unsigned i = 0; r == 0 && i < reply->n_fields; i++) {
+		const char *name = reply->fields[i].name, *value = reply->fields[i].value;
+		bool drop =
+		    strncasecmp(name, "x-accel-", 8) == 0 || strncasecmp(name, "caisson-", 8) == 0;
+
+		for (size_t j = 0; j < ARRAY_SIZE(names); j++)
+			drop = drop || strcasecmp(name, names[j]) == 0;
+		if (drop)
+			continue;
+		if (strcasecmp(name, "set-cookie") != 0) {
+			r = http_add_header(req, name, value);
+			continue;
+		}
+		/* Browsers send "=NAME=VALUE" back as "NAME=VALUE" (RFC 6265bis §5.6). */
+		const char *pair = value + strspn(value, "= \t");
+		const size_t len = strcspn(pair, ";");
+		if (!relay_is_our_cookie(pair, len) || relay_is_pass(pair, len))
+			r = relay_add_cookie(req, value);
+	}
+	return r;
+}
+
 int hop_add_fields(struct http_request *req, const struct relay_reply *reply, bool mcp)
 {
+	if (http_request_is_of_port(req))
+		return add_fields_of_name(req, reply);
 	int r = http_add_header(req, "Content-Security-Policy", POLICY);
 
 	for (unsigned i = 0; r == 0 && i < reply->n_fields; i++) {

@@ -8,11 +8,13 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#define TURN_BLOCKS 2 /* that are read in one turn of the loop */
+
 struct fetch {
 	struct worker *worker;
 	struct link *link;
 	struct http_io io;
-	sd_event_source *source, *patience;
+	sd_event_source *source, *patience, *more; /* MORE: what epoll does not tell of */
 	struct buf out, in;
 	size_t scanned, head_len,
 	    kept; /* bytes of a chunked body that are put together, behind the head */
@@ -29,6 +31,7 @@ struct fetch *fetch_drop(struct fetch *x)
 	x->worker->n_fetches--;
 	x->source = sd_event_source_disable_unref(x->source);
 	x->patience = sd_event_source_disable_unref(x->patience);
+	x->more = sd_event_source_disable_unref(x->more);
 	if (x->link)
 		link_drop(x->link);
 	if (x->io.fd >= 0)
@@ -102,9 +105,27 @@ static int look(struct fetch *x)
 	return x->kept == x->reply.length;
 }
 
+static int on_more(sd_event_source *source, void *user);
+
+/* Goes on in the next turn: others wait, too. */
+static void wait_turn(struct fetch *x)
+{
+	sd_event *loop = x->worker->router->config.loop;
+
+	if (!x->io.ops->pending(&x->io))
+		return;
+	if (x->more ? sd_event_source_set_enabled(x->more, SD_EVENT_ONESHOT) < 0
+		    : sd_event_add_defer(loop, &x->more, on_more, x) < 0)
+		finish(x, "no memory");
+}
+
 static void receive(struct fetch *x)
 {
-	for (;;) {
+	for (unsigned i = 0;; i++) {
+		if (i == TURN_BLOCKS) {
+			wait_turn(x);
+			return;
+		}
 		if (buf_reserve(&x->in, RELAY_BLOCK) < 0) {
 			finish(x, "its answer is too large");
 			return;
@@ -123,6 +144,13 @@ static void receive(struct fetch *x)
 			return;
 		}
 	}
+}
+
+static int on_more(sd_event_source *source UNUSED, void *user)
+{
+	loop_work("fleet", "state");
+	receive(user);
+	return 0;
 }
 
 static int on_io(sd_event_source *source, int fd UNUSED, uint32_t revents, void *user)

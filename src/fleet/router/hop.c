@@ -21,7 +21,7 @@ struct hop {
 	struct list node; /* of worker.hops; in no list before */
 	struct fleet_router *router;
 	struct http_request *req; /* until the answer begins */
-	struct caller *who;       /* reference */
+	struct caller *who;       /* reference; NULL: somebody with a link */
 	struct worker *worker;    /* NULL: not chosen yet */
 	struct link *link;        /* being made */
 	enum place place;
@@ -36,6 +36,7 @@ struct hop {
 	struct budget_share request; /* that it is under way */
 	char tried[FLEET_TRIES_MAX][FLEET_WORKER_SIZE];
 	unsigned n_tried;
+	char chosen[LINK_NAME_SIZE]; /* NAME, if a link has it */
 	const char
 	    *name; /* that the client has chosen for a sandbox; NULL: none. Borrowed from REQ */
 };
@@ -59,7 +60,8 @@ static void hop_free(struct hop *h)
 	buf_done(&h->body);
 	budget_give(&h->share);
 	budget_give(&h->request);
-	caller_unref(h->who);
+	if (h->who)
+		caller_unref(h->who);
 	free(h);
 }
 
@@ -199,6 +201,16 @@ static void place(struct hop *h)
 	}
 }
 
+static void to_owner(struct hop *h, const char *worker)
+{
+	struct worker *w = worker_find(h->router, worker);
+
+	if (!w || w->missed > 0)
+		refuse_silent(h, worker, w);
+	else
+		to_worker(h, w, false);
+}
+
 static void by_id(struct hop *h, const char *id)
 {
 	char worker[FLEET_WORKER_SIZE];
@@ -213,11 +225,20 @@ static void by_id(struct hop *h, const char *id)
 		       h->mcp ? "there is no such session" : "There is no such sandbox");
 		return;
 	}
-	struct worker *w = worker_find(h->router, worker);
-	if (!w || w->missed > 0)
-		refuse_silent(h, worker, w);
+	to_owner(h, worker);
+}
+
+/* What somebody has who may be unknown here. A sandbox by the name that its owner has chosen, only who is known finds. */
+static void by_link(struct hop *h)
+{
+	char worker[FLEET_WORKER_SIZE];
+
+	if (link_worker(h->router, h->req, h->place, worker, h->chosen) == 0)
+		to_owner(h, worker);
+	else if (h->chosen[0] && h->who)
+		by_id(h, h->chosen);
 	else
-		to_worker(h, w, false);
+		refuse(h, ERR_NOT_FOUND, "this address is not complete, or none of this server");
 }
 
 /* ---- the way there ---- */
@@ -379,7 +400,7 @@ static bool is_judged(const struct hop *h, int status)
 	const bool again = h->in_memory || http_request_body_length(h->req) == 0;
 
 	/* Code in a sandbox says what it likes there. */
-	if (http_request_param(h->req, "port"))
+	if (http_request_param(h->req, "port") || http_request_is_of_port(h->req))
 		return false;
 	if (status == 400 || status == 401)
 		return true;
@@ -394,6 +415,13 @@ static enum relay_verdict judge(struct relay *relay)
 	const struct relay_reply *reply = &relay->reply;
 	const size_t have = relay->in.len - relay->head_len;
 
+	const unsigned reads = HTTP_GET | HTTP_HEAD;
+	if (h->place == PLACE_UPLOAD && reply->status == 200 &&
+	    (http_request_method(h->req) & reads) != 0) { /* the link is there */
+		upload_form_respond(relay->req);
+		hop_free(h);
+		return RELAY_DROP;
+	}
 	if (!is_judged(h, reply->status) || reply->framing != RELAY_LENGTH ||
 	    reply->length > RELAY_JUDGED_MAX / 2)
 		return RELAY_PASS;
@@ -462,6 +490,11 @@ static void send_on(struct hop *h)
 	case PLACE_ID:
 		by_id(h, id_of(h->req));
 		return;
+	case PLACE_LINK:
+	case PLACE_UPLOAD:
+	case PLACE_NAME:
+		by_link(h);
+		return;
 	case PLACE_QUERY:
 		by_id(h, http_request_query(h->req, "session_id"));
 		return;
@@ -476,6 +509,7 @@ static void send_on(struct hop *h)
 	case PLACE_NEW:
 	case PLACE_HOME:
 	case PLACE_LIST:
+	case PLACE_FEED:
 	case PLACE_STREAM:
 	case PLACE_READY:
 	case PLACE_ABSENT:
@@ -511,6 +545,7 @@ void hop_begin(struct fleet_router *f, struct http_request *req, const struct ca
 	       enum place place_of)
 {
 	const uint64_t length = http_request_body_length(req);
+	const char *payer = who ? who->owner : http_request_payer(req);
 	struct hop *h = calloc(1, sizeof(*h));
 	struct err e = ERR_INIT;
 
@@ -521,25 +556,25 @@ void hop_begin(struct fleet_router *f, struct http_request *req, const struct ca
 	list_init(&h->node);
 	h->router = f;
 	h->req = req;
-	h->who = caller_ref(who);
+	h->who = who ? caller_ref(who) : NULL;
 	h->place = place_of;
 	h->mcp = place_of == PLACE_MCP || place_of == PLACE_STREAM || place_of == PLACE_QUERY;
 	buf_init(&h->body, FLEET_BODY_MAX);
-	if (budget_take(f->config.budgets, who->owner, BUDGET_PORT_REQUESTS, 1, &h->request, &e) <
-	    0) {
+	if (budget_take(f->config.budgets, payer, BUDGET_PORT_REQUESTS, 1, &h->request, &e) < 0) {
 		refuse(h, e.code, "%s", e.text);
 		return;
 	}
 	http_request_on_gone(req, on_gone, h);
 	/* What a particular worker gets passes as it comes. */
-	const bool bound = place_of == PLACE_ID || place_of == PLACE_QUERY ||
+	const bool bound = place_of == PLACE_ID || place_of == PLACE_QUERY || !who ||
+			   place_of == PLACE_LINK || place_of == PLACE_NAME ||
 			   (place_of == PLACE_MCP && http_request_header(req, "mcp-session-id"));
 	if (bound || length == 0 || length > FLEET_BODY_MAX) {
 		send_on(h);
 		return;
 	}
-	if (budget_take(f->config.budgets, who->owner, BUDGET_MESSAGE_MEMORY, length, &h->share,
-			&e) < 0) {
+	if (budget_take(f->config.budgets, payer, BUDGET_MESSAGE_MEMORY, length, &h->share, &e) <
+	    0) {
 		refuse(h, e.code, "%s", e.text);
 		return;
 	}

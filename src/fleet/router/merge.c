@@ -1,55 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A list that all workers have a part of. Workers that do not tell theirs are named in the answer, so that nobody takes what is
  * missing for deleted. */
+#include "fleet/router/merge.h"
 #include "fleet/router/parts.h"
 
 #include "base/jsonio.h"
 #include "base/log.h"
+#include "base/parse.h"
 #include "base/text.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define ANSWER_MS 10000u
-/* What one worker tells, which is read and written again in one turn of the loop: 3 ms at most. */
-#define PART_MAX     (256u << 10) /* bytes */
-#define PART_VALUES  8192u
-#define PART_DEPTH   32u
-#define MERGED_MAX   (4u << 20)
-#define MERGED_BEGIN "{\"sandboxes\":["
+#define ANSWER_MS  10000u
+#define PART_DEPTH 32u
+#define ANSWER_MAX (MERGE_BYTES_MAX + (64u << 10))
 
 struct merge {
 	struct list node; /* of router.lists */
 	struct http_request *req;
-	struct buf head; /* what each worker is asked */
-	struct buf text; /* the answer: parts are written as they come */
+	struct merge_rows rows;
+	bool limited;    /* the router says how many rows, and where */
+	struct buf head; /* what each worker is asked, behind the first line */
 	json_t *missing;
-	unsigned n_waiting;
+	unsigned n_waiting, n_told;
 	struct budget_share share;
 	json_t *refusal; /* of the first worker that refused, for the caller */
 	int status;
-	struct list parts;
-};
-
-struct part {
-	struct list node;
-	struct merge *merge;
-	struct fetch *fetch;
-	char worker[FLEET_WORKER_SIZE];
 };
 
 static void merge_free(struct merge *m)
 {
-	list_for_each(node, &m->parts) {
-		struct part *p = list_entry(node, struct part, node);
+	list_for_each(node, &m->rows.parts) {
+		struct merge_part *p = list_entry(node, struct merge_part, node);
 
-		list_remove(&p->node);
-		p->fetch = fetch_drop(p->fetch);
-		free(p);
+		p->asked = fetch_drop(p->asked);
 	}
+	merge_rows_done(&m->rows);
 	list_remove(&m->node);
 	buf_done(&m->head);
-	buf_done(&m->text);
 	budget_give(&m->share);
 	json_decref(m->missing);
 	json_decref(m->refusal);
@@ -58,27 +47,21 @@ static void merge_free(struct merge *m)
 
 static void respond(struct merge *m)
 {
+	_cleanup_(buf_done) struct buf text = BUF_INIT(ANSWER_MAX);
 	struct http_request *req = m->req;
-	const bool refused = m->refusal && m->text.len == sizeof(MERGED_BEGIN) - 1;
+	const bool refused = m->refusal && m->n_told == 0;
 	const int status = refused ? m->status : 200;
-	int r = 0;
+	/* The routes of the second family have problems of another form. */
+	const char *type =
+	    refused && json_object_get(m->refusal, "code") ? HTTP_PROBLEM_TYPE : "application/json";
+	const int r = refused ? jsonio_add(&text, m->refusal, JSON_COMPACT)
+			      : merge_write(&m->rows, m->missing, &text);
 
-	if (refused)
-		buf_reset(&m->text);
-	r = refused ? jsonio_add(&m->text, m->refusal, JSON_COMPACT) : buf_add_char(&m->text, ']');
-	if (r == 0 && !refused && json_array_size(m->missing) > 0) {
-		r = buf_add_str(&m->text, ",\"workers_missing\":");
-		r = r < 0 ? r : jsonio_add(&m->text, m->missing, JSON_COMPACT);
-	}
-	r = r < 0 || refused ? r : buf_add_char(&m->text, '}');
-	if (r < 0) {
-		merge_free(m);
-		http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory for the list", NULL);
-		return;
-	}
-	http_respond(req, status, refused ? HTTP_PROBLEM_TYPE : "application/json", m->text.data,
-		     m->text.len);
 	merge_free(m);
+	if (r < 0)
+		http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory for the list", NULL);
+	else
+		http_respond(req, status, type, text.data, text.len);
 }
 
 static void miss(struct merge *m, const char *worker)
@@ -86,34 +69,15 @@ static void miss(struct merge *m, const char *worker)
 	(void)json_array_append_new(m->missing, json_string(worker));
 }
 
-/* Appends the elements of LIST, all or none. */
-static int add_list(struct merge *m, const json_t *list)
+static json_t *read_part(const struct merge *m, const struct fetch_answer *a)
 {
-	const size_t before = m->text.len;
-	size_t i;
-	const json_t *one;
-	int r = 0;
-
-	json_array_foreach(list, i, one) {
-		if (m->text.len > sizeof(MERGED_BEGIN) - 1)
-			r = buf_add_char(&m->text, ',');
-		r = r < 0 ? r : jsonio_add(&m->text, one, JSON_COMPACT);
-		if (r < 0)
-			break;
-	}
-	if (r < 0)
-		m->text.len = before;
-	return r;
-}
-
-static json_t *read_part(const struct fetch_answer *a)
-{
+	const struct merge_kind *k = m->rows.kind;
 	json_t *root = NULL;
-	const size_t n = a->status > 0 && a->len <= PART_MAX
-			     ? jsonio_count(a->body, a->len, PART_VALUES, PART_DEPTH)
+	const size_t n = a->status > 0 && a->len <= k->bytes
+			     ? jsonio_count(a->body, a->len, k->values, PART_DEPTH)
 			     : 0;
 
-	if (n == 0 || n > PART_VALUES || jsonio_read(a->body, a->len, 0, &root, NULL) < 0)
+	if (n == 0 || n > k->values || jsonio_read(a->body, a->len, 0, &root, NULL) < 0)
 		return NULL;
 	return root;
 }
@@ -135,16 +99,16 @@ static void note_refusal(struct merge *m, const struct fetch_answer *a, json_t *
 
 static void on_part(const struct fetch_answer *a, void *user)
 {
-	struct part *p = user;
-	struct merge *m = p->merge;
-	json_t *root = read_part(a);
-	const json_t *list = a->status == 200 ? json_object_get(root, "sandboxes") : NULL;
+	struct merge_part *p = user;
+	struct merge *m = p->owner;
+	json_t *root = read_part(m, a);
 
-	if (!json_is_array(list) || add_list(m, list) < 0)
+	p->asked = NULL;
+	if (a->status == 200 && merge_take(&m->rows, p, root) == 0)
+		m->n_told++;
+	else
 		note_refusal(m, a, root, p->worker);
 	json_decref(root);
-	list_remove(&p->node);
-	free(p);
 	if (--m->n_waiting == 0)
 		respond(m);
 }
@@ -154,42 +118,75 @@ static void on_gone(void *user)
 	merge_free(user);
 }
 
-static void ask(struct merge *m, struct worker *w)
-{
-	struct part *p = calloc(1, sizeof(*p));
+/* ---- what a worker is asked ---- */
 
-	if (!p) {
-		miss(m, w->id);
-		return;
-	}
-	p->merge = m;
-	memcpy(p->worker, w->id, sizeof(p->worker));
-	p->fetch = fetch_begin(w, buf_str(&m->head), PART_MAX, ANSWER_MS, on_part, p);
-	if (!p->fetch) {
-		free(p);
-		miss(m, w->id);
-		return;
-	}
-	list_append(&m->parts, &p->node);
-	m->n_waiting++;
+/* "GET /api/v1/history?limit=30&before=120&q=x HTTP/1.1" and the rest. */
+static int write_request(const struct merge *m, const struct merge_part *p, struct buf *ret)
+{
+	static const char *const ours[] = {"api_key", "limit", "before", NULL};
+	static const char *const keys[] = {"api_key", NULL};
+	int r = buf_printf(ret, "GET %s", http_request_path(m->req));
+
+	if (r == 0 && m->limited)
+		r = buf_printf(ret, "?limit=%zu", m->rows.limit);
+	if (r == 0 && m->limited && p->before > 0)
+		r = buf_printf(ret, "&before=%ju", (uintmax_t)p->before);
+	r = r < 0 ? r
+		  : hop_add_query(m->req, m->limited ? ours : keys, m->limited ? '&' : '?', ret);
+	r = r < 0 ? r : buf_add_str(ret, " HTTP/1.1\r\n");
+	return r < 0 ? r : buf_add(ret, m->head.data, m->head.len);
 }
 
-static struct merge *merge_new(struct fleet_router *f, struct http_request *req)
+static void ask(struct merge *m, struct worker *w, struct merge_part *p)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(RELAY_BUF_MAX);
+
+	p->owner = m;
+	if (write_request(m, p, &text) == 0)
+		p->asked =
+		    fetch_begin(w, buf_str(&text), m->rows.kind->bytes, ANSWER_MS, on_part, p);
+	if (p->asked)
+		m->n_waiting++;
+	else
+		miss(m, w->id);
+}
+
+static struct merge *merge_new(struct fleet_router *f, struct http_request *req,
+			       const struct merge_kind *kind)
 {
 	struct merge *m = calloc(1, sizeof(*m));
 
 	if (!m)
 		return NULL;
-	list_init(&m->parts);
+	merge_rows_init(&m->rows, kind);
 	list_append(&f->lists, &m->node);
 	buf_init(&m->head, RELAY_BUF_MAX);
-	buf_init(&m->text, MERGED_MAX);
 	m->req = req;
 	m->missing = json_array();
 	return m;
 }
 
-/* What is said to all workers, and the beginning of the answer. */
+/* Reads what the client wants of lists that have an order. A limit that is none, the workers refuse. */
+static int read_query(struct merge *m, struct err *e)
+{
+	const struct merge_kind *k = m->rows.kind;
+	const char *limit = http_request_query(m->req, "limit");
+	const char *before = k->page > 0 ? http_request_query(m->req, "before") : NULL;
+	uint64_t n = MERGE_LIMIT_DEFAULT;
+
+	if (!k->at)
+		return 0;
+	if (!limit || parse_u64(limit, 1, MERGE_LIMIT_MAX, &n) == 0)
+		m->rows.limit = (size_t)(k->page > 0 ? MIN(n, k->page) : n);
+	m->limited = k->page > 0 && m->rows.limit > 0;
+	const int r = before ? merge_read_cursor(&m->rows, before) : 0;
+	if (r == -EINVAL)
+		return err_set(e, ERR_INVALID_ARGUMENT, 0,
+			       "`before` is not what `next` of the page before said");
+	return r < 0 ? err_set(e, ERR_OUT_OF_MEMORY, -r, "no memory for the list") : 0;
+}
+
+/* What is said to all workers. */
 static int begin(struct merge *m, struct fleet_router *f, const struct caller *who, struct err *e)
 {
 	const struct worker *first = list_first(&f->workers, struct worker, node);
@@ -198,11 +195,11 @@ static int begin(struct merge *m, struct fleet_router *f, const struct caller *w
 	list_for_each(node, &f->workers)
 		n++;
 	int r = budget_take(f->config.budgets, who->owner, BUDGET_PORT_REQUESTS, n, &m->share, e);
+	r = r < 0 ? r : read_query(m, e);
 	if (r < 0)
 		return r;
-	r = hop_write_head(f, m->req, who, first, HTTP_GET, &m->head);
+	r = hop_write_fields(f, m->req, who, first, NULL, &m->head);
 	r = r < 0 ? r : buf_add_str(&m->head, "\r\n");
-	r = r < 0 ? r : buf_add_str(&m->text, MERGED_BEGIN);
 	return r < 0 ? err_set(e, ERR_OUT_OF_MEMORY, -r, "no memory for the list") : 0;
 }
 
@@ -221,17 +218,22 @@ static bool ask_all(struct merge *m, struct fleet_router *f)
 			continue;
 		}
 		any = true;
-		if (w->missed > 0)
+		struct merge_part *p = merge_part_new(&m->rows, w->id);
+		if (p && p->ended)
+			continue;
+		if (!p || w->missed > 0)
 			miss(m, w->id);
 		else
-			ask(m, w);
+			ask(m, w, p);
 	}
 	return any;
 }
 
-void merge_begin(struct fleet_router *f, struct http_request *req, const struct caller *who)
+void merge_begin(struct fleet_router *f, struct http_request *req, const struct caller *who,
+		 const char *pattern)
 {
-	struct merge *m = list_is_empty(&f->workers) ? NULL : merge_new(f, req);
+	const struct merge_kind *kind = merge_kind_of(pattern);
+	struct merge *m = list_is_empty(&f->workers) ? NULL : merge_new(f, req, kind);
 	struct err e = ERR_INIT;
 
 	if (!m && !list_is_empty(&f->workers)) {

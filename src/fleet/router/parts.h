@@ -73,6 +73,7 @@ struct fleet_router {
 	struct list workers; /* struct worker, owned */
 	struct list bounds;  /* struct bound, owned: routes */
 	struct list lists;   /* struct merge, owned */
+	struct list feeds;   /* struct feed, owned */
 	struct list forgets; /* struct forget, owned */
 	unsigned n_forgets;
 	unsigned n_idle; /* connections, of all workers */
@@ -130,6 +131,13 @@ struct fetch *fetch_drop(struct fetch *x);
 /* Appends the head of REQ, which WHO sends, for W, up to its framing. */
 int hop_write_head(struct fleet_router *f, const struct http_request *req, const struct caller *who,
 		   const struct worker *w, enum http_method method, struct buf *ret) MUST_CHECK;
+/* The same without the first line, and without the field WITHOUT (NULL: with all). WHO NULL: it does not say who asks. */
+int hop_write_fields(struct fleet_router *f, const struct http_request *req,
+		     const struct caller *who, const struct worker *w, const char *without,
+		     struct buf *ret) MUST_CHECK;
+/* Appends the query of REQ but for the names of WITHOUT, which ends with NULL: BEFORE, then the rest; nothing if there is none. */
+int hop_add_query(const struct http_request *req, const char *const *without, char before,
+		  struct buf *ret) MUST_CHECK;
 
 /* Appends who WHO is to a worker, as a line of the head. */
 int hop_add_caller(struct fleet_router *f, const struct caller *who, struct buf *ret) MUST_CHECK;
@@ -165,9 +173,13 @@ enum place {
 	PLACE_NEW,  /* any worker */
 	PLACE_HOME, /* the home of the caller */
 	PLACE_LIST, /* all workers, as one list */
+	PLACE_FEED, /* all workers, as one stream of events */
 	PLACE_MCP, /* the worker of the MCP session; without one the home of the caller, or any for a new session */
 	PLACE_STREAM, /* any worker: a session of the older transport of MCP */
 	PLACE_QUERY,  /* the worker that session_id of the query names */
+	PLACE_LINK,   /* the worker that an artifact link names; anybody may have one */
+	PLACE_UPLOAD, /* the worker that the token of an upload link names; the same */
+	PLACE_NAME,   /* the worker of the sandbox that Host names, with a port; the same */
 	PLACE_READY,  /* is there a worker that is ready? */
 	PLACE_ABSENT, /* nobody: a fleet does not have it yet */
 };
@@ -179,15 +191,40 @@ struct bound {
 	enum place place;
 };
 
-/* ---- hop.c, merge.c ---- */
+/* ---- by_link.c: requests of people without a credential of this router ---- */
 
+#define LINK_NAME_SIZE 65 /* of a name that somebody has chosen for a sandbox */
+/* The worker that the link, the token or the name of a port of REQ leads to. 0: RET is it. -ENOENT: to none, or the sandbox has a
+ * name that its owner has chosen, which is in NAME then. */
+int link_worker(const struct fleet_router *f, const struct http_request *req, enum place place,
+		char ret[FLEET_WORKER_SIZE], char name[LINK_NAME_SIZE]) MUST_CHECK;
+/* Are the users still there whom the passes of REQ were given to? Also true without a pass. The worker judges passes itself; it does not
+ * hear that a user is no longer active. WHO: who asks, with a reference that the caller has besides that of REQ; NULL: somebody without a
+ * credential. */
+bool link_passes_hold(struct fleet_router *f, struct http_request *req,
+		      const struct caller *who) MUST_CHECK;
+
+/* ---- upload_form.c ---- */
+
+/* The page of an upload link. It is the router's own: one of a worker would have an opaque origin, so its form would not get through. */
+void upload_form_respond(struct http_request *req);
+
+/* ---- hop.c, merge.c, feed.c ---- */
+
+/* WHO NULL: somebody with a link. */
 void hop_begin(struct fleet_router *f, struct http_request *req, const struct caller *who,
 	       enum place place);
 /* Does a worker say with BODY that it does not believe this router? */
 bool hop_says_ours(const char *body, size_t len);
 /* W has gone: what is under way there fails now. */
 void hops_fail(struct worker *w);
-void merge_begin(struct fleet_router *f, struct http_request *req, const struct caller *who);
+/* PATTERN: of the route. */
+void merge_begin(struct fleet_router *f, struct http_request *req, const struct caller *who,
+		 const char *pattern);
 void merges_done(struct fleet_router *f);
+void feed_begin(struct fleet_router *f, struct http_request *req, const struct caller *who);
+/* Once a second: connects feeds to workers that are there. */
+void feeds_go(struct fleet_router *f);
+void feeds_done(struct fleet_router *f);
 /* Answers REQ in the form that its client expects: a problem, or an error of JSON-RPC. */
 void hop_respond(struct http_request *req, bool mcp, enum err_code code, const char *why);

@@ -12,7 +12,7 @@
 /* A server in a sandbox may have credentials of its own; what opens this server is none of them. */
 static bool is_for_port(struct fleet_router *f, const struct http_request *req, const char *value)
 {
-	return http_request_param(req, "port") &&
+	return (http_request_param(req, "port") || http_request_is_of_port(req)) &&
 	       (strncasecmp(value, "bearer", 6) != 0 ||
 		!auth_is_credential(f->config.auth, value + 6 + strspn(value + 6, " \t")));
 }
@@ -50,10 +50,10 @@ static int hex_value(char c)
 	return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-/* Is the pair of LEN bytes the key of the caller, in whatever way its name is encoded? */
-static bool is_key(const char *pair, size_t len)
+/* Has the pair of LEN bytes this name, in whatever way that is encoded? */
+static bool has_name(const char *pair, size_t len, const char *name)
 {
-	static const char name[] = "api_key";
+	const size_t name_len = strlen(name);
 	const char *equals = memchr(pair, '=', len);
 	const char *stop = equals ? equals : pair + len;
 	size_t at = 0;
@@ -65,21 +65,29 @@ static bool is_key(const char *pair, size_t len)
 			byte = hex_value(p[1]) * 16 + hex_value(p[2]);
 			p += 2;
 		}
-		if (at >= sizeof(name) - 1 || byte != name[at])
+		if (at >= name_len || byte != name[at])
 			return false;
 	}
-	return at == sizeof(name) - 1;
+	return at == name_len;
 }
 
-static int add_query(const char *query, struct buf *b)
+static bool is_among(const char *pair, size_t len, const char *const *names)
 {
-	char before = '?';
+	for (; *names; names++)
+		if (has_name(pair, len, *names))
+			return true;
+	return false;
+}
+
+int hop_add_query(const struct http_request *req, const char *const *without, char before,
+		  struct buf *b)
+{
 	int r = 0;
 
-	for (const char *p = query; r == 0 && p && *p;) {
+	for (const char *p = http_request_raw_query(req); r == 0 && p && *p;) {
 		const size_t len = strcspn(p, "&");
 
-		if (len > 0 && !is_key(p, len)) {
+		if (len > 0 && !is_among(p, len, without)) {
 			r = buf_add_char(b, before);
 			r = r < 0 ? r : buf_add(b, p, len);
 			before = '&';
@@ -134,23 +142,80 @@ int hop_add_caller(struct fleet_router *f, const struct caller *who, struct buf 
 	return r < 0 ? r : buf_printf(b, "Caisson-Caller: %s\r\n", value);
 }
 
-int hop_write_head(struct fleet_router *f, const struct http_request *req, const struct caller *who,
-		   const struct worker *w, enum http_method method, struct buf *b)
+/* A server in a sandbox that has a name has cookies of its own, besides the pass, which the worker judges. */
+static int add_cookies(const struct http_request *req, struct buf *b)
+{
+	const char *before = "Cookie: ";
+	int r = 0;
+
+	for (const char *p = http_request_header(req, "cookie"); r == 0 && p && *p;
+	     p += strcspn(p, ";")) {
+		p += strspn(p, "; ");
+		const size_t len = strcspn(p, ";");
+
+		if (len == 0 || (relay_is_our_cookie(p, len) && !relay_is_pass(p, len)))
+			continue;
+		r = buf_printf(b, "%s%.*s", before, (int)len, p);
+		before = "; ";
+	}
+	return r == 0 && before[0] == ';' ? buf_add_str(b, "\r\n") : r;
+}
+
+/* What only a request to the name of a port has. */
+static int add_name(const struct fleet_router *f, const struct http_request *req, struct buf *b)
+{
+	const char *origin = http_request_header(req, "origin");
+	int r = buf_printf(b, HTTP_PORT_DOMAIN_HEADER ": %s\r\n", f->config.port_domain);
+
+	r = r < 0 ? r : add_cookies(req, b);
+	return r < 0 || !origin ? r : buf_printf(b, "Origin: %s\r\n", origin);
+}
+
+/* Links in answers begin with the address by which clients find this router. */
+static int add_forwarded(const struct fleet_router *f, const struct http_request *req,
+			 struct buf *b)
+{
+	char base[HTTP_BASE_SIZE];
+	const char *at = http_request_base(req, base) ? base : f->config.public_origin;
+	const char *host = at && *at ? strstr(at, "://") : NULL;
+
+	if (!host)
+		return relay_add_forwarded(req, b);
+	host += strlen("://");
+	return relay_add_forwarded_as(req, host, strcspn(host, "/"),
+				      strncasecmp(at, "https:", 6) == 0, b);
+}
+
+int hop_write_fields(struct fleet_router *f, const struct http_request *req,
+		     const struct caller *who, const struct worker *w, const char *without,
+		     struct buf *b)
 {
 	char prefix[HTTP_PREFIX_MAX + 1];
 	const char *name, *value, *host = http_request_header(req, "host");
-	int r = buf_printf(b, "%s %s", http_method_name(method), http_request_path(req));
+	int r = buf_printf(b, "Host: %s\r\n", host ? host : w->at.text);
 
-	r = r < 0 ? r : add_query(http_request_raw_query(req), b);
-	r = r < 0 ? r : buf_printf(b, " HTTP/1.1\r\nHost: %s\r\n", host ? host : w->at.text);
 	for (unsigned i = 0; r == 0 && http_request_field(req, i, &name, &value); i++)
 		if ((strcasecmp(name, "authorization") == 0 ? is_for_port(f, req, value)
 							    : !is_ours(name)) &&
-		    !relay_is_of_connection(name) && !relay_is_listed(req, name))
+		    !relay_is_of_connection(name) && !relay_is_listed(req, name) &&
+		    !(without && strcasecmp(name, without) == 0))
 			r = buf_printf(b, "%s: %s\r\n", name, value);
-	r = r < 0 ? r : relay_add_forwarded(req, b);
+	r = r < 0 ? r : add_forwarded(f, req, b);
+	if (r == 0 && http_request_is_of_port(req))
+		r = add_name(f, req, b);
 	http_request_prefix(req, prefix);
 	if (r == 0 && prefix[0])
 		r = buf_printf(b, "X-Forwarded-Prefix: %s\r\n", prefix);
-	return r < 0 ? r : hop_add_caller(f, who, b);
+	return r < 0 || !who ? r : hop_add_caller(f, who, b);
+}
+
+int hop_write_head(struct fleet_router *f, const struct http_request *req, const struct caller *who,
+		   const struct worker *w, enum http_method method, struct buf *b)
+{
+	static const char *const keys[] = {"api_key", NULL};
+	int r = buf_printf(b, "%s %s", http_method_name(method), http_request_path(req));
+
+	r = r < 0 ? r : hop_add_query(req, keys, '?', b);
+	r = r < 0 ? r : buf_add_str(b, " HTTP/1.1\r\n");
+	return r < 0 ? r : hop_write_fields(f, req, who, w, NULL, b);
 }

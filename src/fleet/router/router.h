@@ -39,6 +39,10 @@ struct fleet_router_config {
 	struct budgets *budgets;
 	struct http_tls_client *tls;
 	const struct fleet_key *key;
+	const char
+	    *port_domain; /* below which servers in sandboxes have names; "" = they have none */
+	const char *
+	    public_origin; /* by which links of answers lead here; "" = the host that a client has used */
 };
 
 int fleet_router_new(const struct fleet_router_config *config, struct fleet_router **ret,
@@ -49,7 +53,7 @@ struct fleet_router *fleet_router_free(struct fleet_router *f);
 /* For http_config.reroute; USER is the struct fleet_router. */
 const struct http_route *fleet_router_reroute(const struct http_route *row, void **userdata,
 					      void *user);
-/* The routes of MCP, which no other room of a router has. */
+/* The routes of MCP and of links, which no other room of a router has. */
 int fleet_router_add_routes(struct fleet_router *f, struct http_server *http,
 			    unsigned scopes) MUST_CHECK;
 /* New connections have this certificate, key and authority; those that are in use go on with theirs. Borrowed as before. */

@@ -9,7 +9,8 @@
 #include <errno.h>
 #include <string.h>
 
-#define ANY (HTTP_GET | HTTP_HEAD | HTTP_POST | HTTP_PUT | HTTP_DELETE | HTTP_PATCH | HTTP_OPTIONS)
+#define PAGE_FILES "/assets/" /* names have digests, so they are in no table */
+#define ANY        (HTTP_GET | HTTP_HEAD | HTTP_POST | HTTP_PUT | HTTP_DELETE | HTTP_PATCH | HTTP_OPTIONS)
 
 static const struct {
 	unsigned methods;
@@ -47,18 +48,26 @@ static void on_request(struct http_request *req, void *user)
 		respond_ready(f, req);
 		return;
 	}
-	const struct caller *who =
-	    b->row.flags & HTTP_ROUTE_AUTH ? auth_caller(req) : auth_identify(f->config.auth, req);
-	if (!who)
+	const bool is_link =
+	    b->place == PLACE_LINK || b->place == PLACE_UPLOAD || b->place == PLACE_NAME;
+	const struct caller *who = b->row.flags & HTTP_ROUTE_AUTH ? auth_caller(req)
+				   : b->place == PLACE_UPLOAD     ? NULL
+							      : auth_identify(f->config.auth, req);
+	/* The judgement of passes may give the request another caller: hop_begin() needs this one. */
+	struct caller *kept = who ? caller_ref(who) : NULL;
+	if ((!who && !is_link) || (b->place == PLACE_NAME && !link_passes_hold(f, req, who)))
 		auth_refuse(f->config.auth, req);
 	else if (b->place == PLACE_ABSENT)
 		http_respond_problem(req, ERR_NOT_IMPLEMENTED,
 				     "a fleet does not have this yet: each worker has a part of it",
 				     NULL);
 	else if (b->place == PLACE_LIST)
-		merge_begin(f, req, who);
+		merge_begin(f, req, who, b->row.pattern);
+	else if (b->place == PLACE_FEED)
+		feed_begin(f, req, who);
 	else
 		hop_begin(f, req, who, b->place);
+	caller_unref(kept);
 }
 
 static struct bound *bind_row(struct fleet_router *f, const struct http_route *row,
@@ -95,6 +104,8 @@ const struct http_route *fleet_router_reroute(const struct http_route *row, void
 		*userdata = b;
 		return &b->row;
 	}
+	if (text_starts_with(row->pattern, PAGE_FILES))
+		return row;
 	LOG_ERROR("route_without_place", LOG_S("route", row->pattern));
 	return NULL;
 }
@@ -103,6 +114,7 @@ const struct http_route *fleet_router_reroute(const struct http_route *row, void
 int fleet_router_add_routes(struct fleet_router *f, struct http_server *http, unsigned scopes)
 {
 	static const unsigned post = HTTP_ROUTE_AUTH | HTTP_ROUTE_STREAM_BODY;
+	static const unsigned get = HTTP_GET | HTTP_HEAD;
 	static const struct http_route rows[] = {
 	    {HTTP_POST, "/mcp", on_request, post, UINT64_MAX},
 	    {HTTP_GET, "/mcp", on_request, HTTP_ROUTE_AUTH, 0},
@@ -115,6 +127,12 @@ int fleet_router_add_routes(struct fleet_router *f, struct http_server *http, un
 	    {HTTP_GET, "/sse", on_request, HTTP_ROUTE_AUTH | HTTP_ROUTE_QUERY_KEY, 0},
 	    {HTTP_POST, "/messages", on_request, post | HTTP_ROUTE_QUERY_KEY, UINT64_MAX},
 	    {HTTP_POST, "/messages/", on_request, post | HTTP_ROUTE_QUERY_KEY, UINT64_MAX},
+	    {get, "/files/{session}/{name...}", on_request, HTTP_ROUTE_QUERY_KEY, 0},
+	    {get, "/sandbox/file", on_request, HTTP_ROUTE_QUERY_KEY, 0},
+	    {get, "/upload/{token}", on_request, 0, 0},
+	    {HTTP_POST, "/upload/{token}", on_request, HTTP_ROUTE_STREAM_BODY, UINT64_MAX},
+	    {HTTP_PUT, "/upload/{token}", on_request, HTTP_ROUTE_STREAM_BODY, UINT64_MAX},
+	    {HTTP_PUT, "/upload/{token}/{name}", on_request, HTTP_ROUTE_STREAM_BODY, UINT64_MAX},
 	};
 
 	return http_server_add_routes(http, rows, ARRAY_SIZE(rows), scopes, f);

@@ -201,6 +201,7 @@ static int on_tick(sd_event_source *source, uint64_t usec UNUSED, void *user)
 			ask(w);
 	}
 	forgets_go(f);
+	feeds_go(f);
 	(void)sd_event_source_set_time_relative(source, TICK_US);
 	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 }
@@ -257,6 +258,7 @@ int fleet_router_new(const struct fleet_router_config *config, struct fleet_rout
 	list_init(&f->workers);
 	list_init(&f->bounds);
 	list_init(&f->lists);
+	list_init(&f->feeds);
 	list_init(&f->forgets);
 	int r = sd_event_add_time_relative(config->loop, &f->tick, CLOCK_MONOTONIC, TICK_US,
 					   TICK_US / 20, on_tick, f);
@@ -277,6 +279,7 @@ struct fleet_router *fleet_router_free(struct fleet_router *f)
 	f->tick = sd_event_source_disable_unref(f->tick);
 	looks_done(f);
 	merges_done(f);
+	feeds_done(f);
 	forgets_done(f);
 	list_for_each(node, &f->workers)
 		worker_free(list_entry(node, struct worker, node));

@@ -15,6 +15,7 @@ import { buildCases } from './builds.ts';
 import { launch, World, type Case } from './case.ts';
 import { dialogCases } from './dialogs.ts';
 import { fileCases } from './files.ts';
+import { fleetCases } from './fleet.ts';
 import { hostileCases } from './hostile.ts';
 import { plantedCases } from './planted.ts';
 import { imageCases } from './images.ts';
@@ -42,7 +43,7 @@ Pictures of the pages are left in build/ui. CAISSON_TEST_BINARY names another bi
 	...sampled,
 });
 // The long ones first: cases run two at a time.
-const cases: Case[] = [...shapeCases, ...personCases, ...scaleCases, ...hostileCases, ...plantedCases, ...richCases, ...watchCases, ...dialogCases, ...accountCases, ...keyboardCases, ...smallCases, ...fileCases, ...notebookCases, ...processCases, ...prefixCases, ...buildCases, ...imageCases, ...appCases];
+const cases: Case[] = [...shapeCases, ...personCases, ...scaleCases, ...hostileCases, ...plantedCases, ...richCases, ...watchCases, ...dialogCases, ...accountCases, ...keyboardCases, ...smallCases, ...fileCases, ...notebookCases, ...processCases, ...prefixCases, ...buildCases, ...imageCases, ...appCases, ...fleetCases];
 const count = new Count();
 
 if (ensureImages(path.dirname(binary), 'science', 'base')) {

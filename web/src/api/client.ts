@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests to the server. A failure is always a Problem, which has words for people.
 
+import { isPlainPath } from '../pure/address.ts';
 import { text } from '../text/en.ts';
 
 export class Problem extends Error {
@@ -28,8 +29,10 @@ export function whenSignedOut(f: () => void): void {
 	onSignedOut = f;
 }
 
-/** Below the address of the page: a proxy may have the server below a path. */
+/** Below the address of the page: a proxy may have the server below a path. An address that would lead elsewhere becomes one that leads nowhere. */
 export function url(path: string, query?: Query): string {
+	if (!isPlainPath(path))
+		return 'about:invalid';
 	const q = new URLSearchParams();
 	for (const [k, v] of Object.entries(query ?? {}))
 		if (v !== undefined && v !== null && v !== '')
@@ -41,6 +44,13 @@ export function url(path: string, query?: Query): string {
 /** A path of a workspace as part of an address. */
 export function filePath(path: string): string {
 	return path.split('/').map(encodeURIComponent).join('/');
+}
+
+/** The same for a request: that fails with a reason. */
+function target(path: string, query?: Query): string {
+	if (!isPlainPath(path))
+		throw new Problem(0, { detail: text.errors.address });
+	return url(path, query);
 }
 
 async function problemOf(r: Response): Promise<Problem> {
@@ -58,9 +68,10 @@ async function send(method: string, path: string, query?: Query, body?: unknown,
 		headers['X-Caisson-Page'] = '1';
 	if (body !== undefined)
 		headers['Content-Type'] = 'application/json';
+	const to = target(path, query);
 	let r: Response;
 	try {
-		r = await fetch(url(path, query), { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal, credentials: 'same-origin' });
+		r = await fetch(to, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal, credentials: 'same-origin' });
 	} catch (e) {
 		if (signal?.aborted)
 			throw e;
@@ -84,7 +95,7 @@ export const api = {
 	blob: async (path: string, query?: Query, signal?: AbortSignal): Promise<Blob> => (await send('GET', path, query, undefined, signal)).blob(),
 	/** The first MAX bytes of a file, and they as text. FOREIGN: they are not UTF-8. */
 	head: async (path: string, max: number, signal?: AbortSignal): Promise<{ text: string; cut: boolean; foreign: boolean; bytes: ArrayBuffer }> => {
-		const r = await fetch(url(path), { headers: { Range: `bytes=0-${max - 1}` }, signal, credentials: 'same-origin', cache: 'no-store' });
+		const r = await fetch(target(path), { headers: { Range: `bytes=0-${max - 1}` }, signal, credentials: 'same-origin', cache: 'no-store' });
 		if (r.status === 416)
 			return { text: '', cut: false, foreign: false, bytes: new ArrayBuffer(0) };
 		if (!r.ok)
@@ -105,7 +116,7 @@ export const api = {
 export function upload(sandbox: string, path: string, file: Blob, overwrite: boolean, progress: (sent: number) => void, signal: AbortSignal): Promise<void> {
 	return new Promise((done, failed) => {
 		const x = new XMLHttpRequest();
-		x.open('PUT', url(`/sandboxes/${sandbox}/files/${filePath(path)}`, { overwrite: overwrite || undefined }));
+		x.open('PUT', target(`/sandboxes/${encodeURIComponent(sandbox)}/files/${filePath(path)}`, { overwrite: overwrite || undefined }));
 		x.setRequestHeader('X-Caisson-Page', '1');
 		x.setRequestHeader('Content-Type', 'application/octet-stream');
 		x.upload.onprogress = (e) => progress(e.loaded);

@@ -106,7 +106,7 @@ export interface components {
 		};
 		Cells: {
 			cells: components["schemas"]["Cell"][];
-			next: number | null;
+			next: number | string | null;
 		};
 		Checkpoint: {
 			age_s: number;
@@ -305,9 +305,10 @@ export interface components {
 			name?: string;
 			owner?: string;
 			sandbox: string;
+			seq?: number;
 		};
 		Notebooks: {
-			next: number | null;
+			next: number | string | null;
 			notebooks: components["schemas"]["NotebookRow"][];
 		};
 		Package: {
@@ -515,6 +516,7 @@ export interface components {
 			profile: string;
 			uptime_s: number;
 			version: string;
+			worker?: string;
 		};
 		Session: {
 			base: string;

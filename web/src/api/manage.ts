@@ -47,6 +47,7 @@ export interface Server {
 	uptime_s: number;
 	profile: string;
 	engine: string;
+	worker?: string; // of a fleet: the one that all of this is about
 	pool?: { ready: number; claimed: number; cold: number };
 	images?: ServerImage[];
 	settings?: Setting[];

@@ -11,8 +11,8 @@ const RETRY_MS = [1000, 2000, 5000, 10000, 30000] as const;
 /** What is there, asked for once; null: a further request would wake the sandbox up. What the page shows of its state is left to the events of all sandboxes: a
  * terminal that was open when the server ended goes on, and wakes it up. */
 async function look(id: string): Promise<Port[] | null> {
-	const s = await api.get<Sandbox>(`/sandboxes/${id}`);
-	return s.state === 'stored' ? null : (await api.get<{ ports: Port[] }>(`/sandboxes/${id}/ports`)).ports;
+	const s = await api.get<Sandbox>(`/sandboxes/${encodeURIComponent(id)}`);
+	return s.state === 'stored' ? null : (await api.get<{ ports: Port[] }>(`/sandboxes/${encodeURIComponent(id)}/ports`)).ports;
 }
 
 const isFinal = (e: unknown): boolean => e instanceof Problem && (e.status === 404 || e.status === 501); // gVisor has no ports, which is no fault
@@ -38,7 +38,7 @@ export function followPorts(id: string): () => void {
 		open();
 	};
 	const open = (): void => {
-		const s = new EventSource(url(`/sandboxes/${id}/events`, { ports: true }));
+		const s = new EventSource(url(`/sandboxes/${encodeURIComponent(id)}/events`, { ports: true }));
 		const on = <T>(name: string, take: (data: T) => void): void => s.addEventListener(name, (e) => take(JSON.parse((e as MessageEvent<string>).data) as T));
 		source = s;
 		on<{ ports: Port[] }>('start', (d) => {

@@ -10,6 +10,7 @@ import { Live, merge, put, settled, write, type Beside } from '../pure/notebook.
 
 export const session = signal<Session | null>(null);
 export const sandboxes = signal<ReadonlyMap<string, Sandbox> | null>(null); // null: not loaded yet
+export const missing = signal<readonly string[]>([]); // workers of a fleet that did not tell their sandboxes
 export const me = computed(() => session.value?.me ?? null);
 export const signedIn = computed(() => Boolean(session.value && (!session.value.required || session.value.signed_in)));
 
@@ -48,7 +49,7 @@ interface Page { cells: Cell[]; more: boolean }
 export async function loadCells(id: string, older = false): Promise<void> {
 	const n = notebook(id);
 	const first = n.cells.value.find((c) => c.seq !== null)?.seq ?? undefined;
-	const page = await api.get<Page>(`/notebooks/${id}`, { before: older && first !== undefined && first !== null ? first : 0, limit: PAGE }); // 0: the newest, and what runs
+	const page = await api.get<Page>(`/notebooks/${encodeURIComponent(id)}`, { before: older && first !== undefined && first !== null ? first : 0, limit: PAGE }); // 0: the newest, and what runs
 	batch(() => {
 		for (const c of page.cells)
 			if (!settled(c) && !n.live.has(c.run))
@@ -62,16 +63,22 @@ export async function loadCells(id: string, older = false): Promise<void> {
 
 /** Ends every run of a sandbox that has not ended. */
 export async function stopRuns(id: string): Promise<void> {
-	const { cells } = await api.get<Page>(`/notebooks/${id}`, { before: 0, limit: PAGE });
-	await Promise.all(cells.filter((c) => !settled(c)).map((c) => api.remove(`/runs/${c.run}`)));
+	const { cells } = await api.get<Page>(`/notebooks/${encodeURIComponent(id)}`, { before: 0, limit: PAGE });
+	await Promise.all(cells.filter((c) => !settled(c)).map((c) => api.remove(`/runs/${encodeURIComponent(c.run)}`)));
 }
 
 /** Loads the list; USAGE: with what the live ones use. Figures that could not be had in time stay as they were. */
 export async function loadSandboxes(usage = false): Promise<void> {
-	const { sandboxes: rows } = await api.get<{ sandboxes: Sandbox[] }>('/sandboxes', { usage: usage || undefined });
+	const { sandboxes: rows, workers_missing = [] } = await api.get<{ sandboxes: Sandbox[]; workers_missing?: string[] }>('/sandboxes', { usage: usage || undefined });
 	const seen_at = Date.now();
 	const before = sandboxes.value;
-	sandboxes.value = new Map(rows.map((s) => [s.id, { ...s, seen_at, usage: s.state === 'stored' ? undefined : s.usage ?? before?.get(s.id)?.usage }]));
+	const next = new Map<string, Sandbox>(rows.map((s) => [s.id, { ...s, seen_at, usage: s.state === 'stored' ? undefined : s.usage ?? before?.get(s.id)?.usage }]));
+	if (workers_missing.length > 0) // what is not told is not gone; the end of a sandbox comes as an event
+		before?.forEach((s, id) => next.has(id) || next.set(id, s));
+	batch(() => {
+		missing.value = workers_missing;
+		sandboxes.value = next;
+	});
 }
 
 /** Seconds since it was made, by the clock of the page. */

@@ -19,23 +19,23 @@ const MIB = 1024 * 1024;
 const AGAIN_MS = 5000; // between two looks
 const CELLS = 100; // of a sandbox, in which those that run are looked for
 
-interface Loaded { sandboxes: Sandbox[]; names: Map<string, string> }
+interface Loaded { sandboxes: Sandbox[]; missing: string[]; names: Map<string, string> }
 
 /** The owner '' is the local user: whoever comes without an account. */
 const nameOf = (id: string, names: Map<string, string>): string => id === '' ? t.local : names.get(id) ?? id;
 const titleOf = (s: Sandbox): string => s.name || s.id.slice(0, 13);
 
 async function load(signal: AbortSignal): Promise<Loaded> {
-	const [{ sandboxes }, { users }] = await Promise.all([
-		api.get<{ sandboxes: Sandbox[] }>('/sandboxes', { all: true, usage: true }, signal),
+	const [{ sandboxes, workers_missing = [] }, { users }] = await Promise.all([
+		api.get<{ sandboxes: Sandbox[]; workers_missing?: string[] }>('/sandboxes', { all: true, usage: true }, signal),
 		api.get<{ users: User[] }>('/users', {}, signal),
 	]);
-	return { sandboxes, names: new Map(users.map((u) => [u.id, u.name])) };
+	return { sandboxes, missing: workers_missing, names: new Map(users.map((u) => [u.id, u.name])) };
 }
 
 async function stop(s: Sandbox): Promise<void> {
-	const { cells } = await api.get<HistoryPage>(`/notebooks/${s.id}`, { owner: s.owner, before: 0, limit: CELLS });
-	await Promise.all(cells.filter((c) => !settled(c)).map((c) => api.remove(`/runs/${c.run}`, { owner: s.owner })));
+	const { cells } = await api.get<HistoryPage>(`/notebooks/${encodeURIComponent(s.id)}`, { owner: s.owner, before: 0, limit: CELLS });
+	await Promise.all(cells.filter((c) => !settled(c)).map((c) => api.remove(`/runs/${encodeURIComponent(c.run)}`, { owner: s.owner })));
 }
 
 export default function EveryonePage() {
@@ -57,13 +57,14 @@ export default function EveryonePage() {
 			</div>
 			{value && value.sandboxes.length > 0 && <p class="quiet">{t.sum(count(value.sandboxes.length), bytes(value.sandboxes.reduce((n, s) => n + (s.usage?.memory_bytes ?? 0), 0)))}</p>}
 			{error !== undefined && <Fault error={error} retry={again} />}
+			{value && value.missing.length > 0 && <p class="quiet" role="status">{text.home.missing(value.missing.join(', '))}</p>}
 			{!rows ? error === undefined && <Loading />
 				: value!.sandboxes.length === 0 ? <Empty icon="box" title={t.empty} />
 				: rows.length === 0 ? <Empty icon="search" title={text.home.noMatch} />
 				: <List rows={rows} names={value!.names} again={again} remove={setRemoving} />}
 			{removing && (
 				<ActionDialog title={text.home.deleteAsk(titleOf(removing))} action={text.common.delete} alarm onClose={() => setRemoving(null)} run={async () => {
-					await api.remove(`/sandboxes/${removing.id}`, { owner: removing.owner, force: true });
+					await api.remove(`/sandboxes/${encodeURIComponent(removing.id)}`, { owner: removing.owner, force: true });
 					again();
 				}}><p>{t.deleteWhat(nameOf(removing.owner, value!.names))}</p></ActionDialog>
 			)}

@@ -72,7 +72,7 @@ function Notebooks({ words = '' }: { words?: string }) {
 			{(!words || parts.rows !== null) && <Rest parts={parts} />}
 			{remove && (
 				<ActionDialog title={t.removeAsk} action={text.common.delete} alarm onClose={() => setRemove(null)} run={async () => {
-					await api.remove(`/notebooks/${remove.sandbox}`);
+					await api.remove(`/notebooks/${encodeURIComponent(remove.sandbox)}`);
 					parts.again();
 				}}><p>{t.removeWhat(remove.name || remove.sandbox)}</p></ActionDialog>
 			)}
@@ -82,7 +82,7 @@ function Notebooks({ words = '' }: { words?: string }) {
 
 function Notebook({ n, remove }: { n: NotebookRow; remove: () => void }) {
 	const name = n.name || n.sandbox.slice(0, 13);
-	const exported = (format: string): string => url(`/notebooks/${n.sandbox}/export`, { format });
+	const exported = (format: string): string => url(`/notebooks/${encodeURIComponent(n.sandbox)}/export`, { format });
 	return (
 		<li class="past-row">
 			<a class="past-link" href={href('sandboxes', n.sandbox)}>
@@ -103,7 +103,7 @@ function Notebook({ n, remove }: { n: NotebookRow; remove: () => void }) {
 }
 
 function Found({ words }: { words: string }) {
-	const parts = useParts<Cell, number>(async (before, signal) => {
+	const parts = useParts<Cell, string | number>(async (before, signal) => {
 		const page = await api.get<HistoryPage>('/history', { q: words, before, limit: 30 }, signal);
 		return { rows: page.cells, next: page.next };
 	}, [words]);

@@ -3,7 +3,7 @@
 
 import { useEffect, useState } from 'preact/hooks';
 import { api } from '../api/client.ts';
-import { ageOf, keepSandbox, loadSandboxes, me, sandboxes, stopRuns } from '../api/state.ts';
+import { ageOf, keepSandbox, loadSandboxes, me, missing, sandboxes, stopRuns } from '../api/state.ts';
 import type { Sandbox } from '../api/types.ts';
 import { go, href } from '../app/router.ts';
 import { Button, Empty, Fault, Loading, Search, useClock } from '../parts/basics.tsx';
@@ -43,6 +43,7 @@ export default function HomePage() {
 				</div>
 			)}
 			{error !== null && <Fault error={error} retry={load} />}
+			{missing.value.length > 0 && <p class="quiet" role="status">{t.missing(missing.value.join(', '))}</p>}
 			{!shown ? !error && <Loading /> : all!.length === 0 ? <Welcome create={() => setAsk({ what: 'create' })} />
 				: shown.length === 0 ? <Empty icon="search" title={t.noMatch}><p>{t.noMatchWhat}</p></Empty>
 				: <List rows={shown} ask={setAsk} />}
@@ -122,7 +123,7 @@ function Welcome({ create }: { create: () => void }) {
 		try {
 			const s = await api.post<Sandbox>('/sandboxes', { name: text.home.exampleName });
 			keepSandbox(s);
-			await api.post(`/sandboxes/${s.id}/runs`, { code: exampleCode, stateful: true });
+			await api.post(`/sandboxes/${encodeURIComponent(s.id)}/runs`, { code: exampleCode, stateful: true });
 			go('sandboxes', s.id);
 		} catch (e) {
 			sayFault(e);

@@ -72,7 +72,7 @@ export function DockerfileDialog({ of, path, onClose }: { of: Sandbox; path: str
 		if (wrong !== undefined || args.length > ARGS_MAX)
 			throw new Error(wrong !== undefined ? text.home.envWrong(wrong) : t.argsMany(ARGS_MAX));
 		const target = String(form.get('target')).trim();
-		return api.post<ImageBuild>(`/sandboxes/${of.id}/image`, { name, dockerfile: path, args: args.length ? args : undefined, target: target || undefined });
+		return api.post<ImageBuild>(`/sandboxes/${encodeURIComponent(of.id)}/image`, { name, dockerfile: path, args: args.length ? args : undefined, target: target || undefined });
 	};
 	return (
 		<BuildDialog title={t.fileTitle(path)} action={t.build} name={imageNameAt(path, of.name ?? '')} begin={begin} onClose={onClose}>
@@ -90,7 +90,7 @@ export function DockerfileDialog({ of, path, onClose }: { of: Sandbox; path: str
 
 export function CommitDialog({ of, onClose }: { of: Sandbox; onClose: () => void }) {
 	return (
-		<BuildDialog title={t.commitTitle} action={t.commit} name={imageNameOf(of.name ?? '')} begin={(name) => api.post<ImageBuild>(`/sandboxes/${of.id}/image`, { name })} onClose={onClose}>
+		<BuildDialog title={t.commitTitle} action={t.commit} name={imageNameOf(of.name ?? '')} begin={(name) => api.post<ImageBuild>(`/sandboxes/${encodeURIComponent(of.id)}/image`, { name })} onClose={onClose}>
 			<p class="quiet small">{t.commitWhat}</p>
 		</BuildDialog>
 	);

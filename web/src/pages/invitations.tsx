@@ -65,7 +65,7 @@ export default function InvitationsPage() {
 			)}
 			{ending && (
 				<ActionDialog title={t.endAsk} action={t.end} alarm onClose={() => setEnding(null)} run={async () => {
-					await api.remove(`/invitations/${ending.id}`);
+					await api.remove(`/invitations/${encodeURIComponent(ending.id)}`);
 					again();
 				}}><p>{t.endWhat(ending.note || t.noNote)}</p></ActionDialog>
 			)}

@@ -30,7 +30,7 @@ export default function KeysPage({ parts }: PageProps) {
 
 function Keys({ owner }: { owner?: string }) {
 	const { value, error, again } = useLoad((signal) => api.get<{ keys: Key[] }>('/keys', { owner }, signal), [owner]);
-	const person = useLoad(async (signal) => owner ? api.get<User>(`/users/${owner}`, {}, signal) : null, [owner]);
+	const person = useLoad(async (signal) => owner ? api.get<User>(`/users/${encodeURIComponent(owner)}`, {}, signal) : null, [owner]);
 	const [making, setMaking] = useState(false);
 	const [made, setMade] = useState<NewKey | null>(null);
 	const [revoking, setRevoking] = useState<Key | null>(null);
@@ -50,7 +50,7 @@ function Keys({ owner }: { owner?: string }) {
 			{made && <MadeDialog made={made} onClose={() => setMade(null)} />}
 			{revoking && (
 				<ActionDialog title={t.revokeAsk(labelOf(revoking))} action={t.revoke} alarm onClose={() => setRevoking(null)} run={async () => {
-					await api.remove(`/keys/${revoking.id}`, { owner });
+					await api.remove(`/keys/${encodeURIComponent(revoking.id)}`, { owner });
 					again();
 				}}><p>{t.revokeWhat}</p></ActionDialog>
 			)}

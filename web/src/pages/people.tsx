@@ -40,7 +40,7 @@ export default function PeoplePage() {
 			{ask?.what === 'password' && <PasswordDialog of={ask.of} onClose={close} />}
 			{ask?.what === 'delete' && (
 				<ActionDialog title={t.deleteAsk(ask.of.name)} action={text.common.delete} alarm onClose={close} run={async () => {
-					await api.remove(`/users/${ask.of.id}`);
+					await api.remove(`/users/${encodeURIComponent(ask.of.id)}`);
 					again();
 				}}><p>{t.deleteWhat}</p></ActionDialog>
 			)}
@@ -118,7 +118,7 @@ function EditDialog({ of, onClose, done }: { of: User; onClose: () => void; done
 			const v = String(form.get(q) ?? '').trim();
 			return v === '' ? -1 : Math.round(Number(v) * (q === 'max_disk_bytes' ? MIB : 1));
 		};
-		await api.patch(`/users/${of.id}`, {
+		await api.patch(`/users/${encodeURIComponent(of.id)}`, {
 			...Object.fromEntries(QUOTAS.map((q) => [q, number(q)])),
 			...(self ? {} : { role: form.get('role'), active: form.get('active') === 'on' }),
 			...(String(form.get('email') ?? '') !== of.email && { email: form.get('email') }),
@@ -142,7 +142,7 @@ function EditDialog({ of, onClose, done }: { of: User; onClose: () => void; done
 function PasswordDialog({ of, onClose }: { of: User; onClose: () => void }) {
 	return (
 		<ActionDialog title={t.passwordTitle(of.name)} action={text.common.save} onClose={onClose} run={async (form) => {
-			await api.patch(`/users/${of.id}`, { password: String(form.get('password')) });
+			await api.patch(`/users/${encodeURIComponent(of.id)}`, { password: String(form.get('password')) });
 			say(t.passwordSet(of.name));
 		}}>
 			<p>{t.passwordWhat}</p>

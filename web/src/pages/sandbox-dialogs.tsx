@@ -101,7 +101,7 @@ function Choice({ label, name, usual, of }: { label: string; name: string; usual
 
 export function RenameDialog({ of, onClose }: { of: Sandbox; onClose: () => void }) {
 	const rename = async (form: FormData): Promise<void> => {
-		keepSandbox(await api.patch<Sandbox>(`/sandboxes/${of.id}`, { name: value(form, 'name') }));
+		keepSandbox(await api.patch<Sandbox>(`/sandboxes/${encodeURIComponent(of.id)}`, { name: value(form, 'name') }));
 		say(t.renamed);
 	};
 	return (
@@ -113,7 +113,7 @@ export function RenameDialog({ of, onClose }: { of: Sandbox; onClose: () => void
 
 export function KeepDialog({ of, onClose }: { of: Sandbox; onClose: () => void }) {
 	const keep = async (form: FormData): Promise<void> => {
-		keepSandbox(await api.post<Sandbox>(`/sandboxes/${of.id}/keep`, { name: value(form, 'name') || undefined }));
+		keepSandbox(await api.post<Sandbox>(`/sandboxes/${encodeURIComponent(of.id)}/keep`, { name: value(form, 'name') || undefined }));
 		say(text.sandbox.kept);
 	};
 	return (
@@ -131,7 +131,7 @@ export function LimitsDialog({ of, onClose }: { of: Sandbox; onClose: () => void
 	const change = async (form: FormData): Promise<void> => {
 		const changed = rows.map(([name]) => [name, Number(value(form, name))] as const).filter(([name, n]) => n !== of.limits[name]);
 		if (changed.length > 0)
-			keepSandbox(await api.patch<Sandbox>(`/sandboxes/${of.id}`, Object.fromEntries(changed)));
+			keepSandbox(await api.patch<Sandbox>(`/sandboxes/${encodeURIComponent(of.id)}`, Object.fromEntries(changed)));
 		say(text.limits.changed);
 	};
 	return (
@@ -146,14 +146,14 @@ export function LimitsDialog({ of, onClose }: { of: Sandbox; onClose: () => void
 
 export function ForkDialog({ of, onClose }: { of: Sandbox; onClose: () => void }) {
 	const fork = async (form: FormData): Promise<void> => {
-		const made = await api.post<{ id?: string; sandbox?: Sandbox }>(`/sandboxes/${of.id}/forks`, {});
+		const made = await api.post<{ id?: string; sandbox?: Sandbox }>(`/sandboxes/${encodeURIComponent(of.id)}/forks`, {});
 		const id = made.id ?? made.sandbox?.id;
 		if (!id)
 			return;
 		const name = value(form, 'name');
 		if (name)
-			await api.patch(`/sandboxes/${id}`, { name });
-		keepSandbox(await api.get<Sandbox>(`/sandboxes/${id}`));
+			await api.patch(`/sandboxes/${encodeURIComponent(id)}`, { name });
+		keepSandbox(await api.get<Sandbox>(`/sandboxes/${encodeURIComponent(id)}`));
 		say(t.forked(name || id.slice(0, 13)));
 		go('sandboxes', id);
 	};
@@ -167,7 +167,7 @@ export function ForkDialog({ of, onClose }: { of: Sandbox; onClose: () => void }
 
 export function DeleteDialog({ of, onClose }: { of: Sandbox; onClose: () => void }) {
 	const remove = async (): Promise<void> => {
-		await api.remove(`/sandboxes/${of.id}`);
+		await api.remove(`/sandboxes/${encodeURIComponent(of.id)}`);
 		dropSandbox(of.id);
 		if (location.hash.includes(of.id))
 			go();

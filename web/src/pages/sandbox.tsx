@@ -50,7 +50,7 @@ export default function SandboxPage({ parts }: PageProps) {
 	const ended = notebook(id).ended.value;
 	const [error, setError] = useState<unknown>(null);
 	const [gone, setGone] = useState(false);
-	const load = (): void => void api.get<Sandbox>(`/sandboxes/${id}`).then((x) => (keepSandbox(x), setError(null), setGone(false)), (e: unknown) => e instanceof Problem && e.status === 404 ? setGone(true) : setError(e));
+	const load = (): void => void api.get<Sandbox>(`/sandboxes/${encodeURIComponent(id)}`).then((x) => (keepSandbox(x), setError(null), setGone(false)), (e: unknown) => e instanceof Problem && e.status === 404 ? setGone(true) : setError(e));
 	useEffect(load, [id]);
 	useEffect(() => document.querySelector('.sandbox-tabs [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' }), [tab, s === null]); // on a narrow screen
 	if (error)
@@ -115,9 +115,9 @@ function Head({ id, s }: { id: string; s: Sandbox | null }) {
 						{ icon: 'git-fork', label: text.home.fork, run: () => setAsk('fork') },
 						...(images ? [{ icon: 'hard-drive', label: text.images.commitAction, run: () => setAsk('image') }] : []),
 					] : []),
-					{ icon: 'notebook-pen', label: t.exportNotebook, href: url(`/notebooks/${id}/export`, { format: 'ipynb' }), download: true },
-					{ icon: 'file-text', label: t.exportReport, href: url(`/notebooks/${id}/export`, { format: 'html' }), download: true },
-					...(s ? [{ icon: 'download', label: t.downloadAll, href: url(`/sandboxes/${id}/files`, { archive: 'zip' }), download: true }] : []),
+					{ icon: 'notebook-pen', label: t.exportNotebook, href: url(`/notebooks/${encodeURIComponent(id)}/export`, { format: 'ipynb' }), download: true },
+					{ icon: 'file-text', label: t.exportReport, href: url(`/notebooks/${encodeURIComponent(id)}/export`, { format: 'html' }), download: true },
+					...(s ? [{ icon: 'download', label: t.downloadAll, href: url(`/sandboxes/${encodeURIComponent(id)}/files`, { archive: 'zip' }), download: true }] : []),
 					...(s && !me.value?.read_only ? [{ icon: 'trash-2', label: text.common.delete, alarm: true, run: () => setAsk('delete') }] : []),
 				]} />
 			</span>
@@ -141,7 +141,7 @@ function Ending({ s }: { s: Sandbox }) {
 	useEffect(() => {
 		if (!soon)
 			return;
-		const look = (): void => void api.get<Sandbox>(`/sandboxes/${s.id}`).then(keepSandbox, () => undefined); // its end comes as an event
+		const look = (): void => void api.get<Sandbox>(`/sandboxes/${encodeURIComponent(s.id)}`).then(keepSandbox, () => undefined); // its end comes as an event
 		look();
 		const timer = setInterval(look, LOOK_MS);
 		return () => clearInterval(timer);

@@ -29,7 +29,7 @@ export default function ServerPage({ parts }: PageProps) {
 		<>
 			<div class="page-head">
 				<h1>{t.title}</h1>
-				{value && <span class="quiet">{t.version(value.version)} · {t.up(duration(value.uptime_s * 1000))} · {t.profile(value.profile)}</span>}
+				{value && <span class="quiet">{t.version(value.version)} · {t.up(duration(value.uptime_s * 1000))} · {t.profile(value.profile)}{value.worker && <> · {t.worker(value.worker)}</>}</span>}
 			</div>
 			<nav class="tabs below" aria-label={t.partsLabel}>
 				{TABS.map((name) => <a href={href('server', name)} aria-current={name === tab ? 'page' : undefined}>{t.tabs[name]}{name === 'doctor' && <Bad rows={value?.doctor} />}</a>)}

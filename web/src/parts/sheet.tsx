@@ -21,7 +21,7 @@ type Load = (offset: number, limit: number, sheet: string | undefined, sort: Sor
 
 /** A table of a file of SANDBOX. */
 export function Sheet({ sandbox, path, small }: { sandbox: string; path: string; small?: boolean }) {
-	const load = useCallback<Load>((offset, limit, sheet) => api.get<Preview>(`/sandboxes/${sandbox}/preview`, { path, sheet, offset, limit }), [sandbox, path]);
+	const load = useCallback<Load>((offset, limit, sheet) => api.get<Preview>(`/sandboxes/${encodeURIComponent(sandbox)}/preview`, { path, sheet, offset, limit }), [sandbox, path]);
 	return <Rows load={load} label={path} small={small} />;
 }
 

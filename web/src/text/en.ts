@@ -29,6 +29,7 @@ export const text = {
 	errors: {
 		status: (n: number) => `The server answered with status ${n}.`,
 		unreachable: 'The server does not answer. Is it running, and does the network reach it?',
+		address: 'The server named something in a way that would lead elsewhere. Nothing was sent.',
 	},
 	nav: {
 		home: 'Sandboxes',
@@ -116,6 +117,7 @@ export const text = {
 		memory: 'Memory',
 		memoryMb: 'Memory (MiB)',
 		most: (n: string) => `At most ${n}`,
+		missing: (workers: string) => `These workers of the fleet do not answer: ${workers}. What is shown of their sandboxes may be old, or missing.`,
 		name: 'Name',
 		nameHint: 'For people; it may be empty.',
 		network: 'Network',
@@ -338,6 +340,7 @@ export const text = {
 		up: (a: string) => `up ${a}`,
 		value: 'Value',
 		version: (v: string) => `version ${v}`,
+		worker: (id: string) => `worker ${id} of the fleet`,
 	},
 	sandbox: {
 		downloadAll: 'Download all files',

@@ -19,7 +19,7 @@ interface Policy { engine: string; enforced: string[]; best_effort: string[]; ne
 
 export function About({ id, s }: TabProps) {
 	const policy = useLoad((signal) => api.get<Policy>('/policy', undefined, signal), []);
-	const usage = useLoad((signal) => s?.state === 'stored' ? Promise.resolve(null) : api.get<Usage>(`/sandboxes/${id}/usage`, { series: true }, signal).catch(() => null), [id, s?.state]);
+	const usage = useLoad((signal) => s?.state === 'stored' ? Promise.resolve(null) : api.get<Usage>(`/sandboxes/${encodeURIComponent(id)}/usage`, { series: true }, signal).catch(() => null), [id, s?.state]);
 	const [changing, setChanging] = useState(false);
 	useEffect(() => {
 		const timer = setInterval(() => document.visibilityState === 'visible' && usage.again(), AGAIN_MS);

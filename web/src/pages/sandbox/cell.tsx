@@ -92,7 +92,7 @@ function Running({ cell }: { cell: Cell }) {
 	useClock(500);
 	const stop = (interrupt?: boolean): void => {
 		setStopping(!interrupt);
-		api.remove(`/runs/${cell.run}`, { interrupt }).catch((e: unknown) => {
+		api.remove(`/runs/${encodeURIComponent(cell.run)}`, { interrupt }).catch((e: unknown) => {
 			setStopping(false);
 			sayFault(e);
 		});

@@ -17,16 +17,16 @@ import type { TabProps } from '../sandbox.tsx';
 const t = text.checkpoints;
 type Ask = { what: 'make' } | { what: 'restore' | 'remove' | 'branch'; name: string } | null;
 
-const address = (id: string, name: string): string => `/sandboxes/${id}/checkpoints/${encodeURIComponent(name)}`;
+const address = (id: string, name: string): string => `/sandboxes/${encodeURIComponent(id)}/checkpoints/${encodeURIComponent(name)}`;
 
 /** Saves what is there as a checkpoint, whose name begins with NAME and is not used yet: a used one would be replaced. */
 async function keep(id: string, name: string): Promise<string> {
-	const { checkpoints } = await api.get<{ checkpoints: Checkpoint[] }>(`/sandboxes/${id}/checkpoints`);
+	const { checkpoints } = await api.get<{ checkpoints: Checkpoint[] }>(`/sandboxes/${encodeURIComponent(id)}/checkpoints`);
 	const first = name.slice(0, 60);
 	let free = first;
 	for (let n = 2; checkpoints.some((c) => c.name === free); n++)
 		free = `${first}-${n}`;
-	await api.post(`/sandboxes/${id}/checkpoints`, { name: free });
+	await api.post(`/sandboxes/${encodeURIComponent(id)}/checkpoints`, { name: free });
 	return free;
 }
 
@@ -48,7 +48,7 @@ export async function goOnFrom(id: string, name: string, filesOnly = false): Pro
 export function Checkpoints({ id }: TabProps) {
 	const [ask, setAsk] = useState<Ask>(null);
 	const turn = notebook(id).checkpoints.value;
-	const list = useLoad((signal) => api.get<{ checkpoints: Checkpoint[] }>(`/sandboxes/${id}/checkpoints`, undefined, signal).then((r) => ({ rows: r.checkpoints, at: Date.now() })), [id, turn]);
+	const list = useLoad((signal) => api.get<{ checkpoints: Checkpoint[] }>(`/sandboxes/${encodeURIComponent(id)}/checkpoints`, undefined, signal).then((r) => ({ rows: r.checkpoints, at: Date.now() })), [id, turn]);
 	useClock();
 	const can = !me.value?.read_only;
 	const make = can && <Button icon="plus" label={t.make} look="primary" onClick={() => setAsk({ what: 'make' })} />;
@@ -94,7 +94,7 @@ function Asked({ id, ask, close }: { id: string; ask: NonNullable<Ask>; close: (
 	const value = (f: FormData, name: string): string => String(f.get(name) ?? '').trim();
 	if (ask.what === 'make')
 		return (
-			<ActionDialog title={t.make} action={text.common.save} onClose={close} run={(f) => api.post(`/sandboxes/${id}/checkpoints`, { name: value(f, 'name') }).then(changed)}>
+			<ActionDialog title={t.make} action={text.common.save} onClose={close} run={(f) => api.post(`/sandboxes/${encodeURIComponent(id)}/checkpoints`, { name: value(f, 'name') }).then(changed)}>
 				<Field label={t.name} hint={t.nameHint} control={(a) => <input {...a} class="input" name="name" required maxLength={64} pattern="[A-Za-z0-9_\-]+" autocomplete="off" autofocus />} />
 			</ActionDialog>
 		);
@@ -109,7 +109,7 @@ function Asked({ id, ask, close }: { id: string; ask: NonNullable<Ask>; close: (
 		);
 	const branch = async (f: FormData): Promise<void> => {
 		await goOnFrom(id, ask.name);
-		await api.post(`/sandboxes/${id}/branches`, { branches: [{ name: value(f, 'name') || undefined, code: String(f.get('code')) }] });
+		await api.post(`/sandboxes/${encodeURIComponent(id)}/branches`, { branches: [{ name: value(f, 'name') || undefined, code: String(f.get('code')) }] });
 		changed();
 		go('sandboxes', id, 'notebook');
 	};

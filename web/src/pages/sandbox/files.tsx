@@ -50,7 +50,7 @@ export function Files({ id, s, parts }: TabProps) {
 				<div class="files-tools">
 					{can && <Button icon="upload" label={t.upload} tiny onClick={() => chosen.current!.click()} />}
 					{can && <Button icon="folder-plus" label={t.newFolder} tiny onClick={() => setAsk({ what: 'folder', path: '' })} />}
-					<a class="button tiny" href={url(`/sandboxes/${id}/files`, { archive: 'zip' })} download=""><Icon name="download" size={14} />{t.downloadAll}</a>
+					<a class="button tiny" href={url(`/sandboxes/${encodeURIComponent(id)}/files`, { archive: 'zip' })} download=""><Icon name="download" size={14} />{t.downloadAll}</a>
 					<input ref={chosen} type="file" multiple hidden aria-label={t.upload} onChange={(e) => {
 						addUploads(id, [...e.currentTarget.files ?? []].map((f) => ({ path: f.name, file: f })));
 						e.currentTarget.value = '';
@@ -69,14 +69,14 @@ export function Files({ id, s, parts }: TabProps) {
 			</section>
 			{s && ask?.what === 'image' && <DockerfileDialog of={s} path={ask.path} onClose={close} />}
 			{ask?.what === 'remove' && (
-				<ActionDialog title={text.home.deleteAsk(ask.path)} action={text.common.delete} alarm onClose={close} run={() => api.remove(`/sandboxes/${id}/files/${filePath(ask.path)}`, { recursive: ask.folder || undefined }).then(changed)}>
+				<ActionDialog title={text.home.deleteAsk(ask.path)} action={text.common.delete} alarm onClose={close} run={() => api.remove(`/sandboxes/${encodeURIComponent(id)}/files/${filePath(ask.path)}`, { recursive: ask.folder || undefined }).then(changed)}>
 					<p>{ask.folder ? t.deleteFolderWhat : t.deleteWhat}</p>
 				</ActionDialog>
 			)}
 			{ask?.what === 'rename' && (
 				<ActionDialog title={t.renameAsk(ask.path)} action={text.common.save} onClose={close} run={async (f) => {
 					const to = String(f.get('to')).trim();
-					await api.patch(`/sandboxes/${id}/files/${filePath(ask.path)}`, { to });
+					await api.patch(`/sandboxes/${encodeURIComponent(id)}/files/${filePath(ask.path)}`, { to });
 					changed();
 					if (path === ask.path)
 						go('sandboxes', id, 'files', ...to.split('/'));
@@ -85,7 +85,7 @@ export function Files({ id, s, parts }: TabProps) {
 				</ActionDialog>
 			)}
 			{ask?.what === 'folder' && (
-				<ActionDialog title={t.newFolder} action={t.make} onClose={close} run={(f) => api.post(`/sandboxes/${id}/folders`, { path: String(f.get('path')).trim() }).then(changed)}>
+				<ActionDialog title={t.newFolder} action={t.make} onClose={close} run={(f) => api.post(`/sandboxes/${encodeURIComponent(id)}/folders`, { path: String(f.get('path')).trim() }).then(changed)}>
 					<Field label={t.newName} hint={t.newFolderHint} control={(a) => <input {...a} class="input mono" name="path" required defaultValue={ask.path && `${ask.path}/`} autocomplete="off" spellcheck={false} autofocus />} />
 				</ActionDialog>
 			)}
@@ -111,7 +111,7 @@ const FOUND_MAX = 200;
 /** Files and folders of the whole workspace whose names have the words. The folders are listed once, not at each key. */
 function Found({ id, words, chosen }: { id: string; words: string; chosen: string }) {
 	const turn = notebook(id).files.value;
-	const all = useLoad((signal) => walk<FileEntry>((path) => api.get<Listing>(`/sandboxes/${id}/files`, { path }, signal), (f) => hidden.value || !f.name.startsWith('.')), [id, turn, hidden.value]);
+	const all = useLoad((signal) => walk<FileEntry>((path) => api.get<Listing>(`/sandboxes/${encodeURIComponent(id)}/files`, { path }, signal), (f) => hidden.value || !f.name.startsWith('.')), [id, turn, hidden.value]);
 	if (all.error && !all.value)
 		return <Fault error={all.error} retry={all.again} />;
 	if (!all.value)
@@ -145,7 +145,7 @@ interface FolderProps { id: string; path: string; depth: number; chosen: string;
 
 function Folder({ id, path, depth, chosen, ask, builds }: FolderProps) {
 	const turn = notebook(id).files.value;
-	const list = useLoad((signal) => api.get<Listing>(`/sandboxes/${id}/files`, { path }, signal), [id, path, turn]);
+	const list = useLoad((signal) => api.get<Listing>(`/sandboxes/${encodeURIComponent(id)}/files`, { path }, signal), [id, path, turn]);
 	if (list.error && !list.value)
 		return <Fault error={list.error} retry={list.again} />;
 	if (!list.value)
@@ -179,7 +179,7 @@ function Entry({ id, f, path, depth, chosen, ask, builds }: { f: FileEntry } & F
 					: <a aria-current={chosen === path ? 'true' : undefined} class="entry-name" href={href('sandboxes', id, 'files', ...path.split('/'))}><span class="entry-space" /><Icon name={iconOf(kindOf(name))} size={14} /><span class="clip">{name}</span></a>}
 				{!folder && <span class="small quiet entry-size" title={when(f.modified_at)}>{bytes(f.size)}</span>}
 				<Menu label={`${text.common.more}: ${name}`} items={[
-					{ icon: 'download', label: text.common.download, href: url(folder ? `/sandboxes/${id}/files/${filePath(path)}` : `/sandboxes/${id}/files/${filePath(path)}`, folder ? { archive: 'zip' } : undefined), download: true },
+					{ icon: 'download', label: text.common.download, href: url(folder ? `/sandboxes/${encodeURIComponent(id)}/files/${filePath(path)}` : `/sandboxes/${encodeURIComponent(id)}/files/${filePath(path)}`, folder ? { archive: 'zip' } : undefined), download: true },
 					...(ask ? [
 						...(builds && !folder && isDockerfile(path) ? [{ icon: 'hard-drive', label: text.images.fileAction, run: () => ask({ what: 'image', path }) }] : []),
 						{ icon: 'pencil', label: text.home.rename, run: () => ask({ what: 'rename', path }) },

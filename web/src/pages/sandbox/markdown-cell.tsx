@@ -38,7 +38,7 @@ export function MarkdownDialog({ sandbox, cell, beside, onClose }: { sandbox: st
 	const [where, setWhere] = useState<'before' | 'after'>('before');
 	const save = (form: FormData): Promise<unknown> => {
 		const body = { text: String(form.get('text')).replaceAll('\r\n', '\n') };
-		return cell ? api.patch(`/notebooks/${sandbox}/runs/${cell.run}`, body) : api.post(`/notebooks/${sandbox}/markdown`, { ...body, ...(beside && { [where]: beside.run }) });
+		return cell ? api.patch(`/notebooks/${encodeURIComponent(sandbox)}/runs/${encodeURIComponent(cell.run)}`, body) : api.post(`/notebooks/${encodeURIComponent(sandbox)}/markdown`, { ...body, ...(beside && { [where]: beside.run }) });
 	};
 	return (
 		<ActionDialog title={cell ? t.markdownEdit : beside ? t.markdownBeside : t.markdownAdd} action={text.common.save} wide onClose={onClose} run={save}>

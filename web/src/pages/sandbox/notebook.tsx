@@ -48,7 +48,7 @@ export function NotebookView({ id, s }: TabProps) {
 	}, [id]);
 	const run = async (code: string, language: Language = 'python', context?: string): Promise<void> => {
 		list.current?.toEnd();
-		await api.post(`/sandboxes/${id}/runs`, language === 'bash' ? { command: code } : { code, stateful: true, context, language });
+		await api.post(`/sandboxes/${encodeURIComponent(id)}/runs`, language === 'bash' ? { command: code } : { code, stateful: true, context, language });
 	};
 	const [picked, setPicked] = useState<ReadonlySet<number> | null>(null); // null: nobody selects
 	const pickOf = (c: Cell) => picked && c.seq !== null ? { on: picked.has(c.seq), set: (on: boolean) => {
@@ -84,7 +84,7 @@ export function NotebookView({ id, s }: TabProps) {
 			{away && <span class="to-end"><Button icon="arrow-down" label={t.toEnd} tiny onClick={() => list.current?.toEnd()} /></span>}
 			{removing && (
 				<ActionDialog title={t.removeAsk(removing.number)} action={text.common.delete} alarm onClose={() => setRemoving(null)} run={async () => {
-					await api.remove(`/notebooks/${id}/runs/${removing.run}`);
+					await api.remove(`/notebooks/${encodeURIComponent(id)}/runs/${encodeURIComponent(removing.run)}`);
 					n.cells.value = n.cells.value.filter((c) => c.run !== removing.run);
 				}}><p>{t.removeWhat}</p></ActionDialog>
 			)}
@@ -99,7 +99,7 @@ function Picked({ id, cells, picked, set }: { id: string; cells: readonly Cell[]
 	const all = cells.flatMap((c) => c.seq ?? []);
 	const chosen = rangesOf(all, picked);
 	const bad = chosen.length > RANGES_MAX;
-	const link = (format: string): string => url(`/notebooks/${id}/export`, { format, cells: chosen.join(',') });
+	const link = (format: string): string => url(`/notebooks/${encodeURIComponent(id)}/export`, { format, cells: chosen.join(',') });
 	return (
 		<section class="picked panel" aria-label={t.select}>
 			<Button icon="x" label={text.common.close} iconOnly tiny look="plain" onClick={() => set(null)} />
@@ -153,7 +153,7 @@ function useCheckpoints(id: string, live: boolean): ReadonlyMap<string, Checkpoi
 	const turn = notebook(id).checkpoints.value;
 	useEffect(() => {
 		if (live)
-			void api.get<{ checkpoints: Checkpoint[] }>(`/sandboxes/${id}/checkpoints`).then((r) => setRows(r.checkpoints), () => setRows([]));
+			void api.get<{ checkpoints: Checkpoint[] }>(`/sandboxes/${encodeURIComponent(id)}/checkpoints`).then((r) => setRows(r.checkpoints), () => setRows([]));
 	}, [id, live, turn]);
 	return useMemo(() => new Map(rows.filter((r) => r.by).map((r) => [r.by!, r])), [rows]);
 }
@@ -215,7 +215,7 @@ function Composer({ id, busy, editor, cells, run, write }: ComposerProps) {
 				hint: t.editorHint,
 				run: start,
 				previous: () => latest.current.cells.findLast((c) => c.code && !['command', 'package', 'markdown'].includes(c.kind ?? ''))?.code ?? null,
-				complete: async (code, cursor) => language.peek() !== 'python' ? null : api.post<Completion>(`/sandboxes/${id}/complete`, { code, cursor }),
+				complete: async (code, cursor) => language.peek() !== 'python' ? null : api.post<Completion>(`/sandboxes/${encodeURIComponent(id)}/complete`, { code, cursor }),
 				changed: (code) => drafts.set(id, code),
 			});
 			setReady(true);

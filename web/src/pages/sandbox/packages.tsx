@@ -27,7 +27,7 @@ export function Packages({ id }: TabProps) {
 	const [turn, setTurn] = useState(0);
 	const [remove, setRemove] = useState<string | null>(null);
 	const event = notebook(id).packages.value;
-	const list = useLoad((signal) => api.get<{ packages: Package[] }>(`/sandboxes/${id}/packages`, { all: true }, signal), [id, turn, event?.status === 'success' ? event : null]);
+	const list = useLoad((signal) => api.get<{ packages: Package[] }>(`/sandboxes/${encodeURIComponent(id)}/packages`, { all: true }, signal), [id, turn, event?.status === 'success' ? event : null]);
 	const rows = (list.value?.packages ?? []).filter((p) => p.name.toLowerCase().includes(filter.toLowerCase()));
 	const own = rows.filter((p) => !p.from_image);
 	const image = rows.filter((p) => p.from_image);
@@ -43,7 +43,7 @@ export function Packages({ id }: TabProps) {
 				</>
 			)}
 			{remove && (
-				<ActionDialog title={t.removeAsk(remove)} action={t.remove} alarm onClose={() => setRemove(null)} run={() => api.remove(`/sandboxes/${id}/packages/${encodeURIComponent(remove)}`).then(() => (say(t.removed(remove)), setTurn((n) => n + 1)))} />
+				<ActionDialog title={t.removeAsk(remove)} action={t.remove} alarm onClose={() => setRemove(null)} run={() => api.remove(`/sandboxes/${encodeURIComponent(id)}/packages/${encodeURIComponent(remove)}`).then(() => (say(t.removed(remove)), setTurn((n) => n + 1)))} />
 			)}
 		</div>
 	);
@@ -86,16 +86,16 @@ function Install({ id, done }: { id: string; done: () => void }) {
 	const lookUp = (): void => {
 		forget();
 		setLooking(true);
-		void api.get<Entry>(`/sandboxes/${id}/index/${encodeURIComponent(wanted.trim())}`).then(setEntry, setError).finally(() => setLooking(false));
+		void api.get<Entry>(`/sandboxes/${encodeURIComponent(id)}/index/${encodeURIComponent(wanted.trim())}`).then(setEntry, setError).finally(() => setLooking(false));
 	};
 	const install = async (): Promise<void> => {
 		forget();
 		setSteps([]);
 		try {
-			let s = await api.post<Status>(`/sandboxes/${id}/packages`, { packages: wanted.trim() });
+			let s = await api.post<Status>(`/sandboxes/${encodeURIComponent(id)}/packages`, { packages: wanted.trim() });
 			setStatus(s);
 			while (!s.complete)
-				setStatus(s = await api.get<Status>(`/sandboxes/${id}/packages/${encodeURIComponent(s.packages)}`, { wait: true }));
+				setStatus(s = await api.get<Status>(`/sandboxes/${encodeURIComponent(id)}/packages/${encodeURIComponent(s.packages)}`, { wait: true }));
 			if (s.status === 'success')
 				setWanted('');
 			done();
@@ -104,7 +104,7 @@ function Install({ id, done }: { id: string; done: () => void }) {
 			setError(x);
 		}
 	};
-	const cancel = (): void => void api.remove(`/sandboxes/${id}/packages/${encodeURIComponent(status!.packages)}`).catch(setError);
+	const cancel = (): void => void api.remove(`/sandboxes/${encodeURIComponent(id)}/packages/${encodeURIComponent(status!.packages)}`).catch(setError);
 	return (
 		<form class="stack tight" onSubmit={(e) => (e.preventDefault(), void install())}>
 			<div class="install">

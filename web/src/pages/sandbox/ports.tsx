@@ -2,13 +2,14 @@
 // The ports that servers in the sandbox listen on, each with a button that opens it in a tab of its own; and the offer to open a new one.
 
 import { useEffect, useState } from 'preact/hooks';
-import { api } from '../../api/client.ts';
+import { Problem, api } from '../../api/client.ts';
 import { me, notebook } from '../../api/state.ts';
 import { followPorts } from '../../api/ports.ts';
 import type { Port, PortAddress, Sandbox } from '../../api/types.ts';
 import { href } from '../../app/router.ts';
 import { Button, Fault, useVisible } from '../../parts/basics.tsx';
 import { Icon } from '../../parts/icon.tsx';
+import { isWebAddress } from '../../pure/address.ts';
 import { without } from '../../pure/ports.ts';
 import { text } from '../../text/en.ts';
 import { ports as t } from '../../text/ports.ts';
@@ -24,7 +25,9 @@ function useOpen(id: string): { open: (port: number) => Promise<void>; address: 
 		setAddress(null);
 		const tab = window.open('', '_blank'); // at once: later a browser takes it for a popup
 		try {
-			const { url } = await api.post<PortAddress>(`/sandboxes/${id}/ports`, { port });
+			const { url } = await api.post<PortAddress>(`/sandboxes/${encodeURIComponent(id)}/ports`, { port });
+			if (!isWebAddress(url))
+				throw new Problem(0, { detail: text.errors.address });
 			if (new URL(url).host === location.host || !tab) { // no name of its own, or no tab
 				tab?.close();
 				setAddress(url);

@@ -29,7 +29,7 @@ export function PreviewOf({ sandbox, path, build }: { sandbox: string; path: str
 	const kind = kindOf(path);
 	const [plain, setPlain] = useState(false);
 	const [edited, setEdited] = useState<string | null>(null);
-	const address = `/sandboxes/${sandbox}/files/${filePath(path)}`;
+	const address = `/sandboxes/${encodeURIComponent(sandbox)}/files/${filePath(path)}`;
 	/** Only a whole text in UTF-8 can be saved as it was. */
 	const begin = async (): Promise<void> => {
 		try {
@@ -68,7 +68,7 @@ function Edit({ sandbox, path, text: before, close }: { sandbox: string; path: s
 		setBusy(true);
 		setError(null);
 		try {
-			const now = await api.head(`/sandboxes/${sandbox}/files/${filePath(path)}`, TEXT_MAX);
+			const now = await api.head(`/sandboxes/${encodeURIComponent(sandbox)}/files/${filePath(path)}`, TEXT_MAX);
 			if (now.text !== before && error === null)
 				throw new Error(t.changed);
 			await upload(sandbox, path, new Blob([area.current!.value]), true, () => undefined, new AbortController().signal);
@@ -137,7 +137,7 @@ const PARAGRAPHS = 1000;
 
 /** The paragraphs of a Word document, or the texts of slides, as a program in the sandbox has read them. */
 function Document({ sandbox, path, turn }: { sandbox: string; path: string; turn: number }) {
-	const found = useLoad((signal) => api.get<Preview>(`/sandboxes/${sandbox}/preview`, { path, limit: PARAGRAPHS }, signal), [sandbox, path, turn]);
+	const found = useLoad((signal) => api.get<Preview>(`/sandboxes/${encodeURIComponent(sandbox)}/preview`, { path, limit: PARAGRAPHS }, signal), [sandbox, path, turn]);
 	if (found.error)
 		return <Fault error={found.error} retry={found.again} />;
 	if (!found.value)
@@ -191,7 +191,7 @@ async function textOf(sandbox: string, path: string, address: string, max: numbe
 	if (!file.foreign)
 		return file;
 	try {
-		const { encoding, sure } = await api.get<Preview>(`/sandboxes/${sandbox}/preview`, { path, encoding: true }, signal);
+		const { encoding, sure } = await api.get<Preview>(`/sandboxes/${encodeURIComponent(sandbox)}/preview`, { path, encoding: true }, signal);
 		const name = encoding === 'utf-16' && new Uint8Array(file.bytes)[0] === 0xfe ? 'utf-16be' : encoding;
 		return name ? { ...file, text: new TextDecoder(name).decode(file.bytes), encoding, sure } : file;
 	} catch {

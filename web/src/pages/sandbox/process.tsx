@@ -36,7 +36,7 @@ const pause = (ms: number, stop: AbortSignal): Promise<void> => new Promise((don
 
 /** Whether it still lives. After a failure the server may be a new one, where a request for the processes of a stored sandbox would wake it up. */
 export async function isAwake(sandbox: string, stop: AbortSignal): Promise<boolean> {
-	const s = await api.get<Sandbox>(`/sandboxes/${sandbox}`, undefined, stop);
+	const s = await api.get<Sandbox>(`/sandboxes/${encodeURIComponent(sandbox)}`, undefined, stop);
 	if (!stop.aborted)
 		keepSandbox(s);
 	return s.state !== 'stored';
@@ -80,7 +80,7 @@ async function follow(sandbox: string, address: string, tails: Tails, stop: Abor
 
 /** ROW: what the list has of it. CHANGED: the list is to be loaded again. */
 export function Detail({ sandbox, row, changed }: { sandbox: string; row: Process; changed: () => void }) {
-	const address = `/sandboxes/${sandbox}/processes/${encodeURIComponent(row.id)}`;
+	const address = `/sandboxes/${encodeURIComponent(sandbox)}/processes/${encodeURIComponent(row.id)}`;
 	const tails = useRef<Tails>({ out: new Tail(), err: new Tail() });
 	const [seen, setSeen] = useState<Process | null>(null);
 	const [error, setError] = useState<unknown>(null);

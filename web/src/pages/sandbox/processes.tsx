@@ -23,7 +23,7 @@ export function Processes({ id, s, parts }: TabProps) {
 	const asleep = s?.state === 'stored'; // a request for its processes would wake it up
 	const started = (p: Process): void => {
 		if (asleep)
-			void api.get<Sandbox>(`/sandboxes/${id}`).then(keepSandbox, () => undefined);
+			void api.get<Sandbox>(`/sandboxes/${encodeURIComponent(id)}`).then(keepSandbox, () => undefined);
 		again();
 		go('sandboxes', id, 'processes', p.id);
 	};
@@ -45,7 +45,7 @@ function Start({ id, started }: { id: string; started: (p: Process) => void }) {
 		setBusy(true);
 		setError(null);
 		try {
-			started(await api.post<Process>(`/sandboxes/${id}/processes`, { command, input, ...(name.trim() && { name: name.trim() }) }));
+			started(await api.post<Process>(`/sandboxes/${encodeURIComponent(id)}/processes`, { command, input, ...(name.trim() && { name: name.trim() }) }));
 			setCommand('');
 			setName('');
 			setInput(false);
@@ -85,7 +85,7 @@ function useProcesses(id: string, turn: number): Loaded {
 			try {
 				if (failed && !await isAwake(id, stop.signal))
 					return;
-				const { processes } = await api.get<{ processes: Process[] }>(`/sandboxes/${id}/processes`, undefined, stop.signal);
+				const { processes } = await api.get<{ processes: Process[] }>(`/sandboxes/${encodeURIComponent(id)}/processes`, undefined, stop.signal);
 				set({ rows: processes.reverse(), at: Date.now(), turn });
 				failed = false;
 			} catch (error) {

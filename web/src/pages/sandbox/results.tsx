@@ -18,7 +18,7 @@ const t = text.notebook;
 /** The results of CELL with their data; null: there are none, or they are not there (yet): its text is shown then. */
 export function useResults(cell: Cell): Result[] | null {
 	const any = (cell.results?.length ?? 0) > 0;
-	const found = useLoad<Result[]>((signal) => any ? api.get(`/notebooks/${cell.sandbox}/runs/${cell.run}/results`, undefined, signal) : Promise.resolve([]), [cell.sandbox, cell.run, any]);
+	const found = useLoad<Result[]>((signal) => any ? api.get(`/notebooks/${encodeURIComponent(cell.sandbox)}/runs/${encodeURIComponent(cell.run)}/results`, undefined, signal) : Promise.resolve([]), [cell.sandbox, cell.run, any]);
 	return any && found.value ? found.value : null;
 }
 

@@ -19,7 +19,7 @@ const PAGE_MAX = 8 << 20; // bytes of HTML that are shown at once
 
 /** Where the file of a run is: as the run left it if that was kept, else as it is now. */
 function addressOf(cell: Cell, f: RunFile): string {
-	return f.kept ? `/notebooks/${cell.sandbox}/runs/${cell.run}/files/${filePath(f.name)}` : `/sandboxes/${cell.sandbox}/files/${filePath(f.name)}`;
+	return f.kept ? `/notebooks/${encodeURIComponent(cell.sandbox)}/runs/${encodeURIComponent(cell.run)}/files/${filePath(f.name)}` : `/sandboxes/${encodeURIComponent(cell.sandbox)}/files/${filePath(f.name)}`;
 }
 
 export function RunFiles({ cell, files }: { cell: Cell; files: RunFile[] }) {
@@ -36,7 +36,7 @@ export function RunFiles({ cell, files }: { cell: Cell; files: RunFile[] }) {
 
 function Picture({ cell, file }: { cell: Cell; file: RunFile }) {
 	const [place, setPlace] = useState(0);
-	const places = [addressOf(cell, file), `/sandboxes/${cell.sandbox}/files/${filePath(file.name)}`];
+	const places = [addressOf(cell, file), `/sandboxes/${encodeURIComponent(cell.sandbox)}/files/${filePath(file.name)}`];
 	if (place >= places.length)
 		return <p class="small quiet"><Icon name="image" size={14} /> {t.pictureGone(file.name)}</p>;
 	const address = url(places[place]!);

@@ -31,7 +31,7 @@ function Screen({ id, root }: { id: string; root: boolean }) {
 		void import('../../parts/terminal.ts').then((m) => {
 			if (gone)
 				return;
-			stop = m.openTerminal(host.current!, id, root, () => void api.get<Sandbox>(`/sandboxes/${id}`).then(keepSandbox, () => undefined));
+			stop = m.openTerminal(host.current!, id, root, () => void api.get<Sandbox>(`/sandboxes/${encodeURIComponent(id)}`).then(keepSandbox, () => undefined));
 			setReady(true);
 		}, setError);
 		return () => {
