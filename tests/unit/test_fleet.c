@@ -536,8 +536,8 @@ static void changed_identities(void **state UNUSED)
 		memcpy(json, good, sizeof(good));
 		rand_bytes(random, sizeof(random));
 		for (size_t k = 0; k <= random[0] % 3u; k++)
-			json[(random[1 + k] << 1 | (random[7] >> k & 1)) % (sizeof(good) - 1)] =
-			    (char)(random[4 + k] % 128);
+			json[(size_t)(random[1 + k] << 1 | (random[7] >> k & 1)) %
+			     (sizeof(good) - 1)] = (char)(random[4 + k] % 128);
 		if (read_json(json, sizeof(good) - 1, &got, &e) < 0)
 			continue;
 		assert_int_equal(fleet_identity_write(&got, text), 0);
