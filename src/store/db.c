@@ -44,14 +44,38 @@ void db_close(struct db *db)
 	db->kind = NULL;
 }
 
-static struct cursor *begin_v(struct db *db, enum statement id, struct err *e, const char *types,
-			      va_list ap)
+struct cursor *db_begin_with(struct db *db, enum statement id, const struct value *values,
+			     unsigned n, struct err *e)
 {
 	struct cursor *c = &db->cursors[id];
 
 	c->db = db;
 	c->id = id;
-	return db->kind->begin(c, types, ap, e) < 0 ? NULL : c;
+	return db->kind->begin(c, values, n, e) < 0 ? NULL : c;
+}
+
+static struct cursor *begin_v(struct db *db, enum statement id, struct err *e, const char *types,
+			      va_list ap)
+{
+	struct value values[VALUES_MAX];
+	unsigned n = 0;
+
+	for (; types[n]; n++) {
+		struct value *v = &values[n];
+
+		ASSERT(n < VALUES_MAX);
+		*v = (struct value){.type = types[n]};
+		if (v->type == 'i') {
+			v->number = va_arg(ap, int64_t);
+			continue;
+		}
+		v->data = va_arg(ap, const void *);
+		if (v->type == 'b')
+			v->len = va_arg(ap, size_t);
+		else
+			v->len = v->data ? strlen(v->data) : 0;
+	}
+	return db_begin_with(db, id, values, n, e);
 }
 
 struct cursor *db_begin(struct db *db, enum statement id, struct err *e, const char *types, ...)
@@ -128,6 +152,7 @@ int db_text(struct db *db, struct cursor *st, char *ret, size_t size, struct err
 
 int db_transaction(struct db *db, bool durable, struct err *e)
 {
+	db->durable = durable;
 	return db->kind->transaction(db, durable && !db->later, e);
 }
 
@@ -138,7 +163,8 @@ int db_finish(struct db *db, bool durable, int r, struct err *e)
 		int committed = db->kind->commit(db, e);
 		KILL_POINT(COMMIT_DONE);
 		r = committed < 0 ? committed : r;
-		db->owes = db->owes || (durable && db->later && !db->waits && committed >= 0);
+		db->owes = db->owes ||
+			   (durable && db->later && !db->waits && !db->replica && committed >= 0);
 	}
 	/* On a full disk the database may have rolled back already. */
 	if (r < 0 && db->kind->in_transaction(db))

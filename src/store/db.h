@@ -22,6 +22,15 @@ enum statement {
 	STATEMENT_MAX_,
 };
 
+/* A parameter of a statement. */
+struct value {
+	char type; /* a letter of db_begin() */
+	int64_t number;
+	const void *data; /* a text, or LEN bytes; NULL: the value is NULL */
+	size_t len;
+};
+#define VALUES_MAX 16u
+
 struct db;
 /* A statement that runs, and its row. */
 struct cursor {
@@ -41,7 +50,7 @@ struct db_kind {
 	const char *versions; /* makes the table of the migrations, if there is none */
 	void (*close)(struct db *db);
 	/* Prepares the statement when it is first used, and binds its parameters; see db_begin(). */
-	int (*begin)(struct cursor *c, const char *types, va_list ap, struct err *e);
+	int (*begin)(struct cursor *c, const struct value *values, unsigned n, struct err *e);
 	int (*step)(struct cursor *c, struct err *e);
 	void (*end)(struct cursor *c);
 	int (*changes)(const struct db *db);     /* rows that the last statement changed */
@@ -69,9 +78,11 @@ struct db {
 	const struct db_kind *kind; /* NULL: not open */
 	void *handle;               /* of the kind */
 	unsigned busy_ms;
-	bool later; /* store_later() */
-	bool owes;  /* a durable change is not on the disk yet */
-	bool waits; /* every commit waits for the disk, whatever is later */
+	bool later;              /* store_later() */
+	bool owes;               /* a durable change is not on the disk yet */
+	bool waits;              /* every commit waits for the disk, whatever is later */
+	bool durable;            /* the transaction that runs */
+	struct replica *replica; /* it is the loop's copy of another database; else NULL */
 	struct cursor cursors[STATEMENT_MAX_];
 };
 
@@ -91,6 +102,8 @@ void db_close(struct db *db); /* one that is not open is fine */
 /* Binds the parameters of the statement. TYPES has one letter for each: t text (may be NULL), i
  * int64_t, b blob (pointer, size_t). The values must stay valid until db_end(). NULL: failed. */
 struct cursor *db_begin(struct db *db, enum statement id, struct err *e, const char *types, ...);
+struct cursor *db_begin_with(struct db *db, enum statement id, const struct value *values,
+			     unsigned n, struct err *e);
 /* Returns 1: there is a row, 0: no more rows, negative: failed. */
 int db_step(struct db *db, struct cursor *st, struct err *e) MUST_CHECK;
 void db_end(struct cursor **st); /* _cleanup_(db_end) */
@@ -288,9 +301,11 @@ struct running {
 };
 
 struct reads;
+struct replica;
 
 struct store {
 	struct db db;
+	struct replica *replica; /* whose copy `db` is; NULL: it is none (replica.h) */
 	struct helper helper;
 	struct hashes hashes;
 	struct running running;

@@ -115,11 +115,15 @@ int store_key_add_shown(struct store *s, struct store_key *k, const uint8_t *log
 	added.created_ms = store_now_ms();
 	added.used_ms = 0;
 	int r = store_digest(s, text, hash, e);
+	if (r < 0)
+		return r;
+	r = db_transaction(&s->db, true, e);
 	r = r < 0 ? r : check_room(s, added.user, e);
-	if (r == 0)
-		r = db_change(&s->db, Q_KEY_ADD, e, "ttttbitii", added.id, added.user, added.name,
-			      added.hint, hash, sizeof(hash), (int64_t)added.scope, added.profile,
-			      (int64_t)added.created_ms, (int64_t)added.expires_ms);
+	r = r < 0 ? r
+		  : db_run(&s->db, Q_KEY_ADD, NULL, e, "ttttbitii", added.id, added.user,
+			   added.name, added.hint, hash, sizeof(hash), (int64_t)added.scope,
+			   added.profile, (int64_t)added.created_ms, (int64_t)added.expires_ms);
+	r = db_finish(&s->db, true, r, e);
 	if (r == -EEXIST) /* only the reference to the user can fail */
 		return err_set(e, ERR_NOT_FOUND, 0, "there is no such user");
 	if (r < 0)

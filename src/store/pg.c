@@ -196,6 +196,30 @@ int pg_script(struct pg *pg, const char *sql, const char *what, struct err *e)
 	return pg_result(pg, pq.sendQuery(pg->conn, sql), NULL, what, e);
 }
 
+/* ---- notifications ---- */
+
+int pg_wait(struct pg *pg, int extra_fd, int ms, struct err *e)
+{
+	struct pollfd p[] = {{.fd = pg->conn ? pq.socket(pg->conn) : -1, .events = POLLIN},
+			     {.fd = extra_fd, .events = POLLIN}};
+
+	const int n = poll(p, ARRAY_SIZE(p), ms);
+	if (n <= 0 || !p[0].revents)
+		return 0;
+	return pq.consumeInput(pg->conn) ? 1 : pg_gone(pg, "waiting", e);
+}
+
+bool pg_notified(struct pg *pg, char *ret, size_t size)
+{
+	PGnotify *n = pg->conn ? pq.notifies(pg->conn) : NULL;
+
+	if (!n)
+		return false;
+	copy_text(ret, size, n->extra);
+	pq.freemem(n);
+	return true;
+}
+
 /* ---- connecting ---- */
 
 static void on_notice(void *user UNUSED, const char *text UNUSED)
@@ -238,6 +262,10 @@ static int settings(struct pg *pg, struct err *e)
 		       "SELECT set_config('synchronous_commit', 'on', false)"
 		       " WHERE current_setting('synchronous_commit') = 'off'",
 		       pg->busy_ms, STATEMENT_MS, STATEMENT_MS * 3);
+	int r = pg_script(pg, sql, "connecting", e);
+	if (r < 0 || !pg->listens)
+		return r;
+	(void)snprintf(sql, sizeof(sql), "LISTEN %s", pg->listens);
 	return pg_script(pg, sql, "connecting", e);
 }
 
@@ -279,6 +307,7 @@ int pg_connect(struct pg *pg, struct err *e)
 	if (r == 0 && pq.setnonblocking(pg->conn, 1) < 0)
 		r = pg_gone(pg, "connecting", e);
 	r = r < 0 ? r : settings(pg, e);
+	pg->made += r == 0;
 	if (r < 0) {
 		drop(pg);
 		pg->retry_ns = now_ns() + RETRY_NS;

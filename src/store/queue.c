@@ -8,7 +8,7 @@
  * two thirds of it, and whoever comes later gets a place, however many rows the others make. The thread starts with the first row. That is after the
  * process gave up its rights (Linux keeps rights per thread), and never in a program that writes
  * nothing. */
-#include "store/db.h"
+#include "store/replica.h"
 
 #include "base/loop.h"
 #include "base/rand.h"
@@ -176,8 +176,11 @@ static void tell_trouble(struct store *s)
 {
 	struct helper *h = &s->helper;
 
+	struct err link = ERR_INIT;
+	const bool gone = replica_trouble(s, &link);
+
 	(void)pthread_mutex_lock(&h->lock);
-	struct err e = h->trouble;
+	struct err e = h->trouble.code == ERR_NONE && gone ? link : h->trouble;
 	uint64_t queued = h->notes.n + h->kept;
 	bool bad = e.code != ERR_NONE, changed = bad != h->told;
 	h->told = bad;
@@ -407,6 +410,7 @@ static int on_answers(sd_event_source *source UNUSED, int fd, uint32_t events UN
 
 	loop_work("store", "answers");
 	(void)!read(fd, &n, sizeof(n));
+	replica_answers(user);
 	settle_answers(user);
 	readers_answers(user);
 	tell_trouble(user);
@@ -430,8 +434,10 @@ bool store_in_trouble(struct store *s, struct err *e)
 	struct helper *h = &s->helper;
 
 	(void)pthread_mutex_lock(&h->lock);
-	const struct err why = h->trouble;
+	struct err why = h->trouble;
 	(void)pthread_mutex_unlock(&h->lock);
+	if (why.code == ERR_NONE && !replica_trouble(s, &why))
+		why = ERR_INIT;
 	if (e)
 		*e = why;
 	return why.code != ERR_NONE;
@@ -441,7 +447,7 @@ int store_attach(struct store *s, sd_event *loop)
 {
 	int r = sd_event_add_io(loop, &s->answers, s->helper.event_fd, EPOLLIN, on_answers, s);
 
-	return MIN(r, 0);
+	return r < 0 ? r : replica_attach(s, loop);
 }
 
 void store_flush(struct store *s)

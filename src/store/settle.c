@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Changes whose caller does not wait for the disk. The helper thread syncs the WAL, once for all who wait. What may remove
  * many rows happens here altogether: a slice of each removal, then it is the turn of the rows that wait. */
-#include "store/db.h"
+#include "store/replica.h"
 
 #include "base/fdio.h"
 
@@ -82,6 +82,8 @@ static int enqueue(struct store *s, struct settling *w)
 
 int store_settle(struct store *s, store_settled_fn fn, void *user, struct err *e)
 {
+	if (s->replica)
+		return replica_settle(s, fn, user, e);
 	struct settling *w = malloc(sizeof(*w));
 
 	s->db.owes = false;
@@ -307,6 +309,24 @@ static void tell(struct settling *w, const struct err *e)
 	settling_free(w);
 }
 
+static void on_copied(const struct err *e, void *user)
+{
+	tell(user, e);
+}
+
+/* Keys of a removed user are not to be found once it is said that the user is gone. */
+static bool waits_for_copy(struct store *s, struct settling *w)
+{
+	struct err e = ERR_INIT;
+
+	if (!s->replica || w->slice != slice_of_user || w->r < 0)
+		return false;
+	int r = replica_barrier(s, on_copied, w, &e);
+	if (r < 0)
+		tell(w, &e);
+	return r <= 0;
+}
+
 void settle_answers(struct store *s)
 {
 	struct helper *h = &s->helper;
@@ -323,7 +343,8 @@ void settle_answers(struct store *s)
 			e = w->err;
 		else if (w->r < 0)
 			(void)fail(w->r, &e);
-		tell(w, w->r < 0 ? &e : NULL);
+		if (!waits_for_copy(s, w))
+			tell(w, w->r < 0 ? &e : NULL);
 	}
 }
 

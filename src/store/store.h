@@ -59,6 +59,11 @@ struct store_config {
 	/* "postgresql://…": the database is this one, and PATH is where what is of this server alone lies. Borrowed until
 	 * store_open() returns. It may have a password, which is in no error. NULL: the file PATH. */
 	const char *address;
+	/* For a server with ADDRESS: its loop works on a copy in memory that follows the database, and waits for nothing; see
+	 * store_settle(). */
+	bool copied;
+	unsigned
+	    copy_ms; /* so long the copy is read while the database does not answer; 0 = 60,000 */
 	uint64_t runs_keep;    /* rows of history; 0 = 100,000 */
 	uint64_t audit_keep;   /* rows of the audit log of one class, see there; 0 = 1,000,000 */
 	unsigned password_min; /* bytes of a new password; 0 = 8 */
