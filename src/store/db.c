@@ -37,6 +37,23 @@ int db_open(struct db *db, const char *path, const struct store_config *config, 
 #endif
 }
 
+int store_look(const char *address, unsigned *ret_server, uint64_t *ret_tables, struct err *e)
+{
+	const struct store_config config = {.address = address};
+	struct db db = {0};
+	uint64_t there = 0;
+	int r = db_open(&db, NULL, &config, e);
+
+	*ret_tables = 0;
+	if (r == 0)
+		*ret_server = db.kind->server(&db);
+	r = r < 0 ? r : db_number(&db, &there, db_begin(&db, Q_VERSION_KNOWN, e, ""), e);
+	if (r == 0 && there > 0)
+		r = db_number(&db, ret_tables, db_begin(&db, Q_VERSION, e, ""), e);
+	db_close(&db);
+	return r < 0 ? r : store_check_version(*ret_tables, e);
+}
+
 void db_close(struct db *db)
 {
 	if (db->kind)

@@ -67,7 +67,8 @@ struct db_kind {
 	void (*durable_end)(struct db *db); /* no commit waits any longer; NULL: nothing to do */
 	/* Runs statements that have neither parameters nor rows. */
 	int (*script)(struct db *db, const char *sql, const char *what, struct err *e);
-	void (*batch_end)(struct db *db); /* NULL: nothing to do */
+	void (*batch_end)(struct db *db);        /* NULL: nothing to do */
+	unsigned (*server)(const struct db *db); /* its version; NULL: there is none */
 	int64_t (*number)(const struct cursor *c, int column);
 	const char *(*text)(const struct cursor *c, int column); /* NULL: the value is NULL */
 	const void *(*blob)(const struct cursor *c, int column, size_t *ret_len);
@@ -90,6 +91,8 @@ struct db {
 
 /* The newest version of the tables that this program knows (migrate.c). */
 unsigned store_version_known(void);
+/* STORE_FAILED if tables of this VERSION are newer than this program. */
+int store_check_version(uint64_t version, struct err *e) MUST_CHECK;
 /* Brings the tables up to date. PATH: of the file, which is copied before it is changed; NULL: there is none. */
 int store_migrate(struct db *db, const char *path, const struct store_config *config,
 		  struct err *e) MUST_CHECK;

@@ -448,6 +448,11 @@ static int columns(const struct cursor *c)
 	return pq.nfields(((const struct rows *)c->own)->result);
 }
 
+static unsigned server(const struct db *db)
+{
+	return (unsigned)MAX(pq.serverVersion(((const struct pg *)db->handle)->conn), 0);
+}
+
 static const struct db_kind postgresql_kind = {
     .dialect = DIALECT_POSTGRESQL,
     .versions = "CREATE TABLE IF NOT EXISTS migrations(version BIGINT PRIMARY KEY,"
@@ -465,6 +470,7 @@ static const struct db_kind postgresql_kind = {
     .unsure = unsure,
     .outcome = outcome,
     .script = script,
+    .server = server,
     .number = number,
     .text = text,
     .blob = blob,

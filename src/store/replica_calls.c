@@ -67,8 +67,10 @@ int replica_call_repeat(struct db *db, const struct call *c, struct err *e)
 {
 	_cleanup_(db_end) struct cursor *st = db_begin_with(db, c->id, c->values, c->n_values, e);
 	struct call now = {.id = c->id};
-	int r = st ? 1 : -e->errnum;
+	int r = 1;
 
+	if (!st)
+		return -e->errnum;
 	/* As far as the caller went: it may have left the rest unread. */
 	while (r > 0 && (now.rows < c->rows || c->ended)) {
 		r = db_step(db, st, e);

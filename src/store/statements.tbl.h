@@ -41,6 +41,8 @@ Q(SYNC_FULL, "PRAGMA synchronous = FULL")
 Q(SYNC_NORMAL, "PRAGMA synchronous = NORMAL")
 
 Q(VERSION, "SELECT coalesce(max(version), 0) FROM migrations")
+/* of PostgreSQL alone */
+Q(VERSION_KNOWN, "SELECT count(*) FROM pg_catalog.pg_tables WHERE tablename = 'migrations' AND schemaname = current_schema()")
 Q(VERSION_ADD, "INSERT INTO migrations VALUES(?1, ?2)")
 
 Q(META_GET, "SELECT value FROM meta WHERE key = ?1")
@@ -247,6 +249,11 @@ Q(COPY_SIGNIN_PUT, "INSERT INTO signins(" SIGNIN_ROW ") VALUES(?1, ?2, ?3, ?4, ?
 L(COPY_METAS, "SELECT key, value FROM meta ORDER BY key")
 Q(COPY_META, "SELECT key, value FROM meta WHERE key = ?1")
 Q(COPY_META_DROP, "DELETE FROM meta WHERE key = ?1")
+L(AUDIT_ALL, "SELECT id, at_ms, actor, action, object, result, detail, peer, class, who, count FROM audit ORDER BY id")
+Q(AUDIT_COPY, "INSERT INTO audit(id, at_ms, actor, action, object, result, detail, peer, class, who, count)"
+	      " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")
+Q(META_COUNT, "SELECT count(*) FROM meta")
+Q(AUDIT_COUNT, "SELECT count(*) FROM audit")
 Q(COPY_EPOCH, "UPDATE credentials SET epoch = ?1")
 #undef PLACE
 #undef BYTES_OF

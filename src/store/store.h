@@ -78,6 +78,10 @@ struct store_config {
 /* Opens or creates the file and brings its tables up to date. STORE_FAILED if a newer program version
  * wrote the file. */
 int store_open(const struct store_config *config, struct store **ret, struct err *e) MUST_CHECK;
+/* For a look at ADDRESS without a store: connects, and changes nothing. RET_SERVER is as 150004 for PostgreSQL 15.4. RET_TABLES
+ * is the version of the tables; 0: there are none. STORE_FAILED if a newer program version has changed them. */
+int store_look(const char *address, unsigned *ret_server, uint64_t *ret_tables,
+	       struct err *e) MUST_CHECK;
 /* Writes the queued rows (for at most 2 s), stops the helper and closes the file. S may be NULL. */
 struct store *store_close(struct store *s);
 /* The callbacks of store_hash_password() and store_check_password() are called from LOOP, which is

@@ -326,14 +326,6 @@ static void test_somebody_was_faster(void **state)
 
 /* ---- a database that is away ---- */
 
-static void server(const char *variable)
-{
-	const char *command = getenv(variable);
-
-	assert_non_null(command);
-	assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): the suite's own command */
-}
-
 static void test_killed_server(void **state)
 {
 	NEEDS_SERVER();

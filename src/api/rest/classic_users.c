@@ -54,6 +54,56 @@ void api_invalid(struct http_request *req, const char *field, const char *why)
 			   "value_error", "loc", "body", field, "msg", why));
 }
 
+/* ---- answers after a change ---- */
+
+struct settled {
+	struct http_request *req; /* NULL: the client has left */
+	json_t *body;
+};
+
+static void settled_gone(void *user)
+{
+	struct settled *x = user;
+
+	x->req = NULL;
+}
+
+static void on_settled(const struct err *e, void *user)
+{
+	struct settled *x = user;
+
+	if (x->req)
+		http_request_on_gone(x->req, NULL, NULL);
+	if (x->req && e)
+		api_detail(x->req, err_code_http(e->code), e->text);
+	else if (x->req)
+		api_json(x->req, 200, json_incref(x->body));
+	json_decref(x->body);
+	free(x);
+}
+
+/* Answers once the database has what was changed. */
+static void answer_settled(struct api *a, struct http_request *req, json_t *body)
+{
+	struct err e = ERR_INIT;
+	struct settled *x = store_owes(a->config.store) ? malloc(sizeof(*x)) : NULL;
+
+	if (!x) {
+		if (store_owes(a->config.store)) {
+			json_decref(body);
+			api_detail(req, 503, "no memory");
+		} else {
+			api_json(req, 200, body);
+		}
+		return;
+	}
+	*x = (struct settled){.req = req, .body = body};
+	http_request_on_gone(req, settled_gone, x);
+	const int r = store_settle(a->config.store, on_settled, x, &e);
+	if (r != 0)
+		on_settled(r < 0 ? &e : NULL, x);
+}
+
 /* Makes the page's key if LOGIN is there (auth.h), else one that is shown once. The older one of that
  * name is revoked. */
 static int fresh_key(struct api *a, const char *user, const uint8_t *login, char *ret,
@@ -89,7 +139,7 @@ static void finish_register(struct api_wait *w, const char *hash, const struct e
 	if (!w->req)
 		return;
 	if (r == 0)
-		api_json(w->req, 200, user_json(&u, key));
+		answer_settled(w->api, w->req, user_json(&u, key));
 	else if (r == -EEXIST)
 		api_detail(w->req, 400, "Username already registered");
 	else if (r == -EALREADY)
@@ -241,7 +291,7 @@ static void get_key(struct http_request *req, void *user)
 	if (r < 0)
 		api_detail(req, err_code_http(e.code), e.text);
 	else
-		api_json(req, 200, json_pack("{s:s}", "api_key", key));
+		answer_settled(a, req, json_pack("{s:s}", "api_key", key));
 	sodium_memzero(key, sizeof(key));
 }
 
@@ -269,7 +319,8 @@ static void post_regenerate(struct http_request *req, void *user)
 	if (r < 0)
 		api_detail(req, err_code_http(e.code), e.text);
 	else
-		api_json(req, 200, json_pack("{s:s}", "api_key", key));
+		answer_settled(a, req, json_pack("{s:s}", "api_key", key));
+	sodium_memzero(key, sizeof(key));
 }
 
 /* ---- sandboxes ---- */
