@@ -3,8 +3,9 @@
 // an operator sees of it. `run` starts the server and reads the lines of node's reporter.
 
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -70,6 +71,14 @@ describe('two routers', () => {
 		assert.ok(performance.now() - since < SOON_MS * slowness, `${what}: after ${Math.round(performance.now() - since)} ms`);
 	};
 
+	const open = async (profile = 'full', more: Record<string, string> = {}): Promise<Router> => {
+		const state = newStateDir();
+		fs.chownSync(state, routerUid, routerUid);
+		const env = { ...base, ...more, SANDBOX_STATE_DIR: state };
+		const { program, base: at } = await serve({ profile, env });
+		return new Router(program, at, env);
+	};
+
 	before(async () => {
 		const dir = scratch('routers'), file = (name: string): string => path.join(dir, name);
 		fs.chmodSync(path.dirname(dir), 0o711);
@@ -83,13 +92,6 @@ describe('two routers', () => {
 		base = {
 			SANDBOX_ROLE: 'router', SANDBOX_FLEET_WORKERS: file('workers'), SANDBOX_FLEET_KEY: file('fleet.key'), SANDBOX_FLEET_CA: authority.ca,
 			SANDBOX_FLEET_CERTIFICATE: pair.cert, SANDBOX_FLEET_CERTIFICATE_KEY: pair.key, SANDBOX_API_KEY: KEY, SANDBOX_DATABASE: file('database'),
-		};
-		const open = async (): Promise<Router> => {
-			const state = newStateDir();
-			fs.chownSync(state, routerUid, routerUid);
-			const env = { ...base, SANDBOX_STATE_DIR: state };
-			const { program, base: at } = await serve({ profile: 'full', env });
-			return new Router(program, at, env);
 		};
 		[a, b] = await Promise.all([open(), open()]) as [Router, Router];
 	});
@@ -155,6 +157,19 @@ describe('two routers', () => {
 			await until('it has heard of it', async () => await r.opens(key.key as string) === 401, 5_000);
 		await until('changes are possible', async () => (await a.call('POST', '/api/v1/users', { body: { name: 'zoe', password: 'correct horse battery' } })).status === 201, 5_000);
 		assert.equal(psql(`SELECT count(*) FROM users WHERE name = 'zoe'`), '1');
+	});
+
+	it('routes of the second family answer when the database has it, too', async () => {
+		const c = await open('classic', { SANDBOX_OPEN_REGISTRATION: 'on' });
+		const holder = spawn('psql', ['-qX', '-d', address!, '-c', 'BEGIN; SELECT pg_advisory_xact_lock(8386112020297315432); SELECT pg_sleep(2); COMMIT'], { stdio: 'ignore' });
+		const held = once(holder, 'exit');
+		await until('the lock is held', () => psql(`SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'`) !== '0');
+		const made = await c.call('POST', '/api/register', { body: { username: 'kim', email: 'kim@example.org', password: 'correct horse battery' } });
+		assert.equal(made.status, 200, await made.clone().text());
+		assert.equal(psql(`SELECT count(*) FROM keys WHERE "user" = (SELECT id FROM users WHERE name = 'kim')`), '1');
+		await held;
+		c.program.kill('SIGTERM');
+		assert.equal((await c.program.exit).code, 0, c.program.stderr);
 	});
 
 	it('shows the password to nobody', async () => {
