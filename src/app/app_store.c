@@ -40,6 +40,8 @@ static int read_address(const struct settings *s, struct buf *ret, struct err *e
 	if (r < 0)
 		return err_set(e, ERR_SETTING_INVALID, -r,
 			       "SANDBOX_DATABASE: cannot read its file");
+	if (ret->len == 0)
+		return err_set(e, ERR_SETTING_INVALID, 0, "SANDBOX_DATABASE: its file is empty");
 	ret->len = strcspn(buf_str(ret), "\r\n");
 	ret->data[ret->len] = '\0';
 	return 0;

@@ -309,6 +309,7 @@ static void tell(struct settling *w, const struct err *e)
 	settling_free(w);
 }
 
+#ifdef HAVE_LIBPQ
 static void on_copied(const struct err *e, void *user)
 {
 	tell(user, e);
@@ -326,6 +327,12 @@ static bool waits_for_copy(struct store *s, struct settling *w)
 		tell(w, &e);
 	return r <= 0;
 }
+#else
+static bool waits_for_copy(struct store *s UNUSED, struct settling *w UNUSED)
+{
+	return false;
+}
+#endif
 
 void settle_answers(struct store *s)
 {

@@ -195,6 +195,7 @@ describe('two routers', () => {
 		};
 		assert.match(await refusal({ SANDBOX_ROLE: 'all', SANDBOX_FLEET_WORKERS: '', SANDBOX_FLEET_KEY: '', SANDBOX_FLEET_CA: '', SANDBOX_FLEET_CERTIFICATE: '', SANDBOX_FLEET_CERTIFICATE_KEY: '' }), /SANDBOX_DATABASE is for the routers/);
 		assert.match(await refusal({ SANDBOX_DATABASE: '/nonexistent/database' }), /cannot read its file/);
+		assert.match(await refusal({ SANDBOX_DATABASE: '/dev/null' }), /its file is empty/);
 		assert.match(await refusal({ SANDBOX_DATABASE: 'mysql://example.org/d' }), /give postgresql:/);
 		psql('INSERT INTO migrations VALUES(9999, 0)');
 		assert.match(await refusal({}), /newer version of this program/);
