@@ -493,5 +493,7 @@ int postgresql_open(struct db *db, const char *address, const struct store_confi
 	db->handle = pg;
 	db->waits = true;
 	pg->busy_ms = config->busy_ms ? config->busy_ms : BUSY_MS;
-	return pg_connect(pg, e);
+	int connected = pg_connect(pg, e); /* who starts it is told all */
+	pg->hides = config->copied;
+	return connected;
 }

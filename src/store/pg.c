@@ -50,14 +50,13 @@ static void message_of(const PGconn *conn, char *ret, size_t size)
 
 int pg_gone(struct pg *pg, const char *what, struct err *e)
 {
-	char why[256];
-
 	if (pg->conn)
-		message_of(pg->conn, why, sizeof(why));
+		message_of(pg->conn, pg->why, sizeof(pg->why));
 	else
-		copy_text(why, sizeof(why), "the connection was lost");
+		copy_text(pg->why, sizeof(pg->why), "the connection was lost");
 	drop(pg);
-	return pg_fail(e, ERR_STORE_UNREACHABLE, ENOTCONN, what, why);
+	return pg_fail(e, ERR_STORE_UNREACHABLE, ENOTCONN, what,
+		       pg->hides ? "it cannot be reached" : pg->why);
 }
 
 /* 0: EVENTS; -ETIMEDOUT. */

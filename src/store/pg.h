@@ -17,6 +17,9 @@ struct pg {
 	uint64_t transaction; /* its number; 0: none */
 	uint64_t unsure;      /* the last one, if it may have been committed; 0: no */
 	uint64_t retry_ns;    /* no new connection before */
+	bool
+	    hides; /* errors are for clients: libpq's message, which names hosts, is in WHY alone */
+	char why[256];
 	const char
 	    *listens; /* the channel of notifications that each connection is to have; NULL: none */
 	uint64_t made; /* connections so far: between two of them notifications are missed */

@@ -378,8 +378,10 @@ int helper_open(struct store *s, const char *path, struct err *e)
 	h->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (h->event_fd < 0)
 		return err_set(e, ERR_SYSTEM, errno, "eventfd");
+	struct store_config config = s->config;
+	config.copied = false; /* its errors are for the log */
 	int r = settle_open(h, path, e);
-	return r < 0 ? r : db_open(&h->db, path, &s->config, e);
+	return r < 0 ? r : db_open(&h->db, path, &config, e);
 }
 
 void helper_close(struct store *s)

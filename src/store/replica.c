@@ -33,8 +33,10 @@ struct replica {
 	bool fills;          /* the copy is not up to date until the next one comes */
 	struct list waiters;
 	struct db_kind kind; /* SQLite's, and records */
-	bool has_thread;     /* else changes wait for PostgreSQL: the server has not begun */
-	int sent_r;          /* what became of such a change */
+	/* Of the changes that store_owes() is about: the first one, and the turn of the loop in which they were made. */
+	uint64_t owed_from, owed_turn;
+	bool has_thread; /* else changes wait for PostgreSQL: the server has not begun */
+	int sent_r;      /* what became of such a change */
 	struct err *sent_err;
 	sd_event_source *starter;
 };
@@ -86,25 +88,29 @@ static void make_again(struct replica *p, struct db *db)
 
 /* ---- the kind of database ---- */
 
-static int unreachable(struct replica *p, struct err *e)
+/* Clients read it, so it says nothing of where the database is; replica_trouble() does. */
+static int away(const char *text, struct err *e)
 {
-	struct err why = ERR_INIT;
-
-	if (replica_link_is_up(p->link, &why) && !p->fills)
-		return 0;
-	if (why.code == ERR_NONE)
-		(void)err_set(&why, ERR_STORE_UNREACHABLE, 0,
-			      "the database, its rows are read again");
-	*e = why;
-	e->code = ERR_STORE_UNREACHABLE;
+	(void)err_set(e, ERR_STORE_UNREACHABLE, 0, "%s", text);
 	e->errnum = ENOTCONN;
 	return -ENOTCONN;
 }
 
-/* The copy is good for a while after the database has gone. */
+static int unreachable(struct replica *p, struct err *e)
+{
+	const bool up = replica_link_is_up(p->link, NULL), is_old = replica_link_is_old(p->link);
+
+	if (up && !p->fills && !is_old)
+		return 0;
+	return away(up && !is_old ? "the database: its rows are read again"
+				  : "the database cannot be reached",
+		    e);
+}
+
+/* The copy is good for a while after the database has last said something, whatever the link still waits for. */
 static int check_age(struct replica *p, struct err *e)
 {
-	return replica_link_is_old(p->link) ? unreachable(p, e) : 0;
+	return replica_link_is_old(p->link) ? away("the database cannot be reached", e) : 0;
 }
 
 static int record(struct replica *p, struct call *call, struct err *e)
@@ -224,10 +230,20 @@ static void rollback(struct db *db)
 	make_again(p, db);
 }
 
+/* Who leaves a turn without store_settle() was not answered; the next one's answer is not about that change. */
+bool replica_owes(const struct store *s)
+{
+	return s->db.owes && s->replica->owed_turn == turn_of(s->replica);
+}
+
 static void send(struct replica *p, struct change *c)
 {
-	p->store->db.owes = p->store->db.owes || (c->durable && p->has_thread);
 	c->seq = ++p->seq;
+	if (c->durable && p->has_thread && !replica_owes(p->store)) {
+		p->store->db.owes = true;
+		p->owed_from = c->seq;
+		p->owed_turn = c->turn;
+	}
 	p->n_pending++;
 	p->bytes += c->bytes;
 	list_append(&p->pending, &c->pending);
@@ -430,23 +446,14 @@ static int wait_for(struct replica *p, uint64_t from, store_settled_fn fn, void 
 	return 0;
 }
 
-/* For the changes of this turn of the loop. A caller who made his in an earlier turn waits for all. */
+/* A caller who asks in a later turn waits for all, and hears of his own. Without a change of his own he hears of none. */
 int replica_settle(struct store *s, store_settled_fn fn, void *user, struct err *e)
 {
 	struct replica *p = s->replica;
-	const uint64_t turn = turn_of(p);
-	uint64_t from = 0;
+	const uint64_t from = s->db.owes ? p->owed_from : p->seq + 1;
 
 	s->db.owes = false;
-	if (list_is_empty(&p->pending))
-		return 1;
-	list_for_each(n, &p->pending) {
-		const struct change *c = list_entry(n, struct change, pending);
-
-		if (c->durable && c->turn == turn && from == 0)
-			from = c->seq;
-	}
-	return wait_for(p, from, fn, user, e);
+	return list_is_empty(&p->pending) ? 1 : wait_for(p, from, fn, user, e);
 }
 
 int replica_barrier(struct store *s, store_settled_fn fn, void *user, struct err *e)

@@ -82,6 +82,7 @@ void replica_close(struct store *s);
 int replica_attach(struct store *s, sd_event *loop) MUST_CHECK;
 /* As store_settle(). */
 int replica_settle(struct store *s, store_settled_fn fn, void *user, struct err *e) MUST_CHECK;
+bool replica_owes(const struct store *s);
 /* Calls FN once the copy has all that is in PostgreSQL now. */
 int replica_barrier(struct store *s, store_settled_fn fn, void *user, struct err *e) MUST_CHECK;
 void replica_answers(struct store *s);
@@ -94,6 +95,7 @@ bool replica_trouble(struct store *s, struct err *e);
 #define replica_close(s)                ((void)(s))
 #define replica_attach(s, loop)         (0)
 #define replica_settle(s, fn, user, e)  (1)
+#define replica_owes(s)                 (false)
 #define replica_barrier(s, fn, user, e) (1)
 #define replica_answers(s)              ((void)(s))
 #define replica_trouble(s, e)           (false)

@@ -65,6 +65,10 @@ static void set_state(struct link *l, int r, const struct err *why)
 	const bool changed = l->up != up;
 	l->up = up;
 	l->why = *why;
+	if (!up && pg_of(l)->why[0])
+		(void)pg_fail(&l->why, ERR_STORE_UNREACHABLE, ENOTCONN, "its rows",
+			      pg_of(l)->why); /* for the log */
+	pg_of(l)->why[0] = '\0';
 	if (r > 0)
 		l->heard_ns = now_ns();
 	(void)pthread_mutex_unlock(&l->lock);

@@ -52,7 +52,13 @@ bool store_later(struct store *s, bool on)
 
 bool store_owes(const struct store *s)
 {
-	return s->db.owes;
+	return s->replica ? replica_owes(s) : s->db.owes;
+}
+
+void store_owes_nothing(struct store *s)
+{
+	if (s && s->replica)
+		s->db.owes = false;
 }
 
 static int sync_wal(const struct helper *h)
@@ -348,7 +354,10 @@ void settle_answers(struct store *s)
 
 		if (w->err.code != ERR_NONE)
 			e = w->err;
-		else if (w->r < 0)
+		if (s->replica && w->r < 0 && e.code == ERR_STORE_UNREACHABLE)
+			(void)err_set(&e, e.code, 0, /* for a client: the log has the rest */
+				      "the database cannot be reached; it may be done in part");
+		if (e.code == ERR_NONE && w->r < 0)
 			(void)fail(w->r, &e);
 		if (!waits_for_copy(s, w))
 			tell(w, w->r < 0 ? &e : NULL);

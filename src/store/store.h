@@ -95,6 +95,9 @@ int store_attach(struct store *s, sd_event *loop) MUST_CHECK;
 typedef void (*store_settled_fn)(const struct err *e, void *user);
 bool store_later(struct store *s, bool on); /* what it was */
 bool store_owes(const struct store *s);
+/* A new request begins: what another one has changed in this turn of the loop, and was not settled, is not the matter of this one. For a
+ * copied database, where a change can be refused; S may be NULL. */
+void store_owes_nothing(struct store *s);
 int store_settle(struct store *s, store_settled_fn fn, void *user, struct err *e) MUST_CHECK;
 /* What may remove thousands of rows is done by the helper thread, in short transactions, so that others who write wait for
  * none of them. FN is called from the loop of store_attach() once all of it is on the disk, or has failed and may be done in

@@ -329,6 +329,39 @@ static void test_somebody_was_faster(void **state)
 	assert_int_equal(number("SELECT count(*) FROM keys"), 0);
 }
 
+/* A request whose client has left is not answered. Its change is refused, and the next answers are about other changes. */
+static void test_whose_failure(void **state)
+{
+	NEEDS_SERVER();
+	struct world *w = *state;
+	struct store_user u;
+	struct err e = ERR_INIT;
+	const pid_t pid = slow_writer(ADD_ADA);
+
+	assert_int_equal(add(&w->a, "ada", &u, &e), 0);
+	assert_true(store_owes(w->a.s));
+	turn(&w->a);
+	turn(&w->a);
+	assert_false(store_owes(w->a.s));
+	assert_int_equal(add(&w->a, "Ada", &u, &e), -EEXIST);
+	assert_int_equal(add(&w->a, "ADA ", &u, &e), 0);
+	struct outcome *later = settle(&w->a);
+	turn(&w->a);
+	turn(&w->a);
+	/* Of two in one turn, too. */
+	assert_int_equal(store_user_find(w->a.s, "ada", &u, &e), 1);
+	u.role = STORE_ROLE_ADMIN;
+	assert_int_equal(store_user_update(w->a.s, &u, &e), 1); /* of a user who will not exist */
+	store_owes_nothing(w->a.s);
+	assert_false(store_owes(w->a.s));
+	assert_int_equal(add(&w->a, "bob", &u, &e), 0);
+	struct outcome *same = settle(&w->a);
+	assert_int_equal(wait_for(&w->a, later), ERR_NONE);
+	assert_int_equal(wait_for(&w->a, same), ERR_NONE);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(number("SELECT role FROM users WHERE name = 'ADA'"), 0);
+}
+
 /* ---- a database that is away ---- */
 
 static void test_killed_server(void **state)
@@ -354,6 +387,7 @@ static void test_killed_server(void **state)
 	assert_true(opens(&w->a, key));
 	assert_true(add(&w->a, "bob", &u, &e) < 0);
 	assert_int_equal(e.code, ERR_STORE_UNREACHABLE);
+	assert_null(strstr(e.text, "caisson")); /* neither its user nor its folder */
 	assert_true(store_in_trouble(w->a.s, &e));
 	assert_true(now_ns() - since < AT_ONCE_NS);
 
@@ -506,6 +540,7 @@ int main(void)
 	    T(test_two_servers),
 	    T(test_others),
 	    T(test_somebody_was_faster),
+	    T(test_whose_failure),
 	    T(test_killed_server),
 	    T(test_old_copy),
 	    T(test_lost_connections),

@@ -150,6 +150,10 @@ describe('two routers', () => {
 			assert.equal(refused.status, 503);
 			const answer = await refused.json() as Json;
 			assert.equal(answer.code, 'store_unreachable', JSON.stringify(answer));
+			assert.doesNotMatch(JSON.stringify(answer), /\/tmp|socket|connection to/, 'it says nothing of where the database is');
+			const read = await r.call('GET', '/api/v1/audit');
+			assert.equal(read.status, 503);
+			assert.doesNotMatch(await read.text(), /\/tmp|socket|connection to/);
 		}
 		sh(start!);
 		psql(`UPDATE users SET active = 0 WHERE name = 'bob'`);
@@ -195,7 +199,10 @@ describe('two routers', () => {
 		};
 		assert.match(await refusal({ SANDBOX_ROLE: 'all', SANDBOX_FLEET_WORKERS: '', SANDBOX_FLEET_KEY: '', SANDBOX_FLEET_CA: '', SANDBOX_FLEET_CERTIFICATE: '', SANDBOX_FLEET_CERTIFICATE_KEY: '' }), /SANDBOX_DATABASE is for the routers/);
 		assert.match(await refusal({ SANDBOX_DATABASE: '/nonexistent/database' }), /cannot read its file/);
-		assert.match(await refusal({ SANDBOX_DATABASE: '/dev/null' }), /its file is empty/);
+		const empty = path.join(a.env.SANDBOX_STATE_DIR!, 'empty');
+		fs.writeFileSync(empty, '');
+		fs.chownSync(empty, routerUid, routerUid);
+		assert.match(await refusal({ SANDBOX_DATABASE: empty }), /its file is empty/);
 		assert.match(await refusal({ SANDBOX_DATABASE: 'mysql://example.org/d' }), /give postgresql:/);
 		psql('INSERT INTO migrations VALUES(9999, 0)');
 		assert.match(await refusal({}), /newer version of this program/);
