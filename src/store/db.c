@@ -2,6 +2,7 @@
 /* How this room uses a database, of whatever kind: statements, transactions, columns. */
 #include "store/db_postgresql.h"
 #include "store/db_sqlite.h"
+#include "store/replica.h"
 
 #include "base/kill_points.h"
 
@@ -151,6 +152,15 @@ int db_number(struct db *db, uint64_t *ret, struct cursor *st, struct err *e)
 	if (r >= 0)
 		*ret = r == 1 ? column_u64(own, 0) : 0;
 	return MIN(r, 0);
+}
+
+int db_count_below(struct db *db, uint64_t limit, uint64_t *ret, struct cursor *st, struct err *e)
+{
+	int r = db_number(db, ret, st, e);
+
+	if (r == 0 && *ret < limit)
+		replica_looked_below(db, limit);
+	return r;
 }
 
 int db_text(struct db *db, struct cursor *st, char *ret, size_t size, struct err *e)

@@ -67,7 +67,9 @@ struct db_kind {
 	void (*durable_end)(struct db *db); /* no commit waits any longer; NULL: nothing to do */
 	/* Runs statements that have neither parameters nor rows. */
 	int (*script)(struct db *db, const char *sql, const char *what, struct err *e);
-	void (*batch_end)(struct db *db);        /* NULL: nothing to do */
+	void (*batch_end)(struct db *db); /* NULL: nothing to do */
+	/* No call of any thread waits any longer than until then; NULL: none waits for long. */
+	void (*end_by)(struct db *db, uint64_t ns);
 	unsigned (*server)(const struct db *db); /* its version; NULL: there is none */
 	int64_t (*number)(const struct cursor *c, int column);
 	const char *(*text)(const struct cursor *c, int column); /* NULL: the value is NULL */
@@ -121,6 +123,9 @@ int db_finish(struct db *db, bool durable, int r, struct err *e) MUST_CHECK;
 int db_change(struct db *db, enum statement id, struct err *e, const char *types, ...) MUST_CHECK;
 /* *RET is the first column of the first row, or 0 if there is no row. */
 int db_number(struct db *db, uint64_t *ret, struct cursor *st, struct err *e) MUST_CHECK;
+/* As db_number(). The caller looks only whether the number is below LIMIT: others may change it meanwhile. */
+int db_count_below(struct db *db, uint64_t limit, uint64_t *ret, struct cursor *st,
+		   struct err *e) MUST_CHECK;
 /* RET is the text of the first column of the first row. 1, or 0: there is no row. */
 int db_text(struct db *db, struct cursor *st, char *ret, size_t size, struct err *e) MUST_CHECK;
 

@@ -453,6 +453,11 @@ static unsigned server(const struct db *db)
 	return (unsigned)MAX(pq.serverVersion(((const struct pg *)db->handle)->conn), 0);
 }
 
+static void end_by(struct db *db, uint64_t ns)
+{
+	((struct pg *)db->handle)->end_ns = ns;
+}
+
 static const struct db_kind postgresql_kind = {
     .dialect = DIALECT_POSTGRESQL,
     .versions = "CREATE TABLE IF NOT EXISTS migrations(version BIGINT PRIMARY KEY,"
@@ -471,6 +476,7 @@ static const struct db_kind postgresql_kind = {
     .outcome = outcome,
     .script = script,
     .server = server,
+    .end_by = end_by,
     .number = number,
     .text = text,
     .blob = blob,

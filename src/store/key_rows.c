@@ -69,12 +69,20 @@ int store_key_count(struct store *s, const char *user, uint64_t *ret, struct err
 			 db_begin(&s->db, Q_KEY_COUNT, e, "ti", user, (int64_t)store_now_ms()), e);
 }
 
+static int count_below(struct store *s, const char *user, uint64_t limit, uint64_t *ret,
+		       struct err *e)
+{
+	return db_count_below(&s->db, limit, ret,
+			      db_begin(&s->db, Q_KEY_COUNT, e, "ti", user, (int64_t)store_now_ms()),
+			      e);
+}
+
 static int check_room(struct store *s, const char *user, struct err *e)
 {
 	uint64_t own = 0, all = 0;
-	int r = store_key_count(s, user, &own, e);
+	int r = count_below(s, user, s->config.keys_each, &own, e);
 
-	r = r < 0 ? r : store_key_count(s, NULL, &all, e);
+	r = r < 0 ? r : count_below(s, NULL, s->config.keys_total, &all, e);
 	if (r == 0 && own >= s->config.keys_each)
 		return err_set(e, ERR_BUDGET_EXCEEDED, 0, "this user has %ju keys; revoke some",
 			       (uintmax_t)own);

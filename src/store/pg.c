@@ -14,6 +14,7 @@
 #define CONNECT_NS     (5 * NS_PER_S)
 #define ANSWER_NS      (30 * NS_PER_S)
 #define STATEMENT_MS   20000u
+#define SLICE_MS       UINT64_C(250) /* then the end of waiting is looked at again */
 #define RETRY_NS       (250 * NS_PER_MS)
 #define SERVER_VERSION 120000
 
@@ -65,13 +66,17 @@ static int wait_for(const struct pg *pg, short events, uint64_t until)
 	struct pollfd p = {.fd = pq.socket(pg->conn), .events = events};
 
 	for (;;) {
-		const uint64_t now = now_ns();
-		const int n = now < until ? poll(&p, 1, (int)((until - now) / NS_PER_MS) + 1) : 0;
+		const uint64_t now = now_ns(), end = pg->end_ns;
+		const uint64_t last = end ? MIN(until, end) : until;
+
+		if (now >= last)
+			return -ETIMEDOUT;
+		const int n = poll(&p, 1, (int)MIN((last - now) / NS_PER_MS + 1, SLICE_MS));
 
 		if (n > 0)
 			return 0;
-		if (n == 0 || errno != EINTR)
-			return n == 0 ? -ETIMEDOUT : -errno;
+		if (n < 0 && errno != EINTR)
+			return -errno;
 	}
 }
 

@@ -22,6 +22,8 @@ struct pg {
 	char why[256];
 	const char
 	    *listens; /* the channel of notifications that each connection is to have; NULL: none */
+	_Atomic uint64_t
+	    end_ns;    /* no wait is longer; 0: each has its own end. Other threads may set it */
 	uint64_t made; /* connections so far: between two of them notifications are missed */
 };
 

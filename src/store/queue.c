@@ -22,10 +22,12 @@
 #define SERVER_BATCH   500u        /* rows of one transaction in PostgreSQL */
 #define CELL_BYTES_MAX (16u << 20) /* of cells that wait */
 #define DRAFTS_PART    4u          /* of the list and of these bytes drafts may fill one part */
-#define SHARE_TIMES    2           /* a user may have so many times what is free */
-#define RETRY_WAIT_NS  NS_PER_S
-#define FLUSH_WAIT_NS  NS_PER_S
-#define CLOSE_WAIT_NS  NS_PER_S /* for what removed users left */
+#define CLOSE_NS                                                                                   \
+	(5 * NS_PER_S)  /* for what waits when the store is closed, and the database is silent */
+#define SHARE_TIMES   2 /* a user may have so many times what is free */
+#define RETRY_WAIT_NS NS_PER_S
+#define FLUSH_WAIT_NS NS_PER_S
+#define CLOSE_WAIT_NS NS_PER_S /* for what removed users left */
 
 /* ---- lists ---- */
 
@@ -394,6 +396,8 @@ void helper_close(struct store *s)
 	h->stop = true;
 	(void)pthread_cond_signal(&h->work);
 	(void)pthread_mutex_unlock(&h->lock);
+	if (h->started && h->db.kind->end_by)
+		h->db.kind->end_by(&h->db, now_ns() + CLOSE_NS);
 	if (h->started)
 		(void)pthread_join(h->thread, NULL);
 	settle_cancel(s);

@@ -61,8 +61,16 @@ static int repeat_one(struct db *plain, const struct change *c, struct err *e)
 	int r = 0;
 
 	for (unsigned i = 0; i < c->n_calls && r >= 0; i++)
-		r = replica_call_run(plain, c->calls[i], e);
+		r = c->calls[i]->reads ? 0 : replica_call_run(plain, c->calls[i], e);
 	return r;
+}
+
+/* The copy may have rows that nobody has confirmed. */
+static void spoiled(struct replica *p, struct db *db)
+{
+	take_back(db);
+	p->fills = true;
+	replica_link_refill(p->link);
 }
 
 /* Makes the pending changes again. What fails now will fail in PostgreSQL, which says so. */
@@ -73,17 +81,23 @@ static void make_again(struct replica *p, struct db *db)
 	if (list_is_empty(&p->pending) || script(db, "BEGIN", &ignored) < 0)
 		return;
 	const struct db_kind *kind = db->kind;
+	bool whole = true;
+
 	db->kind = &sqlite_kind; /* nothing of it is a change */
 	list_for_each(n, &p->pending) {
 		const struct change *c = list_entry(n, struct change, pending);
 
-		if (script(db, "SAVEPOINT again", &ignored) < 0)
+		if (!whole || script(db, "SAVEPOINT again", &ignored) < 0)
 			break;
 		if (repeat_one(db, c, &ignored) < 0)
 			(void)!script(db, "ROLLBACK TO again", &ignored);
-		(void)!script(db, "RELEASE again", &ignored);
+		/* Without memory or room SQLite takes all back by itself: what follows would be committed. */
+		whole =
+		    sqlite_kind.in_transaction(db) && script(db, "RELEASE again", &ignored) == 0;
 	}
 	db->kind = kind;
+	if (!whole)
+		spoiled(p, db);
 }
 
 /* ---- the kind of database ---- */
@@ -140,8 +154,10 @@ static int begin(struct cursor *c, const struct value *values, unsigned n, struc
 	}
 	int r = record(p, replica_call_new(c->id, values, n), e);
 	r = r < 0 ? r : sqlite_kind.begin(c, values, n, e);
-	if (r >= 0)
-		p->open->writes = p->open->writes || !sqlite_reads(c);
+	if (r >= 0) {
+		p->call->reads = sqlite_reads(c);
+		p->open->writes = p->open->writes || !p->call->reads;
+	}
 	return r;
 }
 
@@ -170,6 +186,14 @@ static int changes(const struct db *db)
 	return n;
 }
 
+void replica_looked_below(struct db *db, uint64_t limit)
+{
+	struct replica *p = db->replica;
+
+	if (p && p->open && p->call)
+		p->call->below = limit;
+}
+
 static bool in_transaction(const struct db *db)
 {
 	return db->replica->open;
@@ -184,9 +208,11 @@ static uint64_t turn_of(const struct replica *p)
 	return turn;
 }
 
-static int add_change(struct replica *p, struct err *e)
+static int add_change(struct replica *p, bool limited, struct err *e)
 {
-	if (p->n_pending >= PENDING_MAX || p->bytes >= PENDING_BYTES)
+	if (!limited)
+		; /* what it waits for was made already */
+	else if (p->n_pending >= PENDING_MAX || p->bytes >= PENDING_BYTES)
 		return err_set(e, ERR_STORE_BUSY, EBUSY, "too many changes wait for the database");
 	p->open = calloc(1, sizeof(*p->open));
 	p->call = NULL;
@@ -202,7 +228,7 @@ static int transaction(struct db *db, bool waits UNUSED, struct err *e)
 	struct replica *p = db->replica;
 	int r = unreachable(p, e);
 
-	r = r < 0 ? r : add_change(p, e);
+	r = r < 0 ? r : add_change(p, true, e);
 	if (r == 0)
 		p->open->durable = db->durable;
 	if (r == 0 && !sqlite_kind.in_transaction(db))
@@ -260,6 +286,10 @@ static int commit(struct db *db, struct err *e)
 		return 0;
 	}
 	int r = script(db, "RELEASE change", e);
+	if (r >= 0 && !sqlite_kind.in_transaction(db)) { /* it was the outermost one */
+		spoiled(p, db);
+		r = err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a change of the store");
+	}
 	if (r < 0)
 		return r;
 	p->open = NULL;
@@ -390,7 +420,8 @@ static void tell_waiters(struct replica *p)
 {
 	struct waiter *w;
 
-	while (!list_is_empty(&p->waiters) && !p->fills) {
+	/* Of a copy that is too old nobody reads. */
+	while (!list_is_empty(&p->waiters) && (!p->fills || replica_link_is_old(p->link))) {
 		const struct change *first =
 		    list_is_empty(&p->pending)
 			? NULL
@@ -415,8 +446,10 @@ void replica_answers(struct store *s)
 	if (!p)
 		return;
 	replica_link_take(p->link, &news);
-	if (list_is_empty(&news))
+	if (list_is_empty(&news)) {
+		tell_waiters(p);
 		return;
+	}
 	s->db.kind = &sqlite_kind;
 	const uint64_t seen = epoch_of(&s->db);
 	take_back(&s->db);
@@ -459,7 +492,7 @@ int replica_settle(struct store *s, store_settled_fn fn, void *user, struct err 
 int replica_barrier(struct store *s, store_settled_fn fn, void *user, struct err *e)
 {
 	struct replica *p = s->replica;
-	int r = add_change(p, e);
+	int r = add_change(p, false, e);
 
 	if (r < 0)
 		return r;

@@ -21,10 +21,13 @@ struct call {
 	struct value values[VALUES_MAX]; /* point behind the struct */
 	unsigned n_values;
 	size_t bytes;  /* what it takes in memory */
+	bool reads;    /* it changes nothing */
 	bool seen;     /* the caller looked at `changes` */
 	bool ended;    /* no more rows came */
 	unsigned rows; /* that came */
 	int changes;
+	uint64_t
+	    below; /* the caller looked only whether its number is below this one; 0: at the number */
 	uint8_t digest[32]; /* of the rows */
 };
 
@@ -82,6 +85,7 @@ void replica_close(struct store *s);
 int replica_attach(struct store *s, sd_event *loop) MUST_CHECK;
 /* As store_settle(). */
 int replica_settle(struct store *s, store_settled_fn fn, void *user, struct err *e) MUST_CHECK;
+void replica_looked_below(struct db *db, uint64_t limit);
 bool replica_owes(const struct store *s);
 /* Calls FN once the copy has all that is in PostgreSQL now. */
 int replica_barrier(struct store *s, store_settled_fn fn, void *user, struct err *e) MUST_CHECK;
@@ -95,6 +99,7 @@ bool replica_trouble(struct store *s, struct err *e);
 #define replica_close(s)                ((void)(s))
 #define replica_attach(s, loop)         (0)
 #define replica_settle(s, fn, user, e)  (1)
+#define replica_looked_below(db, limit) ((void)(db))
 #define replica_owes(s)                 (false)
 #define replica_barrier(s, fn, user, e) (1)
 #define replica_answers(s)              ((void)(s))

@@ -71,6 +71,12 @@ int replica_call_repeat(struct db *db, const struct call *c, struct err *e)
 
 	if (!st)
 		return -e->errnum;
+	if (c->below > 0) {
+		r = db_step(db, st, e);
+		if (r >= 0)
+			r = r > 0 && column_u64(st, 0) < c->below ? 0 : replica_call_differs(e);
+		return r;
+	}
 	/* As far as the caller went: it may have left the rest unread. */
 	while (r > 0 && (now.rows < c->rows || c->ended)) {
 		r = db_step(db, st, e);

@@ -20,13 +20,17 @@
 	5000u /* a batch of another server's rows may have the lock that long; the loop waits for nothing */
 /* So long the loop reads its copy while the database does not answer: a restart or a change to a standby is over by then. It is
  * also how long a key is good that another server has revoked meanwhile. */
-#define COPY_MS    60000u
-#define BEAT_MS    1000
-#define BEAT_NS    (BEAT_MS * NS_PER_MS)
-#define AGAIN_MS   300 /* longer than pg_connect() refuses a next try */
-#define MARK_NS    (5 * NS_PER_S)
-#define ROWS_MAX   1000u /* that are read one by one; a new copy is cheaper than more */
-#define UNSURE_MAX 20u   /* questions what became of a change, AGAIN_MS apart */
+#define COPY_MS  60000u
+#define BEAT_MS  1000
+#define BEAT_NS  (BEAT_MS * NS_PER_MS)
+#define AGAIN_MS 300 /* longer than pg_connect() refuses a next try */
+#define MARK_NS  (5 * NS_PER_S)
+#define ROWS_MAX 1000u /* that are read one by one; a new copy is cheaper than more */
+#define UNSURE_NS                                                                                  \
+	(5 *                                                                                       \
+	 NS_PER_S) /* of questions what became of a change; the last one may take as long again */
+#define END_NS   (2 * NS_PER_S)    /* for what is left when the store is closed */
+#define SLICE_NS (100 * NS_PER_MS) /* of changes, before the loop hears what others have changed */
 
 struct link {
 	struct db db; /* of the thread, once that runs */
@@ -45,9 +49,10 @@ struct link {
 	/* protected by the lock: */
 	pthread_mutex_t lock;
 	struct list todo, news;
-	bool stop, refill, up;
-	struct err why; /* it is not up */
-	uint64_t heard_ns;
+	bool stop, refill, up, was_old;
+	struct err why;    /* it is not up */
+	uint64_t heard_ns; /* its last answer */
+	uint64_t taken_ns; /* the same, once the loop has the news that came with it */
 };
 
 static struct pg *pg_of(struct link *l)
@@ -55,11 +60,17 @@ static struct pg *pg_of(struct link *l)
 	return l->db.handle;
 }
 
-/* R: what follow() returned. */
-static void set_state(struct link *l, int r, const struct err *why)
+static bool is_old(const struct link *l, uint64_t since)
+{
+	return now_ns() - since > l->config.copy_ms * NS_PER_MS;
+}
+
+/* Gives the loop the news, together with what they say about the database: an old copy is not read as a fresh one. R: what
+ * follow() returned. */
+static void tell(struct link *l, int r, const struct err *why, struct list *news)
 {
 	const uint64_t one = 1;
-	const bool up = r >= 0;
+	const bool up = r >= 0, some = !list_is_empty(news);
 
 	(void)pthread_mutex_lock(&l->lock);
 	const bool changed = l->up != up;
@@ -69,21 +80,24 @@ static void set_state(struct link *l, int r, const struct err *why)
 		(void)pg_fail(&l->why, ERR_STORE_UNREACHABLE, ENOTCONN, "its rows",
 			      pg_of(l)->why); /* for the log */
 	pg_of(l)->why[0] = '\0';
+	list_splice(&l->news, news);
 	if (r > 0)
 		l->heard_ns = now_ns();
+	if (list_is_empty(&l->news))
+		l->taken_ns = l->heard_ns;
+	const bool ages = is_old(l, l->heard_ns) != l->was_old;
+	l->was_old = l->was_old != ages;
 	(void)pthread_mutex_unlock(&l->lock);
-	if (changed)
+	if (changed || ages || some)
 		(void)!write(l->event_fd, &one, sizeof(one));
 }
 
-static void post(struct link *l, struct list *news)
+static bool stops(struct link *l)
 {
-	const uint64_t one = 1;
-
 	(void)pthread_mutex_lock(&l->lock);
-	list_splice(&l->news, news);
+	const bool stop = l->stop;
 	(void)pthread_mutex_unlock(&l->lock);
-	(void)!write(l->event_fd, &one, sizeof(one));
+	return stop;
 }
 
 /* ---- notifications ---- */
@@ -214,6 +228,8 @@ static int write_mark(struct link *l, uint64_t seq, struct err *e)
 
 static int repeat(struct link *l, struct change *c, struct err *e)
 {
+	if (c->n_calls == 0) /* a barrier changes nothing, and needs no lock */
+		return write_mark(l, c->seq, e);
 	int r = db_transaction(&l->db, true, e);
 
 	for (unsigned i = 0; i < c->n_calls && r == 0; i++)
@@ -228,7 +244,9 @@ static int repeat(struct link *l, struct change *c, struct err *e)
 /* The connection was lost while the commit was on its way: the server knows what became of it, as soon as it can be asked. */
 static int ask(struct link *l, uint64_t transaction, struct err *e)
 {
-	for (unsigned i = 0; i < UNSURE_MAX; i++) {
+	const uint64_t until = now_ns() + UNSURE_NS;
+
+	while (now_ns() < until && !stops(l)) {
 		struct err ignored = ERR_INIT;
 		const int r = l->db.kind->outcome(&l->db, transaction, &ignored);
 
@@ -248,16 +266,24 @@ static void try_change(struct link *l, struct change *c)
 	const uint64_t unsure = c->r < 0 ? l->db.kind->unsure(&l->db) : 0;
 	if (unsure && (c->r = ask(l, unsure, &c->err)) == 0)
 		c->err = ERR_INIT;
+	/* Whoever is refused finds the row of the one who was faster, if he looks again. */
+	struct err ignored = ERR_INIT;
+	if (c->r == -EBUSY && write_mark(l, c->seq, &ignored) == 0)
+		l->last = c->seq;
 }
 
-static void try_all(struct link *l, struct list *todo)
+/* The next slice tries the rest. */
+static void try_some(struct link *l, struct list *todo)
 {
+	const uint64_t until = now_ns() + SLICE_NS;
 	struct change *c;
 
 	while ((c = list_pop_first(todo, struct change, node))) {
 		try_change(l, c);
 		l->last = c->r == 0 ? c->seq : l->last;
 		list_append(&l->ended, &c->node);
+		if (now_ns() >= until)
+			return;
 	}
 }
 
@@ -277,7 +303,7 @@ static int follow(struct link *l, bool fills, struct list *news, struct err *e)
 		r = refill(l, news, e);
 	else if (l->n_changed > 0)
 		r = fetch(l, news, e);
-	else if (now_ns() - l->heard_ns < BEAT_NS)
+	else if (now_ns() - l->heard_ns < BEAT_NS / 2)
 		return 0;
 	else
 		r = pg_script(pg_of(l), "SELECT 1", "a look", e);
@@ -298,28 +324,33 @@ static void move_ended(struct link *l, bool all, struct list *news)
 	}
 }
 
-static void work(struct link *l)
+static void work_slice(struct link *l, struct list *todo)
 {
-	struct list todo = LIST_INIT(todo), news = LIST_INIT(news);
+	struct list news = LIST_INIT(news);
 	struct err e = ERR_INIT;
 
 	(void)pthread_mutex_lock(&l->lock);
-	list_splice(&todo, &l->todo);
+	list_splice(todo, &l->todo);
 	const bool fills = l->refill;
 	l->refill = false;
 	(void)pthread_mutex_unlock(&l->lock);
-	try_all(l, &todo);
+	try_some(l, todo);
 	const int r = follow(l, fills, &news, &e);
-	const bool too_long = replica_link_is_old(l);
-	if (r < 0 && fills) {
-		(void)pthread_mutex_lock(&l->lock);
-		l->refill = true;
-		(void)pthread_mutex_unlock(&l->lock);
-	}
-	set_state(l, r, &e);
+	(void)pthread_mutex_lock(&l->lock);
+	l->refill = l->refill || (r < 0 && fills);
+	const bool too_long = is_old(l, l->heard_ns);
+	(void)pthread_mutex_unlock(&l->lock);
 	move_ended(l, r >= 0 || too_long, &news);
-	if (!list_is_empty(&news))
-		post(l, &news);
+	tell(l, r, &e, &news);
+}
+
+static void work(struct link *l)
+{
+	struct list todo = LIST_INIT(todo);
+
+	do
+		work_slice(l, &todo);
+	while (!list_is_empty(&todo) && !(stops(l) && now_ns() >= pg_of(l)->end_ns));
 }
 
 static void *link_main(void *arg)
@@ -332,11 +363,8 @@ static void *link_main(void *arg)
 	while (!stop) {
 		(void)!pg_wait(pg_of(l), l->wake_fd, pg_of(l)->conn ? BEAT_MS : AGAIN_MS, &ignored);
 		(void)!read(l->wake_fd, &n, sizeof(n));
-		(void)pthread_mutex_lock(&l->lock);
-		stop = l->stop;
-		const bool up = l->up;
-		(void)pthread_mutex_unlock(&l->lock);
-		if (!stop || up)
+		stop = stops(l);
+		if (!stop || replica_link_is_up(l, NULL))
 			work(l);
 	}
 	return NULL;
@@ -386,6 +414,7 @@ void replica_link_take(struct link *l, struct list *ret)
 {
 	(void)pthread_mutex_lock(&l->lock);
 	list_splice(ret, &l->news);
+	l->taken_ns = l->heard_ns;
 	(void)pthread_mutex_unlock(&l->lock);
 }
 
@@ -402,7 +431,7 @@ bool replica_link_is_up(struct link *l, struct err *e)
 bool replica_link_is_old(struct link *l)
 {
 	(void)pthread_mutex_lock(&l->lock);
-	const bool old = now_ns() - l->heard_ns > l->config.copy_ms * NS_PER_MS;
+	const bool old = is_old(l, l->taken_ns);
 	(void)pthread_mutex_unlock(&l->lock);
 	return old;
 }
@@ -420,9 +449,7 @@ static int connect_first(struct link *l, const char *address, struct err *e)
 	pg_of(l)->listens = CHANNEL;
 	r = pg_script(pg_of(l), "LISTEN " CHANNEL, "connecting", e);
 	r = r < 0 ? r : refill(l, &news, e);
-	set_state(l, r < 0 ? r : 1, e);
-	if (r == 0)
-		post(l, &news);
+	tell(l, r < 0 ? r : 1, e, &news);
 	return r;
 }
 
@@ -462,6 +489,7 @@ struct link *replica_link_close(struct link *l)
 	l->stop = true;
 	(void)pthread_mutex_unlock(&l->lock);
 	if (l->started) {
+		l->db.kind->end_by(&l->db, now_ns() + END_NS);
 		wake(l);
 		(void)pthread_join(l->thread, NULL);
 	}
