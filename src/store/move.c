@@ -54,7 +54,9 @@ static int copy_all(struct db *from, struct db *to, struct store_moved *ret, str
 	r = r < 0 ? r : db_number(to, &ret->users, db_begin(to, Q_USER_COUNT, e, ""), e);
 	r = r < 0 ? r
 		  : db_number(to, &ret->keys,
-			      db_begin(to, Q_KEY_COUNT, e, "ti", NULL, (int64_t)store_now_ms()), e);
+			      db_begin(to, Q_KEY_COUNT, e, "ti", (const char *)NULL,
+				       (int64_t)store_now_ms()),
+			      e);
 	r = r < 0 ? r : db_number(to, &ret->audit, db_begin(to, Q_AUDIT_COUNT, e, ""), e);
 	return db_finish(to, true, r, e);
 }

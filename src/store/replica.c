@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PENDING_MAX   512u        /* changes that PostgreSQL has not confirmed */
 #define PENDING_BYTES (32u << 20) /* of their statements */
@@ -35,6 +36,7 @@ struct replica {
 	struct db_kind kind; /* SQLite's, and records */
 	/* Of the changes that store_owes() is about: the first one, and the turn of the loop in which they were made. */
 	uint64_t owed_from, owed_turn;
+	bool begun;      /* the loop runs */
 	bool has_thread; /* else changes wait for PostgreSQL: the server has not begun */
 	int sent_r;      /* what became of such a change */
 	struct err *sent_err;
@@ -112,6 +114,8 @@ static int away(const char *text, struct err *e)
 
 static int unreachable(struct replica *p, struct err *e)
 {
+	if (p->begun && !p->has_thread) /* the loop may not wait itself */
+		return away("the database: its thread could not be started", e);
 	const bool up = replica_link_is_up(p->link, NULL), is_old = replica_link_is_old(p->link);
 
 	if (up && !p->fills && !is_old)
@@ -492,7 +496,9 @@ int replica_settle(struct store *s, store_settled_fn fn, void *user, struct err 
 int replica_barrier(struct store *s, store_settled_fn fn, void *user, struct err *e)
 {
 	struct replica *p = s->replica;
-	int r = add_change(p, false, e);
+	int r = p->begun && !p->has_thread
+		    ? away("the database: its thread could not be started", e)
+		    : add_change(p, false, e);
 
 	if (r < 0)
 		return r;
@@ -507,12 +513,22 @@ int replica_barrier(struct store *s, store_settled_fn fn, void *user, struct err
 
 /* ---- life ---- */
 
+static void tell_loop(struct store *s)
+{
+	const uint64_t one = 1;
+
+	(void)!write(s->helper.event_fd, &one, sizeof(one));
+}
+
 static int on_start(sd_event_source *source UNUSED, void *user)
 {
 	struct replica *p = user;
 
 	loop_work("store", "link");
+	p->begun = true;
 	p->has_thread = replica_link_start(p->link);
+	if (!p->has_thread)
+		tell_loop(p->store);
 	return 0;
 }
 
@@ -525,7 +541,12 @@ int replica_attach(struct store *s, sd_event *loop)
 
 bool replica_trouble(struct store *s, struct err *e)
 {
-	return s->replica && !replica_link_is_up(s->replica->link, e);
+	const struct replica *p = s->replica;
+
+	if (p && p->begun && !p->has_thread)
+		return away("the database: its thread could not be started; restart the server",
+			    e) < 0;
+	return p && !replica_link_is_up(p->link, e);
 }
 
 int replica_open(struct store *s, const struct store_config *config, struct err *e)
