@@ -361,10 +361,15 @@ static void *link_main(void *arg)
 	uint64_t n;
 
 	while (!stop) {
-		(void)!pg_wait(pg_of(l), l->wake_fd, pg_of(l)->conn ? BEAT_MS : AGAIN_MS, &ignored);
+		const bool up = replica_link_is_up(l, NULL);
+
+		/* What libpq has read together with an answer does not wake the poll. */
+		take_notifications(l);
+		const bool more = l->n_changed > 0 || l->too_many;
+		(void)!pg_wait(pg_of(l), l->wake_fd, !up ? AGAIN_MS : more ? 0 : BEAT_MS, &ignored);
 		(void)!read(l->wake_fd, &n, sizeof(n));
 		stop = stops(l);
-		if (!stop || replica_link_is_up(l, NULL))
+		if (!stop || up)
 			work(l);
 	}
 	return NULL;
