@@ -184,6 +184,12 @@ int app_open_mcp(struct app *a, struct http_server *http, struct err *e) MUST_CH
 void app_done(struct app *a);
 #define APP_STORE_PATH_MAX (PATH_MAX + 16)
 void app_store_path(const struct app *a, char ret[APP_STORE_PATH_MAX]);
+/* app_store.c: the address of the PostgreSQL database that SANDBOX_DATABASE names. It may have a password. */
+#define APP_DATABASE_MAX 4096u
+#define APP_DATABASE_OF_ROUTERS                                                                    \
+	"SANDBOX_DATABASE is for the routers of a fleet (SANDBOX_ROLE=router): a server with "     \
+	"sandboxes of its own keeps its users in SANDBOX_DB_PATH. Remove it here"
+int app_database(const struct settings *s, struct buf *ret, struct err *e) MUST_CHECK;
 /* app_store.c: opens the database of this state folder. For verbs without an engine too. */
 int app_open_store(struct app *a, struct err *e) MUST_CHECK;
 

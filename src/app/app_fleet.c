@@ -105,6 +105,8 @@ int app_check_role(const struct settings *s, struct err *e)
 
 	if (r < 0)
 		return r;
+	if (s->database[0] && !streq(s->fleet_role, "router"))
+		return err_set(e, ERR_SETTING_INVALID, 0, APP_DATABASE_OF_ROUTERS);
 	if (streq(s->fleet_role, "router"))
 		return check_router(s, e);
 	if (is_worker(s))

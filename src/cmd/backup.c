@@ -160,6 +160,11 @@ static int check_store(const struct app *a, struct err *e)
 {
 	char path[APP_STORE_PATH_MAX];
 
+	if (a->settings.database[0])
+		return err_set(
+		    e, ERR_SETTING_INVALID, 0,
+		    "users and keys are in PostgreSQL (SANDBOX_DATABASE), and a router has "
+		    "nothing else: back that database up with pg_dump");
 	app_store_path(a, path);
 	if (access(path, F_OK) == 0)
 		return 0;

@@ -21,6 +21,7 @@ int cmd_kill(int argc, char **argv);
 int cmd_shell(int argc, char **argv);
 int cmd_backup(int argc, char **argv);
 int cmd_restore(int argc, char **argv);
+int cmd_move_users(int argc, char **argv);
 int cmd_image(int argc, char **argv);
 int cmd_key(int argc, char **argv);
 int cmd_user(int argc, char **argv);

@@ -116,6 +116,10 @@ static int restore(struct app *a, const char *file, struct err *e)
 	char store[APP_STORE_PATH_MAX], aside[ASIDE_SIZE], random[17];
 	const struct backup_place *place = backup_place(a->settings.engine);
 
+	if (a->settings.database[0])
+		return err_set(e, ERR_SETTING_INVALID, 0,
+			       "users and keys are in PostgreSQL (SANDBOX_DATABASE): restore that "
+			       "database with pg_restore, or remove the setting");
 	app_store_path(a, store);
 	int r = fd_make_dirs(a->state_dir, STATE_MODE);
 	if (r < 0)

@@ -469,7 +469,7 @@ static int check_store(const struct app *a, const struct command *c, struct err 
 	char path[APP_STORE_PATH_MAX];
 
 	app_store_path(a, path);
-	if (c->makes || access(path, F_OK) == 0 || errno != ENOENT)
+	if (a->settings.database[0] || c->makes || access(path, F_OK) == 0 || errno != ENOENT)
 		return 0;
 	return err_set(e, ERR_NOT_FOUND, 0,
 		       "there is no database %s yet (see --state-dir); 'caisson user add' makes it",

@@ -119,6 +119,8 @@ const struct verb verbs[] = {
     {"backup", cmd_backup, "write the state folder into one file, while a server runs or not",
      "FILE"},
     {"restore", cmd_restore, "unpack a backup into a new state folder", "FILE"},
+    {"move-users", cmd_move_users,
+     "copy users, keys and audit log into the empty PostgreSQL database of SANDBOX_DATABASE", ""},
     {"connect", cmd_connect, "write the configuration of MCP clients on this machine, after asking",
      "[OPTION...] [CLIENT... | all]", NULL, connect_options},
     {"doctor", cmd_doctor, "check what this machine can enforce, and what is missing", "[--json]",

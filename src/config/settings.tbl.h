@@ -216,6 +216,10 @@ S(INT, password_min, "auth.password_min", "SANDBOX_PASSWORD_MIN", "8", 6, 256,
   "the second family permits.")
 S(PATH, db_path, "auth.db_path", "SANDBOX_DB_PATH", "", 0, 4000, "an absolute path, or nothing",
   "Database file of users, keys, sandboxes and history. Empty: caisson.db in the state folder.")
+S(SECRET, database, "auth.database", "SANDBOX_DATABASE", "", 0, 2000,
+  "postgresql://USER:PASSWORD@HOST/DATABASE, or the absolute path of a file that has it",
+  "PostgreSQL database of users, keys, invitations, sign-ins and audit log, in place of SANDBOX_DB_PATH. For routers "
+  "(SANDBOX_ROLE), and for the verbs `user` and `key`. It may be named by the path of a file, since it has a password.")
 S(INT, user_sandbox_limit, "auth.user_sandbox_limit", "SANDBOX_USER_SANDBOX_LIMIT", "3", -1, 1000000,
   "a whole number from 0 (no limit) to 1000000, or -1 for none",
   "How many persistent sandboxes one user may have. In a `config.toml` of the second tool family 0 means none, "

@@ -133,3 +133,29 @@ void row_fleet(const struct doctor_facts *f, struct doctor_row *r)
 		say_worker(s, &m, until, r);
 	sodium_memzero(&m, sizeof(m));
 }
+
+/* The PostgreSQL database of a router: whether it answers, and whether this program knows its tables. */
+void row_database(const struct doctor_facts *f, struct doctor_row *r)
+{
+	_cleanup_(buf_done) struct buf address = BUF_INIT(APP_DATABASE_MAX);
+	struct err e = ERR_INIT;
+	uint64_t tables = 0;
+	unsigned server = 0;
+
+	if (!f->settings->database[0])
+		return;
+	int x = app_database(f->settings, &address, &e);
+	x = x < 0 ? x : store_look(buf_str(&address), &server, &tables, &e);
+	if (address.data)
+		explicit_bzero(address.data, address.len);
+	if (x < 0) {
+		refuse(r, e.text, "SANDBOX_DATABASE; docs/fleet.md, \"Several routers\"");
+		return;
+	}
+	if (tables == 0)
+		(void)snprintf(r->value, sizeof(r->value),
+			       "PostgreSQL %u; the first start makes the tables", server / 10000);
+	else
+		(void)snprintf(r->value, sizeof(r->value), "PostgreSQL %u, tables of version %ju",
+			       server / 10000, (uintmax_t)tables);
+}

@@ -157,6 +157,14 @@ int store_check_copy(const char *path, struct err *e)
 		       (uintmax_t)version, store_version_known());
 }
 
+#ifndef HAVE_LIBPQ
+int store_move(const char *path UNUSED, const char *address UNUSED, uint64_t audit_keep UNUSED,
+	       struct store_moved *ret UNUSED, struct err *e)
+{
+	return err_set(e, ERR_STORE_FAILED, ENOSYS, "this program was built without PostgreSQL");
+}
+#endif
+
 bool store_is_served(const char *path)
 {
 	struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET};

@@ -2,6 +2,7 @@
 /* How this room uses a database, of whatever kind: statements, transactions, columns. */
 #include "store/db_postgresql.h"
 #include "store/db_sqlite.h"
+#include "store/replica.h"
 
 #include "base/kill_points.h"
 
@@ -37,6 +38,23 @@ int db_open(struct db *db, const char *path, const struct store_config *config, 
 #endif
 }
 
+int store_look(const char *address, unsigned *ret_server, uint64_t *ret_tables, struct err *e)
+{
+	const struct store_config config = {.address = address};
+	struct db db = {0};
+	uint64_t there = 0;
+	int r = db_open(&db, NULL, &config, e);
+
+	*ret_tables = 0;
+	if (r == 0)
+		*ret_server = db.kind->server(&db);
+	r = r < 0 ? r : db_number(&db, &there, db_begin(&db, Q_VERSION_KNOWN, e, ""), e);
+	if (r == 0 && there > 0)
+		r = db_number(&db, ret_tables, db_begin(&db, Q_VERSION, e, ""), e);
+	db_close(&db);
+	return r < 0 ? r : store_check_version(*ret_tables, e);
+}
+
 void db_close(struct db *db)
 {
 	if (db->kind)
@@ -44,14 +62,38 @@ void db_close(struct db *db)
 	db->kind = NULL;
 }
 
-static struct cursor *begin_v(struct db *db, enum statement id, struct err *e, const char *types,
-			      va_list ap)
+struct cursor *db_begin_with(struct db *db, enum statement id, const struct value *values,
+			     unsigned n, struct err *e)
 {
 	struct cursor *c = &db->cursors[id];
 
 	c->db = db;
 	c->id = id;
-	return db->kind->begin(c, types, ap, e) < 0 ? NULL : c;
+	return db->kind->begin(c, values, n, e) < 0 ? NULL : c;
+}
+
+static struct cursor *begin_v(struct db *db, enum statement id, struct err *e, const char *types,
+			      va_list ap)
+{
+	struct value values[VALUES_MAX];
+	unsigned n = 0;
+
+	for (; types[n]; n++) {
+		struct value *v = &values[n];
+
+		ASSERT(n < VALUES_MAX);
+		*v = (struct value){.type = types[n]};
+		if (v->type == 'i') {
+			v->number = va_arg(ap, int64_t);
+			continue;
+		}
+		v->data = va_arg(ap, const void *);
+		if (v->type == 'b')
+			v->len = va_arg(ap, size_t);
+		else
+			v->len = v->data ? strlen(v->data) : 0;
+	}
+	return db_begin_with(db, id, values, n, e);
 }
 
 struct cursor *db_begin(struct db *db, enum statement id, struct err *e, const char *types, ...)
@@ -112,6 +154,15 @@ int db_number(struct db *db, uint64_t *ret, struct cursor *st, struct err *e)
 	return MIN(r, 0);
 }
 
+int db_count_below(struct db *db, uint64_t limit, uint64_t *ret, struct cursor *st, struct err *e)
+{
+	int r = db_number(db, ret, st, e);
+
+	if (r == 0 && *ret < limit)
+		replica_looked_below(db, limit);
+	return r;
+}
+
 int db_text(struct db *db, struct cursor *st, char *ret, size_t size, struct err *e)
 {
 	_cleanup_(db_end) struct cursor *own = st;
@@ -128,6 +179,7 @@ int db_text(struct db *db, struct cursor *st, char *ret, size_t size, struct err
 
 int db_transaction(struct db *db, bool durable, struct err *e)
 {
+	db->durable = durable;
 	return db->kind->transaction(db, durable && !db->later, e);
 }
 
@@ -138,7 +190,8 @@ int db_finish(struct db *db, bool durable, int r, struct err *e)
 		int committed = db->kind->commit(db, e);
 		KILL_POINT(COMMIT_DONE);
 		r = committed < 0 ? committed : r;
-		db->owes = db->owes || (durable && db->later && !db->waits && committed >= 0);
+		db->owes = db->owes ||
+			   (durable && db->later && !db->waits && !db->replica && committed >= 0);
 	}
 	/* On a full disk the database may have rolled back already. */
 	if (r < 0 && db->kind->in_transaction(db))

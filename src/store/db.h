@@ -22,6 +22,15 @@ enum statement {
 	STATEMENT_MAX_,
 };
 
+/* A parameter of a statement. */
+struct value {
+	char type; /* a letter of db_begin() */
+	int64_t number;
+	const void *data; /* a text, or LEN bytes; NULL: the value is NULL */
+	size_t len;
+};
+#define VALUES_MAX 16u
+
 struct db;
 /* A statement that runs, and its row. */
 struct cursor {
@@ -41,7 +50,7 @@ struct db_kind {
 	const char *versions; /* makes the table of the migrations, if there is none */
 	void (*close)(struct db *db);
 	/* Prepares the statement when it is first used, and binds its parameters; see db_begin(). */
-	int (*begin)(struct cursor *c, const char *types, va_list ap, struct err *e);
+	int (*begin)(struct cursor *c, const struct value *values, unsigned n, struct err *e);
 	int (*step)(struct cursor *c, struct err *e);
 	void (*end)(struct cursor *c);
 	int (*changes)(const struct db *db);     /* rows that the last statement changed */
@@ -59,6 +68,9 @@ struct db_kind {
 	/* Runs statements that have neither parameters nor rows. */
 	int (*script)(struct db *db, const char *sql, const char *what, struct err *e);
 	void (*batch_end)(struct db *db); /* NULL: nothing to do */
+	/* No call of any thread waits any longer than until then; NULL: none waits for long. */
+	void (*end_by)(struct db *db, uint64_t ns);
+	unsigned (*server)(const struct db *db); /* its version; NULL: there is none */
 	int64_t (*number)(const struct cursor *c, int column);
 	const char *(*text)(const struct cursor *c, int column); /* NULL: the value is NULL */
 	const void *(*blob)(const struct cursor *c, int column, size_t *ret_len);
@@ -69,9 +81,11 @@ struct db {
 	const struct db_kind *kind; /* NULL: not open */
 	void *handle;               /* of the kind */
 	unsigned busy_ms;
-	bool later; /* store_later() */
-	bool owes;  /* a durable change is not on the disk yet */
-	bool waits; /* every commit waits for the disk, whatever is later */
+	bool later;              /* store_later() */
+	bool owes;               /* a durable change is not on the disk yet */
+	bool waits;              /* every commit waits for the disk, whatever is later */
+	bool durable;            /* the transaction that runs */
+	struct replica *replica; /* it is the loop's copy of another database; else NULL */
 	struct cursor cursors[STATEMENT_MAX_];
 };
 
@@ -79,6 +93,8 @@ struct db {
 
 /* The newest version of the tables that this program knows (migrate.c). */
 unsigned store_version_known(void);
+/* STORE_FAILED if tables of this VERSION are newer than this program. */
+int store_check_version(uint64_t version, struct err *e) MUST_CHECK;
 /* Brings the tables up to date. PATH: of the file, which is copied before it is changed; NULL: there is none. */
 int store_migrate(struct db *db, const char *path, const struct store_config *config,
 		  struct err *e) MUST_CHECK;
@@ -91,6 +107,8 @@ void db_close(struct db *db); /* one that is not open is fine */
 /* Binds the parameters of the statement. TYPES has one letter for each: t text (may be NULL), i
  * int64_t, b blob (pointer, size_t). The values must stay valid until db_end(). NULL: failed. */
 struct cursor *db_begin(struct db *db, enum statement id, struct err *e, const char *types, ...);
+struct cursor *db_begin_with(struct db *db, enum statement id, const struct value *values,
+			     unsigned n, struct err *e);
 /* Returns 1: there is a row, 0: no more rows, negative: failed. */
 int db_step(struct db *db, struct cursor *st, struct err *e) MUST_CHECK;
 void db_end(struct cursor **st); /* _cleanup_(db_end) */
@@ -105,6 +123,9 @@ int db_finish(struct db *db, bool durable, int r, struct err *e) MUST_CHECK;
 int db_change(struct db *db, enum statement id, struct err *e, const char *types, ...) MUST_CHECK;
 /* *RET is the first column of the first row, or 0 if there is no row. */
 int db_number(struct db *db, uint64_t *ret, struct cursor *st, struct err *e) MUST_CHECK;
+/* As db_number(). The caller looks only whether the number is below LIMIT: others may change it meanwhile. */
+int db_count_below(struct db *db, uint64_t limit, uint64_t *ret, struct cursor *st,
+		   struct err *e) MUST_CHECK;
 /* RET is the text of the first column of the first row. 1, or 0: there is no row. */
 int db_text(struct db *db, struct cursor *st, char *ret, size_t size, struct err *e) MUST_CHECK;
 
@@ -288,9 +309,11 @@ struct running {
 };
 
 struct reads;
+struct replica;
 
 struct store {
 	struct db db;
+	struct replica *replica; /* whose copy `db` is; NULL: it is none (replica.h) */
 	struct helper helper;
 	struct hashes hashes;
 	struct running running;

@@ -10,10 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PARAMETERS_MAX 16
-#define VALUE_MAX      (1 << 20) /* bytes of one value, as with SQLite */
-#define SQL_SIZE       4096
-#define FETCH_ROWS     "16"
+#define VALUE_MAX  (1 << 20) /* bytes of one value, as with SQLite */
+#define SQL_SIZE   4096
+#define FETCH_ROWS "16"
 /* Taken by every transaction that writes: as in SQLite there is one writer at a time. */
 #define WRITER_LOCK "8386112020297315432"
 
@@ -45,43 +44,39 @@ struct rows {
 
 struct parameters {
 	int n;
-	Oid types[PARAMETERS_MAX];
-	const char *values[PARAMETERS_MAX];
-	int lengths[PARAMETERS_MAX], formats[PARAMETERS_MAX];
-	char numbers[PARAMETERS_MAX][24];
+	Oid types[VALUES_MAX];
+	const char *values[VALUES_MAX];
+	int lengths[VALUES_MAX], formats[VALUES_MAX];
+	char numbers[VALUES_MAX][24];
 };
 
 /* ---- parameters ---- */
 
-static int take(struct parameters *p, const char *letters, va_list ap)
+static int take(struct parameters *p, const struct value *values, unsigned n)
 {
 	enum { TEXT = 25, BIGINT = 20, BYTES = 17 };
 
-	for (p->n = 0; letters[p->n]; p->n++) {
-		const int i = p->n;
-		size_t len = 0;
+	ASSERT(n <= VALUES_MAX);
+	p->n = (int)n;
+	for (unsigned i = 0; i < n; i++) {
+		const struct value *v = &values[i];
 
-		ASSERT(i < PARAMETERS_MAX);
 		p->lengths[i] = p->formats[i] = 0;
-		if (letters[i] == 't') {
+		p->values[i] = v->data;
+		if (v->type == 't') {
 			p->types[i] = TEXT;
-			p->values[i] = va_arg(ap, const char *);
-			len = p->values[i] ? strlen(p->values[i]) : 0;
-		} else if (letters[i] == 'i') {
+		} else if (v->type == 'i') {
 			p->types[i] = BIGINT;
-			(void)snprintf(p->numbers[i], sizeof(p->numbers[i]), "%" PRId64,
-				       va_arg(ap, int64_t));
+			(void)snprintf(p->numbers[i], sizeof(p->numbers[i]), "%" PRId64, v->number);
 			p->values[i] = p->numbers[i];
 		} else {
 			p->types[i] = BYTES;
 			p->formats[i] = 1;
-			p->values[i] = va_arg(ap, const char *);
-			len = va_arg(ap, size_t);
 			/* NULL would be NULL, not nothing. */
-			p->values[i] = p->values[i] ? p->values[i] : "";
-			p->lengths[i] = (int)MIN(len, (size_t)VALUE_MAX + 1);
+			p->values[i] = v->data ? v->data : "";
+			p->lengths[i] = (int)MIN(v->len, (size_t)VALUE_MAX + 1);
 		}
-		if (len > VALUE_MAX)
+		if (v->len > VALUE_MAX)
 			return -E2BIG;
 	}
 	return 0;
@@ -199,7 +194,7 @@ static void finish_rows(struct cursor *c)
 	*rows = (struct rows){.row = -1};
 }
 
-static int begin(struct cursor *c, const char *types, va_list ap, struct err *e)
+static int begin(struct cursor *c, const struct value *values, unsigned n, struct err *e)
 {
 	struct pg *pg = c->db->handle;
 	struct parameters p;
@@ -208,7 +203,7 @@ static int begin(struct cursor *c, const char *types, va_list ap, struct err *e)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a statement of the database");
 	struct rows *rows = c->own;
 	*rows = (struct rows){.row = -1};
-	int r = take(&p, types, ap);
+	int r = take(&p, values, n);
 	if (r < 0)
 		return pg_fail(e, ERR_STORE_FAILED, -r, "a statement", "the value is too long");
 	if (is_list[c->id]) {
@@ -228,8 +223,8 @@ static int begin(struct cursor *c, const char *types, va_list ap, struct err *e)
 		finish_rows(c);
 		return r;
 	}
-	const char *n = pq.cmdTuples(rows->result);
-	pg->changes = (int)MIN(number_of(n), (int64_t)INT_MAX);
+	const char *tuples = pq.cmdTuples(rows->result);
+	pg->changes = (int)MIN(number_of(tuples), (int64_t)INT_MAX);
 	return 0;
 }
 
@@ -346,6 +341,17 @@ static int begin_transaction(struct pg *pg, struct err *e)
 	return r;
 }
 
+int postgresql_snapshot(struct db *db, struct err *e)
+{
+	struct pg *pg = db->handle;
+	int r = pg_connect(pg, e);
+
+	r = r < 0 ? r
+		  : pg_script(pg, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "its rows", e);
+	pg->in_transaction = r == 0;
+	return r;
+}
+
 static int transaction(struct db *db, bool waits UNUSED, struct err *e)
 {
 	struct pg *pg = db->handle;
@@ -442,6 +448,16 @@ static int columns(const struct cursor *c)
 	return pq.nfields(((const struct rows *)c->own)->result);
 }
 
+static unsigned server(const struct db *db)
+{
+	return (unsigned)MAX(pq.serverVersion(((const struct pg *)db->handle)->conn), 0);
+}
+
+static void end_by(struct db *db, uint64_t ns)
+{
+	((struct pg *)db->handle)->end_ns = ns;
+}
+
 static const struct db_kind postgresql_kind = {
     .dialect = DIALECT_POSTGRESQL,
     .versions = "CREATE TABLE IF NOT EXISTS migrations(version BIGINT PRIMARY KEY,"
@@ -459,6 +475,8 @@ static const struct db_kind postgresql_kind = {
     .unsure = unsure,
     .outcome = outcome,
     .script = script,
+    .server = server,
+    .end_by = end_by,
     .number = number,
     .text = text,
     .blob = blob,
@@ -481,5 +499,7 @@ int postgresql_open(struct db *db, const char *address, const struct store_confi
 	db->handle = pg;
 	db->waits = true;
 	pg->busy_ms = config->busy_ms ? config->busy_ms : BUSY_MS;
-	return pg_connect(pg, e);
+	int connected = pg_connect(pg, e); /* who starts it is told all */
+	pg->hides = config->copied;
+	return connected;
 }

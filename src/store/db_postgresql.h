@@ -13,3 +13,5 @@
 /* ADDRESS: "postgresql://…", as libpq takes it. */
 int postgresql_open(struct db *db, const char *address, const struct store_config *config,
 		    struct err *e) MUST_CHECK;
+/* Begins a transaction that reads what there is at this moment, and takes no lock. db->kind->rollback() ends it. */
+int postgresql_snapshot(struct db *db, struct err *e) MUST_CHECK;

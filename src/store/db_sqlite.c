@@ -4,7 +4,6 @@
 
 #include "base/rand.h"
 
-#include <stdarg.h>
 #include <string.h>
 
 #define PRAGMAS_TEXT                                                                               \
@@ -152,28 +151,27 @@ int sqlite_open(struct db *db, const char *path, const struct store_config *conf
 
 /* ---- statements ---- */
 
-static int bind_all(sqlite3_stmt *st, const char *types, va_list ap)
+static int bind_all(sqlite3_stmt *st, const struct value *values, unsigned n)
 {
 	int rc = SQLITE_OK;
 
-	for (int i = 0; types[i] && rc == SQLITE_OK; i++) {
-		if (types[i] == 't') {
-			rc = sqlite3_bind_text(st, i + 1, va_arg(ap, const char *), -1,
-					       SQLITE_STATIC);
-		} else if (types[i] == 'i') {
-			rc = sqlite3_bind_int64(st, i + 1, va_arg(ap, int64_t));
-		} else {
-			const void *data = va_arg(ap, const void *);
-			size_t len = va_arg(ap, size_t);
+	for (unsigned i = 0; i < n && rc == SQLITE_OK; i++) {
+		const struct value *v = &values[i];
+		const int at = (int)i + 1;
 
-			ASSERT(types[i] == 'b');
-			rc = sqlite3_bind_blob64(st, i + 1, data, len, SQLITE_STATIC);
+		if (v->type == 't') {
+			rc = sqlite3_bind_text(st, at, v->data, (int)v->len, SQLITE_STATIC);
+		} else if (v->type == 'i') {
+			rc = sqlite3_bind_int64(st, at, v->number);
+		} else {
+			ASSERT(v->type == 'b');
+			rc = sqlite3_bind_blob64(st, at, v->data, v->len, SQLITE_STATIC);
 		}
 	}
 	return rc;
 }
 
-static int begin(struct cursor *c, const char *types, va_list ap, struct err *e)
+static int begin(struct cursor *c, const struct value *values, unsigned n, struct err *e)
 {
 	sqlite3_stmt *st = c->own;
 	int rc = SQLITE_OK;
@@ -184,8 +182,13 @@ static int begin(struct cursor *c, const char *types, va_list ap, struct err *e)
 		c->own = st;
 	}
 	if (rc == SQLITE_OK)
-		rc = bind_all(st, types, ap);
+		rc = bind_all(st, values, n);
 	return rc == SQLITE_OK ? 0 : sqlite_fail(c->db, rc, "a statement", e);
+}
+
+bool sqlite_reads(const struct cursor *c)
+{
+	return sqlite3_stmt_readonly(c->own);
 }
 
 static int step(struct cursor *c, struct err *e)

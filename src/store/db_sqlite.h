@@ -10,6 +10,8 @@ extern const struct db_kind sqlite_kind;
 
 /* Opens the file PATH with FLAGS alone. Returns SQLite's result; DB has to be closed in any case. */
 int sqlite_open_file(const char *path, struct db *db, int flags) MUST_CHECK;
+/* Whether the statement that has begun at C changes nothing. */
+bool sqlite_reads(const struct cursor *c);
 /* Opens it as a store wants it. */
 int sqlite_open(struct db *db, const char *path, const struct store_config *config,
 		struct err *e) MUST_CHECK;

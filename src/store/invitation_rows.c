@@ -24,7 +24,8 @@ static int make_room(struct store *s, struct err *e)
 	int r = db_run(&s->db, Q_INVITATION_PRUNE, NULL, e, "i", (int64_t)store_now_ms());
 
 	if (r == 0)
-		r = db_number(&s->db, &n, db_begin(&s->db, Q_INVITATION_COUNT, e, ""), e);
+		r = db_count_below(&s->db, STORE_INVITATIONS_MAX, &n,
+				   db_begin(&s->db, Q_INVITATION_COUNT, e, ""), e);
 	if (r == 0 && n >= STORE_INVITATIONS_MAX)
 		return err_set(e, ERR_QUOTA_EXCEEDED, 0,
 			       "there are %d open invitations; withdraw some",

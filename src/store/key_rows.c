@@ -69,12 +69,20 @@ int store_key_count(struct store *s, const char *user, uint64_t *ret, struct err
 			 db_begin(&s->db, Q_KEY_COUNT, e, "ti", user, (int64_t)store_now_ms()), e);
 }
 
+static int count_below(struct store *s, const char *user, uint64_t limit, uint64_t *ret,
+		       struct err *e)
+{
+	return db_count_below(&s->db, limit, ret,
+			      db_begin(&s->db, Q_KEY_COUNT, e, "ti", user, (int64_t)store_now_ms()),
+			      e);
+}
+
 static int check_room(struct store *s, const char *user, struct err *e)
 {
 	uint64_t own = 0, all = 0;
-	int r = store_key_count(s, user, &own, e);
+	int r = count_below(s, user, s->config.keys_each, &own, e);
 
-	r = r < 0 ? r : store_key_count(s, NULL, &all, e);
+	r = r < 0 ? r : count_below(s, NULL, s->config.keys_total, &all, e);
 	if (r == 0 && own >= s->config.keys_each)
 		return err_set(e, ERR_BUDGET_EXCEEDED, 0, "this user has %ju keys; revoke some",
 			       (uintmax_t)own);
@@ -115,11 +123,15 @@ int store_key_add_shown(struct store *s, struct store_key *k, const uint8_t *log
 	added.created_ms = store_now_ms();
 	added.used_ms = 0;
 	int r = store_digest(s, text, hash, e);
+	if (r < 0)
+		return r;
+	r = db_transaction(&s->db, true, e);
 	r = r < 0 ? r : check_room(s, added.user, e);
-	if (r == 0)
-		r = db_change(&s->db, Q_KEY_ADD, e, "ttttbitii", added.id, added.user, added.name,
-			      added.hint, hash, sizeof(hash), (int64_t)added.scope, added.profile,
-			      (int64_t)added.created_ms, (int64_t)added.expires_ms);
+	r = r < 0 ? r
+		  : db_run(&s->db, Q_KEY_ADD, NULL, e, "ttttbitii", added.id, added.user,
+			   added.name, added.hint, hash, sizeof(hash), (int64_t)added.scope,
+			   added.profile, (int64_t)added.created_ms, (int64_t)added.expires_ms);
+	r = db_finish(&s->db, true, r, e);
 	if (r == -EEXIST) /* only the reference to the user can fail */
 		return err_set(e, ERR_NOT_FOUND, 0, "there is no such user");
 	if (r < 0)

@@ -27,6 +27,7 @@
 	F(getvalue)                                                                                \
 	F(isBusy)                                                                                  \
 	F(nfields)                                                                                 \
+	F(notifies)                                                                                \
 	F(ntuples)                                                                                 \
 	F(parameterStatus)                                                                         \
 	F(resultErrorField)                                                                        \

@@ -40,8 +40,9 @@ int store_secret(struct store *s, const char *name, uint8_t *ret, struct err *e)
 	/* If another process was faster, its secret is the one that counts. */
 	r = db_change(&s->db, Q_META_ADD, e, "tb", key, fresh, sizeof(fresh));
 	sodium_memzero(fresh, sizeof(fresh));
-	if (r < 0)
+	if (r < 0 && e->code != ERR_STORE_BUSY)
 		return r;
+	*e = ERR_INIT; /* busy: another server has made one just now */
 	r = read_secret(&s->db, key, ret, e);
 	if (r == 0)
 		return err_set(e, ERR_STORE_FAILED, 0, "the database, %s is gone", key);

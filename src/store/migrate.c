@@ -80,23 +80,29 @@ static int keep_copy(const char *path, struct err *e)
 	return 0;
 }
 
+int store_check_version(uint64_t version, struct err *e)
+{
+	const uint64_t newest = store_version_known();
+
+	if (version <= newest)
+		return 0;
+	(void)err_set(e, ERR_STORE_FAILED, 0,
+		      "a newer version of this program has changed the database (its tables have "
+		      "version %ju, this one knows %ju): use that version, or restore a backup "
+		      "into a new state folder",
+		      (uintmax_t)version, (uintmax_t)newest);
+	e->errnum = EPROTO;
+	return -EPROTO;
+}
+
 static int migrate_inside(struct db *db, const char *path, struct err *e)
 {
 	uint64_t version = 0, newest = store_version_known();
 	int r = version_of(db, &version, e);
 
+	r = r < 0 ? r : store_check_version(version, e);
 	if (r < 0)
 		return r;
-	if (version > newest) {
-		(void)err_set(
-		    e, ERR_STORE_FAILED, 0,
-		    "a newer version of this program has changed the database (its tables have "
-		    "version %ju, this one knows %ju): use that version, or restore a backup "
-		    "into a new state folder",
-		    (uintmax_t)version, (uintmax_t)newest);
-		e->errnum = EPROTO;
-		return -EPROTO;
-	}
 	if (version > 0 && version < newest && path)
 		r = keep_copy(path, e);
 	for (size_t i = 0; i < all[db->kind->dialect].n && r == 0; i++) {

@@ -512,5 +512,20 @@ P(14,
   "  WHERE k.class = g.class AND k.who = g.who AND k.n <= 0;"
   " RETURN NULL; END $$;"
   "CREATE TRIGGER audit_removed AFTER DELETE ON audit REFERENCING OLD TABLE AS gone"
-  " FOR EACH STATEMENT EXECUTE FUNCTION audit_removed();")
+  " FOR EACH STATEMENT EXECUTE FUNCTION audit_removed();"
+
+  /* Tells servers which row has changed ("TABLE KEY"), so that their copies follow (replica.h). */
+  "CREATE FUNCTION row_changed() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE"
+  " r jsonb; BEGIN IF TG_OP = 'DELETE' THEN r := to_jsonb(old); ELSE r := to_jsonb(new); END IF;"
+  " PERFORM pg_notify('caisson', TG_TABLE_NAME || ' ' || (r ->> TG_ARGV[0])); RETURN NULL; END $$;"
+  "CREATE TRIGGER users_told AFTER INSERT OR UPDATE OR DELETE ON users"
+  " FOR EACH ROW EXECUTE FUNCTION row_changed('id');"
+  "CREATE TRIGGER keys_told AFTER INSERT OR UPDATE OR DELETE ON keys"
+  " FOR EACH ROW EXECUTE FUNCTION row_changed('id');"
+  "CREATE TRIGGER invitations_told AFTER INSERT OR UPDATE OR DELETE ON invitations"
+  " FOR EACH ROW EXECUTE FUNCTION row_changed('id');"
+  "CREATE TRIGGER signins_told AFTER INSERT OR UPDATE OR DELETE ON signins"
+  " FOR EACH ROW EXECUTE FUNCTION row_changed('id');"
+  "CREATE TRIGGER meta_told AFTER INSERT OR UPDATE OR DELETE ON meta"
+  " FOR EACH ROW EXECUTE FUNCTION row_changed('key');")
 P(15, "CREATE INDEX users_idle ON users(id) WHERE active = 0;")

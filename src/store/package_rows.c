@@ -14,9 +14,12 @@ static void read_package(struct cursor *st, struct store_package *p)
 int store_package_set(struct store *s, const char *sandbox, const struct store_package *p,
 		      struct err *e)
 {
-	int r = db_run(&s->db, Q_PACKAGE_SET, NULL, e, "tttttii", sandbox, p->name, p->version,
-		       p->status, p->text, (int64_t)p->started_ms, (int64_t)p->ended_ms);
+	int r = db_transaction(&s->db, false, e);
 
+	r = r < 0 ? r
+		  : db_run(&s->db, Q_PACKAGE_SET, NULL, e, "tttttii", sandbox, p->name, p->version,
+			   p->status, p->text, (int64_t)p->started_ms, (int64_t)p->ended_ms);
+	r = db_finish(&s->db, false, r, e);
 	if (r == -EEXIST) /* only the reference to the sandbox can fail */
 		return err_set(e, ERR_NOT_FOUND, 0, "there is no sandbox %s", sandbox);
 	return r;
@@ -39,7 +42,9 @@ int store_package_get(struct store *s, const char *sandbox, const char *name,
 int store_package_remove(struct store *s, const char *sandbox, const char *name, struct err *e)
 {
 	int changes = 0;
-	int r = db_run(&s->db, Q_PACKAGE_REMOVE, &changes, e, "tt", sandbox, name);
+	int r = db_transaction(&s->db, false, e);
 
+	r = r < 0 ? r : db_run(&s->db, Q_PACKAGE_REMOVE, &changes, e, "tt", sandbox, name);
+	r = db_finish(&s->db, false, r, e);
 	return r < 0 ? r : changes > 0;
 }

@@ -14,6 +14,7 @@
 #define CONNECT_NS     (5 * NS_PER_S)
 #define ANSWER_NS      (30 * NS_PER_S)
 #define STATEMENT_MS   20000u
+#define SLICE_MS       UINT64_C(250) /* then the end of waiting is looked at again */
 #define RETRY_NS       (250 * NS_PER_MS)
 #define SERVER_VERSION 120000
 
@@ -50,14 +51,13 @@ static void message_of(const PGconn *conn, char *ret, size_t size)
 
 int pg_gone(struct pg *pg, const char *what, struct err *e)
 {
-	char why[256];
-
 	if (pg->conn)
-		message_of(pg->conn, why, sizeof(why));
+		message_of(pg->conn, pg->why, sizeof(pg->why));
 	else
-		copy_text(why, sizeof(why), "the connection was lost");
+		copy_text(pg->why, sizeof(pg->why), "the connection was lost");
 	drop(pg);
-	return pg_fail(e, ERR_STORE_UNREACHABLE, ENOTCONN, what, why);
+	return pg_fail(e, ERR_STORE_UNREACHABLE, ENOTCONN, what,
+		       pg->hides ? "it cannot be reached" : pg->why);
 }
 
 /* 0: EVENTS; -ETIMEDOUT. */
@@ -66,13 +66,17 @@ static int wait_for(const struct pg *pg, short events, uint64_t until)
 	struct pollfd p = {.fd = pq.socket(pg->conn), .events = events};
 
 	for (;;) {
-		const uint64_t now = now_ns();
-		const int n = now < until ? poll(&p, 1, (int)((until - now) / NS_PER_MS) + 1) : 0;
+		const uint64_t now = now_ns(), end = pg->end_ns;
+		const uint64_t last = end ? MIN(until, end) : until;
+
+		if (now >= last)
+			return -ETIMEDOUT;
+		const int n = poll(&p, 1, (int)MIN((last - now) / NS_PER_MS + 1, SLICE_MS));
 
 		if (n > 0)
 			return 0;
-		if (n == 0 || errno != EINTR)
-			return n == 0 ? -ETIMEDOUT : -errno;
+		if (n < 0 && errno != EINTR)
+			return -errno;
 	}
 }
 
@@ -196,6 +200,30 @@ int pg_script(struct pg *pg, const char *sql, const char *what, struct err *e)
 	return pg_result(pg, pq.sendQuery(pg->conn, sql), NULL, what, e);
 }
 
+/* ---- notifications ---- */
+
+int pg_wait(struct pg *pg, int extra_fd, int ms, struct err *e)
+{
+	struct pollfd p[] = {{.fd = pg->conn ? pq.socket(pg->conn) : -1, .events = POLLIN},
+			     {.fd = extra_fd, .events = POLLIN}};
+
+	const int n = poll(p, ARRAY_SIZE(p), ms);
+	if (n <= 0 || !p[0].revents)
+		return 0;
+	return pq.consumeInput(pg->conn) ? 1 : pg_gone(pg, "waiting", e);
+}
+
+bool pg_notified(struct pg *pg, char *ret, size_t size)
+{
+	PGnotify *n = pg->conn ? pq.notifies(pg->conn) : NULL;
+
+	if (!n)
+		return false;
+	copy_text(ret, size, n->extra);
+	pq.freemem(n);
+	return true;
+}
+
 /* ---- connecting ---- */
 
 static void on_notice(void *user UNUSED, const char *text UNUSED)
@@ -238,6 +266,10 @@ static int settings(struct pg *pg, struct err *e)
 		       "SELECT set_config('synchronous_commit', 'on', false)"
 		       " WHERE current_setting('synchronous_commit') = 'off'",
 		       pg->busy_ms, STATEMENT_MS, STATEMENT_MS * 3);
+	int r = pg_script(pg, sql, "connecting", e);
+	if (r < 0 || !pg->listens)
+		return r;
+	(void)snprintf(sql, sizeof(sql), "LISTEN %s", pg->listens);
 	return pg_script(pg, sql, "connecting", e);
 }
 
@@ -279,6 +311,7 @@ int pg_connect(struct pg *pg, struct err *e)
 	if (r == 0 && pq.setnonblocking(pg->conn, 1) < 0)
 		r = pg_gone(pg, "connecting", e);
 	r = r < 0 ? r : settings(pg, e);
+	pg->made += r == 0;
 	if (r < 0) {
 		drop(pg);
 		pg->retry_ns = now_ns() + RETRY_NS;

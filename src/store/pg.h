@@ -17,6 +17,14 @@ struct pg {
 	uint64_t transaction; /* its number; 0: none */
 	uint64_t unsure;      /* the last one, if it may have been committed; 0: no */
 	uint64_t retry_ns;    /* no new connection before */
+	bool
+	    hides; /* errors are for clients: libpq's message, which names hosts, is in WHY alone */
+	char why[256];
+	const char
+	    *listens; /* the channel of notifications that each connection is to have; NULL: none */
+	_Atomic uint64_t
+	    end_ns;    /* no wait is longer; 0: each has its own end. Other threads may set it */
+	uint64_t made; /* connections so far: between two of them notifications are missed */
 };
 
 /* Connects if there is no connection. -ENOTCONN: none can be made, or a transaction has lost its own. */
@@ -29,4 +37,9 @@ int pg_script(struct pg *pg, const char *sql, const char *what, struct err *e) M
 int pg_fail(struct err *e, enum err_code code, int errnum, const char *what, const char *why);
 /* The connection was lost: forgets it. Returns -ENOTCONN. */
 int pg_gone(struct pg *pg, const char *what, struct err *e);
+/* Waits until the server says something, EXTRA_FD is readable, or for MS. 1: there may be a notification. -ENOTCONN: the connection is
+ * gone; E says why. */
+int pg_wait(struct pg *pg, int extra_fd, int ms, struct err *e) MUST_CHECK;
+/* The oldest notification that has come, and whose answers have been read. False: there is none. */
+bool pg_notified(struct pg *pg, char *ret, size_t size);
 void pg_free(struct pg *pg);

@@ -8,7 +8,7 @@
  * two thirds of it, and whoever comes later gets a place, however many rows the others make. The thread starts with the first row. That is after the
  * process gave up its rights (Linux keeps rights per thread), and never in a program that writes
  * nothing. */
-#include "store/db.h"
+#include "store/replica.h"
 
 #include "base/loop.h"
 #include "base/rand.h"
@@ -22,10 +22,12 @@
 #define SERVER_BATCH   500u        /* rows of one transaction in PostgreSQL */
 #define CELL_BYTES_MAX (16u << 20) /* of cells that wait */
 #define DRAFTS_PART    4u          /* of the list and of these bytes drafts may fill one part */
-#define SHARE_TIMES    2           /* a user may have so many times what is free */
-#define RETRY_WAIT_NS  NS_PER_S
-#define FLUSH_WAIT_NS  NS_PER_S
-#define CLOSE_WAIT_NS  NS_PER_S /* for what removed users left */
+#define CLOSE_NS                                                                                   \
+	(5 * NS_PER_S)  /* for what waits when the store is closed, and the database is silent */
+#define SHARE_TIMES   2 /* a user may have so many times what is free */
+#define RETRY_WAIT_NS NS_PER_S
+#define FLUSH_WAIT_NS NS_PER_S
+#define CLOSE_WAIT_NS NS_PER_S /* for what removed users left */
 
 /* ---- lists ---- */
 
@@ -176,8 +178,11 @@ static void tell_trouble(struct store *s)
 {
 	struct helper *h = &s->helper;
 
+	struct err link = ERR_INIT;
+	const bool gone = replica_trouble(s, &link);
+
 	(void)pthread_mutex_lock(&h->lock);
-	struct err e = h->trouble;
+	struct err e = h->trouble.code == ERR_NONE && gone ? link : h->trouble;
 	uint64_t queued = h->notes.n + h->kept;
 	bool bad = e.code != ERR_NONE, changed = bad != h->told;
 	h->told = bad;
@@ -375,8 +380,10 @@ int helper_open(struct store *s, const char *path, struct err *e)
 	h->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (h->event_fd < 0)
 		return err_set(e, ERR_SYSTEM, errno, "eventfd");
+	struct store_config config = s->config;
+	config.copied = false; /* its errors are for the log */
 	int r = settle_open(h, path, e);
-	return r < 0 ? r : db_open(&h->db, path, &s->config, e);
+	return r < 0 ? r : db_open(&h->db, path, &config, e);
 }
 
 void helper_close(struct store *s)
@@ -389,6 +396,8 @@ void helper_close(struct store *s)
 	h->stop = true;
 	(void)pthread_cond_signal(&h->work);
 	(void)pthread_mutex_unlock(&h->lock);
+	if (h->started && h->db.kind->end_by)
+		h->db.kind->end_by(&h->db, now_ns() + CLOSE_NS);
 	if (h->started)
 		(void)pthread_join(h->thread, NULL);
 	settle_cancel(s);
@@ -407,6 +416,7 @@ static int on_answers(sd_event_source *source UNUSED, int fd, uint32_t events UN
 
 	loop_work("store", "answers");
 	(void)!read(fd, &n, sizeof(n));
+	replica_answers(user);
 	settle_answers(user);
 	readers_answers(user);
 	tell_trouble(user);
@@ -430,8 +440,10 @@ bool store_in_trouble(struct store *s, struct err *e)
 	struct helper *h = &s->helper;
 
 	(void)pthread_mutex_lock(&h->lock);
-	const struct err why = h->trouble;
+	struct err why = h->trouble;
 	(void)pthread_mutex_unlock(&h->lock);
+	if (why.code == ERR_NONE && !replica_trouble(s, &why))
+		why = ERR_INIT;
 	if (e)
 		*e = why;
 	return why.code != ERR_NONE;
@@ -441,7 +453,7 @@ int store_attach(struct store *s, sd_event *loop)
 {
 	int r = sd_event_add_io(loop, &s->answers, s->helper.event_fd, EPOLLIN, on_answers, s);
 
-	return MIN(r, 0);
+	return r < 0 ? r : replica_attach(s, loop);
 }
 
 void store_flush(struct store *s)

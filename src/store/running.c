@@ -226,6 +226,8 @@ static void shrink(int fd, unsigned first)
 
 int store_watch_runs(struct store *s, struct err *e)
 {
+	if (s->replica) /* of a router, which has no runs */
+		return 0;
 	_cleanup_free_ char *path = NULL;
 
 	if (asprintf(&path, "%s-runs", s->path) < 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Changes whose caller does not wait for the disk. The helper thread syncs the WAL, once for all who wait. What may remove
  * many rows happens here altogether: a slice of each removal, then it is the turn of the rows that wait. */
-#include "store/db.h"
+#include "store/replica.h"
 
 #include "base/fdio.h"
 
@@ -52,7 +52,13 @@ bool store_later(struct store *s, bool on)
 
 bool store_owes(const struct store *s)
 {
-	return s->db.owes;
+	return s->replica ? replica_owes(s) : s->db.owes;
+}
+
+void store_owes_nothing(struct store *s)
+{
+	if (s && s->replica)
+		s->db.owes = false;
 }
 
 static int sync_wal(const struct helper *h)
@@ -82,6 +88,8 @@ static int enqueue(struct store *s, struct settling *w)
 
 int store_settle(struct store *s, store_settled_fn fn, void *user, struct err *e)
 {
+	if (s->replica)
+		return replica_settle(s, fn, user, e);
 	struct settling *w = malloc(sizeof(*w));
 
 	s->db.owes = false;
@@ -307,6 +315,31 @@ static void tell(struct settling *w, const struct err *e)
 	settling_free(w);
 }
 
+#ifdef HAVE_LIBPQ
+static void on_copied(const struct err *e, void *user)
+{
+	tell(user, e);
+}
+
+/* Keys of a removed user are not to be found once it is said that the user is gone. */
+static bool waits_for_copy(struct store *s, struct settling *w)
+{
+	struct err e = ERR_INIT;
+
+	if (!s->replica || w->slice != slice_of_user || w->r < 0)
+		return false;
+	int r = replica_barrier(s, on_copied, w, &e);
+	if (r < 0)
+		tell(w, &e);
+	return r <= 0;
+}
+#else
+static bool waits_for_copy(struct store *s UNUSED, struct settling *w UNUSED)
+{
+	return false;
+}
+#endif
+
 void settle_answers(struct store *s)
 {
 	struct helper *h = &s->helper;
@@ -321,9 +354,13 @@ void settle_answers(struct store *s)
 
 		if (w->err.code != ERR_NONE)
 			e = w->err;
-		else if (w->r < 0)
+		if (s->replica && w->r < 0 && e.code == ERR_STORE_UNREACHABLE)
+			(void)err_set(&e, e.code, 0, /* for a client: the log has the rest */
+				      "the database cannot be reached; it may be done in part");
+		if (e.code == ERR_NONE && w->r < 0)
 			(void)fail(w->r, &e);
-		tell(w, w->r < 0 ? &e : NULL);
+		if (!waits_for_copy(s, w))
+			tell(w, w->r < 0 ? &e : NULL);
 	}
 }
 

@@ -41,6 +41,8 @@ Q(SYNC_FULL, "PRAGMA synchronous = FULL")
 Q(SYNC_NORMAL, "PRAGMA synchronous = NORMAL")
 
 Q(VERSION, "SELECT coalesce(max(version), 0) FROM migrations")
+/* of PostgreSQL alone */
+Q(VERSION_KNOWN, "SELECT count(*) FROM pg_catalog.pg_tables WHERE tablename = 'migrations' AND schemaname = current_schema()")
 Q(VERSION_ADD, "INSERT INTO migrations VALUES(?1, ?2)")
 
 Q(META_GET, "SELECT value FROM meta WHERE key = ?1")
@@ -221,6 +223,41 @@ Q(DEPARTED_DRAFTS, "DELETE FROM cell_drafts WHERE owner IN " DEPARTED)
 Q(DEPARTED_USAGE, "DELETE FROM usage WHERE owner IN " DEPARTED)
 Q(DEPARTED_SUMS, "DELETE FROM cell_sums WHERE owner IN " DEPARTED)
 Q(DEPARTED_DONE, "DELETE FROM departed WHERE at_ms < ?1")
+/* Rows of the loop's copy of a PostgreSQL database (replica_rows.c): read there, put here. A row that is there is changed and not
+ * replaced: what refers to it would go. */
+#define USER_ROW "id, name, email, hash, role, active, created_ms, quota_sandboxes, quota_cpu_s, quota_disk, quota_runs"
+L(COPY_USERS, "SELECT " USER_ROW " FROM users ORDER BY rowid")
+Q(COPY_USER, "SELECT " USER_ROW " FROM users WHERE id = ?1")
+Q(COPY_USER_PUT,
+  "INSERT INTO users(" USER_ROW ") VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT(id)"
+  " DO UPDATE SET name = ?2, email = ?3, hash = ?4, role = ?5, active = ?6, created_ms = ?7, quota_sandboxes = ?8,"
+  " quota_cpu_s = ?9, quota_disk = ?10, quota_runs = ?11")
+#define KEY_ROW "id, \"user\", name, hint, digest, scope, profile, created_ms, expires_ms, used_ms"
+L(COPY_KEYS, "SELECT " KEY_ROW " FROM keys ORDER BY rowid")
+Q(COPY_KEY, "SELECT " KEY_ROW " FROM keys WHERE id = ?1")
+Q(COPY_KEY_PUT,
+  "INSERT INTO keys(" KEY_ROW ") VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT(id) DO UPDATE"
+  " SET \"user\" = ?2, name = ?3, hint = ?4, digest = ?5, scope = ?6, profile = ?7, created_ms = ?8, expires_ms = ?9,"
+  " used_ms = ?10")
+#define INVITATION_ROW "id, digest, role, note, created_ms, expires_ms"
+L(COPY_INVITATIONS, "SELECT " INVITATION_ROW " FROM invitations ORDER BY rowid")
+Q(COPY_INVITATION, "SELECT " INVITATION_ROW " FROM invitations WHERE id = ?1")
+Q(COPY_INVITATION_PUT, "INSERT INTO invitations(" INVITATION_ROW ") VALUES(?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT(id)"
+		       " DO UPDATE SET digest = ?2, role = ?3, note = ?4, created_ms = ?5, expires_ms = ?6")
+#define SIGNIN_ROW "id, digest, \"user\", key, created_ms, expires_ms"
+L(COPY_SIGNINS, "SELECT " SIGNIN_ROW " FROM signins ORDER BY rowid")
+Q(COPY_SIGNIN, "SELECT " SIGNIN_ROW " FROM signins WHERE id = ?1")
+Q(COPY_SIGNIN_PUT, "INSERT INTO signins(" SIGNIN_ROW ") VALUES(?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT(id)"
+		   " DO UPDATE SET digest = ?2, \"user\" = ?3, key = ?4, created_ms = ?5, expires_ms = ?6")
+L(COPY_METAS, "SELECT key, value FROM meta ORDER BY key")
+Q(COPY_META, "SELECT key, value FROM meta WHERE key = ?1")
+Q(COPY_META_DROP, "DELETE FROM meta WHERE key = ?1")
+L(AUDIT_ALL, "SELECT id, at_ms, actor, action, object, result, detail, peer, class, who, count FROM audit ORDER BY id")
+Q(AUDIT_COPY, "INSERT INTO audit(id, at_ms, actor, action, object, result, detail, peer, class, who, count)"
+	      " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")
+Q(META_COUNT, "SELECT count(*) FROM meta")
+Q(AUDIT_COUNT, "SELECT count(*) FROM audit")
+Q(COPY_EPOCH, "UPDATE credentials SET epoch = ?1")
 #undef PLACE
 #undef BYTES_OF
 #undef IS_MARKDOWN

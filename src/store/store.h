@@ -59,6 +59,11 @@ struct store_config {
 	/* "postgresql://…": the database is this one, and PATH is where what is of this server alone lies. Borrowed until
 	 * store_open() returns. It may have a password, which is in no error. NULL: the file PATH. */
 	const char *address;
+	/* For a server with ADDRESS: its loop works on a copy in memory that follows the database, and waits for nothing; see
+	 * store_settle(). */
+	bool copied;
+	unsigned
+	    copy_ms; /* so long the copy is read while the database does not answer; 0 = 60,000 */
 	uint64_t runs_keep;    /* rows of history; 0 = 100,000 */
 	uint64_t audit_keep;   /* rows of the audit log of one class, see there; 0 = 1,000,000 */
 	unsigned password_min; /* bytes of a new password; 0 = 8 */
@@ -73,6 +78,10 @@ struct store_config {
 /* Opens or creates the file and brings its tables up to date. STORE_FAILED if a newer program version
  * wrote the file. */
 int store_open(const struct store_config *config, struct store **ret, struct err *e) MUST_CHECK;
+/* For a look at ADDRESS without a store: connects, and changes nothing. RET_SERVER is as 150004 for PostgreSQL 15.4. RET_TABLES
+ * is the version of the tables; 0: there are none. STORE_FAILED if a newer program version has changed them. */
+int store_look(const char *address, unsigned *ret_server, uint64_t *ret_tables,
+	       struct err *e) MUST_CHECK;
 /* Writes the queued rows (for at most 2 s), stops the helper and closes the file. S may be NULL. */
 struct store *store_close(struct store *s);
 /* The callbacks of store_hash_password() and store_check_password() are called from LOOP, which is
@@ -86,6 +95,9 @@ int store_attach(struct store *s, sd_event *loop) MUST_CHECK;
 typedef void (*store_settled_fn)(const struct err *e, void *user);
 bool store_later(struct store *s, bool on); /* what it was */
 bool store_owes(const struct store *s);
+/* A new request begins: what another one has changed in this turn of the loop, and was not settled, is not the matter of this one. For a
+ * copied database, where a change can be refused; S may be NULL. */
+void store_owes_nothing(struct store *s);
 int store_settle(struct store *s, store_settled_fn fn, void *user, struct err *e) MUST_CHECK;
 /* What may remove thousands of rows is done by the helper thread, in short transactions, so that others who write wait for
  * none of them. FN is called from the loop of store_attach() once all of it is on the disk, or has failed and may be done in

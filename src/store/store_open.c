@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens and closes a store: the file and its mode. */
-#include "store/db.h"
+#include "store/replica.h"
 
 #include "base/fdio.h"
 #include "base/rand.h"
@@ -76,9 +76,22 @@ static void say_read_only(const char *path, struct err *e)
 
 /* ---- life ---- */
 
+/* With a copy for the loop. The secret of keys has to be there before two servers make two. */
+static int open_copied(struct store *s, struct err *e)
+{
+	uint8_t digest[STORE_SECRET_BYTES];
+	int r = helper_open(s, NULL, e);
+
+	r = r < 0 ? r : replica_open(s, &s->config, e);
+	r = r < 0 ? r : store_digest(s, "", digest, e);
+	return r < 0 ? r : reads_open(NULL, &s->config, &s->reads, e);
+}
+
 /* FILE: of the database; NULL: it is none. */
 static int open_all(struct store *s, const char *file, struct err *e)
 {
+	if (s->config.copied && s->config.address)
+		return open_copied(s, e);
 	int r = db_open(&s->db, file, &s->config, e);
 
 	r = r < 0 ? r : store_migrate(&s->db, file, &s->config, e);
@@ -139,6 +152,7 @@ struct store *store_close(struct store *s)
 	if (!s)
 		return NULL;
 	store_cancel_passwords(s);
+	replica_close(s);
 	helper_close(s);
 	s->answers = sd_event_source_disable_unref(s->answers);
 	db_close(&s->db);

@@ -118,9 +118,18 @@ int store_user_add(struct store *s, struct store_user *u, struct err *e)
 
 int store_user_update(struct store *s, const struct store_user *u, struct err *e)
 {
-	return db_change(&s->db, Q_USER_UPDATE, e, "tttiiiiii", u->id, u->email, u->hash,
-			 (int64_t)u->role, (int64_t)u->active, u->quota.sandboxes,
-			 u->quota.cpu_s_per_day, u->quota.disk_bytes, u->quota.runs_per_minute);
+	struct store_user before;
+	int changes = 0;
+	int r = db_transaction(&s->db, true, e);
+
+	/* In a copy of another database: whoever has changed the row meanwhile is not overwritten (replica.h). */
+	r = r < 0 ? r : get_one(s, Q_USER_GET, u->id, &before, e);
+	r = r < 0 ? r
+		  : db_run(&s->db, Q_USER_UPDATE, &changes, e, "tttiiiiii", u->id, u->email,
+			   u->hash, (int64_t)u->role, (int64_t)u->active, u->quota.sandboxes,
+			   u->quota.cpu_s_per_day, u->quota.disk_bytes, u->quota.runs_per_minute);
+	r = db_finish(&s->db, true, r, e);
+	return r < 0 ? r : changes > 0;
 }
 
 static int add_mirror(struct store *s, const struct store_user *u, struct err *e)

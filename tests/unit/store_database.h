@@ -59,6 +59,23 @@ static inline int psql(const char *sql, int64_t *ret)
 	return WEXITSTATUS(status);
 }
 
+/* Runs the command that this variable has: it ends the server, or starts it again. */
+static inline void server(const char *variable)
+{
+	const char *command = getenv(variable);
+	const pid_t pid = fork();
+	int status = -1;
+
+	assert_non_null(command);
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		(void)execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+		_exit(127);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 static inline void empty_database(void)
 {
 	if (test_address())

@@ -124,22 +124,6 @@ static void test_addresses(void **state)
 
 /* ---- a server that goes and comes ---- */
 
-static void server(const char *variable)
-{
-	const char *command = getenv(variable);
-	const pid_t pid = fork();
-	int status = -1;
-
-	assert_non_null(command);
-	assert_true(pid >= 0);
-	if (pid == 0) {
-		(void)execl("/bin/sh", "sh", "-c", command, (char *)NULL);
-		_exit(127);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
-}
-
 static void add_runs(struct world *w, int n)
 {
 	const struct store_run r = {.id = "r", .owner = "ada", .sandbox = "s", .started_ms = 1};

@@ -184,8 +184,8 @@ int auth_judge(const struct auth *a, const struct caller *w)
 	return u.active && streq(version, w->version) && caller_has_rights_of(w, &now);
 }
 
-/* Returns how many ended. *RET_DONE is false if the store failed for one of them. */
-static unsigned judge_all(struct auth *a, bool changed, bool *ret_done)
+/* AWAY: the database has not answered for so long that the store is not read. Returns how many ended. *RET_DONE is false if the store failed for one of them. */
+static unsigned judge_all(struct auth *a, bool changed, bool away, bool *ret_done)
 {
 	uint64_t now_ms = store_now_ms();
 	unsigned n = 0;
@@ -201,6 +201,8 @@ static unsigned judge_all(struct auth *a, bool changed, bool *ret_done)
 			w->ended = CALLER_EXPIRED;
 		else if (r == 0)
 			w->ended = CALLER_REVOKED;
+		else if (r < 0 && away) /* nobody can say whether it was revoked */
+			w->ended = CALLER_EXPIRED;
 		else if (r < 0)
 			*ret_done = false;
 		n += w->ended != CALLER_LIVE;
@@ -220,9 +222,12 @@ static int on_watch(sd_event_source *source, uint64_t usec UNUSED, void *user)
 		a->watching = false;
 		return 0;
 	}
-	if (store_credentials_epoch(a->config.store, &epoch, &e) < 0)
+	const int r = store_credentials_epoch(a->config.store, &epoch, &e);
+	/* Of a PostgreSQL server, and after a minute. */
+	const bool away = r < 0 && e.code == ERR_STORE_UNREACHABLE;
+	if (r < 0)
 		LOG_WARNING("credentials_not_judged", LOG_S("error", e.text));
-	unsigned n = judge_all(a, epoch != a->epoch, &done);
+	unsigned n = judge_all(a, away || epoch != a->epoch, away, &done);
 	if (done)
 		a->epoch = epoch;
 	if (n > 0)

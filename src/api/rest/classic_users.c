@@ -54,6 +54,80 @@ void api_invalid(struct http_request *req, const char *field, const char *why)
 			   "value_error", "loc", "body", field, "msg", why));
 }
 
+/* ---- answers after a change ---- */
+
+struct settled {
+	struct api *api;
+	struct http_request *req; /* NULL: the client has left */
+	json_t *body;
+	struct caller *who; /* reference; may be NULL */
+	const char *action; /* for the audit log; NULL: it is not a change */
+	char object[STORE_NAME_SIZE];
+};
+
+static void settled_gone(void *user)
+{
+	struct settled *x = user;
+
+	x->req = NULL;
+}
+
+static void settled_end(struct settled *x, const struct err *e)
+{
+	/* Once the store is being closed its log is, too. */
+	if (x->action && (!e || e->code != ERR_CANCELLED))
+		api_audit(x->api, x->req, x->who, x->action, x->object,
+			  e ? err_code_name(e->code) : "ok");
+	if (x->req && e)
+		api_detail(x->req, err_code_http(e->code), e->text);
+	else if (x->req)
+		api_json(x->req, 200, json_incref(x->body));
+	json_decref(x->body);
+	caller_unref(x->who);
+}
+
+static void on_settled(const struct err *e, void *user)
+{
+	struct settled *x = user;
+
+	if (x->req)
+		http_request_on_gone(x->req, NULL, NULL);
+	settled_end(x, e);
+	free(x);
+}
+
+/* Answers with X->body once the database has what was changed. */
+static void answer_settled(const struct settled *what)
+{
+	struct store *store = what->api->config.store;
+	struct err e = ERR_INIT;
+	struct settled *x = store_owes(store) ? malloc(sizeof(*x)) : NULL;
+
+	if (!x) {
+		if (store_owes(store))
+			(void)err_set(&e, ERR_OUT_OF_MEMORY, ENOMEM, "no memory");
+		struct settled now = *what;
+		settled_end(&now, store_owes(store) ? &e : NULL);
+		return;
+	}
+	*x = *what;
+	if (x->req)
+		http_request_on_gone(x->req, settled_gone, x);
+	const int r = store_settle(store, on_settled, x, &e);
+	if (r != 0)
+		on_settled(r < 0 ? &e : NULL, x);
+}
+
+/* As answer_settled(), if R >= 0; else E is the answer. WHAT->req may be NULL. */
+static void answer_change(struct settled *what, const char *name, int r, const struct err *e)
+{
+	(void)snprintf(what->object, sizeof(what->object), "%s", name);
+	if (r < 0)
+		settled_end(what, e);
+	else
+		answer_settled(what);
+}
+
 /* Makes the page's key if LOGIN is there (auth.h), else one that is shown once. The older one of that
  * name is revoked. */
 static int fresh_key(struct api *a, const char *user, const uint8_t *login, char *ret,
@@ -77,6 +151,7 @@ static void finish_register(struct api_wait *w, const char *hash, const struct e
 	struct err e = failed ? *failed : ERR_INIT;
 	int r = failed ? -EIO : 0;
 
+	store_owes_nothing(store);
 	if (r == 0) {
 		(void)snprintf(u.hash, sizeof(u.hash), "%s", hash);
 		r = w->text[0] ? store_user_join(store, &u, w->text, &e)
@@ -84,18 +159,19 @@ static void finish_register(struct api_wait *w, const char *hash, const struct e
 	}
 	if (r == 0)
 		r = fresh_key(w->api, u.id, NULL, key, &e);
-	api_audit(w->api, w->req, NULL, "user.register", u.name,
-		  r == 0 ? "ok" : err_code_name(e.code));
-	if (!w->req)
+	if (r == -EEXIST || r == -EALREADY) {
+		api_audit(w->api, w->req, NULL, "user.register", u.name, err_code_name(e.code));
+		if (w->req)
+			api_detail(w->req, 400,
+				   r == -EEXIST ? "Username already registered"
+						: "Email already registered");
 		return;
-	if (r == 0)
-		api_json(w->req, 200, user_json(&u, key));
-	else if (r == -EEXIST)
-		api_detail(w->req, 400, "Username already registered");
-	else if (r == -EALREADY)
-		api_detail(w->req, 400, "Email already registered");
-	else
-		api_detail(w->req, err_code_http(e.code), e.text);
+	}
+	struct settled x = {.api = w->api,
+			    .req = w->req,
+			    .body = r == 0 ? user_json(&u, key) : NULL,
+			    .action = "user.register"};
+	answer_change(&x, u.name, r, &e);
 }
 
 static void on_registered(const char *hash, const struct err *e, void *user)
@@ -198,6 +274,8 @@ static const struct caller *need_user(struct api *a, struct http_request *req,
 {
 	const struct caller *who = auth_identify(a->config.auth, req);
 	struct err e = ERR_INIT;
+
+	store_owes_nothing(a->config.store);
 	int r = who && who->owner[0] ? store_user_get(a->config.store, who->owner, ret, &e) : 0;
 
 	if (r == 1)
@@ -234,14 +312,14 @@ static void get_key(struct http_request *req, void *user)
 		return;
 	}
 	int r = store_key_show(a->config.store, u.id, PAGE_KEY_NAME, who->login, key, &e);
+	struct settled x = {.api = a, .req = req};
 	if (r == 0) {
 		r = fresh_key(a, u.id, who->login, key, &e);
-		api_audit(a, req, who, "key.page", u.name, r < 0 ? err_code_name(e.code) : "ok");
+		x.who = caller_ref(who);
+		x.action = "key.page";
 	}
-	if (r < 0)
-		api_detail(req, err_code_http(e.code), e.text);
-	else
-		api_json(req, 200, json_pack("{s:s}", "api_key", key));
+	x.body = r < 0 ? NULL : json_pack("{s:s}", "api_key", key);
+	answer_change(&x, u.name, r, &e);
 	sodium_memzero(key, sizeof(key));
 }
 
@@ -265,11 +343,13 @@ static void post_regenerate(struct http_request *req, void *user)
 	int r = store_key_revoke_named(a->config.store, u.id,
 				       who->has_login ? KEY_NAME : PAGE_KEY_NAME, &e);
 	r = r < 0 ? r : fresh_key(a, u.id, who->has_login ? who->login : NULL, key, &e);
-	api_audit(a, req, who, "key.regenerate", u.name, r < 0 ? err_code_name(e.code) : "ok");
-	if (r < 0)
-		api_detail(req, err_code_http(e.code), e.text);
-	else
-		api_json(req, 200, json_pack("{s:s}", "api_key", key));
+	struct settled x = {.api = a,
+			    .req = req,
+			    .body = r < 0 ? NULL : json_pack("{s:s}", "api_key", key),
+			    .who = caller_ref(who),
+			    .action = "key.regenerate"};
+	answer_change(&x, u.name, r, &e);
+	sodium_memzero(key, sizeof(key));
 }
 
 /* ---- sandboxes ---- */

@@ -192,6 +192,7 @@ static void start(struct rest_call *c)
 	struct store *s = c->api->config.store;
 	const rest_fn fn = c->route->fn;
 
+	store_owes_nothing(s);
 	if (later)
 		(void)store_later(s, true);
 	fn(c);

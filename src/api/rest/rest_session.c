@@ -75,6 +75,7 @@ static void on_login(const struct store_user *u, const struct err *e, void *user
 {
 	struct rest_call *c = user;
 
+	store_owes_nothing(c->api->config.store);
 	if (e && e->code == ERR_CANCELLED)
 		c->action = NULL; /* the server ends, and the store may have ended */
 	if (e)
@@ -160,6 +161,7 @@ static void on_new_hash(const char *hash, const struct err *failed, void *user)
 	struct store *store = n->call->api->config.store;
 	struct store_user u;
 	struct err e = failed ? *failed : ERR_INIT;
+	store_owes_nothing(store);
 	int r = failed ? -EIO : store_user_get(store, n->id, &u, &e);
 
 	if (r > 0) {
@@ -239,6 +241,7 @@ static void on_hash(const char *hash, const struct err *failed, void *user)
 	struct err e = failed ? *failed : ERR_INIT;
 	int r = failed ? -EIO : 0;
 
+	store_owes_nothing(store);
 	if (r == 0) {
 		(void)snprintf(u.hash, sizeof(u.hash), "%s", hash);
 		r = j->invitation[0] ? store_user_join(store, &u, j->invitation, &e)
