@@ -35,12 +35,6 @@ bool file_build_came_late(struct file_build *b)
 	return late;
 }
 
-static void close_archive(struct file_build *b, struct file_archive *a)
-{
-	workers_close(b->owner, a->fd);
-	a->fd = -1;
-}
-
 static void close_sandbox(struct file_build *b)
 {
 	if (b->held && !b->lost)
@@ -66,9 +60,9 @@ static void stop(struct file_build *b, enum file_build_state state, const struct
 	close_sandbox(b);
 	(void)sandbox_unref(b->source);
 	b->source = NULL;
-	close_archive(b, &b->context);
+	file_build_close_archive(b, &b->context);
 	for (size_t i = 0; b->left && i < b->plan.n; i++)
-		close_archive(b, &b->left[i]);
+		file_build_close_archive(b, &b->left[i]);
 	free(b->left);
 	free(b->images);
 	b->left = NULL;
@@ -210,9 +204,9 @@ static void on_left(int fd, const struct engine_file *info, const struct err *e,
 		workers_close(b->owner, fd);
 	if (ends_here(b, e))
 		return;
-	b->left[b->at] = (struct file_archive){.fd = fd, .len = info->size};
-	close_sandbox(b);
+	file_build_keep_left(b, fd, info->size);
 	b->at++;
+	file_build_close_unneeded(b);
 	next_run(b);
 }
 

@@ -20,6 +20,10 @@ enum file_build_state {
 struct file_archive { /* what a sandbox gets or leaves */
 	int fd;       /* owned; -1 = not there yet */
 	uint64_t len;
+	struct sandbox
+	    *sandbox; /* reference, of what is left: the file is on its disk, which ends with it */
+	struct sandbox_hold hold;
+	bool lost;
 };
 
 struct file_build {
@@ -64,6 +68,11 @@ struct file_build {
 };
 
 void file_build_fail(struct file_build *b, const struct err *e);
+void file_build_close_archive(struct file_build *b, struct file_archive *a);
+/* FD, owned from now on, is what the sandbox under way has left. The sandbox stays until nothing needs that. */
+void file_build_keep_left(struct file_build *b, int fd, uint64_t len);
+/* What no run copies that is still to come. */
+void file_build_close_unneeded(struct file_build *b);
 /* Whether B, whose callback this is, has ended meanwhile. */
 bool file_build_came_late(struct file_build *b);
 /* Reads the Dockerfile and its .dockerignore, and makes the plan. Then file_build_planned(). */

@@ -183,11 +183,12 @@ describe('a Dockerfile in a workspace', { skip }, () => {
 		it('has what the steps made, from an image that is downloaded where it is missing, and is the operator\'s', async () => {
 			const text = [
 				'ARG WHO=nobody', 'FROM base AS one', 'ARG WHO', 'COPY . /all', 'RUN ls -A /all >/list; stat -c %a /all/d >>/list; readlink /all/link >/who; echo "$WHO" >>/who; printf "a\\033[2Jb\\n"',
+				'RUN head -c 20000000 /dev/zero >/much', // a disk with as much is not kept beyond its sandbox
 				'FROM base AS two', 'COPY --from=one /list /who /made/', 'COPY --chmod=640 d /d', 'FROM two', 'RUN echo never >/never', '',
 			].join('\n');
 			const r = await command(text, '--target', 'two', '--build-arg', 'WHO=you', '--no-network');
 			assert.equal(r.code, 0, r.said);
-			assert.match(r.said, /^ {2}3\/3 RUN ls -A.*\na \[2Jb\n {2}1\/2 COPY .*\n {2}2\/2 COPY d \/d\n {2}making the image\n$/m); // controls are no command to the terminal
+			assert.match(r.said, /^ {2}3\/4 RUN ls -A.*\na \[2Jb\n {2}4\/4 RUN head .*\n {2}1\/2 COPY .*\n {2}2\/2 COPY d \/d\n {2}making the image\n$/m); // controls are no command to the terminal
 			assert.match(r.out, /Image 'own' is ready: .*\n$/);
 			assert.equal(inImage('made/list'), '.dockerignore\nDockerfile\na.txt\nd\nlink\n750\n');
 			assert.deepEqual([inImage('made/who'), inImage('d/c.txt'), fs.existsSync(path.join(state, 'images/own/root/never'))], ['../../../../etc/hostname\nyou\n', 'c', false]);

@@ -114,10 +114,10 @@ describe('e2b', () => {
 
 	it('bodies that ask for what is not there are refused with its name', async () => {
 		for (const [member, value] of Object.entries({ iam: { b: 1 }, volumeMounts: [{ name: 'v', path: '/v' }],
-			network: { httpsPorts: [8443] }, timeout: -1, metadata: { a: 1 }, envVars: [], templateID: '' })) {
+			network: { dnsServers: ['192.0.2.1'] }, timeout: -1, metadata: { a: 1 }, envVars: [], templateID: '' })) {
 			const r = await control('POST', '/v2/sandboxes', { templateID: 'base', [member]: value });
 			assert.deepEqual([r.status, r.json.code], [400, 400], `${member} ${r.text}`);
-			assert.match(r.json.message, new RegExp(member === 'network' ? 'httpsPorts' : member), r.text);
+			assert.match(r.json.message, new RegExp(member === 'network' ? 'dnsServers' : member), r.text);
 		}
 		assert.equal((await control('POST', '/v2/sandboxes', { templateID: 'no-such' })).status, 404);
 		const templates = await control('POST', '/v3/templates', { name: 'a' });
