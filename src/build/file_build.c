@@ -204,6 +204,10 @@ static void on_left(int fd, const struct engine_file *info, const struct err *e,
 		workers_close(b->owner, fd);
 	if (ends_here(b, e))
 		return;
+	if (b->lost) { /* on_deadline() tells */
+		workers_close(b->owner, fd);
+		return;
+	}
 	file_build_keep_left(b, fd, info->size);
 	b->at++;
 	file_build_close_unneeded(b);

@@ -69,7 +69,7 @@ struct file_build {
 
 void file_build_fail(struct file_build *b, const struct err *e);
 void file_build_close_archive(struct file_build *b, struct file_archive *a);
-/* FD, owned from now on, is what the sandbox under way has left. The sandbox stays until nothing needs that. */
+/* FD, owned from now on, is what the sandbox under way has left; that is held, and not lost. It stays until nothing needs the file. */
 void file_build_keep_left(struct file_build *b, int fd, uint64_t len);
 /* What no run copies that is still to come. */
 void file_build_close_unneeded(struct file_build *b);

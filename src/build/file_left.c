@@ -27,17 +27,14 @@ void file_build_keep_left(struct file_build *b, int fd, uint64_t len)
 {
 	struct file_archive *a = &b->left[b->at];
 
-	if (b->held && !b->lost)
-		sandbox_release(b->sandbox, &b->hold);
+	sandbox_release(b->sandbox, &b->hold);
 	*a = (struct file_archive){.fd = fd,
 				   .len = len,
 				   .sandbox = b->sandbox,
-				   .hold = {.ended = on_left_lost, .rests = true},
-				   .lost = b->lost};
+				   .hold = {.ended = on_left_lost, .rests = true}};
 	list_init(&a->hold.node);
-	if (!a->lost)
-		sandbox_hold(a->sandbox, &a->hold);
-	b->held = b->lost = false;
+	sandbox_hold(a->sandbox, &a->hold);
+	b->held = false;
 	b->sandbox = NULL;
 }
 
