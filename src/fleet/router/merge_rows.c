@@ -301,5 +301,8 @@ int merge_write(struct merge_rows *r, const json_t *missing, struct buf *ret)
 		e = buf_add_str(ret, ",\"workers_missing\":");
 		e = e < 0 ? e : jsonio_add(ret, missing, JSON_COMPACT);
 	}
+	rows_free(r->rows, r->n);
+	r->rows = NULL;
+	r->n = 0;
 	return e < 0 ? e : buf_add_char(ret, '}');
 }
