@@ -3,6 +3,7 @@
 
 #include "base/fdio.h"
 #include "base/text.h"
+#include "base/tree.h"
 #include "image/layer_set.h"
 #include "image/notes.h"
 
@@ -193,7 +194,7 @@ static int remove_old(struct unpack *u, const char *last)
 	if (!u->layer || errno != EISDIR)
 		return -errno;
 	/* The folder of the last entry may be beneath. */
-	return image_tree_remove(u->parent_fd, last);
+	return tree_remove(u->parent_fd, last);
 }
 
 static int make_folder(struct unpack *u, const char *last, mode_t mode)
