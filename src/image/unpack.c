@@ -123,7 +123,8 @@ static int count_blocks(struct unpack *u, int fd, uint64_t size)
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	const uint64_t all = (uint64_t)st.st_blocks * 512;
-	const uint64_t more = all - MIN(all, size);
+	/* XFS reserves as much again for a file that is still open. */
+	const uint64_t more = MIN(all - MIN(all, size), (uint64_t)st.st_blksize);
 
 	if (more > unpack_room(&u->stats))
 		return -EFBIG;
