@@ -110,7 +110,7 @@ async function runMode(mode: Mode, binary: string): Promise<void> {
 
 if (!makeTestingBuild('caisson', 'tests/suites/kill/nursery')) {
 	fail('the build with kill points');
-} else if (ensureImages(testingBuild, opt.image)) {
+} else if (ensureImages(testingBuild, opt.image, 'base')) { // with base the server begins that makes images
 	fail(`the image ${opt.image} could not be built`);
 } else {
 	const binary = openCopy(path.join(testingBuild, 'caisson'), scratch); // a path that the plain user can reach
