@@ -6,6 +6,7 @@
 #include "image/image.h"
 
 #include "base/fdio.h"
+#include "base/kill_points.h"
 #include "base/parse.h"
 #include "base/text.h"
 #include "base/tree.h"
@@ -500,9 +501,11 @@ int image_import(const struct image_store *s, const char *name, const char *sour
 	if (r >= 0 && o->rules) {
 		r = o->rules->name(o->rules->user, i.digest, named);
 		name = named;
+		KILL_POINT(PULL_ASKED);
 	}
 	if (r == 0)
 		r = run_job(&i, &report, e);
+	KILL_POINT(PULL_UNPACKED);
 	if (r == 0)
 		r = record(&i, name, source, &report, ret, e);
 	worker_end(&i.fetcher); /* before its folder goes */

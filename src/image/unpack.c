@@ -34,36 +34,6 @@ struct unpack {
 	bool is_disk;
 };
 
-int unpack_clean_name(const char *name, char *ret, size_t size)
-{
-	size_t out = 0;
-	unsigned depth = 0;
-
-	if (name[0] == '/')
-		return -EINVAL;
-	while (*name) {
-		size_t n = strcspn(name, "/");
-		bool dot = n == 1 && name[0] == '.';
-
-		if ((n == 0 && name[0] != '/') || n > NAME_MAX ||
-		    (n == 2 && name[0] == '.' && name[1] == '.'))
-			return -EINVAL;
-		if (n > 0 && !dot) {
-			if (++depth > UNPACK_DEPTH_MAX || out + n + 2 > size)
-				return -EINVAL;
-			if (out > 0)
-				ret[out++] = '/';
-			memcpy(ret + out, name, n);
-			out += n;
-		}
-		name += n;
-		while (*name == '/')
-			name++;
-	}
-	ret[out] = '\0';
-	return 0;
-}
-
 static int fail(const struct unpack *u, int errnum, const char *name, struct err *e)
 {
 	if (errnum == ENOSPC || errnum == EDQUOT)
@@ -144,6 +114,25 @@ static int open_parent(struct unpack *u, char *name, char **ret_last)
 	return r;
 }
 
+/* What the disk needs for the file or folder FD beyond SIZE bytes that were counted: many tiny files are a large image. */
+static int count_blocks(struct unpack *u, int fd, uint64_t size)
+{
+	struct stat st;
+
+	if (u->stats.max == 0)
+		return 0;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	const uint64_t all = (uint64_t)st.st_blocks * 512;
+	/* XFS reserves as much again for a file that is still open. */
+	const uint64_t more = MIN(all - MIN(all, size), (uint64_t)st.st_blksize);
+
+	if (more > unpack_room(&u->stats))
+		return -EFBIG;
+	u->stats.bytes += more;
+	return 0;
+}
+
 /* A folder that the archive does not list. In a layer it may replace a file of the lower layers. */
 static int make_missing(struct unpack *u, const char *last)
 {
@@ -151,7 +140,10 @@ static int make_missing(struct unpack *u, const char *last)
 
 	if (mkdirat(u->parent_fd, last, 0755) == 0) {
 		u->stats.entries++; /* one entry may need UNPACK_DEPTH_MAX of them */
-		return 0;
+		_cleanup_fd_ int fd =
+		    openat(u->parent_fd, last, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+		return fd < 0 ? -errno : count_blocks(u, fd, 0);
 	}
 	if (errno != EEXIST)
 		return -errno;
@@ -204,14 +196,16 @@ static int make_folder(struct unpack *u, const char *last, mode_t mode)
 	if (u->layer && fstatat(u->parent_fd, last, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 	    !S_ISDIR(st.st_mode) && unlinkat(u->parent_fd, last, 0) < 0)
 		return -errno;
-	if (mkdirat(u->parent_fd, last, 0755) < 0 && errno != EEXIST)
+	const bool made = mkdirat(u->parent_fd, last, 0755) == 0;
+
+	if (!made && errno != EEXIST)
 		return -errno;
 	_cleanup_fd_ int fd =
 	    openat(u->parent_fd, last, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0 || fchmod(fd, safe_mode(mode, true)) < 0)
 		return -errno;
-	return 0;
+	return made ? count_blocks(u, fd, 0) : 0;
 }
 
 /* An archive that grows too much is a bomb. libarchive's reader of disks has no count. */
@@ -274,10 +268,15 @@ static int make_file(struct unpack *u, const char *last, struct archive_entry *e
 	r = copy_data(u, fd);
 	if (r < 0)
 		return r;
-	/* A hole at the end of a sparse file has no data block. */
 	struct stat st;
 
-	if (size > 0 && fstat(fd, &st) == 0 && st.st_size < size) {
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	r = count_blocks(u, fd, (uint64_t)st.st_size);
+	if (r < 0)
+		return r;
+	/* A hole at the end of a sparse file has no data block. */
+	if (st.st_size < size) {
 		if ((uint64_t)(size - st.st_size) > unpack_room(&u->stats))
 			return -EFBIG;
 		u->stats.bytes += (uint64_t)(size - st.st_size);
