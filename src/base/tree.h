@@ -6,6 +6,6 @@
 #include "base/attr.h"
 
 /* Removes NAME in DIR (or AT_FDCWD) and everything in it; 0 also when there is none. It follows no link and enters no mount
- * (-EXDEV), and needs two descriptors however deep the tree is. Nobody may move folders of the tree meanwhile. Or -errno of
- * the first thing that could not be removed; the rest is still there then. */
+ * (-EXDEV), and needs few descriptors however deep the tree is. It stops with -ESTALE if a folder was moved out of the tree
+ * meanwhile. Or -errno of the first thing that could not be removed; the rest is still there then. */
 int tree_remove(int dir, const char *name) MUST_CHECK;

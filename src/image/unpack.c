@@ -114,14 +114,14 @@ static int open_parent(struct unpack *u, char *name, char **ret_last)
 	return r;
 }
 
-/* What the disk needs for the file or folder FD beyond SIZE bytes that were counted: many tiny files are a large image. */
-static int count_blocks(struct unpack *u, int fd, uint64_t size)
+/* What the disk needs for NAME in DIR beyond SIZE bytes that were counted: many tiny files, or long links, are a large image. */
+static int count_blocks(struct unpack *u, int dir, const char *name, uint64_t size)
 {
 	struct stat st;
 
 	if (u->stats.max == 0)
 		return 0;
-	if (fstat(fd, &st) < 0)
+	if (fstatat(dir, name, &st, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	const uint64_t all = (uint64_t)st.st_blocks * 512;
 	/* XFS reserves as much again for a file that is still open. */
@@ -138,21 +138,17 @@ static int make_missing(struct unpack *u, const char *last)
 {
 	struct stat st;
 
-	if (mkdirat(u->parent_fd, last, 0755) == 0) {
-		u->stats.entries++; /* one entry may need UNPACK_DEPTH_MAX of them */
-		_cleanup_fd_ int fd =
-		    openat(u->parent_fd, last, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-		return fd < 0 ? -errno : count_blocks(u, fd, 0);
+	if (mkdirat(u->parent_fd, last, 0755) < 0) {
+		if (errno != EEXIST)
+			return -errno;
+		if (!u->layer || fstatat(u->parent_fd, last, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    S_ISDIR(st.st_mode) || S_ISLNK(st.st_mode))
+			return 0;
+		if (unlinkat(u->parent_fd, last, 0) < 0 || mkdirat(u->parent_fd, last, 0755) < 0)
+			return -errno;
 	}
-	if (errno != EEXIST)
-		return -errno;
-	if (!u->layer || fstatat(u->parent_fd, last, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    S_ISDIR(st.st_mode) || S_ISLNK(st.st_mode))
-		return 0;
-	if (unlinkat(u->parent_fd, last, 0) < 0 || mkdirat(u->parent_fd, last, 0755) < 0)
-		return -errno;
-	return 0;
+	u->stats.entries++; /* one entry may need UNPACK_DEPTH_MAX of them */
+	return count_blocks(u, u->parent_fd, last, 0);
 }
 
 static int make_folders(struct unpack *u, char *name)
@@ -205,7 +201,7 @@ static int make_folder(struct unpack *u, const char *last, mode_t mode)
 
 	if (fd < 0 || fchmod(fd, safe_mode(mode, true)) < 0)
 		return -errno;
-	return made ? count_blocks(u, fd, 0) : 0;
+	return made ? count_blocks(u, fd, "", 0) : 0;
 }
 
 /* An archive that grows too much is a bomb. libarchive's reader of disks has no count. */
@@ -272,7 +268,7 @@ static int make_file(struct unpack *u, const char *last, struct archive_entry *e
 
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	r = count_blocks(u, fd, (uint64_t)st.st_size);
+	r = count_blocks(u, fd, "", (uint64_t)st.st_size);
 	if (r < 0)
 		return r;
 	/* A hole at the end of a sparse file has no data block. */
@@ -329,7 +325,8 @@ static int make_symlink(struct unpack *u, const char *last, const char *target)
 
 	if (r < 0)
 		return r;
-	return symlinkat(target, u->parent_fd, last) < 0 ? -errno : 0;
+	return symlinkat(target, u->parent_fd, last) < 0 ? -errno
+							 : count_blocks(u, u->parent_fd, last, 0);
 }
 
 /* Removes of the lower layers what the name of a whiteout says. */

@@ -196,7 +196,9 @@ static int take(struct merge_rows *r, const char *worker, int first, int n, int 
 	}
 	json_t *answer = json_pack("{s:o, s:o}", "notebooks", rows, "next",
 				   next > 0 ? json_integer(next) : json_null());
-	const int e = merge_take(r, merge_part_new(r, worker), answer);
+	size_t *sizes = merge_measure(r->kind, answer);
+	const int e = merge_take(r, merge_part_new(r, worker), answer, sizes);
+	free(sizes);
 	json_decref(answer);
 	return e;
 }

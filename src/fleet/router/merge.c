@@ -42,11 +42,12 @@ struct reading {
 	struct merge_part *part;
 	int status;
 	size_t len;
-	json_t *root; /* NULL: it cannot be read */
+	json_t *root;  /* NULL: it cannot be read */
+	size_t *sizes; /* of its rows */
 	char text[];
 };
 
-/* Nothing of the router is used any more. */
+/* Nothing of the router is used any more. Jobs that are under way keep it until the last has ended. */
 static void merge_free(struct merge *m)
 {
 	list_for_each(node, &m->rows.parts) {
@@ -55,10 +56,10 @@ static void merge_free(struct merge *m)
 		p->asked = fetch_drop(p->asked);
 	}
 	list_remove(&m->node);
-	budget_give(&m->share);
 	m->gone = true;
 	if (m->n_jobs > 0)
 		return;
+	budget_give(&m->share); /* what jobs hold counts until they have ended */
 	merge_rows_done(&m->rows);
 	buf_done(&m->head);
 	buf_done(&m->answer);
@@ -137,6 +138,7 @@ static void read_part(void *user)
 
 	if (n == 0 || n > k->values || jsonio_read_on_thread(x->text, x->len, 0, &x->root) < 0)
 		x->root = NULL;
+	x->sizes = x->root ? merge_measure(k, x->root) : NULL;
 }
 
 /* What a worker says that has no list for us. What it holds against this router is not for the client. */
@@ -168,12 +170,14 @@ static void on_read(void *user)
 
 	m->n_jobs--;
 	if (!m->gone) {
-		if (x->status == 200 && merge_take(&m->rows, x->part, x->root) == 0)
+		if (x->status == 200 && x->sizes &&
+		    merge_take(&m->rows, x->part, x->root, x->sizes) == 0)
 			m->n_told++;
 		else
 			note_refusal(m, x);
 	}
 	json_decref(x->root);
+	free(x->sizes);
 	workers_free_memory(m->owner, x, sizeof(*x) + x->len);
 	if (m->gone)
 		merge_free(m);

@@ -141,6 +141,7 @@ export const pullCases: Case[] = [
 			await l.refused(withEntries(...Array.from({ length: 1200 }, (_, i) => ({ name: `f/${i}`, body: 'x' }))), /larger than what builds have room for now, 4 MB/, { cache: '4m' });
 			await l.refused(withEntries(...Array.from({ length: 1200 }, (_, i) => ({ name: `d/${i}/`, type: 'dir' as const }))), /larger than what builds have room for now, 4 MB/, { cache: '4m' });
 			await l.refused(withEntries(...Array.from({ length: 1200 }, (_, i) => ({ name: `m/${i}/x/y`, type: 'link' as const, target: 'z' }))), /larger than what builds have room for now, 4 MB/, { cache: '4m' });
+			await l.refused(withEntries(...Array.from({ length: 1200 }, (_, i) => ({ name: `s/${i}`, type: 'link' as const, target: 'z'.repeat(4000) }))), /larger than what builds have room for now, 4 MB/, { cache: '4m' });
 		}),
 	},
 	{
