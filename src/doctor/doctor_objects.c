@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The row about the object store of a router. It writes an object, reads it and deletes it, since each of these may be refused alone. */
+#include "doctor/doctor.h"
+
+#include "app/app.h"
+#include "base/libcurl.h"
+#include "base/rand.h"
+#include "base/text.h"
+#include "objects/send.h"
+#include "objects/sign.h"
+
+#include <string.h>
+
+#define EACH_MS 5000u
+#define GOOD_S  60u
+
+struct check {
+	const struct objects_store *store;
+	struct objects_client *client;
+	char key[64], text[33];
+	struct buf got;
+};
+
+static int ask(struct check *c, const char *method, struct err *e)
+{
+	_cleanup_(buf_done) struct buf address = BUF_INIT(OBJECTS_ADDRESS_MAX);
+	const bool put = streq(method, "PUT");
+	const struct objects_order order = {
+	    .method = method,
+	    .key = c->key,
+	    .length = put ? strlen(c->text) : OBJECTS_LENGTH_ANY,
+	    .seconds = GOOD_S,
+	    .at = now_wall_ns() / NS_PER_S,
+	};
+	int r = objects_sign(c->store, &order, &address, e);
+
+	if (r < 0)
+		return r;
+	const struct objects_request request = {
+	    .method = method,
+	    .address = buf_str(&address),
+	    .what = c->key,
+	    .body = put ? c->text : NULL,
+	    .len = put ? strlen(c->text) : 0,
+	    .ret = streq(method, "GET") ? &c->got : NULL,
+	    .deadline_ms = EACH_MS,
+	};
+	return objects_send(c->client, &request, e);
+}
+
+static int try_all(struct check *c, struct err *e)
+{
+	int r = ask(c, "PUT", e);
+
+	if (r < 0)
+		return r;
+	r = ask(c, "GET", e);
+	if (r == 0 && !streq(buf_str(&c->got), c->text))
+		r = err_set(e, ERR_OBJECTS_REFUSED, 0, "GET %s: other bytes than were stored",
+			    c->key);
+	/* Nothing stays there, and the first error counts. */
+	struct err later = ERR_INIT;
+	const int end = ask(c, "DELETE", &later);
+	if (r == 0 && end < 0)
+		*e = later;
+	return r < 0 ? r : end;
+}
+
+static int look(const struct settings *s, struct objects_store *store, struct err *e)
+{
+	struct check c = {.store = store, .got = BUF_INIT(sizeof(c.text))};
+	int r = app_check_objects(s, e);
+
+	r = r < 0 ? r : app_objects(s, store, e);
+	r = r < 0 ? r : libcurl_load(e);
+	r = r < 0 ? r : objects_client_new(&c.client, s->objects_ca, e);
+	if (r < 0)
+		return r;
+	rand_hex(c.text, 16);
+	(void)snprintf(c.key, sizeof(c.key), "caisson/doctor/%s", c.text);
+	r = try_all(&c, e);
+	c.client = objects_client_free(c.client);
+	buf_done(&c.got);
+	return r;
+}
+
+void row_objects(const struct doctor_facts *f, struct doctor_row *r)
+{
+	const struct settings *s = f->settings;
+	struct objects_store store = {0};
+	struct err e = ERR_INIT;
+
+	if (!s->objects_endpoint[0] && !s->objects_bucket[0] && !s->objects_credentials[0])
+		return;
+	const int x = look(s, &store, &e);
+	if (x < 0) {
+		r->state = DOCTOR_MISSING;
+		(void)snprintf(r->value, sizeof(r->value), "%s", e.text);
+		(void)snprintf(r->mend, sizeof(r->mend),
+			       "SANDBOX_OBJECTS_…; docs/fleet.md, \"An object store\"");
+	} else {
+		(void)snprintf(r->value, sizeof(r->value),
+			       "bucket %s at %s: writes, reads and deletes", store.bucket,
+			       store.host);
+		if (!store.tls) {
+			r->state = DOCTOR_NOTE;
+			(void)snprintf(r->mend, sizeof(r->mend),
+				       "https://, unless nobody else can read this network: signed "
+				       "addresses pass in "
+				       "the clear");
+		}
+	}
+	objects_store_done(&store);
+}
