@@ -141,15 +141,16 @@ static int refuse(const struct try *t, struct err *e)
 
 	take_word(t->problem, "<Code>", code);
 	take_word(t->problem, "<Message>", message);
-	const char *blank = code[0] ? " " : "";
+	const char *before = code[0] ? " " : "", *between = message[0] ? " " : "";
 	if (may_mend(t->status))
-		return err_set(e, ERR_OBJECTS_UNREACHABLE, 0, "%s %s: the store answers %ld%s%s %s",
-			       t->r->method, t->r->what, t->status, blank, code, message);
+		return err_set(e, ERR_OBJECTS_UNREACHABLE, 0,
+			       "%s %s: the store answers %ld%s%s%s%s", t->r->method, t->r->what,
+			       t->status, before, code, between, message);
 	/* A bucket that is missing is a 404, too, and nothing that waits for an object may take it for one. */
 	if (t->status == 404 && !streq(code, "NoSuchBucket"))
 		return err_set(e, ERR_NOT_FOUND, ENOENT, "%s", t->r->what);
-	(void)err_set(e, ERR_OBJECTS_REFUSED, 0, "%s %s: the store answers %ld%s%s %s",
-		      t->r->method, t->r->what, t->status, blank, code, message);
+	(void)err_set(e, ERR_OBJECTS_REFUSED, 0, "%s %s: the store answers %ld%s%s%s%s",
+		      t->r->method, t->r->what, t->status, before, code, between, message);
 	return -EACCES;
 }
 

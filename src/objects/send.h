@@ -39,6 +39,6 @@ struct objects_request {
  * -EFBIG      OBJECTS_REFUSED       the object is larger than RET may become
  * -ECANCELED  CANCELLED             STOP
  * others      OBJECTS_UNREACHABLE   no answer, or none that helps, until the deadline
- * To delete what is not there is no error. */
+ * To delete what is not there is no error. HEAD has no text, so it says NOT_FOUND also if the bucket is missing. */
 int objects_send(struct objects_client *c, const struct objects_request *r,
 		 struct err *e) MUST_CHECK;
