@@ -15,9 +15,11 @@
 #define FIRST_MS    200u /* of the pauses, which double */
 #define STOP_MS     50u  /* how soon STOP is seen in a pause */
 #define PROBLEM_MAX 4096u
-#define WORD_SIZE   128u /* of what a store says about an error */
+#define CODE_SIZE                                                                                  \
+	64u /* of a store's code of an error, with the NUL: a signature, which has 64 digits, does not fit */
 #define HTTP_OK     200
 #define HTTP_ERRORS 300
+#define CODE_CHARS  "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 struct objects_client {
 	CURL *curl;
@@ -103,55 +105,74 @@ static CURLcode set_request(CURL *c, const struct objects_request *r, uint64_t l
 	const bool put = streq(r->method, "PUT"), head = streq(r->method, "HEAD");
 	CURLcode x = curl_easy_setopt(c, CURLOPT_URL, r->address);
 
-	x = x ?: curl_easy_setopt(c, CURLOPT_NOBODY, head ? 1L : 0L);
+	x = x ?: curl_easy_setopt(c, CURLOPT_NOBODY, 0L);
 	if (put) {
 		x = x ?: curl_easy_setopt(c, CURLOPT_UPLOAD, 1L);
 		x = x ?: curl_easy_setopt(c, CURLOPT_INFILESIZE_LARGE, (curl_off_t)r->len);
-	} else if (!head) {
+	} else { /* before HEAD, too: NOBODY alone leaves the upload of an earlier PUT in libcurl < 7.88 */
 		x = x ?: curl_easy_setopt(c, CURLOPT_HTTPGET, 1L);
 	}
+	if (head)
+		x = x ?: curl_easy_setopt(c, CURLOPT_NOBODY, 1L);
 	x = x ?: curl_easy_setopt(c, CURLOPT_CUSTOMREQUEST, put || head ? NULL : r->method);
 	return x ?: curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)MAX(left_ms, UINT64_C(1)));
 }
 
 /* ---- one try ---- */
 
-/* What stands between <NAME> and the next '<' of a store's answer, if it can be shown. */
-static void take_word(const struct buf *b, const char *name, char ret[WORD_SIZE])
+/* What a store calls its error, such as NoSuchKey; "" if it says nothing like that. Nothing else of its answer is shown: some
+ * stores repeat the address there, which is a credential. */
+static void take_code(const struct buf *b, char ret[CODE_SIZE])
 {
-	const char *at = strstr(buf_str(b), name);
-	size_t n = 0;
+	const char *at = strstr(buf_str(b), "<Code>");
+	const size_t n = at ? strspn(at += strlen("<Code>"), CODE_CHARS) : 0;
 
-	for (at = at ? at + strlen(name) : ""; *at && *at != '<' && n < WORD_SIZE - 1; at++)
-		ret[n++] = *at;
+	ret[0] = '\0';
+	if (n == 0 || n >= CODE_SIZE || at[n] != '<')
+		return;
+	memcpy(ret, at, n);
 	ret[n] = '\0';
-	for (char *c = ret; *c; c++)
-		if (*c < ' ' || *c > '~')
-			*c = '?';
 }
 
-static bool may_mend(long status)
+static bool may_mend(long status, const char *code)
 {
-	return status == 429 || status == 408 || status >= 500;
+	return status == 429 || status == 408 || status >= 500 || streq(code, "RequestTimeout") ||
+	       streq(code, "OperationAborted") || streq(code, "SlowDown");
+}
+
+/* Amazon has no code for an address that has ended. */
+static bool has_ended(const struct try *t, const char *code)
+{
+	return streq(code, "RequestTimeTooSkewed") || streq(code, "ExpiredToken") ||
+	       (streq(code, "AccessDenied") &&
+		strstr(buf_str(t->problem), "<Message>Request has expired"));
+}
+
+/* A bucket that is missing, a proxy, or a web server that is no store at all answers 404, too. Only HEAD has to take it without a
+ * text. */
+static bool is_missing(const struct try *t, const char *code)
+{
+	return t->status == 404 && (streq(code, "NoSuchKey") || streq(t->r->method, "HEAD"));
 }
 
 static int refuse(const struct try *t, struct err *e)
 {
-	char code[WORD_SIZE], message[WORD_SIZE];
+	char code[CODE_SIZE];
 
-	take_word(t->problem, "<Code>", code);
-	take_word(t->problem, "<Message>", message);
-	const char *before = code[0] ? " " : "", *between = message[0] ? " " : "";
-	if (may_mend(t->status))
-		return err_set(e, ERR_OBJECTS_UNREACHABLE, 0,
-			       "%s %s: the store answers %ld%s%s%s%s", t->r->method, t->r->what,
-			       t->status, before, code, between, message);
-	/* A bucket that is missing is a 404, too, and nothing that waits for an object may take it for one. */
-	if (t->status == 404 && !streq(code, "NoSuchBucket"))
-		return err_set(e, ERR_NOT_FOUND, ENOENT, "%s", t->r->what);
-	(void)err_set(e, ERR_OBJECTS_REFUSED, 0, "%s %s: the store answers %ld%s%s%s%s",
-		      t->r->method, t->r->what, t->status, before, code, between, message);
-	return -EACCES;
+	take_code(t->problem, code);
+	const char *before = code[0] ? " " : "";
+	if (may_mend(t->status, code))
+		return err_set(e, ERR_OBJECTS_UNREACHABLE, 0, "%s %s: the store answers %ld%s%s",
+			       t->r->method, t->r->what, t->status, before, code);
+	if (is_missing(t, code))
+		return streq(t->r->method, "DELETE")
+			   ? 0
+			   : err_set(e, ERR_NOT_FOUND, ENOENT, "%s", t->r->what);
+	const bool ended = has_ended(t, code);
+	(void)err_set(e, ERR_OBJECTS_REFUSED, 0, "%s %s: the store answers %ld%s%s%s", t->r->method,
+		      t->r->what, t->status, before, code,
+		      ended ? ": by its clock the address has ended" : "");
+	return ended ? -ETIME : -EACCES;
 }
 
 /* Whom we talk to, which no wait changes. */
@@ -176,8 +197,6 @@ static int judge(struct try *t, CURLcode x, struct err *e)
 	}
 	(void)curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &t->status);
 	if (t->status >= HTTP_OK && t->status < HTTP_ERRORS)
-		return 0;
-	if (t->status == 404 && streq(t->r->method, "DELETE"))
 		return 0;
 	return refuse(t, e);
 }
@@ -232,6 +251,8 @@ int objects_send(struct objects_client *c, const struct objects_request *r, stru
 		last = ERR_INIT;
 		x = send_once(c, r, now < until ? (until - now) / NS_PER_MS : 0, &last);
 	}
+	if (x == -EIO && r->stop && atomic_load(r->stop)) /* in a pause */
+		return err_set(e, ERR_CANCELLED, ECANCELED, "%s %s", r->method, r->what);
 	if (x < 0)
 		*e = last;
 	return x;
@@ -250,11 +271,28 @@ struct objects_client *objects_client_free(struct objects_client *c)
 	return NULL;
 }
 
+static CURLcode if_known(CURLcode r)
+{
+	return r == CURLE_UNKNOWN_OPTION || r == CURLE_NOT_BUILT_IN ? CURLE_OK : r;
+}
+
+/* Some builds look into a folder of the machine's authorities, too, which would count beside CA. */
+static CURLcode set_authorities(CURL *c, const char *ca)
+{
+	const bool own = ca && ca[0];
+	const char *file = own ? ca : libcurl_certificates();
+	CURLcode r = file ? curl_easy_setopt(c, CURLOPT_CAINFO, file) : CURLE_OK;
+
+	return r ?: own ? if_known(curl_easy_setopt(c, CURLOPT_CAPATH, NULL)) : CURLE_OK;
+}
+
 static CURLcode set_always(struct objects_client *c, const char *ca)
 {
-	const char *known = ca && ca[0] ? ca : libcurl_certificates();
+	/* CURLOPT_QUICK_EXIT, since 7.87: do not wait for a name server after the deadline. */
+	const CURLoption quick = (CURLoption)(CURLOPTTYPE_LONG + 322);
 	CURLcode r = libcurl_only_http(c->curl);
 
+	r = r ?: if_known(curl_easy_setopt(c->curl, quick, 1L));
 	r = r ?: curl_easy_setopt(c->curl, CURLOPT_NOSIGNAL, 1L);
 	r = r ?: curl_easy_setopt(c->curl, CURLOPT_FOLLOWLOCATION, 0L);
 	r = r ?: curl_easy_setopt(c->curl, CURLOPT_PATH_AS_IS, 1L);
@@ -263,7 +301,7 @@ static CURLcode set_always(struct objects_client *c, const char *ca)
 	r = r ?: curl_easy_setopt(c->curl, CURLOPT_LOW_SPEED_TIME, SLOW_S);
 	r = r ?: curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, c->headers);
 	r = r ?: curl_easy_setopt(c->curl, CURLOPT_USERAGENT, "caisson/" CAISSON_VERSION);
-	return r ?: known ? curl_easy_setopt(c->curl, CURLOPT_CAINFO, known) : CURLE_OK;
+	return r ?: set_authorities(c->curl, ca);
 }
 
 int objects_client_new(struct objects_client **ret, const char *ca, struct err *e)

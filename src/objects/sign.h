@@ -13,6 +13,7 @@
 
 #define OBJECTS_ADDRESS_MAX 2048u
 #define OBJECTS_SECONDS_MAX 604800u             /* 7 days, the most that the protocol allows */
+#define OBJECTS_CLOCK_S     900u                /* by how much stores let clocks differ */
 #define OBJECTS_LENGTH_MAX  (UINT64_C(5) << 30) /* of one PUT, the most that the protocol allows */
 #define OBJECTS_LENGTH_ANY  UINT64_MAX
 
@@ -21,9 +22,10 @@ struct objects_order {
 	const char *key;
 	uint64_t
 	    length; /* of the body of a PUT, which must have exactly this header; OBJECTS_LENGTH_ANY for the others */
-	unsigned seconds; /* how long it is good, from AT */
-	uint64_t
-	    at; /* seconds since 1970. Stores refuse clocks that are wrong by more than 15 minutes */
+	unsigned
+	    seconds; /* how long it is good, from AT. With less than OBJECTS_CLOCK_S it has ended at once for a store whose clock is
+		      * ahead */
+	uint64_t at; /* seconds since 1970 */
 };
 
 /* Appends the address to RET, which should have a maximum of OBJECTS_ADDRESS_MAX. INVALID_ARGUMENT: the order is wrong. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* objects: signed addresses, and requests with them to a store that does what a script says. With CAISSON_TEST_OBJECTS
+/* objects: requests with signed addresses to a store that does what a script says. With CAISSON_TEST_OBJECTS
  * ("ENDPOINT BUCKET ACCESS SECRET", `tests/run objects`) also to a real one. */
 #include "objects/send.h"
 #include "objects/sign.h"
@@ -10,6 +10,8 @@
 #include "base/text.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
+#include <netdb.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,217 +23,7 @@
 
 #include <cmocka.h>
 
-#define CREDENTIALS                                                                                \
-	"# a comment\n[default]\naws_access_key_id = AKIAIOSFODNN7EXAMPLE\r\n"                     \
-	"  aws_secret_access_key=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY  \n\n"
 #define ID "11112222-3333-4444-8555-666677778888"
-
-/* ---- addresses ---- */
-
-static struct objects_store place(const char *endpoint, const char *bucket, const char *region,
-				  bool path_style)
-{
-	struct objects_store s;
-	struct err e = ERR_INIT;
-
-	if (objects_store_place(&s, endpoint, bucket, region, path_style, &e) < 0)
-		fail_msg("%s", e.text);
-	assert_int_equal(objects_store_credentials(&s, CREDENTIALS, &e), 0);
-	return s;
-}
-
-/* The first is the example of the S3 manual (sigv4-query-string-auth), the others are what botocore 1.43.11 makes. */
-static const struct {
-	const char *endpoint, *bucket, *region;
-	bool path_style;
-	struct objects_order order;
-	const char *begin, *signature;
-} vectors[] = {
-    {"https://s3.amazonaws.com",
-     "examplebucket",
-     "us-east-1",
-     false,
-     {"GET", "test.txt", OBJECTS_LENGTH_ANY, 86400, 1369353600},
-     "https://examplebucket.s3.amazonaws.com/"
-     "test.txt?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential="
-     "AKIAIOSFODNN7EXAMPLE%2F20130524%2Fus-east-1%2Fs3%2Faws4_request&X-Amz-Date="
-     "20130524T000000Z&"
-     "X-Amz-Expires=86400&X-Amz-SignedHeaders=host&X-Amz-Signature=",
-     "aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404"},
-    {"https://Objects.example.org:9000/",
-     "snapshots",
-     "eu-central-1",
-     true,
-     {"PUT", "caisson/" ID "/blocks/0a1b", 4194304, 900, 1893456000},
-     "https://objects.example.org:9000/snapshots/caisson/" ID
-     "/blocks/0a1b?X-Amz-Algorithm=AWS4-HMAC-SHA256&"
-     "X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20300101%2Feu-central-1%2Fs3%2Faws4_request&"
-     "X-Amz-Date="
-     "20300101T000000Z&X-Amz-Expires=900&X-Amz-SignedHeaders=content-length%3Bhost&X-Amz-"
-     "Signature=",
-     "b847300204e7cb0e036bff3649b1e5b076085278d0029e1ffd2b716f2f78d6a7"},
-    {"http://[FD00::7]:8333",
-     "snapshots",
-     "garage",
-     true,
-     {"DELETE", "caisson/a_b-c.d", OBJECTS_LENGTH_ANY, 1, 1700000000},
-     "http://[fd00::7]:8333/snapshots/caisson/a_b-c.d?X-Amz-Algorithm=",
-     "4bccd0a1ac6d322b1e0638563c3708dc2a554956ed3839bd78c944f9e15736ba"},
-    {"https://s3.eu-north-1.amazonaws.com:443",
-     "b-1",
-     "eu-north-1",
-     false,
-     {"HEAD", "x", OBJECTS_LENGTH_ANY, 604800, 1893455999},
-     "https://b-1.s3.eu-north-1.amazonaws.com/x?X-Amz-Algorithm=",
-     "e629f73a46c98071a5611f14ba309b1095ca25710e0bc0507bf608fb1cd60b99"},
-    {"https://127.0.0.1",
-     "abc",
-     "us-east-1",
-     true,
-     {"PUT", "empty", 0, 60, 1700000000},
-     "https://127.0.0.1/abc/empty?X-Amz-Algorithm=",
-     "0f4e063badda55898d324338f84fbad643fd09c77e987f6980bc6085a8878c6d"},
-};
-
-static void test_vectors(void **state UNUSED)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(vectors); i++) {
-		_cleanup_(buf_done) struct buf address = BUF_INIT(OBJECTS_ADDRESS_MAX);
-		const struct objects_store s = place(vectors[i].endpoint, vectors[i].bucket,
-						     vectors[i].region, vectors[i].path_style);
-		struct err e = ERR_INIT;
-
-		assert_int_equal(objects_sign(&s, &vectors[i].order, &address, &e), 0);
-		assert_memory_equal(buf_str(&address), vectors[i].begin, strlen(vectors[i].begin));
-		assert_string_equal(strstr(buf_str(&address), "Signature=") + strlen("Signature="),
-				    vectors[i].signature);
-	}
-}
-
-static void test_orders(void **state UNUSED)
-{
-	const struct objects_store s = place("https://h", "abc", "r", true);
-	static const struct objects_order wrong[] = {
-	    {"POST", "k", OBJECTS_LENGTH_ANY, 60, 1},
-	    {"get", "k", OBJECTS_LENGTH_ANY, 60, 1},
-	    {"PUT", "k", OBJECTS_LENGTH_ANY, 60, 1},
-	    {"PUT", "k", OBJECTS_LENGTH_MAX + 1, 60, 1},
-	    {"GET", "k", 0, 60, 1},
-	    {"GET", "k", OBJECTS_LENGTH_ANY, 0, 1},
-	    {"GET", "k", OBJECTS_LENGTH_ANY, OBJECTS_SECONDS_MAX + 1, 1},
-	    {"GET", "k", OBJECTS_LENGTH_ANY, 60, UINT64_MAX},
-	    {"GET", "../k", OBJECTS_LENGTH_ANY, 60, 1},
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
-		_cleanup_(buf_done) struct buf address = BUF_INIT(OBJECTS_ADDRESS_MAX);
-		struct err e = ERR_INIT;
-
-		assert_true(objects_sign(&s, &wrong[i], &address, &e) < 0);
-		assert_int_equal(e.code, ERR_INVALID_ARGUMENT);
-		assert_int_equal(address.len, 0);
-	}
-}
-
-static void test_keys(void **state UNUSED)
-{
-	static const char *const good[] = {"a", "caisson/" ID "/blocks/00", "a/b.c", "A_-/9..b"};
-	static const char *const bad[] = {"",     "/",    "/a",       "a/",   "a//b", ".",
-					  "..",   "a/..", "a/../b",   "a/.b", "a b",  "a?b",
-					  "a%2e", "a\nb", "\xc3\xa4", "a\\b", "a#b",  "a+b"};
-	char longest[OBJECTS_KEY_SIZE + 1];
-
-	for (size_t i = 0; i < ARRAY_SIZE(good); i++)
-		assert_true(objects_key_ok(good[i]));
-	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-		assert_false(objects_key_ok(bad[i]));
-	memset(longest, 'a', sizeof(longest));
-	longest[OBJECTS_KEY_SIZE] = '\0';
-	assert_false(objects_key_ok(longest));
-	longest[OBJECTS_KEY_SIZE - 1] = '\0';
-	assert_true(objects_key_ok(longest));
-}
-
-static void test_places(void **state UNUSED)
-{
-	static const struct {
-		const char *endpoint, *bucket, *region;
-		bool path_style;
-		const char *says;
-	} wrong[] = {
-	    {"s3.example.org", "abc", "r", false, "ENDPOINT"},
-	    {"ftp://s3.example.org", "abc", "r", false, "ENDPOINT"},
-	    {"https://", "abc", "r", false, "ENDPOINT"},
-	    {"https://:443", "abc", "r", false, "ENDPOINT"},
-	    {"https://h:0", "abc", "r", false, "ENDPOINT"},
-	    {"https://h:65536", "abc", "r", false, "ENDPOINT"},
-	    {"https://h:1:2", "abc", "r", false, "ENDPOINT"},
-	    {"https://h/bucket", "abc", "r", false, "ENDPOINT"},
-	    {"https://h?x", "abc", "r", false, "ENDPOINT"},
-	    {"https://user:pw@h", "abc", "r", false, "ENDPOINT"},
-	    {"https://h\r\nHost: x", "abc", "r", false, "ENDPOINT"},
-	    {"https://[::1]", "abc", "r", false, "PATH_STYLE=on"},
-	    {"https://10.0.0.7:9000", "abc", "r", false, "PATH_STYLE=on"},
-	    {"https://[::1", "abc", "r", true, "ENDPOINT"},
-	    {"https://h", "ab", "r", false, "BUCKET"},
-	    {"https://h", "Abc", "r", false, "BUCKET"},
-	    {"https://h", "-abc", "r", false, "BUCKET"},
-	    {"https://h", "a..b", "r", true, "BUCKET"},
-	    {"https://h", "a/bc", "r", true, "BUCKET"},
-	    {"https://h", "a.bc", "r", false, "PATH_STYLE=on"},
-	    {"https://h", "abc", "", false, "REGION"},
-	    {"https://h", "abc", "a b", false, "REGION"},
-	    {"https://h", "abc", "a/b", false, "REGION"},
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
-		struct objects_store s;
-		struct err e = ERR_INIT;
-
-		if (objects_store_place(&s, wrong[i].endpoint, wrong[i].bucket, wrong[i].region,
-					wrong[i].path_style, &e) == 0)
-			fail_msg("row %zu is taken: %s", i, wrong[i].endpoint);
-		assert_int_equal(e.code, ERR_SETTING_INVALID);
-		assert_non_null(strstr(e.text, wrong[i].says));
-	}
-	char host[OBJECTS_HOST_SIZE + 16];
-	memset(host, 'h', sizeof(host));
-	memcpy(host, "https://", 8);
-	host[sizeof(host) - 1] = '\0';
-	struct objects_store s;
-	struct err e = ERR_INIT;
-	assert_true(objects_store_place(&s, host, "abc", "r", false, &e) < 0);
-}
-
-static void test_credentials(void **state UNUSED)
-{
-	static const struct {
-		const char *text, *says;
-	} wrong[] = {
-	    {"", "aws_access_key_id"},
-	    {"aws_access_key_id = SECRET1", "aws_secret_access_key"},
-	    {"aws_access_key_id=\naws_secret_access_key=SECRET1", "no value"},
-	    {"aws_access_key_id=SECRET1\naws_access_key_id=SECRET2", "twice"},
-	    {"aws_access_key_id=SEC RET1", "no value"},
-	    {"[other]\naws_access_key_id=SECRET1", "section"},
-	    {"SECRET1", "line 1"},
-	    {"\nSECRET1 = SECRET2", "line 2"},
-	    {"aws_session_token=SECRET1", "session token"},
-	};
-	struct err e = ERR_INIT;
-	struct objects_store s = place("https://h", "abc", "r", true);
-
-	assert_string_equal(s.access, "AKIAIOSFODNN7EXAMPLE");
-	assert_string_equal(s.secret, "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY");
-	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
-		e = ERR_INIT;
-		if (objects_store_credentials(&s, wrong[i].text, &e) == 0)
-			fail_msg("row %zu is taken", i);
-		assert_non_null(strstr(e.text, wrong[i].says));
-		assert_null(strstr(e.text, "SECRET")); /* no value in a message */
-		assert_string_equal(s.secret, "");
-	}
-}
 
 /* ---- a store that does what a script says ---- */
 
@@ -240,7 +32,12 @@ static void test_credentials(void **state UNUSED)
 #define MANY      8u
 #define HEAD_MAX  4096u
 #define OK_EMPTY  "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+#define OK_CLOSE  "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 #define SLOW_DOWN "HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\n\r\n"
+#define SAYS(status, text)                                                                         \
+	"HTTP/1.1 " status "\r\nConnection: close\r\n\r\n<?xml version=\"1.0\"?><Error>" text      \
+	"</Error>"
+#define DIGITS_60 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789ab"
 
 struct script {
 	const char *answers[MANY]; /* one for each connection, then none */
@@ -368,6 +165,25 @@ static void test_tries(void **state UNUSED)
 	}
 }
 
+/* Some stores have an answer of 4xx for what a second try mends. */
+static void test_codes_that_pass(void **state UNUSED)
+{
+	static const char *const answers[] = {
+	    SAYS("400 Bad Request", "<Code>RequestTimeout</Code>"),
+	    SAYS("409 Conflict", "<Code>OperationAborted</Code>"),
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(answers); i++) {
+		struct script s = {.answers = {answers[i], OK_EMPTY}};
+		struct err e = ERR_INIT;
+
+		begin(&s);
+		assert_int_equal(ask(s.address, "PUT", "x", NULL, LONG_MS, NULL, &e), 0);
+		finish(&s);
+		assert_int_equal(s.n, 2);
+	}
+}
+
 static void test_gives_up(void **state UNUSED)
 {
 	struct script s = {
@@ -392,8 +208,67 @@ static void test_deadline(void **state UNUSED)
 	assert_int_equal(ask(s.address, "GET", NULL, NULL, 300, NULL, &e), -EIO);
 	assert_true(now_ns() - since >= 300 * NS_PER_MS);
 	finish(&s);
-	assert_int_equal(s.n, 1);
+	assert_in_range(s.n, 0, 1); /* none: on a busy machine the script's thread came too late */
 	assert_int_equal(e.code, ERR_OBJECTS_UNREACHABLE);
+}
+
+/* libcurl asks a name server on a thread. "slow" stands for one that does not answer. */
+#define NAMES_MS 3000
+
+__attribute__((visibility("default"))) int getaddrinfo(const char *node, const char *service,
+						       const struct addrinfo *hints,
+						       struct addrinfo **ret)
+{
+	__typeof__(getaddrinfo) *next = NULL;
+	const struct timespec some = {.tv_sec = NAMES_MS / 1000};
+
+	if (node && streq(node, "slow")) {
+		(void)nanosleep(&some, NULL);
+		return EAI_AGAIN;
+	}
+	*(void **)&next = dlsym(RTLD_NEXT, "getaddrinfo");
+	return next(node, service, hints, ret);
+}
+
+static void test_names(void **state UNUSED)
+{
+	struct err e = ERR_INIT;
+	CURL *c = curl_easy_init();
+	const CURLcode known = curl_easy_setopt(c, (CURLoption)(CURLOPTTYPE_LONG + 322), 1L);
+	const uint64_t since = now_ns();
+
+	curl_easy_cleanup(c);
+	if (known != CURLE_OK) {
+		print_message("skipped: this libcurl waits for name servers\n");
+		skip();
+	}
+	assert_int_equal(ask("http://slow/abc/k?f00d", "GET", NULL, NULL, 300, NULL, &e), -EIO);
+	assert_true(now_ns() - since < NAMES_MS * NS_PER_MS);
+	assert_int_equal(e.code, ERR_OBJECTS_UNREACHABLE);
+}
+
+static void *stop_soon(void *user)
+{
+	const struct timespec some = {.tv_nsec = 20 * (long)NS_PER_MS};
+
+	(void)nanosleep(&some, NULL);
+	atomic_store((atomic_bool *)user, true);
+	return NULL;
+}
+
+/* Nobody listens, so nearly all of the time is pauses. */
+static void test_stop_in_pause(void **state UNUSED)
+{
+	atomic_bool stop = false;
+	pthread_t thread;
+	struct err e = ERR_INIT;
+
+	assert_int_equal(pthread_create(&thread, NULL, stop_soon, &stop), 0);
+	assert_int_equal(
+	    ask("http://127.0.0.1:1/abc/k?f00d", "GET", NULL, NULL, LONG_MS, &stop, &e),
+	    -ECANCELED);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(e.code, ERR_CANCELLED);
 }
 
 static void test_stop(void **state UNUSED)
@@ -409,53 +284,100 @@ static void test_stop(void **state UNUSED)
 	assert_int_equal(s.n, 1);
 }
 
+static const struct {
+	const char *method, *answer;
+	int result;
+	enum err_code code;
+	const char *says;
+} answers[] = {
+    {"GET", "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfour", 0, ERR_NONE, ""},
+    {"GET", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfive!", -EFBIG, ERR_OBJECTS_REFUSED,
+     "larger"},
+    {"GET", "HTTP/1.1 404 Not Found\r\nContent-Length: 23\r\n\r\n<Code>NoSuchKey</Code> ", -ENOENT,
+     ERR_NOT_FOUND, "the-object"},
+    {"GET", SAYS("404 Not Found", "<Code>NoSuchBucket</Code>"), -EACCES, ERR_OBJECTS_REFUSED,
+     "404 NoSuchBucket"},
+    {"GET", SAYS("404 Not Found", "<html>nothing here</html>"), -EACCES, ERR_OBJECTS_REFUSED,
+     "404"},
+    {"GET", SAYS("403 No", "<Code>AccessDenied</Code><Message>Access Denied</Message>"), -EACCES,
+     ERR_OBJECTS_REFUSED, "403 AccessDenied"},
+    {"GET", SAYS("403 No", "<Code>AccessDenied</Code><Message>Request has expired</Message>"),
+     -ETIME, ERR_OBJECTS_REFUSED, "403 AccessDenied: by its clock"},
+    {"PUT", SAYS("403 No", "<Code>RequestTimeTooSkewed</Code>"), -ETIME, ERR_OBJECTS_REFUSED,
+     "clock"},
+    /* An address is a credential, also where a store repeats it. */
+    {"GET", SAYS("403 No", "<Code>Bad</Code><Message>X-Amz-Signature=f00d</Message>"), -EACCES,
+     ERR_OBJECTS_REFUSED, "403 Bad"},
+    {"GET", SAYS("403 No", "<Code>X-Amz-Signature=f00d</Code>"), -EACCES, ERR_OBJECTS_REFUSED,
+     "403"},
+    {"GET", SAYS("403 No", "<Code>" DIGITS_60 "f00d</Code>"), -EACCES, ERR_OBJECTS_REFUSED, "403"},
+    {"GET", "HTTP/1.1 307 Elsewhere\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
+     -EACCES, ERR_OBJECTS_REFUSED, "307"},
+    {"HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 4194304\r\n\r\n", 0, ERR_NONE, ""},
+    {"HEAD", "HTTP/1.1 404 Not Found\r\n\r\n", -ENOENT, ERR_NOT_FOUND, ""},
+    {"DELETE", "HTTP/1.1 204 No Content\r\n\r\n", 0, ERR_NONE, ""},
+    {"DELETE", SAYS("404 Not Found", "<Code>NoSuchKey</Code>"), 0, ERR_NONE, ""},
+    {"DELETE", SAYS("404 Not Found", "<Code>NoSuchBucket</Code>"), -EACCES, ERR_OBJECTS_REFUSED,
+     "404 NoSuchBucket"},
+    {"DELETE", SAYS("404 Not Found", ""), -EACCES, ERR_OBJECTS_REFUSED, "404"},
+    {"PUT", "HTTP/1.1 400 Bad\r\nContent-Length: 0\r\n\r\n", -EACCES, ERR_OBJECTS_REFUSED, "400"},
+};
+
 static void test_answers(void **state UNUSED)
 {
-	static const struct {
-		const char *method, *answer;
-		int result;
-		enum err_code code;
-		const char *says;
-	} rows[] = {
-	    {"GET", "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfour", 0, ERR_NONE, ""},
-	    {"GET", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfive!", -EFBIG,
-	     ERR_OBJECTS_REFUSED, "larger"},
-	    {"GET", "HTTP/1.1 404 Not Found\r\nContent-Length: 23\r\n\r\n<Code>NoSuchKey</Code> ",
-	     -ENOENT, ERR_NOT_FOUND, "the-object"},
-	    {"GET",
-	     "HTTP/1.1 404 Not Found\r\nContent-Length: 26\r\n\r\n<Code>NoSuchBucket</Code> ",
-	     -EACCES, ERR_OBJECTS_REFUSED, "NoSuchBucket"},
-	    {"GET",
-	     "HTTP/1.1 403 Forbidden\r\nContent-Length: "
-	     "64\r\n\r\n<Code>AccessDenied</Code><Message>Request has \x1b[1m expired</Message>",
-	     -EACCES, ERR_OBJECTS_REFUSED, "AccessDenied Request has ?[1m expired"},
-	    {"GET",
-	     "HTTP/1.1 307 Elsewhere\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
-	     -EACCES, ERR_OBJECTS_REFUSED, "307"},
-	    {"HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 4194304\r\n\r\n", 0, ERR_NONE, ""},
-	    {"HEAD", "HTTP/1.1 404 Not Found\r\n\r\n", -ENOENT, ERR_NOT_FOUND, ""},
-	    {"DELETE", "HTTP/1.1 204 No Content\r\n\r\n", 0, ERR_NONE, ""},
-	    {"DELETE", "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", 0, ERR_NONE, ""},
-	    {"PUT", "HTTP/1.1 400 Bad\r\nContent-Length: 0\r\n\r\n", -EACCES, ERR_OBJECTS_REFUSED,
-	     "400"},
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct script s = {.answers = {rows[i].answer}};
+	for (size_t i = 0; i < ARRAY_SIZE(answers); i++) {
+		struct script s = {.answers = {answers[i].answer}};
 		_cleanup_(buf_done) struct buf got = BUF_INIT(4);
 		struct err e = ERR_INIT;
-		const bool get = streq(rows[i].method, "GET");
+		const bool get = streq(answers[i].method, "GET");
 
 		begin(&s);
 		const int x =
-		    ask(s.address, rows[i].method, streq(rows[i].method, "PUT") ? "x" : NULL,
+		    ask(s.address, answers[i].method, streq(answers[i].method, "PUT") ? "x" : NULL,
 			get ? &got : NULL, LONG_MS, NULL, &e);
 		finish(&s);
-		if (x != rows[i].result || e.code != rows[i].code || !strstr(e.text, rows[i].says))
+		if (x != answers[i].result || e.code != answers[i].code ||
+		    !strstr(e.text, answers[i].says))
 			fail_msg("row %zu: %d, %s", i, x, e.text);
-		assert_int_equal(strncmp(s.heads[0], rows[i].method, strlen(rows[i].method)), 0);
+		assert_int_equal(strncmp(s.heads[0], answers[i].method, strlen(answers[i].method)),
+				 0);
 		if (x == 0 && get)
 			assert_string_equal(buf_str(&got), "four");
+	}
+}
+
+/* Nothing of a request stays for the next one. */
+static void test_one_client(void **state UNUSED)
+{
+	static const char *const methods[] = {"PUT", "HEAD", "DELETE", "PUT", "GET", "HEAD", "GET"};
+	struct script s = {
+	    .answers = {OK_CLOSE, OK_CLOSE, OK_CLOSE, OK_CLOSE, OK_CLOSE, OK_CLOSE, OK_CLOSE}};
+	struct objects_client *c = NULL;
+	struct err e = ERR_INIT;
+
+	begin(&s);
+	assert_int_equal(objects_client_new(&c, NULL, &e), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
+		const bool put = streq(methods[i], "PUT");
+		const struct objects_request r = {.method = methods[i],
+						  .address = s.address,
+						  .what = "the-object",
+						  .body = put ? "four" : NULL,
+						  .len = put ? 4 : 0,
+						  .deadline_ms = LONG_MS};
+
+		if (objects_send(c, &r, &e) < 0)
+			fail_msg("%zu: %s", i, e.text);
+	}
+	objects_client_free(c);
+	finish(&s);
+	assert_int_equal(s.n, ARRAY_SIZE(methods));
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
+		const bool put = streq(methods[i], "PUT");
+
+		assert_memory_equal(s.heads[i], methods[i], strlen(methods[i]));
+		assert_int_equal(s.bodies[i], put ? 4 : 0);
+		assert_int_equal(strstr(s.heads[i], "Content-Length") != NULL, put);
 	}
 }
 
@@ -549,7 +471,7 @@ static void test_real(void **state UNUSED)
 	assert_int_equal(real_ask(&put, "GET", NULL, NULL, &got, &e), -EACCES);
 	assert_int_equal(real_ask(&get, "DELETE", NULL, NULL, NULL, &e), -EACCES);
 	assert_int_equal(real_ask(&get, "PUT", NULL, "four", NULL, &e), -EACCES);
-	assert_int_equal(real_ask(&old, "GET", NULL, NULL, &got, &e), -EACCES);
+	assert_int_equal(real_ask(&old, "GET", NULL, NULL, &got, &e), -ETIME);
 	real.secret[0] ^= 1;
 	assert_int_equal(real_ask(&get, "GET", NULL, NULL, &got, &e), -EACCES);
 	real.secret[0] ^= 1;
@@ -560,18 +482,18 @@ static void test_real(void **state UNUSED)
 	assert_int_equal(real_ask(&get, "GET", NULL, NULL, &got, &e), -ENOENT);
 	(void)!text_copy(real.bucket, sizeof(real.bucket), "no-such-bucket");
 	assert_int_equal(real_ask(&get, "GET", NULL, NULL, &got, &e), -EACCES);
+	assert_int_equal(real_ask(&gone, "DELETE", NULL, NULL, NULL, &e), -EACCES);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_vectors),     cmocka_unit_test(test_orders),
-	    cmocka_unit_test(test_keys),        cmocka_unit_test(test_places),
-	    cmocka_unit_test(test_credentials), cmocka_unit_test(test_tries),
-	    cmocka_unit_test(test_gives_up),    cmocka_unit_test(test_deadline),
-	    cmocka_unit_test(test_stop),        cmocka_unit_test(test_answers),
-	    cmocka_unit_test(test_half),        cmocka_unit_test(test_nobody),
-	    cmocka_unit_test(test_real),
+	    cmocka_unit_test(test_tries),         cmocka_unit_test(test_codes_that_pass),
+	    cmocka_unit_test(test_gives_up),      cmocka_unit_test(test_deadline),
+	    cmocka_unit_test(test_stop),          cmocka_unit_test(test_names),
+	    cmocka_unit_test(test_stop_in_pause), cmocka_unit_test(test_one_client),
+	    cmocka_unit_test(test_answers),       cmocka_unit_test(test_half),
+	    cmocka_unit_test(test_nobody),        cmocka_unit_test(test_real),
 	};
 	struct err e = ERR_INIT;
 
