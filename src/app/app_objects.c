@@ -23,14 +23,19 @@ static const char *missing(const struct settings *s)
 	return s->objects_credentials[0] ? NULL : setting_rows[SETTING_ID_objects_credentials].env;
 }
 
+const char *app_names_objects(const struct settings *s)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(of_objects); i++)
+		if (settings_is_explicit(s, of_objects[i]))
+			return setting_rows[of_objects[i]].env;
+	return NULL;
+}
+
 int app_check_objects(const struct settings *s, struct err *e)
 {
 	struct objects_store store;
-	const char *set = NULL;
+	const char *set = app_names_objects(s);
 
-	for (size_t i = 0; i < ARRAY_SIZE(of_objects) && !set; i++)
-		if (settings_is_explicit(s, of_objects[i]))
-			set = setting_rows[of_objects[i]].env;
 	if (!set)
 		return 0;
 	if (!streq(s->fleet_role, "router"))

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define EACH_MS 5000u
-#define GOOD_S  60u
+#define GOOD_S  (OBJECTS_CLOCK_S + 60)
 
 struct check {
 	const struct objects_store *store;
@@ -48,19 +48,43 @@ static int ask(struct check *c, const char *method, struct err *e)
 	return objects_send(c->client, &request, e);
 }
 
+static int read_back(struct check *c, struct err *e)
+{
+	const int r = ask(c, "GET", e);
+
+	return r == 0 && !streq(buf_str(&c->got), c->text)
+		   ? err_set(e, ERR_OBJECTS_REFUSED, 0, "GET %s: other bytes than were stored",
+			     c->key)
+		   : r;
+}
+
+/* Who decides by "there is no such object" must hear just that. */
+static int is_gone(struct check *c, struct err *e)
+{
+	struct err told = ERR_INIT;
+	const int r = ask(c, "GET", &told);
+
+	if (r == -ENOENT)
+		return 0;
+	if (r == 0)
+		return err_set(e, ERR_OBJECTS_REFUSED, 0, "GET %s: it is still there after DELETE",
+			       c->key);
+	*e = told;
+	return r == -EACCES ? err_wrap(e, "a deleted object (the account needs s3:ListBucket, too)")
+			    : r;
+}
+
 static int try_all(struct check *c, struct err *e)
 {
 	int r = ask(c, "PUT", e);
 
-	if (r < 0)
+	if (r < 0 && r != -EIO) /* refused, so nothing is there */
 		return r;
-	r = ask(c, "GET", e);
-	if (r == 0 && !streq(buf_str(&c->got), c->text))
-		r = err_set(e, ERR_OBJECTS_REFUSED, 0, "GET %s: other bytes than were stored",
-			    c->key);
-	/* Nothing stays there, and the first error counts. */
+	r = r < 0 ? r : read_back(c, e);
+	/* Also if no answer came: the object may be there. The first error counts. */
 	struct err later = ERR_INIT;
-	const int end = ask(c, "DELETE", &later);
+	int end = ask(c, "DELETE", &later);
+	end = r < 0 || end < 0 ? end : is_gone(c, &later);
 	if (r == 0 && end < 0)
 		*e = later;
 	return r < 0 ? r : end;
@@ -90,7 +114,7 @@ void row_objects(const struct doctor_facts *f, struct doctor_row *r)
 	struct objects_store store = {0};
 	struct err e = ERR_INIT;
 
-	if (!s->objects_endpoint[0] && !s->objects_bucket[0] && !s->objects_credentials[0])
+	if (!app_names_objects(s))
 		return;
 	const int x = look(s, &store, &e);
 	if (x < 0) {

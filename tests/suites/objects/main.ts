@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
+import * as http from 'node:http';
 import * as path from 'node:path';
 import { Count } from '../../lib/count.ts';
 import { freePort, newStateDir, productUid, scratch, slowness, top } from '../../lib/env.ts';
@@ -59,6 +60,28 @@ async function doctor(more: Record<string, string> = {}, secret = SECRET): Promi
 	return { row: (JSON.parse(String(r.stdout)) as { rows: Row[] }).rows.find((row) => row.id === 'objects')!, text };
 }
 
+/** What doctor says of a store that answers so, and what it asked. `null`: the connection ends without an answer. */
+async function scripted(answer: (method: string, nth: number, body: string) => [number, string?] | null): Promise<{ row: Row; asked: string[] }> {
+	const asked: string[] = [];
+	const server = http.createServer((request, response) => {
+		let body = '';
+		request.on('data', (some) => body += some).on('end', () => {
+			asked.push(request.method!);
+			const said = answer(request.method!, asked.filter((m) => m === request.method).length, body);
+			if (said)
+				response.writeHead(said[0], { connection: 'close' }).end(said[1]);
+			else
+				request.socket.destroy();
+		});
+	});
+	const port = await freePort();
+	await new Promise<void>((done) => server.listen(port, '127.0.0.1', done));
+	const { row } = await doctor({ SANDBOX_OBJECTS_ENDPOINT: `http://127.0.0.1:${port}` });
+	server.closeAllConnections();
+	server.close();
+	return { row, asked };
+}
+
 const program = store();
 await isReady(program);
 
@@ -102,6 +125,28 @@ const trials: Trial[] = [unit, {
 	run: async () => {
 		assert.match((await doctor({ SANDBOX_OBJECTS_CREDENTIALS: '' })).row.value, /needs SANDBOX_OBJECTS_CREDENTIALS, too/);
 		assert.match((await doctor({ SANDBOX_ROLE: 'all' })).row.value, /is for the routers of a fleet/);
+	},
+}, {
+	name: 'doctor: one setting alone',
+	run: async () => assert.match((await doctor({ SANDBOX_OBJECTS_ENDPOINT: '', SANDBOX_OBJECTS_BUCKET: '', SANDBOX_OBJECTS_CREDENTIALS: '', SANDBOX_OBJECTS_REGION: 'eu-central-1', SANDBOX_ROLE: 'all' })).row.value, /is for the routers of a fleet/),
+}, {
+	name: 'doctor: an account that may not list, so a missing object is refused',
+	run: async () => {
+		let text = '';
+		const { row } = await scripted((method, nth, body) => {
+			text = body || text;
+			return method === 'GET' ? (nth === 1 ? [200, text] : [403, '<Error><Code>AccessDenied</Code></Error>']) : [method === 'PUT' ? 200 : 204];
+		});
+		assert.match(row.value, /the account needs s3:ListBucket.*the store answers 403 AccessDenied/);
+		assert.equal(row.state, 'missing');
+	},
+}, {
+	name: 'doctor: an upload whose answer is lost is deleted',
+	run: async () => {
+		const { row, asked } = await scripted((method) => method === 'PUT' ? null : [204]);
+		assert.match(row.value, /^PUT caisson\/doctor\//);
+		assert.equal(row.state, 'missing');
+		assert.equal(asked.at(-1), 'DELETE');
 	},
 }];
 await play(trials, count);
