@@ -18,17 +18,19 @@ struct check {
 	const struct objects_store *store;
 	struct objects_client *client;
 	char key[64], text[33];
+	const char *header; /* NULL, or one that is not signed */
+	bool copies;
 	struct buf got;
 };
 
-static int ask(struct check *c, const char *method, struct err *e)
+static int ask_for(struct check *c, const char *method, const char *key, const char *text,
+		   struct err *e)
 {
 	_cleanup_(buf_done) struct buf address = BUF_INIT(OBJECTS_ADDRESS_MAX);
-	const bool put = streq(method, "PUT");
 	const struct objects_order order = {
 	    .method = method,
-	    .key = c->key,
-	    .length = put ? strlen(c->text) : OBJECTS_LENGTH_ANY,
+	    .key = key,
+	    .length = text ? strlen(text) : OBJECTS_LENGTH_ANY,
 	    .seconds = GOOD_S,
 	    .at = now_wall_ns() / NS_PER_S,
 	};
@@ -39,13 +41,38 @@ static int ask(struct check *c, const char *method, struct err *e)
 	const struct objects_request request = {
 	    .method = method,
 	    .address = buf_str(&address),
-	    .what = c->key,
-	    .body = put ? c->text : NULL,
-	    .len = put ? strlen(c->text) : 0,
+	    .what = key,
+	    .body = text,
+	    .len = text ? strlen(text) : 0,
+	    .header = c->header,
 	    .ret = streq(method, "GET") ? &c->got : NULL,
 	    .deadline_ms = EACH_MS,
 	};
 	return objects_send(c->client, &request, e);
+}
+
+static int ask(struct check *c, const char *method, struct err *e)
+{
+	return ask_for(c, method, c->key, streq(method, "PUT") ? c->text : NULL, e);
+}
+
+/* A worker will get addresses for uploads. Some stores heed headers that were not signed, and with this one it could read any
+ * object of the bucket. */
+static void try_copy(struct check *c)
+{
+	char copy[80], header[256];
+	struct err e = ERR_INIT;
+
+	(void)snprintf(copy, sizeof(copy), "%s-copy", c->key);
+	(void)snprintf(header, sizeof(header), "X-Amz-Copy-Source: /%s/%s", c->store->bucket,
+		       c->key);
+	c->header = header;
+	const int r = ask_for(c, "PUT", copy, "", &e);
+	c->header = NULL;
+	if (r < 0 && r != -EIO)
+		return;
+	c->copies = ask_for(c, "GET", copy, NULL, &e) == 0 && streq(buf_str(&c->got), c->text);
+	(void)!ask_for(c, "DELETE", copy, NULL, &e);
 }
 
 static int read_back(struct check *c, struct err *e)
@@ -81,6 +108,8 @@ static int try_all(struct check *c, struct err *e)
 	if (r < 0 && r != -EIO) /* refused, so nothing is there */
 		return r;
 	r = r < 0 ? r : read_back(c, e);
+	if (r == 0)
+		try_copy(c);
 	/* Also if no answer came: the object may be there. The first error counts. */
 	struct err later = ERR_INIT;
 	int end = ask(c, "DELETE", &later);
@@ -90,7 +119,7 @@ static int try_all(struct check *c, struct err *e)
 	return r < 0 ? r : end;
 }
 
-static int look(const struct settings *s, struct objects_store *store, struct err *e)
+static int look(const struct settings *s, struct objects_store *store, bool *copies, struct err *e)
 {
 	struct check c = {.store = store, .got = BUF_INIT(sizeof(c.text))};
 	int r = app_check_objects(s, e);
@@ -103,6 +132,7 @@ static int look(const struct settings *s, struct objects_store *store, struct er
 	rand_hex(c.text, 16);
 	(void)snprintf(c.key, sizeof(c.key), "caisson/doctor/%s", c.text);
 	r = try_all(&c, e);
+	*copies = c.copies;
 	c.client = objects_client_free(c.client);
 	buf_done(&c.got);
 	return r;
@@ -116,7 +146,8 @@ void row_objects(const struct doctor_facts *f, struct doctor_row *r)
 
 	if (!app_names_objects(s))
 		return;
-	const int x = look(s, &store, &e);
+	bool copies = false;
+	const int x = look(s, &store, &copies, &e);
 	if (x < 0) {
 		r->state = DOCTOR_MISSING;
 		(void)snprintf(r->value, sizeof(r->value), "%s", e.text);
@@ -126,7 +157,14 @@ void row_objects(const struct doctor_facts *f, struct doctor_row *r)
 		(void)snprintf(r->value, sizeof(r->value),
 			       "bucket %s at %s: writes, reads and deletes", store.bucket,
 			       store.host);
-		if (!store.tls) {
+		if (copies) {
+			r->state = DOCTOR_NOTE;
+			(void)snprintf(
+			    r->mend, sizeof(r->mend),
+			    "another store, or a newer version: this one heeds headers that "
+			    "were not signed (X-Amz-Copy-Source), so an address for one "
+			    "upload reads every object");
+		} else if (!store.tls) {
 			r->state = DOCTOR_NOTE;
 			(void)snprintf(r->mend, sizeof(r->mend),
 				       "https://, unless nobody else can read this network: signed "

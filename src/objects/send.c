@@ -17,6 +17,8 @@
 #define PROBLEM_MAX 4096u
 #define CODE_SIZE                                                                                  \
 	64u /* of a store's code of an error, with the NUL: a signature, which has 64 digits, does not fit */
+#define NO_WAIT                                                                                    \
+	"Expect:" /* libcurl would wait a second for "100 Continue", which many stores do not send */
 #define HTTP_OK     200
 #define HTTP_ERRORS 300
 #define CODE_CHARS  "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -201,9 +203,22 @@ static int judge(struct try *t, CURLcode x, struct err *e)
 	return refuse(t, e);
 }
 
+/* The client's own headers and that of R. Without one nothing has to be freed. */
+static CURLcode set_header(struct objects_client *c, const struct objects_request *r,
+			   struct curl_slist **ret)
+{
+	if (!r->header)
+		return curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, c->headers);
+	*ret = curl_slist_append(NULL, NO_WAIT);
+	if (!*ret || !curl_slist_append(*ret, r->header))
+		return CURLE_OUT_OF_MEMORY;
+	return curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, *ret);
+}
+
 static int send_once(struct objects_client *c, const struct objects_request *r, uint64_t left_ms,
 		     struct err *e)
 {
+	struct curl_slist *more = NULL;
 	_cleanup_(buf_done) struct buf problem = BUF_INIT(PROBLEM_MAX);
 	struct try t = {.r = r, .curl = c->curl, .problem = &problem};
 
@@ -211,10 +226,13 @@ static int send_once(struct objects_client *c, const struct objects_request *r, 
 		buf_reset(r->ret);
 	CURLcode x = set_calls(c->curl, &t);
 	x = x ?: set_request(c->curl, r, left_ms);
-	if (x != CURLE_OK)
-		return err_set(e, ERR_SYSTEM, ENOMEM, "libcurl (%s)", curl_easy_strerror(x));
-	x = curl_easy_perform(c->curl);
-	return judge(&t, x, e);
+	x = x ?: set_header(c, r, &more);
+	const bool ready = x == CURLE_OK;
+	if (ready)
+		x = curl_easy_perform(c->curl);
+	curl_slist_free_all(more);
+	return ready ? judge(&t, x, e)
+		     : err_set(e, ERR_SYSTEM, ENOMEM, "libcurl (%s)", curl_easy_strerror(x));
 }
 
 /* ---- all tries ---- */
@@ -299,7 +317,6 @@ static CURLcode set_always(struct objects_client *c, const char *ca)
 	r = r ?: curl_easy_setopt(c->curl, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
 	r = r ?: curl_easy_setopt(c->curl, CURLOPT_LOW_SPEED_LIMIT, SLOW_BYTES);
 	r = r ?: curl_easy_setopt(c->curl, CURLOPT_LOW_SPEED_TIME, SLOW_S);
-	r = r ?: curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, c->headers);
 	r = r ?: curl_easy_setopt(c->curl, CURLOPT_USERAGENT, "caisson/" CAISSON_VERSION);
 	return r ?: set_authorities(c->curl, ca);
 }
@@ -310,9 +327,8 @@ int objects_client_new(struct objects_client **ret, const char *ca, struct err *
 
 	if (c)
 		c->curl = curl_easy_init();
-	/* libcurl would wait a second for "100 Continue", which many stores do not send. */
 	if (c && c->curl)
-		c->headers = curl_slist_append(NULL, "Expect:");
+		c->headers = curl_slist_append(NULL, NO_WAIT);
 	if (!c || !c->headers || set_always(c, ca) != CURLE_OK) {
 		objects_client_free(c);
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the client of an object store");

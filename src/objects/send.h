@@ -29,6 +29,7 @@ struct objects_request {
 	const char *what;    /* the object, for errors */
 	const void *body;    /* of PUT, borrowed */
 	size_t len;
+	const char *header;   /* NULL, or one more, "NAME: VALUE", which nobody signed */
 	struct buf *ret;      /* of GET: empty at first; an answer beyond its maximum is an error */
 	unsigned deadline_ms; /* for all tries together; not 0 */
 	const atomic_bool *stop; /* NULL, or: give up when it becomes true */

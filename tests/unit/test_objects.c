@@ -364,6 +364,7 @@ static void test_one_client(void **state UNUSED)
 						  .what = "the-object",
 						  .body = put ? "four" : NULL,
 						  .len = put ? 4 : 0,
+						  .header = i == 3 ? "X-Of-One: yes" : NULL,
 						  .deadline_ms = LONG_MS};
 
 		if (objects_send(c, &r, &e) < 0)
@@ -378,6 +379,8 @@ static void test_one_client(void **state UNUSED)
 		assert_memory_equal(s.heads[i], methods[i], strlen(methods[i]));
 		assert_int_equal(s.bodies[i], put ? 4 : 0);
 		assert_int_equal(strstr(s.heads[i], "Content-Length") != NULL, put);
+		assert_int_equal(strstr(s.heads[i], "\r\nX-Of-One: yes\r\n") != NULL, i == 3);
+		assert_null(strstr(s.heads[i], "Expect"));
 	}
 }
 

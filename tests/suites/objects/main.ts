@@ -61,13 +61,13 @@ async function doctor(more: Record<string, string> = {}, secret = SECRET): Promi
 }
 
 /** What doctor says of a store that answers so, and what it asked. `null`: the connection ends without an answer. */
-async function scripted(answer: (method: string, nth: number, body: string) => [number, string?] | null): Promise<{ row: Row; asked: string[] }> {
+async function scripted(answer: (method: string, nth: number, body: string, request: http.IncomingMessage) => [number, string?] | null): Promise<{ row: Row; asked: string[] }> {
 	const asked: string[] = [];
 	const server = http.createServer((request, response) => {
 		let body = '';
 		request.on('data', (some) => body += some).on('end', () => {
 			asked.push(request.method!);
-			const said = answer(request.method!, asked.filter((m) => m === request.method).length, body);
+			const said = answer(request.method!, asked.filter((m) => m === request.method).length, body, request);
 			if (said)
 				response.writeHead(said[0], { connection: 'close' }).end(said[1]);
 			else
@@ -100,6 +100,7 @@ const trials: Trial[] = [unit, {
 		const { row } = await doctor();
 		assert.match(row.value, new RegExp(`^bucket ${BUCKET} at 127\\.0\\.0\\.1:${ports[0]}: writes, reads and deletes$`));
 		assert.equal(row.state, 'note'); // it has no TLS
+		assert.match(String(row.mend), /https:/);
 		assert.deepEqual(await kept('caisson/doctor'), []);
 	},
 }, {
@@ -139,6 +140,22 @@ const trials: Trial[] = [unit, {
 		});
 		assert.match(row.value, /the account needs s3:ListBucket.*the store answers 403 AccessDenied/);
 		assert.equal(row.state, 'missing');
+	},
+}, {
+	name: 'doctor: a store that copies for an address of an upload',
+	run: async () => {
+		const objects = new Map<string, string>();
+		const { row } = await scripted((method, _nth, body, { headers, url }) => {
+			const name = url!.split('?')[0]!, from = headers['x-amz-copy-source'];
+			if (method === 'PUT')
+				objects.set(name, from ? objects.get(String(from)) ?? '' : body);
+			else if (method === 'DELETE')
+				objects.delete(name);
+			return objects.has(name) ? [200, objects.get(name)] : method === 'GET' ? [404, '<Code>NoSuchKey</Code>'] : [204];
+		});
+		assert.match(row.value, /writes, reads and deletes$/);
+		assert.match(String(row.mend), /X-Amz-Copy-Source/);
+		assert.equal(objects.size, 0);
 	},
 }, {
 	name: 'doctor: an upload whose answer is lost is deleted',
