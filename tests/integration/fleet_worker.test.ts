@@ -470,7 +470,7 @@ describe('a worker of a fleet', () => {
 		};
 		for (const name of ['SANDBOX_TLS_LISTEN', 'SANDBOX_TLS_CERTIFICATE', 'SANDBOX_TLS_KEY', 'SANDBOX_FLEET_CA', 'SANDBOX_FLEET_KEY'])
 			assert.match(await start({ [name]: '' }), new RegExp(`SANDBOX_ROLE=worker needs ${name}`));
-		for (const [name, value] of [['SANDBOX_API_KEY', 'a key of at least sixteen'], ['SANDBOX_REQUIRE_AUTH', 'on'], ['SANDBOX_ALLOWED_ORIGINS', 'https://a.example'], ['SANDBOX_UPLOAD_LOCAL_ROOTS', '/tmp'], ['SANDBOX_HTTP_HOST', '127.0.0.1'], ['SANDBOX_HTTP_PORT', '8080']] as const)
+		for (const [name, value] of [['SANDBOX_API_KEY', 'a key of at least sixteen'], ['SANDBOX_REQUIRE_AUTH', 'on'], ['SANDBOX_ALLOWED_ORIGINS', 'https://a.example'], ['SANDBOX_UPLOAD_LOCAL_ROOTS', '/tmp'], ['SANDBOX_HTTP_HOST', '127.0.0.1'], ['SANDBOX_HTTP_PORT', '8080'], ['SANDBOX_OBJECTS_CREDENTIALS', '/f']] as const)
 			assert.match(await start({ [name]: value }), new RegExp(`${name} .*(routers|elsewhere)`));
 		for (const flag of [['--role', 'router'], ['--role=router'], ['--fleet-role', 'router']])
 			assert.match((await caisson(['serve', ...flag])).stderr.toString(), /SANDBOX_ROLE=router needs SANDBOX_FLEET_WORKERS/);
