@@ -5,10 +5,12 @@
 #include "app/reopener.h"
 #include "base/buf.h"
 #include "base/fdio.h"
+#include "base/libcurl.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "fleet/router/names.h"
 #include "fleet/router/router.h"
+#include "fleet/router/slices.h"
 
 #include <sodium.h>
 #include <string.h>
@@ -154,6 +156,8 @@ static int read_members(struct app *a, struct err *e)
 	if (r < 0)
 		return r;
 	r = fleet_members_parse(buf_str(&f->seen), f->seen.len, &f->members, e);
+	/* Also if no line needs it yet: it cannot be loaded when threads use it. */
+	r = r < 0 || !fleet_slices_can() ? r : libcurl_load(e);
 	return r < 0 ? err_wrap(e, "SANDBOX_FLEET_WORKERS") : 0;
 }
 

@@ -12,6 +12,8 @@ F(ROOT, "/lib", READ, "libraries")
 F(ROOT, "/lib64", READ, "libraries")
 F(ROOT, "/etc", READ, "host names, certificates, time zone")
 F(ROOT, "/run/systemd/resolve", READ, "what /etc/resolv.conf may point to")
+F(ROOT, "/run/secrets/kubernetes.io/serviceaccount", READ,
+  "the account of a router in a pod of Kubernetes")
 F(ROOT, "/run/systemd/journal", READ, "the log's socket")
 F(ROOT, "/proc/self", READ, "facts about itself")
 F(ROOT, "/proc/sys", READ, "settings of the kernel")
