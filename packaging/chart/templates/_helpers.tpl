@@ -31,12 +31,24 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version | replace "+" "_" }
 {{ .Values.access.existingSecret | default (printf "%s-access" (include "caisson.name" .)) }}
 {{- end }}
 
-{{/* The settings of an operator come last, so that they win. */}}
-{{- define "caisson.settings" -}}
-{{- range $name, $value := .settings }}
-- name: {{ $name }}
-  value: {{ $value | toString | quote }}
+{{/* The environment of a pod. The API server refuses a name that is there twice, so an operator's setting replaces that of the chart. */}}
+{{- define "caisson.env" -}}
+{{- $settings := .settings | default dict }}
+{{- range $name, $from := dict "SANDBOX_API_KEY" "access.existingSecret" "SANDBOX_DATABASE" "database.existingSecret" }}
+{{- if hasKey $settings $name }}{{ fail (printf "settings: %s is a secret: put it into a Secret, and name that in %s" $name $from) }}{{ end }}
 {{- end }}
+{{- $all := list }}
+{{- range fromYamlArray .own }}
+{{- if not (hasKey $settings .name) }}{{ $all = append $all . }}{{ end }}
+{{- end }}
+{{- range $name, $value := $settings }}
+{{- $text := toString $value }}
+{{- if kindIs "float64" $value }}
+{{- if eq $value (floor $value) }}{{ $text = printf "%.0f" $value }}{{ end }}{{/* else 4294967296 of a file is 4.294967296e+09 */}}
+{{- end }}
+{{- $all = append $all (dict "name" $name "value" $text) }}
+{{- end }}
+{{- toYaml $all }}
 {{- end }}
 
 {{- define "caisson.hosts" -}}

@@ -111,12 +111,28 @@ export function chartCases(helm: string): { name: string; run(): Promise<void> }
 				for (const kind of ['Ingress', 'HTTPRoute', 'ServiceMonitor', 'PodMonitor', 'HorizontalPodAutoscaler', 'PodDisruptionBudget', 'NetworkPolicy'])
 					assert.ok([...docs.keys()].some((k) => k.startsWith(`${kind}/`)), kind);
 				const router = docs.get('Deployment/fleet-caisson-router')!;
-				assert.match(router, /SANDBOX_ALLOWED_HOSTS, value: "fleet-caisson-router,fleet-caisson-router\.sandboxes,[^"]*sandbox\.example\.org,gateway\.example\.org,other\.example"/);
-				assert.match(router, /name: SANDBOX_LOG_LEVEL\s+value: "debug"/);
+				assert.match(router, /name: SANDBOX_ALLOWED_HOSTS\s+value: fleet-caisson-router,fleet-caisson-router\.sandboxes,\S*sandbox\.example\.org,gateway\.example\.org,other\.example\n/);
+				assert.match(router, /name: SANDBOX_LOG_LEVEL\s+value: debug\n/);
 				assert.ok(!/^ {2}replicas:/m.test(router), 'an autoscaler and the chart would fight');
 				assert.match(docs.get('Deployment/fleet-caisson-worker')!, /privileged: true/);
+				assert.match(docs.get('Deployment/fleet-caisson-worker')!, /hostPath: \{path: "\/srv\/caisson\/sandboxes\/fleet"/);
 				assert.ok(!docs.get('Service/fleet-caisson-router')!.includes('sessionAffinity'));
 				assert.ok(render({}).get('Service/fleet-caisson-router')!.includes('sessionAffinity'));
+			},
+		},
+		{
+			name: 'settings of the operator replace those of the chart, so that no name is there twice, and numbers stay numbers',
+			async run() {
+				const settings = { SANDBOX_FLEET_NAME: 'mine', SANDBOX_LISTEN: '[::]:8181', SANDBOX_MEMORY_BYTES: 4294967296, SANDBOX_REQUIRE_AUTH: false, SANDBOX_SHARE: 0.5 };
+				const docs = render({ router: { settings }, worker: { settings } });
+				for (const [role, own] of [['router', 'SANDBOX_FLEET_WORKERS'], ['worker', 'SANDBOX_TLS_LISTEN']] as const) {
+					const env = /env:\n([\s\S]*?)\n {10}\w/.exec(docs.get(`Deployment/fleet-caisson-${role}`)!)![1]!, names = env.match(/SANDBOX_\w+$/gm)!;
+					assert.equal(new Set(names).size, names.length, env);
+					assert.ok(names.includes(own), env);
+					for (const [name, value] of Object.entries(settings))
+						assert.match(env, new RegExp(`name: ${name}\\s+value: ${value === 'mine' ? '' : `['"]`}${String(value).replace(/[[\]]/g, '\\$&')}['"]?(\n|$)`));
+				}
+				assert.match(render({}).get('Deployment/fleet-caisson-worker')!, /name: SANDBOX_FLEET_NAME\s+valueFrom:\s+fieldRef:\s+fieldPath: spec\.nodeName/);
 			},
 		},
 		{
@@ -126,6 +142,7 @@ export function chartCases(helm: string): { name: string; run(): Promise<void> }
 					[{ worker: { replica: 3 } }, /replica/], [{ workers: {} }, /workers/], [{ worker: { state: { kind: 'disk' } } }, /kind/], [{ router: { settings: { sandbox_pool: 1 } } }, /sandbox_pool/],
 					[{ worker: { seccompProfile: { type: 'RuntimeDefault' } } }, /seccompProfile/], [{ certificates: { existingRouterSecret: 'r' } }, /name both, or neither/],
 					[{ httpRoute: { enabled: true } }, /httpRoute\.parentRefs/], [{ worker: { autoscaling: { enabled: true } } }, /worker\.autoscaling\.metrics/],
+					[{ router: { settings: { SANDBOX_API_KEY: 'x' } } }, /access\.existingSecret/], [{ worker: { settings: { SANDBOX_DATABASE: 'x' } } }, /database\.existingSecret/],
 				];
 				for (const [values, why] of wrong) {
 					const r = template(values);

@@ -34,7 +34,7 @@ export class Fleet {
 	}
 
 	helm(verb: string, ...argv: string[]): Said {
-		const values = ['image.pullPolicy=Never', `image.repository=${this.image.split(':')[0]}`, `image.tag=${this.image.split(':')[1]}`, 'worker.resources.requests.cpu=100m', 'worker.resources.requests.memory=128Mi'];
+		const values = ['image.pullPolicy=Never', `image.repository=${this.image.split(':')[0]}`, `image.tag=${this.image.split(':')[1]}`, 'worker.resources.requests.cpu=100m', 'worker.resources.requests.memory=128Mi', 'router.settings.SANDBOX_REQUIRE_AUTH=on'];
 		const r = this.cluster.run('helm', [verb, 'fleet', ...(verb === 'uninstall' ? [] : [path.join(top, 'packaging/chart'), ...values.flatMap((v) => ['--set', v])]), '--namespace', SPACE, ...argv]);
 		assert.equal(r.code, 0, r.stderr);
 		return r;
@@ -181,7 +181,7 @@ export function fleetCases(f: Fleet): Trial[] {
 			name: 'a worker pod that is killed: its sandboxes are lost and say so, others and new ones work, a new pod takes its place',
 			async run() {
 				const by = await f.spread(2), pods = f.kubectl('get', 'pods', '-l', 'app.kubernetes.io/component=worker', '-o', 'name').trim().split('\n');
-				const victim = (await f.members()).find((m) => m.name === pods[0]!.replace('pod/', ''))!, id = Number.parseInt(victim.id as string, 36).toString(16).padStart(4, '0');
+				const node = f.kubectl('get', pods[0]!, '-o', 'jsonpath={.spec.nodeName}'), victim = (await f.members()).find((m) => m.name === node)!, id = Number.parseInt(victim.id as string, 36).toString(16).padStart(4, '0');
 				f.kubectl('delete', pods[0]!, '--grace-period=0', '--force');
 				const lost = by.get(id)![0]!, kept = [...by].find(([w]) => w !== id)![1][0]!;
 				const first = await until('its sandboxes fail', async () => {
