@@ -36,6 +36,16 @@ static struct fleet_members *parse(const char *text, const char *why)
 	return NULL;
 }
 
+static void test_host_of_that_name(void **state)
+{
+	(void)state;
+	struct fleet_members *m = parse("endpointslices:8443", NULL);
+	assert_string_equal(m->names[0].host, "endpointslices");
+	assert_false(m->names[0].slices);
+	free(m);
+	(void)parse("endpointslices:a:1", "is not HOST:PORT");
+}
+
 static void test_members(void **state)
 {
 	(void)state;
@@ -75,10 +85,10 @@ static void test_members(void **state)
 	assert_true(m->names[0].slices);
 	assert_false(m->names[1].slices);
 	free(m);
-	static const char *const services[] = {
-	    "",         "a:1",    "a/b",       "a/b:0",    "/b:1",        "a/:1",
-	    "a/b/c:1",  "A/b:1",  "a/b.c:1",   "a/-b:1",   "a/b-:1",      "a?b/c:1",
-	    "a/b%2F:1", "../b:1", "a/b:70000", "[a/b]:1 ", "a/b&watch:1", "a_b/c:1"};
+	static const char *const services[] = {"a/b",       "a/b:0",    "/b:1",        "a/:1",
+					       "a/b/c:1",   "A/b:1",    "a/b.c:1",     "a/-b:1",
+					       "a/b-:1",    "a?b/c:1",  "a/b%2F:1",    "../b:1",
+					       "a/b:70000", "[a/b]:1 ", "a/b&watch:1", "a_b/c:1"};
 	for (size_t i = 0; i < ARRAY_SIZE(services); i++) {
 		char line[80];
 
@@ -418,11 +428,11 @@ static void test_events(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_members), cmocka_unit_test(test_too_many),
-	    cmocka_unit_test(test_slices),  cmocka_unit_test(test_wrong_slices),
-	    cmocka_unit_test(test_any),     cmocka_unit_test(test_home),
-	    cmocka_unit_test(test_pages),   cmocka_unit_test(test_cursors),
-	    cmocka_unit_test(test_events),
+	    cmocka_unit_test(test_members),      cmocka_unit_test(test_host_of_that_name),
+	    cmocka_unit_test(test_too_many),     cmocka_unit_test(test_slices),
+	    cmocka_unit_test(test_wrong_slices), cmocka_unit_test(test_any),
+	    cmocka_unit_test(test_home),         cmocka_unit_test(test_pages),
+	    cmocka_unit_test(test_cursors),      cmocka_unit_test(test_events),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

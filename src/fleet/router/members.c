@@ -143,7 +143,8 @@ static int add(struct fleet_members *m, const char *line, unsigned number, struc
 	char host[LINE_MAX_BYTES];
 	uint16_t port;
 
-	if (text_starts_with(line, SLICES))
+	/* Without a slash it is a host of that name. */
+	if (text_starts_with(line, SLICES) && strchr(line, '/'))
 		return add_service(m, line + strlen(SLICES), number, e);
 	if (parse_host_port(line, host, sizeof(host), &port) < 0 || port == 0)
 		return err_set(e, ERR_SETTING_INVALID, 0,

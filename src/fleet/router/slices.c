@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 /* https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/ */
-#define ACCOUNT   "/var/run/secrets/kubernetes.io/serviceaccount"
+#define ACCOUNT   FLEET_SLICES_ACCOUNT
 #define TOKEN_MAX (64u << 10)
 #define URL_SIZE  1024u
 #define CONNECT_S 5L
@@ -295,6 +295,8 @@ const char *fleet_slices_ask(const char *service, uint16_t port, const char *ver
 	*ret_quick = false;
 	if (!fleet_slices_can() || !write_url(service, url))
 		return "this is no pod of Kubernetes (KUBERNETES_SERVICE_HOST is missing)";
+	if (!curl_easy_init)
+		return "libcurl is not installed";
 	if (version && version[0])
 		*ret_quick = !wait_for_change(url, version, stop);
 	const char *why = get(&t, url, LIST_S, &status);

@@ -15,6 +15,9 @@
 #define FLEET_SLICES_BYTES   (2u << 20)   /* of a list */
 #define FLEET_SLICES_VALUES  (128u << 10) /* JSON values of a list */
 
+/* The folder with the pod's account, which the questions below open each time. */
+#define FLEET_SLICES_ACCOUNT "/var/run/secrets/kubernetes.io/serviceaccount"
+
 struct fleet_slices {
 	size_t n;
 	struct fleet_address at[FLEET_MEMBERS_MAX]; /* in the order of their texts */
@@ -28,7 +31,7 @@ const char *fleet_slices_read(const char *text, size_t len, uint16_t port,
 
 /* Waits until the EndpointSlices of SERVICE ("NAMESPACE/NAME") may have changed since VERSION of an earlier answer (NULL: not at all),
  * then asks for them. *STOP true (STOP may be NULL) ends it within about a second. *RET_QUICK: the API server did not let it wait, so the
- * next question should not follow at once. Returns what failed, or NULL; the text stays valid. After libcurl_load(). */
+ * next question should not follow at once. Returns what failed, or NULL; the text stays valid. After libcurl_load(), whose failure it tells. */
 const char *fleet_slices_ask(const char *service, uint16_t port, const char *version,
 			     const atomic_bool *stop, struct fleet_slices *ret, bool *ret_quick);
 
