@@ -5,7 +5,7 @@
 {{- end }}
 
 {{- define "caisson.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ .root.Values.image.repository }}:{{ (index .root.Values .part).tag | default .root.Values.image.tag | default .root.Chart.AppVersion }}
 {{- end }}
 
 {{/* By which Services and policies find the pods of a part; they never change. */}}
@@ -25,6 +25,21 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version | replace "+" "_" }
 {{- define "caisson.secret" -}}
 {{- $c := .root.Values.certificates -}}
 {{ ternary $c.existingRouterSecret $c.existingWorkerSecret (eq .part "router") | default (printf "%s-%s" (include "caisson.name" .root) .part) }}
+{{- end }}
+
+{{/* The Secret of a part whose certificate an upgrade keeps, or nothing. */}}
+{{- define "caisson.kept" -}}
+{{- $name := include "caisson.name" .root }}
+{{- $has := lookup "v1" "Secret" .root.Release.Namespace (printf "%s-%s" $name .part) }}
+{{- if and $has (lookup "v1" "Secret" .root.Release.Namespace (printf "%s-authority" $name)) }}
+{{- if eq (dig "metadata" "annotations" "caisson/generation" "" $has) (toString .root.Values.certificates.generation) }}{{ toYaml $has }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* The day on which the certificate ends. */}}
+{{- define "caisson.until" -}}
+{{- if .has }}{{ dig "metadata" "annotations" "caisson/until" "" .has }}
+{{- else }}{{ dateInZone "2006-01-02" (now | dateModify (printf "+%dh" (mul 24 .root.Values.certificates.days))) "UTC" }}{{ end }}
 {{- end }}
 
 {{- define "caisson.access" -}}

@@ -93,6 +93,9 @@ export function chartCases(helm: string): { name: string; run(): Promise<void> }
 					const r = run(['openssl', 'verify', '-CAfile', authority, pem(role, 'tls.crt')]);
 					assert.equal(r.code, 0, r.text);
 					assert.match(run(['openssl', 'x509', '-in', pem(role, 'tls.crt'), '-noout', '-ext', 'subjectAltName']).text, new RegExp(`\\n\\s*DNS:${role}\\.caisson\\.internal\\s*$`));
+					const end = Date.parse(run(['openssl', 'x509', '-in', pem(role, 'tls.crt'), '-noout', '-enddate']).text.replace('notAfter=', ''));
+					const until = Date.parse(/caisson\/until: "(\S+)"/.exec(docs.get(`Secret/fleet-caisson-${role}`)!)![1]!);
+					assert.ok(end >= until - 60_000 && end < until + 86_400_000 + 60_000, `${new Date(end).toISOString()} ${new Date(until).toISOString()}`);
 					assert.deepEqual(fs.readFileSync(pem(role, 'ca.crt')), fs.readFileSync(authority));
 					assert.deepEqual(fs.readFileSync(pem(role, 'fleet.key')), key);
 					assert.match(docs.get(`Deployment/fleet-caisson-${role}`)!, new RegExp(`secretName: fleet-caisson-${role}[,}]`));
@@ -121,6 +124,16 @@ export function chartCases(helm: string): { name: string; run(): Promise<void> }
 			},
 		},
 		{
+			name: 'workers can have another version than routers, and policies name ports by number',
+			async run() {
+				const docs = render({ image: { repository: 'r', tag: '2' }, router: { tag: '1' } });
+				assert.match(docs.get('Deployment/fleet-caisson-router')!, /image: "r:1"/);
+				assert.match(docs.get('Deployment/fleet-caisson-worker')!, /image: "r:2"/);
+				for (const role of ['router', 'worker'])
+					assert.ok(!/port: [a-z]/.test(docs.get(`NetworkPolicy/fleet-caisson-${role}`)!));
+			},
+		},
+		{
 			name: 'settings of the operator replace those of the chart, so that no name is there twice, and numbers stay numbers',
 			async run() {
 				const settings = { SANDBOX_FLEET_NAME: 'mine', SANDBOX_LISTEN: '[::]:8181', SANDBOX_MEMORY_BYTES: 4294967296, SANDBOX_REQUIRE_AUTH: false, SANDBOX_SHARE: 0.5 };
@@ -139,7 +152,7 @@ export function chartCases(helm: string): { name: string; run(): Promise<void> }
 			name: 'what is misspelt or half given is refused with its name',
 			async run() {
 				const wrong: [unknown, RegExp][] = [
-					[{ worker: { replica: 3 } }, /replica/], [{ workers: {} }, /workers/], [{ worker: { state: { kind: 'disk' } } }, /kind/], [{ router: { settings: { sandbox_pool: 1 } } }, /sandbox_pool/],
+					[{ worker: { replica: 3 } }, /replica/], [{ workers: {} }, /workers/], [{ worker: { state: { kind: 'disk' } } }, /kind/], [{ worker: { maxUnavailable: 0 } }, /maxUnavailable/], [{ worker: { maxUnavailable: '0%' } }, /maxUnavailable/], [{ router: { settings: { sandbox_pool: 1 } } }, /sandbox_pool/],
 					[{ worker: { seccompProfile: { type: 'RuntimeDefault' } } }, /seccompProfile/], [{ certificates: { existingRouterSecret: 'r' } }, /name both, or neither/],
 					[{ httpRoute: { enabled: true } }, /httpRoute\.parentRefs/], [{ worker: { autoscaling: { enabled: true } } }, /worker\.autoscaling\.metrics/],
 					[{ router: { settings: { SANDBOX_API_KEY: 'x' } } }, /access\.existingSecret/], [{ worker: { settings: { SANDBOX_DATABASE: 'x' } } }, /database\.existingSecret/],
