@@ -140,7 +140,8 @@ S(STR, fleet_name, "fleet.name", "SANDBOX_FLEET_NAME", "", 0, 253, "a name, or n
   "Name of this worker in its fleet, other than those of the others. Empty: the name of the machine, which in Kubernetes is that of the pod.")
 S(PATH, fleet_workers, "fleet.workers", "SANDBOX_FLEET_WORKERS", "", 0, 4000, "a path, or nothing",
   "The workers of a router: a file with one HOST:PORT a line, such as 10.0.0.7:8443 or workers.fleet.svc:8443; what follows a # does not "
-  "count. All addresses of a name are workers. It is read again when it changes.")
+  "count. All addresses of a name are workers. In a pod of Kubernetes, endpointslices:NAMESPACE/NAME:PORT names a Service, all of whose pods are workers. "
+  "It is read again when it changes.")
 S(PATH, fleet_certificate, "fleet.certificate", "SANDBOX_FLEET_CERTIFICATE", "", 0, 4000, "a path, or nothing",
   "The certificate that a router shows to workers, in PEM, with the DNS name router.caisson.internal.")
 S(PATH, fleet_certificate_key, "fleet.certificate_key", "SANDBOX_FLEET_CERTIFICATE_KEY", "", 0, 4000, "a path, or nothing",
