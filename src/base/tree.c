@@ -96,8 +96,10 @@ static int way_add(struct way *w, int fd, dev_t *ret_dev)
 static int leave(struct way *w, int at, dev_t dev)
 {
 	struct stat st;
-	const int fd = openat(at, "..", FOLDER);
 
+	if (!w->inodes || w->n < 2)
+		return -ESTALE;
+	const int fd = openat(at, "..", FOLDER);
 	if (fd < 0)
 		return -errno;
 	w->n--;
