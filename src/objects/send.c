@@ -28,8 +28,7 @@ struct objects_client {
 	struct curl_slist *headers;
 };
 
-struct
-try {
+struct attempt {
 	const struct objects_request *r;
 	CURL *curl;
 	size_t sent;
@@ -43,7 +42,7 @@ try {
 
 static size_t on_read(char *ret, size_t size, size_t n, void *user)
 {
-	struct try *t = user;
+	struct attempt *t = user;
 	const size_t some = MIN(size * n, t->r->len - t->sent);
 
 	if (some > 0)
@@ -55,7 +54,7 @@ static size_t on_read(char *ret, size_t size, size_t n, void *user)
 /* A kept connection that the store has just closed: libcurl sends the body again. */
 static int on_seek(void *user, curl_off_t offset, int origin)
 {
-	struct try *t = user;
+	struct attempt *t = user;
 
 	if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > t->r->len)
 		return CURL_SEEKFUNC_FAIL;
@@ -65,7 +64,7 @@ static int on_seek(void *user, curl_off_t offset, int origin)
 
 static size_t on_write(char *data, size_t size, size_t n, void *user)
 {
-	struct try *t = user;
+	struct attempt *t = user;
 
 	if (t->status == 0)
 		(void)curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &t->status);
@@ -83,12 +82,12 @@ static size_t on_write(char *data, size_t size, size_t n, void *user)
 static int on_progress(void *user, curl_off_t a UNUSED, curl_off_t b UNUSED, curl_off_t c UNUSED,
 		       curl_off_t d UNUSED)
 {
-	const struct try *t = user;
+	const struct attempt *t = user;
 
 	return t->r->stop && atomic_load(t->r->stop);
 }
 
-static CURLcode set_calls(CURL *c, struct try *t)
+static CURLcode set_calls(CURL *c, struct attempt *t)
 {
 	CURLcode r = curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_write);
 
@@ -143,7 +142,7 @@ static bool may_mend(long status, const char *code)
 }
 
 /* Amazon has no code for an address that has ended. */
-static bool has_ended(const struct try *t, const char *code)
+static bool has_ended(const struct attempt *t, const char *code)
 {
 	return streq(code, "RequestTimeTooSkewed") || streq(code, "ExpiredToken") ||
 	       (streq(code, "AccessDenied") &&
@@ -152,12 +151,12 @@ static bool has_ended(const struct try *t, const char *code)
 
 /* A bucket that is missing, a proxy, or a web server that is no store at all answers 404, too. Only HEAD has to take it without a
  * text. */
-static bool is_missing(const struct try *t, const char *code)
+static bool is_missing(const struct attempt *t, const char *code)
 {
 	return t->status == 404 && (streq(code, "NoSuchKey") || streq(t->r->method, "HEAD"));
 }
 
-static int refuse(const struct try *t, struct err *e)
+static int refuse(const struct attempt *t, struct err *e)
 {
 	char code[CODE_SIZE];
 
@@ -183,7 +182,7 @@ static bool is_trust(CURLcode x)
 	return x == CURLE_PEER_FAILED_VERIFICATION || x == CURLE_SSL_CACERT_BADFILE;
 }
 
-static int judge(struct try *t, CURLcode x, struct err *e)
+static int judge(struct attempt *t, CURLcode x, struct err *e)
 {
 	if (t->r->stop && atomic_load(t->r->stop))
 		return err_set(e, ERR_CANCELLED, ECANCELED, "%s %s", t->r->method, t->r->what);
@@ -220,7 +219,7 @@ static int send_once(struct objects_client *c, const struct objects_request *r, 
 {
 	struct curl_slist *more = NULL;
 	_cleanup_(buf_done) struct buf problem = BUF_INIT(PROBLEM_MAX);
-	struct try t = {.r = r, .curl = c->curl, .problem = &problem};
+	struct attempt t = {.r = r, .curl = c->curl, .problem = &problem};
 
 	if (r->ret)
 		buf_reset(r->ret);
@@ -238,12 +237,12 @@ static int send_once(struct objects_client *c, const struct objects_request *r, 
 /* ---- all tries ---- */
 
 /* False: it is no use, or time is up. */
-static bool pause_before(const struct objects_request *r, unsigned try, uint64_t until)
+static bool pause_before(const struct objects_request *r, unsigned n, uint64_t until)
 {
 	uint64_t random;
 
 	rand_bytes(&random, sizeof(random));
-	const uint64_t most = ((uint64_t)FIRST_MS << try) * NS_PER_MS;
+	const uint64_t most = ((uint64_t)FIRST_MS << n) * NS_PER_MS;
 	const uint64_t end = now_ns() + most / 2 + random % (most / 2 + 1);
 
 	while (now_ns() < MIN(end, until)) {

@@ -5,7 +5,8 @@
  *
  * What may be mended by waiting is tried again: no connection, an answer that broke off, 429, 5xx, and an upload that was too
  * slow for the store. The pauses double and are random, so that many workers do not come back at the same moment. A request
- * whose answer was lost may take effect twice, and the second time late: use no name again after its DELETE. Redirects are not followed: the signature is for one host. */
+ * whose answer was lost may take effect twice, and the second time late: use no name again after its DELETE. Redirects are not
+ * followed: the signature is for one host. */
 #pragma once
 
 #include "base/buf.h"

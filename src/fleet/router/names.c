@@ -72,17 +72,10 @@ static void tell(struct fleet_names *all)
 
 /* ---- on a thread ---- */
 
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(((const struct fleet_address *)a)->text,
-		      ((const struct fleet_address *)b)->text);
-}
-
 /* False: there are more than FLEET_OF_NAME_MAX. */
 static bool take(struct question *q, const struct addrinfo *info)
 {
 	struct fleet_address a = {.len = info->ai_addrlen};
-	struct fleet_slices *s = &q->said;
 
 	if (info->ai_addrlen > sizeof(a.address) ||
 	    (info->ai_family != AF_INET && info->ai_family != AF_INET6))
@@ -95,13 +88,7 @@ static bool take(struct question *q, const struct addrinfo *info)
 	else
 		a.address.in6.sin6_port = htons(q->is.port);
 	fleet_address_write(&a, q->is.port);
-	for (size_t i = 0; i < s->n; i++)
-		if (streq(s->at[i].text, a.text))
-			return true;
-	if (s->n == FLEET_OF_NAME_MAX)
-		return false;
-	s->at[s->n++] = a;
-	return true;
+	return fleet_slices_put(&q->said, &a, FLEET_OF_NAME_MAX);
 }
 
 /* That there is no address is an answer, too. */
@@ -125,7 +112,6 @@ static void resolve_name(struct question *q)
 			q->failure = "it has too many addresses";
 	if (error == 0)
 		freeaddrinfo(all);
-	qsort(q->said.at, q->said.n, sizeof(q->said.at[0]), by_text);
 }
 
 static void resolve(void *user)

@@ -26,10 +26,20 @@
 
 /* ---- the list ---- */
 
-static int by_text(const void *a, const void *b)
+bool fleet_slices_put(struct fleet_slices *s, const struct fleet_address *a, size_t most)
 {
-	return strcmp(((const struct fleet_address *)a)->text,
-		      ((const struct fleet_address *)b)->text);
+	size_t i = s->n;
+
+	while (i > 0 && strcmp(s->at[i - 1].text, a->text) > 0)
+		i--;
+	if (i > 0 && streq(s->at[i - 1].text, a->text))
+		return true;
+	if (s->n >= MIN(most, ARRAY_SIZE(s->at)))
+		return false;
+	memmove(&s->at[i + 1], &s->at[i], (s->n - i) * sizeof(s->at[0]));
+	s->at[i] = *a;
+	s->n++;
+	return true;
 }
 
 static const char *add(struct fleet_slices *s, const char *text, uint16_t port)
@@ -40,13 +50,7 @@ static const char *add(struct fleet_slices *s, const char *text, uint16_t port)
 	    !fleet_address_is_of_one(&a.address))
 		return "an address is not one of a pod";
 	fleet_address_write(&a, port);
-	for (size_t i = 0; i < s->n; i++)
-		if (streq(s->at[i].text, a.text))
-			return NULL;
-	if (s->n == ARRAY_SIZE(s->at))
-		return "it has too many addresses";
-	s->at[s->n++] = a;
-	return NULL;
+	return fleet_slices_put(s, &a, ARRAY_SIZE(s->at)) ? NULL : "it has too many addresses";
 }
 
 /* Of an endpoint the first address counts: the others are the same pod's. */
@@ -114,7 +118,6 @@ const char *fleet_slices_read(const char *text, size_t len, uint16_t port, struc
 		return r == -ENOMEM ? "no memory" : "the answer is no JSON";
 	const char *why = take_list(ret, list, port);
 	json_decref(list);
-	qsort(ret->at, ret->n, sizeof(ret->at[0]), by_text);
 	return why;
 }
 

@@ -24,6 +24,9 @@ struct fleet_slices {
 	char version[FLEET_SLICES_VERSION];         /* of the list */
 };
 
+/* Puts A at its place, unless it is there already. False: there are MOST others. No I/O. */
+bool fleet_slices_put(struct fleet_slices *s, const struct fleet_address *a, size_t most);
+
 /* TEXT: an EndpointSliceList. All endpoints count, ready or not: routers judge that themselves. If there are addresses of both families,
  * those of IPv6 do not count, since a pod has one of each then. Returns what is wrong, or NULL. */
 const char *fleet_slices_read(const char *text, size_t len, uint16_t port,
