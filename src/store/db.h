@@ -82,6 +82,7 @@ struct db {
 	void *handle;               /* of the kind */
 	unsigned busy_ms;
 	bool later;              /* store_later() */
+	const char *by;          /* store_changes_by() */
 	bool owes;               /* a durable change is not on the disk yet */
 	bool waits;              /* every commit waits for the disk, whatever is later */
 	bool durable;            /* the transaction that runs */

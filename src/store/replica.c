@@ -9,9 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PENDING_MAX   512u        /* changes that PostgreSQL has not confirmed */
-#define PENDING_BYTES (32u << 20) /* of their statements */
-#define CALLS_MAX     64u         /* statements of one change */
+#define CALLS_MAX 64u /* statements of one change */
 
 struct waiter {
 	struct list node;
@@ -26,8 +24,6 @@ struct replica {
 	struct store *store;
 	struct link *link;
 	struct list pending; /* of struct change */
-	unsigned n_pending;
-	size_t bytes;
 	uint64_t seq;        /* of the last change */
 	struct change *open; /* the transaction that runs; NULL: none */
 	struct call *call;   /* its last statement */
@@ -214,15 +210,18 @@ static uint64_t turn_of(const struct replica *p)
 
 static int add_change(struct replica *p, bool limited, struct err *e)
 {
-	if (!limited)
-		; /* what it waits for was made already */
-	else if (p->n_pending >= PENDING_MAX || p->bytes >= PENDING_BYTES)
-		return err_set(e, ERR_STORE_BUSY, EBUSY, "too many changes wait for the database");
+	const char *by =
+	    limited ? p->store->db.by : NULL; /* else what it waits for was made already */
+	int r = limited ? replica_check_room(&p->pending, by, e) : 0;
+
+	if (r < 0)
+		return r;
 	p->open = calloc(1, sizeof(*p->open));
 	p->call = NULL;
 	if (!p->open)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a change of the store");
 	p->open->turn = turn_of(p);
+	copy_text(p->open->by, sizeof(p->open->by), by ? by : "");
 	p->open->end.kind = NEWS_END;
 	return 0;
 }
@@ -274,8 +273,6 @@ static void send(struct replica *p, struct change *c)
 		p->owed_from = c->seq;
 		p->owed_turn = c->turn;
 	}
-	p->n_pending++;
-	p->bytes += c->bytes;
 	list_append(&p->pending, &c->pending);
 	replica_link_send(p->link, c);
 }
@@ -372,8 +369,6 @@ static void on_end(struct replica *p, struct change *c)
 		}
 	}
 	list_remove(&c->pending);
-	p->n_pending--;
-	p->bytes -= c->bytes;
 	replica_change_free(c);
 }
 

@@ -52,7 +52,8 @@ struct change {
 	struct list pending; /* of the loop, in the order in which it made them */
 	struct news end;
 	uint64_t seq;
-	uint64_t turn; /* of the loop */
+	uint64_t turn;             /* of the loop */
+	char by[STORE_OWNER_SIZE]; /* who makes it; "": the server, or the local user */
 	bool durable;
 	bool writes;
 	struct call **calls;
@@ -74,6 +75,8 @@ int replica_call_run(struct db *db, const struct call *c, struct err *e) MUST_CH
 int replica_call_repeat(struct db *db, const struct call *c, struct err *e) MUST_CHECK;
 /* E: another result than on the copy. */
 int replica_call_differs(struct err *e);
+/* Whether BY, who may be NULL, may make one more change, if PENDING wait: STORE_BUSY. */
+int replica_check_room(const struct list *pending, const char *by, struct err *e) MUST_CHECK;
 void replica_change_free(struct change *c);
 void replica_news_free(struct news *n);
 

@@ -2,9 +2,14 @@
 /* Statements of a change with what they returned: recorded on the copy, repeated in PostgreSQL, compared. */
 #include "store/replica.h"
 
+#include "base/text.h"
+
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define PENDING_MAX   512u        /* changes that PostgreSQL has not confirmed */
+#define PENDING_BYTES (32u << 20) /* of their statements */
 
 struct call *replica_call_new(enum statement id, const struct value *values, unsigned n)
 {
@@ -116,6 +121,27 @@ void replica_change_free(struct change *c)
 		return;
 	calls_free(c->calls, c->n_calls);
 	free(c);
+}
+
+int replica_check_room(const struct list *pending, const char *by, struct err *e)
+{
+	unsigned n = 0, own = 0;
+	size_t bytes = 0;
+
+	list_for_each(node, pending) {
+		const struct change *c = list_entry(node, struct change, pending);
+
+		n++;
+		own += by && *by && streq(c->by, by);
+		bytes += c->bytes;
+	}
+	if (n >= PENDING_MAX || bytes >= PENDING_BYTES)
+		return err_set(e, ERR_STORE_BUSY, EBUSY, "too many changes wait for the database");
+	if (own >= STORE_WAITING_EACH)
+		return err_set(e, ERR_STORE_BUSY, EBUSY,
+			       "%u of your changes wait for the database: wait for their answers",
+			       own);
+	return 0;
 }
 
 void replica_news_free(struct news *n)

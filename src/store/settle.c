@@ -50,6 +50,12 @@ bool store_later(struct store *s, bool on)
 	return was;
 }
 
+void store_changes_by(struct store *s, const char *principal)
+{
+	if (s)
+		s->db.by = principal;
+}
+
 bool store_owes(const struct store *s)
 {
 	return s->replica ? replica_owes(s) : s->db.owes;

@@ -95,6 +95,11 @@ int store_attach(struct store *s, sd_event *loop) MUST_CHECK;
 typedef void (*store_settled_fn)(const struct err *e, void *user);
 bool store_later(struct store *s, bool on); /* what it was */
 bool store_owes(const struct store *s);
+/* Who makes the changes until the next call; NULL: the server itself. Of the changes that may wait for a database elsewhere (512 in
+ * all) one user has at most STORE_WAITING_EACH, else STORE_BUSY; the server and the local user ("") have no bound. PRINCIPAL is
+ * borrowed until the next call; S may be NULL. */
+#define STORE_WAITING_EACH 64
+void store_changes_by(struct store *s, const char *principal);
 /* A new request begins: what another one has changed in this turn of the loop, and was not settled, is not the matter of this one. For a
  * copied database, where a change can be refused; S may be NULL. */
 void store_owes_nothing(struct store *s);

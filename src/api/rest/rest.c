@@ -192,12 +192,18 @@ static void start(struct rest_call *c)
 	struct store *s = c->api->config.store;
 	const rest_fn fn = c->route->fn;
 
+	char by[STORE_OWNER_SIZE];
+
+	(void)snprintf(by, sizeof(by), "%s",
+		       c->who ? c->who->owner : ""); /* C may be gone afterwards */
 	store_owes_nothing(s);
+	store_changes_by(s, by);
 	if (later)
 		(void)store_later(s, true);
 	fn(c);
 	if (later)
 		(void)store_later(s, false);
+	store_changes_by(s, NULL);
 }
 
 static void on_written(const struct err *e, void *user)

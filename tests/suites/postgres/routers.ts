@@ -163,6 +163,29 @@ describe('two routers', () => {
 		assert.equal(psql(`SELECT count(*) FROM users WHERE name = 'zoe'`), '1');
 	});
 
+	it('one user cannot take all places for changes that wait', async () => {
+		const keyOf = async (name: string): Promise<string> => {
+			const user = await a.make('/api/v1/users', { name });
+			return (await a.make(`/api/v1/keys?owner=${user.id}`, {})).key as string;
+		};
+		const greedy = await keyOf('greedy'), other = await keyOf('other');
+		const lock = spawn('psql', ['-qAtX', '-d', address!], { stdio: ['pipe', 'pipe', 'inherit'] });
+		lock.stdin.write(`BEGIN; LOCK TABLE keys IN EXCLUSIVE MODE; SELECT 'locked';\n`);
+		await once(lock.stdout, 'data');
+		const make = (key: string): Promise<Response> => a.call('POST', '/api/v1/keys', { key, body: {} });
+		const waiting = Array.from({ length: 72 }, () => make(greedy));
+		const refused = await Promise.any(waiting); // nothing else is answered as long as the table is locked
+		assert.equal(refused.status, 503);
+		const answer = await refused.json() as Json;
+		assert.equal(answer.code, 'store_busy', JSON.stringify(answer));
+		assert.match(JSON.stringify(answer), /64 of your changes wait/);
+		const others = make(other);
+		lock.stdin.end('COMMIT;\n');
+		assert.equal((await others).status, 201);
+		const answers = (await Promise.all(waiting)).map((r) => r.status);
+		assert.deepEqual([answers.filter((s) => s === 201).length, answers.filter((s) => s === 503).length], [64, 8]);
+	});
+
 	it('routes of the second family answer when the database has it, too', async () => {
 		const c = await open('classic', { SANDBOX_OPEN_REGISTRATION: 'on' });
 		const holder = spawn('psql', ['-qX', '-d', address!, '-c', 'BEGIN; SELECT pg_advisory_xact_lock(8386112020297315432); SELECT pg_sleep(2); COMMIT'], { stdio: 'ignore' });
