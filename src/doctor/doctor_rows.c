@@ -113,7 +113,10 @@ static void row_uids(const struct doctor_facts *f, struct doctor_row *r)
 
 	switch (p->uids) {
 	case PROBE_UIDS_RANGE:
-		SAY(r, "a range of %u ids of this server's own", p->n_uids);
+		if (p->n_uids < PROBE_RANGE_FULL)
+			SAY(r, "%u ids of this container", p->n_uids);
+		else
+			SAY(r, "a range of %u ids of this server's own", p->n_uids);
 		return;
 	case PROBE_UIDS_SUBUID:
 		SAY(r, "%u ids of /etc/subuid", p->n_uids);

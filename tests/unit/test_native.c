@@ -193,6 +193,37 @@ static void test_subids(void **state UNUSED)
 	}
 }
 
+/* Which ids a monitor takes in a user namespace that has these. */
+static void test_ids_in_map(void **state UNUSED)
+{
+	static const uint32_t want = 1879048192;
+	static const struct {
+		const char *map;
+		bool enough;
+		uint32_t first, count;
+	} rows[] = {
+	    {"         0          0 4294967295\n", true, 1879048192, 65536},
+	    {"0 300000 65536\n", true, 1000, 64536}, /* a pod with a user namespace of its own */
+	    {"0 300000 65536\n1879048192 1879048192 65536\n", true, 1879048192, 65536},
+	    {"0 300000 65536\n1879048192 1879048192 65535\n", true, 1879048192, 65535},
+	    {"0 1000 1\n1 100000 65536\n", true, 1000, 64537}, /* rootless Podman */
+	    {"0 300000 17384\n", true, 1000, 16384},
+	    {"0 300000 17383\n", false, 1000, 16383},
+	    {"0 1000 1\n", false, 0, 0},
+	    {"", false, 0, 0},
+	    {"0 300000 1000000\n", true, 1000, 65535},
+	    {"4294901760 300000 65535\n", true, 4294901760, 65535}, /* up to the last id */
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		uint32_t first = 0, count = 0;
+
+		assert_int_equal(ids_in_map(rows[i].map, want, &first, &count), rows[i].enough);
+		assert_int_equal(first, rows[i].first);
+		assert_int_equal(count, rows[i].count);
+	}
+}
+
 /* The number at *AT, which is moved behind it and the character that ends it. */
 static uint32_t next_number(const char **at)
 {
@@ -236,7 +267,7 @@ static void test_root_ids(void **state UNUSED)
 {
 	static bool taken[IDS_PER_RANGE];
 	static const uint32_t slots = 4096;
-	static struct ids ids = {.mode = IDS_RANGE};
+	static struct ids ids = {.mode = IDS_RANGE, .count = IDS_PER_RANGE};
 	uint32_t root;
 
 	struct native_monitor_config config = {.max_sandboxes = slots};
@@ -337,6 +368,7 @@ int main(void)
 	    cmocka_unit_test(test_limits),
 	    cmocka_unit_test(test_create_request),
 	    cmocka_unit_test(test_subids),
+	    cmocka_unit_test(test_ids_in_map),
 	    cmocka_unit_test(test_groups),
 	    cmocka_unit_test(test_root_ids),
 	};

@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define PROBE_RANGE_FULL 65536u
+
 enum probe_try {
 #define P(name, needed, what) PROBE_##name,
 #include "engine/maker/native/probe.tbl.h"
@@ -37,7 +39,8 @@ struct host_probe {
 	/* namespaces and mounts: 0 = works, errno, or -1 = not tried because an earlier one failed */
 	int tried[PROBE_TRY_MAX_];
 	enum probe_uids uids;
-	uint32_t n_uids;         /* size of the range */
+	uint32_t
+	    n_uids; /* size of the range; less than PROBE_RANGE_FULL: all that a container has */
 	bool subuid_entry;       /* /etc/subuid has a range for this user, usable or not */
 	bool newuidmap;          /* newuidmap and newgidmap are installed */
 	int max_user_namespaces; /* sysctls; PROBE_NOT_THERE */

@@ -150,13 +150,9 @@ void probe_namespaces(struct host_probe *p)
 		p->tried[i] = -1;
 	if (t == MAP_FAILED)
 		return;
-	if (p->uid == 0)
-		ids = (struct ids){.mode = IDS_RANGE,
-				   .base = TRIAL_RANGE_FIRST,
-				   .gid_base = TRIAL_RANGE_FIRST,
-				   .count = IDS_PER_RANGE,
-				   .lock = -1};
-	else if (ids_reserve(&ids, false, "", &e) < 0)
+	if (p->uid == 0 && ids_range(&ids, TRIAL_RANGE_FIRST, &e) < 0)
+		ids = (struct ids){.mode = IDS_RANGE, .lock = -1}; /* the maps will be refused */
+	else if (p->uid != 0 && ids_reserve(&ids, false, "", &e) < 0)
 		ids = (struct ids){.mode = IDS_SINGLE, .count = 1, .lock = -1};
 	if (!round_with(&ids, t) && ids.mode == IDS_SUBUID) {
 		ids = (struct ids){.mode = IDS_SINGLE, .count = 1, .lock = -1};

@@ -2,7 +2,8 @@
 /* Which ids of the host the sandboxes of this monitor get, and the id maps of the user namespace Z.
  *
  * A monitor of root takes a range of 65,536 ids from 1879048192 on, which systemd's page UIDS-GIDS
- * assigns to nobody. A lock file in the run folder shows that another monitor has a range. */
+ * assigns to nobody. A lock file in the run folder shows that another monitor has a range. In a container with a user namespace
+ * of its own (a pod with `hostUsers: false` has the ids 0 to 65535) these do not exist: then one monitor takes most of those that do. */
 #include "base/fdio.h"
 #include "base/parse.h"
 #include "base/text.h"
@@ -18,6 +19,8 @@
 
 #define RANGE_FIRST    UINT32_C(1879048192)
 #define RANGES_MAX     4000u
+#define IDS_BESIDE     3u    /* at the end of a range, of no sandbox */
+#define OWN_FIRST      1000u /* of the ids of a container; accounts of its image are below */
 #define SUBID_FILE_MAX (1u << 20)
 #define NEWUIDMAP      "/usr/bin/newuidmap"
 #define NEWGIDMAP      "/usr/bin/newgidmap"
@@ -36,9 +39,92 @@ static int lock_file(const char *path)
 	return fd;
 }
 
+/* The number at *AT, after blanks; *AT is moved behind it. */
+static uint64_t number_at(const char **at)
+{
+	uint64_t n = 0;
+
+	*at += strspn(*at, " ");
+	const size_t len = strspn(*at, "0123456789");
+	(void)!parse_u64_n(*at, len, 0, UINT32_MAX, &n);
+	*at += len;
+	return n;
+}
+
+/* The kernel has written MAP (user_namespaces(7)). */
+bool ids_in_map(const char *map, uint32_t want, uint32_t *ret_first, uint32_t *ret_count)
+{
+	*ret_count = 0;
+	for (const char *at = map; *at; at += strcspn(at, "\n"), at += *at == '\n') {
+		const uint64_t first = number_at(&at), host UNUSED = number_at(&at),
+			       end = first + number_at(&at), from = MAX(first, OWN_FIRST);
+
+		if (first <= want && end >= (uint64_t)want + IDS_PER_RANGE) {
+			*ret_first = want;
+			*ret_count = IDS_PER_RANGE;
+			return true;
+		}
+		if (end > from && MIN(end - from, IDS_PER_RANGE - 1) > *ret_count) {
+			*ret_first = (uint32_t)from;
+			*ret_count = (uint32_t)MIN(end - from, IDS_PER_RANGE - 1);
+		}
+	}
+	return *ret_count >= IDS_LEAST;
+}
+
+static int ids_of(const char *path, uint32_t want, uint32_t *ret_first, uint32_t *ret_count,
+		  struct err *e)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(SUBID_FILE_MAX);
+	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	const int r = fd < 0 ? -errno : fd_read_file(fd, &b);
+
+	if (r < 0)
+		return err_set(e, ERR_ENGINE_UNAVAILABLE, -r, "'%s' cannot be read", path);
+	return ids_in_map(buf_str(&b), want, ret_first, ret_count)
+		   ? 0
+		   : err_set(e, ERR_ENGINE_UNAVAILABLE, 0,
+			     "this container has %u ids from 1000 on, and sandboxes need %u: give "
+			     "it 65536, or the host's user namespace",
+			     *ret_count, IDS_LEAST);
+}
+
+int ids_range(struct ids *ids, uint32_t want, struct err *e)
+{
+	uint32_t n_gid;
+	int r = ids_of("/proc/self/uid_map", want, &ids->base, &ids->count, e);
+
+	r = r < 0 ? r : ids_of("/proc/self/gid_map", want, &ids->gid_base, &n_gid, e);
+	if (r < 0)
+		return r;
+	/* Files have one of each, and a uid is taken as a gid, too. */
+	if (ids->base != ids->gid_base)
+		return err_set(e, ERR_ENGINE_UNAVAILABLE, 0,
+			       "the user and group ids of this container are not the same ones");
+	ids->mode = IDS_RANGE;
+	ids->count = MIN(ids->count, n_gid);
+	ids->lock = -1;
+	return 0;
+}
+
+/* On entry ids->count is how many sandboxes want their own id. */
 static int reserve_range(struct ids *ids, const char *run_dir, struct err *e)
 {
+	const uint32_t wanted = ids->count;
+
 	for (uint32_t i = 0; i < RANGES_MAX; i++) {
+		int r = ids_range(ids, RANGE_FIRST + i * IDS_PER_RANGE, e);
+
+		if (r < 0)
+			return r;
+		if (ids->count < IDS_PER_RANGE && i > 0)
+			return err_set(e, ERR_ENGINE_UNAVAILABLE, 0,
+				       "another server in this container has its ids");
+		if (ids->count < ID_FIRST + wanted + IDS_BESIDE)
+			return err_set(e, ERR_ENGINE_UNAVAILABLE, 0,
+				       "%u ids are too few for %u sandboxes; permit fewer "
+				       "(SANDBOX_MAX_SESSIONS, SANDBOX_STORED_MAX_ACTIVE)",
+				       ids->count, wanted);
 		char path[PATH_MAX];
 		if ((size_t)snprintf(path, sizeof(path), "%s/ids-%u.lock", run_dir, i) >=
 		    sizeof(path))
@@ -49,9 +135,6 @@ static int reserve_range(struct ids *ids, const char *run_dir, struct err *e)
 		if (fd < 0)
 			return err_set(e, ERR_ENGINE_UNAVAILABLE, -fd, "'%s' cannot be locked",
 				       path);
-		ids->mode = IDS_RANGE;
-		ids->base = ids->gid_base = RANGE_FIRST + i * IDS_PER_RANGE;
-		ids->count = IDS_PER_RANGE;
 		ids->lock = fd;
 		return 0;
 	}
@@ -206,6 +289,16 @@ static int run_idmap(const char *program, pid_t child, uint32_t own, uint32_t fi
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EPERM;
 }
 
+uint32_t ids_front(const struct ids *ids)
+{
+	return ids->base + ids->count - 1;
+}
+
+uint32_t ids_owner(const struct ids *ids)
+{
+	return ids->base + ids->count - IDS_BESIDE;
+}
+
 int ids_write_maps(const struct ids *ids, pid_t child)
 {
 	char map[64];
@@ -213,7 +306,7 @@ int ids_write_maps(const struct ids *ids, pid_t child)
 
 	switch (ids->mode) {
 	case IDS_RANGE: /* all but the last id, which is the front's */
-		(void)snprintf(map, sizeof(map), "0 %u %u\n", ids->base, IDS_PER_RANGE - 1);
+		(void)snprintf(map, sizeof(map), "0 %u %u\n", ids->base, ids->count - 1);
 		r = write_proc(child, "uid_map", map);
 		return r < 0 ? r : write_proc(child, "gid_map", map);
 	case IDS_SUBUID:

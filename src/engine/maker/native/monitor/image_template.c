@@ -242,7 +242,7 @@ static int run_builder(struct monitor *m, struct template *t, const char *root, 
 	char byte;
 	struct builder b = {.report = why,
 			    .install_tool = m->config->install_tool,
-			    .owner = m->ids.mode == IDS_RANGE ? m->ids.base + ID_OWNER : 0};
+			    .owner = m->ids.mode == IDS_RANGE ? ids_owner(&m->ids) : 0};
 
 	if (text_copy(b.root, sizeof(b.root), root) < 0 || pipe2(go, O_CLOEXEC) < 0)
 		return -errno;

@@ -246,7 +246,7 @@ static void say_hello(struct monitor *m, const struct err *e)
 	    .best_effort = m->cgroup.best_effort | workspace_best_effort(m),
 	    .slots = m->config->max_sandboxes,
 	    .levels = 1,
-	    .front_uid = m->ids.mode == IDS_RANGE ? m->ids.base + ID_FRONT : 0,
+	    .front_uid = m->ids.mode == IDS_RANGE ? ids_front(&m->ids) : 0,
 	    .err_code = e->code,
 	    .errnum = e->errnum,
 	};

@@ -66,8 +66,8 @@
 #define IMAGES_MAX    16 /* templates kept at a time */
 #define LOCKS_MAX     64 /* images in use at a time, with those that were replaced meanwhile */
 #define IDS_PER_RANGE 65536u
-#define ID_FRONT      65535u /* offset of the front's uid in the range; not mapped in Z */
-#define ID_OWNER      65533u /* offset of the uid that creates Z; no process runs with it */
+#define IDS_LEAST     16384u /* of a range, where the machine has given us fewer */
+#define ID_OWNER      65533u /* offset of the uid that creates Z, in a range of IDS_PER_RANGE */
 #define ID_FIRST      1024u  /* the uid of slot 0 in Z */
 #define EARLY_MAX     256    /* see monitor.early */
 #define ROOTS_MAX     256    /* sandboxes with a root user at a time */
@@ -77,7 +77,7 @@
 
 /* How the user namespace Z is mapped (ids.c). Z contains the namespaces of all sandboxes. */
 enum ids_mode {
-	IDS_RANGE, /* root: a range that a lock file reserves */
+	IDS_RANGE, /* root: a range that a lock file reserves; of IDS_PER_RANGE ids if the host has them, else of what there is */
 	IDS_SUBUID, /* plain user: its uid is Z's root, the others come from /etc/subuid by newuidmap(1) */
 	IDS_SINGLE, /* plain user: its uid is the only one in Z */
 };
@@ -278,6 +278,14 @@ int zygote_start(struct monitor *m, const struct template *t, struct zygote *z) 
 /* ids.c */
 int ids_reserve(struct ids *ids, bool root, const char *run_dir, struct err *e) MUST_CHECK;
 int ids_write_maps(const struct ids *ids, pid_t child) MUST_CHECK;
+/* RANGE: the front's uid, which is not mapped in Z; and the one that creates Z, with which no process runs. */
+uint32_t ids_front(const struct ids *ids);
+uint32_t ids_owner(const struct ids *ids);
+/* Which ids MAP (the text of /proc/self/uid_map or gid_map) has for a range: all from WANT on, IDS_PER_RANGE, or else what its
+ * longest line has from 1000 on. False: fewer than IDS_LEAST. */
+bool ids_in_map(const char *map, uint32_t want, uint32_t *ret_first, uint32_t *ret_count);
+/* Makes IDS the range from WANT on, or in a container with ids of its own what ids_in_map() says. */
+int ids_range(struct ids *ids, uint32_t want, struct err *e) MUST_CHECK;
 /* The id in Z of the sandbox in SLOT. */
 uint32_t ids_slot(const struct ids *ids, uint32_t slot);
 /* The id in Z for a new stored folder; if there are enough ids, one that no slot below SLOTS has. */

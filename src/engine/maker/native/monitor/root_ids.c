@@ -66,7 +66,7 @@ bool monitor_has_root(const struct monitor *m)
 {
 	const uint32_t counted = PROTO_CAP_PIDS | PROTO_CAP_MEMORY;
 
-	return m->root && m->ids.mode == IDS_RANGE &&
+	return m->root && m->ids.mode == IDS_RANGE && m->ids.count == IDS_PER_RANGE &&
 	       ID_FIRST + m->config->max_sandboxes <= ROOT_FIRST &&
 	       (m->cgroup.enforced & counted) == counted;
 }
