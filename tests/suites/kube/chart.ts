@@ -73,6 +73,9 @@ export function chartCases(helm: string): { name: string; run(): Promise<void> }
 				/* Those of compose.yaml, whose README says what each is for. */
 				const wanted = /cap_add:\n((?: {6}- \w+\n)+)/.exec(fs.readFileSync(path.join(top, 'packaging/container/compose.yaml'), 'utf8'))![1]!.match(/\w+/g)!;
 				assert.deepEqual(/add:\n((?: +- \w+.*\n)+)/.exec(worker)![1]!.match(/- \w+/g)!.map((w) => w.slice(2)).sort(), wanted.sort());
+				const own = render({ worker: { hostUsers: false } }).get('Deployment/fleet-caisson-worker')!;
+				assert.ok(/hostUsers: false/.test(own) && /procMount: Unmasked/.test(own), own);
+				assert.ok(!/hostUsers|procMount/.test(worker), worker);
 				const rules = /rules:\n([\s\S]*)/.exec(docs.get('Role/fleet-caisson-router')!)![1]!;
 				assert.equal(rules.trim().replace(/\s+/g, ' '), '- apiGroups: [discovery.k8s.io] resources: [endpointslices] verbs: [list, watch]');
 				assert.ok(![...docs.keys()].some((k) => k.startsWith('Cluster')), [...docs.keys()].join());

@@ -127,6 +127,7 @@ conf_dir = "${dir}/cni"
 runtime_type = "io.containerd.runc.v2"
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
 SystemdCgroup = false
+BinaryName = "${path.join(this.programs, 'runc')}"
 `);
 		fs.writeFileSync(path.join(dir, 'kubelet.json'), JSON.stringify({
 			apiVersion: 'kubelet.config.k8s.io/v1beta1', kind: 'KubeletConfiguration', failCgroupV1: false, cgroupDriver: 'cgroupfs', cgroupRoot: `/caisson-kube-${process.pid}-${name}`, cgroupsPerQOS: true, enforceNodeAllocatable: [],

@@ -27,8 +27,12 @@ export class Fleet {
 		this.image = image;
 	}
 
+	said(...argv: string[]): Said {
+		return this.cluster.kubectl('--namespace', SPACE, ...argv);
+	}
+
 	kubectl(...argv: string[]): string {
-		const r = this.cluster.kubectl('--namespace', SPACE, ...argv);
+		const r = this.said(...argv);
 		assert.equal(r.code, 0, `kubectl ${argv.join(' ')}: ${r.stderr}`);
 		return r.stdout;
 	}
@@ -252,6 +256,21 @@ export function fleetCases(f: Fleet): Trial[] {
 				await f.ready(2);
 				for (const [id] of (await f.spread(2)).values())
 					await f.runs(id!);
+			},
+		},
+		{
+			name: 'workers in pods with a user namespace of their own run code, as ids of the pod',
+			async run() {
+				f.helm('upgrade', '--set', 'worker.hostUsers=false');
+				f.rolledOut();
+				await f.ready(2);
+				for (const [id] of (await f.spread(2)).values())
+					await f.runs(id!);
+				const worker = ['deployment/fleet-caisson-worker', '--'];
+				assert.match(f.kubectl('exec', ...worker, 'cat', '/proc/self/uid_map'), /^ *0 +[1-9]\d+ +65536$/m);
+				const { stdout } = f.said('exec', ...worker, 'caisson', 'doctor');
+				assert.match(stdout, /own uid per sandbox +64536 ids of this container/);
+				assert.match(stdout, /namespaces and mounts +all \d+ kinds/);
 			},
 		},
 		{
