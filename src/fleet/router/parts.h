@@ -131,10 +131,10 @@ struct fetch *fetch_drop(struct fetch *x);
 /* ---- request_text.c ---- */
 
 /* Appends the head of REQ, which WHO sends, for W, up to its framing. */
-int hop_write_head(const struct bound *b, const struct http_request *req, const struct caller *who,
+int hop_write_head(const struct bound *at, const struct http_request *req, const struct caller *who,
 		   const struct worker *w, enum http_method method, struct buf *ret) MUST_CHECK;
 /* The same without the first line, and without the field WITHOUT (NULL: with all). WHO NULL: it does not say who asks. */
-int hop_write_fields(const struct bound *b, const struct http_request *req,
+int hop_write_fields(const struct bound *at, const struct http_request *req,
 		     const struct caller *who, const struct worker *w, const char *without,
 		     struct buf *ret) MUST_CHECK;
 /* Appends the query of REQ but for the names of WITHOUT, which ends with NULL: BEFORE, then the rest; nothing if there is none. */
