@@ -90,15 +90,6 @@ static int check_worker(const struct settings *s, struct err *e)
 	return 0;
 }
 
-static int check_router(const struct settings *s, struct err *e)
-{
-	if (s->faces[0])
-		return err_set(
-		    e, ERR_SETTING_INVALID, 0,
-		    "SANDBOX_FACES does not work with SANDBOX_ROLE=router yet: remove it");
-	return 0;
-}
-
 int app_check_role(const struct settings *s, struct err *e)
 {
 	const int r = check_needed(s, e);
@@ -111,7 +102,7 @@ int app_check_role(const struct settings *s, struct err *e)
 	if (s->database[0] && !streq(s->fleet_role, "router"))
 		return err_set(e, ERR_SETTING_INVALID, 0, APP_DATABASE_OF_ROUTERS);
 	if (streq(s->fleet_role, "router"))
-		return check_router(s, e);
+		return 0;
 	if (is_worker(s))
 		return check_worker(s, e);
 	for (size_t i = 0; i < ARRAY_SIZE(of_fleets); i++)

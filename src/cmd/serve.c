@@ -385,20 +385,19 @@ static int open_faces(struct serve *s, struct err *e)
 	    .port_domain = s->names.port_domain,
 	    .port_tls = s->app.port_tls != NULL,
 	    .builds = s->builds,
-	    .templates = app_builds_templates(&s->app),
+	    .templates = !s->router && app_builds_templates(&s->app),
 	    .template_cache = s->app.settings.template_cache,
 	    .fleet = app_fleet(&s->app),
 	};
-	const char *faces = s->app.settings.faces;
 
-	if (!faces[0])
+	if (!s->app.settings.faces[0])
 		return 0;
-	if (!streq(faces, "e2b"))
-		return err_set(e, ERR_SETTING_INVALID, 0,
-			       "SANDBOX_FACES: this version has the face e2b only");
+	if (!streq(s->app.settings.faces, "e2b"))
+		return err_set(e, ERR_SETTING_INVALID, 0, "SANDBOX_FACES: e2b is the only one");
 	int r = e2b_new(&config, &s->e2b, e);
 	if (r < 0)
 		return r;
+	fleet_router_set_face(s->router, &e2b_fleet_face);
 	e2b_serve_ports(s->e2b, s->api);
 	return e2b_add_routes(s->e2b, s->http, HTTP_SCOPE_MAIN, e);
 }
@@ -463,6 +462,7 @@ static int open_all_of_router(struct serve *s, struct err *e)
 	int r = open_http(s, e);
 
 	r = r < 0 ? r : open_api(s, e);
+	r = r < 0 ? r : open_faces(s, e);
 	r = r < 0 ? r : listen_all(s, e);
 	return r < 0 ? r : app_on_stop(&s->app, on_signal, s, e);
 }

@@ -22,6 +22,12 @@
 #define FLEET_CALLER_HEADER "caisson-caller"
 #define FLEET_HEADER_PREFIX "caisson-" /* a router removes what clients send of these */
 
+/* For APIs of other systems (src/faces), whose answers have no place for what a router needs to know. With the first one a router asks
+ * for its part of a list: an object with "next" and rows that have a "seq", as the lists of our own API. With the second one a worker
+ * says the code of an error. */
+#define FLEET_LIST_HEADER  "caisson-list"
+#define FLEET_ERROR_HEADER "caisson-error"
+
 #define FLEET_UUID_SIZE     37u
 #define FLEET_USER_SIZE     256u /* of a user's name */
 #define FLEET_PROFILE_SIZE  32u

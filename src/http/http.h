@@ -286,6 +286,8 @@ const char *http_request_origin(const struct http_request *req);
 /* Is its Host a name below `port_domain`, or, from a member of the fleet, below the domain that HTTP_PORT_DOMAIN_HEADER says? */
 #define HTTP_PORT_DOMAIN_HEADER "caisson-port-domain"
 bool http_request_is_of_port(const struct http_request *req);
+/* That domain; "": there is none. */
+const char *http_request_port_domain(const struct http_request *req);
 
 /* Came it from a member of the fleet (HTTP_SCOPE_MEMBERS)? */
 bool http_request_is_by_member(const struct http_request *req);

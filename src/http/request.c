@@ -223,14 +223,21 @@ static void respond_unrouted(struct http_request *req)
 	}
 }
 
+const char *http_request_port_domain(const struct http_request *req)
+{
+	const char *own = req->conn->server->cfg.port_domain;
+	const char *said = http_request_is_by_member(req)
+			       ? http_request_header(req, HTTP_PORT_DOMAIN_HEADER)
+			       : NULL;
+
+	return said ? said : own ? own : "";
+}
+
 static unsigned scopes_of(struct http_request *req)
 {
 	const char *value = req->head.host ? req->text + req->head.host : NULL;
 	const struct http_config *cfg = &req->conn->server->cfg;
-	const char *said = http_request_is_by_member(req)
-			       ? http_request_header(req, HTTP_PORT_DOMAIN_HEADER)
-			       : NULL;
-	const char *domain = said ? said : cfg->port_domain;
+	const char *domain = http_request_port_domain(req);
 	struct http_host host;
 	size_t label;
 

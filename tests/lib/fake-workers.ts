@@ -45,16 +45,18 @@ export class Authority {
 	}
 }
 
-/** Ids of sessions (signatures of links have the form of those of MCP), or tokens of upload links, that the worker of this short id makes, by another implementation of src/fleet/ids.h. */
-export function idsOf(keyFile: string, worker: string, n: number, form: 'session' | 'mcp' | 'upload' = 'session'): string[] {
+/** Ids of sessions (signatures of links and tokens of E2B have the form of those of MCP), sandboxes of E2B, or tokens of upload links, that the worker of this short id makes, by another implementation of src/fleet/ids.h. */
+export function idsOf(keyFile: string, worker: string, n: number, form: 'session' | 'mcp' | 'upload' | 'e2b' = 'session'): string[] {
 	const program = `
 import hashlib, secrets, sys
 key = hashlib.blake2b(open(sys.argv[1], 'rb').read(), digest_size=32).digest()
-prefix, kind, rest = {'session': ('sess_', b'1', 12), 'mcp': ('', b'3', 24), 'upload': ('', b'6', 56)}[sys.argv[4]]
+prefix, kind, rest, digits = {'session': ('sess_', b'1', 12, '0123456789abcdef'), 'mcp': ('', b'3', 24, '0123456789abcdef'), 'upload': ('', b'6', 56, '0123456789abcdef'), 'e2b': ('i', b'4', 12, '0123456789abcdefghijklmnopqrstuvwxyz')}[sys.argv[4]]
+def number(value, n):
+    return (number(value // len(digits), n - 1) if n > 1 else '') + digits[value % len(digits)]
 for _ in range(int(sys.argv[3])):
-    head, tail = prefix + '%04x' % int(sys.argv[2], 36), secrets.token_hex(rest // 2)
+    head, tail = prefix + number(int(sys.argv[2], 36), 4 if len(digits) == 16 else 3), ''.join(secrets.choice(digits) for _ in range(rest))
     mac = hashlib.blake2b(b'caisson fleet id 1 ' + kind + (head + tail).encode(), key=key, digest_size=16).digest()
-    print(head + '%04x' % (int.from_bytes(mac[:4], 'big') & 0xffff) + tail)
+    print(head + number(int.from_bytes(mac[:4], 'big'), 4) + tail)
 `;
 	const r = spawnSync('python3', ['-c', program, keyFile, worker, String(n), form], { encoding: 'utf8' });
 	assert.equal(r.status, 0, r.stderr);

@@ -345,14 +345,14 @@ static void test_pages(void **state)
 	const struct merge_kind *kind = merge_kind_of("/api/v1/notebooks");
 	struct merge_rows r;
 
-	merge_rows_init(&r, kind);
+	merge_rows_init(&r, kind, NULL);
 	r.limit = 3;
 	assert_int_equal(take(&r, "aaa", 9, 2, 8), 0);
 	assert_int_equal(take(&r, "bbb", 7, 3, 0), 0);
 	char *text = page_of(&r);
 	assert_non_null(strstr(text, "\"next\":\"aaa.8_bbb.7\""));
 	free(text);
-	merge_rows_init(&r, kind);
+	merge_rows_init(&r, kind, NULL);
 	r.limit = 1;
 	assert_int_equal(merge_read_cursor(&r, "aaa.8_bbb.7_ccc.5_ddd.e"), 0);
 	assert_int_equal(take(&r, "aaa", 7, 2, 0), 0);
@@ -360,7 +360,7 @@ static void test_pages(void **state)
 	/* Workers that are away go on where they were when they are back. */
 	assert_non_null(strstr(text, "\"next\":\"aaa.7_bbb.7_ccc.5_ddd.e\""));
 	free(text);
-	merge_rows_init(&r, kind);
+	merge_rows_init(&r, kind, NULL);
 	r.limit = 5;
 	assert_int_equal(merge_read_cursor(&r, "aaa.8_bbb.7_ccc.5"), 0);
 	assert_int_equal(take(&r, "aaa", 7, 1, 0), 0);
@@ -393,7 +393,7 @@ static void test_cursors(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
 		struct merge_rows r;
 
-		merge_rows_init(&r, merge_kind_of("/api/v1/history"));
+		merge_rows_init(&r, merge_kind_of("/api/v1/history"), NULL);
 		assert_int_equal(merge_read_cursor(&r, wrong[i]), -EINVAL);
 		merge_rows_done(&r);
 	}

@@ -396,16 +396,23 @@ bool auth_is_credential(const struct auth *a, const char *given)
 	       http_keys_find(a->config.static_keys, credential);
 }
 
-void auth_refuse(const struct auth *a, struct http_request *req)
+void auth_why(const struct auth *a, const struct http_request *req, struct err *ret)
 {
 	/* If the store failed, the key may be right: 401 would be a lie. */
-	if (a->failed.code != ERR_NONE) {
-		http_respond_problem(req, a->failed.code, a->failed.text, NULL);
-		return;
-	}
-	http_respond_problem(
-	    req, ERR_UNAUTHORIZED,
-	    http_request_key(req) ? "The API key is not valid" : "Authentication required", NULL);
+	if (a->failed.code != ERR_NONE)
+		*ret = a->failed;
+	else
+		(void)err_set(ret, ERR_UNAUTHORIZED, 0, "%s",
+			      http_request_key(req) ? "The API key is not valid"
+						    : "Authentication required");
+}
+
+void auth_refuse(const struct auth *a, struct http_request *req)
+{
+	struct err why = ERR_INIT;
+
+	auth_why(a, req, &why);
+	http_respond_problem(req, why.code, why.text, NULL);
 }
 
 bool auth_check(struct http_request *req, void *userdata)

@@ -90,6 +90,8 @@ struct auth *auth_free(struct auth *a); /* NULL is fine */
 bool auth_check(struct http_request *req, void *userdata);
 /* Answers after auth_identify() returned NULL: 401, or why the credential could not be checked. */
 void auth_refuse(const struct auth *a, struct http_request *req);
+/* The same without an answer. UNAUTHORIZED: there is no credential, or it is not valid. */
+void auth_why(const struct auth *a, const struct http_request *req, struct err *ret);
 /* The caller, borrowed from the request, without answering: for routes that are public. NULL: a
  * credential is required and there is none, or it is not valid. */
 const struct caller *auth_identify(struct auth *a, struct http_request *req);

@@ -521,5 +521,5 @@ void e2b_not_offered(struct e2b_call *c)
 
 void e2b_health(struct e2b_call *c)
 {
-	e2b_reply(c, e2b_is_for_port(c->face, c->req, E2B_CODE_PORT) ? 200 : 204, NULL);
+	e2b_reply(c, e2b_is_for_port(c->req, E2B_CODE_PORT) ? 200 : 204, NULL);
 }

@@ -10,6 +10,7 @@
 #include "api/auth/auth.h"
 #include "budget/budgets.h"
 #include "build/builds.h"
+#include "fleet/face.h"
 #include "http/http.h"
 #include "sandbox/sandbox.h"
 
@@ -44,3 +45,7 @@ void e2b_serve_ports(struct e2b *f, struct api *api);
 /* Adds the routes for listeners of SCOPES, and for those names. */
 int e2b_add_routes(struct e2b *f, struct http_server *http, unsigned scopes,
 		   struct err *e) MUST_CHECK;
+
+/* For the router of a fleet, where the face has neither manager, builds nor API: its routes are added as above, and
+ * http_config.reroute takes them. */
+extern const struct fleet_face e2b_fleet_face;

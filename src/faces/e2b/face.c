@@ -8,6 +8,7 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "base/walls.h"
+#include "fleet/identity.h"
 
 #include <sodium.h>
 #include <stdarg.h>
@@ -70,6 +71,20 @@ static enum err_code code_of(const struct err *e, enum e2b_service service)
 	return e->code == ERR_FORBIDDEN && service != E2B_CONTROL ? ERR_INVALID_PATH : e->code;
 }
 
+/* The SDKs take 502 to 504 for an answer that is worth another try, or for a sandbox that has ended. */
+static bool may_be_right_later(enum err_code code)
+{
+	static const enum err_code codes[] = {
+	    ERR_SERVER_BUSY, ERR_OUT_OF_MEMORY,     ERR_NODE_UNREACHABLE,
+	    ERR_FLEET_EMPTY, ERR_STORE_UNREACHABLE, ERR_STORE_BUSY,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
+		if (code == codes[i])
+			return true;
+	return false;
+}
+
 void e2b_refuse_request(struct http_request *req, enum e2b_service service, const struct err *e)
 {
 	const enum err_code code = code_of(e, service);
@@ -77,15 +92,16 @@ void e2b_refuse_request(struct http_request *req, enum e2b_service service, cons
 	const char *hint = err_code_hint(code);
 	_cleanup_(buf_done) struct buf text = BUF_INIT(2 * ERR_TEXT_MAX);
 
-	/* The SDKs take these for an answer that is worth another try, or for a sandbox that has ended. */
 	if (status >= 500 && status != 507)
-		status = e->code == ERR_SERVER_BUSY || e->code == ERR_OUT_OF_MEMORY ? 503 : 500;
+		status = e->code == ERR_FLEET_FULL ? 429 : may_be_right_later(code) ? 503 : 500;
 	if (status == 410)
 		status = 404;
 	if (buf_printf(&text, "%s%s%s", e->text, *hint ? ". " : "", hint) < 0)
 		buf_reset(&text);
-	if (status == 429)
+	if (status == 429 || status == 503)
 		(void)http_add_header(req, "Retry-After", "1");
+	if (http_request_is_by_member(req))
+		(void)http_add_header(req, FLEET_ERROR_HEADER, err_code_name(code));
 	if (service == E2B_STREAM)
 		e2b_stream_refuse(req, e);
 	else if (service == E2B_RPC)
@@ -191,14 +207,18 @@ bool e2b_may_use(const struct caller *who)
 static bool admit_key(const struct e2b_bound *b, struct http_request *req)
 {
 	/* What a sandbox shows at a name of its own shares no origin with the control plane. */
-	if (e2b_is_port_name(b->face, req))
+	if (e2b_is_port_name(req))
 		return refuse(req, E2B_CONTROL, ERR_NOT_FOUND,
 			      "this name is of a sandbox; the API has another one");
 	const struct caller *who = auth_identify(b->face->config.auth, req);
+	struct err why = ERR_INIT;
 
-	if (!who)
-		return refuse(req, E2B_CONTROL, ERR_UNAUTHORIZED,
-			      "the API key is missing or not valid");
+	if (!who) {
+		auth_why(b->face->config.auth, req, &why);
+		return refuse(req, E2B_CONTROL, why.code,
+			      why.code == ERR_UNAUTHORIZED ? "the API key is missing or not valid"
+							   : why.text);
+	}
 	if (!b->route->reads && !e2b_may_use(who))
 		return refuse(req, E2B_CONTROL, ERR_FORBIDDEN,
 			      "this key may only read, or is for the tools of one profile");
@@ -226,16 +246,16 @@ void e2b_refuse_dead(struct http_request *req, const char *id)
 			  "The sandbox was not found", "code", 502));
 }
 
-static bool refuse_dead(const struct e2b *f, struct http_request *req)
+static bool refuse_dead(struct http_request *req)
 {
 	char id[E2B_ID_SIZE];
 
-	e2b_refuse_dead(req, e2b_id_of(f, req, id) ? id : "");
+	e2b_refuse_dead(req, e2b_id_of(req, id) ? id : "");
 	return false;
 }
 
 /* An address with a signature comes without token, and often without the name of its sandbox. */
-static bool is_signed(const struct e2b_bound *b, const struct http_request *req)
+bool e2b_is_signed(const struct e2b_bound *b, const struct http_request *req)
 {
 	return b->route->service == E2B_FILES && !http_request_header(req, "x-access-token") &&
 	       http_request_query(req, "signature");
@@ -245,7 +265,7 @@ bool e2b_admit(struct http_request *req, void *user)
 {
 	const struct e2b_bound *b = user;
 	const enum e2b_service service = b->route->service;
-	const bool by_signature = is_signed(b, req);
+	const bool by_signature = e2b_is_signed(b, req);
 	struct err e = ERR_INIT;
 
 	if (service == E2B_CONTROL)
@@ -257,7 +277,7 @@ bool e2b_admit(struct http_request *req, void *user)
 		return false;
 	}
 	if (!s || (s->paused && (!s->auto_resume || service == E2B_HEALTH)))
-		return refuse_dead(b->face, req);
+		return refuse_dead(req);
 	if (service != E2B_HEALTH && !by_signature && !has_token(s, req, service) &&
 	    wall_stands(WALL_TOKENS))
 		return refuse(req, service, ERR_UNAUTHORIZED,
@@ -331,7 +351,7 @@ static void on_body(json_t *body, const struct err *e, void *user)
 		e2b_refuse(c, ERR_UNAUTHORIZED, "the credential ended meanwhile");
 	else if (c->sandbox &&
 		 (!c->sandbox->sandbox || c->sandbox->paused)) /* a thread reads long bodies */
-		(void)refuse_dead(f, e2b_give(c));
+		(void)refuse_dead(e2b_give(c));
 	else if (c->route->templates && !f->config.templates)
 		e2b_not_offered(c);
 	else
@@ -355,12 +375,12 @@ void e2b_dispatch(struct http_request *req, void *user)
 	c->who = caller_ref(auth_caller(req));
 	http_request_on_gone(req, on_gone, c);
 	if (service != E2B_CONTROL) {
-		struct e2b_sandbox *s = is_signed(b, req) ? e2b_signed_for(b->face, req, &e)
-							  : e2b_sandbox_of(b->face, req);
+		struct e2b_sandbox *s = e2b_is_signed(b, req) ? e2b_signed_for(b->face, req, &e)
+							      : e2b_sandbox_of(b->face, req);
 
 		/* It may have ended, or been paused, while the body came. */
 		if (!s || s->paused) {
-			(void)refuse_dead(b->face, e2b_give(c));
+			(void)refuse_dead(e2b_give(c));
 			return;
 		}
 		c->sandbox = e2b_sandbox_ref(s);
@@ -404,7 +424,8 @@ struct e2b *e2b_free(struct e2b *f)
 		return NULL;
 	e2b_turns_done(f);
 	e2b_templates_done(f);
-	builds_end_tasks(f->config.builds);
+	if (f->config.builds)
+		builds_end_tasks(f->config.builds);
 	e2b_sandboxes_done(f);
 	e2b_snapshots_done(f);
 	free(f->rows);

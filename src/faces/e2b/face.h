@@ -170,17 +170,24 @@ struct http_request *e2b_give(struct e2b_call *c);
 void e2b_refuse_request(struct http_request *req, enum e2b_service service, const struct err *e);
 /* The name of Connect for an error. */
 const char *e2b_connect_code(enum err_code code);
-/* For http_route.admit: who asks, and may they? USER is a struct e2b_bound. */
 /* May WHO have sandboxes, which can do everything? */
 bool e2b_may_use(const struct caller *who);
 /* Every process of envd and every file belongs to the user `user`, whom requests may name. E: they name another one. */
 int e2b_check_user(struct e2b_call *c, struct err *e) MUST_CHECK;
 int e2b_check_name(struct e2b_call *c, const char *name, struct err *e) MUST_CHECK;
 json_t *e2b_text_json(const char *text); /* any bytes */
+/* Asks a router for its part of a list (fleet/identity.h)? */
+bool e2b_is_for_list(const struct http_request *req);
+/* Ends the call with ROWS (taken), as its client or a router expects them. NEXT: where the next page begins; 0 = there is none, or
+ * the client has none. */
+void e2b_reply_list(struct e2b_call *c, json_t *rows, uint64_t next);
 /* Is GIVEN, which may be NULL, the token TOKEN? */
 bool e2b_is_token(const char *given, const char *token);
 /* Answers 502 in the words that the SDKs look for; ID: as in the request. */
 void e2b_refuse_dead(struct http_request *req, const char *id);
+/* Is REQ for an address with a signature? */
+bool e2b_is_signed(const struct e2b_bound *b, const struct http_request *req);
+/* For http_route.admit: who asks, and may they? USER is a struct e2b_bound. */
 bool e2b_admit(struct http_request *req, void *user);
 void e2b_dispatch(struct http_request *req, void *user);
 
@@ -192,11 +199,11 @@ struct e2b_sandbox *e2b_find(const struct e2b *f, const char *id);
  * lives. */
 struct e2b_sandbox *e2b_sandbox_of(const struct e2b *f, const struct http_request *req);
 /* Does REQ name PORT, by its name or its routing headers? */
-bool e2b_is_for_port(const struct e2b *f, const struct http_request *req, unsigned port);
+bool e2b_is_for_port(const struct http_request *req, unsigned port);
 /* Is the host of REQ the name of a port? */
-bool e2b_is_port_name(const struct e2b *f, const struct http_request *req);
+bool e2b_is_port_name(const struct http_request *req);
 /* The sandbox that REQ names, whether there is one or not. False: it names none. */
-bool e2b_id_of(const struct e2b *f, const struct http_request *req, char ret[E2B_ID_SIZE]);
+bool e2b_id_of(const struct http_request *req, char ret[E2B_ID_SIZE]);
 struct e2b_sandbox *e2b_sandbox_new(struct e2b *f, const struct caller *who);
 struct e2b_sandbox *e2b_sandbox_ref(struct e2b_sandbox *s);
 struct e2b_sandbox *e2b_sandbox_unref(struct e2b_sandbox *s); /* NULL is fine; returns NULL */

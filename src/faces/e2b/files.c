@@ -86,7 +86,7 @@ struct e2b_sandbox *e2b_signed_for(const struct e2b *f, const struct http_reques
 	const bool reads = http_request_method(req) == HTTP_GET;
 	struct e2b_sandbox *found = NULL;
 	char id[E2B_ID_SIZE];
-	const bool named = e2b_id_of(f, req, id);
+	const bool named = e2b_id_of(req, id);
 	crypto_hash_sha256_state state;
 	char right[SIGNATURE_SIZE];
 	uint64_t until = UINT64_MAX;

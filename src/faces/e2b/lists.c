@@ -3,9 +3,11 @@
 #include "faces/e2b/shapes.h"
 
 #include "api/json_reply.h"
+#include "base/jsonio.h"
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "fleet/identity.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +15,7 @@
 
 #define PAGE_MAX 100u
 #define WORD_MAX 512u
+#define PART_MAX (1u << 20) /* bytes of a page for a router, which takes no more than twice that */
 
 /* ---- what is asked for ---- */
 
@@ -90,6 +93,7 @@ struct asked {
 	uint64_t limit;
 	bool oldest_first;
 	bool running, paused;
+	bool by_router;
 };
 
 static int read_asked(struct e2b_call *c, struct asked *ret, struct err *e)
@@ -105,6 +109,7 @@ static int read_asked(struct e2b_call *c, struct asked *ret, struct err *e)
 			      .limit = PAGE_MAX,
 			      .running = wants(c->req, "running"),
 			      .paused = wants(c->req, "paused"),
+			      .by_router = e2b_is_for_list(c->req),
 			      .oldest_first = order && streq(order, "asc"),
 			      .after_ms = after ? read_time(after) : 0};
 	if (limit && parse_u64(limit, 1, PAGE_MAX, &ret->limit) < 0)
@@ -127,11 +132,35 @@ static bool is_wanted(const struct e2b_sandbox *s, const struct asked *q)
 
 /* ---- lists ---- */
 
+bool e2b_is_for_list(const struct http_request *req)
+{
+	return http_request_is_by_member(req) && http_request_header(req, FLEET_LIST_HEADER);
+}
+
+void e2b_reply_list(struct e2b_call *c, json_t *rows, uint64_t next)
+{
+	char token[24];
+
+	if (e2b_is_for_list(c->req)) {
+		json_t *o = json_pack("{s:o}", "rows", rows);
+
+		(void)json_object_set_new(o, "next",
+					  next > 0 ? json_integer((json_int_t)next) : json_null());
+		e2b_reply(c, 200, o);
+		return;
+	}
+	(void)snprintf(token, sizeof(token), "%ju", (uintmax_t)next);
+	if (next > 0)
+		(void)http_add_header(c->req, "X-Next-Token", token);
+	e2b_reply(c, 200, rows);
+}
+
 /* *RET_NEXT: the last one of a full page behind which there are more; else 0. */
 static json_t *page(const struct e2b *f, const struct asked *q, uint64_t *ret_next)
 {
 	json_t *rows = json_array();
 	uint64_t last = 0;
+	size_t bytes = 0;
 
 	*ret_next = 0;
 	for (const struct list *l = q->oldest_first ? f->sandboxes.next : f->sandboxes.prev;
@@ -141,12 +170,17 @@ static json_t *page(const struct e2b *f, const struct asked *q, uint64_t *ret_ne
 
 		if (!is_wanted(s, q))
 			continue;
-		if (json_array_size(rows) == q->limit) {
+		if (json_array_size(rows) == q->limit || bytes > PART_MAX) {
 			*ret_next = last;
 			break;
 		}
 		last = s->seq;
-		(void)json_array_append_new(rows, e2b_row_json(s));
+		json_t *row = e2b_row_json(s);
+		if (q->by_router) {
+			bytes += jsonio_size(row, PART_MAX);
+			(void)json_object_set_new(row, "seq", json_integer((json_int_t)last));
+		}
+		(void)json_array_append_new(rows, row);
 	}
 	return rows;
 }
@@ -156,17 +190,13 @@ static void list(struct e2b_call *c, bool paged)
 	struct err e = ERR_INIT;
 	struct asked q;
 	uint64_t next = 0;
-	char token[24];
 
 	if (read_asked(c, &q, &e) < 0) {
 		e2b_fail(c, &e);
 		return;
 	}
 	json_t *rows = page(c->face, &q, &next);
-	(void)snprintf(token, sizeof(token), "%ju", (uintmax_t)next);
-	if (paged && next > 0)
-		(void)http_add_header(c->req, "X-Next-Token", token);
-	e2b_reply(c, 200, rows);
+	e2b_reply_list(c, rows, paged || q.by_router ? next : 0);
 }
 
 void e2b_list_v1(struct e2b_call *c)
@@ -253,11 +283,28 @@ struct gathered {
 	struct e2b_sandbox *sandbox; /* reference */
 };
 
+/* FOUND is taken. */
+static json_t *rows_of(json_t *found)
+{
+	json_t *rows = json_array(), *sample;
+	const char *id;
+
+	json_object_foreach(found, id, sample) {
+		(void)json_object_set_new(sample, "sandboxID", json_string(id));
+		(void)json_array_append(rows, sample);
+	}
+	json_decref(found);
+	return rows;
+}
+
 static void gathering_done(struct gathering *g)
 {
 	if (--g->left > 0)
 		return;
-	e2b_reply(g->call, 200, json_pack("{s:o}", "sandboxes", g->found));
+	if (g->call->req && e2b_is_for_list(g->call->req))
+		e2b_reply_list(g->call, rows_of(g->found), 0);
+	else
+		e2b_reply(g->call, 200, json_pack("{s:o}", "sandboxes", g->found));
 	free(g);
 }
 

@@ -43,8 +43,7 @@ struct e2b_sandbox *e2b_find(const struct e2b *f, const char *id)
 }
 
 /* Splits "49983-iabc.example.org:8181"; false: Host is no such name. An id of another form is of no sandbox: "". */
-static bool read_name(const struct e2b *f, const struct http_request *req, uint64_t *ret_port,
-		      char ret[E2B_ID_SIZE])
+static bool read_name(const struct http_request *req, uint64_t *ret_port, char ret[E2B_ID_SIZE])
 {
 	const char *given = http_request_header(req, "host");
 	struct http_host host;
@@ -52,7 +51,7 @@ static bool read_name(const struct e2b *f, const struct http_request *req, uint6
 
 	/* As the server read it when it chose the routes: else a name that differs in a dot would name nothing here. */
 	if (!given || http_host_parse(given, strlen(given), &host) < 0 ||
-	    !http_host_is_below(&host, f->config.port_domain, &label))
+	    !http_host_is_below(&host, http_request_port_domain(req), &label))
 		return false;
 	while (digits < label && isdigit((unsigned char)host.name[digits]))
 		digits++;
@@ -67,31 +66,31 @@ static bool read_name(const struct e2b *f, const struct http_request *req, uint6
 	return true;
 }
 
-bool e2b_id_of(const struct e2b *f, const struct http_request *req, char ret[E2B_ID_SIZE])
+bool e2b_id_of(const struct http_request *req, char ret[E2B_ID_SIZE])
 {
 	const char *id = http_request_header(req, "e2b-sandbox-id");
 	uint64_t port;
 
-	if (read_name(f, req, &port, ret))
+	if (read_name(req, &port, ret))
 		return !id || streq(id, ret) || !wall_stands(WALL_AGREE);
 	return id && text_copy(ret, E2B_ID_SIZE, id) == 0;
 }
 
-bool e2b_is_port_name(const struct e2b *f, const struct http_request *req)
+bool e2b_is_port_name(const struct http_request *req)
 {
 	char id[E2B_ID_SIZE];
 	uint64_t port;
 
-	return read_name(f, req, &port, id);
+	return read_name(req, &port, id);
 }
 
-bool e2b_is_for_port(const struct e2b *f, const struct http_request *req, unsigned port)
+bool e2b_is_for_port(const struct http_request *req, unsigned port)
 {
 	const char *header = http_request_header(req, "e2b-sandbox-port");
 	char id[E2B_ID_SIZE];
 	uint64_t n = 0;
 
-	if (!read_name(f, req, &n, id) && header && parse_u64(header, 1, 65535, &n) < 0)
+	if (!read_name(req, &n, id) && header && parse_u64(header, 1, 65535, &n) < 0)
 		return false;
 	return n == port;
 }
@@ -117,11 +116,10 @@ struct e2b_sandbox *e2b_sandbox_of(const struct e2b *f, const struct http_reques
 {
 	char id[E2B_ID_SIZE];
 	uint64_t port;
-	const bool named =
-	    http_request_header(req, "e2b-sandbox-id") || read_name(f, req, &port, id);
-	struct e2b_sandbox *s = !named                  ? by_token(f, req)
-				: e2b_id_of(f, req, id) ? e2b_find(f, id)
-							: NULL;
+	const bool named = http_request_header(req, "e2b-sandbox-id") || read_name(req, &port, id);
+	struct e2b_sandbox *s = !named               ? by_token(f, req)
+				: e2b_id_of(req, id) ? e2b_find(f, id)
+						     : NULL;
 
 	return s && s->sandbox ? s : NULL;
 }
@@ -157,6 +155,7 @@ struct e2b_sandbox *e2b_sandbox_new(struct e2b *f, const struct caller *who)
 	e2b_contexts_begin(s);
 	e2b_make_id(f, s->id);
 	rand_hex(s->token, (E2B_TOKEN_SIZE - 1) / 2);
+	fleet_id_mark(f->config.fleet, s->token); /* SDKs that name no sandbox show this one */
 	rand_hex(s->traffic, (E2B_TOKEN_SIZE - 1) / 2);
 	rand_uuid(s->boot_id); /* as the kernel has one of each start */
 	return s;

@@ -62,12 +62,13 @@ static struct e2b_snapshot *find(const struct e2b *f, const char *owner, const c
 {
 	struct e2b_snapshot *found = NULL;
 
-	/* The newest one of a name counts. */
+	/* The newest one of a name counts. In a fleet the router does not know which worker has a name, so none counts. */
 	list_for_each(l, &f->snapshots) {
 		struct e2b_snapshot *n = list_entry(l, struct e2b_snapshot, node);
 
 		if ((streq(n->owner, owner) || !wall_stands(WALL_OWNED)) &&
-		    (is_called(template, n->id) || is_called(template, n->name)))
+		    (is_called(template, n->id) ||
+		     (!f->config.fleet && is_called(template, n->name))))
 			found = n;
 	}
 	return found;
@@ -85,9 +86,13 @@ static json_t *snapshot_json(const struct e2b_snapshot *n)
 	_cleanup_(buf_done) struct buf id = BUF_INIT(256);
 	json_t *names = json_array();
 
-	(void)!buf_printf(&id, "%s" TAG, n->name[0] ? n->name : n->id);
+	(void)!buf_printf(&id, "%s" TAG, n->name);
 	if (n->name[0])
 		(void)json_array_append_new(names, json_string(buf_str(&id)));
+	if (!n->name[0] || n->face->config.fleet) { /* there ids are all that leads to the worker */
+		buf_reset(&id);
+		(void)!buf_printf(&id, "%s" TAG, n->id);
+	}
 	return json_pack("{s:s, s:o}", "snapshotID", buf_str(&id), "names", names);
 }
 
@@ -268,8 +273,8 @@ void e2b_list_snapshots(struct e2b_call *c)
 	const char *given = http_request_query(c->req, "limit");
 	const char *next = http_request_query(c->req, "nextToken");
 	json_t *rows = json_array();
-	uint64_t limit = 100, from = 0, at = 0;
-	char token[24] = "";
+	uint64_t limit = 100, from = 0, at = 0, after = 0;
+	const bool by_router = e2b_is_for_list(c->req);
 
 	if ((given && parse_u64(given, 1, 100, &limit) < 0) ||
 	    (next && *next && parse_u64(next, 0, UINT32_MAX, &from) < 0)) {
@@ -284,14 +289,15 @@ void e2b_list_snapshots(struct e2b_call *c)
 		    (name && !is_called(name, n->name)) || at++ < from)
 			continue;
 		if (json_array_size(rows) == limit) {
-			(void)snprintf(token, sizeof(token), "%ju", (uintmax_t)(from + limit));
+			after = from + limit;
 			break;
 		}
-		(void)json_array_append_new(rows, snapshot_json(n));
+		json_t *row = snapshot_json(n);
+		if (by_router)
+			(void)json_object_set_new(row, "seq", json_integer((json_int_t)at));
+		(void)json_array_append_new(rows, row);
 	}
-	if (token[0])
-		(void)http_add_header(c->req, "X-Next-Token", token);
-	e2b_reply(c, 200, rows);
+	e2b_reply_list(c, rows, after);
 }
 
 static void on_deleted(const struct err *e, void *user)

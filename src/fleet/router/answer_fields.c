@@ -130,9 +130,9 @@ static int add_fields_of_name(struct http_request *req, const struct relay_reply
 	return r;
 }
 
-int hop_add_fields(struct http_request *req, const struct relay_reply *reply, bool mcp)
+int hop_add_fields(const struct bound *b, struct http_request *req, const struct relay_reply *reply)
 {
-	if (http_request_is_of_port(req))
+	if (b->place == PLACE_NAME)
 		return add_fields_of_name(req, reply);
 	int r = http_add_header(req, "Content-Security-Policy", POLICY);
 
@@ -146,7 +146,7 @@ int hop_add_fields(struct http_request *req, const struct relay_reply *reply, bo
 	/* Servers in sandboxes may depend on what browsers guess; nothing else may. */
 	if (r == 0 && !http_request_param(req, "port"))
 		r = http_add_header(req, "X-Content-Type-Options", "nosniff");
-	if (r == 0 && mcp)
+	if (r == 0 && bound_is_mcp(b))
 		cors_add(req);
 	return r;
 }

@@ -23,6 +23,7 @@
 struct feed {
 	struct list node; /* of router.feeds */
 	struct fleet_router *router;
+	const struct bound *bound;
 	struct http_request *req; /* until the answer begins */
 	struct http_stream *stream;
 	struct caller *who; /* reference */
@@ -303,7 +304,7 @@ static int read_request(struct feed *d)
 	r = r < 0 ? r : hop_add_query(d->req, ours, '?', &d->line);
 	r = r < 0 ? r : buf_add_str(&d->line, " HTTP/1.1\r\n");
 	return r < 0 ? r
-		     : hop_write_fields(d->router, d->req, NULL, first, "last-event-id", &d->head);
+		     : hop_write_fields(d->bound, d->req, NULL, first, "last-event-id", &d->head);
 }
 
 static struct feed *feed_new(struct fleet_router *f, struct http_request *req,
@@ -341,12 +342,13 @@ static int begin(struct feed *d, struct err *e)
 	return r < 0 ? err_set(e, ERR_OUT_OF_MEMORY, -r, "no memory for events") : 0;
 }
 
-void feed_begin(struct fleet_router *f, struct http_request *req, const struct caller *who)
+void feed_begin(const struct bound *b, struct http_request *req, const struct caller *who)
 {
+	struct fleet_router *f = b->router;
 	struct err e = ERR_INIT;
 
 	if (list_is_empty(&f->workers)) {
-		hop_respond(req, false, ERR_FLEET_EMPTY, "no worker of this fleet is ready");
+		hop_respond(b, req, ERR_FLEET_EMPTY, "no worker of this fleet is ready");
 		return;
 	}
 	struct feed *d = feed_new(f, req, who);
@@ -354,6 +356,7 @@ void feed_begin(struct fleet_router *f, struct http_request *req, const struct c
 		http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory for events", NULL);
 		return;
 	}
+	d->bound = b;
 	if (begin(d, &e) < 0) {
 		feed_free(d);
 		http_respond_problem(req, e.code, e.text, NULL);

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "fleet/identity.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -12,20 +13,18 @@
 #include <string.h>
 #include <strings.h>
 
-#define INITIALIZE_MAX (8u << 10) /* bytes of a message that is looked at */
-#define RETRY_AFTER    "2"
-#define STUCK_US       (UINT64_C(60) * 1000 * 1000) /* for a worker that reads nothing of an upload */
+#define STUCK_US (UINT64_C(60) * 1000 * 1000) /* for a worker that reads nothing of an upload */
 
 struct hop {
 	struct relay relay;
 	struct list node; /* of worker.hops; in no list before */
+	const struct bound *bound;
 	struct fleet_router *router;
 	struct http_request *req; /* until the answer begins */
 	struct caller *who;       /* reference; NULL: somebody with a link */
 	struct worker *worker;    /* NULL: not chosen yet */
 	struct link *link;        /* being made */
 	enum place place;
-	bool mcp;    /* errors are those of JSON-RPC */
 	bool begun;  /* the relay has a connection */
 	bool placed; /* it was for nobody in particular */
 	bool reused; /* the connection */
@@ -65,26 +64,6 @@ static void hop_free(struct hop *h)
 	free(h);
 }
 
-void hop_respond(struct http_request *req, bool mcp, enum err_code code, const char *why)
-{
-	const int status = err_code_http(code);
-
-	if (status == 503)
-		(void)http_add_header(req, "Retry-After", RETRY_AFTER);
-	if (!mcp) {
-		http_respond_problem(req, code, why, NULL);
-		return;
-	}
-	json_t *body =
-	    json_pack("{s:s, s:n, s:{s:i, s:s, s:{s:s}}}", "jsonrpc", "2.0", "id", "error", "code",
-		      -32000, "message", why, "data", "code", err_code_name(code));
-	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-	json_decref(body);
-	/* A client whose session is gone begins a new one when it hears 404. */
-	http_respond_take(req, code == ERR_NODE_LOST ? 404 : status, "application/json", text,
-			  text ? strlen(text) : 0);
-}
-
 static void refuse(struct hop *h, enum err_code code, const char *fmt, ...) PRINTF(3, 4);
 static void refuse(struct hop *h, enum err_code code, const char *fmt, ...)
 {
@@ -96,23 +75,15 @@ static void refuse(struct hop *h, enum err_code code, const char *fmt, ...)
 	va_end(ap);
 	router_count_failure(h->router, code);
 	if (h->req)
-		hop_respond(h->req, h->mcp, code, why);
+		hop_respond(h->bound, h->req, code, why);
 	hop_free(h);
 }
 
 /* ---- where to ---- */
 
-/* Is W too long silent to come back with what it had? */
-static bool is_lost(const struct fleet_router *f, const struct worker *w)
-{
-	const uint64_t since = w ? MAX(w->good_ns, f->began_ns) : f->began_ns;
-
-	return now_ns() - since >= FLEET_LOST_S * NS_PER_S;
-}
-
 static void refuse_silent(struct hop *h, const char *id, const struct worker *w)
 {
-	if (is_lost(h->router, w))
+	if (hop_is_lost(h->router, w))
 		refuse(h, ERR_NODE_LOST,
 		       "worker %s, which had this, is gone, and what was in it is lost", id);
 	else
@@ -139,9 +110,9 @@ static bool is_candidate(const struct hop *h, const struct worker *w, bool named
 {
 	if (was_tried(h, w))
 		return false;
-	return named
-		   ? w->listed && w->known && !w->refused && !w->draining && !is_lost(h->router, w)
-		   : worker_is_usable(w);
+	return named ? w->listed && w->known && !w->refused && !w->draining &&
+			   !hop_is_lost(h->router, w)
+		     : worker_is_usable(w);
 }
 
 /* Whose home counts: an administrator may ask for somebody else. */
@@ -215,17 +186,37 @@ static void by_id(struct hop *h, const char *id)
 {
 	char worker[FLEET_WORKER_SIZE];
 
-	if (id && !h->mcp && !fleet_id_has_form(id)) {
+	const bool mcp = bound_is_mcp(h->bound);
+
+	if (id && !mcp && !fleet_id_has_form(id)) {
 		h->name = id;
 		place(h);
 		return;
 	}
 	if (!id || !fleet_id_worker(h->router->config.key, id, worker)) {
 		refuse(h, ERR_SESSION_NOT_FOUND,
-		       h->mcp ? "there is no such session" : "There is no such sandbox");
+		       mcp ? "there is no such session" : "There is no such sandbox");
 		return;
 	}
 	to_owner(h, worker);
+}
+
+/* A request of a face. A token shown to a worker that has not made it would be known to that one, too. */
+static void by_face(struct hop *h)
+{
+	const struct fleet_key *key = h->router->config.key;
+	char worker[FLEET_WORKER_SIZE], other[FLEET_WORKER_SIZE];
+	struct fleet_names names;
+	struct err e = ERR_INIT;
+
+	if (h->router->face->find(h->req, h->bound->face_row, &names, &e) < 0)
+		refuse(h, e.code, "%s", e.text);
+	else if (!fleet_id_worker(key, names.id[0] ? names.id : names.token, worker))
+		refuse(h, ERR_SESSION_NOT_FOUND, "there is no such sandbox");
+	else if (fleet_id_worker(key, names.token, other) && !streq(other, worker))
+		refuse(h, ERR_UNAUTHORIZED, "the access token is missing or wrong");
+	else
+		to_owner(h, worker);
 }
 
 /* What somebody has who may be unknown here. A sandbox by the name that its owner has chosen, only who is known finds. */
@@ -262,6 +253,19 @@ static bool may_repeat(const struct hop *h)
 	return (m == HTTP_GET || m == HTTP_HEAD) && http_request_body_length(h->req) == 0;
 }
 
+/* If the client has sent chunks, it is one now. */
+static int add_body(struct hop *h)
+{
+	struct buf *out = &h->relay.out;
+	const size_t len = h->body.len;
+
+	int r = h->relay.chunked && len > 0 ? buf_printf(out, "%zx\r\n", len) : 0;
+	r = r < 0 ? r : buf_add(out, h->body.data, len);
+	if (r < 0 || !h->relay.chunked)
+		return r;
+	return buf_printf(out, "%s0\r\n\r\n", len > 0 ? "\r\n" : "");
+}
+
 static void on_link(struct http_io *io, const char *why, bool reused, void *user)
 {
 	struct hop *h = user;
@@ -286,11 +290,11 @@ static void on_link(struct http_io *io, const char *why, bool reused, void *user
 	if (h->in_memory)
 		buf_init(&x->out, FLEET_BODY_MAX + RELAY_BUF_MAX);
 	x->io = *io; /* so that it is closed */
-	int r = hop_write_head(h->router, h->req, h->who, h->worker, http_request_method(h->req),
+	int r = hop_write_head(h->bound, h->req, h->who, h->worker, http_request_method(h->req),
 			       &x->out);
 	r = r < 0 ? r : relay_add_framing(x, true);
 	if (r == 0 && h->in_memory) {
-		r = buf_add(&x->out, h->body.data, h->body.len);
+		r = add_body(h);
 		x->body_ended = true;
 	}
 	if (r == -ENOMEM)
@@ -366,47 +370,59 @@ static void on_ended(struct relay *relay)
 
 static int add_fields(struct relay *relay)
 {
-	return hop_add_fields(relay->req, &relay->reply, hop_of(relay)->mcp);
+	return hop_add_fields(hop_of(relay)->bound, relay->req, &relay->reply);
 }
 
-/* Codes of a worker that is full, while another one may not be. A quota of the caller is none of them. */
-static bool says_full(const char *body, size_t len)
+/* Could another worker do it, if this one has refused? What creates nothing would be no better elsewhere: what it is about is here. */
+static bool may_try_next(const struct hop *h)
 {
-	static const char *const codes[] = {
-	    "\"code\":\"max_sessions\"",  "\"code\":\"too_many_files\"",
-	    "\"code\":\"out_of_memory\"", "\"code\":\"host_disk_full\"",
-	    "\"code\":\"node_draining\"", "\"code\":\"engine_unavailable\"",
-	};
+	const bool creates = h->place == PLACE_NEW || h->place == PLACE_STREAM;
 
-	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
-		if (memmem(body, len, codes[i], strlen(codes[i])))
-			return true;
-	return false;
-}
-
-/* The worker does not believe us, which is no fault of the client. */
-bool hop_says_ours(const char *body, size_t len)
-{
-	static const char missing[] = "\"code\":\"identity_missing\"";
-	static const char invalid[] = "\"code\":\"identity_invalid\"";
-
-	return memmem(body, len, missing, sizeof(missing) - 1) ||
-	       memmem(body, len, invalid, sizeof(invalid) - 1);
+	return creates && (h->in_memory || http_request_body_length(h->req) == 0);
 }
 
 /* Does the answer of STATUS depend on what its body says? */
 static bool is_judged(const struct hop *h, int status)
 {
-	const bool again = h->in_memory || http_request_body_length(h->req) == 0;
-
 	/* Code in a sandbox says what it likes there. */
 	if (http_request_param(h->req, "port") || http_request_is_of_port(h->req))
 		return false;
 	if (status == 400 || status == 401)
 		return true;
-	/* What creates nothing would be no better elsewhere: what it is about is here. */
-	const bool creates = h->place == PLACE_NEW || h->place == PLACE_STREAM;
-	return creates && again && (status == 429 || status == 503 || status == 507);
+	return may_try_next(h) && (status == 429 || status == 503 || status == 507);
+}
+
+static void refuse_mistrusted(struct hop *h)
+{
+	LOG_OFTEN(LOG_LEVEL_ERROR, "identity_refused", LOG_S("worker", h->worker->id));
+	refuse(h, ERR_NODE_REFUSES, "worker %s refuses what this router says of the caller",
+	       h->worker->id);
+}
+
+static void try_next(struct hop *h)
+{
+	h->router->counts.retries[RETRY_FULL]++;
+	h->begun = false;
+	relay_done(&h->relay);
+	leave_worker(h);
+	place(h);
+}
+
+/* The errors of a face do not say what we need to know, so the worker says it besides. */
+static enum relay_verdict judge_face(struct hop *h, const struct relay_reply *reply)
+{
+	const char *code = NULL;
+
+	for (unsigned i = 0; i < reply->n_fields && h->who; i++)
+		if (strcasecmp(reply->fields[i].name, FLEET_ERROR_HEADER) == 0)
+			code = reply->fields[i].value;
+	if (code && hop_is_ours(code))
+		refuse_mistrusted(h);
+	else if (code && hop_is_full(code) && may_try_next(h))
+		try_next(h);
+	else
+		return RELAY_PASS;
+	return RELAY_DROP;
 }
 
 static enum relay_verdict judge(struct relay *relay)
@@ -422,24 +438,20 @@ static enum relay_verdict judge(struct relay *relay)
 		hop_free(h);
 		return RELAY_DROP;
 	}
+	if (h->bound->face_row)
+		return judge_face(h, reply);
 	if (!is_judged(h, reply->status) || reply->framing != RELAY_LENGTH ||
 	    reply->length > RELAY_JUDGED_MAX / 2)
 		return RELAY_PASS;
 	if (have < reply->length && !relay->eof)
 		return RELAY_WAIT;
 	if (reply->status < 402 && hop_says_ours(relay->in.data + relay->head_len, have)) {
-		LOG_OFTEN(LOG_LEVEL_ERROR, "identity_refused", LOG_S("worker", h->worker->id));
-		refuse(h, ERR_NODE_REFUSES, "worker %s refuses what this router says of the caller",
-		       h->worker->id);
+		refuse_mistrusted(h);
 		return RELAY_DROP;
 	}
-	if (reply->status < 402 || !says_full(relay->in.data + relay->head_len, have))
+	if (reply->status < 402 || !hop_says_full(relay->in.data + relay->head_len, have))
 		return RELAY_PASS;
-	h->router->counts.retries[RETRY_FULL]++;
-	h->begun = false;
-	relay_done(relay);
-	leave_worker(h);
-	place(h);
+	try_next(h);
 	return RELAY_DROP;
 }
 
@@ -458,37 +470,36 @@ void hops_fail(struct worker *w)
 
 /* ---- the beginning ---- */
 
-/* Is BODY the message that begins a session of MCP? It is only looked at to spread sessions: a wrong guess is a session elsewhere. */
-static bool is_initialize(const struct buf *body)
+/* True: what is made of something that a worker has, is made there. */
+static bool by_source(struct hop *h)
 {
-	json_t *root = body->len > 0 && body->len <= INITIALIZE_MAX
-			   ? json_loadb(body->data, body->len, 0, NULL)
-			   : NULL;
-	const char *method = json_string_value(json_object_get(root, "method"));
-	const bool is = method && streq(method, "initialize");
+	const struct fleet_router *f = h->router;
+	char source[FLEET_NAMES_SIZE], worker[FLEET_WORKER_SIZE];
 
-	json_decref(root);
-	return is;
-}
-
-/* What the path names: the parameter has the name that its route gives it. */
-static const char *id_of(const struct http_request *req)
-{
-	static const char *const names[] = {"id", "sandbox", "run"};
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (http_request_param(req, names[i]))
-			return http_request_param(req, names[i]);
-	return NULL;
+	if (!h->bound->face_row || h->place != PLACE_NEW ||
+	    !f->face->find_source(h->body.data, h->body.len, source) ||
+	    !fleet_id_worker(f->config.key, source, worker))
+		return false;
+	h->place = PLACE_ID;
+	to_owner(h, worker);
+	return true;
 }
 
 static void send_on(struct hop *h)
 {
 	const char *session = http_request_header(h->req, "mcp-session-id");
 
+	if (by_source(h))
+		return;
 	switch (h->place) {
+	case PLACE_BOX:
+		by_face(h);
+		return;
 	case PLACE_ID:
-		by_id(h, id_of(h->req));
+		if (h->bound->face_row)
+			by_face(h);
+		else
+			by_id(h, hop_id_of(h->req));
 		return;
 	case PLACE_LINK:
 	case PLACE_UPLOAD:
@@ -503,7 +514,7 @@ static void send_on(struct hop *h)
 			by_id(h, session);
 			return;
 		}
-		h->place = is_initialize(&h->body) ? PLACE_NEW : PLACE_HOME;
+		h->place = hop_is_initialize(&h->body) ? PLACE_NEW : PLACE_HOME;
 		break;
 	case PLACE_HERE:
 	case PLACE_NEW:
@@ -541,24 +552,27 @@ static void on_gone(void *user)
 	hop_free(h);
 }
 
-void hop_begin(struct fleet_router *f, struct http_request *req, const struct caller *who,
-	       enum place place_of)
+void hop_begin(const struct bound *b, struct http_request *req, const struct caller *who)
 {
-	const uint64_t length = http_request_body_length(req);
+	const uint64_t said = http_request_body_length(req);
+	/* SDKs send chunks, of which nobody says how many there are. */
+	const uint64_t length = said == UINT64_MAX && b->face_row ? b->row.body_max : said;
+	struct fleet_router *f = b->router;
+	const enum place place_of = b->place;
 	const char *payer = who ? who->owner : http_request_payer(req);
 	struct hop *h = calloc(1, sizeof(*h));
 	struct err e = ERR_INIT;
 
 	if (!h) {
-		http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory", NULL);
+		hop_respond(b, req, ERR_OUT_OF_MEMORY, "no memory");
 		return;
 	}
 	list_init(&h->node);
 	h->router = f;
+	h->bound = b;
 	h->req = req;
 	h->who = who ? caller_ref(who) : NULL;
 	h->place = place_of;
-	h->mcp = place_of == PLACE_MCP || place_of == PLACE_STREAM || place_of == PLACE_QUERY;
 	buf_init(&h->body, FLEET_BODY_MAX);
 	if (budget_take(f->config.budgets, payer, BUDGET_PORT_REQUESTS, 1, &h->request, &e) < 0) {
 		refuse(h, e.code, "%s", e.text);
@@ -566,8 +580,9 @@ void hop_begin(struct fleet_router *f, struct http_request *req, const struct ca
 	}
 	http_request_on_gone(req, on_gone, h);
 	/* What a particular worker gets passes as it comes. */
-	const bool bound = place_of == PLACE_ID || place_of == PLACE_QUERY || !who ||
-			   place_of == PLACE_LINK || place_of == PLACE_NAME ||
+	const bool bound = place_of == PLACE_ID || place_of == PLACE_BOX ||
+			   place_of == PLACE_QUERY || !who || place_of == PLACE_LINK ||
+			   place_of == PLACE_NAME ||
 			   (place_of == PLACE_MCP && http_request_header(req, "mcp-session-id"));
 	if (bound || length == 0 || length > FLEET_BODY_MAX) {
 		send_on(h);

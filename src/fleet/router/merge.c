@@ -9,8 +9,10 @@
 #include "base/parse.h"
 #include "base/text.h"
 #include "base/workers.h"
+#include "fleet/identity.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define ANSWER_MS  10000u
@@ -19,6 +21,7 @@
 
 struct merge {
 	struct list node; /* of router.lists */
+	const struct bound *bound;
 	struct http_request *req;
 	struct merge_rows rows;
 	bool limited;    /* the router says how many rows, and where */
@@ -29,6 +32,7 @@ struct merge {
 	char owner[STORE_OWNER_SIZE]; /* who asks: jobs are theirs */
 	json_t *refusal;              /* of the first worker that refused, for the caller */
 	int status;
+	char silent[8]; /* a worker without which a list of a face is not whole; "" = none */
 	/* Megabytes of JSON take tens of milliseconds, so threads read and write them. */
 	unsigned n_jobs;
 	bool gone;         /* nobody waits for the answer: the last job frees this */
@@ -70,10 +74,11 @@ static void merge_free(struct merge *m)
 
 static void fail(struct merge *m)
 {
+	const struct bound *b = m->bound;
 	struct http_request *req = m->req;
 
 	merge_free(m);
-	http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory for the list", NULL);
+	hop_respond(b, req, ERR_OUT_OF_MEMORY, "no memory for the list");
 }
 
 static bool is_refused(const struct merge *m)
@@ -107,16 +112,38 @@ static void on_written(void *user)
 		return;
 	}
 	const int status = is_refused(m) ? m->status : 200;
-	/* The routes of the second family have problems of another form. */
-	const char *type = is_refused(m) && json_object_get(m->refusal, "code")
+	/* The routes of the second family have problems of another form, and faces. */
+	const char *type = is_refused(m) && json_is_string(json_object_get(m->refusal, "code"))
 			       ? HTTP_PROBLEM_TYPE
 			       : "application/json";
+	if (m->rows.next.len > 0)
+		(void)http_add_header(req, "X-Next-Token", buf_str(&m->rows.next));
 	merge_free(m);
 	http_respond_take(req, status, type, text, len);
 }
 
+/* A list of a face has no place for who is missing, and one that is silently short reads as "deleted". */
+static bool refuse_short(struct merge *m)
+{
+	const struct bound *b = m->bound;
+	struct http_request *req = m->req;
+	char why[160];
+
+	if (!m->silent[0] || is_refused(m))
+		return false;
+	(void)snprintf(why, sizeof(why),
+		       "worker %s does not tell its part now, and the list would not be whole",
+		       m->silent);
+	merge_free(m);
+	router_count_failure(b->router, ERR_NODE_UNREACHABLE);
+	hop_respond(b, req, ERR_NODE_UNREACHABLE, why);
+	return true;
+}
+
 static void respond(struct merge *m)
 {
+	if (refuse_short(m))
+		return;
 	m->n_jobs++;
 	if (workers_run(m->owner, write_answer, on_written, m) < 0) {
 		m->n_jobs--;
@@ -127,6 +154,19 @@ static void respond(struct merge *m)
 static void miss(struct merge *m, const char *worker)
 {
 	(void)json_array_append_new(m->missing, json_string(worker));
+	if (m->rows.kind->form == MERGE_ARRAY && !m->silent[0])
+		(void)!text_copy(m->silent, sizeof(m->silent), worker);
+}
+
+/* The part of W is missing. What a face has ends with its worker: one that is gone has no part. */
+static void miss_silent(struct merge *m, const struct worker *w)
+{
+	const bool gone =
+	    w->refused || (w->draining && w->missed > 0) || hop_is_lost(m->bound->router, w);
+
+	/* An address is nothing for clients. */
+	if (m->rows.kind->form == MERGE_OBJECT || !gone)
+		miss(m, w->known ? w->id : "unknown");
 }
 
 /* On a thread. */
@@ -216,14 +256,15 @@ static void on_gone(void *user)
 /* "GET /api/v1/history?limit=30&before=120&q=x HTTP/1.1" and the rest. */
 static int write_request(const struct merge *m, const struct merge_part *p, struct buf *ret)
 {
-	static const char *const ours[] = {"api_key", "limit", "before", NULL};
+	const char *cursor = m->rows.kind->cursor;
+	const char *const ours[] = {"api_key", "limit", cursor, NULL};
 	static const char *const keys[] = {"api_key", NULL};
 	int r = buf_printf(ret, "GET %s", http_request_path(m->req));
 
 	if (r == 0 && m->limited)
 		r = buf_printf(ret, "?limit=%zu", m->rows.limit);
 	if (r == 0 && m->limited && p->before > 0)
-		r = buf_printf(ret, "&before=%ju", (uintmax_t)p->before);
+		r = buf_printf(ret, "&%s=%ju", cursor, (uintmax_t)p->before);
 	r = r < 0 ? r
 		  : hop_add_query(m->req, m->limited ? ours : keys, m->limited ? '&' : '?', ret);
 	r = r < 0 ? r : buf_add_str(ret, " HTTP/1.1\r\n");
@@ -244,15 +285,16 @@ static void ask(struct merge *m, struct worker *w, struct merge_part *p)
 		miss(m, w->id);
 }
 
-static struct merge *merge_new(struct fleet_router *f, struct http_request *req,
+static struct merge *merge_new(const struct bound *b, struct http_request *req,
 			       const struct merge_kind *kind)
 {
 	struct merge *m = calloc(1, sizeof(*m));
 
 	if (!m)
 		return NULL;
-	merge_rows_init(&m->rows, kind);
-	list_append(&f->lists, &m->node);
+	merge_rows_init(&m->rows, kind, b->router->config.key);
+	list_append(&b->router->lists, &m->node);
+	m->bound = b;
 	buf_init(&m->head, RELAY_BUF_MAX);
 	buf_init(&m->answer, ANSWER_MAX);
 	m->req = req;
@@ -265,24 +307,31 @@ static int read_query(struct merge *m, struct err *e)
 {
 	const struct merge_kind *k = m->rows.kind;
 	const char *limit = http_request_query(m->req, "limit");
-	const char *before = k->page > 0 ? http_request_query(m->req, "before") : NULL;
+	const char *before =
+	    k->page > 0 && !k->first ? http_request_query(m->req, k->cursor) : NULL;
+	const char *order = k->form == MERGE_ARRAY ? http_request_query(m->req, "order") : NULL;
+	const uint64_t most = k->form == MERGE_ARRAY ? k->page : MERGE_LIMIT_MAX;
 	uint64_t n = MERGE_LIMIT_DEFAULT;
 
 	if (!k->at)
 		return 0;
-	if (!limit || parse_u64(limit, 1, MERGE_LIMIT_MAX, &n) == 0)
+	m->rows.oldest_first = order && streq(order, "asc");
+	if (!limit || parse_u64(limit, 1, most, &n) == 0)
 		m->rows.limit = (size_t)(k->page > 0 ? MIN(n, k->page) : n);
 	m->limited = k->page > 0 && m->rows.limit > 0;
-	const int r = before ? merge_read_cursor(&m->rows, before) : 0;
+	const int r = before && (*before || k->form == MERGE_OBJECT)
+			  ? merge_read_cursor(&m->rows, before)
+			  : 0;
 	if (r == -EINVAL)
 		return err_set(e, ERR_INVALID_ARGUMENT, 0,
-			       "`before` is not what `next` of the page before said");
+			       "`%s` is not what the page before said of the next one", k->cursor);
 	return r < 0 ? err_set(e, ERR_OUT_OF_MEMORY, -r, "no memory for the list") : 0;
 }
 
 /* What is said to all workers. */
-static int begin(struct merge *m, struct fleet_router *f, const struct caller *who, struct err *e)
+static int begin(struct merge *m, const struct caller *who, struct err *e)
 {
+	const struct fleet_router *f = m->bound->router;
 	const struct worker *first = list_first(&f->workers, struct worker, node);
 	uint64_t n = 0;
 
@@ -293,7 +342,9 @@ static int begin(struct merge *m, struct fleet_router *f, const struct caller *w
 	r = r < 0 ? r : read_query(m, e);
 	if (r < 0)
 		return r;
-	r = hop_write_fields(f, m->req, who, first, NULL, &m->head);
+	r = hop_write_fields(m->bound, m->req, who, first, NULL, &m->head);
+	if (r == 0 && m->bound->face_row)
+		r = buf_add_str(&m->head, FLEET_LIST_HEADER ": 1\r\n");
 	r = r < 0 ? r : buf_add_str(&m->head, "\r\n");
 	return r < 0 ? err_set(e, ERR_OUT_OF_MEMORY, -r, "no memory for the list") : 0;
 }
@@ -307,9 +358,9 @@ static bool ask_all(struct merge *m, struct fleet_router *f)
 		struct worker *w = list_entry(node, struct worker, node);
 
 		if (!w->known || w->refused) {
-			/* Its part is missing all the same. An address is nothing for clients. */
+			/* Its part is missing all the same. */
 			if (w->listed)
-				miss(m, w->known ? w->id : "unknown");
+				miss_silent(m, w);
 			continue;
 		}
 		any = true;
@@ -317,33 +368,33 @@ static bool ask_all(struct merge *m, struct fleet_router *f)
 		if (p && p->ended)
 			continue;
 		if (!p || w->missed > 0)
-			miss(m, w->id);
+			miss_silent(m, w);
 		else
 			ask(m, w, p);
 	}
 	return any;
 }
 
-void merge_begin(struct fleet_router *f, struct http_request *req, const struct caller *who,
-		 const char *pattern)
+void merge_begin(const struct bound *b, struct http_request *req, const struct caller *who)
 {
-	const struct merge_kind *kind = merge_kind_of(pattern);
-	struct merge *m = list_is_empty(&f->workers) ? NULL : merge_new(f, req, kind);
+	struct fleet_router *f = b->router;
+	const struct merge_kind *kind = merge_kind_of(b->pattern);
+	struct merge *m = list_is_empty(&f->workers) ? NULL : merge_new(b, req, kind);
 	struct err e = ERR_INIT;
 
 	if (!m && !list_is_empty(&f->workers)) {
-		http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory", NULL);
+		hop_respond(b, req, ERR_OUT_OF_MEMORY, "no memory");
 		return;
 	}
-	if (m && begin(m, f, who, &e) < 0) {
+	if (m && begin(m, who, &e) < 0) {
 		merge_free(m);
-		http_respond_problem(req, e.code, e.text, NULL);
+		hop_respond(b, req, e.code, e.text);
 		return;
 	}
 	if (!m || !ask_all(m, f)) {
 		if (m)
 			merge_free(m);
-		hop_respond(req, false, ERR_FLEET_EMPTY, "no worker of this fleet is ready");
+		hop_respond(b, req, ERR_FLEET_EMPTY, "no worker of this fleet is ready");
 		return;
 	}
 	http_request_on_gone(req, on_gone, m);

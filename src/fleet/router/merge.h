@@ -2,7 +2,9 @@
 /* Private to src/fleet/router: lists that all workers have a part of, merged row by row. No I/O.
  *
  * Each worker's rows stay in its own order, and of two workers the row with the later time comes first. A list with pages tells in
- * `next` how far each worker's rows were taken: "ab3.120_zz9.e" is before the row 120 of worker ab3, and worker zz9 has no more. */
+ * `next` how far each worker's rows were taken: "ab3.120_zz9.e" is before the row 120 of worker ab3, and worker zz9 has no more.
+ *
+ * Lists of a face (fleet/face.h) are answered in its form, but workers tell their parts in ours. */
 #pragma once
 
 #include "base/buf.h"
@@ -16,12 +18,22 @@
 #define MERGE_CURSOR_MAX    (8u << 10)
 #define MERGE_BYTES_MAX     (4u << 20) /* of all rows */
 
+enum merge_form {
+	MERGE_OBJECT, /* of our own API: rows, `next` and `workers_missing` are members */
+	MERGE_ARRAY, /* of a face: the rows alone; `next` is in a field of the head. There is no place for who is missing, so nobody may be */
+	MERGE_MAP,   /* the same, by their ids, without pages. Who is not asked is left out */
+};
+
 struct merge_kind {
 	const char *pattern;  /* of its route */
 	const char *member;   /* that has the rows */
 	const char *at;       /* member of a row: its time. NULL: rows have no order */
 	unsigned page;        /* most rows of a page; 0: there are no pages */
 	size_t bytes, values; /* most that one worker tells */
+	enum merge_form form;
+	const char *id;     /* member of a row that names its worker; NULL: none does */
+	const char *cursor; /* parameter that says where a page begins */
+	bool first; /* there is the first page alone, and nothing says that there are more */
 };
 /* NULL: PATTERN is the route of no list. */
 const struct merge_kind *merge_kind_of(const char *pattern);
@@ -41,6 +53,10 @@ struct merge_part {
 
 struct merge_rows {
 	const struct merge_kind *kind;
+	const struct fleet_key *key; /* borrowed: of ids; until the last merge_take() */
+	bool oldest_first;           /* the row with the earlier time comes first */
+	struct buf
+	    next; /* of MERGE_ARRAY after merge_write(): empty, or how far the rows were taken */
 	struct list parts; /* struct merge_part, owned: of the workers that are there */
 	size_t limit;      /* 0: none */
 	struct merge_row *rows;
@@ -49,7 +65,8 @@ struct merge_rows {
 	    before; /* struct merge_part, owned: what the cursor says of workers not in `parts` */
 };
 
-void merge_rows_init(struct merge_rows *r, const struct merge_kind *kind);
+void merge_rows_init(struct merge_rows *r, const struct merge_kind *kind,
+		     const struct fleet_key *key);
 void merge_rows_done(struct merge_rows *r);
 /* Reads `next` of the page before. -EINVAL: it is none; -ENOMEM. */
 int merge_read_cursor(struct merge_rows *r, const char *text) MUST_CHECK;
@@ -57,8 +74,8 @@ int merge_read_cursor(struct merge_rows *r, const char *text) MUST_CHECK;
 struct merge_part *merge_part_new(struct merge_rows *r, const char worker[FLEET_WORKER_SIZE]);
 /* Bytes of each row of ANSWER, free(3); NULL: no memory. Milliseconds for megabytes; any thread. */
 size_t *merge_measure(const struct merge_kind *kind, const json_t *answer) MUST_CHECK;
-/* Takes what the worker of P says, whose rows have SIZES. -EBADMSG: that is no such list, and counts as not told; -ENOBUFS: too
- * much; -ENOMEM. */
+/* Takes what the worker of P says, whose rows have SIZES. -EBADMSG: that is no such list, or has rows of another worker, and counts as
+ * not told; -ENOBUFS: too much; -ENOMEM. */
 int merge_take(struct merge_rows *r, struct merge_part *p, const json_t *answer,
 	       const size_t *sizes) MUST_CHECK;
 /* Appends the answer, and frees the rows. MISSING: names of workers. Any thread, if nobody else uses R meanwhile. */

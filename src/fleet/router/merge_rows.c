@@ -4,6 +4,7 @@
 #include "base/jsonio.h"
 #include "base/parse.h"
 #include "base/text.h"
+#include "fleet/face.h"
 #include "fleet/router/members.h"
 
 #include <errno.h>
@@ -21,11 +22,21 @@ struct merge_row {
 };
 
 static const struct merge_kind kinds[] = {
-    {"/api/v1/sandboxes", "sandboxes", NULL, 0, SMALL},
-    {"/api/users/me/sandboxes", "sandboxes", NULL, 0, SMALL},
-    {"/api/v1/runs", "runs", "started_at", 0, LARGE},
-    {"/api/v1/notebooks", "notebooks", "last_at", PAGE_MAX, LARGE},
-    {"/api/v1/history", "cells", "started_at", PAGE_MAX, LARGE},
+    {"/api/v1/sandboxes", "sandboxes", NULL, 0, SMALL, MERGE_OBJECT, NULL, NULL, false},
+    {"/api/users/me/sandboxes", "sandboxes", NULL, 0, SMALL, MERGE_OBJECT, NULL, NULL, false},
+    {"/api/v1/runs", "runs", "started_at", 0, LARGE, MERGE_OBJECT, NULL, NULL, false},
+    {"/api/v1/notebooks", "notebooks", "last_at", PAGE_MAX, LARGE, MERGE_OBJECT, NULL, "before",
+     false},
+    {"/api/v1/history", "cells", "started_at", PAGE_MAX, LARGE, MERGE_OBJECT, NULL, "before",
+     false},
+    /* E2B */
+    {"/faces/e2b/sandboxes", "rows", "startedAt", PAGE_MAX, LARGE, MERGE_ARRAY, "sandboxID",
+     "nextToken", true},
+    {"/faces/e2b/v2/sandboxes", "rows", "startedAt", PAGE_MAX, LARGE, MERGE_ARRAY, "sandboxID",
+     "nextToken", false},
+    {"/faces/e2b/snapshots", "rows", "snapshotID", PAGE_MAX, LARGE, MERGE_ARRAY, "snapshotID",
+     "nextToken", false},
+    {"/faces/e2b/sandboxes/metrics", "rows", NULL, 0, SMALL, MERGE_MAP, "sandboxID", NULL, false},
 };
 
 const struct merge_kind *merge_kind_of(const char *pattern)
@@ -36,9 +47,11 @@ const struct merge_kind *merge_kind_of(const char *pattern)
 	return NULL;
 }
 
-void merge_rows_init(struct merge_rows *r, const struct merge_kind *kind)
+void merge_rows_init(struct merge_rows *r, const struct merge_kind *kind,
+		     const struct fleet_key *key)
 {
-	*r = (struct merge_rows){.kind = kind};
+	*r = (struct merge_rows){.kind = kind, .key = key};
+	buf_init(&r->next, MERGE_CURSOR_MAX);
 	list_init(&r->parts);
 	list_init(&r->before);
 }
@@ -63,6 +76,7 @@ void merge_rows_done(struct merge_rows *r)
 	list_for_each(node, &r->before)
 		part_free(list_entry(node, struct merge_part, node));
 	rows_free(r->rows, r->n);
+	buf_done(&r->next);
 	r->rows = NULL;
 	r->n = 0;
 }
@@ -142,11 +156,9 @@ static int write_places(const struct list *parts, unsigned *n, struct buf *ret)
 static int write_cursor(const struct merge_rows *r, struct buf *ret)
 {
 	unsigned n = 0;
-	int e = buf_add_char(ret, '"');
+	const int e = write_places(&r->parts, &n, ret);
 
-	e = e < 0 ? e : write_places(&r->parts, &n, ret);
-	e = e < 0 ? e : write_places(&r->before, &n, ret);
-	return e < 0 ? e : buf_add_char(ret, '"');
+	return e < 0 ? e : write_places(&r->before, &n, ret);
 }
 
 struct merge_part *merge_part_new(struct merge_rows *r, const char worker[FLEET_WORKER_SIZE])
@@ -179,6 +191,23 @@ static uint64_t seq_of(const json_t *row)
 	const json_int_t seq = json_integer_value(json_object_get(row, "seq"));
 
 	return seq > 0 ? (uint64_t)seq : 0;
+}
+
+/* Is ROW of the worker of P? A worker that somebody has taken over must not speak for the sandboxes of others. */
+static bool is_of(const struct merge_rows *r, const struct merge_part *p, const json_t *row)
+{
+	const char *id = json_string_value(json_object_get(row, r->kind->id));
+	char text[FLEET_NAMES_SIZE], worker[FLEET_WORKER_SIZE];
+
+	if (!id)
+		return false;
+	/* a snapshot has a tag behind its id */
+	const size_t len = r->kind->form == MERGE_MAP ? strlen(id) : strcspn(id, ":");
+	if (len >= sizeof(text))
+		return false;
+	memcpy(text, id, len);
+	text[len] = '\0';
+	return fleet_id_worker(r->key, text, worker) && streq(worker, p->worker);
 }
 
 /* A page goes on behind its rows, so each has a number. */
@@ -233,9 +262,10 @@ static int merge_list(struct merge_rows *r, struct merge_part *p, const json_t *
 		return -ENOMEM;
 	while (i < r->n || j < n) {
 		json_t *fresh = j < n ? json_array_get(list, j) : NULL;
-		const bool take =
-		    i == r->n || (fresh && r->kind->at &&
-				  strcmp(time_of(r, fresh), time_of(r, r->rows[i].value)) > 0);
+		const int order = i < r->n && fresh && r->kind->at
+				      ? strcmp(time_of(r, fresh), time_of(r, r->rows[i].value))
+				      : 0;
+		const bool take = i == r->n || (r->oldest_first ? order < 0 : order > 0);
 
 		if (!take) {
 			all[k++] = r->rows[i++];
@@ -258,8 +288,15 @@ int merge_take(struct merge_rows *r, struct merge_part *p, const json_t *answer,
 	const json_t *list = json_object_get(answer, r->kind->member);
 	size_t all = r->bytes;
 
+	const json_t *row;
+	size_t at;
+
 	if (!is_list(r, answer, list))
 		return -EBADMSG;
+	if (r->kind->id)
+		json_array_foreach(list, at, row)
+			if (!is_of(r, p, row))
+				return -EBADMSG;
 	for (size_t i = 0; i < json_array_size(list); i++)
 		all += sizes[i];
 	if (r->kind->page == 0 && all > MERGE_BYTES_MAX)
@@ -300,26 +337,72 @@ static bool move_on(struct merge_rows *r)
 	return more;
 }
 
-int merge_write(struct merge_rows *r, const json_t *missing, struct buf *ret)
+static int write_rows(struct merge_rows *r, struct buf *ret)
 {
-	int e = buf_printf(ret, "{\"%s\":[", r->kind->member);
+	int e = 0;
 
 	for (size_t i = 0; i < r->n && e == 0; i++) {
+		json_t *row = r->rows[i].value;
+
 		e = i > 0 ? buf_add_char(ret, ',') : 0;
-		e = e < 0 ? e : jsonio_add(ret, r->rows[i].value, JSON_COMPACT);
+		if (e == 0 && r->kind->form == MERGE_MAP) /* the id is one of ours: is_of() */
+			e = buf_printf(
+			    ret, "\"%s\":", json_string_value(json_object_get(row, r->kind->id)));
+		if (r->kind->form == MERGE_MAP)
+			(void)json_object_del(row, r->kind->id);
+		e = e < 0 ? e : jsonio_add(ret, row, JSON_COMPACT);
 	}
-	e = e < 0 ? e : buf_add_char(ret, ']');
-	if (e == 0 && r->kind->page > 0) {
-		e = buf_add_str(ret, ",\"next\":");
-		if (e == 0)
-			e = move_on(r) ? write_cursor(r, ret) : buf_add_str(ret, "null");
+	return e;
+}
+
+/* What stands behind the rows of our own lists. */
+static int write_rest(struct merge_rows *r, const json_t *missing, struct buf *ret)
+{
+	int e = buf_add_char(ret, ']');
+
+	if (e == 0 && r->kind->page > 0 && move_on(r)) {
+		e = buf_add_str(ret, ",\"next\":\"");
+		e = e < 0 ? e : write_cursor(r, ret);
+		e = e < 0 ? e : buf_add_char(ret, '"');
+	} else if (e == 0 && r->kind->page > 0) {
+		e = buf_add_str(ret, ",\"next\":null");
 	}
 	if (e == 0 && json_array_size(missing) > 0) {
 		e = buf_add_str(ret, ",\"workers_missing\":");
 		e = e < 0 ? e : jsonio_add(ret, missing, JSON_COMPACT);
 	}
+	return e < 0 ? e : buf_add_char(ret, '}');
+}
+
+/* How far each part was taken must be read before its rows lose their numbers. */
+static int write_array(struct merge_rows *r, struct buf *ret)
+{
+	int e = move_on(r) && !r->kind->first ? write_cursor(r, &r->next) : 0;
+
+	for (size_t i = 0; i < r->n; i++)
+		(void)json_object_del(r->rows[i].value, "seq");
+	e = e < 0 ? e : buf_add_char(ret, '[');
+	e = e < 0 ? e : write_rows(r, ret);
+	return e < 0 ? e : buf_add_char(ret, ']');
+}
+
+int merge_write(struct merge_rows *r, const json_t *missing, struct buf *ret)
+{
+	int e;
+
+	if (r->kind->form == MERGE_ARRAY) {
+		e = write_array(r, ret);
+	} else if (r->kind->form == MERGE_MAP) {
+		e = buf_add_str(ret, "{\"sandboxes\":{");
+		e = e < 0 ? e : write_rows(r, ret);
+		e = e < 0 ? e : buf_add_str(ret, "}}");
+	} else {
+		e = buf_printf(ret, "{\"%s\":[", r->kind->member);
+		e = e < 0 ? e : write_rows(r, ret);
+		e = e < 0 ? e : write_rest(r, missing, ret);
+	}
 	rows_free(r->rows, r->n);
 	r->rows = NULL;
 	r->n = 0;
-	return e < 0 ? e : buf_add_char(ret, '}');
+	return e;
 }

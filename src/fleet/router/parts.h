@@ -13,6 +13,7 @@
 
 #define FLEET_WORD_SIZE 64u /* bytes of a worker's version */
 
+struct bound;
 struct fetch;
 struct look;
 
@@ -69,6 +70,7 @@ struct worker {
 
 struct fleet_router {
 	struct fleet_router_config config;
+	const struct fleet_face *face; /* NULL: there is none */
 	uint64_t began_ns;
 	struct list workers; /* struct worker, owned */
 	struct list bounds;  /* struct bound, owned: routes */
@@ -129,10 +131,10 @@ struct fetch *fetch_drop(struct fetch *x);
 /* ---- request_text.c ---- */
 
 /* Appends the head of REQ, which WHO sends, for W, up to its framing. */
-int hop_write_head(struct fleet_router *f, const struct http_request *req, const struct caller *who,
+int hop_write_head(const struct bound *at, const struct http_request *req, const struct caller *who,
 		   const struct worker *w, enum http_method method, struct buf *ret) MUST_CHECK;
 /* The same without the first line, and without the field WITHOUT (NULL: with all). WHO NULL: it does not say who asks. */
-int hop_write_fields(struct fleet_router *f, const struct http_request *req,
+int hop_write_fields(const struct bound *at, const struct http_request *req,
 		     const struct caller *who, const struct worker *w, const char *without,
 		     struct buf *ret) MUST_CHECK;
 /* Appends the query of REQ but for the names of WITHOUT, which ends with NULL: BEFORE, then the rest; nothing if there is none. */
@@ -145,7 +147,8 @@ int hop_add_caller(struct fleet_router *f, const struct caller *who, struct buf 
 /* ---- answer_fields.c ---- */
 
 /* Adds the fields of REPLY that a client may get to the answer of REQ. < 0: they do not fit. */
-int hop_add_fields(struct http_request *req, const struct relay_reply *reply, bool mcp) MUST_CHECK;
+int hop_add_fields(const struct bound *b, struct http_request *req,
+		   const struct relay_reply *reply) MUST_CHECK;
 
 /* ---- forget.c ---- */
 
@@ -181,6 +184,7 @@ enum place {
 	PLACE_UPLOAD, /* the worker that the token of an upload link names; the same */
 	PLACE_NAME,   /* the worker of the sandbox that Host names, with a port; the same */
 	PLACE_READY,  /* is there a worker that is ready? */
+	PLACE_BOX, /* the worker of the sandbox that a request of a face names. The worker alone judges who may */
 	PLACE_ABSENT, /* nobody: a fleet does not have it yet */
 };
 
@@ -189,6 +193,8 @@ struct bound {
 	struct http_route row;
 	struct fleet_router *router;
 	enum place place;
+	const char *pattern; /* as the table has it */
+	void *face_row;      /* what a face has added it with; NULL: it is of our own API */
 };
 
 /* ---- by_link.c: requests of people without a credential of this router ---- */
@@ -212,19 +218,34 @@ void upload_form_respond(struct http_request *req);
 /* ---- hop.c, merge.c, feed.c ---- */
 
 /* WHO NULL: somebody with a link. */
-void hop_begin(struct fleet_router *f, struct http_request *req, const struct caller *who,
-	       enum place place);
-/* Does a worker say with BODY that it does not believe this router? */
-bool hop_says_ours(const char *body, size_t len);
+void hop_begin(const struct bound *b, struct http_request *req, const struct caller *who);
 /* W has gone: what is under way there fails now. */
 void hops_fail(struct worker *w);
-/* PATTERN: of the route. */
-void merge_begin(struct fleet_router *f, struct http_request *req, const struct caller *who,
-		 const char *pattern);
+void merge_begin(const struct bound *b, struct http_request *req, const struct caller *who);
 void merges_done(struct fleet_router *f);
-void feed_begin(struct fleet_router *f, struct http_request *req, const struct caller *who);
+void feed_begin(const struct bound *b, struct http_request *req, const struct caller *who);
 /* Once a second: connects feeds to workers that are there. */
 void feeds_go(struct fleet_router *f);
 void feeds_done(struct fleet_router *f);
-/* Answers REQ in the form that its client expects: a problem, or an error of JSON-RPC. */
-void hop_respond(struct http_request *req, bool mcp, enum err_code code, const char *why);
+
+/* ---- asked.c ---- */
+
+/* Is BODY the message that begins a session of MCP? It is only looked at to spread sessions: a wrong guess is a session elsewhere. */
+bool hop_is_initialize(const struct buf *body);
+/* What the path names: the parameter has the name that its route gives it. */
+const char *hop_id_of(const struct http_request *req);
+/* Is W too long silent to come back with what it had? NULL: there is none of its id. */
+bool hop_is_lost(const struct fleet_router *f, const struct worker *w);
+
+/* ---- refusal.c ---- */
+
+bool bound_is_mcp(const struct bound *b);
+/* Answers REQ in the form that its client expects: a problem, an error of JSON-RPC, or what a face has. */
+void hop_respond(const struct bound *b, struct http_request *req, enum err_code code,
+		 const char *why);
+/* Does a worker say with BODY that it is full, or that it does not believe this router? */
+bool hop_says_full(const char *body, size_t len);
+bool hop_says_ours(const char *body, size_t len);
+/* The same of a code. */
+bool hop_is_full(const char *code);
+bool hop_is_ours(const char *code);

@@ -9,12 +9,15 @@
 #include <string.h>
 #include <strings.h>
 
-/* A server in a sandbox may have credentials of its own; what opens this server is none of them. */
-static bool is_for_port(struct fleet_router *f, const struct http_request *req, const char *value)
+/* A server in a sandbox may have credentials of its own; what opens this server is none of them. In a request of a face that needs no
+ * credential of ours, it names a user of the sandbox. */
+static bool is_for_worker(const struct bound *b, const struct http_request *req, const char *value)
 {
-	return (http_request_param(req, "port") || http_request_is_of_port(req)) &&
+	if (b->place == PLACE_BOX)
+		return strncasecmp(value, "basic ", 6) == 0;
+	return (http_request_param(req, "port") || b->place == PLACE_NAME) &&
 	       (strncasecmp(value, "bearer", 6) != 0 ||
-		!auth_is_credential(f->config.auth, value + 6 + strspn(value + 6, " \t")));
+		!auth_is_credential(b->router->config.auth, value + 6 + strspn(value + 6, " \t")));
 }
 
 /* A worker that is taken over must not learn credentials, nor may a client say what only a router may say. */
@@ -162,11 +165,13 @@ static int add_cookies(const struct http_request *req, struct buf *b)
 }
 
 /* What only a request to the name of a port has. */
-static int add_name(const struct fleet_router *f, const struct http_request *req, struct buf *b)
+static int add_name(const struct bound *at, const struct http_request *req, struct buf *b)
 {
 	const char *origin = http_request_header(req, "origin");
-	int r = buf_printf(b, HTTP_PORT_DOMAIN_HEADER ": %s\r\n", f->config.port_domain);
+	int r = buf_printf(b, HTTP_PORT_DOMAIN_HEADER ": %s\r\n", at->router->config.port_domain);
 
+	if (at->place != PLACE_NAME)
+		return r;
 	r = r < 0 ? r : add_cookies(req, b);
 	return r < 0 || !origin ? r : buf_printf(b, "Origin: %s\r\n", origin);
 }
@@ -186,30 +191,31 @@ static int add_forwarded(const struct fleet_router *f, const struct http_request
 				      strncasecmp(at, "https:", 6) == 0, b);
 }
 
-int hop_write_fields(struct fleet_router *f, const struct http_request *req,
+int hop_write_fields(const struct bound *at, const struct http_request *req,
 		     const struct caller *who, const struct worker *w, const char *without,
 		     struct buf *b)
 {
+	struct fleet_router *f = at->router;
 	char prefix[HTTP_PREFIX_MAX + 1];
 	const char *name, *value, *host = http_request_header(req, "host");
 	int r = buf_printf(b, "Host: %s\r\n", host ? host : w->at.text);
 
 	for (unsigned i = 0; r == 0 && http_request_field(req, i, &name, &value); i++)
-		if ((strcasecmp(name, "authorization") == 0 ? is_for_port(f, req, value)
+		if ((strcasecmp(name, "authorization") == 0 ? is_for_worker(at, req, value)
 							    : !is_ours(name)) &&
 		    !relay_is_of_connection(name) && !relay_is_listed(req, name) &&
 		    !(without && strcasecmp(name, without) == 0))
 			r = buf_printf(b, "%s: %s\r\n", name, value);
 	r = r < 0 ? r : add_forwarded(f, req, b);
 	if (r == 0 && http_request_is_of_port(req))
-		r = add_name(f, req, b);
+		r = add_name(at, req, b);
 	http_request_prefix(req, prefix);
 	if (r == 0 && prefix[0])
 		r = buf_printf(b, "X-Forwarded-Prefix: %s\r\n", prefix);
 	return r < 0 || !who ? r : hop_add_caller(f, who, b);
 }
 
-int hop_write_head(struct fleet_router *f, const struct http_request *req, const struct caller *who,
+int hop_write_head(const struct bound *at, const struct http_request *req, const struct caller *who,
 		   const struct worker *w, enum http_method method, struct buf *b)
 {
 	static const char *const keys[] = {"api_key", NULL};
@@ -217,5 +223,5 @@ int hop_write_head(struct fleet_router *f, const struct http_request *req, const
 
 	r = r < 0 ? r : hop_add_query(req, keys, '?', b);
 	r = r < 0 ? r : buf_add_str(b, " HTTP/1.1\r\n");
-	return r < 0 ? r : hop_write_fields(f, req, who, w, NULL, b);
+	return r < 0 ? r : hop_write_fields(at, req, who, w, NULL, b);
 }

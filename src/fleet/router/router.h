@@ -13,6 +13,7 @@
 #include "api/auth/ledger.h"
 #include "base/buf.h"
 #include "budget/budgets.h"
+#include "fleet/face.h"
 #include "fleet/ids.h"
 #include "fleet/router/members.h"
 #include "http/http.h"
@@ -56,6 +57,8 @@ const struct http_route *fleet_router_reroute(const struct http_route *row, void
 /* The routes of MCP and of links, which no other room of a router has. */
 int fleet_router_add_routes(struct fleet_router *f, struct http_server *http,
 			    unsigned scopes) MUST_CHECK;
+/* FACE has the routes that judge by themselves who asks; borrowed. Before they are added. F may be NULL. */
+void fleet_router_set_face(struct fleet_router *f, const struct fleet_face *face);
 /* New connections have this certificate, key and authority; those that are in use go on with theirs. Borrowed as before. */
 void fleet_router_set_tls(struct fleet_router *f, struct http_tls_client *tls);
 /* Who is to be asked from now on. Workers that are not in M any more get nothing new, and keep what they have. */

@@ -7,6 +7,7 @@
 #include "transport/cors.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define PAGE_FILES "/assets/" /* names have digests, so they are in no table */
@@ -20,6 +21,18 @@ static const struct {
 #define R(methods, pattern, place) {methods, pattern, PLACE_##place},
 #include "fleet/router/routes.tbl.h"
 #undef R
+};
+
+#define E2B_PREFIX "/faces/e2b"
+
+static const struct {
+	unsigned methods;
+	const char *pattern;
+	enum place place;
+} of_faces[] = {
+#define E2B(methods, pattern, place) {methods, E2B_PREFIX pattern, PLACE_##place},
+#include "fleet/router/faces.tbl.h"
+#undef E2B
 };
 
 /* The answer of /readyz: is there a worker for what is new? */
@@ -39,11 +52,42 @@ static void respond_ready(struct fleet_router *f, struct http_request *req)
 	http_respond_text(req, usable > 0 ? 200 : 503, "text/plain", text);
 }
 
+static bool admit(struct http_request *req, void *user)
+{
+	const struct bound *b = user;
+
+	return b->router->face->admit(req, b->face_row);
+}
+
+/* What needs no credential of ours has no caller, whatever credential it shows: the worker judges the token of the sandbox. */
+static void on_face_request(struct http_request *req, const struct bound *b)
+{
+	const struct caller *who = b->place == PLACE_BOX ? NULL : auth_caller(req);
+	char why[256];
+
+	if (b->place == PLACE_LIST) {
+		merge_begin(b, req, who);
+		return;
+	}
+	if (b->place != PLACE_ABSENT) {
+		hop_begin(b, req, who);
+		return;
+	}
+	(void)snprintf(why, sizeof(why), "a fleet does not offer %s %s yet",
+		       http_method_name(http_request_method(req)),
+		       b->pattern + sizeof(E2B_PREFIX) - 1);
+	hop_respond(b, req, ERR_INVALID_ARGUMENT, why);
+}
+
 static void on_request(struct http_request *req, void *user)
 {
 	struct bound *b = user;
 	struct fleet_router *f = b->router;
 
+	if (b->face_row) {
+		on_face_request(req, b);
+		return;
+	}
 	if (b->place == PLACE_READY) {
 		respond_ready(f, req);
 		return;
@@ -62,16 +106,16 @@ static void on_request(struct http_request *req, void *user)
 				     "a fleet does not have this yet: each worker has a part of it",
 				     NULL);
 	else if (b->place == PLACE_LIST)
-		merge_begin(f, req, who, b->row.pattern);
+		merge_begin(b, req, who);
 	else if (b->place == PLACE_FEED)
-		feed_begin(f, req, who);
+		feed_begin(b, req, who);
 	else
-		hop_begin(f, req, who, b->place);
+		hop_begin(b, req, who);
 	caller_unref(kept);
 }
 
 static struct bound *bind_row(struct fleet_router *f, const struct http_route *row,
-			      enum place place)
+			      const char *pattern, enum place place)
 {
 	const unsigned flags = HTTP_ROUTE_STREAM_BODY | HTTP_ROUTE_CODED_BODY;
 	struct bound *b = calloc(1, sizeof(*b));
@@ -80,6 +124,7 @@ static struct bound *bind_row(struct fleet_router *f, const struct http_route *r
 		return NULL;
 	b->router = f;
 	b->place = place;
+	b->pattern = pattern;
 	b->row = *row;
 	b->row.handler = on_request;
 	b->row.flags |= flags; /* workers judge bodies */
@@ -87,10 +132,49 @@ static struct bound *bind_row(struct fleet_router *f, const struct http_route *r
 	return b;
 }
 
+void fleet_router_set_face(struct fleet_router *f, const struct fleet_face *face)
+{
+	if (f)
+		f->face = face;
+}
+
+static const struct http_route *refuse_row(const struct http_route *row)
+{
+	LOG_ERROR("route_without_place", LOG_S("route", row->pattern));
+	return NULL;
+}
+
+/* ROW has the prefix, or is of a name of the face. */
+static const struct http_route *reroute_face(struct fleet_router *f, const struct http_route *row,
+					     void **userdata)
+{
+	for (size_t i = 0; f->face && i < ARRAY_SIZE(of_faces); i++) {
+		const char *pattern = of_faces[i].pattern;
+
+		if ((!streq(pattern, row->pattern) &&
+		     !streq(pattern + sizeof(E2B_PREFIX) - 1, row->pattern)) ||
+		    (row->methods & ~of_faces[i].methods) != 0)
+			continue;
+		struct bound *b = bind_row(f, row, pattern, of_faces[i].place);
+		if (!b)
+			return NULL;
+		b->face_row = *userdata;
+		b->row.admit = admit;
+		if (b->place == PLACE_BOX)
+			b->row.flags &= ~(unsigned)HTTP_ROUTE_AUTH;
+		*userdata = b;
+		return &b->row;
+	}
+	return refuse_row(row);
+}
+
 const struct http_route *fleet_router_reroute(const struct http_route *row, void **userdata,
 					      void *user)
 {
 	struct fleet_router *f = user;
+
+	if (row->admit)
+		return reroute_face(f, row, userdata);
 
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
 		if (!streq(table[i].pattern, row->pattern) ||
@@ -98,7 +182,7 @@ const struct http_route *fleet_router_reroute(const struct http_route *row, void
 			continue;
 		if (table[i].place == PLACE_HERE)
 			return row;
-		struct bound *b = bind_row(f, row, table[i].place);
+		struct bound *b = bind_row(f, row, table[i].pattern, table[i].place);
 		if (!b)
 			return NULL;
 		*userdata = b;
@@ -106,8 +190,7 @@ const struct http_route *fleet_router_reroute(const struct http_route *row, void
 	}
 	if (text_starts_with(row->pattern, PAGE_FILES))
 		return row;
-	LOG_ERROR("route_without_place", LOG_S("route", row->pattern));
-	return NULL;
+	return refuse_row(row);
 }
 
 /* The handlers of the others are never called: the rows pass fleet_router_reroute(). */

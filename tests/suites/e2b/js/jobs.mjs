@@ -149,7 +149,8 @@ job('files', async (s) => {
 	assert(!(await s.files.exists('d')));
 	await assert.rejects(s.files.read('nope'), e2b.NotFoundError);
 	await assert.rejects(s.files.list('nope'), e2b.NotFoundError);
-	assert.equal(await (await fetch(await s.downloadUrl('a.txt'))).text(), 'héllo');
+	if (!process.env.FLEET || process.env.E2B_DOMAIN) // a router needs the name of the sandbox in the address
+		assert.equal(await (await fetch(await s.downloadUrl('a.txt'))).text(), 'héllo');
 });
 
 job('watch', async (s) => {

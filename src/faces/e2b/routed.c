@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the router of a fleet asks about requests to this face: whom they are about, and how they are refused. It has no sandboxes. */
+#include "faces/e2b/face.h"
+
+#include "base/text.h"
+
+#include <string.h>
+
+#define TAG      ":default"  /* of a snapshot: snapshots.c */
+#define BODY_MAX (64u << 10) /* bytes that are read on the loop: rarely a body has more */
+
+static int gone(struct err *e)
+{
+	return err_set(e, ERR_SESSION_NOT_FOUND, 0, "there is no such sandbox");
+}
+
+/* TEXT without TAG. */
+static int copy_id(const char *text, char ret[FLEET_NAMES_SIZE], struct err *e)
+{
+	const size_t len = strlen(text), tag = sizeof(TAG) - 1;
+	const size_t n = len > tag && streq(text + len - tag, TAG) ? len - tag : len;
+
+	if (n >= FLEET_NAMES_SIZE)
+		return gone(e);
+	memcpy(ret, text, n);
+	ret[n] = '\0';
+	return 0;
+}
+
+static int names_of_path(const struct http_request *req, struct fleet_names *ret, struct err *e)
+{
+	const char *id = http_request_param(req, "id");
+	const char *template = http_request_param(req, "template");
+	const char *header = http_request_header(req, "e2b-sandbox-id");
+
+	if (id && header && !streq(id, header))
+		return err_set(e, ERR_INVALID_ARGUMENT, 0,
+			       "E2b-Sandbox-Id names another sandbox than the address");
+	return id || template ? copy_id(id ? id : template, ret->id, e) : gone(e);
+}
+
+static int find(const struct http_request *req, const void *row, struct fleet_names *ret,
+		struct err *e)
+{
+	const struct e2b_bound *b = row;
+	const char *token = http_request_header(req, "x-access-token");
+	char id[E2B_ID_SIZE];
+
+	*ret = (struct fleet_names){0};
+	if (b->route->service == E2B_CONTROL)
+		return names_of_path(req, ret, e);
+	if (token && strlen(token) == E2B_TOKEN_SIZE - 1)
+		(void)!text_copy(ret->token, sizeof(ret->token), token);
+	if (e2b_id_of(req, id))
+		return text_copy(ret->id, sizeof(ret->id), id);
+	if (http_request_header(req, "e2b-sandbox-id") || e2b_is_port_name(req))
+		return gone(e); /* or they name two */
+	if (e2b_is_signed(b, req))
+		return err_set(
+		    e, ERR_INVALID_ARGUMENT, 0,
+		    "this address names no sandbox, and this server has several workers: use it "
+		    "with the header E2b-Sandbox-Id, or let the operator set SANDBOX_PORT_DOMAIN "
+		    "and set E2B_DOMAIN instead of E2B_SANDBOX_URL");
+	return ret->token[0] ? 0 : gone(e);
+}
+
+static bool find_source(const char *body, size_t len, char ret[FLEET_NAMES_SIZE])
+{
+	json_t *o = len > 0 && len <= BODY_MAX ? json_loadb(body, len, 0, NULL) : NULL;
+	const char *template = json_string_value(json_object_get(o, "templateID"));
+	struct err ignored = ERR_INIT;
+	const bool found = template && copy_id(template, ret, &ignored) == 0;
+
+	json_decref(o);
+	return found;
+}
+
+static void refuse(struct http_request *req, const void *row, const struct err *e)
+{
+	const enum e2b_service service = ((const struct e2b_bound *)row)->route->service;
+	const bool dead = e->code == ERR_SESSION_NOT_FOUND || e->code == ERR_NODE_LOST;
+	char id[E2B_ID_SIZE];
+
+	if (dead && service != E2B_CONTROL)
+		e2b_refuse_dead(req, e2b_id_of(req, id) ? id : "");
+	else
+		e2b_refuse_request(req, service, e);
+}
+
+const struct fleet_face e2b_fleet_face = {
+    .admit = e2b_admit, .find = find, .find_source = find_source, .refuse = refuse};
