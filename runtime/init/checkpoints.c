@@ -223,7 +223,7 @@ static void restored(struct init *in)
 		session_park(in, p->fork, p->fork_channel, p->at[p->f.place].carries);
 	else
 		session_adopt(in, p->fork, p->fork_channel, p->at[p->f.place].carries);
-	in->session.lost = in->session.behind = false;
+	in->session.lost = in->session.behind = in->session.from_disk = false;
 	p->fork = 0;
 	p->fork_channel = -1;
 	answer_with(in, 0, flags, kinds);
@@ -453,8 +453,10 @@ void checkpoints_choose(struct init *in)
 	const struct init_checkpoints *p = &in->checkpoints;
 
 	if (p->phase == CHECKPOINTS_FORKING && p->fork_channel < 0 && contexts_choose(in, 0) &&
-	    p->f.op == PROTO_CHECKPOINT_SAVE)
+	    p->f.op == PROTO_CHECKPOINT_SAVE) {
+		(void)variables_wanted(in, 0);
 		session_wanted(in);
+	}
 }
 
 /* The session's backup is what a SAVE keeps; session_prepare() has it made, or gives up. */

@@ -79,12 +79,12 @@
 #define INIT_FDS_MAX     PROTO_CONFIG_PROCS_MAX
 #define INIT_LEAVING_MAX 4           /* runs that are over and still being freed */
 #define FDS_LAST         0x7fffffffU /* for close_range(2): gVisor takes it for a signed number */
-#define RUN_CODE_FD      3 /* where a Python run finds its source; runtime/python/boot.py */
-#define STORE_INODES     2 /* of the workspace's file system: its folders `data` and `venv` */
-#define DISK_INODES      14 /* of a stored one: also `tmp` and `home`, and what ext4 keeps for itself */
+#define RUN_CODE_FD      3  /* where a Python run finds its source; runtime/python/boot.py */
+#define STORE_INODES     2  /* of the workspace's file system: its folders `data` and `venv` */
+#define DISK_INODES      15 /* of a stored one: three more folders, and those of ext4 */
 #define SESSION_INODES                                                                             \
 	13          /* of a session's disk: also `checkpoints`, and what ext4 keeps for itself */
-#define DISK_KEPT 3 /* folders of a stored sandbox besides the workspace */
+#define DISK_KEPT 4 /* folders of a stored sandbox besides the workspace */
 
 enum run_state { RUN_NONE, RUN_WAITING, RUN_RUNNING, RUN_KILLING, RUN_ENDING };
 enum run_form {

@@ -175,10 +175,10 @@ static bool wait_for_spare(struct init *in, const struct proto_init_run *f, cons
 {
 	struct init_waiting *w = &in->waiting;
 
-	uint64_t wait = in->session.state == SESSION_WAKING ? SESSION_FORK_WAIT_NS
-			: f->kind != PROTO_RUN_STATEFUL     ? SPARE_WAIT_NS
-			: in->session.state == SESSION_NONE ? STATE_WAIT_NS
-							    : SESSION_FORK_WAIT_NS;
+	const enum session_state is = in->session.state;
+	uint64_t wait = f->kind != PROTO_RUN_STATEFUL && is != SESSION_WAKING ? SPARE_WAIT_NS
+			: is == SESSION_NONE || in->session.from_disk         ? STATE_WAIT_NS
+								      : SESSION_FORK_WAIT_NS;
 	*w = (struct init_waiting){.f = *f, .until = later(init_now(), wait)};
 	for (w->n = 0; w->n < n; w->n++) {
 		w->fds[w->n] = fcntl(fds[w->n], F_DUPFD_CLOEXEC, 3);
@@ -235,7 +235,7 @@ void run_waiting(struct init *in)
 		return;
 	}
 	if (w->f.kind == PROTO_RUN_STATEFUL)
-		(void)contexts_choose(in, w->f.context);
+		contexts_come(in, w->f.context);
 	if (warm_must_wait(in, &w->f)) {
 		if (init_now() < w->until)
 			return;
@@ -580,7 +580,7 @@ uint64_t run_next(const struct init *in)
 	uint64_t next = 0;
 
 	if (in->run.state == RUN_WAITING)
-		return in->waiting.until;
+		return init_sooner(in->waiting.until, session_is_read(in) ? session_next(in) : 0);
 	if (in->run.state == RUN_ENDING && in->session.state == SESSION_WAKING &&
 	    session_next(in) != 0)
 		return session_next(in);

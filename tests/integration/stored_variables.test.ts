@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Variables of a stored sandbox stay while it rests: when it was unused, when another one needs its place, and when the server is stopped.
+
+import assert from 'node:assert/strict';
+import * as fs from 'node:fs';
+import { after, before, describe, it } from 'node:test';
+import { asker } from '../lib/asker.ts';
+import { newStateDir } from '../lib/env.ts';
+import type { Program } from '../lib/process.ts';
+import { serve, type Json } from '../lib/session.ts';
+import { until } from '../lib/wait.ts';
+
+const ADMIN = 'an-administrators-key-of-the-server';
+
+class Place {
+	readonly state = newStateDir();
+	readonly log = `${this.state}/log`;
+	readonly env: Record<string, string>;
+	program!: Program;
+	base!: string;
+	readonly ask = asker(() => this.base, ADMIN);
+
+	constructor(env: Record<string, string> = {}) {
+		this.env = { SANDBOX_STATE_DIR: this.state, SANDBOX_LOG_FILE: this.log, SANDBOX_API_KEY: ADMIN, SANDBOX_POOL: '0', SANDBOX_USER_SANDBOX_LIMIT: '0', ...env };
+	}
+	async start(env: Record<string, string> = {}): Promise<void> {
+		({ program: this.program, base: this.base } = await serve({ profile: 'full', env: { ...this.env, ...env } }));
+	}
+	async again(env: Record<string, string> = {}, signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM'): Promise<void> {
+		this.program.kill(signal);
+		await this.program.exit;
+		await this.start(env);
+	}
+	async make(json: Json = {}): Promise<string> {
+		const r = await this.ask('POST', '/sandboxes', { kind: 'stored', ...json });
+		assert.equal(r.status, 201, r.text);
+		return r.body.id;
+	}
+	async run(id: string, code: string, more: Json = {}): Promise<Json> {
+		const r = await this.ask('POST', `/sandboxes/${id}/runs`, { code, stateful: true, wait: true, ...more });
+		assert.equal(r.status, 201, r.text);
+		return r.body;
+	}
+	async ok(id: string, code: string, more: Json = {}): Promise<string> {
+		const r = await this.run(id, code, more);
+		assert.equal(r.exit_code, 0, JSON.stringify(r));
+		return r.stdout.trim();
+	}
+	logged(event: string): number {
+		return fs.readFileSync(this.log, 'utf8').split(event).length - 1;
+	}
+}
+
+const define = `
+import collections, os
+numbers = list(range(1000)); same = numbers
+counts = collections.Counter('hello')
+class Point:
+    def __init__(self, x): self.x = x
+    def far(self): return self.x > LIMIT
+points = {n: Point(n) for n in range(3)}
+def scaled(n): return n * FACTOR
+FACTOR = 3
+`;
+
+describe('variables of stored sandboxes', () => {
+	const p = new Place();
+	const ids: Record<string, string> = {};
+	const first = {
+		all: define,
+		some: 'x = 1\ngen = (n for n in range(3))\nimport threading\nlock = threading.Lock()',
+		begun: 'x = 1',
+		stateless: 'x = 1',
+		point: 'x = 1',
+		poison: 'import os\nclass Poison:\n    def __reduce__(self): return (os._exit, (3,))\nx, poison = 1, Poison()',
+		large: 'import os\nlarge = os.urandom(8 << 20)\nx = 1',
+		full: 'x = 1\nf = open("fill", "wb", 0)\ntry:\n    while True: f.write(bytes(4096))\nexcept OSError: pass\nf.close(); del f',
+	};
+
+	before(async () => {
+		await p.start();
+		for (const [name, code] of Object.entries(first)) {
+			ids[name] = await p.make(['large', 'full'].includes(name) ? { disk_mb: 16 } : {});
+			await p.ok(ids[name]!, code);
+		}
+		const session = await p.ask('POST', '/sandboxes', {});
+		await p.ok(session.body.id, 'x = "session"');
+		const kept = await p.ask('POST', `/sandboxes/${session.body.id}/keep`, {});
+		if (kept.status < 300) // else its workspace is in memory
+			ids.kept = session.body.id;
+		await p.again();
+	});
+	after(() => p.program.end());
+
+	it('a stop and a start of the server keep all that can be written, and say nothing', async () => {
+		const r = await p.run(ids.all!, 'LIMIT = 1; FACTOR = 5\nnumbers.append(7)\nprint(len(same), counts["l"], [q.far() for q in points.values()], scaled(2))');
+		assert.equal(r.stdout, '1001 2 [False, False, True] 10\n', JSON.stringify(r));
+		assert.deepEqual([r.state, r.gone], ['kept', undefined]);
+		if (ids.kept)
+			assert.equal(await p.ok(ids.kept, 'print(x)'), 'session');
+	});
+
+	it('what cannot be written is named, once', async () => {
+		const r = await p.run(ids.some!, 'print(x, "gen" in dir())');
+		assert.deepEqual([r.stdout, r.state, r.gone], ['1 False\n', 'kept', ['gen', 'lock']], JSON.stringify(r));
+		assert.equal((await p.run(ids.some!, 'x')).gone, undefined);
+	});
+
+	it('a run without state leaves them, and no file shows them', async () => {
+		assert.equal(await p.ok(ids.stateless!, 'import os; print(os.listdir("/mnt/data"), "x" in dir())', { stateful: false }), '[] False');
+		const r = await p.ask('POST', `/sandboxes/${ids.stateless}/runs`, { command: 'find / -path "*variables/default" 2>/dev/null | wc -l', wait: true });
+		assert.equal(r.body.stdout.trim(), '0', r.text);
+	});
+
+	it('a session that begins anew does not have them', async () => {
+		assert.match((await p.run(ids.begun!, 'x', { restart: true })).stderr, /NameError/);
+	});
+
+	it('a checkpoint has them, although no run has read them', async () => {
+		assert.equal((await p.ask('POST', `/sandboxes/${ids.point}/checkpoints`, { name: 'c' })).status, 201);
+		await p.ok(ids.point!, 'x = 2');
+		const r = await p.ask('POST', `/sandboxes/${ids.point}/checkpoints/c/restore`, {});
+		assert.ok(r.status < 300, r.text);
+		assert.equal(await p.ok(ids.point!, 'print(x)'), '1');
+	});
+
+	it('what ends its reader is given up, once, and told', async () => {
+		const r = await p.run(ids.poison!, 'print("x" in dir())');
+		assert.deepEqual([r.stdout, r.state], ['False\n', 'lost'], JSON.stringify(r));
+		assert.equal((await p.run(ids.poison!, 'print(1)')).state, 'kept');
+	});
+
+	it('what is too large for the disk is left out by its name; if nothing can be written, that is told', async () => {
+		const r = await p.run(ids.large!, 'print(x, "large" in dir())');
+		assert.deepEqual([r.stdout, r.gone], ['1 False\n', ['large']], JSON.stringify(r));
+		assert.equal((await p.run(ids.full!, 'print("x" in dir())')).state, 'lost');
+	});
+
+	it('the second stop keeps the newer values, and those that no run has read', async () => {
+		await p.again({ SANDBOX_STORED_MAX_ACTIVE: '2' });
+		assert.equal(await p.ok(ids.all!, 'print(len(numbers), FACTOR)'), '1001 5');
+		assert.equal(await p.ok(ids.stateless!, 'print(x)'), '1');
+		assert.match((await p.run(ids.begun!, 'x')).stderr, /NameError/);
+	});
+
+	it('another sandbox takes the place: the first rests and is opened again', async () => {
+		const turns = [ids.all!, ids.some!, ids.stateless!];
+		for (const id of turns)
+			await p.ok(id, `x = "${id}"`);
+		for (const id of [...turns, turns[0]!])
+			assert.equal(await p.ok(id, 'print(x)'), id);
+	});
+
+	it('after SIGKILL no older values come back; switched off, variables end with the processes', async () => {
+		await p.again({ SANDBOX_STORED_VARIABLES: 'off' }, 'SIGKILL');
+		assert.match((await p.run(ids.all!, 'x')).stderr, /NameError/);
+		await p.ok(ids.all!, 'x = 1');
+		await p.again({ SANDBOX_STORED_IDLE_TIMEOUT_S: '1', SANDBOX_CLEANUP_INTERVAL_M: '1' });
+		assert.match((await p.run(ids.all!, 'x')).stderr, /NameError/);
+	});
+
+	it('(slow) the sweep of unused ones writes them', { timeout: 100_000 }, async () => {
+		await p.ok(ids.all!, 'x = 1');
+		const before = p.logged('variables_kept');
+		await until('the sweep', async () => p.logged('variables_kept') > before, 90_000);
+		assert.equal(await p.ok(ids.all!, 'print(x)'), '1');
+	});
+});
