@@ -203,7 +203,10 @@ static void rest_one(struct sandbox *s, void *user UNUSED)
 {
 	struct err e = ERR_INIT;
 
-	if (s->stored && s->has_variables && sandbox_is_idle(s) && sandbox_rest(s, &e) < 0)
+	/* Background processes, uploads and watchers end with the server in any case. */
+	const bool runs = sandbox_is_busy(s) || !list_is_empty(&s->queue);
+
+	if (s->stored && s->has_variables && !runs && sandbox_rest(s, &e) < 0)
 		LOG_ERROR("session_destroy_failed", LOG_S("session_id", s->id),
 			  LOG_S("error", e.text));
 }

@@ -7,6 +7,6 @@
 
 /* As sandbox_drop(), for a stored sandbox that is idle. Without variables it is the same. */
 int sandbox_rest(struct sandbox *s, struct err *e) MUST_CHECK;
-/* The server is about to end: every stored sandbox that is idle comes to rest. The loop exits when the variables of all
+/* The server is about to end: every stored sandbox without a run comes to rest. The loop exits when the variables of all
  * are written, or after a few seconds. 0 or -errno of sd_event_exit(3). */
 int manager_rest_all(struct manager *m);

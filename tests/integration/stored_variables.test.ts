@@ -137,6 +137,8 @@ describe('variables of stored sandboxes', () => {
 	});
 
 	it('the second stop keeps the newer values, and those that no run has read', async () => {
+		const beside = await p.ask('POST', `/sandboxes/${ids.all}/processes`, { command: 'sleep 600' });
+		assert.equal(beside.status, 201, beside.text);
 		await p.again({ SANDBOX_STORED_MAX_ACTIVE: '2' });
 		assert.equal(await p.ok(ids.all!, 'print(len(numbers), FACTOR)'), '1001 5');
 		assert.equal(await p.ok(ids.stateless!, 'print(x)'), '1');
