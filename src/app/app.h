@@ -20,6 +20,7 @@
 #include "fleet/ids.h"
 #include "http/http.h"
 #include "mcp/mcp.h"
+#include "objects/store.h"
 #include "packages/packages.h"
 #include "sandbox/sandbox.h"
 #include "store/store.h"
@@ -192,6 +193,12 @@ void app_store_path(const struct app *a, char ret[APP_STORE_PATH_MAX]);
 	"SANDBOX_DATABASE is for the routers of a fleet (SANDBOX_ROLE=router): a server with "     \
 	"sandboxes of its own keeps its users in SANDBOX_DB_PATH. Remove it here"
 int app_database(const struct settings *s, struct buf *ret, struct err *e) MUST_CHECK;
+/* app_objects.c: a setting of an object store that somebody has set, or NULL. */
+const char *app_names_objects(const struct settings *s);
+/* Whether these settings are whole, and those of a router. Reads no file. */
+int app_check_objects(const struct settings *s, struct err *e) MUST_CHECK;
+/* The object store of a router, with its credentials: objects_store_done(). */
+int app_objects(const struct settings *s, struct objects_store *ret, struct err *e) MUST_CHECK;
 /* app_store.c: opens the database of this state folder. For verbs without an engine too. */
 int app_open_store(struct app *a, struct err *e) MUST_CHECK;
 

@@ -13,6 +13,7 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "config/paths.h"
+#include "fleet/router/slices.h"
 #include "walls/confine.h"
 #include "walls/privileges.h"
 
@@ -159,7 +160,9 @@ static int confine(struct app *a, struct err *e)
 					      .store = store,
 					      .log = log,
 					      .socket = socket,
-					      .wheels = a->settings.pip_wheel_dir};
+					      .wheels = a->settings.pip_wheel_dir,
+					      .account =
+						  a->router_files ? FLEET_SLICES_ACCOUNT : NULL};
 
 	app_store_path(a, store);
 	log_open(); /* now its folder exists */

@@ -105,6 +105,9 @@ int app_check_role(const struct settings *s, struct err *e)
 
 	if (r < 0)
 		return r;
+	const int objects = app_check_objects(s, e);
+	if (objects < 0)
+		return objects;
 	if (s->database[0] && !streq(s->fleet_role, "router"))
 		return err_set(e, ERR_SETTING_INVALID, 0, APP_DATABASE_OF_ROUTERS);
 	if (streq(s->fleet_role, "router"))

@@ -5,10 +5,12 @@
 #include "app/reopener.h"
 #include "base/buf.h"
 #include "base/fdio.h"
+#include "base/libcurl.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "fleet/router/names.h"
 #include "fleet/router/router.h"
+#include "fleet/router/slices.h"
 
 #include <sodium.h>
 #include <string.h>
@@ -146,6 +148,23 @@ void app_take_router_tls(struct app *a, enum reopen what, int file)
 	f->wrong = f->wrong || r < 0;
 }
 
+/* Also if no line needs it yet: it cannot be loaded when threads use it. */
+static int load_libcurl(const struct fleet_members *m, struct err *e)
+{
+	struct err why = ERR_INIT;
+	bool needed = false;
+
+	for (size_t i = 0; i < m->n_names; i++)
+		needed = needed || m->names[i].slices;
+	if (!fleet_slices_can() || libcurl_load(&why) == 0)
+		return 0;
+	if (needed)
+		return err_set(e, ERR_SYSTEM, ENOENT, "endpointslices: %s", why.text);
+	LOG_INFO("no_libcurl", LOG_S("error", why.text),
+		 LOG_S("effect", "this router can use no line endpointslices:NAMESPACE/NAME:PORT"));
+	return 0;
+}
+
 static int read_members(struct app *a, struct err *e)
 {
 	struct router_files *f = a->router_files;
@@ -154,6 +173,7 @@ static int read_members(struct app *a, struct err *e)
 	if (r < 0)
 		return r;
 	r = fleet_members_parse(buf_str(&f->seen), f->seen.len, &f->members, e);
+	r = r < 0 ? r : load_libcurl(&f->members, e);
 	return r < 0 ? err_wrap(e, "SANDBOX_FLEET_WORKERS") : 0;
 }
 

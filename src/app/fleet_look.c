@@ -5,10 +5,12 @@
 
 #include "app/app.h"
 #include "app/reopener.h"
+#include "base/libcurl.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "fleet/router/names.h"
 #include "fleet/router/router.h"
+#include "fleet/router/slices.h"
 #include "http/tls_facts.h"
 
 #include <errno.h>
@@ -157,6 +159,8 @@ int fleet_look_workers(const struct settings *s, struct fleet_look *ret, struct 
 	r = r < 0 ? r : app_member_tls(s, &tls, e);
 	if (r < 0)
 		return r;
+	struct err no_curl = ERR_INIT; /* fleet_slices_ask() says so where a line needs it */
+	(void)!(fleet_slices_can() && libcurl_load(&no_curl) < 0);
 	const uint64_t until = now_ns() + ALL_NS;
 	for (size_t i = 0; i < m->n_names; i++) {
 		const char *why = now_ns() < until ? fleet_names_ask(&m->names[i], m)

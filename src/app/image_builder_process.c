@@ -3,6 +3,7 @@
 #include "app/image_builder.h"
 
 #include "base/fdio.h"
+#include "base/kill_points.h"
 #include "base/parent.h"
 #include "base/parse.h"
 #include "base/rand.h"
@@ -112,6 +113,8 @@ static int start_build(struct process *p, const struct image_order_msg *m, const
 	}
 	p->build = pid;
 	p->kill_at_ns = 0;
+	if (p->config->bases)
+		KILL_POINT(PULL_TAKEN);
 	*ret_output = out[0];
 	return 0;
 }
@@ -208,6 +211,8 @@ static void on_build_ended(struct process *p)
 		return;
 	p->build = 0;
 	p->build_fd = fd_close(p->build_fd);
+	if (p->config->bases)
+		KILL_POINT(PULL_ENDED);
 	tell(p, IMAGE_NEWS_ENDED, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
 	     -1);
 }

@@ -102,6 +102,15 @@ K(STORED_FORGOTTEN, "monitor", "the front was told that the workspace is gone")
 K(FORGOTTEN_TAKEN, "front", "the workspace is gone, the record is there")
 K(RECORD_REMOVED, "front", "the record is gone")
 
+/* ---- downloads of builds ---- */
+K(PULL_SENT, "front", "the process that downloads was asked for an image")
+K(PULL_TAKEN, "pulls", "the process of a download was forked")
+K(PULL_ASKED, "download", "the registry has named the image, and nothing of it is unpacked")
+K(PULL_UNPACKED, "download", "the files of the image are there, and it has no name")
+K(PULL_NAMED, "download", "the image has its name, and nobody was told")
+K(PULL_ENDED, "pulls", "the end of a download was seen, and the front does not know")
+K(PULL_HEARD, "front", "the end of a download has come")
+
 /* ---- the database ---- */
 K(COMMIT_NEXT, "front", "a transaction is complete but for its commit")
 K(COMMIT_DONE, "front", "a transaction is committed")

@@ -45,6 +45,8 @@ int libcurl_load(struct err *e)
 	if (r == 0 && curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
 		r = err_set(e, ERR_SYSTEM, ENOMEM, "libcurl");
 	loaded = r == 0;
+	if (!loaded)
+		libcurl = (struct libcurl){0};
 	return r;
 }
 

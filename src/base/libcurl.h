@@ -51,7 +51,7 @@ extern struct libcurl libcurl;
 extern const struct libcurl libcurl_inside; /* of the portable binary alone */
 
 /* Loads and initializes the library; further calls do nothing. Not while other threads use it. Call it
- * before the process gives up the right to open files. Negative errno and E if it is not installed. */
+ * before the process gives up the right to open files. Negative errno and E if it is not installed; the functions are NULL then. */
 int libcurl_load(struct err *e);
 
 /* The certificates that the one inside must be told of, as a path. NULL: libcurl knows them itself. "":

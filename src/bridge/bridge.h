@@ -71,16 +71,16 @@ struct bridge_socket {
 	int fd;   /* listening; -1 = no socket */
 	int lock; /* held as long as the socket is ours */
 	int dir;
-	int keeper;       /* pipe to the process that removes the socket, if the server may not */
-	pid_t keeper_pid; /* 0 = none */
-	uid_t uid;        /* clients of this user are accepted */
+	int remover;       /* pipe to the process that removes the socket, if the server may not */
+	pid_t remover_pid; /* 0 = none */
+	uid_t uid;         /* clients of this user are accepted */
 	dev_t dev;
 	ino_t ino;
 	char path[PATH_MAX];
 	char name[NAME_MAX + 1];
 };
 
-#define BRIDGE_SOCKET_NONE ((struct bridge_socket){.fd = -1, .lock = -1, .dir = -1, .keeper = -1})
+#define BRIDGE_SOCKET_NONE ((struct bridge_socket){.fd = -1, .lock = -1, .dir = -1, .remover = -1})
 
 /* Must be called before privileges are given up, because clients see the credentials of this moment.
  * If a default path cannot be used, there is no socket, and WHY (ERR_TEXT_MAX bytes) says why. If the

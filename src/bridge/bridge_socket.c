@@ -3,7 +3,7 @@
  *
  * A server holds a lock on a file beside the socket. A socket without a lock holder is left over from
  * a dead server and is replaced. A server that root started cannot remove the file after it gave up
- * its privileges. So it forks a keeper before, which waits for the end of a pipe, removes the file,
+ * its privileges. So it forks a remover before, which waits for the end of a pipe, removes the file,
  * and then releases the lock. */
 #include "bridge/bridge.h"
 
@@ -223,9 +223,9 @@ static void remove_file(const struct bridge_socket *s)
 		(void)unlinkat(s->dir, s->name, 0);
 }
 
-/* The keeper. It holds only the folder, the lock and the pipe, and ends when the server ends, also if
+/* The remover. It holds only the folder, the lock and the pipe, and ends when the server ends, also if
  * that is killed. */
-NORETURN static void keep(const struct bridge_socket *s, int pipe_fd)
+NORETURN static void wait_and_remove(const struct bridge_socket *s, int pipe_fd)
 {
 	char byte;
 	sigset_t all;
@@ -252,7 +252,7 @@ NORETURN static void keep(const struct bridge_socket *s, int pipe_fd)
 	_exit(0);
 }
 
-static int start_keeper(struct bridge_socket *s, struct err *e)
+static int start_remover(struct bridge_socket *s, struct err *e)
 {
 	int ends[2];
 
@@ -261,15 +261,15 @@ static int start_keeper(struct bridge_socket *s, struct err *e)
 	const pid_t pid = fork();
 	if (pid == 0) {
 		(void)fd_close(ends[1]);
-		keep(s, ends[0]);
+		wait_and_remove(s, ends[0]);
 	}
 	(void)fd_close(ends[0]);
 	if (pid < 0) {
 		(void)fd_close(ends[1]);
 		return err_set(e, ERR_SYSTEM, errno, "fork");
 	}
-	s->keeper = ends[1];
-	s->keeper_pid = pid;
+	s->remover = ends[1];
+	s->remover_pid = pid;
 	return 0;
 }
 
@@ -282,7 +282,7 @@ static int open_all(struct bridge_socket *s, const struct app *make, struct err 
 
 	r = r < 0 ? r : take_lock(s, e);
 	r = r < 0 ? r : bind_and_listen(s, e);
-	return r < 0 || s->uid != 0 ? r : start_keeper(s, e);
+	return r < 0 || s->uid != 0 ? r : start_remover(s, e);
 }
 
 int bridge_socket_open(struct bridge_socket *s, const struct app *a, char *why, struct err *e)
@@ -314,13 +314,13 @@ int bridge_socket_open(struct bridge_socket *s, const struct app *a, char *why, 
 
 void bridge_socket_close(struct bridge_socket *s)
 {
-	if (s->fd >= 0 && s->keeper_pid == 0)
+	if (s->fd >= 0 && s->remover_pid == 0)
 		remove_file(s);
 	s->fd = fd_close(s->fd);
-	s->keeper = fd_close(s->keeper);
+	s->remover = fd_close(s->remover);
 	s->lock = fd_close(s->lock);
 	s->dir = fd_close(s->dir);
-	if (s->keeper_pid > 0)
-		(void)waitpid(s->keeper_pid, NULL, 0);
-	s->keeper_pid = 0;
+	if (s->remover_pid > 0)
+		(void)waitpid(s->remover_pid, NULL, 0);
+	s->remover_pid = 0;
 }

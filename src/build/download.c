@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "build/download.h"
 
+#include "base/kill_points.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/parse.h"
@@ -141,6 +142,7 @@ static int on_turn(sd_event_source *source UNUSED, void *user)
 	memcpy(b->downloading, d->text, sizeof(b->downloading));
 	b->download_later_s = 0;
 	if (images->download(d->text, images->user, &e) >= 0) {
+		KILL_POINT(PULL_SENT);
 		LOG_INFO("image_download", LOG_S("image", d->text), LOG_S("owner", d->owner));
 		return 0;
 	}
@@ -215,6 +217,7 @@ static void on_ended(const char *reason, void *user)
 
 	memcpy(text, b->downloading, sizeof(text));
 	b->downloading[0] = '\0';
+	KILL_POINT(PULL_HEARD);
 	if (reason)
 		(void)err_set(&e, ERR_IMAGE_MISSING, 0, "%.300s was not downloaded: %.400s", text,
 			      reason[0] ? reason : "it was stopped");

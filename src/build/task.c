@@ -121,7 +121,7 @@ static void on_news(struct process_watch *w)
 
 static int start(const struct build_task_spec *spec, struct process **ret, struct err *e)
 {
-	static const char *const own[TASK_OWN_ENV_MAX] = {"HOME=" BUILD_HOME, "USER=user",
+	static const char *const own[TASK_OWN_ENV_MAX] = {("HOME=" BUILD_HOME), "USER=user",
 							  "LOGNAME=user", "SHELL=/bin/bash"};
 	const char *env[PROCESS_ENV_MAX + 1];
 	size_t at[PROCESS_ENV_MAX], n = 0, n_own = 0;

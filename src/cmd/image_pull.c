@@ -3,6 +3,7 @@
  * SANDBOX_PULL_CACHE. When an image was used or looked up last is the time of its manifest's file. */
 #include "cmd/image_verb.h"
 
+#include "base/kill_points.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "engine/protocol/proto.h"
@@ -274,6 +275,7 @@ static int download(struct pulling *p, const struct settings *s, const struct ro
 
 	r = r < 0 ? r : image_import(p->store, "pulled", p->origin, &o, &w, &m, e);
 
+	KILL_POINT(PULL_NAMED);
 	progress_line_end(&line, r >= 0);
 	if (r < 0 && e->code == ERR_CANCELLED && now_ns() - began >= PULL_S * NS_PER_S) {
 		*e = ERR_INIT;

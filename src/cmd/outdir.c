@@ -32,13 +32,13 @@ struct outdir {
 
 /* ---- the process with the user's rights ---- */
 
-struct keeper {
+struct writer {
 	int dir;
 	int sock;
 	char temporary[32]; /* "" = none */
 };
 
-static int keep_create(struct keeper *k)
+static int writer_create(struct writer *k)
 {
 	char random[17];
 
@@ -59,7 +59,7 @@ static bool is_name(const char *part)
 
 /* Makes the folders of PATH and returns a descriptor of the last one. *RET_NAME is the last part of PATH.
  * fd_open_beneath() follows no link, so every part is a folder below k->dir. */
-static int keep_folder(const struct keeper *k, char *path, char **ret_name)
+static int writer_folder(const struct writer *k, char *path, char **ret_name)
 {
 	int dir = fcntl(k->dir, F_DUPFD_CLOEXEC, 0);
 
@@ -80,13 +80,13 @@ static int keep_folder(const struct keeper *k, char *path, char **ret_name)
 	return dir;
 }
 
-static int keep_place(struct keeper *k, char *path)
+static int writer_place(struct writer *k, char *path)
 {
 	char *name = path;
 
 	if (!k->temporary[0])
 		return -EINVAL;
-	_cleanup_fd_ int dir = keep_folder(k, path, &name);
+	_cleanup_fd_ int dir = writer_folder(k, path, &name);
 	if (dir < 0)
 		return dir;
 	/* rename(2) replaces a symbolic link instead of following it, and refuses a folder. */
@@ -98,7 +98,7 @@ static int keep_place(struct keeper *k, char *path)
 	return 0;
 }
 
-NORETURN static void keeper_main(struct keeper *k)
+NORETURN static void writer_main(struct writer *k)
 {
 	struct request q;
 	int fds[FDIO_PASS_MAX];
@@ -113,8 +113,8 @@ NORETURN static void keeper_main(struct keeper *k)
 
 		q.name[sizeof(q.name) - 1] = '\0';
 		if (q.name[0])
-			reply.error = -keep_place(k, q.name);
-		else if ((fd = keep_create(k)) < 0)
+			reply.error = -writer_place(k, q.name);
+		else if ((fd = writer_create(k)) < 0)
 			reply.error = -fd;
 		if (fd_send(k->sock, &reply, sizeof(reply), &fd, fd >= 0 ? 1 : 0, 0) < 0)
 			break;
@@ -145,8 +145,8 @@ int outdir_open(const char *dir, struct outdir **ret, struct err *e)
 	o->pid = fork();
 	if (o->pid == 0) {
 		(void)fd_close(sockets[0]);
-		struct keeper k = {.dir = fd, .sock = sockets[1]};
-		keeper_main(&k);
+		struct writer k = {.dir = fd, .sock = sockets[1]};
+		writer_main(&k);
 	}
 	r = -errno;
 	(void)fd_close(sockets[1]);

@@ -9,6 +9,7 @@
 #include "base/fdio.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "base/tree.h"
 #include "image/image_store.h"
 #include "store/copy.h"
 
@@ -137,7 +138,7 @@ static int restore(struct app *a, const char *file, struct err *e)
 		return err_set(e, ERR_SYSTEM, errno, "'%s' cannot be written", a->state_dir);
 	r = unpack(state, aside, file, place, e);
 	r = r < 0 ? r : put_in_place(state, aside, store, place, e);
-	(void)!image_tree_remove(state, aside);
+	(void)!tree_remove(state, aside);
 	return r;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/fdio.h"
 #include "base/text.h"
+#include "base/tree.h"
 #include "cmd/backup_archive.h"
 #include "image/image_store.h"
 
@@ -153,7 +154,7 @@ static int make_tenants(struct unpacking *u, const char *name, bool top, struct 
 	if (parent < 0)
 		return fail_at(name, parent, e);
 	if (top)
-		r = image_tree_remove(parent, last);
+		r = tree_remove(parent, last);
 	if (r < 0)
 		return fail_at(name, r, e);
 	switch (archive_entry_filetype(u->entry)) {
@@ -206,8 +207,8 @@ static int leave_out(struct unpacking *u, const char *key, struct err *e)
 		return unsound(u, "it has a strange name", e);
 	(void)fprintf(stderr, "caisson restore: the backup does not have the files of sandbox %s\n",
 		      key);
-	int r = dir < 0 ? -errno : image_tree_remove(dir, name);
-	r = r < 0 ? r : image_tree_remove(dir, key);
+	int r = dir < 0 ? -errno : tree_remove(dir, name);
+	r = r < 0 ? r : tree_remove(dir, key);
 	return r < 0 ? fail_at(key, r, e) : 0;
 }
 

@@ -140,11 +140,27 @@ S(STR, fleet_name, "fleet.name", "SANDBOX_FLEET_NAME", "", 0, 253, "a name, or n
   "Name of this worker in its fleet, other than those of the others. Empty: the name of the machine, which in Kubernetes is that of the pod.")
 S(PATH, fleet_workers, "fleet.workers", "SANDBOX_FLEET_WORKERS", "", 0, 4000, "a path, or nothing",
   "The workers of a router: a file with one HOST:PORT a line, such as 10.0.0.7:8443 or workers.fleet.svc:8443; what follows a # does not "
-  "count. All addresses of a name are workers. It is read again when it changes.")
+  "count. All addresses of a name are workers. In a pod of Kubernetes, endpointslices:NAMESPACE/NAME:PORT names a Service, all of whose pods are workers. "
+  "It is read again when it changes.")
 S(PATH, fleet_certificate, "fleet.certificate", "SANDBOX_FLEET_CERTIFICATE", "", 0, 4000, "a path, or nothing",
   "The certificate that a router shows to workers, in PEM, with the DNS name router.caisson.internal.")
 S(PATH, fleet_certificate_key, "fleet.certificate_key", "SANDBOX_FLEET_CERTIFICATE_KEY", "", 0, 4000, "a path, or nothing",
   "The private key of that certificate, in PEM, without a password.")
+S(STR, objects_endpoint, "objects.endpoint", "SANDBOX_OBJECTS_ENDPOINT", "", 0, 300, "https://HOST or https://HOST:PORT, or nothing",
+  "Object store with the protocol of S3 for snapshots of stored sandboxes, such as https://s3.eu-central-1.amazonaws.com, without the bucket. For routers "
+  "(SANDBOX_ROLE), which need SANDBOX_OBJECTS_BUCKET and SANDBOX_OBJECTS_CREDENTIALS, too. Nothing is stored there yet: `caisson doctor` tries it.")
+S(STR, objects_bucket, "objects.bucket", "SANDBOX_OBJECTS_BUCKET", "", 0, 63, "the name of a bucket, or nothing",
+  "The bucket. It has to be there already, for nothing else, without rules that delete objects by their age, and without versions and object lock, which keep "
+  "what is deleted.")
+S(STR, objects_region, "objects.region", "SANDBOX_OBJECTS_REGION", "us-east-1", 1, 63, "the name of a region",
+  "The region of the bucket. Stores other than Amazon's mostly take the default.")
+S(BOOL, objects_path_style, "objects.path_style", "SANDBOX_OBJECTS_PATH_STYLE", "off", 0, 0, "on or off",
+  "The bucket is part of the path (https://HOST/BUCKET/…) and not of the host name (https://BUCKET.HOST/…). Most stores other than Amazon's need it.")
+S(PATH, objects_credentials, "objects.credentials", "SANDBOX_OBJECTS_CREDENTIALS", "", 0, 4000, "a path, or nothing",
+  "A file with the lines `aws_access_key_id = …` and `aws_secret_access_key = …`, of an account that may read, write and delete objects of the bucket and list it "
+  "(s3:ListBucket). Routers alone have it.")
+S(PATH, objects_ca, "objects.ca", "SANDBOX_OBJECTS_CA", "", 0, 4000, "a path, or nothing",
+  "Certificates of the authorities of the object store, in PEM. No other counts then. Empty: those that this machine knows.")
 S(STR, app_host, "server.host", "APP_HOST", "", 0, 255, "an address, or nothing",
   "Address of `caisson serve`, under the name that the second tool family used. `server.listen` takes precedence.")
 S(INT, app_port, "server.port", "APP_PORT", "8181", 0, 65535, "a port from 0 to 65535",

@@ -62,6 +62,7 @@ void row_levels(const struct doctor_facts *f, struct doctor_row *r);
 /* ---- doctor_fleet.c ---- */
 void row_fleet(const struct doctor_facts *f, struct doctor_row *r);
 void row_database(const struct doctor_facts *f, struct doctor_row *r);
+void row_objects(const struct doctor_facts *f, struct doctor_row *r);
 
 /* ---- doctor_bugs.c ---- */
 struct kernel_version;

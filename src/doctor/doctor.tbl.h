@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What `caisson doctor` looks at, in the order in which it is printed.
  *   D(id, ENGINE, "what")   for the engine NATIVE, DOCKER or ANY of them; row_ID() in doctor_rows.c (known_bugs:
- *                           doctor_bugs.c; daemon, levels: doctor_docker.c; container: doctor_container.c; fleet: doctor_fleet.c)
+ *                           doctor_bugs.c; daemon, levels: doctor_docker.c; container: doctor_container.c; fleet, database: doctor_fleet.c; objects: doctor_objects.c)
  *                           fills in the state, the value, and what to do about it */
 D(engine, ANY, "engine")
 D(daemon, DOCKER, "container daemon")
@@ -30,6 +30,7 @@ D(descriptors, ANY, "open files of the server")
 D(ports, ANY, "ports")
 D(fleet, ANY, "fleet")
 D(database, ANY, "database")
+D(objects, ANY, "object store")
 D(public_ports, ANY, "public ports")
 D(clock, ANY, "clock")
 D(core_dumps, ANY, "core dumps")

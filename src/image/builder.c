@@ -6,6 +6,7 @@
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "base/tree.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -51,7 +52,7 @@ static const char *scratch_parent(void)
 /* What a plain user's build leaves belongs to the user's sub-uids, so only a space with these can remove it. */
 static void remove_folder(const char *path)
 {
-	if (image_tree_remove(AT_FDCWD, path) >= 0 || geteuid() == 0)
+	if (tree_remove(AT_FDCWD, path) >= 0 || geteuid() == 0)
 		return;
 	const char *const argv[] = {"rm", "-rf", path, NULL};
 	const char *const env[] = {"PATH=" PATH_DEFAULT, NULL};
@@ -67,7 +68,7 @@ static void remove_folder(const char *path)
 	int r UNUSED = child_wait(&c);
 
 	child_done(&c);
-	r = image_tree_remove(AT_FDCWD, path);
+	r = tree_remove(AT_FDCWD, path);
 }
 
 /* Folders of builds that were killed: nobody holds a lock on them. */

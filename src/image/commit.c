@@ -6,6 +6,7 @@
 #include "base/fdio.h"
 #include "base/parse.h"
 #include "base/text.h"
+#include "base/tree.h"
 #include "image/bundle.h"
 #include "image/merge.h"
 #include "image/notes.h"
@@ -186,9 +187,9 @@ static int record(struct commit *c, const struct image_store *s, const char *nam
 	};
 
 	c->watch->step(c->watch->user, "recording and putting in place");
-	int r = image_tree_remove(c->draft.dir, LAYER);
+	int r = tree_remove(c->draft.dir, LAYER);
 
-	r = r < 0 ? r : image_tree_remove(c->draft.dir, NOTES);
+	r = r < 0 ? r : tree_remove(c->draft.dir, NOTES);
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "cannot remove what was unpacked");
 	r = image_manifest_write(&c->draft, &facts, ret, e);

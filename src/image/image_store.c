@@ -5,6 +5,7 @@
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "base/tree.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -92,7 +93,7 @@ bool image_store_is_used(const struct image_store *s, const char *image)
 static bool remove_unless_held(const struct image_store *s, const char *name)
 {
 	int locks[2] = {-1, -1};
-	bool gone = get_locks(s, name, locks) && image_tree_remove(s->dir, name) == 0;
+	bool gone = get_locks(s, name, locks) && tree_remove(s->dir, name) == 0;
 
 	fd_close_many(locks, ARRAY_SIZE(locks));
 	return gone;
@@ -146,7 +147,7 @@ int image_draft_new(const struct image_store *s, const char *image, struct image
 void image_draft_drop(const struct image_store *s, struct image_draft *d)
 {
 	/* The next image_store_clean() removes what cannot be removed now. */
-	int r UNUSED = d->name[0] ? image_tree_remove(s->dir, d->name) : 0;
+	int r UNUSED = d->name[0] ? tree_remove(s->dir, d->name) : 0;
 
 	fd_close_many((int[]){d->root, d->dir}, 2);
 	*d = IMAGE_DRAFT_INIT;

@@ -66,6 +66,3 @@ bool image_store_is_used(const struct image_store *s, const char *image);
 
 /* Takes its name from IMAGE at once; its files go when nobody uses them any more. -ENOENT. */
 int image_store_retire(const struct image_store *s, const char *image, struct err *e) MUST_CHECK;
-
-/* Removes NAME beneath DIR and everything in it, without following links. */
-int image_tree_remove(int dir, const char *name) MUST_CHECK;

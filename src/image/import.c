@@ -6,8 +6,10 @@
 #include "image/image.h"
 
 #include "base/fdio.h"
+#include "base/kill_points.h"
 #include "base/parse.h"
 #include "base/text.h"
+#include "base/tree.h"
 #include "image/arrival.h"
 #include "image/bundle.h"
 #include "image/fetch.h"
@@ -110,7 +112,7 @@ static int unpack_archive(const struct job *j, struct report *ret, struct bundle
 	ret->kind = kind;
 	facts->stats = (struct unpack_stats){0};
 	r = unpack_bundle(j, folder, kind, facts, e);
-	return r < 0 ? r : image_tree_remove(j->draft, BUNDLE);
+	return r < 0 ? r : tree_remove(j->draft, BUNDLE);
 }
 
 static int copy_folder(const struct job *j, struct bundle_facts *facts, struct err *e)
@@ -202,7 +204,7 @@ static int open_kept(const struct image_store *s, bool for_nobody)
 		if (!for_nobody || st.st_uid == NOBODY ||
 		    (st.st_uid == 0 && fchown(fd, NOBODY, NOBODY) == 0))
 			return TAKE_FD(fd);
-		if (image_tree_remove(s->dir, KEPT) < 0)
+		if (tree_remove(s->dir, KEPT) < 0)
 			return -1;
 	}
 	return -1;
@@ -345,7 +347,7 @@ static int record(struct import *i, const char *name, const char *from, const st
 	};
 
 	i->watch->step(i->watch->user, "recording and putting in place");
-	int r = image_tree_remove(i->draft.dir, FETCHED);
+	int r = tree_remove(i->draft.dir, FETCHED);
 
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "cannot remove what was fetched");
@@ -461,7 +463,7 @@ static void settle_kept(struct import *i, int result, const struct err *e)
 		return;
 	if (resumable && has_bytes(i->kept))
 		i->watch->warn(i->watch->user, "what came is kept; the same command goes on there");
-	else if (image_tree_remove(i->store->dir, KEPT) < 0)
+	else if (tree_remove(i->store->dir, KEPT) < 0)
 		i->watch->warn(i->watch->user, "cannot remove what was fetched");
 	i->kept = fd_close(i->kept);
 }
@@ -499,9 +501,11 @@ int image_import(const struct image_store *s, const char *name, const char *sour
 	if (r >= 0 && o->rules) {
 		r = o->rules->name(o->rules->user, i.digest, named);
 		name = named;
+		KILL_POINT(PULL_ASKED);
 	}
 	if (r == 0)
 		r = run_job(&i, &report, e);
+	KILL_POINT(PULL_UNPACKED);
 	if (r == 0)
 		r = record(&i, name, source, &report, ret, e);
 	worker_end(&i.fetcher); /* before its folder goes */

@@ -5,6 +5,7 @@
 #include "base/fdio.h"
 #include "base/parse.h"
 #include "base/text.h"
+#include "base/tree.h"
 #include "image/image_store.h"
 
 #include <fcntl.h>
@@ -111,7 +112,7 @@ static int remove_path(int root, const char *path)
 
 	if (dir < 0) /* absent or a link: the package tools did not make it */
 		return 0;
-	return image_tree_remove(dir, slash ? slash + 1 : path);
+	return tree_remove(dir, slash ? slash + 1 : path);
 }
 
 bool image_file_is(int dir, const char *name, const char *text, size_t len)

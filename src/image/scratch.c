@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/fdio.h"
 #include "base/text.h"
+#include "base/tree.h"
 #include "image/child.h"
 #include "image/image.h"
 
@@ -113,13 +114,13 @@ void scratch_remove(struct scratch *t)
 		return;
 	/* What a stopped build of a plain user left belongs to that user's sub-uids, so only a user
 	 * namespace with these can remove it. */
-	if (image_tree_remove(AT_FDCWD, t->path) < 0 && geteuid() != 0) {
+	if (tree_remove(AT_FDCWD, t->path) < 0 && geteuid() != 0) {
 		const char *const argv[] = {"mmdebstrap", "--unshare-helper", "rm", "-rf", t->path,
 					    NULL};
 		_cleanup_(buf_done) struct buf out = BUF_INIT(4096);
 		int r UNUSED = child_output(argv, &out);
 
-		r = image_tree_remove(AT_FDCWD, t->path);
+		r = tree_remove(AT_FDCWD, t->path);
 	}
 	t->path[0] = '\0';
 }

@@ -3,6 +3,7 @@
 
 #include "base/fdio.h"
 #include "base/text.h"
+#include "base/tree.h"
 #include "image/layer_set.h"
 #include "image/notes.h"
 
@@ -32,36 +33,6 @@ struct unpack {
 	struct notes *notes;     /* borrowed; NULL: none are made */
 	bool is_disk;
 };
-
-int unpack_clean_name(const char *name, char *ret, size_t size)
-{
-	size_t out = 0;
-	unsigned depth = 0;
-
-	if (name[0] == '/')
-		return -EINVAL;
-	while (*name) {
-		size_t n = strcspn(name, "/");
-		bool dot = n == 1 && name[0] == '.';
-
-		if ((n == 0 && name[0] != '/') || n > NAME_MAX ||
-		    (n == 2 && name[0] == '.' && name[1] == '.'))
-			return -EINVAL;
-		if (n > 0 && !dot) {
-			if (++depth > UNPACK_DEPTH_MAX || out + n + 2 > size)
-				return -EINVAL;
-			if (out > 0)
-				ret[out++] = '/';
-			memcpy(ret + out, name, n);
-			out += n;
-		}
-		name += n;
-		while (*name == '/')
-			name++;
-	}
-	ret[out] = '\0';
-	return 0;
-}
 
 static int fail(const struct unpack *u, int errnum, const char *name, struct err *e)
 {
@@ -143,23 +114,41 @@ static int open_parent(struct unpack *u, char *name, char **ret_last)
 	return r;
 }
 
+/* What the disk needs for NAME in DIR beyond SIZE bytes that were counted: many tiny files, or long links, are a large image. */
+static int count_blocks(struct unpack *u, int dir, const char *name, uint64_t size)
+{
+	struct stat st;
+
+	if (u->stats.max == 0)
+		return 0;
+	if (fstatat(dir, name, &st, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	const uint64_t all = (uint64_t)st.st_blocks * 512;
+	/* XFS reserves as much again for a file that is still open. */
+	const uint64_t more = MIN(all - MIN(all, size), (uint64_t)st.st_blksize);
+
+	if (more > unpack_room(&u->stats))
+		return -EFBIG;
+	u->stats.bytes += more;
+	return 0;
+}
+
 /* A folder that the archive does not list. In a layer it may replace a file of the lower layers. */
 static int make_missing(struct unpack *u, const char *last)
 {
 	struct stat st;
 
-	if (mkdirat(u->parent_fd, last, 0755) == 0) {
-		u->stats.entries++; /* one entry may need UNPACK_DEPTH_MAX of them */
-		return 0;
+	if (mkdirat(u->parent_fd, last, 0755) < 0) {
+		if (errno != EEXIST)
+			return -errno;
+		if (!u->layer || fstatat(u->parent_fd, last, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    S_ISDIR(st.st_mode) || S_ISLNK(st.st_mode))
+			return 0;
+		if (unlinkat(u->parent_fd, last, 0) < 0 || mkdirat(u->parent_fd, last, 0755) < 0)
+			return -errno;
 	}
-	if (errno != EEXIST)
-		return -errno;
-	if (!u->layer || fstatat(u->parent_fd, last, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    S_ISDIR(st.st_mode) || S_ISLNK(st.st_mode))
-		return 0;
-	if (unlinkat(u->parent_fd, last, 0) < 0 || mkdirat(u->parent_fd, last, 0755) < 0)
-		return -errno;
-	return 0;
+	u->stats.entries++; /* one entry may need UNPACK_DEPTH_MAX of them */
+	return count_blocks(u, u->parent_fd, last, 0);
 }
 
 static int make_folders(struct unpack *u, char *name)
@@ -193,7 +182,7 @@ static int remove_old(struct unpack *u, const char *last)
 	if (!u->layer || errno != EISDIR)
 		return -errno;
 	/* The folder of the last entry may be beneath. */
-	return image_tree_remove(u->parent_fd, last);
+	return tree_remove(u->parent_fd, last);
 }
 
 static int make_folder(struct unpack *u, const char *last, mode_t mode)
@@ -203,14 +192,16 @@ static int make_folder(struct unpack *u, const char *last, mode_t mode)
 	if (u->layer && fstatat(u->parent_fd, last, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 	    !S_ISDIR(st.st_mode) && unlinkat(u->parent_fd, last, 0) < 0)
 		return -errno;
-	if (mkdirat(u->parent_fd, last, 0755) < 0 && errno != EEXIST)
+	const bool made = mkdirat(u->parent_fd, last, 0755) == 0;
+
+	if (!made && errno != EEXIST)
 		return -errno;
 	_cleanup_fd_ int fd =
 	    openat(u->parent_fd, last, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0 || fchmod(fd, safe_mode(mode, true)) < 0)
 		return -errno;
-	return 0;
+	return made ? count_blocks(u, fd, "", 0) : 0;
 }
 
 /* An archive that grows too much is a bomb. libarchive's reader of disks has no count. */
@@ -273,10 +264,15 @@ static int make_file(struct unpack *u, const char *last, struct archive_entry *e
 	r = copy_data(u, fd);
 	if (r < 0)
 		return r;
-	/* A hole at the end of a sparse file has no data block. */
 	struct stat st;
 
-	if (size > 0 && fstat(fd, &st) == 0 && st.st_size < size) {
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	r = count_blocks(u, fd, "", (uint64_t)st.st_size);
+	if (r < 0)
+		return r;
+	/* A hole at the end of a sparse file has no data block. */
+	if (st.st_size < size) {
 		if ((uint64_t)(size - st.st_size) > unpack_room(&u->stats))
 			return -EFBIG;
 		u->stats.bytes += (uint64_t)(size - st.st_size);
@@ -329,7 +325,8 @@ static int make_symlink(struct unpack *u, const char *last, const char *target)
 
 	if (r < 0)
 		return r;
-	return symlinkat(target, u->parent_fd, last) < 0 ? -errno : 0;
+	return symlinkat(target, u->parent_fd, last) < 0 ? -errno
+							 : count_blocks(u, u->parent_fd, last, 0);
 }
 
 /* Removes of the lower layers what the name of a whiteout says. */

@@ -21,7 +21,8 @@
 
 struct unpack_stats {
 	uint64_t entries;
-	uint64_t bytes;   /* of file contents */
+	uint64_t
+	    bytes; /* of file contents; with MAX also the disk's blocks beyond them, and folders */
 	uint64_t setid;   /* entries that lost a set-uid or set-gid bit */
 	uint64_t skipped; /* devices, FIFOs, sockets */
 	uint64_t removed; /* names that a layer took away */

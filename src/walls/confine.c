@@ -28,6 +28,7 @@ enum place {
 	PLACE_LOG,
 	PLACE_SOCKET,
 	PLACE_WHEELS,
+	PLACE_ACCOUNT,
 	PLACE_MAX_,
 };
 
@@ -50,6 +51,7 @@ static int add_files(int ruleset, const struct confine_places *places)
 	    [PLACE_LOG] = places->log,
 	    [PLACE_SOCKET] = places->socket,
 	    [PLACE_WHEELS] = places->wheels,
+	    [PLACE_ACCOUNT] = places->account,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(front_files); i++) {

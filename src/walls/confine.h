@@ -16,6 +16,7 @@ struct confine_places {
 	const char *log;
 	const char *socket;
 	const char *wheels;
+	const char *account;
 };
 
 /* Makes the Landlock rule set for the front's files. Returns a descriptor (owned, CLOEXEC),

@@ -5,13 +5,14 @@
  *   F(place, path, rights, why)
  *     place    what PATH is appended to: ROOT (nothing), STATE (the state folder), STORE (the path of the
  *              database), LOG (the folder of the log), SOCKET (the folder of the server's socket), WHEELS
- *              (the operator's folder of wheels)
+ *              (the operator's folder of wheels), ACCOUNT (the account of a router's pod)
  *     rights   READ (includes execute, for libraries), WRITE, DEVICE */
 F(ROOT, "/usr", READ, "libraries that are loaded late, time zones, certificates")
 F(ROOT, "/lib", READ, "libraries")
 F(ROOT, "/lib64", READ, "libraries")
 F(ROOT, "/etc", READ, "host names, certificates, time zone")
 F(ROOT, "/run/systemd/resolve", READ, "what /etc/resolv.conf may point to")
+F(ACCOUNT, "", READ, "a router shows it to the API server of Kubernetes; no other server may read it")
 F(ROOT, "/run/systemd/journal", READ, "the log's socket")
 F(ROOT, "/proc/self", READ, "facts about itself")
 F(ROOT, "/proc/sys", READ, "settings of the kernel")

@@ -217,7 +217,10 @@ send(method="notifications/initialized")
 call(1, "sandbox_run_python", code='open("big.bin", "wb").write(bytes(6 << 20))')
 answer(1)
 pipe = os.readlink(f"/proc/{c.pid}/fd/1")
-at = [n for n in os.listdir(f"/proc/{server}/fd") if os.readlink(f"/proc/{server}/fd/{n}") == pipe]
+def target(n):
+    try: return os.readlink(f"/proc/{server}/fd/{n}")
+    except FileNotFoundError: return None  # closed since
+at = [n for n in os.listdir(f"/proc/{server}/fd") if target(n) == pipe]
 assert at, "the server does not write into the pipe itself"
 for n in at:
     fd = ctypes.CDLL(None).syscall(438, os.pidfd_open(server), int(n), 0)  # pidfd_getfd(2)
@@ -379,6 +382,8 @@ async function listener(sock: string, uid: number, answer = ''): Promise<{ child
 }
 
 async function killed(child: ChildProcess): Promise<void> {
+	if (child.exitCode !== null || child.signalCode !== null)
+		return; // its event has been
 	const gone = once(child, 'exit');
 	child.kill('SIGKILL');
 	await gone;

@@ -139,8 +139,10 @@ describe('e2b', () => {
 		assert(r.json.sandboxes[a.id].memTotal > 0);
 		assert.deepEqual((await control('GET', '/sandboxes/metrics?sandbox_ids=')).json, { sandboxes: {} });
 		assert.equal((await control('GET', '/sandboxes/metrics')).status, 400);
-		for (const [method, at] of [['GET', `/sandboxes/${a.id}/logs`], ['GET', `/v2/sandboxes/${a.id}/logs`], ['GET', '/events/sandboxes'], ['POST', '/events/webhooks'], ['DELETE', '/templates/tags'], ['GET', '/templates/a/builds/b/status'], ['GET', '/volumes/a'], ['POST', '/secrets/a']] as const) {
-			const refused = await control(method, at, method === 'POST' ? {} : undefined);
+		for (const [method, at] of [['GET', `/sandboxes/${a.id}/logs`], ['GET', `/v2/sandboxes/${a.id}/logs`], ['GET', '/events/sandboxes'], ['POST', '/events/webhooks'], ['DELETE', '/templates/tags'], ['GET', '/templates/a/builds/b/status'], ['GET', '/volumes/a'], ['POST', '/secrets/a'],
+			['PATCH', '/v2/templates/a'], ['PATCH', '/templates/a'], ['POST', '/templates'], ['POST', '/v2/templates'], ['POST', '/templates/a'], ['POST', '/templates/a/builds/b'], ['DELETE', '/events/webhooks/a'],
+			['GET', '/volumecontent/a/dir?path=%2F'], ['PUT', '/volumecontent/a/file?path=%2Fx'], ['PATCH', '/volumecontent/a/path'], ['DELETE', '/volumecontent/a/path']] as const) {
+			const refused = await control(method, at, ['POST', 'PUT', 'PATCH'].includes(method) ? {} : undefined);
 			assert.equal(refused.status, 400, at);
 			assert.match(refused.json.message, /^this server does not offer /);
 		}

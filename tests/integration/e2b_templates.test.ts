@@ -202,16 +202,25 @@ describe('templates of e2b', { skip }, () => {
 	});
 
 	it('outlive the server, with their tags; sandboxes of a removed one go on', async () => {
-		await build('stays', { steps: [{ type: 'ENV', args: ['E', 'kept'] }, run('echo file >f')] });
+		const { templateID } = await build('stays', { steps: [{ type: 'ENV', args: ['E', 'kept'] }, run('echo file >f')] });
 		assert.equal((await control('POST', '/templates/tags', { target: 'stays', tags: ['prod'] })).status, 201);
 		await program.end();
 		await begin();
 		assert.equal(await says('stays:prod', 'cat f; echo $E'), 'file\nkept\n');
 		const box = await make({ templateID: 'stays' });
+		/* No stored sandbox has an image that goes with the next build: neither one that is kept nor a new one. */
+		const admin = { prefix: '', headers: { authorization: `Bearer ${ADMIN}` } };
+		const keep = await ask('POST', `/api/v1/sandboxes/${box.id}/keep`, { ...admin, body: {} });
+		assert.deepEqual([keep.status, keep.json.code], [409, 'not_keepable'], keep.text);
+		const stored = await ask('POST', '/api/v1/sandboxes', { ...admin, body: { kind: 'stored', image: imagesOf(state).find((n) => n.startsWith(`t.${templateID}`)) } });
+		assert.deepEqual([stored.status, stored.json.code], [403, 'forbidden'], stored.text);
+		const snapshot = (await control('POST', `/sandboxes/${box.id}/snapshots`, {})).json.snapshotID;
 		assert.equal((await control('DELETE', '/templates/stays')).status, 204);
 		assert.equal((await control('GET', '/templates/aliases/stays')).status, 404);
 		assert.equal(said(await start(box, 'cat f'), 'stdout'), 'file\n');
-		await until('its image has no name any more', () => !imagesOf(state).some((n) => n.includes('stays') || n.startsWith('.build')));
+		assert.equal(await says(snapshot, 'cat f; echo $E'), 'file\nkept\n');
+		assert.equal((await control('DELETE', `/templates/${snapshot}`)).status, 204);
+		await until('its image has no name any more', () => !imagesOf(state).some((n) => n.startsWith(`t.${templateID}`) || n.startsWith('.build')));
 	});
 
 	it('belong to their owner alone', async () => {

@@ -75,6 +75,19 @@ describe('a worker of a fleet', () => {
 				assert.equal((await r.ask('GET', '/fleet/state', { as: ca.issue('good', names, { more }) })).status, 200);
 		});
 
+		it('have no key that is costly to verify, and no end of names', async () => {
+			const rsa = (...more: string[]): string[] => ['-algorithm', 'RSA', '-pkeyopt', 'rsa_keygen_bits:2048', ...more];
+			const names = (n: number): string => [ROUTER, ...Array.from({ length: n }, (_, i) => `name-${i}.example`)].map((name) => `DNS:${name}`).join();
+			const good = [ca.issue('rsa', names(0), { key: rsa() }), ca.issue('named', names(100))];
+			const bad = [ca.issue('exponent', names(0), { key: rsa('-pkeyopt', `rsa_keygen_pubexp:${2n ** 40n + 1n}`) }), ca.issue('many', names(500))];
+			for (const maxVersion of ['TLSv1.2', undefined] as const) {
+				for (const as of good)
+					assert.equal((await r.ask('GET', '/fleet/state', { as, maxVersion })).status, 200);
+				for (const as of bad)
+					await assert.rejects(r.ask('GET', '/fleet/state', { as, maxVersion }), /alert|ECONNRESET|socket hang up|EPIPE/i);
+			}
+		});
+
 		it('renews the authority with the certificate, and keeps both if one is wrong', async () => {
 			const file = w.env.SANDBOX_FLEET_CA!, first = fs.readFileSync(file), next = new Authority('fleet-next');
 			const newcomer = next.issue('router', `DNS:${ROUTER}`), errors = (): number => w.program.stderr.split('certificate_not_read').length;
@@ -457,7 +470,7 @@ describe('a worker of a fleet', () => {
 		};
 		for (const name of ['SANDBOX_TLS_LISTEN', 'SANDBOX_TLS_CERTIFICATE', 'SANDBOX_TLS_KEY', 'SANDBOX_FLEET_CA', 'SANDBOX_FLEET_KEY'])
 			assert.match(await start({ [name]: '' }), new RegExp(`SANDBOX_ROLE=worker needs ${name}`));
-		for (const [name, value] of [['SANDBOX_API_KEY', 'a key of at least sixteen'], ['SANDBOX_REQUIRE_AUTH', 'on'], ['SANDBOX_ALLOWED_ORIGINS', 'https://a.example'], ['SANDBOX_UPLOAD_LOCAL_ROOTS', '/tmp'], ['SANDBOX_HTTP_HOST', '127.0.0.1'], ['SANDBOX_HTTP_PORT', '8080']] as const)
+		for (const [name, value] of [['SANDBOX_API_KEY', 'a key of at least sixteen'], ['SANDBOX_REQUIRE_AUTH', 'on'], ['SANDBOX_ALLOWED_ORIGINS', 'https://a.example'], ['SANDBOX_UPLOAD_LOCAL_ROOTS', '/tmp'], ['SANDBOX_HTTP_HOST', '127.0.0.1'], ['SANDBOX_HTTP_PORT', '8080'], ['SANDBOX_OBJECTS_CREDENTIALS', '/f']] as const)
 			assert.match(await start({ [name]: value }), new RegExp(`${name} .*(routers|elsewhere)`));
 		for (const flag of [['--role', 'router'], ['--role=router'], ['--fleet-role', 'router']])
 			assert.match((await caisson(['serve', ...flag])).stderr.toString(), /SANDBOX_ROLE=router needs SANDBOX_FLEET_WORKERS/);

@@ -521,6 +521,8 @@ describe('router', () => {
 		assert.match(await say({ SANDBOX_FLEET_WORKERS: '/nowhere' }), /SANDBOX_FLEET_WORKERS: cannot read/);
 		assert.match(await say({ SANDBOX_ROLE: undefined }), /SANDBOX_FLEET_CA is for members of a fleet/);
 		assert.match(await say({ SANDBOX_FACES: 'e2b' }), /SANDBOX_FACES does not work with SANDBOX_ROLE=router yet/);
+		assert.match(await say({ SANDBOX_OBJECTS_BUCKET: 'snapshots' }), /SANDBOX_OBJECTS_BUCKET needs SANDBOX_OBJECTS_ENDPOINT, too/);
+		assert.match(await say({ SANDBOX_OBJECTS_BUCKET: 'snapshots', SANDBOX_OBJECTS_CREDENTIALS: '/f', SANDBOX_OBJECTS_ENDPOINT: 'https://h/snapshots' }), /SANDBOX_OBJECTS_ENDPOINT: give https:/);
 		assert.match(await say({ SANDBOX_FLEET_CERTIFICATE_KEY: authority.ca }), /certificate or its key cannot be used/);
 	});
 });

@@ -78,6 +78,22 @@ describe('lists of a router', () => {
 		one.handler = two.handler = undefined;
 	});
 
+	it('reads and writes megabytes beside the loop, also for clients that go away meanwhile', async () => {
+		const row = (w: FakeWorker, i: number): Json => ({ seq: 100 - i, id: `${w.id}-${i}`, started_at: `2026-01-01T00:00:${String(10 + (i % 50))}.000Z`, text: '\u0001'.repeat(3000) });
+		for (const w of [one, two])
+			w.handler = (_, res) => w.say(res, 200, { cells: Array.from({ length: 90 }, (_, i) => row(w, i)), next: null });
+		/* Each leaves a little later than the one before: while workers are asked, parts are read, the answer is written or sent. */
+		const asked = one.heard.length;
+		for (let ms = 0; ms < 40; ms++)
+			await fetch(`${base}/api/v1/history`, { headers: { 'x-api-key': KEY }, signal: AbortSignal.timeout(ms) }).then((r) => r.text()).catch(() => undefined);
+		await until('the workers were asked', () => one.heard.length > asked);
+		const page = await json(await call('GET', '/api/v1/history'));
+		assert.deepEqual([(page.cells as Json[]).length, page.workers_missing], [100, undefined]);
+		assert.equal((page.cells as Json[])[99]!.text, '\u0001'.repeat(3000));
+		assert.equal(typeof page.next, 'string');
+		one.handler = two.handler = undefined;
+	});
+
 	it('has the events of all workers in one stream, which outlives a worker that goes and comes back', async () => {
 		interface Feed { res: http.ServerResponse; last: string | undefined }
 		const feeds = new Map<FakeWorker, Feed[]>([[one, []], [two, []]]);

@@ -5,6 +5,9 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import * as dgram from 'node:dgram';
 import * as fs from 'node:fs';
+import * as https from 'node:https';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import * as path from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { mode, newStateDir, scratch } from '../lib/env.ts';
@@ -54,10 +57,67 @@ class Dns {
 	}
 }
 
+/** The API server of Kubernetes, as far as it has EndpointSlices of one Service. */
+class Api {
+	addresses: string[] = [];
+	token = 'first';
+	refused = 0;
+	readonly lists: string[] = [];
+	private readonly watches = new Set<ServerResponse>();
+	private version = 100;
+	private readonly server: https.Server;
+
+	constructor(cert: { cert: string; key: string }) {
+		this.server = https.createServer({ cert: fs.readFileSync(cert.cert), key: fs.readFileSync(cert.key) }, (req, res) => this.answer(req, res));
+	}
+	async listen(port = 0): Promise<number> {
+		await new Promise<void>((resolve, reject) => this.server.once('error', reject).listen(port, SERVER, resolve));
+		return (this.server.address() as AddressInfo).port;
+	}
+	close(): Promise<unknown> {
+		const closed = new Promise((resolve) => this.server.close(resolve));
+		this.server.closeAllConnections();
+		return closed;
+	}
+	set(...addresses: string[]): void {
+		this.addresses = addresses;
+		this.version++;
+		this.watches.forEach((res) => res.write('{"type":"MODIFIED","object":{}}\n'));
+	}
+	get watched(): number {
+		return this.watches.size;
+	}
+	private answer(req: IncomingMessage, res: ServerResponse): void {
+		const url = new URL(req.url!, 'https://x'), ask = url.searchParams;
+		const known = url.pathname === '/apis/discovery.k8s.io/v1/namespaces/fleet/endpointslices' && ask.get('labelSelector') === 'kubernetes.io/service-name=workers';
+		const status = req.headers.authorization !== `Bearer ${this.token}` ? 401 : req.method !== 'GET' || !known ? 404 : 200;
+		res.writeHead(status, { 'content-type': 'application/json' });
+		if (status !== 200) {
+			this.refused++;
+			return void res.end('{"kind":"Status"}');
+		}
+		if (!ask.has('watch')) {
+			this.lists.push(req.url!);
+			const endpoints = this.addresses.map((a) => ({ addresses: [a], conditions: { ready: false } }));
+			return void res.end(JSON.stringify({ kind: 'EndpointSliceList', metadata: { resourceVersion: String(this.version) }, items: [{ addressType: 'IPv4', endpoints }] }));
+		}
+		if (ask.get('resourceVersion') !== String(this.version))
+			return void res.end('{"type":"MODIFIED","object":{}}\n');
+		res.flushHeaders();
+		this.watches.add(res);
+		res.on('close', () => this.watches.delete(res));
+	}
+}
+
 describe('a router whose workers have names', { skip: mode !== 'root' && 'the port of DNS and a mount need root' }, () => {
 	const dir = scratch('router-names'), list = path.join(dir, 'workers'), dns = new Dns(), workers: FakeWorker[] = [];
-	let program: Program, base: string, port: number;
+	const account = path.join(dir, 'account');
+	let program: Program, base: string, port: number, api: Api, apiPort: number;
 
+	const writeToken = (): void => {
+		fs.writeFileSync(path.join(account, 'token.new'), `${api.token}\n`, { mode: 0o644 });
+		fs.renameSync(path.join(account, 'token.new'), path.join(account, 'token'));
+	};
 	const write = (...lines: string[]): void => {
 		fs.writeFileSync(`${list}.new`, lines.map((l) => `${l}\n`).join(''));
 		fs.chownSync(`${list}.new`, routerUid, routerUid);
@@ -84,12 +144,22 @@ describe('a router whose workers have names', { skip: mode !== 'root' && 'the po
 			SANDBOX_STATE_DIR: state, SANDBOX_ROLE: 'router', SANDBOX_FLEET_WORKERS: list, SANDBOX_FLEET_KEY: keyFile, SANDBOX_FLEET_CA: authority.ca,
 			SANDBOX_FLEET_CERTIFICATE: mine.cert, SANDBOX_FLEET_CERTIFICATE_KEY: mine.key, SANDBOX_API_KEY: 'k'.repeat(40),
 		};
-		const under = ['unshare', '-m', 'sh', '-c', `mount --bind ${conf} /etc/resolv.conf && mount --bind ${nss} /etc/nsswitch.conf && exec "$0" "$@"`];
+		fs.mkdirSync(account, { mode: 0o755 });
+		fs.copyFileSync(authority.ca, path.join(account, 'ca.crt'));
+		api = new Api(authority.certificate('api', 'kubernetes.fleet'));
+		apiPort = await api.listen();
+		writeToken();
+		dns.names.set('kubernetes.fleet', [SERVER]);
+		Object.assign(env, { KUBERNETES_SERVICE_HOST: 'kubernetes.fleet', KUBERNETES_SERVICE_PORT: String(apiPort) });
+		const place = '/run/secrets/kubernetes.io/serviceaccount';
+		const under = ['unshare', '-m', 'sh', '-c', `mount --bind ${conf} /etc/resolv.conf && mount --bind ${nss} /etc/nsswitch.conf &&
+			mount -t tmpfs run /run && mkdir -p ${place} && mount --bind ${account} ${place} && exec "$0" "$@"`];
 		({ program, base } = await serve({ profile: 'full', env, under }));
 	});
 	after(async () => {
 		workers.forEach((w) => w.close());
 		dns.close();
+		await api?.close();
 		program?.kill('SIGTERM');
 		assert.equal((await program?.exit).code, 0, program?.stderr);
 	});
@@ -121,5 +191,42 @@ describe('a router whose workers have names', { skip: mode !== 'root' && 'the po
 		write(`other.fleet:${port}`);
 		await ready('ready: 1 of 1');
 		assert.deepEqual([...new Set(dns.asked)].sort(), ['none.fleet', 'other.fleet', 'workers.fleet']);
+	});
+
+	it('follows the EndpointSlices of a Service of Kubernetes', async () => {
+		api.set('127.77.7.1', '127.77.7.2');
+		write(`endpointslices:fleet/workers:${port}`);
+		await ready('ready: 2 of 2');
+		await until('it waits for changes', () => api.watched === 1, 8_000);
+		/* A change is told, also while nobody would ask, and with a token that is new. */
+		api.token = 'second';
+		writeToken();
+		api.set('127.77.7.2');
+		await ready('ready: 1 of 1');
+		assert.equal(api.refused, 0);
+		await until('it waits again', () => api.watched === 1, 8_000);
+		const lists = api.lists.length;
+		assert.ok(lists <= 4, api.lists.join('\n'));
+		/* The wrong account: the log says what it lacks, and the list stays. */
+		api.token = 'third';
+		api.set();
+		await until('the log says what is wrong', () => program.stderr.includes('does not accept the pod'), 8_000);
+		await ready('ready: 1 of 1');
+	});
+
+	it('keeps the workers of a Service while the API server is away, and asks again (slow)', async () => {
+		const failed = (): number => program.stderr.split('worker_name_not_resolved').length;
+		writeToken();
+		api.set('127.77.7.2');
+		write(`endpointslices:fleet/workers:${port}`);
+		await until('it waits for changes', () => api.watched === 1, 8_000);
+		await ready('ready: 1 of 1');
+		const before = failed();
+		await api.close();
+		await until('the log says that', () => failed() > before, 8_000);
+		await ready('ready: 1 of 1');
+		api = Object.assign(new Api({ cert: path.join(dir, 'api.pem'), key: path.join(dir, 'api.key') }), { token: api.token, addresses: ['127.77.7.1', '127.77.7.2'] });
+		await api.listen(apiPort);
+		await ready('ready: 2 of 2');
 	});
 });

@@ -163,8 +163,11 @@ describe('watching', () => {
 		}
 		await other.wait('hello', (e) => e.name === 'hello');
 		await ask('POST', `${api}/sandboxes`, { key: bob.key, json: {} });
-		await other.wait('the own sandbox', (e) => e.name === 'sandbox.created');
+		const created = await other.wait('the own sandbox', (e) => e.name === 'sandbox.created');
 		assert.equal(other.of('package').length, 0);
+		const [mine, hello] = [tab.events[0]!.data, other.events[0]!.data];
+		assert.notEqual(hello.epoch, mine.epoch);
+		assert.equal(created.id, `${String(hello.epoch)}-${Number(hello.seq) + 1}`, 'numbers do not tell what others do');
 		tab.close();
 		other.close();
 	});

@@ -32,11 +32,12 @@ export class Authority {
 		fs.chownSync(this.own.cert, productUid, productUid);
 	}
 
-	/** A certificate with the alternative names NAMES ("DNS:…"; '' = none). */
-	issue(file: string, names: string, o: { days?: number; subject?: string; more?: string } = {}): Pair {
+	/** A certificate with the alternative names NAMES ("DNS:…"; '' = none). KEY: how openssl makes another kind of key. */
+	issue(file: string, names: string, o: { days?: number; subject?: string; more?: string; key?: string[] } = {}): Pair {
 		const at = (end: string): string => path.join(this.dir, `${file}.${end}`);
 		fs.writeFileSync(at('ext'), `basicConstraints=critical,CA:false\n${names && `subjectAltName=${names}\n`}${o.more ?? ''}`);
-		openssl('req', '-new', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-subj', o.subject ?? '/CN=member', '-keyout', at('key'), '-out', at('csr'));
+		openssl('genpkey', ...o.key ?? ['-algorithm', 'EC', '-pkeyopt', 'ec_paramgen_curve:prime256v1'], '-out', at('key'));
+		openssl('req', '-new', '-key', at('key'), '-subj', o.subject ?? '/CN=member', '-out', at('csr'));
 		openssl('x509', '-req', '-in', at('csr'), '-CA', this.own.cert, '-CAkey', this.own.key, '-CAcreateserial', '-days', `${o.days ?? 2}`, '-extfile', at('ext'), '-out', at('pem'));
 		for (const end of ['key', 'pem'])
 			fs.chownSync(at(end), productUid, productUid);

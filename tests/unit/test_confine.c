@@ -267,15 +267,19 @@ static bool can_open(const char *name, int flags)
 	return fd >= 0;
 }
 
-static void files(void)
+static void files_of(bool router)
 {
-	char state[100], store[100], log[100];
-	const struct confine_places places = {
-	    .state = state, .store = store, .log = log, .socket = ""};
+	char state[100], store[100], log[100], account[100];
+	const struct confine_places places = {.state = state,
+					      .store = store,
+					      .log = log,
+					      .socket = "",
+					      .account = router ? account : NULL};
 
 	(void)snprintf(state, sizeof(state), "%s/state", top);
 	(void)snprintf(store, sizeof(store), "%s/state/caisson.db", top);
 	(void)snprintf(log, sizeof(log), "%s/log", top);
+	(void)snprintf(account, sizeof(account), "%s/account", top);
 	int ruleset = confine_files(&places);
 	CHECK(ruleset >= 0);
 	CHECK(can_create("state") && can_create("log") && can_create("home"));
@@ -290,16 +294,28 @@ static void files(void)
 	CHECK(!can_create("state/images") && errno == EACCES);
 	CHECK(!can_create("home") && errno == EACCES);
 	CHECK(!can_open("home/secret", O_RDONLY) && errno == EACCES);
+	CHECK(can_open("account/token", O_RDONLY) == router);
+	CHECK(!can_open("account/token", O_RDWR) && errno == EACCES);
 	CHECK(open("/etc/passwd", O_RDWR | O_CLOEXEC) == -1 && (errno == EACCES || errno == EROFS));
 	CHECK(open("/proc/1/status", O_RDONLY | O_CLOEXEC) == -1);
 	CHECK(open("/root", O_RDONLY | O_DIRECTORY | O_CLOEXEC) == -1);
 }
 
+static void files(void)
+{
+	files_of(false);
+}
+
+static void files_of_router(void)
+{
+	files_of(true);
+}
+
 static int make_tree(void **state)
 {
-	static const char *const folders[] = {"state", "state/images", "state/packages", "log",
-					      "home"};
-	static const char *const names[] = {"state/caisson.db", "home/secret"};
+	static const char *const folders[] = {"state", "state/images", "state/packages",
+					      "log",   "home",         "account"};
+	static const char *const names[] = {"state/caisson.db", "home/secret", "account/token"};
 	char path[200];
 
 	(void)state;
@@ -340,6 +356,7 @@ static void test_files(void **state)
 		skip();
 	}
 	in_child(files);
+	in_child(files_of_router);
 }
 
 /* ---- the monitor ---- */

@@ -4,7 +4,9 @@
 #include "fleet/router/members.h"
 #include "fleet/router/merge.h"
 #include "fleet/router/place.h"
+#include "fleet/router/slices.h"
 
+#include "base/buf.h"
 #include "base/text.h"
 
 #include <setjmp.h>
@@ -32,6 +34,16 @@ static struct fleet_members *parse(const char *text, const char *why)
 	assert_non_null(strstr(e.text, why));
 	free(m);
 	return NULL;
+}
+
+static void test_host_of_that_name(void **state)
+{
+	(void)state;
+	struct fleet_members *m = parse("endpointslices:8443", NULL);
+	assert_string_equal(m->names[0].host, "endpointslices");
+	assert_false(m->names[0].slices);
+	free(m);
+	(void)parse("endpointslices:a:1", "is not HOST:PORT");
 }
 
 static void test_members(void **state)
@@ -63,6 +75,29 @@ static void test_members(void **state)
 					    "1.2.3:1",      "b.7:1",  "\303\244:1"};
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
 		(void)parse(wrong[i], "is neither a numeric address nor a DNS name");
+	m = parse("endpointslices:fleet/workers-2:8443 # in pods\nfleet:8443\nendpointslices:fleet/"
+		  "workers-2:8443",
+		  NULL);
+	assert_int_equal(m->n, 0);
+	assert_int_equal(m->n_names, 2);
+	assert_string_equal(m->names[0].host, "fleet/workers-2");
+	assert_int_equal(m->names[0].port, 8443);
+	assert_true(m->names[0].slices);
+	assert_false(m->names[1].slices);
+	free(m);
+	static const char *const services[] = {"a/b",       "a/b:0",    "/b:1",        "a/:1",
+					       "a/b/c:1",   "A/b:1",    "a/b.c:1",     "a/-b:1",
+					       "a/b-:1",    "a?b/c:1",  "a/b%2F:1",    "../b:1",
+					       "a/b:70000", "[a/b]:1 ", "a/b&watch:1", "a_b/c:1"};
+	for (size_t i = 0; i < ARRAY_SIZE(services); i++) {
+		char line[80];
+
+		(void)snprintf(line, sizeof(line), "endpointslices:%s", services[i]);
+		(void)parse(line, "is not endpointslices:NAMESPACE/NAME:PORT");
+	}
+	(void)parse("endpointslices:a/b:1\nendpointslices:a/c:1\nendpointslices:a/d:1\n"
+		    "endpointslices:a/e:1\nendpointslices:a/f:1",
+		    "line 5: more than 4 Services");
 	char label[80];
 	memset(label, 'a', 64);
 	memcpy(label + 64, ":1", 3);
@@ -95,6 +130,98 @@ static void test_too_many(void **state)
 	struct err e = ERR_INIT;
 	assert_true(fleet_members_parse("1\0:1", 4, m, &e) < 0);
 	free(m);
+}
+
+/* ---- EndpointSlices ---- */
+
+#define META  "\"kind\":\"EndpointSliceList\",\"metadata\":{\"resourceVersion\":\"42\"}"
+#define SLICE "{\"addressType\":\"IPv4\",\"endpoints\":["
+
+static const char *slices(const char *text, struct fleet_slices *ret)
+{
+	return fleet_slices_read(text, strlen(text), 8443, ret);
+}
+
+static void test_slices(void **state)
+{
+	(void)state;
+	_cleanup_free_ struct fleet_slices *s = calloc(1, sizeof(*s));
+
+	assert_non_null(s);
+	/* Ready or not, of several slices, twice, and without endpoints. */
+	assert_null(
+	    slices("{" META ",\"items\":[" SLICE
+		   "{\"addresses\":[\"10.0.0.9\",\"10.0.0.8\"],\"conditions\":{\"ready\":false,"
+		   "\"terminating\":true}},{\"addresses\":[\"10.0.0.7\"]}]},"
+		   "{\"addressType\":\"IPv4\",\"endpoints\":null},{\"addressType\":\"FQDN\","
+		   "\"endpoints\":[{\"addresses\":[\"a.b\"]}]}," SLICE
+		   "{\"addresses\":[\"10.0.0.7\"]}]},{\"addressType\":\"IPv6\",\"endpoints\":["
+		   "{\"addresses\":[\"fd00::7\"]}]}]}",
+		   s));
+	assert_int_equal(s->n, 2);
+	assert_string_equal(s->at[0].text, "10.0.0.7:8443");
+	assert_string_equal(s->at[1].text, "10.0.0.9:8443");
+	assert_string_equal(s->version, "42");
+	assert_null(slices("{" META ",\"items\":[{\"addressType\":\"IPv6\",\"endpoints\":["
+			   "{\"addresses\":[\"fd00::7\"]}]}]}",
+			   s));
+	assert_int_equal(s->n, 1);
+	assert_string_equal(s->at[0].text, "[fd00::7]:8443");
+	assert_null(slices("{" META ",\"items\":[]}", s));
+	assert_int_equal(s->n, 0);
+}
+
+static void test_wrong_slices(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text, *why;
+	} wrong[] = {
+	    {"", "no JSON"},
+	    {"no", "no JSON"},
+	    {"{}", "no list of EndpointSlices"},
+	    {"[1]", "no list of EndpointSlices"},
+	    {"{\"kind\":\"Status\",\"items\":[]}", "no list of EndpointSlices"},
+	    {"{" META ",\"items\":{}}", "no list of EndpointSlices"},
+	    {"{\"kind\":\"EndpointSliceList\",\"metadata\":{},\"items\":[]}", "no resourceVersion"},
+	    {"{\"kind\":\"EndpointSliceList\",\"metadata\":{\"resourceVersion\":\"1&watch=0\"},"
+	     "\"items\":[]}",
+	     "no resourceVersion"},
+	    {"{" META ",\"items\":[" SLICE "{\"addresses\":[\"0.0.0.0\"]}]}]}", "not one of a pod"},
+	    {"{" META ",\"items\":[" SLICE "{\"addresses\":[\"224.0.0.1\"]}]}]}",
+	     "not one of a pod"},
+	    {"{" META ",\"items\":[" SLICE "{\"addresses\":[]}]}]}", "not one of a pod"},
+	    {"{" META ",\"items\":[" SLICE "{\"addresses\":[7]}]}]}", "not one of a pod"},
+	    {"{" META ",\"items\":[" SLICE "{\"addresses\":[\"workers\"]}]}]}", "not one of a pod"},
+	};
+	_cleanup_free_ struct fleet_slices *s = calloc(1, sizeof(*s));
+	struct buf b = BUF_INIT(FLEET_SLICES_BYTES);
+
+	assert_non_null(s);
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		const char *why = slices(wrong[i].text, s);
+
+		assert_non_null(why);
+		assert_non_null(strstr(why, wrong[i].why));
+	}
+	assert_int_equal(buf_add_str(&b, "{" META ",\"items\":[" SLICE), 0);
+	for (unsigned i = 0; i <= FLEET_MEMBERS_MAX; i++)
+		assert_int_equal(buf_printf(&b, "%s{\"addresses\":[\"10.1.%u.%u\"]}", i ? "," : "",
+					    i / 200, i % 200),
+				 0);
+	assert_int_equal(buf_add_str(&b, "]}]}"), 0);
+	assert_string_equal(fleet_slices_read(buf_str(&b), b.len, 1, s),
+			    "it has too many addresses");
+	b.len = 0;
+	for (unsigned i = 0; i < 40; i++)
+		assert_int_equal(buf_add_str(&b, "["), 0);
+	assert_non_null(strstr(fleet_slices_read(buf_str(&b), b.len, 1, s), "nested"));
+	b.len = 0;
+	assert_int_equal(buf_add_str(&b, "[0"), 0);
+	for (unsigned i = 0; i <= FLEET_SLICES_VALUES; i++)
+		assert_int_equal(buf_add_str(&b, ",0"), 0);
+	assert_non_null(strstr(fleet_slices_read(buf_str(&b), b.len, 1, s), "too large"));
+	buf_done(&b);
 }
 
 static struct fleet_candidate *workers(size_t n)
@@ -196,7 +323,9 @@ static int take(struct merge_rows *r, const char *worker, int first, int n, int 
 	}
 	json_t *answer = json_pack("{s:o, s:o}", "notebooks", rows, "next",
 				   next > 0 ? json_integer(next) : json_null());
-	const int e = merge_take(r, merge_part_new(r, worker), answer);
+	size_t *sizes = merge_measure(r->kind, answer);
+	const int e = merge_take(r, merge_part_new(r, worker), answer, sizes);
+	free(sizes);
 	json_decref(answer);
 	return e;
 }
@@ -301,10 +430,11 @@ static void test_events(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_members), cmocka_unit_test(test_too_many),
-	    cmocka_unit_test(test_any),     cmocka_unit_test(test_home),
-	    cmocka_unit_test(test_pages),   cmocka_unit_test(test_cursors),
-	    cmocka_unit_test(test_events),
+	    cmocka_unit_test(test_members),      cmocka_unit_test(test_host_of_that_name),
+	    cmocka_unit_test(test_too_many),     cmocka_unit_test(test_slices),
+	    cmocka_unit_test(test_wrong_slices), cmocka_unit_test(test_any),
+	    cmocka_unit_test(test_home),         cmocka_unit_test(test_pages),
+	    cmocka_unit_test(test_cursors),      cmocka_unit_test(test_events),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 /* image: what apt says, sources, hostile archives, the store. */
 #include "base/fdio.h"
 #include "base/text.h"
+#include "base/tree.h"
 #include "image/image.h"
 #include "image/inventory.h"
 #include "image/oci.h"
@@ -34,7 +35,7 @@ static int make_scratch(void **state)
 static int remove_scratch(void **state)
 {
 	(void)state;
-	return image_tree_remove(AT_FDCWD, scratch);
+	return tree_remove(AT_FDCWD, scratch);
 }
 
 static void quiet_text(void *user UNUSED, const char *text UNUSED)
@@ -208,7 +209,7 @@ static int unpack_rows(const struct row *rows, size_t n, struct unpack_stats *st
 	(void)snprintf(file, sizeof(file), "%s/a.tar", scratch);
 	(void)snprintf(tree, sizeof(tree), "%s/tree", scratch);
 	write_archive(file, rows, n);
-	assert_int_equal(image_tree_remove(AT_FDCWD, tree), 0);
+	assert_int_equal(tree_remove(AT_FDCWD, tree), 0);
 	assert_int_equal(mkdir(tree, 0755), 0);
 	_cleanup_fd_ int root = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct archive *a = archive_read_new();
@@ -305,7 +306,7 @@ static void unpack_survives_damage(void **state)
 	for (size_t i = 0; i < 4 * 512; i += 3) { /* headers of the first entries */
 		struct err e = ERR_INIT;
 
-		assert_int_equal(image_tree_remove(AT_FDCWD, tree), 0);
+		assert_int_equal(tree_remove(AT_FDCWD, tree), 0);
 		assert_int_equal(mkdir(tree, 0755), 0);
 		_cleanup_fd_ int root = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		struct archive *a = archive_read_new();

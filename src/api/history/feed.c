@@ -10,12 +10,12 @@
 
 #include <string.h>
 
-#define TAB_QUEUE_MAX (128u << 10) /* bytes that wait for one reader */
-#define EVENT_MAX     (1u << 20)
-#define LINGER_NS     (60 * NS_PER_S) /* a ring without tabs is kept for so long */
-#define HEARTBEAT_NS  (15 * NS_PER_S)
-#define EPOCH_BYTES   4
-#define ID_SIZE       40
+#define FOLLOWER_QUEUE_MAX (128u << 10) /* bytes that wait for one reader */
+#define EVENT_MAX          (1u << 20)
+#define LINGER_NS          (60 * NS_PER_S) /* a ring without followers is kept for so long */
+#define HEARTBEAT_NS       (15 * NS_PER_S)
+#define EPOCH_BYTES        4
+#define ID_SIZE            40
 
 struct event {
 	struct list node; /* in ring.events, oldest first */
@@ -28,17 +28,19 @@ struct event {
 struct ring {
 	struct list node; /* in feed.rings */
 	char owner[SANDBOX_OWNER_MAX + 1];
+	/* Ids of events are of this ring alone: how much others do is not to be read from them. */
+	char epoch[2 * EPOCH_BYTES + 1];
+	uint64_t seq; /* of the last event */
 	struct list events;
 	struct budget_share share; /* of their bytes */
 	size_t bytes;
 	uint64_t lost; /* this event and older ones are not in the ring */
-	struct list tabs;
-	uint64_t idle_ns; /* since when it has no tab; 0 = it has one */
+	struct list followers;
+	uint64_t idle_ns; /* since when it has no follower; 0 = it has one */
 };
 
-struct tab {
-	struct list node; /* in ring.tabs */
-	struct feed *feed;
+struct follower {
+	struct list node; /* in ring.followers */
 	struct ring *ring;
 	struct http_stream *stream;
 	struct caller *who; /* reference */
@@ -50,8 +52,6 @@ struct tab {
 struct feed {
 	struct budgets *budgets;
 	struct list rings;
-	char epoch[2 * EPOCH_BYTES + 1];
-	uint64_t seq; /* of the last event */
 	sd_event_source *heartbeat;
 };
 
@@ -101,7 +101,7 @@ void feed_forget(struct feed *f, const char *owner)
 {
 	struct ring *r = ring_of(f, owner);
 
-	if (r && list_is_empty(&r->tabs))
+	if (r && list_is_empty(&r->followers))
 		ring_free(r);
 }
 
@@ -115,9 +115,9 @@ static struct ring *ring_need(struct feed *f, const char *owner)
 	if (!r)
 		return NULL;
 	list_init(&r->events);
-	list_init(&r->tabs);
+	list_init(&r->followers);
 	(void)snprintf(r->owner, sizeof(r->owner), "%s", owner);
-	r->lost = f->seq;
+	rand_hex(r->epoch, EPOCH_BYTES);
 	list_append(&f->rings, &r->node);
 	return r;
 }
@@ -139,12 +139,12 @@ static bool make_room(struct feed *f, struct ring *r, size_t more)
 	}
 }
 
-/* ---- tabs ---- */
+/* ---- followers ---- */
 
-static void tab_free(struct tab *t)
+static void follower_free(struct follower *t)
 {
 	list_remove(&t->node);
-	if (list_is_empty(&t->ring->tabs))
+	if (list_is_empty(&t->ring->followers))
 		t->ring->idle_ns = now_ns();
 	caller_unref(t->who);
 	budget_give(&t->place);
@@ -153,41 +153,41 @@ static void tab_free(struct tab *t)
 
 static void on_close(void *user)
 {
-	tab_free(user);
+	follower_free(user);
 }
 
 /* Sends what T has not got yet, as far as its reader takes it. T may be gone afterwards. */
-static void pump(struct tab *t);
+static void pump(struct follower *t);
 
 static void on_drain(void *user)
 {
 	pump(user);
 }
 
-static const struct http_stream_ops tab_ops = {.on_close = on_close, .on_drain = on_drain};
+static const struct http_stream_ops follower_ops = {.on_close = on_close, .on_drain = on_drain};
 
-/* Returns false after it has ended the tab. */
-static bool tab_write(struct tab *t, const char *text, size_t len)
+/* Returns false after it has ended the follower. */
+static bool follower_write(struct follower *t, const char *text, size_t len)
 {
 	if (http_stream_write(t->stream, text, len) == 0)
 		return true;
 	http_stream_abort(t->stream);
-	tab_free(t);
+	follower_free(t);
 	return false;
 }
 
-static bool tell_resync(struct tab *t)
+static bool tell_resync(struct follower *t)
 {
 	char text[96];
 	int n = snprintf(text, sizeof(text), "id: %s-%ju\nevent: resync\ndata: {}\n\n",
-			 t->feed->epoch, (uintmax_t)t->feed->seq);
+			 t->ring->epoch, (uintmax_t)t->ring->seq);
 
-	t->next = t->feed->seq + 1;
-	return tab_write(t, text, (size_t)n);
+	t->next = t->ring->seq + 1;
+	return follower_write(t, text, (size_t)n);
 }
 
 /* The node before the first event that T has not got. */
-static struct list *place_of(const struct tab *t)
+static struct list *place_of(const struct follower *t)
 {
 	struct list *l = t->ring->events.prev;
 
@@ -196,14 +196,14 @@ static struct list *place_of(const struct tab *t)
 	return l;
 }
 
-static void pump(struct tab *t)
+static void pump(struct follower *t)
 {
 	if (auth_has_ended(t->who)) {
 		http_stream_end(t->stream);
-		tab_free(t);
+		follower_free(t);
 		return;
 	}
-	if (t->next <= t->ring->lost && http_stream_queued(t->stream) < TAB_QUEUE_MAX &&
+	if (t->next <= t->ring->lost && http_stream_queued(t->stream) < FOLLOWER_QUEUE_MAX &&
 	    !tell_resync(t))
 		return;
 	if (t->next <= t->ring->lost)
@@ -211,11 +211,11 @@ static void pump(struct tab *t)
 	for (struct list *l = place_of(t)->next; l != &t->ring->events; l = l->next) {
 		const struct event *v = list_entry(l, struct event, node);
 
-		if (http_stream_queued(t->stream) >= TAB_QUEUE_MAX)
+		if (http_stream_queued(t->stream) >= FOLLOWER_QUEUE_MAX)
 			return;
 		t->next = v->seq + 1;
 		if ((!t->sandbox[0] || streq(t->sandbox, v->sandbox)) &&
-		    !tab_write(t, v->text, v->len))
+		    !follower_write(t, v->text, v->len))
 			return;
 	}
 }
@@ -230,14 +230,14 @@ static void keep(struct feed *f, struct ring *r, const char *sandbox, const char
 {
 	struct event *v = text && make_room(f, r, len) ? malloc(sizeof(*v) + len) : NULL;
 
-	f->seq++;
+	r->seq++;
 	if (!v) {
 		list_for_each(l, &r->events)
 			event_free(r, list_entry(l, struct event, node));
-		r->lost = f->seq;
+		r->lost = r->seq;
 		return;
 	}
-	v->seq = f->seq;
+	v->seq = r->seq;
 	v->len = len;
 	(void)snprintf(v->sandbox, sizeof(v->sandbox), "%s", sandbox);
 	memcpy(v->text, text, len);
@@ -258,51 +258,51 @@ void feed_tell(struct feed *f, const char *owner, const char *sandbox, const cha
 	_cleanup_free_ char *json = jsonio_text(data, JSON_COMPACT, &len);
 	_cleanup_(buf_done) struct buf text = BUF_INIT(EVENT_MAX);
 	bool made = json &&
-		    buf_printf(&text, "id: %s-%ju\nevent: %s\ndata: ", f->epoch,
-			       (uintmax_t)f->seq + 1, name) == 0 &&
+		    buf_printf(&text, "id: %s-%ju\nevent: %s\ndata: ", r->epoch,
+			       (uintmax_t)r->seq + 1, name) == 0 &&
 		    buf_add_str(&text, json) == 0 && buf_add_str(&text, "\n\n") == 0;
 	keep(f, r, sandbox, made ? buf_str(&text) : NULL, text.len);
 	json_decref(data); /* SANDBOX can be a part of it */
-	list_for_each(l, &r->tabs)
-		pump(list_entry(l, struct tab, node));
+	list_for_each(l, &r->followers)
+		pump(list_entry(l, struct follower, node));
 	sweep(f);
 }
 
-/* ---- a new tab ---- */
+/* ---- a new follower ---- */
 
-/* The number in "EPOCH-NUMBER", if it is an event of this server that the ring can go on after. */
-static bool read_last(const struct feed *f, const struct ring *r, const char *id, uint64_t *ret)
+/* The number in "EPOCH-NUMBER", if it is an event of the ring, and the ring can go on after it. */
+static bool read_last(const struct ring *r, const char *id, uint64_t *ret)
 {
-	const size_t n = strlen(f->epoch);
+	const size_t n = strlen(r->epoch);
 	int64_t seq;
 
-	if (!id || strncmp(id, f->epoch, n) != 0 || id[n] != '-' ||
+	if (!id || strncmp(id, r->epoch, n) != 0 || id[n] != '-' ||
 	    parse_i64(id + n + 1, 0, INT64_MAX, &seq) < 0)
 		return false;
 	*ret = (uint64_t)seq;
-	return *ret >= r->lost && *ret <= f->seq;
+	return *ret >= r->lost && *ret <= r->seq;
 }
 
-static bool greet(struct tab *t, const char *last_id)
+static bool greet(struct follower *t, const char *last_id)
 {
 	uint64_t last = 0;
-	bool known = read_last(t->feed, t->ring, last_id, &last);
+	bool known = read_last(t->ring, last_id, &last);
 	char text[160];
 
 	if (!known)
-		last = t->feed->seq;
+		last = t->ring->seq;
 	t->next = last + 1;
 	int n = snprintf(text, sizeof(text),
 			 "id: %s-%ju\nevent: hello\ndata: "
 			 "{\"epoch\":\"%s\",\"seq\":%ju,\"resumed\":%s}\n\n",
-			 t->feed->epoch, (uintmax_t)last, t->feed->epoch, (uintmax_t)last,
+			 t->ring->epoch, (uintmax_t)last, t->ring->epoch, (uintmax_t)last,
 			 known ? "true" : "false");
-	return tab_write(t, text, (size_t)n) && (known || !last_id || tell_resync(t));
+	return follower_write(t, text, (size_t)n) && (known || !last_id || tell_resync(t));
 }
 
 void feed_follow(struct feed *f, struct http_request *req, const struct feed_request *q)
 {
-	struct tab *t = calloc(1, sizeof(*t));
+	struct follower *t = calloc(1, sizeof(*t));
 	struct ring *r = ring_need(f, q->owner);
 	struct err e = ERR_INIT;
 	char last_id[ID_SIZE] = "";
@@ -314,30 +314,29 @@ void feed_follow(struct feed *f, struct http_request *req, const struct feed_req
 	}
 	if (budget_take(f->budgets, q->who->owner, BUDGET_FOLLOWERS, 1, &t->place, &e) < 0) {
 		free(t);
-		r->idle_ns = list_is_empty(&r->tabs) ? now_ns() : 0;
+		r->idle_ns = list_is_empty(&r->followers) ? now_ns() : 0;
 		http_respond_problem(req, e.code, e.text, NULL);
 		return;
 	}
 	list_init(&t->node);
-	t->feed = f;
 	t->ring = r;
 	t->who = caller_ref(q->who);
 	if (q->sandbox)
 		(void)snprintf(t->sandbox, sizeof(t->sandbox), "%s", q->sandbox);
 	if (q->last_id)
 		(void)snprintf(last_id, sizeof(last_id), "%s", q->last_id);
-	list_append(&r->tabs, &t->node);
+	list_append(&r->followers, &t->node);
 	r->idle_ns = 0;
-	t->stream = http_stream_begin_sse(req, &tab_ops, t);
+	t->stream = http_stream_begin_sse(req, &follower_ops, t);
 	if (!t->stream)
-		tab_free(t);
+		follower_free(t);
 	else if (greet(t, last_id[0] ? last_id : NULL))
 		pump(t);
 }
 
 /* ---- life ---- */
 
-/* A comment for tabs that hear nothing, so that proxies keep the connection and a dead one is noticed. */
+/* A comment for followers that hear nothing, so that proxies keep the connection and a dead one is noticed. */
 static int on_heartbeat(sd_event_source *source, uint64_t usec UNUSED, void *user)
 {
 	struct feed *f = user;
@@ -347,11 +346,11 @@ static int on_heartbeat(sd_event_source *source, uint64_t usec UNUSED, void *use
 	list_for_each(l, &f->rings) {
 		struct ring *r = list_entry(l, struct ring, node);
 
-		list_for_each(m, &r->tabs) {
-			struct tab *t = list_entry(m, struct tab, node);
+		list_for_each(m, &r->followers) {
+			struct follower *t = list_entry(m, struct follower, node);
 
 			if (http_stream_last_write_ns(t->stream) + HEARTBEAT_NS <= now)
-				(void)tab_write(t, ": \n\n", 4);
+				(void)follower_write(t, ": \n\n", 4);
 		}
 	}
 	sweep(f);
@@ -368,7 +367,6 @@ int feed_new(sd_event *loop, struct budgets *budgets, struct feed **ret, struct 
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "events");
 	f->budgets = budgets;
 	list_init(&f->rings);
-	rand_hex(f->epoch, EPOCH_BYTES);
 	r = sd_event_add_time_relative(loop, &f->heartbeat, CLOCK_MONOTONIC,
 				       HEARTBEAT_NS / NS_PER_US, 0, on_heartbeat, f);
 	if (r < 0) {

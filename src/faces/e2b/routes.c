@@ -29,6 +29,9 @@ const struct e2b_route e2b_routes[] = {
     {HTTP_GET, P("/events/sandboxes/{id}"), E2B_CONTROL, e2b_not_offered, true},
     {HTTP_GET, P("/events/webhooks"), E2B_CONTROL, e2b_not_offered, true},
     {HTTP_POST, P("/events/webhooks"), E2B_CONTROL, e2b_not_offered, false},
+    {HTTP_GET, P("/events/webhooks/{webhook}"), E2B_CONTROL, e2b_not_offered, true},
+    {HTTP_PATCH, P("/events/webhooks/{webhook}"), E2B_CONTROL, e2b_not_offered, false},
+    {HTTP_DELETE, P("/events/webhooks/{webhook}"), E2B_CONTROL, e2b_not_offered, false},
 
     {HTTP_POST, P("/sandboxes/{id}/pause"), E2B_CONTROL, e2b_pause, false},
     {HTTP_POST, P("/sandboxes/{id}/resume"), E2B_CONTROL, e2b_resume, false},
@@ -58,6 +61,19 @@ const struct e2b_route e2b_routes[] = {
     {HTTP_POST, P("/volumes"), E2B_CONTROL, e2b_not_offered, false},
     {HTTP_GET, P("/secrets"), E2B_CONTROL, e2b_not_offered, true},
     {HTTP_POST, P("/secrets"), E2B_CONTROL, e2b_not_offered, false},
+    {HTTP_GET, P("/volumecontent/{volume}/{what}"), E2B_CONTROL, e2b_not_offered, true},
+    {HTTP_POST, P("/volumecontent/{volume}/{what}"), E2B_CONTROL, e2b_not_offered, false},
+    {HTTP_PUT, P("/volumecontent/{volume}/{what}"), E2B_CONTROL, e2b_not_offered, false},
+    {HTTP_PATCH, P("/volumecontent/{volume}/{what}"), E2B_CONTROL, e2b_not_offered, false},
+    {HTTP_DELETE, P("/volumecontent/{volume}/{what}"), E2B_CONTROL, e2b_not_offered, false},
+
+    /* To make a template public; and how SDKs built templates before they sent steps. */
+    {HTTP_PATCH, P("/templates/{template}"), E2B_CONTROL, e2b_not_offered, false},
+    {HTTP_PATCH, P("/v2/templates/{template}"), E2B_CONTROL, e2b_not_offered, false},
+    {HTTP_POST, P("/templates"), E2B_CONTROL, e2b_not_offered, false},
+    {HTTP_POST, P("/v2/templates"), E2B_CONTROL, e2b_not_offered, false},
+    {HTTP_POST, P("/templates/{template}"), E2B_CONTROL, e2b_not_offered, false},
+    {HTTP_POST, P("/templates/{template}/builds/{build}"), E2B_CONTROL, e2b_not_offered, false},
 
     {HTTP_POST, P("/process.Process/StreamInput"), E2B_STREAM, e2b_not_offered, false},
     {HTTP_POST, P("/process.Process/Start"), E2B_STREAM, e2b_start_process, false},

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define LINE_MAX_BYTES 300u
+#define SLICES         "endpointslices:"
 
 static bool is_there(const struct fleet_members *m, const struct fleet_address *a)
 {
@@ -36,6 +37,19 @@ void fleet_address_write(struct fleet_address *a, uint16_t port)
 
 	http_address_text(&a->address, ip);
 	(void)snprintf(a->text, sizeof(a->text), "%s:%u", ip, port);
+}
+
+bool fleet_address_is_of_one(const union http_address *a)
+{
+	if (a->any.sa_family == AF_INET) {
+		const uint32_t ip = ntohl(a->in.sin_addr.s_addr);
+
+		return ip >> 24 != 0 && ip >> 28 < 0xe;
+	}
+	return !IN6_IS_ADDR_UNSPECIFIED(&a->in6.sin6_addr) &&
+	       !IN6_IS_ADDR_MULTICAST(&a->in6.sin6_addr) &&
+	       !IN6_IS_ADDR_LINKLOCAL(&a->in6.sin6_addr) &&
+	       !IN6_IS_ADDR_V4MAPPED(&a->in6.sin6_addr);
 }
 
 /* RFC 1123 §2.1, and "_", which names of services have. A last label of digits alone would be an address that is wrong. */
@@ -67,15 +81,11 @@ static bool is_name(const char *host)
 	return label > 0 && !digits && host[len - 1] != '-';
 }
 
-static int add_name(struct fleet_members *m, const char *host, uint16_t port, unsigned number,
-		    struct err *e)
+static int add_name(struct fleet_members *m, const char *host, uint16_t port, bool slices,
+		    unsigned number, struct err *e)
 {
 	struct fleet_name *fresh = &m->names[m->n_names];
 
-	if (!is_name(host))
-		return err_set(e, ERR_SETTING_INVALID, 0,
-			       "line %u: '%s' is neither a numeric address nor a DNS name", number,
-			       host);
 	for (size_t i = 0; i < m->n_names; i++)
 		if (streq(m->names[i].host, host) && m->names[i].port == port)
 			return 0;
@@ -86,8 +96,45 @@ static int add_name(struct fleet_members *m, const char *host, uint16_t port, un
 	for (size_t i = 0; i <= strlen(host); i++)
 		fresh->host[i] = (char)tolower((unsigned char)host[i]);
 	fresh->port = port;
+	fresh->slices = slices;
 	m->n_names++;
 	return 0;
+}
+
+/* A label of RFC 1123 §2.1 as Kubernetes has it: small letters, digits, and '-' inside. */
+static bool is_label(const char *s, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (!(s[i] >= 'a' && s[i] <= 'z') && !(s[i] >= '0' && s[i] <= '9') &&
+		    (s[i] != '-' || i == 0 || i + 1 == len))
+			return false;
+	return len > 0 && len <= 63;
+}
+
+/* TEXT: NAMESPACE/NAME:PORT. */
+static int add_service(struct fleet_members *m, const char *text, unsigned number, struct err *e)
+{
+	char service[LINE_MAX_BYTES];
+	unsigned n = 0;
+	uint16_t port;
+	const char *slash = text[0] != '[' &&
+				    parse_host_port(text, service, sizeof(service), &port) == 0 &&
+				    port > 0
+				? strchr(service, '/')
+				: NULL;
+
+	if (!slash || !is_label(service, (size_t)(slash - service)) ||
+	    !is_label(slash + 1, strlen(slash + 1)))
+		return err_set(e, ERR_SETTING_INVALID, 0,
+			       "line %u: '" SLICES "%s' is not " SLICES
+			       "NAMESPACE/NAME:PORT, such as " SLICES "fleet/workers:8443",
+			       number, text);
+	for (size_t i = 0; i < m->n_names; i++)
+		n += m->names[i].slices;
+	if (n >= FLEET_SLICES_MAX)
+		return err_set(e, ERR_SETTING_INVALID, 0, "line %u: more than %u Services", number,
+			       FLEET_SLICES_MAX);
+	return add_name(m, service, port, true, number, e);
 }
 
 static int add(struct fleet_members *m, const char *line, unsigned number, struct err *e)
@@ -96,12 +143,19 @@ static int add(struct fleet_members *m, const char *line, unsigned number, struc
 	char host[LINE_MAX_BYTES];
 	uint16_t port;
 
+	/* Without a slash it is a host of that name. */
+	if (text_starts_with(line, SLICES) && strchr(line, '/'))
+		return add_service(m, line + strlen(SLICES), number, e);
 	if (parse_host_port(line, host, sizeof(host), &port) < 0 || port == 0)
 		return err_set(e, ERR_SETTING_INVALID, 0,
 			       "line %u: '%s' is not HOST:PORT, such as 10.0.0.7:8443", number,
 			       line);
 	if (streq(host, "localhost") || http_address_parse(host, port, &a.address, &a.len) < 0)
-		return add_name(m, host, port, number, e);
+		return is_name(host)
+			   ? add_name(m, host, port, false, number, e)
+			   : err_set(e, ERR_SETTING_INVALID, 0,
+				     "line %u: '%s' is neither a numeric address nor a DNS name",
+				     number, host);
 	fleet_address_write(&a, port);
 	if (!fleet_members_add(m, &a))
 		return err_set(e, ERR_SETTING_INVALID, 0, "line %u: more than %u workers", number,

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/text.h"
+#include "base/workers.h"
 
 #include <errno.h>
 #include <string.h>
@@ -25,10 +26,28 @@ struct merge {
 	json_t *missing;
 	unsigned n_waiting, n_told;
 	struct budget_share share;
-	json_t *refusal; /* of the first worker that refused, for the caller */
+	char owner[STORE_OWNER_SIZE]; /* who asks: jobs are theirs */
+	json_t *refusal;              /* of the first worker that refused, for the caller */
 	int status;
+	/* Megabytes of JSON take tens of milliseconds, so threads read and write them. */
+	unsigned n_jobs;
+	bool gone;         /* nobody waits for the answer: the last job frees this */
+	struct buf answer; /* and R, of the job that writes it */
+	int r;
 };
 
+/* A part that a thread reads. */
+struct reading {
+	struct merge *m;
+	struct merge_part *part;
+	int status;
+	size_t len;
+	json_t *root;  /* NULL: it cannot be read */
+	size_t *sizes; /* of its rows */
+	char text[];
+};
+
+/* Nothing of the router is used any more. Jobs that are under way keep it until the last has ended. */
 static void merge_free(struct merge *m)
 {
 	list_for_each(node, &m->rows.parts) {
@@ -36,32 +55,73 @@ static void merge_free(struct merge *m)
 
 		p->asked = fetch_drop(p->asked);
 	}
-	merge_rows_done(&m->rows);
 	list_remove(&m->node);
+	m->gone = true;
+	if (m->n_jobs > 0)
+		return;
+	budget_give(&m->share); /* what jobs hold counts until they have ended */
+	merge_rows_done(&m->rows);
 	buf_done(&m->head);
-	budget_give(&m->share);
+	buf_done(&m->answer);
 	json_decref(m->missing);
 	json_decref(m->refusal);
 	free(m);
 }
 
-static void respond(struct merge *m)
+static void fail(struct merge *m)
 {
-	_cleanup_(buf_done) struct buf text = BUF_INIT(ANSWER_MAX);
 	struct http_request *req = m->req;
-	const bool refused = m->refusal && m->n_told == 0;
-	const int status = refused ? m->status : 200;
-	/* The routes of the second family have problems of another form. */
-	const char *type =
-	    refused && json_object_get(m->refusal, "code") ? HTTP_PROBLEM_TYPE : "application/json";
-	const int r = refused ? jsonio_add(&text, m->refusal, JSON_COMPACT)
-			      : merge_write(&m->rows, m->missing, &text);
 
 	merge_free(m);
-	if (r < 0)
-		http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory for the list", NULL);
-	else
-		http_respond(req, status, type, text.data, text.len);
+	http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory for the list", NULL);
+}
+
+static bool is_refused(const struct merge *m)
+{
+	return m->refusal && m->n_told == 0;
+}
+
+/* On a thread. */
+static void write_answer(void *user)
+{
+	struct merge *m = user;
+
+	m->r = is_refused(m) ? jsonio_add(&m->answer, m->refusal, JSON_COMPACT)
+			     : merge_write(&m->rows, m->missing, &m->answer);
+}
+
+static void on_written(void *user)
+{
+	struct merge *m = user;
+	struct http_request *req = m->req;
+
+	m->n_jobs--;
+	if (m->gone) {
+		merge_free(m);
+		return;
+	}
+	const size_t len = m->answer.len;
+	char *text = m->r < 0 ? NULL : buf_take(&m->answer);
+	if (!text) {
+		fail(m);
+		return;
+	}
+	const int status = is_refused(m) ? m->status : 200;
+	/* The routes of the second family have problems of another form. */
+	const char *type = is_refused(m) && json_object_get(m->refusal, "code")
+			       ? HTTP_PROBLEM_TYPE
+			       : "application/json";
+	merge_free(m);
+	http_respond_take(req, status, type, text, len);
+}
+
+static void respond(struct merge *m)
+{
+	m->n_jobs++;
+	if (workers_run(m->owner, write_answer, on_written, m) < 0) {
+		m->n_jobs--;
+		fail(m);
+	}
 }
 
 static void miss(struct merge *m, const char *worker)
@@ -69,48 +129,81 @@ static void miss(struct merge *m, const char *worker)
 	(void)json_array_append_new(m->missing, json_string(worker));
 }
 
-static json_t *read_part(const struct merge *m, const struct fetch_answer *a)
+/* On a thread. */
+static void read_part(void *user)
 {
-	const struct merge_kind *k = m->rows.kind;
-	json_t *root = NULL;
-	const size_t n = a->status > 0 && a->len <= k->bytes
-			     ? jsonio_count(a->body, a->len, k->values, PART_DEPTH)
-			     : 0;
+	struct reading *x = user;
+	const struct merge_kind *k = x->m->rows.kind;
+	const size_t n = jsonio_count(x->text, x->len, k->values, PART_DEPTH);
 
-	if (n == 0 || n > k->values || jsonio_read(a->body, a->len, 0, &root, NULL) < 0)
-		return NULL;
-	return root;
+	if (n == 0 || n > k->values || jsonio_read_on_thread(x->text, x->len, 0, &x->root) < 0)
+		x->root = NULL;
+	x->sizes = x->root ? merge_measure(k, x->root) : NULL;
 }
 
 /* What a worker says that has no list for us. What it holds against this router is not for the client. */
-static void note_refusal(struct merge *m, const struct fetch_answer *a, json_t *root,
-			 const char *worker)
+static void note_refusal(struct merge *m, const struct reading *x)
 {
+	const char *worker = x->part->worker;
+
 	miss(m, worker);
-	if (a->status < 400 || a->status >= 500 || !json_is_object(root))
+	if (x->status < 400 || x->status >= 500 || !json_is_object(x->root))
 		return;
-	if (hop_says_ours(a->body, a->len)) {
+	if (hop_says_ours(x->text, x->len)) {
 		LOG_OFTEN(LOG_LEVEL_ERROR, "identity_refused", LOG_S("worker", worker));
 	} else if (!m->refusal) {
-		m->refusal = json_incref(root);
-		m->status = a->status;
+		m->refusal = json_incref(x->root);
+		m->status = x->status;
 	}
+}
+
+static void part_is_done(struct merge *m)
+{
+	if (--m->n_waiting == 0)
+		respond(m);
+}
+
+static void on_read(void *user)
+{
+	struct reading *x = user;
+	struct merge *m = x->m;
+
+	m->n_jobs--;
+	if (!m->gone) {
+		if (x->status == 200 && x->sizes &&
+		    merge_take(&m->rows, x->part, x->root, x->sizes) == 0)
+			m->n_told++;
+		else
+			note_refusal(m, x);
+	}
+	json_decref(x->root);
+	free(x->sizes);
+	workers_free_memory(m->owner, x, sizeof(*x) + x->len);
+	if (m->gone)
+		merge_free(m);
+	else
+		part_is_done(m);
 }
 
 static void on_part(const struct fetch_answer *a, void *user)
 {
 	struct merge_part *p = user;
 	struct merge *m = p->owner;
-	json_t *root = read_part(m, a);
+	const bool fits = a->status > 0 && a->len <= m->rows.kind->bytes;
+	struct reading *x = fits ? malloc(sizeof(*x) + a->len + 1) : NULL;
 
 	p->asked = NULL;
-	if (a->status == 200 && merge_take(&m->rows, p, root) == 0)
-		m->n_told++;
-	else
-		note_refusal(m, a, root, p->worker);
-	json_decref(root);
-	if (--m->n_waiting == 0)
-		respond(m);
+	if (x) {
+		*x = (struct reading){.m = m, .part = p, .status = a->status, .len = a->len};
+		memcpy(x->text, a->body, a->len);
+		m->n_jobs++;
+		if (workers_run(m->owner, read_part, on_read, x) == 0)
+			return;
+		m->n_jobs--;
+		free(x);
+	}
+	miss(m, p->worker);
+	part_is_done(m);
 }
 
 static void on_gone(void *user)
@@ -161,6 +254,7 @@ static struct merge *merge_new(struct fleet_router *f, struct http_request *req,
 	merge_rows_init(&m->rows, kind);
 	list_append(&f->lists, &m->node);
 	buf_init(&m->head, RELAY_BUF_MAX);
+	buf_init(&m->answer, ANSWER_MAX);
 	m->req = req;
 	m->missing = json_array();
 	return m;
@@ -194,6 +288,7 @@ static int begin(struct merge *m, struct fleet_router *f, const struct caller *w
 
 	list_for_each(node, &f->workers)
 		n++;
+	memcpy(m->owner, who->owner, sizeof(m->owner));
 	int r = budget_take(f->config.budgets, who->owner, BUDGET_PORT_REQUESTS, n, &m->share, e);
 	r = r < 0 ? r : read_query(m, e);
 	if (r < 0)

@@ -17,12 +17,11 @@
 #define MERGE_BYTES_MAX     (4u << 20) /* of all rows */
 
 struct merge_kind {
-	const char *pattern; /* of its route */
-	const char *member;  /* that has the rows */
-	const char *at;      /* member of a row: its time. NULL: rows have no order */
-	unsigned page;       /* most rows of a page; 0: there are no pages */
-	/* What one worker tells, which is read and written again in one turn of the loop: some ms at most. */
-	size_t bytes, values;
+	const char *pattern;  /* of its route */
+	const char *member;   /* that has the rows */
+	const char *at;       /* member of a row: its time. NULL: rows have no order */
+	unsigned page;        /* most rows of a page; 0: there are no pages */
+	size_t bytes, values; /* most that one worker tells */
 };
 /* NULL: PATTERN is the route of no list. */
 const struct merge_kind *merge_kind_of(const char *pattern);
@@ -56,7 +55,11 @@ void merge_rows_done(struct merge_rows *r);
 int merge_read_cursor(struct merge_rows *r, const char *text) MUST_CHECK;
 /* The part of WORKER, which begins where the cursor says. NULL: no memory. */
 struct merge_part *merge_part_new(struct merge_rows *r, const char worker[FLEET_WORKER_SIZE]);
-/* Takes what the worker of P says. -EBADMSG: that is no such list, and counts as not told; -ENOBUFS: too much; -ENOMEM. */
-int merge_take(struct merge_rows *r, struct merge_part *p, const json_t *answer) MUST_CHECK;
-/* Appends the answer. MISSING: names of workers. */
+/* Bytes of each row of ANSWER, free(3); NULL: no memory. Milliseconds for megabytes; any thread. */
+size_t *merge_measure(const struct merge_kind *kind, const json_t *answer) MUST_CHECK;
+/* Takes what the worker of P says, whose rows have SIZES. -EBADMSG: that is no such list, and counts as not told; -ENOBUFS: too
+ * much; -ENOMEM. */
+int merge_take(struct merge_rows *r, struct merge_part *p, const json_t *answer,
+	       const size_t *sizes) MUST_CHECK;
+/* Appends the answer, and frees the rows. MISSING: names of workers. Any thread, if nobody else uses R meanwhile. */
 int merge_write(struct merge_rows *r, const json_t *missing, struct buf *ret) MUST_CHECK;

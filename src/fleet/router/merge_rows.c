@@ -17,6 +17,7 @@
 struct merge_row {
 	json_t *value; /* reference */
 	struct merge_part *from;
+	size_t bytes;
 };
 
 static const struct merge_kind kinds[] = {
@@ -204,12 +205,25 @@ static void drop_last(struct merge_rows *r)
 {
 	struct merge_row *last = &r->rows[--r->n];
 
-	r->bytes -= jsonio_size(last->value, MERGE_BYTES_MAX);
+	r->bytes -= last->bytes;
 	json_decref(last->value);
 }
 
+size_t *merge_measure(const struct merge_kind *kind, const json_t *answer)
+{
+	const json_t *list = json_object_get(answer, kind->member), *row;
+	size_t *sizes = calloc(json_array_size(list) + 1, sizeof(*sizes));
+	size_t i;
+
+	if (sizes)
+		json_array_foreach(list, i, row)
+			sizes[i] = jsonio_size(row, MERGE_BYTES_MAX);
+	return sizes;
+}
+
 /* Merges LIST of P into the rows. */
-static int merge_list(struct merge_rows *r, struct merge_part *p, const json_t *list)
+static int merge_list(struct merge_rows *r, struct merge_part *p, const json_t *list,
+		      const size_t *sizes)
 {
 	const size_t n = json_array_size(list);
 	struct merge_row *all = calloc(r->n + n + 1, sizeof(*all));
@@ -227,9 +241,8 @@ static int merge_list(struct merge_rows *r, struct merge_part *p, const json_t *
 			all[k++] = r->rows[i++];
 			continue;
 		}
-		r->bytes += jsonio_size(fresh, MERGE_BYTES_MAX);
-		all[k++] = (struct merge_row){.value = json_incref(fresh), .from = p};
-		j++;
+		r->bytes += sizes[j];
+		all[k++] = (struct merge_row){json_incref(fresh), p, sizes[j++]};
 	}
 	free(r->rows);
 	r->rows = all;
@@ -239,15 +252,19 @@ static int merge_list(struct merge_rows *r, struct merge_part *p, const json_t *
 	return 0;
 }
 
-int merge_take(struct merge_rows *r, struct merge_part *p, const json_t *answer)
+int merge_take(struct merge_rows *r, struct merge_part *p, const json_t *answer,
+	       const size_t *sizes)
 {
 	const json_t *list = json_object_get(answer, r->kind->member);
+	size_t all = r->bytes;
 
 	if (!is_list(r, answer, list))
 		return -EBADMSG;
-	if (r->kind->page == 0 && r->bytes + jsonio_size(list, MERGE_BYTES_MAX) > MERGE_BYTES_MAX)
+	for (size_t i = 0; i < json_array_size(list); i++)
+		all += sizes[i];
+	if (r->kind->page == 0 && all > MERGE_BYTES_MAX)
 		return -ENOBUFS;
-	const int e = merge_list(r, p, list);
+	const int e = merge_list(r, p, list, sizes);
 	if (e < 0)
 		return e;
 	while (r->kind->page > 0 && r->n > 1 && r->bytes > MERGE_BYTES_MAX)
@@ -301,5 +318,8 @@ int merge_write(struct merge_rows *r, const json_t *missing, struct buf *ret)
 		e = buf_add_str(ret, ",\"workers_missing\":");
 		e = e < 0 ? e : jsonio_add(ret, missing, JSON_COMPACT);
 	}
+	rows_free(r->rows, r->n);
+	r->rows = NULL;
+	r->n = 0;
 	return e < 0 ? e : buf_add_char(ret, '}');
 }

@@ -7,6 +7,7 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "base/workers.h"
+#include "fleet/router/slices.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -16,16 +17,18 @@
 
 #define TICK_US (UINT64_C(250) * 1000)
 #define WHO     "names of workers" /* a resolver that hangs holds two threads */
+/* After an answer that a watch has rung for. Kubernetes changes an EndpointSlice about once a second. */
+#define SLICES_NS (NS_PER_S / 4)
 
 /* A question for a thread, which uses nothing else. */
 struct question {
 	struct name *name; /* of the loop alone; NULL: nobody waits for the answer any more */
-	char host[FLEET_HOST_MAX + 1];
-	uint16_t port;
-	int error; /* of getaddrinfo(3) */
-	bool many;
-	size_t n;
-	struct fleet_address at[FLEET_OF_NAME_MAX];
+	struct fleet_name is;
+	atomic_bool stop;    /* nobody waits any more */
+	const char *failure; /* NULL: none */
+	bool quick;          /* a watch that ended at once, or a name, which has none */
+	char since[FLEET_SLICES_VERSION]; /* the answer before; "": the thread asks at once */
+	struct fleet_slices said;         /* also of a name */
 };
 
 struct name {
@@ -35,8 +38,7 @@ struct name {
 	struct question *asked;
 	uint64_t next_ns;
 	unsigned failures; /* in a row */
-	size_t n;
-	struct fleet_address at[FLEET_OF_NAME_MAX];
+	struct fleet_slices said;
 };
 
 struct fleet_names {
@@ -58,8 +60,8 @@ static void tell(struct fleet_names *all)
 	list_for_each(node, &all->names) {
 		const struct name *x = list_entry(node, struct name, node);
 
-		for (size_t i = 0; i < x->n; i++)
-			over += !fleet_members_add(m, &x->at[i]);
+		for (size_t i = 0; i < x->said.n; i++)
+			over += !fleet_members_add(m, &x->said.at[i]);
 	}
 	if (over > 0)
 		LOG_OFTEN(LOG_LEVEL_ERROR, "too_many_workers", LOG_U("most", FLEET_MEMBERS_MAX),
@@ -70,75 +72,60 @@ static void tell(struct fleet_names *all)
 
 /* ---- on a thread ---- */
 
-/* What can be the address of a worker: not "this host", not many at once, and not one that means nothing without an interface. */
-static bool is_of_one(const union http_address *a)
-{
-	if (a->any.sa_family == AF_INET) {
-		const uint32_t ip = ntohl(a->in.sin_addr.s_addr);
-
-		return ip >> 24 != 0 && ip >> 28 < 0xe;
-	}
-	return !IN6_IS_ADDR_UNSPECIFIED(&a->in6.sin6_addr) &&
-	       !IN6_IS_ADDR_MULTICAST(&a->in6.sin6_addr) &&
-	       !IN6_IS_ADDR_LINKLOCAL(&a->in6.sin6_addr) &&
-	       !IN6_IS_ADDR_V4MAPPED(&a->in6.sin6_addr);
-}
-
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(((const struct fleet_address *)a)->text,
-		      ((const struct fleet_address *)b)->text);
-}
-
-static void take(struct question *q, const struct addrinfo *info)
+/* False: there are more than FLEET_OF_NAME_MAX. */
+static bool take(struct question *q, const struct addrinfo *info)
 {
 	struct fleet_address a = {.len = info->ai_addrlen};
 
 	if (info->ai_addrlen > sizeof(a.address) ||
 	    (info->ai_family != AF_INET && info->ai_family != AF_INET6))
-		return;
+		return true;
 	memcpy(&a.address, info->ai_addr, info->ai_addrlen);
-	if (!is_of_one(&a.address))
-		return;
+	if (!fleet_address_is_of_one(&a.address))
+		return true;
 	if (info->ai_family == AF_INET)
-		a.address.in.sin_port = htons(q->port);
+		a.address.in.sin_port = htons(q->is.port);
 	else
-		a.address.in6.sin6_port = htons(q->port);
-	fleet_address_write(&a, q->port);
-	for (size_t i = 0; i < q->n; i++)
-		if (streq(q->at[i].text, a.text))
-			return;
-	q->many = q->many || q->n == ARRAY_SIZE(q->at);
-	if (!q->many)
-		q->at[q->n++] = a;
+		a.address.in6.sin6_port = htons(q->is.port);
+	fleet_address_write(&a, q->is.port);
+	return fleet_slices_put(&q->said, &a, FLEET_OF_NAME_MAX);
+}
+
+/* That there is no address is an answer, too. */
+static const char *failure_of(int error)
+{
+	if (error == 0 || error == EAI_NONAME || error == EAI_NODATA || error == EAI_ADDRFAMILY)
+		return NULL;
+	return gai_strerror(error);
+}
+
+static void resolve_name(struct question *q)
+{
+	const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+	struct addrinfo *all = NULL;
+	const int error = getaddrinfo(q->is.host, NULL, &hints, &all);
+
+	q->failure = failure_of(error);
+	q->quick = true;
+	for (const struct addrinfo *a = error == 0 ? all : NULL; a && !q->failure; a = a->ai_next)
+		if (!take(q, a))
+			q->failure = "it has too many addresses";
+	if (error == 0)
+		freeaddrinfo(all);
 }
 
 static void resolve(void *user)
 {
 	struct question *q = user;
-	const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-	struct addrinfo *all = NULL;
 
-	q->error = getaddrinfo(q->host, NULL, &hints, &all);
-	for (const struct addrinfo *a = q->error == 0 ? all : NULL; a; a = a->ai_next)
-		take(q, a);
-	if (q->error == 0)
-		freeaddrinfo(all);
-	qsort(q->at, q->n, sizeof(q->at[0]), by_text);
+	if (q->is.slices)
+		q->failure = fleet_slices_ask(q->is.host, q->is.port, q->since, &q->stop, &q->said,
+					      &q->quick);
+	else
+		resolve_name(q);
 }
 
 /* ---- on the loop ---- */
-
-/* That there is no address is an answer, too. */
-static const char *failure_of(const struct question *q)
-{
-	if (q->many)
-		return "it has too many addresses";
-	if (q->error == 0 || q->error == EAI_NONAME || q->error == EAI_NODATA ||
-	    q->error == EAI_ADDRFAMILY)
-		return NULL;
-	return gai_strerror(q->error);
-}
 
 const char *fleet_names_ask(const struct fleet_name *name, struct fleet_members *m)
 {
@@ -146,14 +133,13 @@ const char *fleet_names_ask(const struct fleet_name *name, struct fleet_members 
 
 	if (!q)
 		return "no memory";
-	q->port = name->port;
-	memcpy(q->host, name->host, sizeof(q->host));
+	q->is = *name;
 	resolve(q);
-	const char *why = failure_of(q);
-	for (size_t i = 0; !why && i < q->n; i++)
-		if (!fleet_members_add(m, &q->at[i]))
+	const char *why = q->failure;
+	for (size_t i = 0; !why && i < q->said.n; i++)
+		if (!fleet_members_add(m, &q->said.at[i]))
 			why = "there are too many workers";
-	return why || q->n > 0 ? why : "it has no address";
+	return why || q->said.n > 0 ? why : "it has no address";
 }
 
 static void take_failure(struct name *x, const char *why)
@@ -162,28 +148,27 @@ static void take_failure(struct name *x, const char *why)
 	const uint64_t wait_s = MIN(FLEET_NAMES_S << shift, FLEET_NAMES_SLOW_S);
 
 	x->next_ns = now_ns() + wait_s * NS_PER_S;
+	x->said.version[0] = '\0';
 	if (x->failures++ % 16 == 0)
 		LOG_WARNING("worker_name_not_resolved", LOG_S("name", x->is.host),
-			    LOG_S("error", why), LOG_U("addresses", x->n),
+			    LOG_S("error", why), LOG_U("addresses", x->said.n),
 			    LOG_S("effect", "those of the last answer stay"));
 }
 
 static void take_answer(struct name *x, const struct question *q)
 {
-	bool changed = x->n != q->n;
+	bool changed = x->said.n != q->said.n;
 
-	x->next_ns = now_ns() + FLEET_NAMES_S * NS_PER_S;
-	for (size_t i = 0; i < q->n && !changed; i++)
-		changed = !streq(x->at[i].text, q->at[i].text);
+	x->next_ns = now_ns() + (q->quick ? FLEET_NAMES_S * NS_PER_S : SLICES_NS);
+	for (size_t i = 0; i < q->said.n && !changed; i++)
+		changed = !streq(x->said.at[i].text, q->said.at[i].text);
 	if (changed || x->failures > 0)
 		LOG_INFO("worker_name_resolved", LOG_S("name", x->is.host),
-			 LOG_U("addresses", q->n));
+			 LOG_U("addresses", q->said.n));
 	x->failures = 0;
-	if (!changed)
-		return;
-	x->n = q->n;
-	memcpy(x->at, q->at, q->n * sizeof(q->at[0]));
-	tell(x->all);
+	x->said = q->said;
+	if (changed)
+		tell(x->all);
 }
 
 static void on_resolved(void *user)
@@ -193,15 +178,24 @@ static void on_resolved(void *user)
 
 	loop_work("fleet", "names");
 	if (x) {
-		const char *why = failure_of(q);
-
 		x->asked = NULL;
-		if (why)
-			take_failure(x, why);
+		if (q->failure)
+			take_failure(x, q->failure);
 		else
 			take_answer(x, q);
 	}
 	free(q);
+}
+
+/* A Service has a thread of its own, which waits for changes most of the time. */
+static int ask_on_thread(struct question *q)
+{
+	char who[WORKERS_WHO_SIZE];
+
+	if (!q->is.slices)
+		return workers_run(WHO, resolve, on_resolved, q);
+	(void)snprintf(who, sizeof(who), "slices %.100s", q->is.host);
+	return workers_run(who, resolve, on_resolved, q);
 }
 
 static void ask(struct name *x)
@@ -213,11 +207,11 @@ static void ask(struct name *x)
 		return;
 	}
 	q->name = x;
-	q->port = x->is.port;
-	memcpy(q->host, x->is.host, sizeof(q->host));
+	q->is = x->is;
+	memcpy(q->since, x->said.version, sizeof(q->since));
 	x->asked =
 	    q; /* before: without a pool of threads on_resolved() has run when this returns */
-	if (workers_run(WHO, resolve, on_resolved, q) < 0) {
+	if (ask_on_thread(q) < 0) {
 		x->asked = NULL;
 		free(q);
 		take_failure(x, "no thread is free");
@@ -242,8 +236,10 @@ static int on_tick(sd_event_source *source, uint64_t usec UNUSED, void *user)
 
 static void name_free(struct name *x)
 {
-	if (x->asked)
+	if (x->asked) {
 		x->asked->name = NULL;
+		atomic_store_explicit(&x->asked->stop, true, memory_order_relaxed);
+	}
 	list_remove(&x->node);
 	free(x);
 }

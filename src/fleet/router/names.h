@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of workers: asked for their addresses every FLEET_NAMES_S seconds, by the resolver of the machine, on threads of base/workers.h.
+ * Services of Kubernetes (slices.h) are asked when the API server says that they have changed.
  *
  * An answer replaces the one before, also if the name has no address any more. If the resolver fails, the last answer holds, and it is
  * asked less often, at least each FLEET_NAMES_SLOW_S seconds. */
@@ -11,7 +12,7 @@
 
 #define FLEET_NAMES_S      2u
 #define FLEET_NAMES_SLOW_S 60u
-#define FLEET_OF_NAME_MAX  64u /* addresses of one name; an answer with more is a failure */
+#define FLEET_OF_NAME_MAX  64u /* addresses of one DNS name; an answer with more is a failure */
 
 struct fleet_names;
 

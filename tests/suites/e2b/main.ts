@@ -36,18 +36,19 @@ function harbor(): readonly string[] | string {
 	return program ? framework('harbor', 'harbor_trial.py', program) : 'there is no Python 3.12, which Harbor wants';
 }
 
-/** The operator of the builder has downloaded the image that verifiers asks for. */
+/** The operator of the builder has downloaded the image that verifiers asks for, by the reference that names its registry. */
 async function verifiers(): Promise<readonly string[]> {
 	const registry = new Registry();
 	await registry.open();
+	const reference = `${registry.host}/library/python:3.11-slim`;
 	try {
 		const layer = execFileSync('tar', ['-C', path.join(imagesDir, 'base/root'), '-c', '--owner=0', '--group=0', '.'], { maxBuffer: 2 ** 30 });
 		registry.add('library/python', image([layer], { plain: true }));
-		await run([binary, 'image', 'pull', `${registry.host}/library/python:3.11-slim`, '--name', 'python', '--plain-http', '--state-dir', builderState], process.env);
+		await run([binary, 'image', 'pull', reference, '--name', 'python', '--plain-http', '--state-dir', builderState], process.env);
 	} finally {
 		registry.close();
 	}
-	return framework('verifiers', 'verifiers_runtime.py');
+	return ['/usr/bin/env', `VERIFIERS_IMAGE=${reference}`, ...framework('verifiers', 'verifiers_runtime.py')];
 }
 
 /** BUILDS: all of its jobs need the server that has root users and builds templates. NAMED: the server that is reached by its name alone. */

@@ -15,7 +15,7 @@ export interface Point {
 
 /** The rows of kill_points.tbl.h, in its order: their numbers are those of the enum. */
 export const points: Point[] = [...fs.readFileSync(path.join(top, 'src/base/kill_points.tbl.h'), 'utf8')
-	.matchAll(/^K\((\w+), "([^"]+)", "([^"]+)"\)$/gm)].map((m, i) => ({ name: m[1]!, who: m[2]!, what: m[3]!, number: i + 1, rootOnly: /^(SESSION_)?DISK_/.test(m[1]!) }));
+	.matchAll(/^K\((\w+), "([^"]+)", "([^"]+)"\)$/gm)].map((m, i) => ({ name: m[1]!, who: m[2]!, what: m[3]!, number: i + 1, rootOnly: /^((SESSION_)?DISK|PULL)_/.test(m[1]!) }));
 
 const BYTES = 4096;
 const ARMED = 0, ACT = 4, LEFT = 8, REACHED = 12, GO = 16, PASSED = 20;

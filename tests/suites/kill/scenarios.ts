@@ -3,6 +3,9 @@
 
 import assert from 'node:assert/strict';
 import type { Json } from '../../lib/session.ts';
+import { small } from '../../lib/dockerfiles.ts';
+import { Registry } from '../../lib/oci.ts';
+import { imagesOf } from '../../lib/own-images.ts';
 import { until } from '../../lib/wait.ts';
 import { points } from './points.ts';
 import type { Outcome, Server } from './server.ts';
@@ -21,7 +24,9 @@ export interface Scenario {
 	name: string;
 	points: string[];
 	/** Settings of its server; those with the same ones share it. */
-	env?: Record<string, string>;
+	env?: Record<string, string> | (() => Promise<Record<string, string>>);
+	/** Its server makes images, in a folder of its own. Seconds for each kill, so none of them is in the fixed core of a sample. */
+	images?: boolean;
 	/** The disk of its state folder is so small (as root). */
 	host?: string;
 	/** At all its points there is a run in the try's session, which must be in the history whatever happens. */
@@ -32,6 +37,8 @@ export interface Scenario {
 	act(t: Try): Promise<Outcome>;
 	/** An answer that is no error must be this. */
 	right(value: Json, t: Try): void;
+	/** Before a new server takes the place of one that is not whole. */
+	without?(t: Try): Promise<void>;
 	/** Afterwards, with a server that serves: the sandbox is in one of the states that the outcome allows. */
 	after?(o: Outcome, t: Try): Promise<void>;
 }
@@ -185,6 +192,38 @@ const crash = (first: string, state: string): Pick<Scenario, 'before' | 'act' | 
 	},
 });
 
+/** Images of which builds begin, with any tag. */
+const registry = new Registry();
+const from = (t: Try, n = ''): string => `FROM ${registry.host}/some/small:${t.id}${n}\nRUN echo built >/built\n`;
+
+/** Builds an image from a Dockerfile in the session, to its end. */
+async function buildOf(t: Try, dockerfile: string): Promise<Outcome> {
+	const written = await t.server.call('sandbox_write_file', { session_id: t.id, path: 'Dockerfile', content: dockerfile, overwrite: true });
+	const r = written.kind === 'right' ? await t.server.rest('POST', `/sandboxes/${t.id}/image`, { name: t.id, dockerfile: 'Dockerfile' }) : written;
+	if (r.kind !== 'right')
+		return r;
+	return until('the end of the build', async (): Promise<Outcome | undefined> => {
+		const now = await t.server.rest('GET', '/images');
+		const build = now.kind === 'right' ? now.value.build : undefined;
+		if (now.kind !== 'right' || build?.state === 'done')
+			return now.kind === 'right' ? { kind: 'right', value: build } : now;
+		return ['failed', 'cancelled'].includes(build?.state) ? { kind: 'error', code: build.state, text: build.reason } : undefined;
+	}, 30_000);
+}
+
+/** Nothing that is unfinished stays, and the same build works. */
+async function buildsAgain(o: Outcome, t: Try): Promise<void> {
+	if (t.dies === 'init') // the next call is told of it, unless the build was
+		await t.server.call('sandbox_run_python', { session_id: t.id, code: 'pass' });
+	if (o.kind === 'error')
+		assert.ok(o.text.length > 20, `no reason: ${JSON.stringify(o)}`);
+	const again = await buildOf(t, from(t));
+	assert.equal(again.kind, 'right', JSON.stringify(again));
+	const own = (n: string): boolean => new RegExp(`^pulled\\.small-${t.id}\\.[0-9a-f]{16}$`).test(n);
+	await until('nothing unfinished', () => imagesOf(t.server.state).every((n) => n === 'base' || /^try-\d+$/.test(n) || /^pulled\.small-try-\d+(-more)?\.[0-9a-f]{16}$/.test(n)));
+	assert.equal(imagesOf(t.server.state).filter(own).length, 1);
+}
+
 export const scenarios: Scenario[] = [
 	{
 		name: 'the first of a server', first: true,
@@ -329,5 +368,25 @@ export const scenarios: Scenario[] = [
 		act: (t) => t.server.rest('DELETE', `/sandboxes/${t.stored}`),
 		right: () => {},
 		after: (o, t) => listedIsWhole(t, o.kind === 'right' ? false : undefined),
+	},
+	{
+		name: 'a download of a build', images: true,
+		env: async () => {
+			if (!registry.host)
+				await registry.open();
+			registry.add('some/small', small());
+			return { SANDBOX_IMAGE: 'base', SANDBOX_IMAGES: '*', SANDBOX_ROOT: 'on', SANDBOX_PULLS: `${registry.host}/some/*` };
+		},
+		points: ['PULL_SENT', 'PULL_TAKEN', 'PULL_ASKED', 'PULL_UNPACKED', 'PULL_NAMED', 'PULL_ENDED', 'PULL_HEARD'],
+		before: made,
+		act: (t) => buildOf(t, from(t)),
+		right: (value) => assert.equal(value.state, 'done'),
+		without: async (t) => {
+			if (t.dies !== 'pulls')
+				return;
+			const r = await buildOf(t, from(t, '-more'));
+			assert.ok(r.kind === 'error' && /restart the server/.test(r.text), `without a process that downloads: ${JSON.stringify(r)}`);
+		},
+		after: buildsAgain,
 	},
 ];

@@ -7,6 +7,7 @@ import * as http from 'node:http';
 import * as path from 'node:path';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { imagesDir, newStateDir, scratch } from '../../lib/env.ts';
+import { stateOfItsOwn } from '../../lib/own-images.ts';
 import { initsOf, monitorOf, zygotesOf } from '../../lib/family.ts';
 import { alive, cgroupFolders, descendants, mounts, self, type Ident, type Program } from '../../lib/process.ts';
 import { serve, type Json } from '../../lib/session.ts';
@@ -71,9 +72,9 @@ export class Server {
 	private client: Record<string, string> = {};
 	private serial = 0;
 
-	/** HOST: how large the disk of the state folder is; else it is this machine's. */
-	constructor(env: Record<string, string | undefined>, host?: string) {
-		this.state = host ? smallState(host) : newStateDir();
+	/** HOST: how large the disk of the state folder is; else it is this machine's. OWN: its images are no other server's. */
+	constructor(env: Record<string, string | undefined>, host?: string, own = false) {
+		this.state = host ? smallState(host) : own ? stateOfItsOwn() : newStateDir();
 		this.mountsBefore = mounts().length;
 		this.control = new Control(path.join(this.state, 'kill-points'));
 		this.env = {

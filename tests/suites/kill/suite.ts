@@ -41,8 +41,8 @@ function emit(row: Row): void {
 const SHARE = { root: 0.1, user: 0.3 };
 
 /** The fixed core of a sample: as root, each process that reaches a point is killed there. */
-function runs(name: string, victim: string): boolean {
-	return sample.picks(`${mode} ${name}/${victim}`, mode === 'user' && victim !== SELF ? 0 : SHARE[mode], mode === 'root' && victim === SELF);
+function runs(sc: Scenario, point: string, victim: string): boolean {
+	return sample.picks(`${mode} ${sc.name}/${point}/${victim}`, mode === 'user' && victim !== SELF ? 0 : SHARE[mode], mode === 'root' && victim === SELF && !sc.images);
 }
 
 /** Who is killed at a point: the process that reaches it, and each of the others. */
@@ -59,9 +59,9 @@ class Place {
 	private stored: string[] = [];
 	private bystanders = new Set<number>();
 
-	constructor(sc: Scenario) {
-		this.server = new Server(sc.env ?? {}, sc.host);
-		this.pool = Number(sc.env?.SANDBOX_POOL ?? 0);
+	constructor(sc: Scenario, env: Record<string, string>) {
+		this.server = new Server(env, sc.host, sc.images);
+		this.pool = Number(env.SANDBOX_POOL ?? 0);
 	}
 
 	/** Serves, and everybody who has nothing to do with the next try is well. */
@@ -113,7 +113,7 @@ class Place {
 	/** Who lives on serves on; who cannot says so, ends, and a new server takes over. */
 	private async recover(victim: string): Promise<void> {
 		const s = this.server;
-		if (s.whole && victim !== 'sweep') // what a sweep leaves is removed by the next one
+		if (s.whole && !['sweep', 'pulls'].includes(victim)) // what a sweep leaves is removed by the next one; nobody takes the place of who downloads
 			return;
 		if (s.runs && victim === 'monitor') {
 			const r = await s.call('sandbox_run_python', { code: 'print(1)' });
@@ -170,6 +170,7 @@ class Place {
 			await until(`the end of the ${t.dies}`, () => !s.whole, REACH_MS);
 		s.note();
 		s.kept = s.whole;
+		await sc.without?.(t);
 		await this.recover(victim === SELF ? point.who : victim);
 		if (!s.runs)
 			await this.calm(true);
@@ -204,11 +205,12 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
 
 /** The server of the settings of SC: another one only when the last had others, or has failed. */
 async function placeOf(sc: Scenario): Promise<Place> {
-	const wanted = JSON.stringify([sc.env ?? {}, sc.host]);
+	const env = typeof sc.env === 'function' ? await sc.env() : sc.env ?? {};
+	const wanted = JSON.stringify([env, sc.host, sc.images]);
 	if (wanted !== settings && place?.server.runs)
 		await place.server.stop();
 	if (wanted !== settings || !place)
-		place = new Place(sc);
+		place = new Place(sc, env);
 	settings = wanted;
 	return place;
 }
@@ -239,7 +241,7 @@ async function main(): Promise<void> {
 				continue;
 			for (const victim of victimsOf(point))
 				if (only.test(`${sc.name}/${name}/${victim}`) && n++ % parts === part)
-					emit(runs(`${sc.name}/${name}`, victim) ? await tryOnce(sc, point, victim)
+					emit(runs(sc, name, victim) ? await tryOnce(sc, point, victim)
 						: { scenario: sc.name, point: name, victim, outcome: 'left out', ms: 0, what: '' });
 		}
 	if (place?.server.runs)

@@ -4,6 +4,7 @@
 #include "base/fdio.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "base/tree.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -117,72 +118,14 @@ int folder_set_aside(int dir, const char *name)
 
 /* ---- removal ---- */
 
-/* Removes what is in DIR. 1 and a name: this folder has something in it; 0: nothing is left. */
-static int remove_entries(int dir, char ret[NAME_MAX + 1])
-{
-	const int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_dir_ DIR *list = copy < 0 ? NULL : fdopendir(copy);
-	const struct dirent *de;
-
-	if (!list) {
-		const int saved = errno;
-		(void)fd_close(copy);
-		return -saved;
-	}
-	for (errno = 0; (de = readdir(list)); errno = 0) {
-		if (streq(de->d_name, ".") || streq(de->d_name, "..") ||
-		    unlinkat(dir, de->d_name, 0) == 0 || errno == ENOENT)
-			continue;
-		if (errno != EISDIR)
-			return -errno;
-		if (unlinkat(dir, de->d_name, AT_REMOVEDIR) == 0 || errno == ENOENT)
-			continue;
-		if (errno != ENOTEMPTY)
-			return -errno;
-		(void)snprintf(ret, NAME_MAX + 1, "%s", de->d_name);
-		return 1;
-	}
-	return -errno;
-}
-
-/* A run may have made any tree: so deep that no path of it is short enough, or with folders that nobody may enter. So
- * this goes down and up again by one name at a time, and needs neither paths nor a descriptor for each level. Links are
- * not followed, and no mount is entered. The sandbox is gone, so nobody moves folders meanwhile. */
-static void remove_tree(int dir, const char *name)
-{
-	char below[NAME_MAX + 1];
-	struct stat top, st;
-	_cleanup_fd_ int at = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-	if (at < 0 || fstat(at, &top) < 0)
-		return;
-	for (;;) {
-		if (fstat(at, &st) < 0 || st.st_dev != top.st_dev)
-			return;
-		const int r = remove_entries(at, below);
-		if (r < 0)
-			return;
-		if (r == 0 && st.st_ino == top.st_ino) {
-			(void)unlinkat(dir, name, AT_REMOVEDIR);
-			return;
-		}
-		const int next = openat(at, r > 0 ? below : "..",
-					O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (next < 0)
-			return;
-		(void)fd_close(at);
-		at = next;
-	}
-}
-
+/* The sandbox is gone, so nobody moves folders meanwhile. What cannot be removed is tried again by the next sweep. */
 static void remove_aside(int dir, const char *name)
 {
 	_cleanup_fd_ int lock = folder_lock(dir, name, O_RDONLY);
 
 	if (lock < 0 && !folder_is_foreign(lock))
 		return;
-	if (unlinkat(dir, name, 0) < 0)
-		remove_tree(dir, name);
+	const int r UNUSED = tree_remove(dir, name);
 }
 
 /* Skips workspaces that are being made: their makers hold the lock. */

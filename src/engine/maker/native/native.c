@@ -40,7 +40,8 @@ static int native_probe(const struct engine_config *config UNUSED, sd_event *loo
 
 	if (!q || sd_event_add_defer(loop, &q->source, on_turn, q) < 0) {
 		free(q);
-		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a look at this machine");
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM,
+			       "no memory to ask what this machine has");
 	}
 	q->cb = cb;
 	q->user = user;

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""verifiers: its runtime, as its environments use it. The image python:3.11-slim is one that the operator has downloaded."""
+"""verifiers: its runtime, as its environments use it. The image is one that the operator has downloaded."""
+import os
+
 from job import job, main
 from verifiers.v1.runtimes.e2b import E2BConfig, E2BRuntime
 
 
 @job
 async def a_runtime():
-	runtime = E2BRuntime(E2BConfig(), name='job')
+	runtime = E2BRuntime(E2BConfig(image=os.environ['VERIFIERS_IMAGE']), name='job')
 	await runtime.start()
 	try:
 		ran = await runtime.run(['sh', '-c', 'id -un; pwd; echo "$A $PATH"; echo err >&2; exit 5'], {'A': 'b c', 'PATH': '/x:/usr/bin:/bin'})

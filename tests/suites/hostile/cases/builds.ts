@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row 56: images from a stranger's Dockerfile and build context (`caisson image build NAME --dockerfile DIR`). Cases that build need buildah.
+// Row 56: images from a stranger's Dockerfile and build context (`caisson image build NAME --dockerfile DIR`). Cases that build need buildah,
+// or do it in sandboxes.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { buildsFolder, missing, noRange, sleepers, small } from '../../../lib/dockerfiles.ts';
-import { scratch, slowness } from '../../../lib/env.ts';
+import { imagesDir, scratch, slowness } from '../../../lib/env.ts';
 import { Registry } from '../../../lib/oci.ts';
+import { imagesOf, stateOfItsOwn } from '../../../lib/own-images.ts';
 import { caisson } from '../../../lib/process.ts';
 import type { Json } from '../../../lib/session.ts';
 import type { Case, Outside } from '../case.ts';
@@ -67,6 +69,26 @@ async function steps(o: Outside, text: string, ...more: string[]): Promise<Said 
 		registry.close();
 	}
 }
+
+/** The same in a sandbox, on the image base. Nothing but that and what the build made is there afterwards; a harmless build is the last one. */
+async function inSandboxes(o: Outside, body: (build: (text: string, ...more: string[]) => Promise<Said>, root: string) => Promise<void>): Promise<void> {
+	const state = stateOfItsOwn(), env = { ...o.env, SANDBOX_STATE_DIR: state, SANDBOX_IMAGE: 'base', OPERATORS_SECRET: 'secret-of-the-operator' };
+	const one = async (text: string, ...more: string[]): Promise<Said> => {
+		const began = performance.now();
+		const r = await caisson(['image', 'build', 'x', '--builder', 'sandboxes', '--dockerfile', put({ Dockerfile: `FROM base\n${text}` }), ...more], { env });
+		return { code: r.code, text: r.stderr.toString() + r.stdout.toString(), ms: performance.now() - began };
+	};
+	await body(async (text, ...more) => {
+		const s = await one(text, ...more);
+		o.spoil?.(s);
+		assert.deepEqual(imagesOf(state).filter((n) => n !== 'x'), ['base']);
+		return s;
+	}, path.join(state, 'images/x/root'));
+	const good = await one('RUN echo fine >/fine\n');
+	assert.equal(good.code, 0, good.text);
+	assert.equal(fs.readFileSync(path.join(state, 'images/x/root/fine'), 'utf8'), 'fine\n');
+}
+const IN_SANDBOXES = { mounts: true, needs: ['memory', 'pids'], code: '', skip: fs.existsSync(path.join(imagesDir, 'base/root')) ? undefined : 'the image base is not there' };
 
 export const buildCases: Case[] = [
 	{
@@ -241,5 +263,89 @@ E
 			assert.match(r.text, /Dockerfile:2: RUN printf/);
 			assert.ok(!/[\x00-\x08\x0b-\x1f\x7f]|\xc2\x9b|\u009b/.test(r.text), JSON.stringify(r.text));
 		},
+	},
+	{
+		id: '56p', ...IN_SANDBOXES, planted: said('it is said to have ended well', (s) => void (s.code = 0)), attack: 'in a sandbox, steps that fork for ever into sessions of their own, and one that never ends', must: 'each ends at a limit, with all that it started',
+		after: (_r, o) => inSandboxes(o, async (build) => {
+			for (const step of ['RUN f() { setsid sleep 87653 & }; while :; do f; done', 'RUN b() { b | b & }; b; sleep 87653', 'RUN trap "" TERM INT HUP; while :; do sleep 87653; done']) {
+				const r = await build(`${step}\n`, '--timeout', `${5 * slowness}`);
+				assert.ok([70, 75].includes(r.code!), `${r.code} ${r.text.slice(-500)}`);
+				assert.match(r.text, /which is its limit \(--timeout\)|exit status \d+/);
+				assert.ok(r.ms < 40_000 * slowness, `${r.ms} ms`);
+				assert.equal(sleepers('87653'), 0);
+			}
+		}),
+	},
+	{
+		id: '56q', ...IN_SANDBOXES, planted: said('it is said to have ended well', (s) => void (s.code = 0)), attack: 'in a sandbox, steps that fill the disk: one file, many files, many empty files and folders; and output without end', must: 'each ends at a limit, and nothing of it stays',
+		after: (_r, o) => inSandboxes(o, async (build) => {
+			for (const step of ['RUN cat /dev/zero >/big', 'RUN i=0; while head -c 4000000 /dev/zero >/f$i; do i=$((i+1)); done; exit 1', 'RUN python3 -c "import itertools, os; [os.mkdir(f\'/d{i}\') or open(f\'/d{i}/e\', \'w\').close() for i in itertools.count()]"']) {
+				const r = await build(`${step}\n`, '--max-size', '40m', '--timeout', `${60 * slowness}`);
+				assert.equal(r.code, 70, r.text.slice(-500));
+				assert.match(r.text, /RUN .*exit status \d+/);
+			}
+			const loud = await build('RUN yes\n', '--timeout', `${5 * slowness}`);
+			assert.ok([70, 75].includes(loud.code!) && loud.text.length < 64 << 20, `${loud.code} ${loud.text.length}`);
+		}),
+	},
+	{
+		id: '56r', ...IN_SANDBOXES, planted: said('a line of it is BROKEN', (s) => void (s.text += '\nBROKEN')), attack: 'in a sandbox, a step asks addresses inside, and looks for the operator\'s variables, the host\'s files, processes and devices', must: 'nothing of the host is there, and nobody is asked',
+		after: (_r, o) => inSandboxes(o, async (build) => {
+			const inside = new Registry();
+			await inside.open();
+			const [host, port] = inside.host.split(':');
+			const script = `RUN <<'E'
+for p in /proc/[0-9]*; do
+  case $(tr '\\0' ' ' <$p/cmdline 2>/dev/null) in *caisso[n]*image*) echo BROKEN process $p;; esac
+  case $(tr '\\0' ' ' <$p/environ 2>/dev/null) in *secret-of-the-operato[r]*) echo BROKEN environment $p;; esac
+done
+cat ${o.canary} 2>/dev/null && echo BROKEN canary
+cat /proc/1/root${o.canary} 2>/dev/null && echo BROKEN canary through proc
+mknod /disk b 254 0 2>/dev/null && dd if=/disk of=/dev/null bs=1 count=1 2>/dev/null && echo BROKEN disk
+(echo x >/proc/sys/kernel/core_pattern) 2>/dev/null && echo BROKEN core_pattern
+(echo b >/proc/sysrq-trigger) 2>/dev/null && echo BROKEN sysrq
+bash -c 'exec 3<>/dev/tcp/${host}/${port} && printf "GET /from-a-step HTTP/1.0\\r\\n\\r\\n" >&3' 2>/dev/null && echo BROKEN loopback
+python3 -c 'import urllib.request as u; u.urlopen("http://${inside.host}/from-a-step", timeout=5); print("BROKEN proxy")' 2>/dev/null
+echo looked
+exit 9
+E
+`;
+			try {
+				for (const more of [[], ['--no-network']]) {
+					const r = await build(script, ...more);
+					assert.equal(r.code, 70, r.text);
+					assert.match(r.text, /^looked$/m);
+					assert.doesNotMatch(r.text, /^BROKEN|^.*secret-of-the-operator/m);
+				}
+				for (const at of [`http://${inside.host}/x`, `http://localhost:${port}/x`, 'http://169.254.169.254/x', `http://[::ffff:127.0.0.1]:${port}/x`]) {
+					const r = await build(`ADD ${at} /x\n`);
+					assert.ok(r.code! >= 64, r.text);
+				}
+				assert.deepEqual(inside.requests, []);
+			} finally {
+				inside.close();
+			}
+		}),
+	},
+	{
+		id: '56s', ...IN_SANDBOXES, planted: said('the link came out with the content of a file', (s) => void (s.text += '\ncanary-came-out')), attack: 'in a sandbox, a stage leaves links that lead out, devices, set-id files and a secret that it removes, and the next stage copies them', must: 'no file of the host is in the image, and nothing that was removed',
+		after: (_r, o) => inSandboxes(o, async (build, root) => {
+			const links = `ln -s ${path.dirname(o.canary)} /made/out && ln -s ${o.canary} /made/file && ln -s ../../../../../../../..${o.canary} /made/up`;
+			const r = await build(`RUN mkdir /made && ${links} && echo key-of-a-builder >/made/secret && rm /made/secret
+RUN cp /bin/sh /made/sh && chmod 6755 /made/sh; mknod /made/disk b 7 0; mkfifo /made/pipe; true
+FROM base
+COPY --from=0 /made /copied
+RUN cat /copied/file /copied/up /copied/out/*; true
+`);
+			assert.equal(r.code, 0, r.text);
+			assert.doesNotMatch(r.text, /^canary$|canary-came-out/m);
+			const of = (name: string): fs.Stats | undefined => fs.lstatSync(path.join(root, 'copied', name), { throwIfNoEntry: false });
+			assert.ok(of('file')?.isSymbolicLink() && !of('secret') && !of('disk')?.isBlockDevice());
+			assert.equal(of('sh')!.mode & 0o6000, 0);
+			for (const from of ['file', 'up', 'out/canary.txt']) {
+				const copied = await build(`RUN mkdir /made && ${links}\nFROM base\nCOPY --from=0 /made/${from} /came\nRUN cat /came\n`);
+				assert.ok(copied.code !== 0 && !/^canary$|canary-came-out/m.test(copied.text), copied.text);
+			}
+		}),
 	},
 ];

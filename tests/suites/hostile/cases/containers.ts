@@ -93,4 +93,8 @@ except OSError as e:
 		why: "the kernel counts these by uid, and containers share one: all of them together have that uid's 128",
 	},
 	...Object.fromEntries('abcdefghijl'.split('').map((letter) => [`55${letter}`, { why: 'a root user is the native engine\'s' }])),
+	'56p': { why: 'builds in sandboxes are the native engine\'s' },
+	'56q': { why: 'builds in sandboxes are the native engine\'s' },
+	'56r': { why: 'builds in sandboxes are the native engine\'s' },
+	'56s': { why: 'builds in sandboxes are the native engine\'s' },
 };

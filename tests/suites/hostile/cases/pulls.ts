@@ -137,7 +137,11 @@ export const pullCases: Case[] = [
 		after: (_r, o) => new Liar(o).with(async (l) => {
 			await l.refused(withEntries({ name: 'bomb', body: Buffer.alloc(256 << 20) }), /larger than what builds have room for now, 67 MB/);
 			await l.refused(withEntries({ name: 'holes', size: 2 ** 33 - 1 }), /cannot unpack 'holes'/);
-			await l.refused(withEntries(...Array.from({ length: 4000 }, (_, i) => ({ name: `f/${i}`, body: 'x' }))), /larger than builds have room for/, { cache: '12m' });
+			/* The disk needs a block for each of them; that is seen before all of them are there. */
+			await l.refused(withEntries(...Array.from({ length: 1200 }, (_, i) => ({ name: `f/${i}`, body: 'x' }))), /larger than what builds have room for now, 4 MB/, { cache: '4m' });
+			await l.refused(withEntries(...Array.from({ length: 1200 }, (_, i) => ({ name: `d/${i}/`, type: 'dir' as const }))), /larger than what builds have room for now, 4 MB/, { cache: '4m' });
+			await l.refused(withEntries(...Array.from({ length: 1200 }, (_, i) => ({ name: `m/${i}/x/y`, type: 'link' as const, target: 'z' }))), /larger than what builds have room for now, 4 MB/, { cache: '4m' });
+			await l.refused(withEntries(...Array.from({ length: 1200 }, (_, i) => ({ name: `s/${i}`, type: 'link' as const, target: 'z'.repeat(4000) }))), /larger than what builds have room for now, 4 MB/, { cache: '4m' });
 		}),
 	},
 	{

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the chart writes, as helm renders it without a cluster.
+
+import assert from 'node:assert/strict';
+import * as fs from 'node:fs';
+import * as path from 'node:path';
+import { spawnSync } from 'node:child_process';
+import { scratch, top } from '../../lib/env.ts';
+
+const chart = path.join(top, 'packaging/chart');
+
+/** Everything that is off by default. */
+const ALL = {
+	image: { repository: 'registry.example/caisson', tag: '1.2', pullSecrets: ['pull'] },
+	database: { existingSecret: 'database' },
+	router: {
+		hosts: ['other.example'], publicUrl: 'https://sandbox.example.org', trustedProxies: ['10.0.0.0/8'], settings: { SANDBOX_LOG_LEVEL: 'debug' },
+		autoscaling: { enabled: true }, nodeSelector: { a: 'b' }, tolerations: [{ operator: 'Exists' }], podAnnotations: { a: 'b' }, priorityClassName: 'high',
+	},
+	worker: {
+		privileged: true, settings: { SANDBOX_POOL: 4 }, state: { kind: 'hostPath', hostPath: '/srv/caisson' }, nodeSelector: { a: 'b' }, tolerations: [{ operator: 'Exists' }],
+		autoscaling: { enabled: true, metrics: [{ type: 'External', external: { metric: { name: 'open' }, target: { type: 'AverageValue', averageValue: '20' } } }] },
+		seccompProfile: { type: 'Localhost', localhostProfile: 'caisson.json' },
+	},
+	ingress: { enabled: true, host: 'sandbox.example.org', className: 'nginx', tlsSecret: 'tls', annotations: { a: 'b' } },
+	httpRoute: { enabled: true, parentRefs: [{ name: 'gateway' }], hostnames: ['gateway.example.org'] },
+	networkPolicy: { clients: [{ podSelector: {} }], monitors: [{ namespaceSelector: {} }], workerEgress: [{ ports: [{ port: 443 }] }] },
+	serviceMonitor: { enabled: true, labels: { release: 'prometheus' } },
+};
+
+interface Said { code: number | null; text: string }
+
+export function chartCases(helm: string): { name: string; run(): Promise<void> }[] {
+	const folder = scratch('chart');
+	const run = (argv: string[], env: Record<string, string> = {}): Said => {
+		const r = spawnSync(argv[0]!, argv.slice(1), { encoding: 'utf8', env: { PATH: process.env.PATH!, HOME: folder, ...env } });
+		return { code: r.status, text: r.stdout + r.stderr };
+	};
+	/** Documents of the chart with these values, by `Kind/name`. */
+	const render = (values: unknown): Map<string, string> => {
+		const r = template(values);
+		assert.equal(r.code, 0, r.text);
+		return new Map(r.text.split(/^---\n/m).filter((d) => /^kind:/m.test(d)).map((d) => [`${/^kind: (\w+)/m.exec(d)![1]}/${/^ {2}name: (\S+)/m.exec(d)![1]}`, d]));
+	};
+	const file = (values: unknown): string => {
+		const name = path.join(folder, 'values.json');
+		fs.writeFileSync(name, JSON.stringify(values));
+		return name;
+	};
+	const template = (values: unknown): Said => run([helm, 'template', 'fleet', chart, '--namespace', 'sandboxes', '--values', file(values), '--api-versions', 'gateway.networking.k8s.io/v1']);
+
+	return [
+		{
+			name: 'helm finds nothing wrong with it, as it is and with everything on',
+			async run() {
+				const version = fs.readFileSync(path.join(top, 'VERSION'), 'utf8').trim();
+				assert.match(fs.readFileSync(path.join(chart, 'Chart.yaml'), 'utf8'), new RegExp(`^version: ${version}\nappVersion: "${version}"$`, 'm'));
+				for (const values of [{}, ALL]) {
+					const r = run([helm, 'lint', '--strict', chart, '--values', file(values)]);
+					assert.equal(r.code, 0, r.text);
+				}
+			},
+		},
+		{
+			name: 'pods have the rights that they need and no more, and only routers have an account',
+			async run() {
+				const docs = render({}), router = docs.get('Deployment/fleet-caisson-router')!, worker = docs.get('Deployment/fleet-caisson-worker')!;
+				for (const line of ['runAsNonRoot: true', 'readOnlyRootFilesystem: true', 'capabilities: {drop: [ALL]}', 'allowPrivilegeEscalation: false', 'automountServiceAccountToken: true'])
+					assert.ok(router.includes(line), line);
+				for (const line of ['automountServiceAccountToken: false', 'allowPrivilegeEscalation: false', 'readOnlyRootFilesystem: true', 'requiredDuringSchedulingIgnoredDuringExecution'])
+					assert.ok(worker.includes(line), line);
+				assert.ok(!/privileged|hostNetwork|hostPID|hostPath/.test(worker), worker);
+				/* Those of compose.yaml, whose README says what each is for. */
+				const wanted = /cap_add:\n((?: {6}- \w+\n)+)/.exec(fs.readFileSync(path.join(top, 'packaging/container/compose.yaml'), 'utf8'))![1]!.match(/\w+/g)!;
+				assert.deepEqual(/add:\n((?: +- \w+.*\n)+)/.exec(worker)![1]!.match(/- \w+/g)!.map((w) => w.slice(2)).sort(), wanted.sort());
+				const rules = /rules:\n([\s\S]*)/.exec(docs.get('Role/fleet-caisson-router')!)![1]!;
+				assert.equal(rules.trim().replace(/\s+/g, ' '), '- apiGroups: [discovery.k8s.io] resources: [endpointslices] verbs: [list, watch]');
+				assert.ok(![...docs.keys()].some((k) => k.startsWith('Cluster')), [...docs.keys()].join());
+			},
+		},
+		{
+			name: 'certificates name their role, are of one authority, and no pod has its key',
+			async run() {
+				const docs = render({});
+				const pem = (secret: string, key: string): string => {
+					const text = new RegExp(`^ {2}${key.replace('.', '\\.')}: (\\S+)$`, 'm').exec(docs.get(`Secret/fleet-caisson-${secret}`)!)![1]!;
+					fs.writeFileSync(path.join(folder, `${secret}-${key}`), Buffer.from(text, 'base64'));
+					return path.join(folder, `${secret}-${key}`);
+				};
+				const authority = pem('authority', 'tls.crt'), key = fs.readFileSync(pem('authority', 'fleet.key'));
+				assert.equal(key.length, 32);
+				for (const role of ['router', 'worker']) {
+					const r = run(['openssl', 'verify', '-CAfile', authority, pem(role, 'tls.crt')]);
+					assert.equal(r.code, 0, r.text);
+					assert.match(run(['openssl', 'x509', '-in', pem(role, 'tls.crt'), '-noout', '-ext', 'subjectAltName']).text, new RegExp(`\\n\\s*DNS:${role}\\.caisson\\.internal\\s*$`));
+					const end = Date.parse(run(['openssl', 'x509', '-in', pem(role, 'tls.crt'), '-noout', '-enddate']).text.replace('notAfter=', ''));
+					const until = Date.parse(/caisson\/until: "(\S+)"/.exec(docs.get(`Secret/fleet-caisson-${role}`)!)![1]!);
+					assert.ok(end >= until - 60_000 && end < until + 86_400_000 + 60_000, `${new Date(end).toISOString()} ${new Date(until).toISOString()}`);
+					assert.deepEqual(fs.readFileSync(pem(role, 'ca.crt')), fs.readFileSync(authority));
+					assert.deepEqual(fs.readFileSync(pem(role, 'fleet.key')), key);
+					assert.match(docs.get(`Deployment/fleet-caisson-${role}`)!, new RegExp(`secretName: fleet-caisson-${role}[,}]`));
+				}
+				for (const [name, text] of docs)
+					assert.ok(!name.startsWith('Deployment') || !text.includes('authority'), name);
+				const given = render({ certificates: { existingRouterSecret: 'r', existingWorkerSecret: 'w' }, access: { existingSecret: 'a' } });
+				assert.deepEqual([...given.keys()].filter((k) => k.startsWith('Secret')), []);
+				assert.match(given.get('Deployment/fleet-caisson-worker')!, /secretName: w[,}]/);
+			},
+		},
+		{
+			name: 'with everything on, each part is there, and hosts are those by which clients come',
+			async run() {
+				const docs = render(ALL);
+				for (const kind of ['Ingress', 'HTTPRoute', 'ServiceMonitor', 'PodMonitor', 'HorizontalPodAutoscaler', 'PodDisruptionBudget', 'NetworkPolicy'])
+					assert.ok([...docs.keys()].some((k) => k.startsWith(`${kind}/`)), kind);
+				const router = docs.get('Deployment/fleet-caisson-router')!;
+				assert.match(router, /name: SANDBOX_ALLOWED_HOSTS\s+value: fleet-caisson-router,fleet-caisson-router\.sandboxes,\S*sandbox\.example\.org,gateway\.example\.org,other\.example\n/);
+				assert.match(router, /name: SANDBOX_LOG_LEVEL\s+value: debug\n/);
+				assert.ok(!/^ {2}replicas:/m.test(router), 'an autoscaler and the chart would fight');
+				assert.match(docs.get('Deployment/fleet-caisson-worker')!, /privileged: true/);
+				assert.match(docs.get('Deployment/fleet-caisson-worker')!, /hostPath: \{path: "\/srv\/caisson\/sandboxes\/fleet"/);
+				assert.ok(!docs.get('Service/fleet-caisson-router')!.includes('sessionAffinity'));
+				assert.ok(render({}).get('Service/fleet-caisson-router')!.includes('sessionAffinity'));
+			},
+		},
+		{
+			name: 'workers can have another version than routers, and policies name ports by number',
+			async run() {
+				const docs = render({ image: { repository: 'r', tag: '2' }, router: { tag: '1' } });
+				assert.match(docs.get('Deployment/fleet-caisson-router')!, /image: "r:1"/);
+				assert.match(docs.get('Deployment/fleet-caisson-worker')!, /image: "r:2"/);
+				for (const role of ['router', 'worker'])
+					assert.ok(!/port: [a-z]/.test(docs.get(`NetworkPolicy/fleet-caisson-${role}`)!));
+			},
+		},
+		{
+			name: 'settings of the operator replace those of the chart, so that no name is there twice, and numbers stay numbers',
+			async run() {
+				const settings = { SANDBOX_FLEET_NAME: 'mine', SANDBOX_LISTEN: '[::]:8181', SANDBOX_MEMORY_BYTES: 4294967296, SANDBOX_REQUIRE_AUTH: false, SANDBOX_SHARE: 0.5 };
+				const docs = render({ router: { settings }, worker: { settings } });
+				for (const [role, own] of [['router', 'SANDBOX_FLEET_WORKERS'], ['worker', 'SANDBOX_TLS_LISTEN']] as const) {
+					const env = /env:\n([\s\S]*?)\n {10}\w/.exec(docs.get(`Deployment/fleet-caisson-${role}`)!)![1]!, names = env.match(/SANDBOX_\w+$/gm)!;
+					assert.equal(new Set(names).size, names.length, env);
+					assert.ok(names.includes(own), env);
+					for (const [name, value] of Object.entries(settings))
+						assert.match(env, new RegExp(`name: ${name}\\s+value: ${value === 'mine' ? '' : `['"]`}${String(value).replace(/[[\]]/g, '\\$&')}['"]?(\n|$)`));
+				}
+				assert.match(render({}).get('Deployment/fleet-caisson-worker')!, /name: SANDBOX_FLEET_NAME\s+valueFrom:\s+fieldRef:\s+fieldPath: spec\.nodeName/);
+			},
+		},
+		{
+			name: 'what is misspelt or half given is refused with its name',
+			async run() {
+				const wrong: [unknown, RegExp][] = [
+					[{ worker: { replica: 3 } }, /replica/], [{ workers: {} }, /workers/], [{ worker: { state: { kind: 'disk' } } }, /kind/], [{ worker: { maxUnavailable: 0 } }, /maxUnavailable/], [{ worker: { maxUnavailable: '0%' } }, /maxUnavailable/], [{ router: { settings: { sandbox_pool: 1 } } }, /sandbox_pool/],
+					[{ worker: { seccompProfile: { type: 'RuntimeDefault' } } }, /seccompProfile/], [{ certificates: { existingRouterSecret: 'r' } }, /name both, or neither/],
+					[{ httpRoute: { enabled: true } }, /httpRoute\.parentRefs/], [{ worker: { autoscaling: { enabled: true } } }, /worker\.autoscaling\.metrics/],
+					[{ router: { settings: { SANDBOX_API_KEY: 'x' } } }, /access\.existingSecret/], [{ worker: { settings: { SANDBOX_DATABASE: 'x' } } }, /database\.existingSecret/],
+				];
+				for (const [values, why] of wrong) {
+					const r = template(values);
+					assert.notEqual(r.code, 0, JSON.stringify(values));
+					assert.match(r.text, why);
+				}
+			},
+		},
+		{
+			name: 'packaging/chart/render writes the manifests',
+			async run() {
+				const r = run([path.join(chart, 'render'), '--namespace', 'sandboxes'], { HELM: helm });
+				assert.equal(r.code, 0, r.text);
+				assert.match(r.text, /endpointslices:sandboxes\/caisson-workers:8443/);
+				assert.notEqual(run([path.join(chart, 'render')], { HELM: '/nowhere' }).code, 0);
+			},
+		},
+	];
+}
