@@ -292,7 +292,7 @@ def folder():
 
 def stored_line(names):
 	"""The first line of a file that outlives the sandbox. Another version of Python must not read what follows: it has
-	code as bytes of this one. It can still tell which names are gone."""
+	code as bytes of this one."""
 	from importlib.util import MAGIC_NUMBER
 	count, text = told(0, names)[1:]
 	return b'%s %s %d %s\n' % (STORED, MAGIC_NUMBER.hex().encode(), count, text.replace(b'\n', b' '))
@@ -534,8 +534,8 @@ def revive(fd, channel):
 			stream(number, mode, name, getattr(sys, name), True)
 		import pickle
 		other, stored = other_python(file)  # the writer shares the position
-		if other:
-			return other
+		if other:  # the next cell begins a session of its own, which is told
+			raise RuntimeError('another version of Python has written the variables')
 		start = file.tell()
 		first = pickle.Unpickler(file).load()  # its modules are found in the places of the session
 		environment(b'\0'.join(name + b'=' + value for name, value in first['environ'].items()))
