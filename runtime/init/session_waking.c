@@ -65,6 +65,7 @@ void session_read(struct init *in, int file)
 	session_to(s, SESSION_WAKING);
 	s->waking = WAKING_SPARE;
 	s->until = init_now() + REVIVE_WAIT_NS;
+	s->look_at = in->config.poll_memory ? init_now() + SESSION_FORK_LOOK_NS : 0;
 	s->carried = file;
 	s->from_disk = true;
 	s->has_state = true;
