@@ -224,6 +224,10 @@ static void restored(struct init *in)
 	else
 		session_adopt(in, p->fork, p->fork_channel, p->at[p->f.place].carries);
 	in->session.lost = in->session.behind = in->session.from_disk = false;
+	if (p->fork > 0)
+		variables_mark(0);
+	else
+		variables_ended(0);
 	p->fork = 0;
 	p->fork_channel = -1;
 	answer_with(in, 0, flags, kinds);

@@ -311,10 +311,12 @@ void contexts_end(struct init *in, uint32_t context)
 	const bool current = context == in->contexts.current;
 	const uint64_t mark = current ? in->session.mark : in->contexts.at[context].session.mark;
 
-	variables_forget(context);
+	variables_ended(context);
 	if (current) {
+		in->session.from_disk =
+		    false; /* so that names that are gone are not told any more */
 		session_adopt(in, 0, -1, false);
-		in->session.lost = in->session.behind = in->session.from_disk = false;
+		in->session.lost = in->session.behind = false;
 	} else {
 		end_aside(in, context);
 	}

@@ -136,6 +136,8 @@ static int on_keep(struct init *in, const union proto_frame *f UNUSED, const int
 {
 	in->flushes = true;
 	variables_keep();
+	if (contexts_state(in, 0) != SESSION_NONE)
+		variables_mark(0);
 	return 0;
 }
 

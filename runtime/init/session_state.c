@@ -414,6 +414,7 @@ static void done_event(struct init *in)
 	s->backup_channel = -1;
 	session_to(s, SESSION_HELD);
 	s->has_state = true;
+	variables_mark(in->contexts.current);
 	if ((done.left & RT_LEFT_THREADS) && !s->has_threads)
 		r->flags |= PROTO_ENDED_RESTS;
 	s->has_threads = done.left & RT_LEFT_THREADS;

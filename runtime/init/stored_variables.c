@@ -7,8 +7,9 @@
  *   in use    The first stateful run waits until a spare has read the file and is the session process (RT_REVIVE).
  *
  * The file is removed before it is read. So no old values come back after newer ones, and a file that hangs or ends its
- * reader does so once: what is in it was written by submitted code. An empty file says that there were variables that
- * could not be written, so that the next answer can tell. */
+ * reader does so once: what is in it was written by submitted code. An empty file is the mark that there were variables
+ * and none could be written. It is made when a cell leaves the first ones, and replaced when all are written: so the next
+ * answer tells also after SIGKILL. */
 #include "init.h"
 
 #include "base/fdio.h"
@@ -35,9 +36,10 @@ enum phase {
 };
 
 static struct {
-	int store;  /* O_PATH; the root of the disk, until the folder is there; -1 */
-	int folder; /* O_PATH; -1 */
-	bool there; /* the file */
+	int store;   /* O_PATH; the root of the disk, until the folder is there; -1 */
+	int folder;  /* O_PATH; -1 */
+	bool there;  /* the file, of an earlier life of the sandbox */
+	bool marked; /* an empty file is there, of this life */
 	enum phase phase;
 } own = {.store = -1, .folder = -1};
 
@@ -82,6 +84,25 @@ void variables_forget(uint32_t context)
 {
 	if (context == 0)
 		drop();
+}
+
+void variables_mark(uint32_t context)
+{
+	if (context != 0 || own.folder < 0 || own.there || own.marked)
+		return;
+	const int fd = openat(own.folder, WHOLE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+	own.marked = fd >= 0;
+	(void)fd_close(fd);
+}
+
+void variables_ended(uint32_t context)
+{
+	variables_forget(context);
+	if (context != 0 || !own.marked)
+		return;
+	(void)unlinkat(own.folder, WHOLE, 0);
+	own.marked = false;
 }
 
 /* ---- to rest ---- */
@@ -183,10 +204,13 @@ void variables_work(struct init *in)
 	if (!contexts_choose(in, 0))
 		return;
 	session_wanted(in);
-	if (s->state == SESSION_READY)
+	if (s->state == SESSION_READY) {
 		begin(in);
-	else if (s->state == SESSION_NONE)
+	} else if (s->state == SESSION_NONE) {
+		if (!s->lost && !own.there) /* else nobody has been told */
+			variables_ended(0);
 		answer(in, 0);
+	}
 }
 
 /* ---- in use again ---- */
@@ -197,6 +221,7 @@ static int take(void)
 	struct stat st;
 
 	drop();
+	variables_mark(0);
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
 		return fd_close(fd);
 	return fd;

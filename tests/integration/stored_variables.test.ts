@@ -155,7 +155,9 @@ describe('variables of stored sandboxes', () => {
 
 	it('after SIGKILL no older values come back; switched off, variables end with the processes', async () => {
 		await p.again({ SANDBOX_STORED_VARIABLES: 'off' }, 'SIGKILL');
-		assert.match((await p.run(ids.all!, 'x')).stderr, /NameError/);
+		const r = await p.run(ids.all!, 'x');
+		assert.match(r.stderr, /NameError/);
+		assert.equal(r.state, 'lost', JSON.stringify(r));
 		await p.ok(ids.all!, 'x = 1');
 		await p.again({ SANDBOX_STORED_IDLE_TIMEOUT_S: '1', SANDBOX_CLEANUP_INTERVAL_M: '1' });
 		assert.match((await p.run(ids.all!, 'x')).stderr, /NameError/);
