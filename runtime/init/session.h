@@ -144,7 +144,8 @@ void variables_work(struct init *in);
 void variables_forget(uint32_t context);
 /* A cell of CONTEXT has left variables: until they are written, the disk says that there were some. */
 void variables_mark(uint32_t context);
-void variables_ended(uint32_t context); /* there are none any more, and the client knows */
+void variables_ended(uint32_t context);      /* there are none any more, and the client knows */
+bool variables_there(const struct init *in); /* of the current session, and nobody has read them */
 /* The session of CONTEXT, if it is current, is needed: if the disk has its variables, they are read first. */
 bool variables_wanted(struct init *in, uint32_t context); /* true: they are being read */
 /* The file into which PID, the backup that wakes, is to write; the caller's. -1: variables are not being stored. */

@@ -13,6 +13,7 @@
 #include "init.h"
 
 #include "base/fdio.h"
+#include "base/kill_points.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -167,10 +168,13 @@ bool variables_writing(void)
 
 void variables_written(struct init *in)
 {
-	if (renameat(own.folder, PART, own.folder, WHOLE) < 0)
+	KILL_POINT(STORE_WRITTEN);
+	if (renameat(own.folder, PART, own.folder, WHOLE) < 0) {
 		fail(in, errno);
-	else
-		answer(in, 0);
+		return;
+	}
+	KILL_POINT(STORE_NAMED);
+	answer(in, 0);
 }
 
 /* The session process ends here, so that its memory is there for what its backup needs to write. */
@@ -209,29 +213,56 @@ void variables_work(struct init *in)
 	} else if (s->state == SESSION_NONE) {
 		if (!s->lost && !own.there) /* else nobody has been told */
 			variables_ended(0);
-		answer(in, 0);
+		answer(in, ENODATA);
 	}
 }
 
 /* ---- in use again ---- */
+
+/* The mark takes the place of the file in one step, and that is on the disk before the file is read: no answer that comes
+ * from the file can be older than its end. */
+static void spend(void)
+{
+	(void)unlinkat(own.folder, PART, 0);
+	_cleanup_fd_ int mark =
+	    openat(own.folder, PART, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	own.marked = mark >= 0 && renameat(own.folder, PART, own.folder, WHOLE) == 0;
+	if (!own.marked) {
+		(void)unlinkat(own.folder, PART, 0);
+		(void)unlinkat(own.folder, WHOLE, 0);
+	}
+	own.there = false;
+	_cleanup_fd_ int folder =
+	    openat(own.folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* ours is O_PATH */
+	if (folder >= 0)
+		(void)fsync(folder);
+	KILL_POINT(STORE_SPENT);
+}
 
 static int take(void)
 {
 	const int fd = openat(own.folder, WHOLE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct stat st;
 
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) {
+		spend();
+		return fd;
+	}
 	drop();
 	variables_mark(0);
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
-		return fd_close(fd);
-	return fd;
+	return fd_close(fd);
+}
+
+bool variables_there(const struct init *in)
+{
+	return own.there && in->contexts.current == 0 && in->session.state == SESSION_NONE;
 }
 
 bool variables_wanted(struct init *in, uint32_t context)
 {
 	struct init_session *s = &in->session;
 
-	if (!own.there || context != 0 || in->contexts.current != 0 || s->state != SESSION_NONE)
+	if (context != 0 || !variables_there(in))
 		return false;
 	const int fd = take();
 	if (fd < 0) {

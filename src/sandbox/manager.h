@@ -140,7 +140,8 @@ struct manager {
 	sd_event_source *sweep_timer;
 	sd_event_source *measure_timer; /* uploaded_memory.c; NULL while nothing is counted */
 	struct list resting;            /* rest.c: their variables are being written */
-	unsigned n_writing;
+	unsigned n_resting;
+	unsigned n_writing;          /* those that have a place among them */
 	sd_event_source *rest_limit; /* of manager_rest_all() */
 	bool closing;
 	struct manager_ledger ledger;
@@ -192,7 +193,8 @@ uint64_t manager_now(const struct manager *m);
 int sandbox_drop(struct sandbox *s, sandbox_done_fn cb, void *user, struct err *e) MUST_CHECK;
 /* rest.c. S has left the table: its variables are written, then its HANDLE is destroyed, for CB. False: not so. */
 bool rest_begins(struct sandbox *s, struct engine_sandbox *handle, sandbox_done_fn cb, void *user);
-/* Whether S, which is to be made, waits until its workspace is at rest; then sandbox_make_now() comes. */
+/* Whether S, which is to be made, waits: its workspace is not at rest yet, or too many sandboxes of its owner, or of all,
+ * are coming to rest. sandbox_make_now() comes then. */
 bool rest_makes_wait(struct sandbox *s);
 /* The stored sandbox ID is to be deleted: nobody needs its variables. */
 void rest_cut(struct manager *m, const char *owner, const char *id);

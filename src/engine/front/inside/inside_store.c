@@ -5,8 +5,10 @@
 
 static int refuse(struct err *e, int errnum)
 {
+	if (errnum == ENODATA)
+		return err_set(e, ERR_NOT_FOUND, 0, "there are no variables");
 	if (errnum == ENOTSUP)
-		return err_set(e, ERR_ENGINE_UNAVAILABLE, 0,
+		return err_set(e, ERR_ENGINE_NOT_BUILT_IN, 0,
 			       "the sandbox has no place to keep variables while it rests");
 	if (errnum == EBUSY)
 		return err_set(e, ERR_SESSION_BUSY, 0, "a run is on");
@@ -24,6 +26,8 @@ int engine_store(struct engine_sandbox *s, engine_done_fn cb, void *user, struct
 
 	if (r < 0)
 		return r;
+	if (s->inward) /* a container has no folder that its runs cannot see */
+		return refuse(e, ENOTSUP);
 	if (s->store.cb)
 		return refuse(e, EALREADY);
 	r = channel_send(s->init, &note.head, NULL, 0);
