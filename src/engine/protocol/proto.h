@@ -309,7 +309,8 @@ enum proto_checkpoint_op {
 };
 /* Of a RESTORE; at most one of them. */
 enum {
-	PROTO_CHECKPOINT_FILES_ONLY = 1, /* the session starts anew */
+	PROTO_CHECKPOINT_FILES_ONLY =
+	    1, /* RESTORE: the session starts anew; SAVE: it has no variables */
 	/* The session is set aside, stopped with all its processes. The files stay: nothing has changed them since
 	 * the SAVE. */
 	PROTO_CHECKPOINT_PARK = 2,
