@@ -572,9 +572,9 @@ bool disk_pending(const struct init *in);                            /* a slice 
 uint64_t disk_next(const struct init *in); /* the next walk in a run; 0 = none */
 /* Walks a slice. True = the run that is on has passed the limit of bytes or of files. */
 bool disk_work(struct init *in);
-/* A run is about to start. -EDQUOT = the workspace is so far over its limit that no run may start
- * before files are removed. */
+/* A run is about to start. -EDQUOT: the workspace is so far over its limit that files must go. */
 int disk_run_begins(struct init *in);
+void disk_session_begins(struct init *in); /* variables are about to be written or read */
 /* Whether one more file, FD (-1 = an empty one), has room: 0 or -EDQUOT. */
 int disk_admit(struct init *in, int fd);
 void disk_changed(struct init *in); /* the last walk is out of date */

@@ -294,9 +294,9 @@ uint64_t session_next(const struct init *in)
 {
 	const struct init_session *s = &in->session;
 
-	if (s->until == 0)
-		return s->look_at;
-	return s->look_at != 0 ? MIN(s->look_at, s->until) : s->until;
+	const uint64_t disk = session_is_waking(in) ? disk_next(in) : 0;
+
+	return init_sooner(init_sooner(s->until, s->look_at), disk);
 }
 
 bool session_can(const struct init *in)

@@ -24,6 +24,7 @@ static void wake_backup(struct init *in)
 	const bool stores = variables_writing();
 	const struct rt_head wake = {.kind = stores ? RT_STORE : RT_WAKE};
 
+	disk_session_begins(in);
 	s->waking = WAKING_BACKUP;
 	s->until = init_now() + WAKE_WAIT_NS;
 	s->look_at = in->config.poll_memory ? init_now() + SESSION_FORK_LOOK_NS : 0;
@@ -62,6 +63,7 @@ void session_read(struct init *in, int file)
 {
 	struct init_session *s = &in->session;
 
+	disk_session_begins(in);
 	session_to(s, SESSION_WAKING);
 	s->waking = WAKING_SPARE;
 	s->until = init_now() + REVIVE_WAIT_NS;
@@ -159,6 +161,7 @@ void session_woken(struct init *in)
 		(void)kill(pid, SIGSTOP);
 	s->carried = fd_close(s->carried);
 	s->until = s->look_at = 0;
+	disk_changed(in);
 	session_to(s, SESSION_HELD);
 	in->strangers = true;
 }
