@@ -18,6 +18,9 @@ STACK = 1 << 14  # bytes of a thread's stack that are looked at
 CARRY_S = 3.0  # for all names
 STUCK_S = 1.0  # without a byte: the name is given up
 GONE_MAX = 150  # bytes of the names that are told
+# Of the environment: what the sandbox sets itself, and what libraries read when they are imported. None is a secret.
+NEEDED = (b'PATH', b'HOME', b'USER', b'LOGNAME', b'VIRTUAL_ENV', b'LANG', b'TZ', b'MPLBACKEND', b'MPLCONFIGDIR', b'PYTHON_CPU_COUNT', b'OMP_NUM_THREADS',
+	b'CAISSON_MEMORY')
 STORED = b'caisson-variables'  # begins a file that outlives the sandbox
 LINE_MAX = 1024
 
@@ -311,6 +314,20 @@ def other_python(file):
 	return None if magic == MAGIC_NUMBER.hex().encode() else (0, int(count), text[:GONE_MAX]), True
 
 
+def without_given(stored):
+	"""The environment, what was sent of it, and the names that are the code's own: it has set or removed them. In a file
+	that outlives the sandbox there is nothing that was only given to the session: the next cell gets it anew, and it may
+	be secret."""
+	inside = dict(os.environ._data)
+	if not stored:
+		return inside, sent, []
+	given = dict(line.partition(b'=')[::2] for line in sent.split(b'\0') if line)
+	stays = {name: value for name, value in given.items() if name in NEEDED}
+	own = [name for name, value in given.items() if name not in NEEDED and inside.get(name) != value]
+	return ({name: value for name, value in inside.items() if name in NEEDED or given.get(name) != value},
+		b''.join(b'%s=%s\0' % pair for pair in stays.items()), own)
+
+
 def write_names(fd, report, skip, stored):
 	"""In a fork of the backup: writes all to FD. Tells the pipe REPORT what it begins, and what has failed."""
 	space = sys.modules['__main__'].__dict__
@@ -343,9 +360,10 @@ def write_names(fd, report, skip, stored):
 	import linecache
 	outputs = space.get('Out')
 	outputs = {n: value for n, value in outputs.items() if can_write(value)} if has_history and type(outputs) is dict else {}
+	inside, given, own = without_given(stored)
 	carrier = Carrier(file, 5)  # one for all, so that names of one object still are names of one object
 	carrier.dump({
-		'names': good, 'gone': bad, 'environ': dict(os.environ._data), 'sent': sent, 'cwd': folder(), 'path': list(map(str, sys.path)), 'argv': sys.argv[:],
+		'names': good, 'gone': bad, 'environ': inside, 'sent': given, 'own': own, 'cwd': folder(), 'path': list(map(str, sys.path)), 'argv': sys.argv[:],
 		'cells': cells, 'future': future, 'definitions': definitions, 'random_state': random_state, 'history': has_history,
 		'recursion': sys.getrecursionlimit(), 'inputs': [str(text) for text in space.get('In', ())] if has_history else [],
 		'outputs': outputs,
@@ -527,7 +545,7 @@ def take_names(space, first, found):
 def revive(fd, channel):
 	"""In a spare: makes it the session process that FD describes. Returns what told() returns. If the session needs a
 	bare interpreter, and CHANNEL is not -1, the process becomes one, which calls this again."""
-	global sent, cells, future, random_state
+	global sent, own_environment, cells, future, random_state
 	import linecache
 	with open(fd, 'rb') as file:
 		for number, mode, name in STREAMS:
@@ -545,7 +563,7 @@ def revive(fd, channel):
 				break
 			except OSError:  # the cells have removed it
 				pass
-		sent = first['sent']
+		sent, own_environment = first['sent'], frozenset(first['own'])
 		count_processors()
 		if channel >= 0 and settle_places(in_environment(sent)):
 			start_bare(fd, channel, -1, False)

@@ -51,6 +51,15 @@ class Place {
 	}
 }
 
+const SECRET = 'a-value-that-no-file-has', NEW_SECRET = 'another-value-of-it';
+
+/** Whether a file of the stored workspace ID has TEXT. */
+function workspaceHas(state: string, id: string, text: string): boolean {
+	const own = fs.readdirSync(state, { recursive: true, withFileTypes: true }).filter((f) => f.isFile() && `${f.parentPath}/${f.name}`.includes(id));
+	assert.ok(own.length > 0, 'the workspace');
+	return own.some((f) => fs.readFileSync(`${f.parentPath}/${f.name}`).includes(text));
+}
+
 const define = `
 import collections, os
 numbers = list(range(1000)); same = numbers
@@ -66,23 +75,32 @@ FACTOR = 3
 describe('variables of stored sandboxes', () => {
 	const p = new Place();
 	const ids: Record<string, string> = {};
+	const env: Record<string, Json> = { given: { TOKEN: SECRET, CHANGED: `${SECRET}-2`, REMOVED: `${SECRET}-3` }, rotated: { TOKEN: SECRET } };
 	const first = {
 		all: define,
 		some: 'x = 1\ngen = (n for n in range(3))\nimport threading\nlock = threading.Lock()',
+		told: 'x = 1\ngen = (n for n in range(3))',
 		begun: 'x = 1',
 		stateless: 'x = 1',
 		point: 'x = 1',
 		poison: 'import os\nclass Poison:\n    def __reduce__(self): return (os._exit, (3,))\nx, poison = 1, Poison()',
 		large: 'import os\nlarge = os.urandom(8 << 20)\nx = 1',
+		given: 'import os\nos.environ["CHANGED"] = "own"; del os.environ["REMOVED"]\nx = 1',
+		rotated: 'import os\nx = os.environ["TOKEN"]',
+		saved: 'x = 1',
+		slow: 'import time\nclass Slow:\n    def __reduce__(self): return time.sleep, (3,)\nslow, x = Slow(), 1',
+		large_slow: 'import time\nclass Slow:\n    def __reduce__(self): return time.sleep, (12,)\nslow, x = Slow(), 1',
 		full: 'x = 1\nf = open("fill", "wb", 0)\ntry:\n    while True: f.write(bytes(4096))\nexcept OSError: pass\nf.close(); del f',
 	};
 
 	before(async () => {
 		await p.start();
 		for (const [name, code] of Object.entries(first)) {
-			ids[name] = await p.make(['large', 'full'].includes(name) ? { disk_mb: 16 } : {});
+			ids[name] = await p.make({ ...['large', 'full', 'given'].includes(name) && { disk_mb: 16 }, ...env[name] && { env: env[name] } });
 			await p.ok(ids[name]!, code);
 		}
+		const changed = await p.ask('PATCH', `/sandboxes/${ids.rotated}`, { env: { TOKEN: NEW_SECRET } });
+		assert.ok(changed.status < 300, changed.text);
 		const session = await p.ask('POST', '/sandboxes', {});
 		await p.ok(session.body.id, 'x = "session"');
 		const kept = await p.ask('POST', `/sandboxes/${session.body.id}/keep`, {});
@@ -112,6 +130,42 @@ describe('variables of stored sandboxes', () => {
 		assert.equal(r.body.stdout.trim(), '0', r.text);
 	});
 
+	it('values of env are in no file, and come anew; what the session has changed stays', async () => {
+		assert.equal(workspaceHas(p.state, ids.given!, SECRET), false);
+		const r = await p.run(ids.given!, 'print(x, len(os.environ["TOKEN"]), os.environ["CHANGED"], "REMOVED" in os.environ)');
+		assert.equal(r.stdout, `1 ${SECRET.length} own False\n`, JSON.stringify(r));
+	});
+
+	it('a former value of env, which would not be masked, does not come back', async () => {
+		const r = await p.run(ids.rotated!, 'import os\nprint("x" in dir(), len(os.environ["TOKEN"]))');
+		assert.deepEqual([r.stdout, r.state], [`False ${NEW_SECRET.length}\n`, 'lost'], JSON.stringify(r));
+	});
+
+	it('a model reads what is gone', async () => {
+		const meta = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', 'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' }, 'io.modelcontextprotocol/clientCapabilities': {} };
+		const r = await fetch(`${p.base}/mcp`, {
+			method: 'POST', headers: { 'authorization': `Bearer ${ADMIN}`, 'content-type': 'application/json', 'accept': 'application/json, text/event-stream', 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'sandbox_run_python' },
+			body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'sandbox_run_python', arguments: { session_id: ids.told, code: 'print(x)', stateful: true }, _meta: meta } }),
+		});
+		const text = await r.text();
+		assert.match(text, /has rested since the last run, and not all of the session's variables could be kept. Gone: gen/);
+	});
+
+	it('(slow) a cancelled run and a command do not end the reading', async () => {
+		const begun = await p.ask('POST', `/sandboxes/${ids.slow}/runs`, { code: 'x = 2', stateful: true });
+		assert.ok(begun.status < 300, begun.text);
+		assert.equal((await p.ask('DELETE', `/runs/${begun.body.id}`)).status, 202);
+		const command = await p.ask('POST', `/sandboxes/${ids.slow}/runs`, { command: 'echo done', wait: true });
+		assert.equal(command.body.stdout, 'done\n', command.text);
+		assert.match(await p.ok(ids.slow!, 'print(x)'), /^[12]$/);
+	});
+
+	it('(slow) a checkpoint waits for variables that take long to read', { timeout: 60_000 }, async () => {
+		const saved = await p.ask('POST', `/sandboxes/${ids.large_slow}/checkpoints`, { name: 'c' });
+		assert.equal(saved.status, 201, saved.text);
+		assert.equal(await p.ok(ids.large_slow!, 'print(x)'), '1');
+	});
+
 	it('a session that begins anew does not have them', async () => {
 		assert.match((await p.run(ids.begun!, 'x', { restart: true })).stderr, /NameError/);
 	});
@@ -136,12 +190,17 @@ describe('variables of stored sandboxes', () => {
 		assert.equal((await p.run(ids.full!, 'print("x" in dir())')).state, 'lost');
 	});
 
+	it('a checkpoint alone reads them, too, and the next stop writes them', async () => {
+		assert.equal((await p.ask('POST', `/sandboxes/${ids.saved}/checkpoints`, { name: 'c' })).status, 201);
+	});
+
 	it('the second stop keeps the newer values, and those that no run has read', async () => {
 		const beside = await p.ask('POST', `/sandboxes/${ids.all}/processes`, { command: 'sleep 600' });
 		assert.equal(beside.status, 201, beside.text);
 		await p.again({ SANDBOX_STORED_MAX_ACTIVE: '2' });
 		assert.equal(await p.ok(ids.all!, 'print(len(numbers), FACTOR)'), '1001 5');
 		assert.equal(await p.ok(ids.stateless!, 'print(x)'), '1');
+		assert.equal(await p.ok(ids.saved!, 'print(x)'), '1');
 		assert.match((await p.run(ids.begun!, 'x')).stderr, /NameError/);
 	});
 
