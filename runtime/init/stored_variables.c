@@ -76,8 +76,8 @@ int variables_folder(void)
 
 static void drop(void)
 {
-	if (own.there)
-		(void)unlinkat(own.folder, WHOLE, 0);
+	if (own.there && unlinkat(own.folder, WHOLE, 0) < 0)
+		(void)unlinkat(own.folder, WHOLE, AT_REMOVEDIR);
 	own.there = false;
 }
 

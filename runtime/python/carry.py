@@ -21,7 +21,7 @@ GONE_MAX = 150  # bytes of the names that are told
 # Of the environment: what the sandbox sets itself, and what libraries read when they are imported. None is a secret.
 NEEDED = (b'PATH', b'HOME', b'USER', b'LOGNAME', b'VIRTUAL_ENV', b'LANG', b'TZ', b'MPLBACKEND', b'MPLCONFIGDIR', b'PYTHON_CPU_COUNT', b'OMP_NUM_THREADS',
 	b'CAISSON_MEMORY')
-STORED = b'caisson-variables'  # begins a file that outlives the sandbox
+STORED = b'caisson-variables/1'  # begins a file that outlives the sandbox; another number for another form
 LINE_MAX = 1024
 
 
@@ -320,12 +320,12 @@ def without_given(stored):
 	be secret."""
 	inside = dict(os.environ._data)
 	if not stored:
-		return inside, sent, []
+		return inside, sent, list(own_environment)
 	given = dict(line.partition(b'=')[::2] for line in sent.split(b'\0') if line)
 	stays = {name: value for name, value in given.items() if name in NEEDED}
-	own = [name for name, value in given.items() if name not in NEEDED and inside.get(name) != value]
+	own = own_environment.union(name for name, value in given.items() if name not in NEEDED and inside.get(name) != value)
 	return ({name: value for name, value in inside.items() if name in NEEDED or given.get(name) != value},
-		b''.join(b'%s=%s\0' % pair for pair in stays.items()), own)
+		b''.join(b'%s=%s\0' % pair for pair in stays.items()), list(own))
 
 
 def write_names(fd, report, skip, stored):

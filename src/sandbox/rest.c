@@ -268,10 +268,25 @@ void rest_cut(struct manager *m, const char *owner, const char *id)
 	end(r, &e);
 }
 
+/* Former values of its environment are masked only as long as it is active, and variables may have them. */
+static bool has_former(const struct sandbox *s)
+{
+	const struct sandbox_pairs *now = &s->options.env;
+
+	for (size_t i = 0; i < s->former.n; i++) {
+		size_t k = 0;
+
+		while (k < now->n && !streq(now->list[k], s->former.list[i]))
+			k++;
+		if (k == now->n)
+			return true;
+	}
+	return false;
+}
+
 int sandbox_rest(struct sandbox *s, struct err *e)
 {
-	/* Former values of its environment are masked only as long as it is active, and variables may have them. */
-	s->rests = s->stored && s->has_variables && s->state == SANDBOX_READY && s->former.n == 0 &&
+	s->rests = s->stored && s->has_variables && s->state == SANDBOX_READY && !has_former(s) &&
 		   s->manager->config.stored.variables;
 	return sandbox_drop(s, NULL, NULL, e);
 }

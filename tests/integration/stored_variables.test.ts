@@ -2,6 +2,7 @@
 // Variables of a stored sandbox stay while it rests: when it was unused, when another one needs its place, and when the server is stopped.
 
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { after, before, describe, it } from 'node:test';
 import { asker } from '../lib/asker.ts';
@@ -26,9 +27,10 @@ class Place {
 	async start(env: Record<string, string> = {}): Promise<void> {
 		({ program: this.program, base: this.base } = await serve({ profile: 'full', env: { ...this.env, ...env } }));
 	}
-	async again(env: Record<string, string> = {}, signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM'): Promise<void> {
+	async again(env: Record<string, string> = {}, signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM', between = (): void => {}): Promise<void> {
 		this.program.kill(signal);
 		await this.program.exit;
+		between();
 		await this.start(env);
 	}
 	async make(json: Json = {}): Promise<string> {
@@ -58,6 +60,12 @@ function workspaceHas(state: string, id: string, text: string): boolean {
 	const own = fs.readdirSync(state, { recursive: true, withFileTypes: true }).filter((f) => f.isFile() && `${f.parentPath}/${f.name}`.includes(id));
 	assert.ok(own.length > 0, 'the workspace');
 	return own.some((f) => fs.readFileSync(`${f.parentPath}/${f.name}`).includes(text));
+}
+
+/** The file with variables of the stored workspace ID, if that is a folder here. */
+function fileOf(state: string, id: string): string | undefined {
+	const found = fs.readdirSync(state, { recursive: true, withFileTypes: true }).find((f) => f.isDirectory() && f.name === 'variables' && f.parentPath.includes(id));
+	return found && `${found.parentPath}/variables/default`;
 }
 
 const define = `
@@ -101,6 +109,7 @@ describe('variables of stored sandboxes', () => {
 		}
 		const changed = await p.ask('PATCH', `/sandboxes/${ids.rotated}`, { env: { TOKEN: NEW_SECRET } });
 		assert.ok(changed.status < 300, changed.text);
+		assert.ok((await p.ask('PATCH', `/sandboxes/${ids.given}`, { name: 'renamed' })).status < 300);
 		const session = await p.ask('POST', '/sandboxes', {});
 		await p.ok(session.body.id, 'x = "session"');
 		const kept = await p.ask('POST', `/sandboxes/${session.body.id}/keep`, {});
@@ -212,14 +221,57 @@ describe('variables of stored sandboxes', () => {
 			assert.equal(await p.ok(id, 'print(x)'), id);
 	});
 
-	it('after SIGKILL no older values come back; switched off, variables end with the processes', async () => {
-		await p.again({ SANDBOX_STORED_VARIABLES: 'off' }, 'SIGKILL');
+	it('(slow) after SIGKILL no older values come back; switched off, variables end with the processes', async () => {
+		await p.ok(ids.all!, 'x = 1');
+		const outside = `${p.state}/outside`;
+		fs.writeFileSync(outside, 'outside');
+		const foreign: Record<string, (file: string) => void> = {
+			some: (file) => fs.symlinkSync(outside, file),
+			told: (file) => execFileSync('mkfifo', [file]),
+			begun: (file) => fs.mkdirSync(file),
+			saved: (file) => fs.writeFileSync(file, 'caisson-variables/1 0 0 x\n\x80\x05'),
+			point: (file) => fs.writeFileSync(file, ''),
+		};
+		const placed: string[] = [];
+		await p.again({ SANDBOX_STORED_VARIABLES: 'off' }, 'SIGKILL', () => {
+			for (const [name, put] of Object.entries(foreign)) {
+				const file = fileOf(p.state, ids[name]!);
+				if (!file) // its disk is no folder
+					continue;
+				fs.rmSync(file, { force: true });
+				put(file);
+				if (name !== 'some')
+					fs.chmodSync(file, 0o777);
+				if (name === 'point')
+					fs.truncateSync(file, 2 ** 33);
+				placed.push(ids[name]!);
+			}
+		});
+		for (const id of placed) {
+			assert.equal((await p.run(id, 'y = 1')).state, 'lost');
+			assert.equal(await p.ok(id, 'print(y)'), '1');
+		}
+		assert.equal(fs.readFileSync(outside, 'utf8'), 'outside');
 		const r = await p.run(ids.all!, 'x');
 		assert.match(r.stderr, /NameError/);
 		assert.equal(r.state, 'lost', JSON.stringify(r));
 		await p.ok(ids.all!, 'x = 1');
 		await p.again({ SANDBOX_STORED_IDLE_TIMEOUT_S: '1', SANDBOX_CLEANUP_INTERVAL_M: '1' });
 		assert.match((await p.run(ids.all!, 'x')).stderr, /NameError/);
+	});
+
+	it('(timing) sandboxes that hang while they write hold up no other one at the end', { timeout: 100_000 }, async () => {
+		const hangs = 'import os, time\np = os.getpid()\nos.register_at_fork(before=lambda: os.getpid() != p and time.sleep(99))\nx = 1';
+		const hanging = [];
+		for (let i = 0; i < 4; i++)
+			hanging.push(await p.make());
+		for (const id of hanging)
+			await p.ok(id, hangs);
+		await p.ok(ids.all!, 'x = 2');
+		await p.again({ SANDBOX_STORED_IDLE_TIMEOUT_S: '1', SANDBOX_CLEANUP_INTERVAL_M: '1' });
+		assert.equal(await p.ok(ids.all!, 'print(x)'), '2');
+		for (const id of hanging)
+			assert.equal((await p.run(id, '"x" in dir()')).state, 'lost');
 	});
 
 	it('(slow) the sweep of unused ones writes them', { timeout: 100_000 }, async () => {
