@@ -92,6 +92,10 @@ describe('variables of stored sandboxes', () => {
 		stateless: 'x = 1',
 		point: 'x = 1',
 		poison: 'import os\nclass Poison:\n    def __reduce__(self): return (os._exit, (3,))\nx, poison = 1, Poison()',
+		fills: `import os
+class Fill:
+    def __reduce__(self): return exec, ("import time\\nfor i in range(100):\\n    open(f'/mnt/data/f{i}', 'wb').write(bytes(4 << 20))\\n    time.sleep(0.05)",)
+fill, x = Fill(), 1`,
 		large: 'import os\nlarge = os.urandom(8 << 20)\nx = 1',
 		given: 'import os\nos.environ["CHANGED"] = "own"; del os.environ["REMOVED"]\nx = 1',
 		rotated: 'import os\nx = os.environ["TOKEN"]',
@@ -104,7 +108,7 @@ describe('variables of stored sandboxes', () => {
 	before(async () => {
 		await p.start();
 		for (const [name, code] of Object.entries(first)) {
-			ids[name] = await p.make({ ...['large', 'full', 'given'].includes(name) && { disk_mb: 16 }, ...env[name] && { env: env[name] } });
+			ids[name] = await p.make({ ...['large', 'full', 'given', 'fills'].includes(name) && { disk_mb: 16 }, ...env[name] && { env: env[name] } });
 			await p.ok(ids[name]!, code);
 		}
 		const changed = await p.ask('PATCH', `/sandboxes/${ids.rotated}`, { env: { TOKEN: NEW_SECRET } });
@@ -191,6 +195,12 @@ describe('variables of stored sandboxes', () => {
 		const r = await p.run(ids.poison!, 'print("x" in dir())');
 		assert.deepEqual([r.stdout, r.state], ['False\n', 'lost'], JSON.stringify(r));
 		assert.equal((await p.run(ids.poison!, 'print(1)')).state, 'kept');
+	});
+
+	it('what fills the disk while it is read ends there', async () => {
+		const r = await p.run(ids.fills!, 'import os');
+		assert.ok(r.state === 'lost' || r.gone?.includes('fill'), JSON.stringify(r));
+		assert.ok(Number(await p.ok(ids.fills!, 'print(len(os.listdir("/mnt/data")))')) <= 12); // 16 MiB, and what is written between two looks
 	});
 
 	it('what is too large for the disk is left out by its name; if nothing can be written, that is told', async () => {
