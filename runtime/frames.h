@@ -9,7 +9,7 @@
  *                        RT_ZYGOTE_READY, RT_CLEAN → RT_CLEAN_DONE
  *   interpreter channel  init ↔ clean interpreter, spare, session process or backup
  *                        RT_HELLO, RT_ENTER, RT_READY, RT_BACKED, RT_FORK, RT_RUN, RT_RUN_DONE, RT_RESTED,
- *                        RT_WAKE → RT_WOKEN, RT_REVIVE → RT_REVIVED
+ *                        RT_WAKE → RT_WOKEN, RT_STORE → RT_WOKEN, RT_REVIVE → RT_REVIVED
  *
  * If a frame has a wrong size, kind or number of descriptors, an interpreter or zygote exits; the
  * monitor and init close the channel. Everything from an interpreter that has run submitted code is
@@ -79,6 +79,8 @@ enum rt_kind {
 	RT_REVIVED,
 	/* backup → init: it is ready and waits. Bytes: struct rt_backed. Its sender is known as with RT_READY. */
 	RT_BACKED,
+	/* init → backup: the sandbox comes to rest. As RT_WAKE with a descriptor, into a file that outlives it. */
+	RT_STORE,
 	RT_KIND_MAX_,
 };
 

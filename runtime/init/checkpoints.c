@@ -223,7 +223,11 @@ static void restored(struct init *in)
 		session_park(in, p->fork, p->fork_channel, p->at[p->f.place].carries);
 	else
 		session_adopt(in, p->fork, p->fork_channel, p->at[p->f.place].carries);
-	in->session.lost = in->session.behind = false;
+	in->session.lost = in->session.behind = in->session.from_disk = false;
+	if (p->fork > 0)
+		variables_mark(0);
+	else
+		variables_ended(0);
 	p->fork = 0;
 	p->fork_channel = -1;
 	answer_with(in, 0, flags, kinds);
@@ -448,20 +452,47 @@ static bool is_default(const struct init *in)
 	return in->contexts.current == 0;
 }
 
+/* The variables to be saved are those of a sandbox that rested. */
+static bool reads_first(const struct init *in)
+{
+	return variables_there(in) && !(in->checkpoints.f.flags & PROTO_CHECKPOINT_FILES_ONLY);
+}
+
 void checkpoints_choose(struct init *in)
 {
 	const struct init_checkpoints *p = &in->checkpoints;
 
-	if (p->phase == CHECKPOINTS_FORKING && p->fork_channel < 0 && contexts_choose(in, 0) &&
-	    p->f.op == PROTO_CHECKPOINT_SAVE)
-		session_wanted(in);
+	if (p->phase != CHECKPOINTS_FORKING || p->fork_channel >= 0 || !contexts_choose(in, 0) ||
+	    p->f.op != PROTO_CHECKPOINT_SAVE)
+		return;
+	if (reads_first(in)) { /* they are read when there is an interpreter for that */
+		if (in->warm.spare_state == SPARE_READY)
+			(void)variables_wanted(in, 0);
+		else if (in->warm.spare_state == SPARE_NONE && in->warm.channel < 0 &&
+			 !in->warm.soon)
+			warm_ask(in);
+	}
+	session_wanted(in);
 }
 
 /* The session's backup is what a SAVE keeps; session_prepare() has it made, or gives up. */
 static bool save_can_start(const struct init *in)
 {
-	return is_default(in) &&
+	return is_default(in) && !reads_first(in) &&
 	       (in->session.state == SESSION_NONE || in->session.state == SESSION_READY);
+}
+
+/* The session has no backup yet. */
+static void save_late(struct init *in)
+{
+	struct init_checkpoints *p = &in->checkpoints;
+
+	if (reads_first(in)) /* no interpreter came that could read them, and they stay */
+		answer(in, ETIME, 0);
+	else if (session_is_read(in)) /* which has its own limit */
+		p->until = in->session.until + FORK_WAIT_NS;
+	else
+		session_lose(in);
 }
 
 void checkpoints_work(struct init *in)
@@ -488,7 +519,7 @@ void checkpoints_work(struct init *in)
 	else if (p->f.op == PROTO_CHECKPOINT_RESTORE)
 		fork_failed(in);
 	else
-		session_lose(in);
+		save_late(in);
 }
 
 /* The copier has the pipe from here on, and nobody else: its reader sees the end when the copier has ended. */

@@ -311,7 +311,10 @@ void contexts_end(struct init *in, uint32_t context)
 	const bool current = context == in->contexts.current;
 	const uint64_t mark = current ? in->session.mark : in->contexts.at[context].session.mark;
 
+	variables_ended(context);
 	if (current) {
+		in->session.from_disk =
+		    false; /* so that names that are gone are not told any more */
 		session_adopt(in, 0, -1, false);
 		in->session.lost = in->session.behind = false;
 	} else {
@@ -320,11 +323,18 @@ void contexts_end(struct init *in, uint32_t context)
 	end_marked(in, mark);
 }
 
+/* The variables are read only when there is an interpreter for that: the image's zygote may have to be started first. */
+void contexts_come(struct init *in, uint32_t context)
+{
+	if (contexts_choose(in, context) && in->warm.spare_state == SPARE_READY)
+		(void)variables_wanted(in, context);
+}
+
 void contexts_begin(struct init *in, const struct proto_init_run *f)
 {
 	if (f->restarts)
 		contexts_end(in, f->context);
-	(void)contexts_choose(in, f->context); /* if not yet, the run waits: warm_must_wait() */
+	contexts_come(in, f->context);
 }
 
 void contexts_rest(struct init *in)

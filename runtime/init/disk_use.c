@@ -64,6 +64,13 @@ static uint64_t host_room(const struct init *in)
 	return left > reserve ? left - reserve : 0;
 }
 
+/* Submitted code executes, also where a session writes or reads variables and no run is on. */
+static bool grows(const struct init *in)
+{
+	return init_executes(in) ||
+	       (in->session.state == SESSION_WAKING && in->session.waking != WAKING_WAITS);
+}
+
 static bool exceeds(struct disk_use a, struct disk_use b)
 {
 	return a.bytes > b.bytes || a.inodes > b.inodes;
@@ -165,7 +172,7 @@ static void add_nameless(struct init *in)
 {
 	struct stat st;
 
-	if (!init_executes(in) || fstat(in->workspace, &st) < 0)
+	if (!grows(in) || fstat(in->workspace, &st) < 0)
 		return;
 	struct disk_use more = open_nameless(in, st.st_dev);
 	in->disk.found.bytes += more.bytes;
@@ -203,7 +210,7 @@ static bool step(struct init *in)
 
 static void walk(struct init *in, uint64_t entries)
 {
-	if (!in->disk.walking || (in->disk.due && !init_executes(in)))
+	if (!in->disk.walking || (in->disk.due && !grows(in)))
 		begin(in);
 	for (; entries > 0; entries--)
 		if (step(in)) {
@@ -232,12 +239,12 @@ void disk_start(struct init *in, const char *const kept[DISK_KEPT])
 
 bool disk_pending(const struct init *in)
 {
-	return in->disk.walking || (in->disk.due && !init_executes(in) && in->calm_until == 0);
+	return in->disk.walking || (in->disk.due && !grows(in) && in->calm_until == 0);
 }
 
 uint64_t disk_next(const struct init *in)
 {
-	return in->disk.counts && init_executes(in) && !in->disk.walking ? in->disk.next_at : 0;
+	return in->disk.counts && grows(in) && !in->disk.walking ? in->disk.next_at : 0;
 }
 
 bool disk_work(struct init *in)
@@ -253,7 +260,18 @@ bool disk_work(struct init *in)
 	/* a run that began above the limit may go on as long as it adds nothing */
 	most.bytes = MAX(most.bytes, d->before.bytes);
 	most.inodes = MAX(most.inodes, d->before.inodes);
-	return init_executes(in) && exceeds(d->walking ? d->found : d->known, most);
+	return grows(in) && exceeds(d->walking ? d->found : d->known, most);
+}
+
+void disk_session_begins(struct init *in)
+{
+	struct init_disk *d = &in->disk;
+
+	if (!d->counts || grows(in))
+		return;
+	settle(in);
+	d->before = d->known;
+	d->next_at = init_now() + LOOK_MIN_NS;
 }
 
 int disk_run_begins(struct init *in)
@@ -287,7 +305,7 @@ int disk_admit(struct init *in, int fd)
 		return 0;
 	if (fd >= 0 && fstat(fd, &st) < 0)
 		return -errno;
-	if (!init_executes(in))
+	if (!grows(in))
 		settle(in);
 	struct disk_use then = {.bytes = d->known.bytes + (uint64_t)st.st_blocks * BLOCK_BYTES,
 				.inodes = d->known.inodes + 1};
@@ -309,7 +327,7 @@ void disk_changed(struct init *in)
 
 struct disk_use disk_known(struct init *in)
 {
-	if (!init_executes(in))
+	if (!grows(in))
 		settle(in);
 	return in->disk.known;
 }

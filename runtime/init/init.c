@@ -135,6 +135,16 @@ static int on_keep(struct init *in, const union proto_frame *f UNUSED, const int
 		   size_t n UNUSED)
 {
 	in->flushes = true;
+	variables_keep();
+	if (contexts_state(in, 0) != SESSION_NONE)
+		variables_mark(0);
+	return 0;
+}
+
+static int on_store(struct init *in, const union proto_frame *f UNUSED, const int *fds UNUSED,
+		    size_t n UNUSED)
+{
+	variables_store(in);
 	return 0;
 }
 
@@ -223,6 +233,7 @@ static const struct message {
     [PROTO_INIT_KEEP]       = {0,                   on_keep,       "keep"},       /* at once */
     [PROTO_INIT_FORGET]     = {0,                   on_forget,     "forget"},     /* at once; not of its own session */
     [PROTO_INIT_HEALTH]     = {0,                   on_health,     "health"},     /* at once */
+    [PROTO_INIT_STORE]      = {0,                   on_store,      "store"},      /* EBUSY */
 };
 /* clang-format on */
 
@@ -286,6 +297,7 @@ static void work(struct init *in)
 		kill_strangers(in);
 	calm_work(in);
 	checkpoints_choose(in); /* before session_prepare(), which forks its backup */
+	variables_work(in);     /* it, too */
 	/* Before warm_prepare(), because only one of the two may fork at a time. */
 	session_prepare(in);
 	warm_prepare(in);

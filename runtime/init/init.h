@@ -79,12 +79,12 @@
 #define INIT_FDS_MAX     PROTO_CONFIG_PROCS_MAX
 #define INIT_LEAVING_MAX 4           /* runs that are over and still being freed */
 #define FDS_LAST         0x7fffffffU /* for close_range(2): gVisor takes it for a signed number */
-#define RUN_CODE_FD      3 /* where a Python run finds its source; runtime/python/boot.py */
-#define STORE_INODES     2 /* of the workspace's file system: its folders `data` and `venv` */
-#define DISK_INODES      14 /* of a stored one: also `tmp` and `home`, and what ext4 keeps for itself */
+#define RUN_CODE_FD      3  /* where a Python run finds its source; runtime/python/boot.py */
+#define STORE_INODES     2  /* of the workspace's file system: its folders `data` and `venv` */
+#define DISK_INODES      15 /* of a stored one: three more folders, and those of ext4 */
 #define SESSION_INODES                                                                             \
 	13          /* of a session's disk: also `checkpoints`, and what ext4 keeps for itself */
-#define DISK_KEPT 3 /* folders of a stored sandbox besides the workspace */
+#define DISK_KEPT 4 /* folders of a stored sandbox besides the workspace */
 
 enum run_state { RUN_NONE, RUN_WAITING, RUN_RUNNING, RUN_KILLING, RUN_ENDING };
 enum run_form {
@@ -572,9 +572,9 @@ bool disk_pending(const struct init *in);                            /* a slice 
 uint64_t disk_next(const struct init *in); /* the next walk in a run; 0 = none */
 /* Walks a slice. True = the run that is on has passed the limit of bytes or of files. */
 bool disk_work(struct init *in);
-/* A run is about to start. -EDQUOT = the workspace is so far over its limit that no run may start
- * before files are removed. */
+/* A run is about to start. -EDQUOT: the workspace is so far over its limit that files must go. */
 int disk_run_begins(struct init *in);
+void disk_session_begins(struct init *in); /* variables are about to be written or read */
 /* Whether one more file, FD (-1 = an empty one), has room: 0 or -EDQUOT. */
 int disk_admit(struct init *in, int fd);
 void disk_changed(struct init *in); /* the last walk is out of date */

@@ -174,11 +174,10 @@ static bool wait_for_spare(struct init *in, const struct proto_init_run *f, cons
 			   size_t n)
 {
 	struct init_waiting *w = &in->waiting;
-
-	uint64_t wait = in->session.state == SESSION_WAKING ? SESSION_FORK_WAIT_NS
-			: f->kind != PROTO_RUN_STATEFUL     ? SPARE_WAIT_NS
-			: in->session.state == SESSION_NONE ? STATE_WAIT_NS
-							    : SESSION_FORK_WAIT_NS;
+	const enum session_state is = in->session.state;
+	uint64_t wait = f->kind != PROTO_RUN_STATEFUL && is != SESSION_WAKING ? SPARE_WAIT_NS
+			: is == SESSION_NONE || in->session.from_disk         ? STATE_WAIT_NS
+								      : SESSION_FORK_WAIT_NS;
 	*w = (struct init_waiting){.f = *f, .until = later(init_now(), wait)};
 	for (w->n = 0; w->n < n; w->n++) {
 		w->fds[w->n] = fcntl(fds[w->n], F_DUPFD_CLOEXEC, 3);
@@ -193,7 +192,7 @@ static bool wait_for_spare(struct init *in, const struct proto_init_run *f, cons
 static void make_cwd(const struct init *in, const struct run_child *c)
 {
 	char path[PROTO_PATH_MAX];
-	const ssize_t n = pread(c->args, path, sizeof(path) - 1, 0);
+	const ssize_t n = c->f->make_cwd ? pread(c->args, path, sizeof(path) - 1, 0) : 0;
 
 	if (n <= 0)
 		return;
@@ -210,8 +209,7 @@ static void start_now(struct init *in, struct run_child *c)
 		refuse(in, EDQUOT);
 		return;
 	}
-	if (c->f->make_cwd)
-		make_cwd(in, c);
+	make_cwd(in, c);
 	if (c->f->kind == PROTO_RUN_STATEFUL) {
 		if (!session_can(in) || !start_warm(in, c))
 			refuse(in, ENOTSUP);
@@ -235,7 +233,7 @@ void run_waiting(struct init *in)
 		return;
 	}
 	if (w->f.kind == PROTO_RUN_STATEFUL)
-		(void)contexts_choose(in, w->f.context);
+		contexts_come(in, w->f.context);
 	if (warm_must_wait(in, &w->f)) {
 		if (init_now() < w->until)
 			return;
@@ -255,8 +253,7 @@ void run_waiting(struct init *in)
 
 static void start_background(struct init *in, struct run_child *c)
 {
-	if (c->f->make_cwd)
-		make_cwd(in, c);
+	make_cwd(in, c);
 	const int r = checkpoints_busy(in) ? -EBUSY : background_start(in, c);
 	if (r < 0)
 		report_failure(in, c->f->run, -r);
@@ -536,7 +533,6 @@ static void watch(struct init *in, uint64_t t)
 	if (in->watch_at == 0 || t < in->watch_at)
 		return;
 	uint64_t room = UINT64_MAX;
-
 	if (may_grow(in) && in->config.poll_memory)
 		room = watch_memory(in);
 	in->watch_at = init_executes(in) ? later(t, watch_every(in, room)) : 0;
@@ -569,8 +565,12 @@ void run_tick(struct init *in)
 
 void run_watch_disk(struct init *in)
 {
-	if (disk_work(in) && may_grow(in))
+	const bool over = disk_work(in);
+
+	if (over && may_grow(in))
 		end_for(in, PROTO_ENDED_DISK);
+	else if (over && session_is_waking(in)) /* variables are being written or read */
+		session_take_over(in);
 }
 
 uint64_t run_next(const struct init *in)
@@ -580,7 +580,7 @@ uint64_t run_next(const struct init *in)
 	uint64_t next = 0;
 
 	if (in->run.state == RUN_WAITING)
-		return in->waiting.until;
+		return init_sooner(in->waiting.until, session_is_read(in) ? session_next(in) : 0);
 	if (in->run.state == RUN_ENDING && in->session.state == SESSION_WAKING &&
 	    session_next(in) != 0)
 		return session_next(in);

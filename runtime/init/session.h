@@ -85,7 +85,9 @@ struct init_session {
 	bool lost;   /* a state was lost */
 	bool behind; /* the old backup took over: what the last cell did to the variables is lost */
 	enum proto_lost why;
-	uint32_t kept, gone;     /* a state was carried: names that are there, and that are not */
+	bool carried_on;         /* a state was carried into a new interpreter */
+	bool from_disk;          /* it was, or is being, read from the disk: stored_variables.c */
+	uint32_t kept, gone;     /* names that are there, and that are not */
 	char names[RT_GONE_MAX]; /* the first of those; what a process of the sandbox said */
 };
 
@@ -127,6 +129,29 @@ void session_take_over(struct init *in); /* the session process is dead or silen
 /* session_waking.c */
 void session_wake_on(struct init *in);
 void session_woken(struct init *in); /* its process has answered, or has died */
+bool session_is_read(const struct init *in);
+void session_read(struct init *in,
+		  int file); /* NONE: FILE (taken) has the variables of the session */
+
+/* stored_variables.c: the variables of a stored sandbox that rests */
+void variables_begin(int store,
+		     bool stored); /* STORE: the folder of the disk, taken; -1 = there is none */
+int variables_folder(void);        /* borrowed; -1 = there is none */
+void variables_keep(void);         /* a session is about to become a stored sandbox */
+void variables_store(struct init *in); /* INIT_STORE */
+void variables_work(struct init *in);
+/* The session of CONTEXT begins anew, or gets the variables of a checkpoint. */
+void variables_forget(uint32_t context);
+/* A cell of CONTEXT has left variables: until they are written, the disk says that there were some. */
+void variables_mark(uint32_t context);
+void variables_ended(uint32_t context);      /* there are none any more, and the client knows */
+bool variables_there(const struct init *in); /* of the current session, and nobody has read them */
+/* The session of CONTEXT, if it is current, is needed: if the disk has its variables, they are read first. */
+bool variables_wanted(struct init *in, uint32_t context); /* true: they are being read */
+/* The file into which PID, the backup that wakes, is to write; the caller's. -1: variables are not being stored. */
+int variables_file(struct init *in, pid_t pid);
+bool variables_writing(void);
+void variables_written(struct init *in); /* the file is whole */
 
 /* contexts.c: the sessions that are not current */
 #define ASIDE_BRANCH PROTO_CONTEXTS_MAX /* place of the session while continuations execute */
@@ -144,6 +169,9 @@ struct init_contexts {
 /* Makes the session of CONTEXT current. False: not yet, because a process of the current one is being made. */
 bool contexts_choose(struct init *in, uint32_t context);
 enum session_state contexts_state(const struct init *in, uint32_t context);
+/* A stateful run of CONTEXT waits: its session becomes current, and is read from the disk. If not yet, the run goes on
+ * to wait: warm_must_wait(). */
+void contexts_come(struct init *in, uint32_t context);
 /* F, a stateful run, has come. */
 void contexts_begin(struct init *in, const struct proto_init_run *f);
 /* Ends the session of CONTEXT with all that it has started. No run of that context is on. */

@@ -109,7 +109,9 @@ void session_take_over(struct init *in)
 
 	if (s->has_state && pid == 0) {
 		s->lost = true;
-		s->why = s->state != SESSION_WAKING                ? PROTO_LOST_ALONE
+		s->why = s->state == SESSION_WAKING && s->from_disk && !s->carried_on
+			     ? PROTO_LOST_RESTED
+			 : s->state != SESSION_WAKING              ? PROTO_LOST_ALONE
 			 : s->until != 0 && init_now() >= s->until ? PROTO_LOST_SILENT
 								   : PROTO_LOST_CRASHED;
 	}
@@ -138,15 +140,18 @@ void session_say(struct init *in, struct proto_init_ended *e)
 		e->flags |= PROTO_ENDED_LOST;
 		e->lost = s->why;
 	}
-	if (s->kept > 0 || s->gone > 0) {
+	if (s->carried_on)
 		e->flags |= PROTO_ENDED_CARRIED;
+	if (s->from_disk && s->gone > 0)
+		e->flags |= PROTO_ENDED_RESTED;
+	if (s->carried_on || s->gone > 0) {
 		e->names_kept = s->kept;
 		e->names_gone = s->gone;
 		memcpy(e->gone, s->names, sizeof(e->gone));
 	}
 	if (s->behind && !s->lost)
 		e->flags |= PROTO_ENDED_BEHIND;
-	s->lost = s->behind = false;
+	s->lost = s->behind = s->carried_on = s->from_disk = false;
 	s->kept = s->gone = 0;
 }
 
@@ -289,9 +294,9 @@ uint64_t session_next(const struct init *in)
 {
 	const struct init_session *s = &in->session;
 
-	if (s->until == 0)
-		return s->look_at;
-	return s->look_at != 0 ? MIN(s->look_at, s->until) : s->until;
+	const uint64_t disk = session_is_waking(in) ? disk_next(in) : 0;
+
+	return init_sooner(init_sooner(s->until, s->look_at), disk);
 }
 
 bool session_can(const struct init *in)
@@ -409,6 +414,7 @@ static void done_event(struct init *in)
 	s->backup_channel = -1;
 	session_to(s, SESSION_HELD);
 	s->has_state = true;
+	variables_mark(in->contexts.current);
 	if ((done.left & RT_LEFT_THREADS) && !s->has_threads)
 		r->flags |= PROTO_ENDED_RESTS;
 	s->has_threads = done.left & RT_LEFT_THREADS;
@@ -495,7 +501,11 @@ void session_adopt(struct init *in, pid_t pid, int channel, bool carries)
 	struct init_session *s = &in->session;
 
 	end_session(in);
-	s->kept = s->gone = 0;
+	variables_forget(in->contexts.current);
+	s->carried_on = false;
+	s->kept = 0;
+	if (!s->from_disk) /* else the client has not been told yet */
+		s->gone = 0;
 	s->mark = contexts_mark_of(pid);
 	if (pid > 0) {
 		session_to(s, SESSION_WAKING);

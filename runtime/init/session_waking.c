@@ -21,12 +21,16 @@
 static void wake_backup(struct init *in)
 {
 	struct init_session *s = &in->session;
-	const struct rt_head wake = {.kind = RT_WAKE};
+	const bool stores = variables_writing();
+	const struct rt_head wake = {.kind = stores ? RT_STORE : RT_WAKE};
 
+	disk_session_begins(in);
 	s->waking = WAKING_BACKUP;
 	s->until = init_now() + WAKE_WAIT_NS;
 	s->look_at = in->config.poll_memory ? init_now() + SESSION_FORK_LOOK_NS : 0;
-	if (s->carries)
+	if (stores)
+		s->carried = variables_file(in, s->pid);
+	else if (s->carries)
 		s->carried = memfd_create("variables", MFD_CLOEXEC);
 	(void)kill(s->pid, SIGCONT);
 	if (fd_send(s->channel, &wake, sizeof(wake), &s->carried, s->carried >= 0, MSG_DONTWAIT) <
@@ -53,6 +57,27 @@ static void revive(struct init *in)
 	s->until = init_now() + REVIVE_WAIT_NS;
 	s->pid = pid;
 	KILL_POINT(REVIVE_SENT);
+}
+
+void session_read(struct init *in, int file)
+{
+	struct init_session *s = &in->session;
+
+	disk_session_begins(in);
+	session_to(s, SESSION_WAKING);
+	s->waking = WAKING_SPARE;
+	s->until = init_now() + REVIVE_WAIT_NS;
+	s->look_at = in->config.poll_memory ? init_now() + SESSION_FORK_LOOK_NS : 0;
+	s->carried = file;
+	s->from_disk = true;
+	s->has_state = true;
+	s->kept = s->gone = 0;
+	memset(s->names, 0, sizeof(s->names));
+}
+
+bool session_is_read(const struct init *in)
+{
+	return in->session.state == SESSION_WAKING && in->session.from_disk;
 }
 
 bool session_wants_spare(const struct init *in)
@@ -112,11 +137,17 @@ void session_woken(struct init *in)
 		session_take_over(in);
 		return;
 	}
-	if (!revives)
+	if (!revives && variables_writing()) {
+		variables_written(in);
+		session_adopt(in, 0, -1, false);
+		return;
+	}
+	if (!revives && !s->from_disk)
 		memset(s->names, 0, sizeof(s->names));
 	if (s->carried >= 0)
 		count_names(s, &w);
 	if (s->carried >= 0 && !revives) {
+		s->carried_on = true;
 		(void)kill(pid, SIGKILL);
 		s->gone_pid = pid;
 		s->pid = 0;
@@ -130,6 +161,7 @@ void session_woken(struct init *in)
 		(void)kill(pid, SIGSTOP);
 	s->carried = fd_close(s->carried);
 	s->until = s->look_at = 0;
+	disk_changed(in);
 	session_to(s, SESSION_HELD);
 	in->strangers = true;
 }

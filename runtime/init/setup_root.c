@@ -160,6 +160,8 @@ static int mount_store(struct init *in)
 	if (in->on_disk)
 		in->ballast =
 		    open(STORE "/" PROTO_BALLAST_FOLDER, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (in->on_disk)
+		variables_begin(open(STORE, O_PATH | O_DIRECTORY | O_CLOEXEC), in->stored);
 	if (in->on_disk && in->stored)
 		drop_checkpoints();
 	if ((mkdir(STORE "/data", 0755) < 0 && errno != EEXIST) ||
@@ -486,7 +488,7 @@ static int check_container(struct init *in, enum proto_step *ret_step)
 
 int init_setup(struct init *in, enum proto_step *ret_step)
 {
-	static const char *const kept[DISK_KEPT] = {"/app/.venv", "/tmp", "/home/sandbox"};
+	static const char *const kept[DISK_KEPT] = {"/app/.venv", "/tmp", "/home/sandbox", ""};
 	int r;
 
 	r = in->contained ? check_container(in, ret_step) : build_root(in, ret_step);
@@ -515,6 +517,7 @@ int init_setup(struct init *in, enum proto_step *ret_step)
 	if (r < 0)
 		return r;
 	disk_start(in, kept);
+	in->disk.kept[DISK_KEPT - 1] = in->disk.counts ? variables_folder() : -1;
 	in->landlock = (root_user_is_there(in) ? landlock_prepare_root : landlock_prepare)("");
 	/* -1 where the kernel has no Landlock */
 	return 0;

@@ -18,6 +18,11 @@ STACK = 1 << 14  # bytes of a thread's stack that are looked at
 CARRY_S = 3.0  # for all names
 STUCK_S = 1.0  # without a byte: the name is given up
 GONE_MAX = 150  # bytes of the names that are told
+# Of the environment: what the sandbox sets itself, and what libraries read when they are imported. None is a secret.
+NEEDED = (b'PATH', b'HOME', b'USER', b'LOGNAME', b'VIRTUAL_ENV', b'LANG', b'TZ', b'MPLBACKEND', b'MPLCONFIGDIR', b'PYTHON_CPU_COUNT', b'OMP_NUM_THREADS',
+	b'CAISSON_MEMORY')
+STORED = b'caisson-variables/1'  # begins a file that outlives the sandbox; another number for another form
+LINE_MAX = 1024
 
 
 def code_ranges():
@@ -288,7 +293,42 @@ def folder():
 		return ''
 
 
-def write_names(fd, report, skip):
+def stored_line(names):
+	"""The first line of a file that outlives the sandbox. Another version of Python must not read what follows: it has
+	code as bytes of this one."""
+	from importlib.util import MAGIC_NUMBER
+	count, text = told(0, names)[1:]
+	return b'%s %s %d %s\n' % (STORED, MAGIC_NUMBER.hex().encode(), count, text.replace(b'\n', b' '))
+
+
+def other_python(file):
+	"""Goes to where the variables begin. Returns what told() returns if another version of Python has written them, else
+	None, and whether the file has outlived its sandbox."""
+	from importlib.util import MAGIC_NUMBER
+	file.seek(0)
+	line = file.readline(LINE_MAX)
+	if not line.startswith(STORED):
+		file.seek(0)
+		return None, False
+	magic, count, text = line[len(STORED) + 1:-1].split(b' ', 2)
+	return None if magic == MAGIC_NUMBER.hex().encode() else (0, int(count), text[:GONE_MAX]), True
+
+
+def without_given(stored):
+	"""The environment, what was sent of it, and the names that are the code's own: it has set or removed them. In a file
+	that outlives the sandbox there is nothing that was only given to the session: the next cell gets it anew, and it may
+	be secret."""
+	inside = dict(os.environ._data)
+	if not stored:
+		return inside, sent, list(own_environment)
+	given = dict(line.partition(b'=')[::2] for line in sent.split(b'\0') if line)
+	stays = {name: value for name, value in given.items() if name in NEEDED}
+	own = own_environment.union(name for name, value in given.items() if name not in NEEDED and inside.get(name) != value)
+	return ({name: value for name, value in inside.items() if name in NEEDED or given.get(name) != value},
+		b''.join(b'%s=%s\0' % pair for pair in stays.items()), list(own))
+
+
+def write_names(fd, report, skip, stored):
 	"""In a fork of the backup: writes all to FD. Tells the pipe REPORT what it begins, and what has failed."""
 	space = sys.modules['__main__'].__dict__
 	Carrier = make_carrier(space)
@@ -307,19 +347,23 @@ def write_names(fd, report, skip):
 			return False
 
 	names = [name for name in session_names(space) if name not in skip]
-	good = []
+	good, bad = [], list(skip)
 	for name in names:
 		tell(b'?', name)
 		if is_plain(space[name]) or can_write(space[name]):
 			good.append(name)
 		else:
 			tell(b'-', name)
+			bad.append(name)
+	if stored:
+		file.write(stored_line(good + bad))
 	import linecache
 	outputs = space.get('Out')
 	outputs = {n: value for n, value in outputs.items() if can_write(value)} if has_history and type(outputs) is dict else {}
+	inside, given, own = without_given(stored)
 	carrier = Carrier(file, 5)  # one for all, so that names of one object still are names of one object
 	carrier.dump({
-		'names': good, 'environ': dict(os.environ._data), 'sent': sent, 'cwd': folder(), 'path': list(map(str, sys.path)), 'argv': sys.argv[:],
+		'names': good, 'gone': bad, 'environ': inside, 'sent': given, 'own': own, 'cwd': folder(), 'path': list(map(str, sys.path)), 'argv': sys.argv[:],
 		'cells': cells, 'future': future, 'definitions': definitions, 'random_state': random_state, 'history': has_history,
 		'recursion': sys.getrecursionlimit(), 'inputs': [str(text) for text in space.get('In', ())] if has_history else [],
 		'outputs': outputs,
@@ -372,8 +416,9 @@ def watch_writer(pid, report, fd, deadline):
 	return said, failed, whole, written, status == 0
 
 
-def write_all(fd):
-	"""Writes what the session has to FD. Returns how many names that are, and which are gone."""
+def write_all(fd, stored):
+	"""Writes what the session has to FD, which outlives the sandbox if it is to be STORED. Returns how many names that
+	are, and which are gone."""
 	import time
 	deadline = time.monotonic() + CARRY_S
 	skip = []
@@ -392,7 +437,7 @@ def write_all(fd):
 			except OSError:
 				pass
 			try:
-				write_names(fd, end, skip)
+				write_names(fd, end, skip, stored)
 				status = 0
 			finally:
 				os._exit(status)
@@ -423,9 +468,9 @@ def told(kept, gone):
 	return kept, len(gone), text
 
 
-def carry(fd):
-	"""In a backup that cannot go on as it is. Returns what told() returns."""
-	return told(*write_all(fd))
+def carry(fd, stored):
+	"""In a backup that cannot go on as it is, or whose sandbox comes to rest (STORED). Returns what told() returns."""
+	return told(*write_all(fd, stored))
 
 
 # In the spare -----------------------------------------------------------------------------------------
@@ -463,11 +508,12 @@ def careful_reader(file):
 	return Reader(file)
 
 
-def read_values(file):
-	"""Returns what write_names() wrote first, the values that can be read, the names of those that cannot, and settings."""
+def read_values(file, start):
+	"""Returns what write_names() wrote first, at START, the values that can be read, the names of those that cannot, and
+	settings."""
 	import pickle
 	for reader in pickle.Unpickler(file), careful_reader(file):
-		file.seek(0)
+		file.seek(start)
 		first, found, failed, made = reader.load(), {}, [], {}
 		for name in first['names']:
 			try:
@@ -499,13 +545,16 @@ def take_names(space, first, found):
 def revive(fd, channel):
 	"""In a spare: makes it the session process that FD describes. Returns what told() returns. If the session needs a
 	bare interpreter, and CHANNEL is not -1, the process becomes one, which calls this again."""
-	global sent, cells, future, random_state
+	global sent, own_environment, cells, future, random_state
 	import linecache
 	with open(fd, 'rb') as file:
 		for number, mode, name in STREAMS:
 			stream(number, mode, name, getattr(sys, name), True)
 		import pickle
-		file.seek(0)  # the writer shares the position
+		other, stored = other_python(file)  # the writer shares the position
+		if other:  # the next cell begins a session of its own, which is told
+			raise RuntimeError('another version of Python has written the variables')
+		start = file.tell()
 		first = pickle.Unpickler(file).load()  # its modules are found in the places of the session
 		environment(b'\0'.join(name + b'=' + value for name, value in first['environ'].items()))
 		for path in first['cwd'], '/mnt/data':
@@ -514,7 +563,7 @@ def revive(fd, channel):
 				break
 			except OSError:  # the cells have removed it
 				pass
-		sent = first['sent']
+		sent, own_environment = first['sent'], frozenset(first['own'])
 		count_processors()
 		if channel >= 0 and settle_places(in_environment(sent)):
 			start_bare(fd, channel, -1, False)
@@ -526,7 +575,7 @@ def revive(fd, channel):
 		definitions[:] = first['definitions']
 		keep_file((''.join(definitions) + TAKE_VARIABLES).encode('utf-8', 'replace'))
 		show_figures(False)
-		first, found, failed, made = read_values(file)
+		first, found, failed, made = read_values(file, start)
 	take_names(sys.modules['__main__'].__dict__, first, found)
 	take_settings(made)
 	if random_state is not None:
@@ -534,4 +583,6 @@ def revive(fd, channel):
 	if first['numpy'] is not None:
 		import numpy
 		numpy.random.set_state(first['numpy'])
+	if stored:  # nobody has been told yet what could not be written
+		failed = first['gone'] + [name for name in first['names'] if name not in found]
 	return told(len(found), failed)

@@ -401,23 +401,24 @@ def hush(on):
 
 
 sent = b''  # the environment of the session's last statement, as it was sent
+own_environment = frozenset()  # names that the session set or removed before its sandbox rested; carry.py
 
 
 def change_environment(env):
 	"""Applies what has changed since the last statement. What code has changed itself stays. PATH and VIRTUAL_ENV are
 	join_environment()'s."""
-	global sent
+	global sent, own_environment
 	if env == sent:
 		return
 	old, new = (dict(line.partition(b'=')[::2] for line in e.split(b'\0') if line) for e in (sent, env))
 	for name in old.keys() | new.keys():
-		if old.get(name) == new.get(name) or name in (b'PATH', b'VIRTUAL_ENV'):
+		if old.get(name) == new.get(name) or name in (b'PATH', b'VIRTUAL_ENV') or name in own_environment:
 			continue
 		if name in new:
 			os.environb[name] = new[name]
 		else:
 			os.environb.pop(name, None)
-	sent = env
+	sent, own_environment = env, frozenset()
 
 
 def count_processors():

@@ -319,10 +319,13 @@ int session_tell(unsigned kind, PyObject *said)
 
 static int wake(struct frame *f)
 {
-	if (f->len != sizeof(struct rt_head) || f->n_fds > 1)
+	const int stored = f->u.h.kind == RT_STORE;
+
+	if (f->len != sizeof(struct rt_head) || f->n_fds > 1 || (stored && f->n_fds == 0))
 		return -EPROTO;
-	PyObject *said = f->n_fds == 1 ? PyObject_CallFunction(zygote.carry, "i", f->fds[0])
-				       : PyObject_CallNoArgs(zygote.take_over);
+	PyObject *said = f->n_fds == 1
+			     ? PyObject_CallFunction(zygote.carry, "ii", f->fds[0], stored)
+			     : PyObject_CallNoArgs(zygote.take_over);
 	if (!said)
 		return -ECANCELED;
 	frame_close_fds(f);
@@ -355,7 +358,8 @@ static _Noreturn void back_up(struct frame *f)
 	PyOS_AfterFork_Child();
 	zygote.fork_open = 0;
 	/* a checkpoint forks what is to be the session process, and keeps this one */
-	if ((f->u.h.kind == RT_WAKE ? wake(f) : handle(f)) < 0)
+	const bool wakes = f->u.h.kind == RT_WAKE || f->u.h.kind == RT_STORE;
+	if ((wakes ? wake(f) : handle(f)) < 0)
 		_exit(1);
 	serve_init(channel);
 }

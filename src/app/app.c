@@ -16,6 +16,7 @@
 #include "base/workers.h"
 #include "config/paths.h"
 #include "mcp/peer.h"
+#include "sandbox/rest.h"
 
 #include <arpa/inet.h>
 #include <signal.h>
@@ -410,6 +411,11 @@ int app_on_stop(struct app *a, sd_event_signal_handler_t fn, void *user, struct 
 		r = sd_event_add_signal(a->loop, NULL, signals[i] | SD_EVENT_SIGNAL_PROCMASK, fn,
 					user);
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;
+}
+
+int app_end(struct app *a)
+{
+	return a->manager ? manager_rest_all(a->manager) : sd_event_exit(a->loop, 0);
 }
 
 void app_done(struct app *a)

@@ -137,6 +137,8 @@ void app_hold_hangup(void);
 /* From now on SIGTERM, SIGINT and SIGHUP call FN from the loop instead of ending the process. SIGHUP
  * stays ignored if it is ignored at the start, as nohup(1) does. */
 int app_on_stop(struct app *a, sd_event_signal_handler_t fn, void *user, struct err *e) MUST_CHECK;
+/* The loop exits: when the variables of stored sandboxes are on their disks, or after a few seconds. */
+int app_end(struct app *a);
 /* app_fleet.c: the settings of a role, which `serve` alone has. SETTING_INVALID: what is missing, or contradicts the role. */
 int app_check_role(const struct settings *s, struct err *e) MUST_CHECK;
 bool app_is_worker(const struct app *a);

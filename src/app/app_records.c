@@ -225,6 +225,7 @@ struct manager_stored app_stored(struct app *a, uint32_t insisted)
 	    .max_active = (unsigned)s->stored_active,
 	    .owner_max = (unsigned)MAX(s->user_sandbox_limit, 0), /* -1: add() refuses all */
 	    .strict_ids = s->strict_ids,
+	    .variables = s->stored_variables,
 	};
 
 	memcpy(c.image, a->image, sizeof(c.image));

@@ -97,7 +97,7 @@ static int on_drain(sd_event_source *source, uint64_t usec UNUSED, void *user)
 
 	if ((http_server_busy(s->http) == 0 && bridge_server_busy(s->bridge) == 0) ||
 	    now_ns() >= s->drain_until_ns)
-		return sd_event_exit(s->app.loop, 0);
+		return app_end(&s->app);
 	(void)sd_event_source_set_time_relative(source, DRAIN_LOOK_NS / NS_PER_US);
 	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 }

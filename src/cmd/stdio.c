@@ -20,6 +20,7 @@
 struct stdio {
 	struct app app;
 	struct transport_stdio *transport;
+	bool rests;      /* stored sandboxes come to rest; the end waits for that */
 	struct err lost; /* ERR_NONE, or why no sandbox can be made any more */
 };
 
@@ -28,7 +29,9 @@ static void on_end(int reason, void *user)
 	struct stdio *s = user;
 
 	LOG_DEBUG("client_gone", LOG_I("reason", reason));
-	(void)sd_event_exit(s->app.loop, 0);
+	if (!s->rests)
+		(void)app_end(&s->app);
+	s->rests = true;
 }
 
 static int on_signal(sd_event_source *source UNUSED, const struct signalfd_siginfo *si UNUSED,
@@ -36,6 +39,8 @@ static int on_signal(sd_event_source *source UNUSED, const struct signalfd_sigin
 {
 	struct stdio *s = user;
 
+	if (s->rests) /* again */
+		return sd_event_exit(s->app.loop, 0);
 	transport_stdio_finish(s->transport);
 	return 0;
 }

@@ -147,6 +147,7 @@ enum engine_lost { /* why the variables of a session are gone; the process that 
 		   ENGINE_LOST_ALONE,   /* and had no backup */
 		   ENGINE_LOST_CRASHED, /* and its backup did, too */
 		   ENGINE_LOST_SILENT,  /* and its backup did not answer */
+		   ENGINE_LOST_RESTED, /* what the disk had while the sandbox rested cannot be read */
 };
 
 enum { /* what a session has besides variables and files */
@@ -162,6 +163,7 @@ struct engine_left { /* of the cells of a session: what they left besides variab
 	    gone; /* what earlier ones left, and the end of this one took with it: ENGINE_KIND_* */
 	bool
 	    carried; /* the variables are in a new interpreter: the old one could not go on in a fork */
+	bool rested; /* the disk had them while the sandbox rested, but not all */
 	uint32_t names_kept, names_gone;
 	char names
 	    [ENGINE_GONE_MAX]; /* the first of those that are gone, "con, pool"; UTF-8 without control characters */
@@ -176,10 +178,8 @@ struct engine_run_result {
 	int signal;      /* 0 unless a signal ended its first process */
 	bool warm;       /* the interpreter was forked, not started */
 	bool named_end;  /* the run reported its exit status before its memory was freed */
-	bool state_lost; /* stateful: the variables of earlier runs are gone; the process that
-			    * held them died */
-	bool state_kept; /* stateful: the code has returned (also with an exception), so its
-			    * variables are the session's now */
+	bool state_lost; /* stateful: the variables of earlier runs are gone */
+	bool state_kept; /* stateful: it returned or raised; its variables are the session's */
 	struct engine_left left; /* stateful */
 	uint64_t duration_ns;    /* from the start of the code to the end of its first process */
 	/* User + system time of the whole sandbox from the begin of the run to its end, by the counter
@@ -424,13 +424,14 @@ void engine_prepare(struct engine *g, const struct engine_create *c);
 /* Makes a sandbox; the callback gets the handle. */
 int engine_create(struct engine *g, const struct engine_create *c, engine_create_fn cb, void *user,
 		  struct err *e) MUST_CHECK;
-/* Removes a stored workspace, with its files and packages. SANDBOX_IN_USE while a sandbox has it.
- */
+/* Removes a stored workspace with all in it. SANDBOX_IN_USE while a sandbox has it. */
 int engine_forget(struct engine *g, const char *persist_id, engine_done_fn cb, void *user,
 		  struct err *e) MUST_CHECK;
 
 /* ---- one sandbox (inside/) ------------------------------------------------------------------- */
 
+/* S comes to rest: its session writes its variables to the stored workspace. engine_destroy() is next. */
+int engine_store(struct engine_sandbox *s, engine_done_fn cb, void *user, struct err *e) MUST_CHECK;
 /* Kills everything in it and removes it. Before CB, a run in flight ends with ENGINE_END_KILLED (or ENGINE_END_LOST if the
  * sandbox was lost before, and its run has not been told yet). CB may be NULL. */
 void engine_destroy(struct engine_sandbox *s, engine_done_fn cb, void *user);

@@ -272,6 +272,7 @@ int checkpoints_save(struct sandbox *s, const char *name, bool yield, checkpoint
 		return -ENOMEM;
 	*p = (struct checkpoint_place){.used = true};
 	c->place = p;
+	s->has_variables = true; /* also if no run has read them since the sandbox rested */
 	int r = engine_save_checkpoint(s->handle, place_of(s, p), on_saved, c, e);
 	if (r < 0) {
 		forget(p);

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "sandbox/options_pairs.h"
 #include "sandbox/process.h"
+#include "sandbox/rest.h"
 #include "sandbox/secrets.h"
 
 #include <sodium.h>
@@ -442,7 +443,7 @@ static void sweep_one(struct sandbox *s)
 	LOG_INFO("session_ttl_expired", LOG_S("session_id", s->id),
 		 LOG_U("idle_minutes", idle / NS_PER_S / 60));
 	session_note_end(s, s->state == SANDBOX_LOST ? SANDBOX_END_LOST : SANDBOX_END_UNUSED);
-	if (sandbox_drop(s, NULL, NULL, &e) < 0)
+	if (sandbox_rest(s, &e) < 0)
 		LOG_ERROR("session_destroy_failed", LOG_S("session_id", s->id),
 			  LOG_S("error", e.text));
 }
@@ -492,6 +493,7 @@ int manager_new(const struct manager_config *config, struct manager **ret, struc
 	list_init(&m->replies);
 	list_init(&m->removed);
 	list_init(&m->ends);
+	list_init(&m->resting);
 	rand_bytes(m->hash_key, sizeof(m->hash_key));
 	int r = sd_event_add_time_relative(config->loop, &m->sweep_timer, CLOCK_MONOTONIC,
 					   config->sweep_ns / NS_PER_US, NS_PER_S / NS_PER_US,
@@ -572,12 +574,14 @@ struct manager *manager_free(struct manager *m)
 	m->closing = true;
 	m->sweep_timer = sd_event_source_disable_unref(m->sweep_timer);
 	m->measure_timer = sd_event_source_disable_unref(m->measure_timer);
+	m->rest_limit = sd_event_source_disable_unref(m->rest_limit);
 	if (m->engine) {
 		/* Ends all creations, runs and file calls; their callbacks are called from inside.
 		 */
 		engine_close(m->engine);
 		m->engine = NULL;
 	}
+	rest_end_all(m);
 	stored_end_all(m);
 	session_forget_ends(m);
 	manager_forget_owners(m);

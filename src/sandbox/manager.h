@@ -99,6 +99,8 @@ struct sandbox {
 	bool limiting;                              /* the engine changes its limits */
 	bool keeping;                               /* it is about to be stored (keep.h) */
 	bool was_session;                           /* since these processes were made */
+	bool has_variables;                         /* a stateful run ended in it */
+	bool rests;                                 /* its variables are written (rest.h) */
 	bool seized;                                /* a checkpoint, branch or fork is being made */
 	struct seizing *seizing;                    /* borrowed: waits to seize it; NULL = nobody */
 	struct checkpoints *checkpoints;            /* owned; NULL before the first one */
@@ -137,6 +139,10 @@ struct manager {
 	unsigned n_ends;
 	sd_event_source *sweep_timer;
 	sd_event_source *measure_timer; /* uploaded_memory.c; NULL while nothing is counted */
+	struct list resting;            /* rest.c: their variables are being written */
+	unsigned n_resting;
+	unsigned n_writing;          /* those that have a place among them */
+	sd_event_source *rest_limit; /* of manager_rest_all() */
 	bool closing;
 	struct manager_ledger ledger;
 	struct process_credentials credentials;
@@ -185,6 +191,16 @@ struct engine_sandbox *sandbox_use(struct sandbox *s, struct err *e);
 uint64_t manager_now(const struct manager *m);
 /* Takes S out of the table and ends its processes. The files and record of a stored one stay. */
 int sandbox_drop(struct sandbox *s, sandbox_done_fn cb, void *user, struct err *e) MUST_CHECK;
+/* rest.c. S has left the table: its variables are written, then its HANDLE is destroyed, for CB. False: not so. */
+bool rest_begins(struct sandbox *s, struct engine_sandbox *handle, sandbox_done_fn cb, void *user);
+/* Whether S, which is to be made, waits: its workspace is not at rest yet, or too many sandboxes of its owner, or of all,
+ * are coming to rest. sandbox_make_now() comes then. */
+bool rest_makes_wait(struct sandbox *s);
+/* The stored sandbox ID is to be deleted: nobody needs its variables. */
+void rest_cut(struct manager *m, const char *owner, const char *id);
+void rest_end_all(struct manager *m);
+/* sandbox_open.c: asks the engine for S, or tells those who wait for it of E. */
+void sandbox_make_now(struct sandbox *s, const struct err *e);
 /* No run, upload, file writer, hold, checkpoint call or process. */
 bool sandbox_is_idle(const struct sandbox *s);
 /* The sandbox in the table, in any state, or NULL. */

@@ -128,12 +128,13 @@ void run_session_forget(struct context *s)
 
 static bool has_changed(const struct run_result *result)
 {
-	return result->state_lost || !result->state_kept || result->left.behind;
+	return result->state_lost || !result->state_kept || result->left.behind ||
+	       result->left.rested;
 }
 
 static bool is_empty(const struct run_undone *u)
 {
-	return !u->back && !u->lost && !u->left.behind;
+	return !u->back && !u->lost && !u->left.behind && !u->left.rested;
 }
 
 static void add_undone(struct run_undone *u, const struct run_result *result)
@@ -150,6 +151,11 @@ static void add_undone(struct run_undone *u, const struct run_result *result)
 		u->left.gone |= now->gone;
 		join_names(&u->left, now->names);
 	}
+	if (now->rested && !u->back) { /* else their names are there */
+		u->left.names_gone += now->names_gone;
+		join_names(&u->left, now->names);
+	}
+	u->left.rested |= now->rested;
 	u->left.behind |= now->behind;
 }
 
@@ -202,6 +208,7 @@ static void tell(struct run *r)
 		result->left.lost = result->undone.left.lost;
 	}
 	result->left.behind |= result->undone.left.behind;
+	result->left.rested |= result->undone.left.rested;
 }
 
 void run_session_tell(struct run *r)

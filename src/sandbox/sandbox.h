@@ -101,8 +101,7 @@ struct sandbox_records {
 	void *user;
 };
 
-/* The most that the creator of a sandbox may choose. A maximum below what a sandbox without options gets
- * is raised to that amount. */
+/* The most that a creator may choose. A maximum below what a sandbox without options gets is raised to that. */
 struct sandbox_maxima {
 	uint64_t memory_bytes;
 	uint64_t workspace_bytes;
@@ -128,6 +127,7 @@ struct manager_stored { /* for stored sandboxes; manager_config has the values f
 	unsigned max_active;     /* at this number the one that was idle longest is deactivated */
 	unsigned owner_max;      /* sandboxes of one owner, active or not; 0 = no limit */
 	bool strict_ids;         /* an unknown UUID is an error and does not make a session */
+	bool variables;          /* they stay when a sandbox comes to rest (rest.h) */
 };
 
 /* The package index that programs in a sandbox may use directly, if the sandbox's network policy

@@ -61,7 +61,8 @@ int sandbox_drop(struct sandbox *s, sandbox_done_fn cb, void *user, struct err *
 	manager_table_remove(s);
 	KILL_POINT(CLOSE_MARKED);
 	(void)sandbox_ref(s); /* without memory the engine calls back at once */
-	engine_destroy(handle, on_destroyed, c);
+	if (!s->rests || !rest_begins(s, handle, on_destroyed, c))
+		engine_destroy(handle, on_destroyed, c);
 	file_writers_end(s);
 	sandbox_end_holds(s);
 	sandbox_tell(s, SANDBOX_ENDED, NULL);

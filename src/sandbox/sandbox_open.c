@@ -155,13 +155,18 @@ static void on_image(const struct err *e, void *user)
 		end_making(s, NULL, &none, &failed);
 }
 
+void sandbox_make_now(struct sandbox *s, const struct err *e)
+{
+	on_image(e, s);
+}
+
 /* Whether S waits for its image, of which the engine has said that it is missing. */
 static bool waits_for_image(struct sandbox *s)
 {
 	const struct manager *m = s->manager;
 	struct err ignored = ERR_INIT;
 
-	if (!s->making || s->making->waited || m->closing)
+	if (!m->config.want_image || !s->making || s->making->waited || m->closing)
 		return false;
 	s->making->waited = true;
 	return m->config.want_image(m->config.user, s->image, on_image, s, &ignored) >= 0;
@@ -187,7 +192,7 @@ static int keep_making(struct sandbox *s, const struct engine_create *create)
 {
 	struct making *making;
 
-	if (!s->manager->config.want_image)
+	if (!s->manager->config.want_image && !s->stored)
 		return 0;
 	making = calloc(1, sizeof(*making));
 	if (!making)
@@ -337,6 +342,8 @@ int manager_make(struct manager *m, const char *owner, const char *id,
 	KILL_POINT(SANDBOX_RESERVED);
 	r = keep_making(s, &create);
 	(void)sandbox_ref(s); /* of on_created() */
+	if (r == 0 && s->stored && s->making && rest_makes_wait(s))
+		return 0;
 	r = r < 0 ? err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a new session")
 		  : engine_create(m->engine, &create, on_created, s, e);
 	if (r < 0) {

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "fleet/ids.h"
 #include "sandbox/manager.h"
+#include "sandbox/rest.h"
 
 #include <string.h>
 
@@ -184,7 +185,7 @@ static int give_up_idle(struct manager *m, const char *owner, struct err *e)
 	if (!oldest)
 		return -ENOENT;
 	LOG_INFO("sandbox_makes_room", LOG_S("session_id", oldest->id));
-	return sandbox_drop(oldest, NULL, NULL, e);
+	return sandbox_rest(oldest, e);
 }
 
 int stored_take_place(struct manager *m, const char *owner, struct budget_share *ret, struct err *e)
@@ -467,6 +468,7 @@ static int delete_stored(struct manager *m, const struct sandbox_record *record,
 	memcpy(d->id, record->id, sizeof(d->id));
 	memcpy(d->key, record->key, sizeof(d->key));
 	list_prepend(&m->deletions, &d->node);
+	rest_cut(m, d->owner, d->id);
 	r = s ? sandbox_drop(s, on_dropped, d, e)
 	      : engine_forget(m->engine, d->key, on_forgotten, d, e);
 	if (r < 0) {

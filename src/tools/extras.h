@@ -135,6 +135,8 @@ json_t *extras_json_checkpoint(const struct checkpoint *c);
  * was left is what the caller will look for in the next run. Others, such as helpers of
  * multiprocessing, nobody misses. */
 bool extras_starts_background(const char *text, bool shell);
+/* extras_hints_session.c: which variables are gone, and why. */
+int extras_add_session(struct buf *b, const struct run_result *result) MUST_CHECK;
 /* Appends what to do about a run that ended badly; nothing for one that went well. */
 int extras_add_hint(struct buf *b, const struct run_call *c,
 		    const struct run_result *result) MUST_CHECK;

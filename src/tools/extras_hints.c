@@ -126,7 +126,8 @@ static int add_end(struct buf *b, const struct run_call *c, const struct run_res
 	static const char *const why[] = {
 	    [ENGINE_LOST_ALONE] = "their process ended and had no copy",
 	    [ENGINE_LOST_CRASHED] = "their process ended, and its copy could not go on",
-	    [ENGINE_LOST_SILENT] = "their process did not answer any more"};
+	    [ENGINE_LOST_SILENT] = "their process did not answer any more",
+	    [ENGINE_LOST_RESTED] = "they could not be kept while the sandbox rested"};
 
 	if (result->state_lost && result->reason == RUN_TIMEOUT &&
 	    buf_printf(b, "The run was ended after its %ju s. ",
@@ -417,81 +418,6 @@ static int add_server(struct buf *b, const struct run_result *result)
 	    b->len > 0 ? " " : "");
 }
 
-static size_t count_names(const char *names)
-{
-	size_t n = 1;
-
-	for (const char *at = strchr(names, ','); at; at = strchr(at + 1, ','))
-		n++;
-	return n;
-}
-
-/* A library of the session cannot go on in a copy of its process. */
-static int add_carried(struct buf *b, const struct engine_left *l, const char *has,
-		       const char *when)
-{
-	int r = buf_printf(
-	    b, "%sA new interpreter %s %ju variable%s of the session, as they were before %s.",
-	    b->len > 0 ? " " : "", has, (uintmax_t)l->names_kept, text_s(l->names_kept), when);
-
-	if (r < 0 || l->names_gone == 0)
-		return r;
-	return l->names[0] ? buf_printf(b, " Gone: %s%s.", l->names,
-					l->names_gone > count_names(l->names) ? " and others" : "")
-			   : buf_printf(b, " %ju could not be kept.", (uintmax_t)l->names_gone);
-}
-
-/* What the session has lost although its variables are as before. */
-static int add_gone(struct buf *b, const struct run_result *result)
-{
-	if (result->state_lost)
-		return 0;
-	if (result->left.carried)
-		return add_carried(b, &result->left, "has", "this run");
-	if (result->left.gone == 0)
-		return 0;
-	int r =
-	    buf_printf(b, "%sThe variables are as before this run; the ", b->len > 0 ? " " : "");
-	r = r < 0 ? r : extras_add_kinds(b, result->left.gone);
-	return r < 0 ? r : buf_add_str(b, " of earlier runs are gone.");
-}
-
-/* Who cancels a call reads no answer to it, so the next answer says what that has cost. */
-static int add_undone(struct buf *b, const struct run_result *result)
-{
-	const struct run_undone *u = &result->undone;
-
-	if (result->state_lost || !(u->back || (u->lost && u->late)))
-		return 0;
-	if (u->lost)
-		return buf_printf(
-		    b,
-		    "%sAn earlier run was cancelled and ended, and the variables that "
-		    "the session had before were lost.",
-		    b->len > 0 ? " " : "");
-	int r = buf_printf(b, "%s%s, and what it did to the variables was undone.",
-			   b->len > 0 ? " " : "",
-			   u->late ? "An earlier run was cancelled and ended"
-				   : "The cancelled run before this one was ended");
-	if (r == 0 && u->left.carried)
-		return add_carried(b, &u->left, "had", "it");
-	if (r < 0 || u->left.gone == 0)
-		return r;
-	r = buf_add_str(b, " The ");
-	r = r < 0 ? r : extras_add_kinds(b, u->left.gone);
-	return r < 0 ? r : buf_add_str(b, " of earlier runs were gone, too.");
-}
-
-static int add_behind(struct buf *b, const struct run_result *result)
-{
-	if (!result->left.behind)
-		return 0;
-	return buf_printf(b,
-			  "%sBefore this run the process of the session had ended by itself: its "
-			  "variables were again those from before the last run.",
-			  b->len > 0 ? " " : "");
-}
-
 static int add_late(struct buf *b, const struct run_result *result)
 {
 	static const char *const names[] = {"stdout", "stderr"};
@@ -573,11 +499,7 @@ int extras_add_hint(struct buf *b, const struct run_call *c, const struct run_re
 	if (r == 0)
 		r = add_server(b, result);
 	if (r == 0)
-		r = add_undone(b, result);
-	if (r == 0)
-		r = add_gone(b, result);
-	if (r == 0)
-		r = add_behind(b, result);
+		r = extras_add_session(b, result);
 	if (r == 0)
 		r = add_late(b, result);
 	if (r == 0 && result->left.rests)

@@ -25,7 +25,7 @@ static int base;
 
 static void start_disk(void)
 {
-	static const char *const names[DISK_KEPT] = {"venv", "tmp", "home"};
+	static const char *const names[DISK_KEPT] = {"venv", "tmp", "home", "variables"};
 	char paths[DISK_KEPT][PATH_MAX];
 	const char *kept[DISK_KEPT];
 

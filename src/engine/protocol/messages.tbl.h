@@ -52,3 +52,5 @@ M(INIT_CHANGED, I, F, proto_init_changed, 0, OTHER, "answer to INIT_WATCH, at on
 M(INIT_MOVE, F, I, proto_init_move, 0, OTHER, "give a file or folder another name; INIT_FILED answers it, too")
 M(INIT_SET, F, I, proto_init_set, 0, OTHER, "set extended attributes of a file; INIT_FILED answers it, too")
 M(INIT_HEALTH, F, I, proto_init_health, 0, OTHER, "answer GET /health at a port of the sandbox's loopback")
+M(INIT_STORE, F, I, proto_init_note, 0, OTHER, "the sandbox comes to rest: write the variables of its session to its disk")
+M(INIT_STORED, I, F, proto_init_stored, 0, OTHER, "answer to INIT_STORE")

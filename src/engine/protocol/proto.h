@@ -91,9 +91,15 @@ struct proto_init_health {
 	uint32_t pad;
 };
 
-/* INIT_REST, INIT_KEEP: have no fields. */
+/* INIT_REST, INIT_KEEP, INIT_STORE: have no fields. */
 struct proto_init_note {
 	struct proto_head head;
+};
+
+struct proto_init_stored {
+	struct proto_head head;
+	int32_t errnum; /* ENOTSUP: the sandbox has no place for them; EBUSY: a run is on */
+	uint32_t pad;
 };
 
 struct proto_init_cold {
@@ -202,6 +208,8 @@ enum { /* flags of INIT_ENDED */
 	   2048, /* stateful: before it began, the variables went back to those before the
 				     * last run: the session process died between runs */
        PROTO_ENDED_CARRIED = 1024, /* stateful: the variables are in another interpreter now */
+       PROTO_ENDED_RESTED =
+	   4096, /* stateful: before it began they were read from the disk, and some were not there */
 };
 /* What a session has besides variables and files; no backup has it. */
 enum {
@@ -215,6 +223,8 @@ enum proto_lost { /* why no process took the place of a session process that die
 		  PROTO_LOST_ALONE, /* it had no backup */
 		  PROTO_LOST_CRASHED,
 		  PROTO_LOST_SILENT,
+		  PROTO_LOST_RESTED, /* what the disk had of it could not be written, or not be read */
+		  PROTO_LOST_END_,
 };
 struct proto_init_ended {
 	struct proto_head head;
@@ -227,7 +237,7 @@ struct proto_init_ended {
 	uint64_t duration_ns;
 	uint64_t cpu_ns;
 	uint64_t max_rss; /* bytes, of the largest process */
-	/* CARRIED: names that are there, and that are not; the first of those, "con, pool", as a process of the
+	/* CARRIED, RESTED: names that are there, and that are not; the first of those, "con, pool", as a process of the
 	 * sandbox wrote them. */
 	uint32_t names_kept, names_gone;
 	uint32_t lost;  /* LOST: enum proto_lost */
@@ -299,7 +309,8 @@ enum proto_checkpoint_op {
 };
 /* Of a RESTORE; at most one of them. */
 enum {
-	PROTO_CHECKPOINT_FILES_ONLY = 1, /* the session starts anew */
+	PROTO_CHECKPOINT_FILES_ONLY =
+	    1, /* RESTORE: the session starts anew; SAVE: it has no variables */
 	/* The session is set aside, stopped with all its processes. The files stay: nothing has changed them since
 	 * the SAVE. */
 	PROTO_CHECKPOINT_PARK = 2,
@@ -377,6 +388,7 @@ union proto_frame {
 	struct proto_init_ready ready;
 	struct proto_init_failed failed;
 	struct proto_init_note note;
+	struct proto_init_stored stored;
 	struct proto_init_cold cold;
 	struct proto_init_zygote own_zygote;
 	struct proto_init_warm warm;

@@ -192,6 +192,26 @@ const crash = (first: string, state: string): Pick<Scenario, 'before' | 'act' | 
 	},
 });
 
+/** The other stored sandbox has the variables of CODE, and they are on its disk. */
+async function restsWith(t: Try, code: string): Promise<void> {
+	await t.server.right('sandbox_run_python', { session_id: t.other, code, stateful: true });
+	await t.server.run(t.keeper, 'pass');
+}
+
+/** The variables of its last run, or the word that they are lost; never those from before, which were on the disk. */
+async function neverOlder(o: Outcome, t: Try): Promise<void> {
+	const get = { session_id: t.other, code: 'globals().get("n")', stateful: true };
+	let r = await t.server.call('sandbox_run_python', get);
+	if (r.kind === 'error')
+		r = await t.server.call('sandbox_run_python', get);
+	const all = JSON.stringify([o, r]);
+	assert.equal(r.kind, 'right', all);
+	const { result, state } = (r as { value: Json }).value;
+	const whole = o.kind === 'right' && o.value.state === 'lost' ? '10' : '2';
+	assert.ok(result === whole || (result === undefined && state !== 'kept') || (result === undefined && o.kind !== 'right'), all);
+	await t.server.run(t.keeper, 'pass'); // the only active one again
+}
+
 /** Images of which builds begin, with any tag. */
 const registry = new Registry();
 const from = (t: Try, n = ''): string => `FROM ${registry.host}/some/small:${t.id}${n}\nRUN echo built >/built\n`;
@@ -330,6 +350,25 @@ export const scenarios: Scenario[] = [
 		act: (t) => t.server.call('sandbox_run_python', { session_id: t.keeper, code: 'print(open("keep").read())' }),
 		right: (value) => assert.equal(value.stdout, 'kept\n'),
 		after: async (_, t) => assert.equal(await t.server.run(t.other, count), '1'),
+	},
+	{
+		name: 'a stored sandbox put away with its variables',
+		points: ['STORE_SENT', 'BACKUP_WOKEN', 'STORE_WRITTEN', 'STORE_NAMED', 'STORE_TAKEN'],
+		before: async (t) => {
+			await restsWith(t, 'n = 1');
+			await t.server.right('sandbox_run_python', { session_id: t.other, code: 'n = 2', stateful: true });
+		},
+		act: (t) => t.server.call('sandbox_run_python', { session_id: t.keeper, code: 'print(open("keep").read())' }),
+		right: (value) => assert.equal(value.stdout, 'kept\n'),
+		after: neverOlder,
+	},
+	{
+		name: 'a stored sandbox made active with its variables',
+		points: ['STORE_SPENT', 'REVIVE_SENT', 'VARIABLES_READ'],
+		before: (t) => restsWith(t, 'n = 1'),
+		act: (t) => t.server.call('sandbox_run_python', { session_id: t.other, code: 'n = globals().get("n", 9) + 1; n', stateful: true }),
+		right: (value) => assert.ok(value.result === (value.state === 'lost' ? '10' : '2') || value.reason === 'signaled', JSON.stringify(value)),
+		after: neverOlder,
 	},
 	{
 		name: 'a stored sandbox that is filled on a small disk of the host', host: '400m',

@@ -86,6 +86,11 @@ struct inside_change_op { /* one at a time; cb NULL = none */
 	void *user;
 };
 
+struct inside_store_op { /* one at a time; cb NULL = none */
+	engine_done_fn cb;
+	void *user;
+};
+
 struct inside_keep_op { /* one at a time; cb NULL = none */
 	engine_done_fn cb;
 	void *user;
@@ -155,6 +160,7 @@ struct engine_sandbox { /* first member of every engine's own sandbox struct */
 	struct inside_checkpoint_op checkpoint;
 	struct inside_change_op change;
 	struct inside_keep_op keep;
+	struct inside_store_op store;
 	sd_event_source *patience; /* how long init may be silent; made with the first question */
 
 	enum inside_clean clean;
@@ -327,6 +333,12 @@ void inside_change_abort(struct engine_sandbox *s, const struct err *e);
 
 /* inside_keep.c: no answer can come any more. */
 void inside_keep_abort(struct engine_sandbox *s, const struct err *e);
+
+/* inside_store.c */
+/* INIT_STORED. -EPROTO: nobody asked. */
+int inside_stored(struct engine_sandbox *s, const struct proto_init_stored *m) MUST_CHECK;
+/* E NULL: the variables are written. */
+void inside_store_abort(struct engine_sandbox *s, const struct err *e);
 
 /* inside_checkpoints.c */
 /* INIT_CHECKPOINTED. */

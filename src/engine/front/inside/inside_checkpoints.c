@@ -26,6 +26,9 @@ static const struct {
     {ESRCH, ERR_SYSTEM, "the process that copied the files was killed"},
     {EINTR, ERR_SYSTEM, "the process that copied the files was ended by a signal"},
     {ETIMEDOUT, ERR_TIMEOUT, "copying the files took too long"},
+    {ETIME, ERR_SESSION_BUSY,
+     "no interpreter was ready that could read the variables of the sandbox, which rested; try "
+     "again"},
     {ELOOP, ERR_INVALID_PATH, "folders of the workspace are nested too deep to be copied"},
     {ENAMETOOLONG, ERR_INVALID_PATH, "a path of the workspace is too long to be copied"},
     {EBUSY, ERR_SESSION_BUSY, "a run is in progress"},
@@ -92,7 +95,10 @@ int engine_save_checkpoint(struct engine_sandbox *s, uint32_t place, engine_chec
 {
 	const struct inside_checkpoint_op waits = {.cb = cb, .user = user};
 
-	return ask(s, PROTO_CHECKPOINT_SAVE, place, 0, -1, &waits, e);
+	/* Without forked interpreters there are no variables, and none can read those of a sandbox that rested. */
+	const uint32_t flags = s->warm ? 0 : PROTO_CHECKPOINT_FILES_ONLY;
+
+	return ask(s, PROTO_CHECKPOINT_SAVE, place, flags, -1, &waits, e);
 }
 
 int engine_restore_checkpoint(struct engine_sandbox *s, uint32_t place, enum engine_restore how,

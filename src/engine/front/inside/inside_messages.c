@@ -59,6 +59,12 @@ static int on_changed(struct engine_sandbox *s, const union proto_frame *f, int 
 	return inside_watch_told(s, &f->changed);
 }
 
+static int on_stored(struct engine_sandbox *s, const union proto_frame *f, int *fds UNUSED,
+		     size_t n UNUSED)
+{
+	return inside_stored(s, &f->stored);
+}
+
 static int on_checkpointed(struct engine_sandbox *s, const union proto_frame *f, int *fds UNUSED,
 			   size_t n UNUSED)
 {
@@ -77,6 +83,7 @@ static const struct {
     [PROTO_INIT_ZYGOTE] = {ALIVE, on_zygote},
     [PROTO_INIT_CHANGED] = {ALIVE, on_changed},
     [PROTO_INIT_CHECKPOINTED] = {ALIVE, on_checkpointed},
+    [PROTO_INIT_STORED] = {ALIVE, on_stored},
 };
 
 static int on_message(const union proto_frame *f, int *fds, size_t n, void *user)
@@ -113,9 +120,10 @@ void inside_take_names(struct engine_left *left, const struct proto_init_ended *
 
 	left->carried = m->flags & PROTO_ENDED_CARRIED;
 	left->behind = m->flags & PROTO_ENDED_BEHIND;
+	left->rested = m->flags & PROTO_ENDED_RESTED;
 	left->names_kept = m->names_kept;
 	left->names_gone = m->names_gone;
-	left->lost = m->lost <= PROTO_LOST_SILENT ? (enum engine_lost)m->lost : ENGINE_LOST_CRASHED;
+	left->lost = m->lost < PROTO_LOST_END_ ? (enum engine_lost)m->lost : ENGINE_LOST_CRASHED;
 	for (size_t i = 0; i < len && good; i++)
 		good = (uint8_t)m->gone[i] >= ' ' && m->gone[i] != 0x7f && !text_is_c1(m->gone + i);
 	(void)memcpy(left->names, m->gone, good ? len : 0);

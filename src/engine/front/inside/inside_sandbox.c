@@ -275,6 +275,7 @@ static void abort_questions(struct engine_sandbox *s, const struct err *e)
 	inside_change_abort(s, e);
 	inside_checkpoints_abort(s, e);
 	inside_watch_abort(s, e);
+	inside_store_abort(s, e);
 }
 
 void inside_tell_loss(struct engine_sandbox *s)
@@ -383,6 +384,7 @@ static int on_later(sd_event_source *source UNUSED, void *user)
 void engine_destroy(struct engine_sandbox *s, engine_done_fn cb, void *user)
 {
 	step(s, DESTROY);
+	s->store = (struct inside_store_op){0};
 	s->destroy_cb = cb;
 	s->destroy_user = user;
 	inside_idle_note(s);
