@@ -203,25 +203,6 @@ static void percent(void **state)
 	assert_int_equal(text_percent_decode("%00", 3, out, &n), -EINVAL);
 }
 
-/* As html.escape() of Python, which the masking of secrets relies on. */
-static void html(void **state)
-{
-	static const char text[] = "a<b> & \"c\" 'd'\xC3\xA9";
-	_cleanup_(buf_done) struct buf b = BUF_INIT(100), none = BUF_INIT(7);
-
-	(void)state;
-	assert_int_equal(text_add_html(&b, text, strlen(text), true), 0);
-	assert_string_equal(buf_str(&b), "a&lt;b&gt; &amp; &quot;c&quot; &#x27;d&#x27;\xC3\xA9");
-	buf_reset(&b);
-	assert_int_equal(text_add_html(&b, text, strlen(text), false), 0);
-	assert_string_equal(buf_str(&b), "a&lt;b&gt; &amp; \"c\" 'd'\xC3\xA9");
-	buf_reset(&b);
-	assert_int_equal(text_add_html(&b, text, 0, true), 0);
-	assert_int_equal(text_add_html(&b, "<<", 2, true), 0);
-	assert_string_equal(buf_str(&b), "&lt;&lt;");
-	assert_true(text_add_html(&none, "<&", 2, true) < 0);
-}
-
 static void errors(void **state)
 {
 	struct err e = ERR_INIT;
@@ -592,7 +573,6 @@ int main(void)
 	    cmocka_unit_test(host_ports),
 	    cmocka_unit_test(utf8),
 	    cmocka_unit_test(percent),
-	    cmocka_unit_test(html),
 	    cmocka_unit_test(suggestions),
 	    cmocka_unit_test(errors),
 	    cmocka_unit_test(descriptors_travel),

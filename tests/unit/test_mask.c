@@ -318,13 +318,32 @@ static void test_every_byte(void **state UNUSED)
 	(void)mask_set_free(set);
 }
 
+/* As html.escape() of Python, which the masking of secrets relies on. */
+static void test_html(void **state)
+{
+	static const char text[] = "a<b> & \"c\" 'd'\xC3\xA9";
+	_cleanup_(buf_done) struct buf b = BUF_INIT(100), none = BUF_INIT(7);
+
+	(void)state;
+	assert_int_equal(text_add_html(&b, text, strlen(text), true), 0);
+	assert_string_equal(buf_str(&b), "a&lt;b&gt; &amp; &quot;c&quot; &#x27;d&#x27;\xC3\xA9");
+	buf_reset(&b);
+	assert_int_equal(text_add_html(&b, text, strlen(text), false), 0);
+	assert_string_equal(buf_str(&b), "a&lt;b&gt; &amp; \"c\" 'd'\xC3\xA9");
+	buf_reset(&b);
+	assert_int_equal(text_add_html(&b, text, 0, true), 0);
+	assert_int_equal(text_add_html(&b, "<<", 2, true), 0);
+	assert_string_equal(buf_str(&b), "&lt;&lt;");
+	assert_true(text_add_html(&none, "<&", 2, true) < 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_masks),      cmocka_unit_test(test_passes_at_once),
 	    cmocka_unit_test(test_random),     cmocka_unit_test(test_forms),
 	    cmocka_unit_test(test_steps),      cmocka_unit_test(test_bounds),
-	    cmocka_unit_test(test_every_byte),
+	    cmocka_unit_test(test_every_byte), cmocka_unit_test(test_html),
 	};
 
 	return cmocka_run_group_tests_name("mask", tests, NULL, NULL);
