@@ -106,8 +106,8 @@ struct packages {
 	struct list records; /* newest first */
 	struct list jobs;    /* oldest first */
 	unsigned n_records;
-	packages_witness_fn witness; /* may be NULL */
-	void *witness_user;
+	packages_observer_fn observer; /* may be NULL */
+	void *observer_user;
 	bool closing;
 };
 
