@@ -250,7 +250,7 @@ static int build(struct mask_set *set, struct texts *t)
 	}
 	_cleanup_free_ uint32_t *queue = calloc(n, sizeof(*queue));
 	_cleanup_free_ uint32_t *path = calloc(set->longest + 1, sizeof(*path));
-	_cleanup_free_ struct branch *branches = calloc(t->n, sizeof(*branches));
+	_cleanup_free_ struct branch *branches = calloc(t->n + 1, sizeof(*branches));
 
 	set->states = calloc(n, sizeof(*set->states));
 	if (!queue || !path || !branches || !set->states)
