@@ -239,7 +239,7 @@ void disk_start(struct init *in, const char *const kept[DISK_KEPT])
 
 bool disk_pending(const struct init *in)
 {
-	return in->disk.walking || (in->disk.due && !grows(in) && in->calm_until == 0);
+	return in->disk.walking || (in->disk.due && !grows(in) && in->defer_until == 0);
 }
 
 uint64_t disk_next(const struct init *in)

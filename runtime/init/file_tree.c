@@ -287,15 +287,15 @@ int tree_copy(int from, int to, bool owners, struct tree_count *count)
 /* ---- remove ---- */
 
 struct removal {
-	int top;         /* the folder that is being removed */
-	unsigned lifted; /* number of folders that were too deep and were moved to the top */
+	int top;        /* the folder that is being removed */
+	unsigned moved; /* number of folders that were too deep and were moved to the top */
 };
 
 static int remove_folder(struct removal *m, int fd, int depth);
 
 static int remove_entry(struct removal *m, int dir, const char *name, int depth)
 {
-	char lifted[32];
+	char moved[32];
 
 	if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
 		return 0;
@@ -308,9 +308,9 @@ static int remove_entry(struct removal *m, int dir, const char *name, int depth)
 		return -errno;
 	if (depth == TREE_DEPTH_MAX) {
 		do {
-			(void)snprintf(lifted, sizeof(lifted), ".deep-%u", m->lifted++);
-		} while (faccessat(m->top, lifted, F_OK, AT_SYMLINK_NOFOLLOW) == 0);
-		return renameat(dir, name, m->top, lifted) < 0 ? -errno : 0;
+			(void)snprintf(moved, sizeof(moved), ".deep-%u", m->moved++);
+		} while (faccessat(m->top, moved, F_OK, AT_SYMLINK_NOFOLLOW) == 0);
+		return renameat(dir, name, m->top, moved) < 0 ? -errno : 0;
 	}
 	int r = remove_folder(m, fd, depth + 1);
 	if (r == 0 && unlinkat(dir, name, AT_REMOVEDIR) < 0)
@@ -343,13 +343,13 @@ int tree_remove(int parent, const char *name)
 		return -errno;
 	struct removal m = {.top = fd};
 	for (;;) {
-		unsigned before = m.lifted;
+		unsigned before = m.moved;
 		int r = remove_folder(&m, fd, 0);
 		if (r < 0)
 			return r;
 		if (unlinkat(parent, name, AT_REMOVEDIR) == 0)
 			return 0;
-		if (errno != ENOTEMPTY || m.lifted == before)
+		if (errno != ENOTEMPTY || m.moved == before)
 			return -errno;
 	}
 }

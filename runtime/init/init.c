@@ -295,7 +295,7 @@ static void work(struct init *in)
 	run_waiting(in);
 	if (in->strangers && !run_is_on(in))
 		kill_strangers(in);
-	calm_work(in);
+	deferral_work(in);
 	checkpoints_choose(in); /* before session_prepare(), which forks its backup */
 	variables_work(in);     /* it, too */
 	/* Before warm_prepare(), because only one of the two may fork at a time. */

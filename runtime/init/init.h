@@ -294,12 +294,12 @@ struct init {
 	struct init_run run;
 	struct init_backgrounds background;
 	struct init_leaving leaving[INIT_LEAVING_MAX];
-	uint64_t calm_until; /* nothing is freed or forked before; 0 = no calm (run_end.c) */
-	uint64_t told_at;    /* when the front was told of the last end; 0 = never */
-	uint32_t awake; /* of those that kill_each() saw last: neither stopped nor about to be */
-	uint32_t dying; /* of those, too: they were sent SIGKILL */
-	bool strangers; /* kill_strangers() is due */
-	bool hasty;     /* the client sends statements back to back: fork the next one at once */
+	uint64_t defer_until; /* nothing is freed or forked before; 0 = not now (run_end.c) */
+	uint64_t told_at;     /* when the front was told of the last end; 0 = never */
+	uint32_t awake;    /* of those that kill_each() saw last: neither stopped nor about to be */
+	uint32_t dying;    /* of those, too: they were sent SIGKILL */
+	bool strangers;    /* kill_strangers() is due */
+	bool back_to_back; /* the client sends statements back to back: fork the next one at once */
 	struct init_warm warm;
 	struct init_zygote zygote;
 	struct init_session session;
@@ -346,7 +346,7 @@ struct end {
 };
 /* Whether the run has named its end (run_end.c). If so it is on the list of those that leave. */
 bool end_look(struct init *in, struct end *ret);
-/* Has PID, which is stopped, killed after the calm. False = the list is full. */
+/* Has PID, which is stopped, killed when init does what it deferred. False = the list is full. */
 bool end_leave(struct init *in, pid_t pid);
 bool end_is_leaving(const struct init *in, pid_t pid);
 bool end_any(const struct init *in);         /* is a process on the list? */
@@ -370,10 +370,10 @@ struct end_stat {
 bool end_stat(const struct init *in, pid_t pid,
 	      struct end_stat *ret); /* false: there is no such process */
 /* A run is over, and the front needs the CPU to answer its client: see run_end.c. */
-void calm_begin(struct init *in);
-void calm_look(struct init *in, bool stateful); /* a run has come: sets `hasty` */
-void calm_end(struct init *in);                 /* call before anything of a tenant executes */
-void calm_work(struct init *in);                /* ends the calm when it is time */
+void deferral_begin(struct init *in);
+void deferral_look(struct init *in, bool stateful); /* a run has come: sets `back_to_back` */
+void deferral_end(struct init *in);                 /* call before anything of a tenant executes */
+void deferral_work(struct init *in);                /* when it is time */
 
 /* run_state.c: the only place that changes the state of a run. ENDING clears pid, NONE everything. */
 void run_to(struct init *in, enum run_state state);

@@ -3,9 +3,9 @@
  * wait while the kernel frees their memory. The run writes its exit status into its process name and
  * stops itself. It never executes again: init keeps its pid in in->leaving and kills it later.
  *
- * The calm. Freeing a science interpreter takes the kernel 2 ms, and so does forking the next one;
+ * The deferral. Freeing a science interpreter takes the kernel 2 ms, and so does forking the next one;
  * neither can be interrupted. On a machine with two CPUs that delays the front, which lists files
- * and answers, and the client. So init does both CALM_NS later, or when the next run comes. Leaving
+ * and answers, and the client. So init defers both for DEFER_NS, or when the next run comes. Leaving
  * processes are killed before any submitted code executes again. If the client of a session sends
  * the next run at once, that run would have to wait for the fork. Then init forks at once, and only
  * the freeing waits.
@@ -28,9 +28,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CALM_NS UINT64_C(3000000)
-#define HASTY_NS                                                                                   \
-	(2 * CALM_NS) /* a client that sends the next run sooner than this does not pause */
+#define DEFER_NS UINT64_C(3000000)
+#define BACK_TO_BACK_NS                                                                            \
+	(2 * DEFER_NS) /* a client that sends the next run sooner than this does not pause */
 
 #define STAT_MAX    256  /* bytes of /proc/PID/stat; the fields that are used come first */
 #define STATUS_MAX  2048 /* bytes of /proc/PID/status */
@@ -83,20 +83,21 @@ bool end_leave(struct init *in, pid_t pid)
 	return false;
 }
 
-void calm_begin(struct init *in)
+void deferral_begin(struct init *in)
 {
 	in->told_at = init_now();
-	in->calm_until = in->told_at + CALM_NS;
+	in->defer_until = in->told_at + DEFER_NS;
 }
 
-void calm_look(struct init *in, bool stateful)
+void deferral_look(struct init *in, bool stateful)
 {
-	in->hasty = stateful && in->told_at != 0 && init_now() - in->told_at < HASTY_NS;
+	in->back_to_back =
+	    stateful && in->told_at != 0 && init_now() - in->told_at < BACK_TO_BACK_NS;
 }
 
-void calm_end(struct init *in)
+void deferral_end(struct init *in)
 {
-	in->calm_until = 0;
+	in->defer_until = 0;
 	for (size_t i = 0; i < INIT_LEAVING_MAX; i++) {
 		struct init_leaving *l = &in->leaving[i];
 		if (l->pid > 0 && !l->killed)
@@ -105,11 +106,11 @@ void calm_end(struct init *in)
 	}
 }
 
-void calm_work(struct init *in)
+void deferral_work(struct init *in)
 {
-	if (in->calm_until != 0 &&
-	    (in->run.state == RUN_WAITING || checkpoints_busy(in) || init_now() >= in->calm_until))
-		calm_end(in);
+	if (in->defer_until != 0 &&
+	    (in->run.state == RUN_WAITING || checkpoints_busy(in) || init_now() >= in->defer_until))
+		deferral_end(in);
 }
 
 static bool read_proc(const struct init *in, pid_t pid, const char *name, char *text, size_t size)

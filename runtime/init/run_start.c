@@ -202,7 +202,7 @@ static void make_cwd(const struct init *in, const struct run_child *c)
 
 static void start_now(struct init *in, struct run_child *c)
 {
-	calm_end(in);
+	deferral_end(in);
 	if (in->strangers)
 		kill_strangers(in);
 	if (disk_run_begins(in) < 0) {
@@ -284,7 +284,7 @@ void run_start(struct init *in, const struct proto_init_run *f, const int *fds, 
 	in->run.error = -1;
 	in->run.grace_ns = f->grace_ns;
 	in->warm.rest = false;
-	calm_look(in, f->kind == PROTO_RUN_STATEFUL);
+	deferral_look(in, f->kind == PROTO_RUN_STATEFUL);
 	if (f->warm == PROTO_WARM_COMING && f->kind != PROTO_RUN_ARGV && in->warm.channel < 0)
 		in->warm.soon = true;
 	if (!warm_is_lost(in, f) && !warm_must_wait(in, f))
@@ -325,7 +325,7 @@ static void finish(struct init *in)
 	run_to(in, RUN_NONE);
 	in->watch_at = background_any(in) ? later(init_now(), watch_every(in, 0)) : 0;
 	disk_changed(in);
-	calm_begin(in);
+	deferral_begin(in);
 	init_send(in, &e.head, NULL, 0);
 	KILL_POINT(END_SENT);
 }
@@ -590,7 +590,7 @@ uint64_t run_next(const struct init *in)
 	if (in->run.state == RUN_NONE) {
 		const uint64_t watch = init_sooner(in->watch_at, disk_next(in));
 		return init_sooner(init_sooner(session_next(in), checkpoints_next(in)),
-				   init_sooner(init_sooner(in->calm_until, warm_next(in)), watch));
+				   init_sooner(init_sooner(in->defer_until, warm_next(in)), watch));
 	}
 	if (in->run.pid <= 0)
 		return 0;

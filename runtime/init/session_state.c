@@ -72,8 +72,8 @@ static void end_old(struct init *in)
 	if (s->old > 0 && !end_leave(in, s->old))
 		(void)kill(s->old, SIGKILL);
 	s->old_channel = fd_close(s->old_channel);
-	if (s->old > 0 && in->calm_until == 0)
-		calm_end(in);
+	if (s->old > 0 && in->defer_until == 0)
+		deferral_end(in);
 	s->old = 0;
 }
 
@@ -258,7 +258,7 @@ void session_prepare(struct init *in)
 	struct init_session *s = &in->session;
 	/* The fork inherits cgroup, limits, Landlock rules and filter, so it needs no more. */
 	struct rt_fork k = {.h = {.kind = RT_FORK},
-			    .awaited = in->run.state == RUN_WAITING || in->hasty,
+			    .awaited = in->run.state == RUN_WAITING || in->back_to_back,
 			    .rests = 1};
 	int pair[2];
 
@@ -273,7 +273,8 @@ void session_prepare(struct init *in)
 	    in->waiting.f.context == in->contexts.current)
 		session_wanted(in);
 	if (s->state != SESSION_HELD || run_is_on(in) || in->warm.spare_state == SPARE_FORKING ||
-	    (in->calm_until != 0 && !in->hasty) || checkpoints_replace(in) || warm_pair(pair) < 0)
+	    (in->defer_until != 0 && !in->back_to_back) || checkpoints_replace(in) ||
+	    warm_pair(pair) < 0)
 		return;
 	if (in->inward) /* see the top of session_processes.c */
 		processes_go_on(in);

@@ -131,7 +131,7 @@ void variables_store(struct init *in)
 		return;
 	}
 	own.phase = PHASE_ASKED;
-	in->hasty = true; /* the backup is wanted at once */
+	in->back_to_back = true; /* the backup is wanted at once */
 }
 
 static uint64_t bytes_max(struct init *in)
@@ -184,7 +184,7 @@ static void begin(struct init *in)
 		fail(in, EAGAIN);
 		return;
 	}
-	calm_end(in);
+	deferral_end(in);
 	own.phase = PHASE_WRITING;
 	in->session.carries = true;
 	session_take_over(in);

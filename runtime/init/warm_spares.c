@@ -125,7 +125,7 @@ void warm_rest(struct init *in)
 static bool is_busy(const struct init *in)
 {
 	return in->warm.spare_state != SPARE_NONE || in->run.state != RUN_NONE ||
-	       in->calm_until != 0;
+	       in->defer_until != 0;
 }
 
 uint64_t warm_next(const struct init *in)
@@ -262,7 +262,7 @@ void warm_prepare(struct init *in)
 	let_go(in);
 	if (w->state != WARM_CLEAN || w->spare_state != SPARE_NONE ||
 	    (run_is_on(in) && !session_wants_spare(in)) || in->session.state == SESSION_FORKING ||
-	    in->calm_until != 0)
+	    in->defer_until != 0)
 		return;
 	if (warm_pair(pair) < 0)
 		return;

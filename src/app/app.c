@@ -101,6 +101,8 @@ int app_take_settings(struct app *a, const char *verb, enum app_mode mode, struc
 			  .wheel_fd = -1};
 	*s = (struct settings){0};
 	int r = choose_engine(a, e);
+	if (r == 0 && !app_is_router(a)) /* which makes no sandboxes */
+		r = limits_server(&a->settings, engine_caps_most(a->settings.engine), e);
 	r = r < 0 ? r : read_levels(&a->settings, a->settings.engine, &a->levels, e);
 	r = r < 0 ? r : config_state_dir(&a->settings, a->state_dir, sizeof(a->state_dir), e);
 	r = r < 0 ? r : config_image_name(&a->settings, a->image, e);

@@ -254,11 +254,8 @@ static int begin_engine(struct app *a, struct err *e)
 
 	if (r == 0)
 		a->levels = *engine_levels(a->engine); /* and which of them are possible */
-	if (r == 0 && s->root && !(engine_caps(a->engine) & ENGINE_CAP_ROOT))
-		r = err_set(
-		    e, ERR_LIMIT_NOT_ENFORCEABLE, 0,
-		    "SANDBOX_ROOT=on needs the native engine, a server that root started, and "
-		    "control groups for memory and processes");
+	/* What this host lets the engine do. */
+	r = r < 0 ? r : limits_server(s, engine_caps(a->engine), e);
 	/* A default that is fit for a disk would be a promise of memory. */
 	if (r == 0 && !(engine_caps(a->engine) & ENGINE_CAP_ON_DISK) &&
 	    !settings_is_explicit(s, SETTING_ID_workspace_limit))

@@ -4,37 +4,29 @@
 #include "app/profile.h"
 #include "base/attr.h"
 #include "base/parse.h"
+#include "base/text.h"
 #include "engine/engine.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 
-enum { SESSION = 1, STORED = 2 };
-
+/* Names of limits of single sandboxes in SANDBOX_ALLOW_WEAKER, and in `enforced` of `caisson doctor --json`. */
 static const struct {
-	enum setting_id id;
-	unsigned of; /* the sandboxes that it limits: SESSION, STORED */
 	uint32_t cap;
-	const char *
-	    word; /* its name in SANDBOX_ALLOW_WEAKER and in `enforced` of `caisson doctor --json` */
-} limits[] = {
-    {SETTING_ID_memory_limit, SESSION | STORED, ENGINE_CAP_MEMORY, "memory"},
-    {SETTING_ID_stored_memory_limit, STORED, ENGINE_CAP_MEMORY, "memory"},
-    {SETTING_ID_cpu_limit, SESSION | STORED, ENGINE_CAP_CPU, "cpu"},
-    {SETTING_ID_pids_limit, SESSION | STORED, ENGINE_CAP_PIDS, "pids"},
-    {SETTING_ID_workspace_limit, SESSION, ENGINE_CAP_DISK, "disk"},
-    {SETTING_ID_workspace_files, SESSION, ENGINE_CAP_DISK, "disk"},
-    {SETTING_ID_stored_workspace_limit, STORED, ENGINE_CAP_DISK, "disk"},
-    {SETTING_ID_stored_workspace_files, STORED, ENGINE_CAP_DISK, "disk"},
-    {SETTING_ID_total_disk, STORED, ENGINE_CAP_DISK, "disk"},
+	const char *word;
+} words[] = {
+    {ENGINE_CAP_MEMORY, "memory"},
+    {ENGINE_CAP_CPU, "cpu"},
+    {ENGINE_CAP_PIDS, "pids"},
+    {ENGINE_CAP_DISK, "disk"},
 };
 
 static uint32_t cap_of_word(const char *word, size_t len)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
-		if (strlen(limits[i].word) == len && memcmp(limits[i].word, word, len) == 0)
-			return limits[i].cap;
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (strlen(words[i].word) == len && memcmp(words[i].word, word, len) == 0)
+			return words[i].cap;
 	return 0;
 }
 
@@ -51,11 +43,14 @@ int limits_insisted(const struct settings *s, struct limits_insisted *ret, struc
 	struct limits_insisted set = {0};
 	uint32_t weaker = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
-		if (settings_is_explicit(s, limits[i].id) && !is_off(s, limits[i].id)) {
-			set.session |= limits[i].of & SESSION ? limits[i].cap : 0;
-			set.stored |= limits[i].of & STORED ? limits[i].cap : 0;
-		}
+	for (enum setting_id id = 0; id < SETTING_ID_MAX_; id++) {
+		const struct setting_needs *needs = &setting_rows[id].needs;
+
+		if (!settings_is_explicit(s, id) || is_off(s, id))
+			continue;
+		set.session |= needs->of & SETTING_OF_SESSION ? needs->cap : 0;
+		set.stored |= needs->of & SETTING_OF_STORED ? needs->cap : 0;
+	}
 	for (const char *at = s->allow_weaker; *at != '\0';) {
 		size_t len = strcspn(at, ",");
 		uint32_t cap = cap_of_word(at, len);
@@ -77,6 +72,40 @@ int limits_insisted(const struct settings *s, struct limits_insisted *ret, struc
 	*ret = (struct limits_insisted){.session = set.session & ~weaker,
 					.stored = set.stored & ~weaker};
 	return 0;
+}
+
+static const char *what_needs(uint32_t cap)
+{
+	switch (cap) {
+#define C(name, bit, native, docker, needs)                                                        \
+	case ENGINE_CAP_##name:                                                                    \
+		return needs;
+#include "engine/protocol/caps.tbl.h"
+#undef C
+	default:
+		return "";
+	}
+}
+
+int limits_server(const struct settings *s, uint32_t has, struct err *e)
+{
+	struct settings unset = {0};
+	int r = settings_init(&unset) < 0 ? err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "settings") : 0;
+
+	for (enum setting_id id = 0; r == 0 && id < SETTING_ID_MAX_; id++) {
+		const struct setting_needs *needs = &setting_rows[id].needs;
+		char value[128], other[128];
+
+		if (!(needs->of & SETTING_OF_SERVER) || (has & needs->cap))
+			continue;
+		settings_format(s, id, value, sizeof(value));
+		settings_format(&unset, id, other, sizeof(other));
+		if (needs->value[0] ? streq(value, needs->value) : !streq(value, other))
+			r = err_set(e, ERR_LIMIT_NOT_ENFORCEABLE, 0, "%s=%s needs %s",
+				    setting_rows[id].env, value, what_needs(needs->cap));
+	}
+	settings_done(&unset);
+	return r;
 }
 
 #define SESSIONS_MOST 1000u /* more only if SANDBOX_MAX_SESSIONS says so */

@@ -17,6 +17,10 @@ struct limits_insisted { /* enum engine_cap bits */
 int limits_insisted(const struct settings *s, struct limits_insisted *ret,
 		    struct err *e) MUST_CHECK;
 
+/* LIMIT_NOT_ENFORCEABLE if a setting of the whole server is given that needs more than HAS (enum engine_cap bits): without
+ * this it would be ignored. It says what the setting needs. */
+int limits_server(const struct settings *s, uint32_t has, struct err *e) MUST_CHECK;
+
 /* The memory that all sandboxes together may have of this machine; 0: nobody knows. */
 uint64_t limits_machine_bytes(const struct settings *s);
 /* With the profiles that are no contract, what is not set grows with the machine, of which sandboxes may have BYTES: the memory of a sandbox from its default

@@ -110,13 +110,7 @@ int read_levels(const struct settings *s, const char *engine, struct engine_leve
 {
 	const bool docker = streq(engine, "docker");
 
-	/* Only a container daemon has runtimes. */
-	if (!docker && s->levels[0])
-		return err_set(
-		    e, ERR_SETTING_INVALID, 0,
-		    "SANDBOX_LEVELS names runtimes of a container daemon, and the engine "
-		    "%s has the level " ENGINE_LEVEL_NAME
-		    " alone; set SANDBOX_ENGINE=docker, or drop the setting",
-		    engine);
-	return engine_levels_read(s->levels, s->level, docker ? s->runtime : "", ret, e);
+	/* Only a container daemon has runtimes; limits_server() refuses these settings elsewhere. */
+	return engine_levels_read(docker ? s->levels : "", s->level, docker ? s->runtime : "", ret,
+				  e);
 }

@@ -246,6 +246,38 @@ int text_add_percent(struct buf *b, const char *s, size_t len, bool keep_slash)
 	return r < 0 ? r : buf_add(b, out, n);
 }
 
+static const char *html_entity(char c, bool quotes)
+{
+	switch (c) {
+	case '&':
+		return "&amp;";
+	case '<':
+		return "&lt;";
+	case '>':
+		return "&gt;";
+	case '"':
+		return quotes ? "&quot;" : NULL;
+	case '\'':
+		return quotes ? "&#x27;" : NULL;
+	default:
+		return NULL;
+	}
+}
+
+int text_add_html(struct buf *b, const char *s, size_t len, bool quotes)
+{
+	int r = 0;
+
+	for (size_t i = 0, n; i < len && r == 0; i += n) {
+		const char *entity = html_entity(s[i], quotes);
+
+		for (n = 1; !entity && i + n < len && !html_entity(s[i + n], quotes);)
+			n++;
+		r = entity ? buf_add_str(b, entity) : buf_add(b, s + i, n);
+	}
+	return r;
+}
+
 int text_percent_decode(const char *s, size_t len, char *ret, size_t *ret_len)
 {
 	size_t n = 0;

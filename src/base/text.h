@@ -43,6 +43,9 @@ void text_hex(const uint8_t *data, size_t len, char *ret); /* writes 2*len+1 byt
 int text_hex_digit(char c);
 /* Appends S percent-encoded (RFC 3986 unreserved stay; '/' stays when KEEP_SLASH). */
 int text_add_percent(struct buf *b, const char *s, size_t len, bool keep_slash) MUST_CHECK;
+/* Appends S with the characters escaped that mean something in HTML, as Python's html.escape() does. QUOTES: also those that end
+ * an attribute; without it S is fit for the text of an element only. */
+int text_add_html(struct buf *b, const char *s, size_t len, bool quotes) MUST_CHECK;
 /* Decodes %XX; -EINVAL on a broken escape or an encoded or literal NUL. RET gets at most LEN bytes
  * + NUL. */
 int text_percent_decode(const char *s, size_t len, char *ret, size_t *ret_len) MUST_CHECK;

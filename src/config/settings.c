@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/settings.h"
 
-#include "config/reload.h"
-
 #include "base/parse.h"
 #include "base/suggest.h"
 #include "base/text.h"
@@ -18,8 +16,30 @@
 #define WARNINGS_MAX 16384 /* bytes of all warnings */
 #define ENV_PREFIX   "SANDBOX_"
 
+/* The column `needs`. */
+#define NEEDS_NOTHING                                                                              \
+	{                                                                                          \
+		0                                                                                  \
+	}
+#define NEEDS_SESSION(c)                                                                           \
+	{                                                                                          \
+		.of = SETTING_OF_SESSION, .cap = SETTING_CAP_##c                                   \
+	}
+#define NEEDS_STORED(c)                                                                            \
+	{                                                                                          \
+		.of = SETTING_OF_STORED, .cap = SETTING_CAP_##c                                    \
+	}
+#define NEEDS_BOTH(c)                                                                              \
+	{                                                                                          \
+		.of = SETTING_OF_SESSION | SETTING_OF_STORED, .cap = SETTING_CAP_##c               \
+	}
+#define NEEDS_SERVER(c, v)                                                                         \
+	{                                                                                          \
+		.of = SETTING_OF_SERVER, .cap = SETTING_CAP_##c, .value = (v)                      \
+	}
+
 const struct setting_row setting_rows[SETTING_ID_MAX_] = {
-#define S(t, f, k, v, d, lo, hi, a, m)                                                             \
+#define S(t, f, n, k, v, d, lo, hi, a, m)                                                          \
 	[SETTING_ID_##f] = {.field = #f,                                                           \
 			    .key = k,                                                              \
 			    .env = v,                                                              \
@@ -29,7 +49,8 @@ const struct setting_row setting_rows[SETTING_ID_MAX_] = {
 			    .min = lo,                                                             \
 			    .max = hi,                                                             \
 			    .offset = offsetof(struct settings, f),                                \
-			    .type = SETTING_##t},
+			    .type = SETTING_##t,                                                   \
+			    .needs = NEEDS_##n},
 #include "config/settings.tbl.h"
 #undef S
 };
@@ -550,50 +571,4 @@ void settings_format(const struct settings *s, enum setting_id id, char *ret, si
 			(void)snprintf(ret, size, "%d", *(const int *)field);
 		break;
 	}
-}
-
-int settings_write_markdown(FILE *out)
-{
-	static const char head[] =
-	    "# Settings\n\n"
-	    "Made from the table `src/config/settings.tbl.h` by `caisson config --markdown`; a "
-	    "test "
-	    "compares the two.\n\n"
-	    "Order: default, then the file, then the environment, then the command line; the last "
-	    "one wins. Every\nsetting is a flag too: `SANDBOX_MEMORY_LIMIT=1g` is `--memory-limit "
-	    "1g`. A value that is not allowed stops the\nstart with one line, and so does an "
-	    "unknown key or an unknown variable that begins with `SANDBOX_`. In the\nprofiles "
-	    "`code`, `classic` and `both` an unknown variable is a warning only. `caisson config` "
-	    "prints the values in\nforce and where each came from. Whole numbers may be written "
-	    "as `1_000` or `5.0`. An empty variable of the environment is as good as none, "
-	    "except where the column\n\"allowed\" says \"or nothing\" and the default is "
-	    "not empty; in `code`, `classic` and `both` an empty\nSANDBOX_MEMORY_LIMIT means no "
-	    "limit.\n\n"
-	    "The file is TOML (tables, strings, numbers, true and false): `session.memory_limit` "
-	    "is `memory_limit` below\n`[session]`. Every verb reads the one that `--config FILE` "
-	    "names, and without it `config.toml` in the working\nfolder, if it is the caller's and "
-	    "nobody else can write it. `stdio` and `run` read no file that was not named:\nthey "
-	    "are started in folders whose `config.toml` belongs to something else.\n\n"
-	    "A `config.toml` of the second tool family (it has a table `docker` or `logging`) is "
-	    "read as that server did: unknown keys are\nwarnings, and a limit of 0 sandboxes "
-	    "allows "
-	    "none. If its `server.host` can be reached from other machines and nothing requires\n"
-	    "authentication, clients must authenticate and nobody can register.\n\n"
-	    "On SIGHUP `caisson serve` opens its log again and reads its file again. The settings "
-	    "marked (SIGHUP) then take their new value;\nfor others the log says that the server "
-	    "must be started again.\n\n"
-	    "| variable | key in the file | default | allowed | meaning |\n|---|---|---|---|---|\n";
-
-	(void)fputs(head, out);
-	for (enum setting_id id = 0; id < SETTING_ID_MAX_; id++) {
-		const struct setting_row *row = &setting_rows[id];
-
-		(void)fprintf(out, "| %s | %s%s | %s%s%s | ", row->env, row->key,
-			      settings_can_reload(id) ? " (SIGHUP)" : "", *row->def ? "`" : "",
-			      row->def, *row->def ? "`" : "");
-		for (const char *p = row->allowed; *p; p++)
-			(void)fputs(*p == '|' ? ", " : (char[]){*p, '\0'}, out);
-		(void)fprintf(out, " | %s |\n", row->doc);
-	}
-	return ferror(out) ? -EIO : 0;
 }

@@ -40,7 +40,7 @@ enum setting_source {
 };
 
 enum setting_id {
-#define S(type, field, key, env, def, min, max, allowed, doc) SETTING_ID_##field,
+#define S(type, field, needs, key, env, def, min, max, allowed, doc) SETTING_ID_##field,
 #include "config/settings.tbl.h"
 #undef S
 	SETTING_ID_MAX_,
@@ -58,13 +58,34 @@ enum setting_id {
 #define SETTING_C_SECRET char *
 
 struct settings { /* texts are owned and never NULL after settings_init() */
-#define S(type, field, key, env, def, min, max, allowed, doc) SETTING_C_##type field;
+#define S(type, field, needs, key, env, def, min, max, allowed, doc) SETTING_C_##type field;
 #include "config/settings.tbl.h"
 #undef S
 	enum setting_source source[SETTING_ID_MAX_];
 	struct buf warnings; /* of settings_warn(), one line each */
 	char *file;          /* the file that was read; owned; NULL: none */
 	bool file_named;     /* by --config, and not found in the working folder */
+};
+
+/* Which sandboxes a setting is about, where a maker of sandboxes must enforce it. */
+enum setting_of {
+	SETTING_OF_NONE = 0, /* nothing that a maker must enforce */
+	SETTING_OF_SESSION = 1 << 0,
+	SETTING_OF_STORED = 1 << 1,
+	SETTING_OF_SERVER = 1 << 2,
+};
+
+enum setting_cap { /* enum engine_cap, for the table */
+#define C(name, bit, native, docker, needs) SETTING_CAP_##name = 1 << (bit),
+#include "engine/protocol/caps.tbl.h"
+#undef C
+};
+
+struct setting_needs {
+	unsigned of;  /* enum setting_of bits */
+	uint32_t cap; /* one bit of enum setting_cap; 0: SETTING_OF_NONE */
+	const char
+	    *value; /* SETTING_OF_SERVER: the value that needs it; "" = any but the default */
 };
 
 struct setting_row {
@@ -78,6 +99,7 @@ struct setting_row {
 	int64_t max;
 	size_t offset;
 	enum setting_type type;
+	struct setting_needs needs;
 };
 
 extern const struct setting_row setting_rows[SETTING_ID_MAX_];

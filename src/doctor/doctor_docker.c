@@ -2,6 +2,7 @@
 /* The rows about the engine, and about the container daemon where that makes the sandboxes. */
 #include "doctor/doctor.h"
 
+#include "app/limits.h"
 #include "app/read_settings.h"
 #include "base/text.h"
 
@@ -52,10 +53,12 @@ void row_daemon_limits(const struct doctor_facts *f, struct doctor_row *r)
 		      {ENGINE_CAP_DISK, "workspace"}};
 	size_t n = 0;
 
-	if (f->settings->total_memory > 0) {
+	struct err e = ERR_INIT;
+
+	if (limits_server(f->settings, engine_caps_most(f->name), &e) < 0) {
 		r->state = DOCTOR_MISSING;
-		SAY(r, "SANDBOX_TOTAL_MEMORY is refused: no daemon limits all containers together");
-		MEND(r, "remove it, and set SANDBOX_MEMORY_LIMIT and SANDBOX_MAX_SESSIONS instead");
+		SAY(r, "%s", e.text);
+		MEND(r, "remove the setting: the server does not start with it");
 		return;
 	}
 	if (!f->engine.usable) {
@@ -123,7 +126,8 @@ void row_levels(const struct doctor_facts *f, struct doctor_row *r)
 	struct engine_levels l;
 	struct err e = ERR_INIT;
 
-	if (read_levels(f->settings, f->name, &l, &e) < 0) {
+	if ((!docker && limits_server(f->settings, engine_caps_most(f->name), &e) < 0) ||
+	    read_levels(f->settings, f->name, &l, &e) < 0) {
 		r->state = DOCTOR_MISSING;
 		SAY(r, "%s", e.text);
 		MEND(r, "correct the setting; docs/docker-engine.md has an example");

@@ -180,6 +180,14 @@ uint32_t engine_caps(const struct engine *g)
 	return g->enforced;
 }
 
+uint32_t engine_caps_most(const char *name)
+{
+	const struct engine_ops *ops = NULL;
+	struct err none = ERR_INIT;
+
+	return find(name, &ops, &none) == 0 && ops ? ops->caps : 0;
+}
+
 const struct engine_levels *engine_levels(const struct engine *g)
 {
 	return &g->levels;

@@ -42,18 +42,11 @@ struct docker_about;   /* engine/maker/docker/docker.h */
 #define ENGINE_CHECKPOINTS_MAX 10    /* places for checkpoints in one sandbox */
 #define ENGINE_EGRESS_PORT     3128  /* inside a sandbox with egress */
 
-/* What an engine can enforce on this host. */
+/* What an engine can enforce: engine_caps() on this host, engine_caps_most() on some host. */
 enum engine_cap {
-	ENGINE_CAP_MEMORY = 1 << 0,     /* memory and swap of the whole sandbox */
-	ENGINE_CAP_CPU = 1 << 1,        /* share of CPU time */
-	ENGINE_CAP_PIDS = 1 << 2,       /* processes and threads */
-	ENGINE_CAP_DISK = 1 << 3,       /* bytes and inodes of the workspace */
-	ENGINE_CAP_OWN_UID = 1 << 4,    /* each sandbox has a host uid of its own */
-	ENGINE_CAP_PERSISTENT = 1 << 5, /* workspaces that outlive the sandbox, with a hard limit */
-	ENGINE_CAP_WARM = 1 << 6,       /* forked interpreters */
-	ENGINE_CAP_ON_DISK = 1 << 7,    /* workspaces of sessions are on disk, not in memory */
-	ENGINE_CAP_TOTAL = 1 << 8,      /* memory of all sandboxes together */
-	ENGINE_CAP_ROOT = 1 << 9,       /* sandboxes with a root user of their own */
+#define C(name, bit, native, docker, needs) ENGINE_CAP_##name = 1 << (bit),
+#include "engine/protocol/caps.tbl.h"
+#undef C
 };
 
 /* Where workspaces of sessions are. AUTO: on disk, if this host can limit them there hard. */
@@ -397,6 +390,8 @@ const char *engine_choose(const char *name, char why[ENGINE_WHY_MAX]);
 const char *engine_get_image(const struct engine *g);
 /* What an engine enforces here, once it was begun: enum engine_cap bits. */
 uint32_t engine_caps(const struct engine *g);
+/* What the engine NAME can enforce on some host; 0: there is no such engine. */
+uint32_t engine_caps_most(const char *name);
 /* The levels of isolation that G has, once it was begun, and which of them are possible. */
 const struct engine_levels *engine_levels(const struct engine *g);
 /* The process that makes sandboxes may end, when somebody kills it: G makes none any more. CB is called then, once. It must

@@ -10,8 +10,25 @@
 #include "base/list.h"
 #include "engine/engine.h"
 
+/* What each engine can enforce on some host: the columns of the table. */
+#define CAP_IF_YES 1
+#define CAP_IF_NO  0
+enum {
+#define C(name, bit, native, docker, needs) | CAP_IF_##native << (bit)
+	ENGINE_CAPS_NATIVE = 0
+#include "engine/protocol/caps.tbl.h"
+	,
+#undef C
+#define C(name, bit, native, docker, needs) | CAP_IF_##docker << (bit)
+	ENGINE_CAPS_DOCKER = 0
+#include "engine/protocol/caps.tbl.h"
+	,
+#undef C
+};
+
 struct engine_ops {
 	const char *name;
+	uint32_t caps;         /* ENGINE_CAPS_...; what its maker says beyond them does not count */
 	const char *get_image; /* engine_get_image(); NULL = `caisson image build` */
 
 	/* ---- the engine itself ---- */

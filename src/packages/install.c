@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps of a job in the helper of its sandbox. Each step ends in a callback of the box.
+/* The steps of a job in the helper of its sandbox. Each step ends in a callback of that sandbox.
  * job_succeed() and job_fail() may end the job at any step. */
 #include "packages/jobs.h"
 
@@ -116,11 +116,11 @@ const char *result_error(const json_t *result)
 
 /* The message of a failure for people: the script's own, otherwise what pip wrote, otherwise
  * that of E. */
-void job_fail_err(struct job *j, const struct err *e, const struct box *box)
+void job_fail_err(struct job *j, const struct err *e, const struct packages_sandbox *sandbox)
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(3 * TEXT_MAX + 16);
-	const struct buf *output = box ? box_output(box) : NULL;
-	const char *word = box ? result_error(box_result(box)) : NULL;
+	const struct buf *output = sandbox ? packages_sandbox_output(sandbox) : NULL;
+	const char *word = sandbox ? result_error(packages_sandbox_result(sandbox)) : NULL;
 	size_t skip = output && output->len > TEXT_MAX ? output->len - TEXT_MAX : 0;
 
 	if (e)
@@ -137,7 +137,7 @@ void job_fail_err(struct job *j, const struct err *e, const struct box *box)
 		text.data[--text.len] = '\0';
 	if (e && e->code == ERR_TIMEOUT) {
 		job_fail(j, e->text, NULL);
-	} else if (text.len > 0 && box == j->resolver &&
+	} else if (text.len > 0 && sandbox == j->resolver &&
 		   strstr(buf_str(&text), "No space left on device")) {
 		/* The index did not tell sizes, so pip has downloaded until the resolver's disk was full. */
 		char own[200];
@@ -175,19 +175,19 @@ static void note_installed(const struct job *j)
 		c->changed(j->sandbox, j->plan.wheels[i].name, j->plan.wheels[i].version, c->user);
 }
 
-static void on_installed(struct box *b, const struct err *e, void *user)
+static void on_installed(struct packages_sandbox *b, const struct err *e, void *user)
 {
 	struct job *j = user;
 	_cleanup_(buf_done) struct buf text = BUF_INIT(PACKAGES_SPEC_MAX + 64);
 
-	if (e || result_error(box_result(b))) {
+	if (e || result_error(packages_sandbox_result(b))) {
 		job_fail_err(j, e, b);
 		return;
 	}
 	note_installed(j);
 	int r = buf_printf(&text, "Successfully installed %s", j->text);
 	job_succeed(j, r < 0 ? "Successfully installed" : buf_str(&text),
-		    json_object_get(box_result(b), "installed"));
+		    json_object_get(packages_sandbox_result(b), "installed"));
 }
 
 static void unpack(struct job *j)
@@ -210,15 +210,15 @@ static void unpack(struct job *j)
 		return;
 	}
 	job_progress(j, "Installing", 3, 4);
-	box_run(j->helper, job, packages_unpack_text, j->packages->config.timeout_ns, on_installed,
-		j);
+	packages_sandbox_run(j->helper, job, packages_unpack_text, j->packages->config.timeout_ns,
+			     on_installed, j);
 }
 
 static void give_next(struct job *j);
 
 /* If a wheel's bytes have changed, the wheel and the plan that named it are forgotten, so that
  * the next try fetches it again. */
-static void on_given(struct box *b UNUSED, const struct err *e, void *user)
+static void on_given(struct packages_sandbox *b UNUSED, const struct err *e, void *user)
 {
 	struct job *j = user;
 
@@ -240,7 +240,8 @@ static void give_next(struct job *j)
 		return;
 	}
 	const struct wheel *w = &j->plan.wheels[j->at];
-	box_put(j->helper, w->file, w->fd, w->sha256[0] ? w->sha256 : NULL, on_given, j);
+	packages_sandbox_put(j->helper, w->file, w->fd, w->sha256[0] ? w->sha256 : NULL, on_given,
+			     j);
 }
 
 void job_unpack(struct job *j)
@@ -380,22 +381,23 @@ static void tell_check(struct job *j, const json_t *here, const json_t *image)
 	end(j, all ? PACKAGE_SUCCESS : PACKAGE_NOT_FOUND, message, NULL, NULL);
 }
 
-static void on_list(struct box *b, const struct err *e, void *user)
+static void on_list(struct packages_sandbox *b, const struct err *e, void *user)
 {
 	struct job *j = user;
 
-	if (e || result_error(box_result(b))) {
+	if (e || result_error(packages_sandbox_result(b))) {
 		job_fail_err(j, e, b);
 		return;
 	}
-	json_t *here = take_rows(box_result(b), "here", ROWS_MAX);
-	json_t *image = take_rows(box_result(b), "image", ROWS_MAX - json_array_size(here));
+	json_t *here = take_rows(packages_sandbox_result(b), "here", ROWS_MAX);
+	json_t *image =
+	    take_rows(packages_sandbox_result(b), "image", ROWS_MAX - json_array_size(here));
 	if (j->kind == JOB_LIST) {
 		tell_list(j, here, image);
 	} else if (j->kind == JOB_CHECK) {
 		tell_check(j, here, image);
 	} else {
-		j->have = take_rows(box_result(b), "here", HAVE_MAX);
+		j->have = take_rows(packages_sandbox_result(b), "here", HAVE_MAX);
 		if (!j->have || make_key(j) < 0)
 			job_fail_memory(j);
 		else if (plans_find(j->packages->plans, j->key, &j->plan) == 0)
@@ -407,12 +409,12 @@ static void on_list(struct box *b, const struct err *e, void *user)
 	json_decref(image);
 }
 
-static void on_removed(struct box *b, const struct err *e, void *user)
+static void on_removed(struct packages_sandbox *b, const struct err *e, void *user)
 {
 	struct job *j = user;
 	char message[PACKAGES_SPEC_MAX + 64];
 
-	if (e || result_error(box_result(b))) {
+	if (e || result_error(packages_sandbox_result(b))) {
 		job_fail_err(j, e, b);
 		return;
 	}
@@ -440,7 +442,7 @@ static json_t *first_job(const struct job *j)
 	return json_pack("{s:s, s:o}", "do", "uninstall", "names", names);
 }
 
-static void on_helper(struct box *b, const struct err *e, void *user)
+static void on_helper(struct packages_sandbox *b, const struct err *e, void *user)
 {
 	struct job *j = user;
 	json_t *job = e ? NULL : first_job(j);
@@ -450,8 +452,8 @@ static void on_helper(struct box *b, const struct err *e, void *user)
 	else if (!job)
 		job_fail_memory(j);
 	else
-		box_run(b, job, packages_list_text, SHORT_RUN_NS,
-			j->kind == JOB_UNINSTALL ? on_removed : on_list, j);
+		packages_sandbox_run(b, job, packages_list_text, SHORT_RUN_NS,
+				     j->kind == JOB_UNINSTALL ? on_removed : on_list, j);
 }
 
 void job_start(struct job *j)
@@ -476,11 +478,11 @@ void job_start(struct job *j)
 	(void)snprintf(create.image, sizeof(create.image), "%s", sandbox_image(j->sandbox));
 	(void)snprintf(create.level, sizeof(create.level), "%s",
 		       sandbox_policy(j->sandbox)->level.name);
-	const struct box_config config = {.loop = p->config.loop,
-					  .engine = manager_engine(p->config.manager),
-					  .create = &create,
-					  .payer = sandbox_owner(j->sandbox)};
-	j->helper = box_new(&config, on_helper, j, &e);
+	const struct packages_sandbox_config config = {.loop = p->config.loop,
+						       .engine = manager_engine(p->config.manager),
+						       .create = &create,
+						       .payer = sandbox_owner(j->sandbox)};
+	j->helper = packages_sandbox_new(&config, on_helper, j, &e);
 	if (!j->helper)
 		job_fail_err(j, &e, NULL);
 }

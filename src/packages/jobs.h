@@ -3,10 +3,10 @@
 #pragma once
 
 #include "base/list.h"
-#include "packages/box.h"
 #include "packages/cache.h"
 #include "packages/install_plan.h"
 #include "packages/packages.h"
+#include "packages/sandbox.h"
 #include "packages/spec.h"
 #include "packages/url.h"
 #include "sandbox/sandbox_work.h"
@@ -73,10 +73,10 @@ struct job {
 	bool working;
 	bool all; /* JOB_LIST */
 	uint64_t start_ns;
-	uint64_t cpu_ns;  /* of boxes that are freed already */
-	struct err cause; /* why it failed; ERR_NONE if a program in a box said why */
-	struct box *helper;
-	struct box *resolver;
+	uint64_t cpu_ns;  /* of sandboxes that are freed already */
+	struct err cause; /* why it failed; ERR_NONE if a program in its sandbox said why */
+	struct packages_sandbox *helper;
+	struct packages_sandbox *resolver;
 	struct step *step;    /* its thread is at work */
 	json_t *have;         /* [[name, version], ...] of the sandbox, checked */
 	char key[SHA256_HEX]; /* key of the plan */
@@ -106,8 +106,8 @@ struct packages {
 	struct list records; /* newest first */
 	struct list jobs;    /* oldest first */
 	unsigned n_records;
-	packages_witness_fn witness; /* may be NULL */
-	void *witness_user;
+	packages_observer_fn observer; /* may be NULL */
+	void *observer_user;
 	bool closing;
 };
 
@@ -118,7 +118,7 @@ void job_start(struct job *j);
  * array of strings, or NULL. */
 void job_fail(struct job *j, const char *message, const char *errors);
 /* Fails with the message of E and the last output of the script in BOX (may be NULL). */
-void job_fail_err(struct job *j, const struct err *e, const struct box *box);
+void job_fail_err(struct job *j, const struct err *e, const struct packages_sandbox *sandbox);
 void job_fail_memory(struct job *j);
 void job_progress(struct job *j, const char *text, unsigned done, unsigned total);
 /* All wheels of the plan are open: unpacks them in the sandbox. */
@@ -161,7 +161,7 @@ unsigned step_take_wheels(struct step *s);
 
 void job_look_up(struct job *j);
 /* The script in the resolver has answered. */
-void job_looked_up(struct box *b, const struct err *e, void *user);
+void job_looked_up(struct packages_sandbox *b, const struct err *e, void *user);
 
 /* ---- packages.c ---- */
 

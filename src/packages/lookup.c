@@ -117,10 +117,10 @@ static void tell(struct job *j, json_t *result)
 	packages_pump(p);
 }
 
-void job_looked_up(struct box *b, const struct err *e, void *user)
+void job_looked_up(struct packages_sandbox *b, const struct err *e, void *user)
 {
 	struct job *j = user;
-	json_t *result = e ? NULL : (json_t *)(uintptr_t)box_result(b);
+	json_t *result = e ? NULL : (json_t *)(uintptr_t)packages_sandbox_result(b);
 
 	if (e || result_error(result)) {
 		job_fail_err(j, e, b);
@@ -129,7 +129,7 @@ void job_looked_up(struct box *b, const struct err *e, void *user)
 	} else {
 		if (jsonio_size(result, KNOWN_MAX) <= KNOWN_MAX)
 			remember(j, result);
-		(void)json_incref(result); /* the box owns it, and goes with the job */
+		(void)json_incref(result); /* the sandbox owns it, and goes with the job */
 		tell(j, result);
 		json_decref(result);
 	}

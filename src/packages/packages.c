@@ -146,11 +146,11 @@ void job_free(struct job *j)
 {
 	list_remove(&j->node);
 	budget_give(&j->place);
-	j->cpu_ns += box_cpu_ns(j->helper) + box_cpu_ns(j->resolver);
+	j->cpu_ns += packages_sandbox_cpu_ns(j->helper) + packages_sandbox_cpu_ns(j->resolver);
 	if (j->sandbox && j->working && is_work(j->kind))
 		sandbox_note_work(j->sandbox, "install", now_ns() - j->start_ns, j->cpu_ns);
-	j->helper = box_free(j->helper);
-	j->resolver = box_free(j->resolver);
+	j->helper = packages_sandbox_free(j->helper);
+	j->resolver = packages_sandbox_free(j->resolver);
 	if (j->step)
 		j->step->job = NULL;
 	(void)sd_event_source_disable_unref(j->timer);

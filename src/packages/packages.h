@@ -141,10 +141,10 @@ typedef void (*packages_progress_fn)(const char *text, unsigned done, unsigned t
 
 /* Sees the installations of all sandboxes: how each begins, what it does, and how it ends. TEXT: what is done now, or
  * the message of the end, "" at the beginning. TOTAL is 0 while it is not known. It must not start or end anything. */
-typedef void (*packages_witness_fn)(void *user, const char *owner, const char *sandbox,
-				    const char *spec, enum package_word word, const char *text,
-				    unsigned done, unsigned total);
-void packages_keep_witness(struct packages *p, packages_witness_fn fn, void *user);
+typedef void (*packages_observer_fn)(void *user, const char *owner, const char *sandbox,
+				     const char *spec, enum package_word word, const char *text,
+				     unsigned done, unsigned total);
+void packages_set_observer(struct packages *p, packages_observer_fn fn, void *user);
 
 struct packages_request {
 	const char *spec;

@@ -49,18 +49,18 @@ static void clear(struct record *r)
 	r->n_installed = 0;
 }
 
-void packages_keep_witness(struct packages *p, packages_witness_fn fn, void *user)
+void packages_set_observer(struct packages *p, packages_observer_fn fn, void *user)
 {
-	p->witness = fn;
-	p->witness_user = user;
+	p->observer = fn;
+	p->observer_user = user;
 }
 
 static void show(const struct record *r, const char *text, unsigned done, unsigned total)
 {
 	const struct packages *p = r->packages;
 
-	if (p->witness)
-		p->witness(p->witness_user, r->owner, r->id, r->spec, r->word, text, done, total);
+	if (p->observer)
+		p->observer(p->observer_user, r->owner, r->id, r->spec, r->word, text, done, total);
 }
 
 static void finish_waiter(struct waiter *w);

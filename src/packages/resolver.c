@@ -91,8 +91,8 @@ static void finish(struct job *j)
 {
 	struct packages *p = j->packages;
 
-	j->cpu_ns += box_cpu_ns(j->resolver);
-	j->resolver = box_free(j->resolver);
+	j->cpu_ns += packages_sandbox_cpu_ns(j->resolver);
+	j->resolver = packages_sandbox_free(j->resolver);
 	/* A plan that built packages or local wheels had a part in is used for this installation
 	 * alone. */
 	if (!p->config.allow_sources && p->config.wheel_fd < 0)
@@ -115,7 +115,7 @@ static bool is_among(const json_t *files, const char *name)
 
 static void get_next(struct job *j);
 
-static void on_got(struct box *b, const struct err *e, void *user)
+static void on_got(struct packages_sandbox *b, const struct err *e, void *user)
 {
 	struct job *j = user;
 	struct wheel *w = &j->plan.wheels[j->at];
@@ -125,13 +125,13 @@ static void on_got(struct box *b, const struct err *e, void *user)
 		job_fail_err(j, e, NULL);
 		return;
 	}
-	if (w->sha256[0] && !streq(w->sha256, box_sha256(b))) {
+	if (w->sha256[0] && !streq(w->sha256, packages_sandbox_sha256(b))) {
 		job_fail(j, "a wheel is not what the index says of it", w->file);
 		return;
 	}
-	(void)snprintf(w->sha256, sizeof(w->sha256), "%s", box_sha256(b));
+	(void)snprintf(w->sha256, sizeof(w->sha256), "%s", packages_sandbox_sha256(b));
 	if (!p->config.allow_sources)
-		cache_keep(p->cache, w->fd, w->sha256, box_bytes(b));
+		cache_keep(p->cache, w->fd, w->sha256, packages_sandbox_bytes(b));
 	j->at++;
 	get_next(j);
 }
@@ -152,7 +152,7 @@ static void on_begun(struct job *j, struct step *s)
 	}
 	w->fd = TAKE_FD(s->fd);
 	(void)snprintf(path, sizeof(path), "%s%s", WHEELS_PATH, w->file);
-	box_get(j->resolver, path, w->fd, j->packages->config.max_bytes, on_got, j);
+	packages_sandbox_get(j->resolver, path, w->fd, j->packages->config.max_bytes, on_got, j);
 }
 
 static void get_next(struct job *j)
@@ -213,11 +213,11 @@ static void take_built(struct job *j, const json_t *files)
 	get_next(j);
 }
 
-static void on_fetched(struct box *b, const struct err *e, void *user)
+static void on_fetched(struct packages_sandbox *b, const struct err *e, void *user)
 {
 	struct job *j = user;
 
-	if (e || result_error(box_result(b))) {
+	if (e || result_error(packages_sandbox_result(b))) {
 		job_fail_err(j, e, b);
 		return;
 	}
@@ -246,8 +246,8 @@ static void fetch(struct job *j)
 		return;
 	}
 	job_progress(j, "Downloading", 1, 4);
-	box_run(j->resolver, job, packages_resolve_text, j->packages->config.timeout_ns, on_fetched,
-		j);
+	packages_sandbox_run(j->resolver, job, packages_resolve_text,
+			     j->packages->config.timeout_ns, on_fetched, j);
 }
 
 /* ---- the plan ---- */
@@ -269,7 +269,7 @@ static bool are_fetched(const struct job *j, const json_t *files)
 
 static void on_opened(struct job *j, struct step *s)
 {
-	const json_t *files = json_object_get(box_result(j->resolver), "wheels");
+	const json_t *files = json_object_get(packages_sandbox_result(j->resolver), "wheels");
 
 	if (step_take_wheels(s) == 0) {
 		finish(j);
@@ -283,16 +283,16 @@ static void on_opened(struct job *j, struct step *s)
 	}
 }
 
-static void on_resolved(struct box *b, const struct err *e, void *user)
+static void on_resolved(struct packages_sandbox *b, const struct err *e, void *user)
 {
 	struct job *j = user;
 
-	if (e || result_error(box_result(b))) {
+	if (e || result_error(packages_sandbox_result(b))) {
 		job_fail_err(j, e, b);
 		return;
 	}
-	if (plan_parse(json_object_get(box_result(b), "plan"), j->packages->config.allow_sources,
-		       &j->plan) < 0) {
+	if (plan_parse(json_object_get(packages_sandbox_result(b), "plan"),
+		       j->packages->config.allow_sources, &j->plan) < 0) {
 		job_fail(j, "the index answers with something that is no list of wheels", NULL);
 		return;
 	}
@@ -311,10 +311,11 @@ static void ask(struct job *j)
 	if (!job)
 		job_fail_memory(j);
 	else if (look)
-		box_run(j->resolver, job, packages_lookup_text, SHORT_RUN_NS, job_looked_up, j);
+		packages_sandbox_run(j->resolver, job, packages_lookup_text, SHORT_RUN_NS,
+				     job_looked_up, j);
 	else
-		box_run(j->resolver, job, packages_resolve_text, j->packages->config.timeout_ns,
-			on_resolved, j);
+		packages_sandbox_run(j->resolver, job, packages_resolve_text,
+				     j->packages->config.timeout_ns, on_resolved, j);
 }
 
 /* ---- what the resolver is given ---- */
@@ -354,7 +355,7 @@ static void fail_local(struct job *j, const char *path, int error)
 
 static void give_next(struct job *j);
 
-static void on_given(struct box *b UNUSED, const struct err *e, void *user)
+static void on_given(struct packages_sandbox *b UNUSED, const struct err *e, void *user)
 {
 	struct job *j = user;
 
@@ -369,7 +370,7 @@ static void on_given(struct box *b UNUSED, const struct err *e, void *user)
 static void give(struct job *j, const char *path)
 {
 	if (j->giving >= 0)
-		box_put(j->resolver, path, j->giving, NULL, on_given, j);
+		packages_sandbox_put(j->resolver, path, j->giving, NULL, on_given, j);
 	else
 		ask(j);
 }
@@ -405,7 +406,7 @@ static void give_next(struct job *j)
 	step_start(s);
 }
 
-static void on_ready(struct box *b UNUSED, const struct err *e, void *user)
+static void on_ready(struct packages_sandbox *b UNUSED, const struct err *e, void *user)
 {
 	struct job *j = user;
 
@@ -441,15 +442,15 @@ void job_resolve(struct job *j)
 		       sandbox_policy(j->sandbox)->level.name);
 	(void)snprintf(label, sizeof(label), "%s%spackages of %s", sandbox_owner(j->sandbox),
 		       sandbox_owner(j->sandbox)[0] ? "/" : "", sandbox_id(j->sandbox));
-	const struct box_config config = {.loop = p->config.loop,
-					  .engine = manager_engine(p->config.manager),
-					  .create = &create,
-					  .egress = p->config.egress,
-					  .policy = create.egress ? p->policy : NULL,
-					  .label = label,
-					  .payer = sandbox_owner(j->sandbox)};
+	const struct packages_sandbox_config config = {.loop = p->config.loop,
+						       .engine = manager_engine(p->config.manager),
+						       .create = &create,
+						       .egress = p->config.egress,
+						       .policy = create.egress ? p->policy : NULL,
+						       .label = label,
+						       .payer = sandbox_owner(j->sandbox)};
 	job_progress(j, "Asking the index", 0, 4);
-	j->resolver = box_new(&config, on_ready, j, &e);
+	j->resolver = packages_sandbox_new(&config, on_ready, j, &e);
 	if (!j->resolver)
 		job_fail_err(j, &e, NULL);
 }

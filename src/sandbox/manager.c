@@ -347,14 +347,14 @@ void manager_keep_ledger(struct manager *m, const struct manager_ledger *ledger)
 	m->ledger = *ledger;
 }
 
-void manager_keep_witness(struct manager *m, const struct manager_witness *witness)
+void manager_set_observer(struct manager *m, const struct manager_observer *observer)
 {
-	m->witness = *witness;
+	m->observer = *observer;
 }
 
 void sandbox_tell(struct sandbox *s, enum sandbox_news what, const char *name)
 {
-	const struct manager_witness *w = &s->manager->witness;
+	const struct manager_observer *w = &s->manager->observer;
 
 	if (w->news && !s->manager->closing)
 		w->news(w->user, s->owner, s->id, s, what, name);

@@ -146,7 +146,7 @@ struct manager {
 	bool closing;
 	struct manager_ledger ledger;
 	struct process_credentials credentials;
-	struct manager_witness witness;
+	struct manager_observer observer;
 	sandbox_watch_fn watcher;
 	void *watcher_user;
 };
@@ -251,7 +251,7 @@ bool stored_may_be(const char *owner, const char *id);
 int stored_add_record(struct manager *m, const char *owner, const char *name,
 		      const struct sandbox_choice *network, const struct sandbox_options *options,
 		      struct sandbox_record *ret, struct err *e) MUST_CHECK;
-/* Removes the workspace KEY, if there is one, and then the record ID. QUIET: the witness is not told, because a session
+/* Removes the workspace KEY, if there is one, and then the record ID. QUIET: the observer is not told, because a session
  * of that id goes on. */
 void stored_unmake(struct manager *m, const char *id, const char *key, bool quiet);
 /* Calls CB when what was changed in the records is on the disk, perhaps before it returns. E is NULL, or says why the change may be
@@ -277,7 +277,7 @@ bool session_holds(const struct sandbox *s);
 /* usage_log.c */
 void usage_log_free(struct usage_log *log);
 
-/* Tells the witness. */
+/* Tells the observer. */
 void sandbox_tell(struct sandbox *s, enum sandbox_news what, const char *name);
 /* Calls the watcher. PATH: a file, or a folder with all that is below it; "" = the whole workspace. */
 void sandbox_changed(struct sandbox *s, const char *path);

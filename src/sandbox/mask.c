@@ -9,20 +9,24 @@
 
 #define SLICE 4096u /* bytes between two writes of what is certain; bounds the memory of spans */
 
-/* The stream ends with a beginning of a form, of which this state is. Its successors are the states `first` of this one to
- * `first` of the next one, because states are numbered by depth, and in order. */
+/* The stream ends with a beginning of a form, of which this state is. States are numbered along the forms, so a form that
+ * arrives is read from memory in order: among 100,000 states a step to any other place waits for the memory. No form has a
+ * byte 0. */
 struct state {
-	uint32_t first;
 	uint32_t back;  /* the longest end of this beginning that is a beginning, too */
 	uint16_t depth; /* bytes of the beginning */
 	uint16_t found; /* bytes of the longest form that it ends with; 0 = none */
+	uint16_t more;  /* the first of its other successors, in `others` */
+	uint8_t n_more; /* how many there are */
+	uint8_t next;   /* the byte that leads to the state behind this one; 0 = none does */
 };
 
 struct mask_set {
-	uint32_t root[256];   /* the successors of state 0; 0 = none */
-	struct state *states; /* owned; one more than there are */
-	uint8_t *bytes;       /* owned; of each state, its last byte */
-	size_t n;
+	uint32_t root[256];     /* the successors of state 0; 0 = none */
+	struct state *states;   /* owned */
+	uint8_t *other_bytes;   /* owned; the byte that leads to each other successor */
+	uint32_t *other_states; /* owned */
+	size_t n, n_others;
 	size_t longest;
 };
 
@@ -128,90 +132,146 @@ static int collect(const char *const *secrets, size_t n, struct texts *t)
 /* The successor of state S at the byte C; 0: none, or the root has none either. */
 static inline uint32_t successor(const struct mask_set *set, uint32_t s, uint8_t c)
 {
+	const struct state *state = &set->states[s];
+
 	if (s == 0)
 		return set->root[c];
-	const uint32_t first = set->states[s].first, end = set->states[s + 1].first;
-	if (first == end)
+	if (state->next == c && c != 0)
+		return s + 1;
+	if (state->n_more == 0)
 		return 0;
-	if (set->bytes[first] == c)
-		return first;
-	if (first + 1 == end)
-		return 0;
-	const uint8_t *found = memchr(set->bytes + first + 1, c, end - first - 1);
-	return found ? (uint32_t)(found - set->bytes) : 0;
+	const uint8_t *found = memchr(set->other_bytes + state->more, c, state->n_more);
+	return found ? set->other_states[found - set->other_bytes] : 0;
 }
 
-/* For each state the forms that begin with it; those of a state are neighbours. */
-struct range {
-	uint16_t from, to;
+/* How many bytes the text I begins with in common with the one before it. */
+static size_t shared(const struct texts *t, size_t i)
+{
+	const struct text *a = i > 0 ? &t->list[i - 1] : NULL, *b = &t->list[i];
+	const size_t most = a ? MIN(a->len, b->len) : 0;
+	size_t n = 0;
+
+	while (n < most && a->data[n] == b->data[n])
+		n++;
+	return n;
+}
+
+struct branch { /* the state CHILD follows PARENT, which has another one behind it */
+	uint32_t parent, child;
+	uint8_t byte;
 };
 
-static void add_state(struct mask_set *set, uint32_t parent, uint8_t c)
+/* Adds the states of TEXT behind its first KEPT bytes; PATH: of each state that leads to the text before it. */
+static void add_text(struct mask_set *set, const struct text *text, size_t kept, uint32_t *path,
+		     struct branch *branches)
 {
-	const uint32_t s = (uint32_t)set->n++;
-	uint32_t back = set->states[parent].back, next = 0;
+	for (size_t i = kept; i < text->len; i++) {
+		struct state *parent = &set->states[path[i]];
+		const uint32_t s = (uint32_t)set->n++;
+		const uint8_t c = (uint8_t)text->data[i];
 
-	while (parent != 0 && !(next = successor(set, back, c)) && back != 0)
-		back = set->states[back].back;
-	set->bytes[s] = c;
-	set->states[s] =
-	    (struct state){.back = next, .depth = (uint16_t)(set->states[parent].depth + 1)};
-	if (parent == 0)
-		set->root[c] = s;
+		if (path[i] == 0) {
+			set->root[c] = s;
+		} else if (parent->next == 0) {
+			parent->next = c;
+		} else {
+			parent->n_more++;
+			branches[set->n_others++] = (struct branch){path[i], s, c};
+		}
+		set->states[s].depth = (uint16_t)(i + 1);
+		path[i + 1] = s;
+	}
+	set->states[path[text->len]].found = (uint16_t)text->len;
 }
 
-/* Finds what state S ends with, and adds its successors. */
-static void expand(struct mask_set *set, uint32_t s, const struct texts *t, struct range *ranges)
+/* The branches of a state become neighbours; `back` says until then where the next one of it goes. */
+static void sort_branches(struct mask_set *set, const struct branch *branches)
 {
-	struct state *state = &set->states[s];
-	const struct range all = ranges[s];
-	size_t i = all.from;
-	const size_t depth = state->depth;
+	uint32_t room = 0;
 
-	state->found = set->states[state->back].found;
-	for (; i < all.to && t->list[i].len == depth; i++)
-		state->found = (uint16_t)depth;
-	state->first = (uint32_t)set->n;
-	while (i < all.to) {
-		const char c = t->list[i].data[depth];
-		const size_t from = i;
+	for (size_t i = 0; i < set->n_others; i++) {
+		struct state *parent = &set->states[branches[i].parent];
 
-		while (i < all.to && t->list[i].data[depth] == c)
-			i++;
-		ranges[set->n] = (struct range){(uint16_t)from, (uint16_t)i};
-		add_state(set, s, (uint8_t)c);
+		if (parent->back == 0) {
+			parent->more = (uint16_t)room;
+			parent->back = room;
+			room += parent->n_more;
+		}
+		set->other_bytes[parent->back] = branches[i].byte;
+		set->other_states[parent->back++] = branches[i].child;
+	}
+}
+
+/* CHILD follows S at the byte C. */
+static void look_back(struct mask_set *set, uint32_t s, uint32_t child, uint8_t c)
+{
+	uint32_t back = set->states[s].back, next;
+
+	while (!(next = successor(set, back, c)) && back != 0)
+		back = set->states[back].back;
+	set->states[child].back = next;
+}
+
+/* Finds what each state ends with, the shorter beginnings first; QUEUE has room for all states. */
+static void link_states(struct mask_set *set, uint32_t *queue)
+{
+	size_t n = 0;
+
+	for (size_t c = 0; c < ARRAY_SIZE(set->root); c++)
+		if (set->root[c] != 0) {
+			queue[n++] = set->root[c];
+			set->states[set->root[c]].back = 0;
+		}
+	for (size_t i = 0; i < n; i++) {
+		const uint32_t s = queue[i];
+		struct state *state = &set->states[s];
+
+		if (state->found == 0)
+			state->found = set->states[state->back].found;
+		if (state->next != 0) {
+			look_back(set, s, s + 1, state->next);
+			queue[n++] = s + 1;
+		}
+		for (uint32_t k = state->more; k < (uint32_t)state->more + state->n_more; k++) {
+			look_back(set, s, set->other_states[k], set->other_bytes[k]);
+			queue[n++] = set->other_states[k];
+		}
 	}
 }
 
 static int build(struct mask_set *set, struct texts *t)
 {
-	const size_t most = t->bytes + 2;
-	struct range *ranges = calloc(most, sizeof(*ranges));
+	size_t n = 1;
 
-	set->states = calloc(most, sizeof(*set->states));
-	set->bytes = calloc(most, 1);
-	if (!ranges || !set->states || !set->bytes) {
-		free(ranges);
-		return -ENOMEM;
-	}
 	qsort(t->list, t->n, sizeof(*t->list), by_bytes);
-	for (size_t i = 0; i < t->n; i++)
+	for (size_t i = 0; i < t->n; i++) {
 		set->longest = MAX(set->longest, t->list[i].len);
-	ranges[0] = (struct range){0, (uint16_t)t->n};
+		n += t->list[i].len - shared(t, i);
+	}
+	_cleanup_free_ uint32_t *queue = calloc(n, sizeof(*queue));
+	_cleanup_free_ uint32_t *path = calloc(set->longest + 1, sizeof(*path));
+	_cleanup_free_ struct branch *branches = calloc(t->n + 1, sizeof(*branches));
+
+	set->states = calloc(n, sizeof(*set->states));
+	if (!queue || !path || !branches || !set->states)
+		return -ENOMEM;
 	set->n = 1;
-	for (uint32_t s = 0; s < set->n; s++)
-		expand(set, s, t, ranges);
-	set->states[set->n].first = (uint32_t)set->n;
-	free(ranges);
-	/* Forms share their beginnings. Without memory for a smaller copy the larger one stays. */
-	struct state *states = reallocarray(set->states, set->n + 1, sizeof(*states));
-	set->states = states ? states : set->states;
+	for (size_t i = 0; i < t->n; i++)
+		add_text(set, &t->list[i], shared(t, i), path, branches);
+	set->other_bytes = calloc(set->n_others + 1, sizeof(*set->other_bytes));
+	set->other_states = calloc(set->n_others + 1, sizeof(*set->other_states));
+	if (!set->other_bytes || !set->other_states)
+		return -ENOMEM;
+	sort_branches(set, branches);
+	link_states(set, queue);
+	explicit_bzero(branches, t->n * sizeof(*branches));
 	return 0;
 }
 
-static size_t memory_of(size_t states)
+static size_t memory_of(size_t states, size_t others)
 {
-	return sizeof(struct mask_set) + (states + 1) * (sizeof(struct state) + 1);
+	return sizeof(struct mask_set) + states * sizeof(struct state) +
+	       (others + 1) * (sizeof(uint8_t) + sizeof(uint32_t));
 }
 
 int mask_set_new(const char *const *secrets, size_t n, int (*take)(size_t bytes, void *user),
@@ -239,7 +299,7 @@ int mask_set_new(const char *const *secrets, size_t n, int (*take)(size_t bytes,
 	t.list = calloc(n_wanted * (1 + MASK_FORMS_MAX), sizeof(*t.list));
 	int r = set && t.list ? collect(wanted, n_wanted, &t) : -ENOMEM;
 	if (r == 0 && take)
-		r = take(memory_of(t.bytes + 1), user);
+		r = take(memory_of(t.bytes + 1, t.n), user);
 	r = r < 0 ? r : build(set, &t);
 	*ret = r == 0 ? set : mask_set_free(set);
 	return r;
@@ -249,9 +309,12 @@ struct mask_set *mask_set_free(struct mask_set *set)
 {
 	if (!set)
 		return NULL;
-	if (set->bytes)
-		explicit_bzero(set->bytes, set->n);
-	free(set->bytes);
+	if (set->states)
+		explicit_bzero(set->states, set->n * sizeof(*set->states));
+	if (set->other_bytes)
+		explicit_bzero(set->other_bytes, set->n_others);
+	free(set->other_bytes);
+	free(set->other_states);
 	free(set->states);
 	free(set);
 	return NULL;
@@ -259,7 +322,7 @@ struct mask_set *mask_set_free(struct mask_set *set)
 
 size_t mask_set_memory(const struct mask_set *set)
 {
-	return memory_of(set->n);
+	return memory_of(set->n, set->n_others);
 }
 
 size_t mask_set_longest(const struct mask_set *set)

@@ -16,7 +16,7 @@
 #define MASK_SECRET_MIN  4u /* bytes; a shorter value is not masked, because it occurs everywhere */
 #define MASK_SECRET_MAX  16384u /* bytes */
 #define MASK_SECRETS_MAX 1024u
-/* Bytes of all secrets and their forms; the automaton takes up to 13 for each. The secrets as they are come first, then
+/* Bytes of all secrets and their forms; the automaton takes up to 14 for each. The secrets as they are come first, then
  * the forms of the shortest ones, as far as there is room. */
 #define MASK_BYTES_MAX (128u << 10)
 

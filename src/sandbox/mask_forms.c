@@ -152,15 +152,8 @@ static int add_json(struct mask_forms *f, const char *secret, bool ascii)
 static int add_html(struct mask_forms *f, const char *secret, bool quotes)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(6 * strlen(secret) + 1);
-	int r = 0;
+	const int r = text_add_html(&b, secret, strlen(secret), quotes);
 
-	for (const char *p = secret; *p && r == 0; p++)
-		r = *p == '&'              ? buf_add_str(&b, "&amp;")
-		    : *p == '<'            ? buf_add_str(&b, "&lt;")
-		    : *p == '>'            ? buf_add_str(&b, "&gt;")
-		    : *p == '"' && quotes  ? buf_add_str(&b, "&quot;")
-		    : *p == '\'' && quotes ? buf_add_str(&b, "&#x27;")
-					   : buf_add_char(&b, *p);
 	return add_buf(f, &b, r);
 }
 

@@ -27,7 +27,7 @@ static void on_output(struct engine_run *handle UNUSED, enum engine_stream strea
 					       : 0;
 
 	if (r->seen)
-		r->sandbox->manager->witness.run_output(r->seen, stream, data, len);
+		r->sandbox->manager->observer.run_output(r->seen, stream, data, len);
 	if (r->request.on_output && room > 0)
 		r->request.on_output(r, stream, data, room, r->request.user);
 	if (r->request.unbounded)
@@ -53,8 +53,8 @@ static void on_record(struct engine_run *handle UNUSED, const void *data, size_t
 
 	if (index >= 0 && r->request.on_shown)
 		tell_shown(r, (unsigned)index, !data);
-	if (index >= 0 && r->seen && r->sandbox->manager->witness.run_shown)
-		r->sandbox->manager->witness.run_shown(r->seen, (unsigned)index, !data);
+	if (index >= 0 && r->seen && r->sandbox->manager->observer.run_shown)
+		r->sandbox->manager->observer.run_shown(r->seen, (unsigned)index, !data);
 }
 
 /* Whether E says that the folder of a run was not entered. Every image has the shell that such a run starts. */

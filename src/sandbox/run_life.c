@@ -152,7 +152,7 @@ void run_end(struct run *r, const struct run_result *result, const struct err *e
 	drop_input(r);
 	/* Before the next one begins, or ends because nothing can run any more: people see them in their order. */
 	if (r->seen)
-		r->sandbox->manager->witness.run_ends(TAKE_PTR(r->seen), result, e);
+		r->sandbox->manager->observer.run_ends(TAKE_PTR(r->seen), result, e);
 	if (was_its_turn)
 		sandbox_next_run(r->sandbox);
 	sandbox_touch(r->sandbox);
@@ -274,7 +274,7 @@ void sandbox_next_run(struct sandbox *s)
 			s->run = r;
 			if (run_execute(r, &r->request, &e) == 0) {
 				if (r->seen)
-					s->manager->witness.run_starts(r->seen);
+					s->manager->observer.run_starts(r->seen);
 				return;
 			}
 			s->run = NULL;
@@ -434,7 +434,7 @@ static int run_new(struct sandbox *s, const struct run_request *request, bool wa
 		run_unref(r);
 		return x;
 	}
-	const struct manager_witness *w = &s->manager->witness;
+	const struct manager_observer *w = &s->manager->observer;
 	if (w->run && !request->own && !request->hidden)
 		r->seen = w->run(w->user, r, request, wait);
 	r->client = run_client(request);

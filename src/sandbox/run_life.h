@@ -45,7 +45,7 @@ struct run {
 	bool chosen_cwd;   /* it begins in the folder that the client asked for */
 	bool began;        /* the engine has started it */
 	uint64_t client;   /* who asked for it, as session_clients counts; 0 = it is not known */
-	void *seen;        /* of the witness; NULL: it does not want to know */
+	void *seen;        /* of the observer; NULL: it does not want to know */
 	uint32_t ticket;   /* from the ledger's begin(); 0 before it */
 	uint64_t start_ns; /* when the engine was asked to start it */
 	struct engine_run_result end;

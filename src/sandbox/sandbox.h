@@ -307,7 +307,7 @@ typedef void (*sandbox_watch_fn)(struct sandbox *s, const char *path,
 				 const struct run_result *result, void *user);
 void manager_watch(struct manager *m, sandbox_watch_fn fn, void *user);
 
-/* A witness sees what happens to all sandboxes: for people who watch, and for their history. It must not start
+/* An observer sees what happens to all sandboxes: for people who watch, and for their history. It must not start
  * or end anything. Runs that are programs of the server (run_request.own) are not shown to it. */
 enum sandbox_news {
 	SANDBOX_MADE,    /* also a stored one that became active */
@@ -320,7 +320,7 @@ enum sandbox_news {
 	SANDBOX_CHECKPOINT_REMOVED,
 };
 struct run_request;
-struct manager_witness {
+struct manager_observer {
 	/* R was admitted: it executes, or waits in the queue (WAITS). The texts of Q are valid during the call.
 	 * Returns what the other functions about runs get as SEEN; NULL: they are not called. */
 	void *(*run)(void *user, struct run *r, const struct run_request *q, bool waits);
@@ -334,7 +334,7 @@ struct manager_witness {
 		     enum sandbox_news what, const char *name);
 	void *user;
 };
-void manager_keep_witness(struct manager *m, const struct manager_witness *witness); /* copied */
+void manager_set_observer(struct manager *m, const struct manager_observer *observer); /* copied */
 
 /* The functions that admit runs and record them (the ledger). They must not start or end anything.
  */
@@ -537,7 +537,7 @@ struct run_request {
 	bool report; /* engine_run_spec.report: what sandbox_read_place() reads */
 	/* A program of the server: without the environment chosen for the sandbox, in "/" without a run's json.py. */
 	bool own,
-	    hidden; /* hidden: for the witness as `own`, but with that environment and folder */
+	    hidden; /* hidden: for the observer as `own`, but with that environment and folder */
 	const char *asked_how; /* "mcp", "rest", "page": static text; NULL = it is not known */
 	const char *asked_by;  /* name of the client or user, any text; borrowed for the call */
 	uint64_t asked_on;     /* number of its connection; 0 = it has none */

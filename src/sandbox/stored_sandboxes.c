@@ -25,7 +25,7 @@ struct deletion {
 	char owner[SANDBOX_OWNER_MAX + 1];
 	char id[SANDBOX_ID_MAX + 1];
 	char key[SANDBOX_ID_MAX + 1]; /* of its files */
-	bool quiet;                   /* the witness is not told */
+	bool quiet;                   /* the observer is not told */
 	sandbox_done_fn cb;
 	void *user;
 	unsigned tries;
@@ -411,7 +411,7 @@ static int on_pause(sd_event_source *source UNUSED, uint64_t at UNUSED, void *us
 static void on_record_removed(const struct err *e, void *user)
 {
 	struct deletion *d = user;
-	const struct manager_witness *w = &d->manager->witness;
+	const struct manager_observer *w = &d->manager->observer;
 
 	KILL_POINT(RECORD_REMOVED);
 	if (!e && w->news && !d->quiet)

@@ -2,6 +2,7 @@
 #include "web/page.h"
 
 #include "base/buf.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -21,22 +22,7 @@ static const char head[] =
 
 static int add_html(struct buf *b, const char *text)
 {
-	static const struct {
-		char c;
-		const char *entity;
-	} entities[] = {
-	    {'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
-
-	for (const char *p = text; *p; p++) {
-		size_t i = 0;
-		while (i < ARRAY_SIZE(entities) && entities[i].c != *p)
-			i++;
-		int r = i < ARRAY_SIZE(entities) ? buf_add_str(b, entities[i].entity)
-						 : buf_add_char(b, *p);
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	return text_add_html(b, text, strlen(text), true);
 }
 
 /* A heading, and a block of text for copying. */

@@ -214,7 +214,7 @@ static void start_run(void)
 	if (run_is_on(&in) ||
 	    (in.session.state != SESSION_NONE && in.session.state != SESSION_READY))
 		return;
-	calm_end(&in);
+	deferral_end(&in);
 	in.run =
 	    (struct init_run){.state = RUN_RUNNING, .id = 1, .pid = OWN_PID, .form = RUN_STATEFUL};
 	if (in.session.state == SESSION_NONE) {
@@ -227,7 +227,7 @@ static void start_run(void)
 static void happen(unsigned what)
 {
 	if (what == 0) {
-		calm_end(&in);
+		deferral_end(&in);
 		if (warm_is_spent(&in))
 			warm_arrived(&in, channel_for(0), true);
 	} else if (what == 1)
@@ -235,7 +235,7 @@ static void happen(unsigned what)
 	else if (what == 2 && run_is_on(&in)) {
 		in.run = (struct init_run){0};
 		session_run_ended(&in);
-		calm_begin(&in);
+		deferral_begin(&in);
 	} else if (what == 3)
 		(void)(warm_reaped(&in, OWN_PID) || session_reaped(&in, OWN_PID) ||
 		       contexts_reaped(&in, OWN_PID) || end_reaped(&in, OWN_PID));

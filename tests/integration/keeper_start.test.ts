@@ -137,9 +137,10 @@ describe('the start of a keeper', () => {
 			d.lacks = [key];
 			await refused(setting, value, new RegExp(`${setting} was set and cannot be enforced`));
 		}
-		await refused('SANDBOX_TOTAL_MEMORY', '1g', /SANDBOX_TOTAL_MEMORY is set, and the engine 'docker' cannot limit/);
-		await refused('SANDBOX_WORKSPACE', 'disk', /SANDBOX_WORKSPACE is disk, and the engine 'docker' cannot limit/);
-		for (const [lacks, more] of [[[], Object.fromEntries(limits)], [limits.map((l) => l[2]), {}]] as const) {
+		await refused('SANDBOX_TOTAL_MEMORY', '1g', /SANDBOX_TOTAL_MEMORY=1024m needs the native engine; remove it, and set SANDBOX_MEMORY_LIMIT/);
+		await refused('SANDBOX_WORKSPACE', 'disk', /SANDBOX_WORKSPACE=disk needs the native engine/);
+		await refused('SANDBOX_ROOT', 'on', /SANDBOX_ROOT=on needs the native engine, a server that root started/);
+		for (const [lacks, more] of [[[], { ...Object.fromEntries(limits), SANDBOX_RUNTIME: 'runc', SANDBOX_LEVELS: 'standard=runc' }], [limits.map((l) => l[2]), {}]] as const) {
 			d.lacks = [...lacks];
 			const s = await serve({ env: { ...env, ...more } });
 			await s.program.end();

@@ -61,7 +61,8 @@ describe('one level of isolation', () => {
 		const env = { SANDBOX_STATE_DIR: newStateDir() };
 		for (const [more, says] of [
 			[{ SANDBOX_LEVEL: 'strict' }, /SANDBOX_LEVEL: there is no level 'strict'; there is: standard/],
-			[{ SANDBOX_LEVELS: 'standard,strict=runsc' }, /SANDBOX_LEVELS names runtimes of a container daemon.*SANDBOX_ENGINE=docker/],
+			[{ SANDBOX_LEVELS: 'standard,strict=runsc' }, /SANDBOX_LEVELS=standard,strict=runsc needs a container daemon, which alone has runtimes; set SANDBOX_ENGINE=docker/],
+			[{ SANDBOX_RUNTIME: 'runsc' }, /SANDBOX_RUNTIME=runsc needs a container daemon, which alone has runtimes; set SANDBOX_ENGINE=docker/],
 			[{ SANDBOX_ENGINE: 'docker', SANDBOX_LEVELS: 'Strict=runsc' }, /'Strict=runsc' is no level; write NAME=RUNTIME/],
 			[{ SANDBOX_ENGINE: 'docker', SANDBOX_LEVELS: 'a=runc,a=crun' }, /the level a twice/],
 		] as [Record<string, string>, RegExp][]) {

@@ -287,12 +287,63 @@ static void test_bounds(void **state UNUSED)
 		free(secrets[i]);
 }
 
+/* A byte 0 is part of no secret, and leads nowhere behind the last byte of one, where every other byte but one may lead on. */
+static void test_every_byte(void **state UNUSED)
+{
+	static const char zeros[] = "\0abcd\0abc\0e\0abcd";
+	char words[256][8];
+	const char *secrets[256];
+	size_t n = 0;
+	struct mask_set *set;
+	_cleanup_(buf_done) struct buf out = BUF_INIT(OUT_MAX);
+
+	for (int c = 255; c > 0; c--)
+		if (c != 'x') {
+			(void)snprintf(words[n], sizeof(words[n]), "abcd%c", c);
+			secrets[n] = words[n];
+			n++;
+		}
+	secrets[n++] = "abcd";
+	assert_int_equal(mask_set_new(secrets, n, NULL, NULL, &set), 0);
+	assert_int_equal(mask_text(set, zeros, sizeof(zeros) - 1, &out), 0);
+	assert_int_equal(out.len, 1 + strlen(M) + 7 + strlen(M));
+	assert_memory_equal(buf_str(&out), "\0" M "\0abc\0e\0" M, out.len);
+	for (int c = 1; c < 256; c++) {
+		char text[] = {'-', 'a', 'b', 'c', 'd', (char)c, '-'};
+
+		buf_reset(&out);
+		assert_int_equal(mask_text(set, text, sizeof(text), &out), 0);
+		assert_string_equal(buf_str(&out), c == 'x' ? "-" M "x-" : "-" M "-");
+	}
+	(void)mask_set_free(set);
+}
+
+/* As html.escape() of Python, which the masking of secrets relies on. */
+static void test_html(void **state)
+{
+	static const char text[] = "a<b> & \"c\" 'd'\xC3\xA9";
+	_cleanup_(buf_done) struct buf b = BUF_INIT(100), none = BUF_INIT(7);
+
+	(void)state;
+	assert_int_equal(text_add_html(&b, text, strlen(text), true), 0);
+	assert_string_equal(buf_str(&b), "a&lt;b&gt; &amp; &quot;c&quot; &#x27;d&#x27;\xC3\xA9");
+	buf_reset(&b);
+	assert_int_equal(text_add_html(&b, text, strlen(text), false), 0);
+	assert_string_equal(buf_str(&b), "a&lt;b&gt; &amp; \"c\" 'd'\xC3\xA9");
+	buf_reset(&b);
+	assert_int_equal(text_add_html(&b, text, 0, true), 0);
+	assert_int_equal(text_add_html(&b, "<<", 2, true), 0);
+	assert_string_equal(buf_str(&b), "&lt;&lt;");
+	assert_true(text_add_html(&none, "<&", 2, true) < 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_masks),  cmocka_unit_test(test_passes_at_once),
-	    cmocka_unit_test(test_random), cmocka_unit_test(test_forms),
-	    cmocka_unit_test(test_steps),  cmocka_unit_test(test_bounds),
+	    cmocka_unit_test(test_masks),      cmocka_unit_test(test_passes_at_once),
+	    cmocka_unit_test(test_random),     cmocka_unit_test(test_forms),
+	    cmocka_unit_test(test_steps),      cmocka_unit_test(test_bounds),
+	    cmocka_unit_test(test_every_byte), cmocka_unit_test(test_html),
 	};
 
 	return cmocka_run_group_tests_name("mask", tests, NULL, NULL);

@@ -439,7 +439,7 @@ static void on_package(void *user, const char *owner, const char *sandbox, const
 
 void cells_watch_packages(struct cells *c, struct packages *p)
 {
-	packages_keep_witness(p, on_package, c);
+	packages_set_observer(p, on_package, c);
 }
 
 /* ---- for requests ---- */
@@ -519,12 +519,12 @@ static int add_timer(struct cells *c, sd_event_source **ret, sd_event_time_handl
 
 int cells_new(const struct cells_config *config, struct cells **ret, struct err *e)
 {
-	const struct manager_witness witness = {.run_starts = on_starts,
-						.run = on_run,
-						.run_output = on_output,
-						.run_shown = on_shown,
-						.run_ends = on_ends,
-						.news = on_news};
+	const struct manager_observer observer = {.run_starts = on_starts,
+						  .run = on_run,
+						  .run_output = on_output,
+						  .run_shown = on_shown,
+						  .run_ends = on_ends,
+						  .news = on_news};
 	struct cells *c = calloc(1, sizeof(*c));
 	int r;
 
@@ -543,9 +543,9 @@ int cells_new(const struct cells_config *config, struct cells **ret, struct err 
 		(void)cells_free(c);
 		return r;
 	}
-	struct manager_witness own = witness;
+	struct manager_observer own = observer;
 	own.user = c;
-	manager_keep_witness(config->manager, &own);
+	manager_set_observer(config->manager, &own);
 	*ret = c;
 	return 0;
 }

@@ -25,7 +25,7 @@ struct packages;
 
 struct cells_config {
 	sd_event *loop;          /* borrowed, all of them, until cells_free() */
-	struct manager *manager; /* gets the witness */
+	struct manager *manager; /* gets the observer */
 	struct store *store;     /* may be NULL: there is no history */
 	struct budgets *budgets;
 	enum cells_keep keep;

@@ -268,35 +268,20 @@ int history_text_html(struct buf *b, const char *text)
 {
 	int r = 0;
 
-	for (const char *p = text ? text : ""; *p && r == 0; p++) {
-		switch (*p) {
-		case '\033':
-			if (p[1] == '[') {
-				p++;
-				while (p[1] && (p[1] < '@' || p[1] > '~'))
-					p++;
-				if (p[1])
-					p++;
-			}
+	for (const char *p = text ? text : ""; *p && r == 0;) {
+		const size_t plain = strcspn(p, "\033");
+
+		r = text_add_html(b, p, plain, true);
+		p += plain;
+		if (*p == '\0')
 			break;
-		case '<':
-			r = buf_add_str(b, "&lt;");
-			break;
-		case '>':
-			r = buf_add_str(b, "&gt;");
-			break;
-		case '&':
-			r = buf_add_str(b, "&amp;");
-			break;
-		case '"':
-			r = buf_add_str(b, "&quot;");
-			break;
-		case '\'':
-			r = buf_add_str(b, "&#39;");
-			break;
-		default:
-			r = buf_add_char(b, *p);
-		}
+		p++;
+		if (*p != '[')
+			continue;
+		p++;
+		while (*p && (*p < '@' || *p > '~'))
+			p++;
+		p += *p != '\0';
 	}
 	return r;
 }

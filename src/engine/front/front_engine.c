@@ -15,16 +15,6 @@
 
 #define CLOSE_WAIT_MS 1000
 
-_Static_assert((int)PROTO_CAP_MEMORY == (int)ENGINE_CAP_MEMORY &&
-		   (int)PROTO_CAP_CPU == (int)ENGINE_CAP_CPU &&
-		   (int)PROTO_CAP_PIDS == (int)ENGINE_CAP_PIDS &&
-		   (int)PROTO_CAP_DISK == (int)ENGINE_CAP_DISK &&
-		   (int)PROTO_CAP_OWN_UID == (int)ENGINE_CAP_OWN_UID &&
-		   (int)PROTO_CAP_PERSISTENT == (int)ENGINE_CAP_PERSISTENT &&
-		   (int)PROTO_CAP_WARM == (int)ENGINE_CAP_WARM &&
-		   (int)PROTO_CAP_ON_DISK == (int)ENGINE_CAP_ON_DISK &&
-		   (int)PROTO_CAP_TOTAL == (int)ENGINE_CAP_TOTAL,
-	       "one set of bits");
 _Static_assert(PROTO_IMAGE_MAX == ENGINE_NAME_MAX && PROTO_PATH_MAX == ENGINE_PATH_MAX &&
 		   PROTO_LIST_MAX == ENGINE_FILES_MAX &&
 		   PROTO_CHECKPOINTS_MAX == ENGINE_CHECKPOINTS_MAX &&
@@ -444,7 +434,7 @@ static int take_hello(struct front_engine *g, struct err *e)
 		return err_set(e, ERR_ENGINE_UNAVAILABLE, 0, "the monitor ended at its start");
 	}
 	g->images = n_fds > 0 ? TAKE_FD(fds[0]) : -1;
-	g->base.enforced = f.hello.enforced;
+	g->base.enforced = f.hello.enforced & g->base.ops->caps;
 	g->base.best_effort = f.hello.best_effort;
 	g->max = f.hello.slots;
 	return 0;

@@ -78,25 +78,6 @@ static void take_levels(struct engine_levels *l, const struct proto_mon_hello *h
 				       (int)sizeof(hello->runtime) - 1, hello->runtime);
 }
 
-/* Settings of the whole server that only some of the processes that make sandboxes can enforce. Without this
- * they would be ignored. */
-static int check_settings(const struct front_engine *g, const struct engine_config *config,
-			  struct err *e)
-{
-	if (config->total_bytes > 0 && !(g->base.enforced & ENGINE_CAP_TOTAL))
-		return err_set(e, ERR_LIMIT_NOT_ENFORCEABLE, 0,
-			       "SANDBOX_TOTAL_MEMORY is set, and the engine '%s' cannot limit the "
-			       "memory of all sandboxes together; remove it, and set "
-			       "SANDBOX_MEMORY_LIMIT and SANDBOX_MAX_SESSIONS instead",
-			       g->base.ops->name);
-	if (config->workspace == ENGINE_WORKSPACE_DISK && !(g->base.enforced & ENGINE_CAP_ON_DISK))
-		return err_set(e, ERR_LIMIT_NOT_ENFORCEABLE, 0,
-			       "SANDBOX_WORKSPACE is disk, and the engine '%s' cannot limit a "
-			       "workspace on disk; there it is memory",
-			       g->base.ops->name);
-	return 0;
-}
-
 int front_start(struct front_engine *g, const char *const argv[],
 		const struct engine_config *config, struct err *e)
 {
@@ -130,10 +111,10 @@ int front_start(struct front_engine *g, const char *const argv[],
 	g->monitor_fd = TAKE_FD(mine);
 	g->monitor_pid = pid;
 	g->base.front_uid = hello.front_uid;
-	g->base.enforced = hello.enforced;
+	g->base.enforced = hello.enforced & g->base.ops->caps;
 	g->base.best_effort = hello.best_effort;
 	take_levels(&g->base.levels, &hello);
-	return check_settings(g, config, e);
+	return 0;
 }
 
 void front_init(struct front_engine *g, const struct engine_config *config)

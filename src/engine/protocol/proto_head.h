@@ -52,17 +52,10 @@ enum proto_step {
 	PROTO_STEP_MAX_,
 };
 
-enum proto_cap { /* enum engine_cap, for the monitor */
-		 PROTO_CAP_MEMORY = 1 << 0,
-		 PROTO_CAP_CPU = 1 << 1,
-		 PROTO_CAP_PIDS = 1 << 2,
-		 PROTO_CAP_DISK = 1 << 3,
-		 PROTO_CAP_OWN_UID = 1 << 4,
-		 PROTO_CAP_PERSISTENT = 1 << 5, /* best effort: without limits of the disk */
-		 PROTO_CAP_WARM = 1 << 6,
-		 PROTO_CAP_ON_DISK = 1 << 7,
-		 PROTO_CAP_TOTAL = 1 << 8,
-		 PROTO_CAP_ROOT = 1 << 9,
+enum proto_cap { /* enum engine_cap, for makers */
+#define C(name, bit, native, docker, needs) PROTO_CAP_##name = 1 << (bit),
+#include "engine/protocol/caps.tbl.h"
+#undef C
 };
 
 #define PROTO_SAID_MAX 400 /* bytes, with the NUL: the last words of a zygote */

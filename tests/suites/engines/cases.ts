@@ -192,7 +192,7 @@ print(open("/proc/1/status").read().split()[1], os.access("/proc/1/environ", os.
 	{
 		name: 'settings of the whole server that no daemon enforces are refused at the start, each with its reason',
 		async run(w) {
-			for (const [setting, value, why] of [['SANDBOX_TOTAL_MEMORY', '1g', /SANDBOX_TOTAL_MEMORY is set, and the engine 'docker' cannot limit/], ['SANDBOX_WORKSPACE', 'disk', /SANDBOX_WORKSPACE is disk, and the engine 'docker' cannot limit/], ['SANDBOX_ROOT', 'on', /SANDBOX_ROOT=on needs the native engine, a server that root started/]] as const) {
+			for (const [setting, value, why] of [['SANDBOX_TOTAL_MEMORY', '1g', /SANDBOX_TOTAL_MEMORY=1024m needs the native engine; remove it, and set SANDBOX_MEMORY_LIMIT/], ['SANDBOX_WORKSPACE', 'disk', /SANDBOX_WORKSPACE=disk needs the native engine/], ['SANDBOX_ROOT', 'on', /SANDBOX_ROOT=on needs the native engine, a server that root started/]] as const) {
 				const r = once({ ...w, env: { ...w.env, [setting]: value } }, '-c', 'print(1)');
 				assert.equal(r.status, 78, `${setting}: ${r.stdout}${r.stderr}`);
 				assert.match(r.stderr, why);

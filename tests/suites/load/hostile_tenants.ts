@@ -3,6 +3,7 @@
 // clients that are measured. At its end it prints one line of JSON: how many answers had which status, by kind.
 
 import { spawn, type ChildProcess } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import * as net from 'node:net';
 import * as os from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -141,6 +142,15 @@ const kinds: Record<string, (t: Tenant) => Promise<() => Promise<unknown>>> = {
 			await t.run(id, 'import os, time\npiece = (("p" * 700 + "-") * 90 + "p" * 300).encode()\nend = time.time() + 2\nwhile time.time() < end: os.write(1, piece)');
 			await t.ask('PATCH', `/api/v1/sandboxes/${id}`, { env: { S0: `${'p'.repeat(700)}${Date.now()}` } });
 			await t.ask('GET', `/api/v1/notebooks/${id}`);
+		};
+	},
+	shown: async (t) => {
+		const env = Object.fromEntries(Array.from({ length: 44 }, (_, i) => [`S${i}`, randomBytes(500).toString('hex')]));
+		const id = await t.sandbox({ env });
+		return async () => {
+			const r = await t.run(id, 'import os, random\nclass Page:\n def _repr_html_(self): return "".join(os.environ[f"S{random.randrange(44)}"][:999] + "-" for _ in range(240))\nfor _ in range(4): display(Page())');
+			if (!(r.results?.length >= 4)) throw new Error(`four pages were to be shown: ${JSON.stringify(r).slice(0, 300)}`);
+			await t.ask('PATCH', `/api/v1/sandboxes/${id}`, { env: { S0: randomBytes(500).toString('hex') } });
 		};
 	},
 	forms: async (t) => async () => {

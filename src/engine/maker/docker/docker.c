@@ -96,6 +96,7 @@ static int docker_change(struct engine_sandbox *s, const struct engine_limits *l
  * interpreters itself: the keeper answers `warm` with MON_UNSUPPORTED, and init goes on with its own. */
 const struct engine_ops docker_ops = {
     .name = "docker",
+    .caps = ENGINE_CAPS_DOCKER,
     .get_image = "get it once with: docker pull",
     .size = sizeof(struct front_engine),
     .begin = docker_begin,

@@ -101,6 +101,7 @@ static int native_open(struct engine *base, struct err *e)
 
 const struct engine_ops native_ops = {
     .name = "native",
+    .caps = ENGINE_CAPS_NATIVE,
     .size = sizeof(struct front_engine),
     .begin = native_begin,
     .open = native_open,

@@ -178,7 +178,8 @@ int about_ask(struct daemon *a, const struct keeper_config *config, struct docke
 	take_cap(info, "MemoryLimit", ENGINE_CAP_MEMORY, ret);
 	take_cap(info, "CpuCfsQuota", ENGINE_CAP_CPU, ret);
 	take_cap(info, "PidsLimit", ENGINE_CAP_PIDS, ret);
-	ret->enforced |= ENGINE_CAP_DISK; /* volumes in memory have a size */
+	/* Volumes in memory have a size. */
+	ret->enforced |= ENGINE_CAP_DISK | ENGINE_CAP_RUNTIME;
 	ret->best_effort |= ENGINE_CAP_OWN_UID;
 	/* Only root may give the folders of a stored workspace to the uid of containers. */
 	if (geteuid() == 0)

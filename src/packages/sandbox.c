@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "packages/box.h"
+#include "packages/sandbox.h"
 
 #include "base/fdio.h"
 #include "base/jsonio.h"
@@ -13,7 +13,7 @@
 #define GRACE_NS   NS_PER_S
 #define OUTPUT_ALL (1u << 30)
 
-struct box {
+struct packages_sandbox {
 	sd_event *loop;
 	struct engine *engine;
 	struct engine_sandbox *handle;
@@ -22,12 +22,12 @@ struct box {
 	struct egress_gate *gate;
 	char label[EGRESS_LABEL_MAX + 1];
 	char payer[WORKERS_WHO_SIZE];
-	bool freed;       /* box_free() was called: no callback any more */
-	unsigned pending; /* calls of the engine that have not ended yet */
-	box_fn cb;        /* callback of the current operation */
+	bool freed;             /* packages_sandbox_free() was called: no callback any more */
+	unsigned pending;       /* calls of the engine that have not ended yet */
+	packages_sandbox_fn cb; /* callback of the current operation */
 	void *user;
 	struct buf code;   /* script of the current run */
-	struct buf output; /* the last BOX_OUTPUT_MAX bytes */
+	struct buf output; /* the last PACKAGES_SANDBOX_OUTPUT_MAX bytes */
 	struct buf answer; /* whole */
 	int answered;      /* -errno: it could not be kept */
 	json_t *result;
@@ -43,13 +43,13 @@ struct box {
 	struct err failed; /* error of a copy; told when its file has been removed */
 };
 
-static void close_file(struct box *b)
+static void close_file(struct packages_sandbox *b)
 {
 	workers_close(b->payer, b->file);
 	b->file = -1;
 }
 
-static void maybe_gone(struct box *b)
+static void maybe_gone(struct packages_sandbox *b)
 {
 	if (!b->freed || b->pending > 0)
 		return;
@@ -60,24 +60,24 @@ static void maybe_gone(struct box *b)
 	free(b);
 }
 
-static void begin(struct box *b, box_fn cb, void *user)
+static void begin(struct packages_sandbox *b, packages_sandbox_fn cb, void *user)
 {
 	ASSERT(!b->cb && !b->freed);
 	b->cb = cb;
 	b->user = user;
 }
 
-static void end(struct box *b, const struct err *e)
+static void end(struct packages_sandbox *b, const struct err *e)
 {
-	box_fn cb = b->cb;
+	packages_sandbox_fn cb = b->cb;
 
 	b->cb = NULL;
 	if (cb && !b->freed)
 		cb(b, e, b->user);
 }
 
-/* A call of the engine has ended. False: box_free() was called, and the box may be freed now. */
-static bool call_ended(struct box *b)
+/* A call of the engine has ended. False: packages_sandbox_free() was called, and the sandbox may be freed now. */
+static bool call_ended(struct packages_sandbox *b)
 {
 	b->pending--;
 	if (!b->freed)
@@ -90,7 +90,7 @@ static bool call_ended(struct box *b)
  * never from inside their own call. */
 static int on_refused(sd_event_source *source, void *user)
 {
-	struct box *b = user;
+	struct packages_sandbox *b = user;
 
 	(void)sd_event_source_disable_unref(source);
 	if (call_ended(b))
@@ -98,7 +98,7 @@ static int on_refused(sd_event_source *source, void *user)
 	return 0;
 }
 
-static void refuse(struct box *b)
+static void refuse(struct packages_sandbox *b)
 {
 	sd_event_source *source = NULL;
 
@@ -116,7 +116,7 @@ static void on_destroyed(const struct err *e UNUSED, void *user)
 	(void)call_ended(user);
 }
 
-static void destroy(struct box *b)
+static void destroy(struct packages_sandbox *b)
 {
 	struct engine_sandbox *handle = TAKE_PTR(b->handle);
 
@@ -126,7 +126,7 @@ static void destroy(struct box *b)
 	engine_destroy(handle, on_destroyed, b);
 }
 
-static int open_gate(struct box *b, struct err *e)
+static int open_gate(struct packages_sandbox *b, struct err *e)
 {
 	int fd = engine_take_egress(b->handle);
 
@@ -139,7 +139,7 @@ static int open_gate(struct box *b, struct err *e)
 static void on_created(struct engine_sandbox *s, const struct engine_policy *policy UNUSED,
 		       const struct err *e, void *user)
 {
-	struct box *b = user;
+	struct packages_sandbox *b = user;
 	struct err failed = ERR_INIT;
 
 	b->handle = e ? NULL : s;
@@ -152,9 +152,10 @@ static void on_created(struct engine_sandbox *s, const struct engine_policy *pol
 	end(b, e);
 }
 
-struct box *box_new(const struct box_config *config, box_fn cb, void *user, struct err *e)
+struct packages_sandbox *packages_sandbox_new(const struct packages_sandbox_config *config,
+					      packages_sandbox_fn cb, void *user, struct err *e)
 {
-	struct box *b = calloc(1, sizeof(*b));
+	struct packages_sandbox *b = calloc(1, sizeof(*b));
 
 	if (!b) {
 		(void)err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a helper sandbox");
@@ -168,22 +169,22 @@ struct box *box_new(const struct box_config *config, box_fn cb, void *user, stru
 	(void)snprintf(b->payer, sizeof(b->payer), "%s", config->payer ? config->payer : "");
 	b->file = -1;
 	buf_init(&b->code, CODE_MAX);
-	buf_init(&b->output, 4 * BOX_OUTPUT_MAX);
-	buf_init(&b->answer, BOX_RESULT_MAX);
+	buf_init(&b->output, 4 * PACKAGES_SANDBOX_OUTPUT_MAX);
+	buf_init(&b->answer, PACKAGES_SANDBOX_RESULT_MAX);
 	begin(b, cb, user);
 	b->pending = 1;
 	if (engine_create(b->engine, config->create, on_created, b, e) == 0)
 		return b;
 	b->pending = 0;
-	return box_free(b);
+	return packages_sandbox_free(b);
 }
 
-uint64_t box_cpu_ns(const struct box *b)
+uint64_t packages_sandbox_cpu_ns(const struct packages_sandbox *b)
 {
 	return b && b->handle ? engine_cpu_ns(b->handle) : 0;
 }
 
-struct box *box_free(struct box *b)
+struct packages_sandbox *packages_sandbox_free(struct packages_sandbox *b)
 {
 	if (!b)
 		return NULL;
@@ -192,7 +193,7 @@ struct box *box_free(struct box *b)
 	close_file(b);
 	b->gate = egress_close_gate(b->gate);
 	b->policy = egress_policy_unref(b->policy);
-	b->pending++; /* keeps the box alive while destroy() runs */
+	b->pending++; /* keeps the sandbox alive while destroy() runs */
 	destroy(b);
 	(void)call_ended(b);
 	return NULL;
@@ -203,7 +204,7 @@ struct box *box_free(struct box *b)
 static void on_output(struct engine_run *r UNUSED, enum engine_stream stream, const void *data,
 		      size_t len, void *user)
 {
-	struct box *b = user;
+	struct packages_sandbox *b = user;
 	const char *at = data;
 
 	if (stream == ENGINE_STDOUT) {
@@ -211,19 +212,19 @@ static void on_output(struct engine_run *r UNUSED, enum engine_stream stream, co
 			b->answered = buf_add(&b->answer, at, len);
 		return;
 	}
-	if (len > BOX_OUTPUT_MAX) {
-		at += len - BOX_OUTPUT_MAX;
-		len = BOX_OUTPUT_MAX;
+	if (len > PACKAGES_SANDBOX_OUTPUT_MAX) {
+		at += len - PACKAGES_SANDBOX_OUTPUT_MAX;
+		len = PACKAGES_SANDBOX_OUTPUT_MAX;
 	}
-	if (b->output.len + len > 2 * BOX_OUTPUT_MAX)
-		buf_consume(&b->output, b->output.len + len - BOX_OUTPUT_MAX);
+	if (b->output.len + len > 2 * PACKAGES_SANDBOX_OUTPUT_MAX)
+		buf_consume(&b->output, b->output.len + len - PACKAGES_SANDBOX_OUTPUT_MAX);
 	if (buf_add(&b->output, at, len) < 0)
 		buf_reset(&b->output); /* without memory the text is lost; the work goes on */
 }
 
 /* An answer that a thread reads: megabytes of JSON take tens of milliseconds. */
 struct reading {
-	struct box *box;
+	struct packages_sandbox *sandbox;
 	struct buf text;
 	json_t *result;
 	int error;
@@ -243,7 +244,7 @@ static void read_answer(void *user)
 {
 	struct reading *r = user;
 
-	r->error = values_in(&r->text) > BOX_VALUES_MAX
+	r->error = values_in(&r->text) > PACKAGES_SANDBOX_VALUES_MAX
 		       ? -EBADMSG
 		       : jsonio_read_on_thread(buf_str(&r->text), r->text.len,
 					       JSON_REJECT_DUPLICATES, &r->result);
@@ -253,7 +254,7 @@ static void read_answer(void *user)
 static void answer_was_read(void *user)
 {
 	struct reading *r = user;
-	struct box *b = r->box;
+	struct packages_sandbox *b = r->sandbox;
 	const int error = r->error;
 	json_t *result = r->result;
 	struct err e = ERR_INIT;
@@ -271,7 +272,7 @@ static void answer_was_read(void *user)
 	end(b, e.code == ERR_NONE ? NULL : &e);
 }
 
-static int take_result(struct box *b, struct err *e)
+static int take_result(struct packages_sandbox *b, struct err *e)
 {
 	if (b->answered < 0)
 		return b->answered == -ENOMEM
@@ -280,8 +281,8 @@ static int take_result(struct box *b, struct err *e)
 	struct reading *r = malloc(sizeof(*r));
 	if (!r)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "its result");
-	*r = (struct reading){.box = b, .text = b->answer};
-	buf_init(&b->answer, BOX_RESULT_MAX);
+	*r = (struct reading){.sandbox = b, .text = b->answer};
+	buf_init(&b->answer, PACKAGES_SANDBOX_RESULT_MAX);
 	b->pending++;
 	if (workers_run_counted(b->payer, read_answer, answer_was_read, r) == 0)
 		return 0;
@@ -294,7 +295,7 @@ static int take_result(struct box *b, struct err *e)
 static void on_run_done(struct engine_run *r UNUSED, const struct engine_run_result *res,
 			const struct err *e, void *user)
 {
-	struct box *b = user;
+	struct packages_sandbox *b = user;
 	struct err failed = ERR_INIT;
 
 	if (!call_ended(b))
@@ -313,7 +314,7 @@ static void on_run_done(struct engine_run *r UNUSED, const struct engine_run_res
 	end(b, &failed);
 }
 
-static int make_code(struct box *b, json_t *job, const char *script, struct err *e)
+static int make_code(struct packages_sandbox *b, json_t *job, const char *script, struct err *e)
 {
 	/* Python reads JSON as a literal if it has no true, false, null and only ASCII. */
 	size_t len;
@@ -326,8 +327,8 @@ static int make_code(struct box *b, json_t *job, const char *script, struct err 
 	return r < 0 ? err_set(e, ERR_OUT_OF_MEMORY, -r, "a script for a helper sandbox") : 0;
 }
 
-void box_run(struct box *b, json_t *job, const char *script, uint64_t timeout_ns, box_fn cb,
-	     void *user)
+void packages_sandbox_run(struct packages_sandbox *b, json_t *job, const char *script,
+			  uint64_t timeout_ns, packages_sandbox_fn cb, void *user)
 {
 	struct engine_run *run = NULL;
 
@@ -361,12 +362,12 @@ void box_run(struct box *b, json_t *job, const char *script, uint64_t timeout_ns
 	refuse(b);
 }
 
-const struct buf *box_output(const struct box *b)
+const struct buf *packages_sandbox_output(const struct packages_sandbox *b)
 {
 	return &b->output;
 }
 
-const json_t *box_result(const struct box *b)
+const json_t *packages_sandbox_result(const struct packages_sandbox *b)
 {
 	return b->result;
 }
@@ -374,7 +375,8 @@ const json_t *box_result(const struct box *b)
 /* ---- files ---- */
 
 /* Keeps the error of a copy. FULL: the error code for a full disk, which differs by direction. */
-static void note_copy(struct box *b, int r, enum err_code full, const char *sha256, uint64_t bytes)
+static void note_copy(struct packages_sandbox *b, int r, enum err_code full, const char *sha256,
+		      uint64_t bytes)
 {
 	b->copy = NULL;
 	close_file(b);
@@ -391,7 +393,7 @@ static void note_copy(struct box *b, int r, enum err_code full, const char *sha2
 		(void)err_set(&b->failed, ERR_SYSTEM, 0, "%s is damaged", b->path);
 }
 
-static bool start_copy(struct box *b, int from, int to, uint64_t max, copy_fn cb)
+static bool start_copy(struct packages_sandbox *b, int from, int to, uint64_t max, copy_fn cb)
 {
 	b->copy = copy_start(b->loop, b->payer, from, to, max, cb, b);
 	if (b->copy)
@@ -403,13 +405,13 @@ static bool start_copy(struct box *b, int from, int to, uint64_t max, copy_fn cb
 
 static void on_committed(const struct err *e, void *user)
 {
-	struct box *b = user;
+	struct packages_sandbox *b = user;
 
 	if (call_ended(b))
 		end(b, b->failed.code != ERR_NONE ? &b->failed : e);
 }
 
-static void commit(struct box *b)
+static void commit(struct packages_sandbox *b)
 {
 	struct err e = ERR_INIT;
 	bool keep = b->failed.code == ERR_NONE;
@@ -426,14 +428,14 @@ static void commit(struct box *b)
 
 static void on_put_copied(int r, const char *sha256, uint64_t bytes, void *user)
 {
-	struct box *b = user;
+	struct packages_sandbox *b = user;
 
 	note_copy(b, r, ERR_NO_SPACE, sha256, bytes);
 	commit(b);
 }
 
 /* The engine has opened a file, or failed. True: it is open and the copy may begin. */
-static bool file_came(struct box *b, int fd, const struct err *e)
+static bool file_came(struct packages_sandbox *b, int fd, const struct err *e)
 {
 	if (!call_ended(b)) {
 		workers_close("", fd); /* B may be gone */
@@ -449,7 +451,7 @@ static bool file_came(struct box *b, int fd, const struct err *e)
 
 static void on_put_fd(int fd, const struct err *e, void *user)
 {
-	struct box *b = user;
+	struct packages_sandbox *b = user;
 
 	if (!file_came(b, fd, e))
 		return;
@@ -457,7 +459,8 @@ static void on_put_fd(int fd, const struct err *e, void *user)
 		commit(b);
 }
 
-void box_put(struct box *b, const char *path, int fd, const char *sha256, box_fn cb, void *user)
+void packages_sandbox_put(struct packages_sandbox *b, const char *path, int fd, const char *sha256,
+			  packages_sandbox_fn cb, void *user)
 {
 	begin(b, cb, user);
 	b->failed = ERR_INIT;
@@ -474,7 +477,7 @@ void box_put(struct box *b, const char *path, int fd, const char *sha256, box_fn
 
 static void on_got(int r, const char *sha256, uint64_t bytes, void *user)
 {
-	struct box *b = user;
+	struct packages_sandbox *b = user;
 
 	note_copy(b, r, ERR_STORE_FULL, sha256, bytes);
 	end(b, b->failed.code != ERR_NONE ? &b->failed : NULL);
@@ -482,7 +485,7 @@ static void on_got(int r, const char *sha256, uint64_t bytes, void *user)
 
 static void on_get_fd(int fd, const struct err *e, void *user)
 {
-	struct box *b = user;
+	struct packages_sandbox *b = user;
 
 	if (!file_came(b, fd, e))
 		return;
@@ -490,7 +493,8 @@ static void on_get_fd(int fd, const struct err *e, void *user)
 		end(b, &b->failed);
 }
 
-void box_get(struct box *b, const char *path, int fd, uint64_t max, box_fn cb, void *user)
+void packages_sandbox_get(struct packages_sandbox *b, const char *path, int fd, uint64_t max,
+			  packages_sandbox_fn cb, void *user)
 {
 	begin(b, cb, user);
 	b->failed = ERR_INIT;
@@ -505,12 +509,12 @@ void box_get(struct box *b, const char *path, int fd, uint64_t max, box_fn cb, v
 	refuse(b);
 }
 
-const char *box_sha256(const struct box *b)
+const char *packages_sandbox_sha256(const struct packages_sandbox *b)
 {
 	return b->sha256;
 }
 
-uint64_t box_bytes(const struct box *b)
+uint64_t packages_sandbox_bytes(const struct packages_sandbox *b)
 {
 	return b->bytes;
 }
