@@ -222,6 +222,15 @@ static void write_version(uint64_t version, char ret[FLEET_VERSION_BUFFER])
 	(void)snprintf(ret, FLEET_VERSION_BUFFER, "%016jx", (uintmax_t)version);
 }
 
+static uint64_t read_version(const char *digits)
+{
+	uint64_t version = 0;
+
+	for (; *digits; digits++)
+		version = version << 4 | (uint64_t)text_hex_digit(*digits);
+	return version;
+}
+
 void fleet_tally_version(const struct fleet_tally *t, char ret[FLEET_VERSION_BUFFER])
 {
 	write_version(t->version, ret);
@@ -254,7 +263,7 @@ static json_t *row_of(const struct entry *x)
 
 json_t *fleet_tally_answer(const struct fleet_tally *t, const char *after)
 {
-	uint64_t version = after ? strtoull(after, NULL, 16) : 0;
+	uint64_t version = after ? read_version(after) : 0;
 	struct list *at = first_after(t, version);
 	char text[FLEET_VERSION_BUFFER];
 	json_t *uses = json_array();
