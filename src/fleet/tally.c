@@ -206,9 +206,10 @@ bool fleet_tally_set(struct fleet_tally *t, const char *owner, const struct flee
 
 bool fleet_tally_pop(struct fleet_tally *t, char ret_owner[FLEET_UUID_SIZE], struct fleet_use *ret)
 {
-	if (list_is_empty(&t->all))
-		return false;
 	struct entry *x = list_first(&t->all, struct entry, node);
+
+	if (!x)
+		return false;
 	memcpy(ret_owner, x->owner, sizeof(x->owner));
 	*ret = x->use;
 	entry_free(t, x);
