@@ -177,6 +177,10 @@ static int open_ledger(struct app *a, struct err *e)
 		      .runs_per_minute = s->user_runs_per_minute},
 	};
 
+	if (app_count_uses(a, e) < 0)
+		return -e->errnum;
+	config.uses = a->uses;
+	config.elsewhere = a->elsewhere;
 	return ledger_new(&config, &a->ledger, e);
 }
 
@@ -443,6 +447,8 @@ void app_done(struct app *a)
 	a->image_puller = image_builder_free(a->image_puller);
 	a->cells = cells_free(a->cells);
 	a->ledger = ledger_free(a->ledger);
+	a->uses = fleet_tally_free(a->uses);
+	a->elsewhere = fleet_tally_free(a->elsewhere);
 	a->store = store_close(a->store);
 	engine_close(TAKE_PTR(a->engine));
 	a->ca_fd = fd_close(a->ca_fd);

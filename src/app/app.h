@@ -18,6 +18,7 @@
 #include "config/settings.h"
 #include "egress/egress.h"
 #include "fleet/ids.h"
+#include "fleet/tally.h"
 #include "http/http.h"
 #include "mcp/mcp.h"
 #include "objects/store.h"
@@ -60,15 +61,16 @@ struct app {
 	sd_event *loop;
 	sd_event_source *workers; /* jobs of the pool of threads have ended */
 	struct manager *manager;
-	struct sandbox_records records;   /* the manager's, kept in the store */
-	struct opener *opener;            /* NULL: no local files may be read */
-	struct reopener *reopener;        /* NULL: nothing to open again */
-	struct http_tls *tls;             /* NULL: SANDBOX_TLS_LISTEN is not set */
-	struct http_tls_client *port_tls; /* NULL: no face, or no GnuTLS */
-	struct buf tls_chain;             /* until its key is there */
-	struct buf tls_authority;         /* as that; of a worker */
-	struct fleet_member member;       /* of a worker: app_fleet() */
-	void (*reloaded)(void *user);     /* app_reload() */
+	struct sandbox_records records;       /* the manager's, kept in the store */
+	struct opener *opener;                /* NULL: no local files may be read */
+	struct reopener *reopener;            /* NULL: nothing to open again */
+	struct http_tls *tls;                 /* NULL: SANDBOX_TLS_LISTEN is not set */
+	struct http_tls_client *port_tls;     /* NULL: no face, or no GnuTLS */
+	struct buf tls_chain;                 /* until its key is there */
+	struct buf tls_authority;             /* as that; of a worker */
+	struct fleet_member member;           /* of a worker: app_fleet() */
+	struct fleet_tally *uses, *elsewhere; /* of a worker: what users have here, and at others */
+	void (*reloaded)(void *user);         /* app_reload() */
 	void *reloaded_user;
 	const char *const *image_defs; /* of `serve`, set before app_begin(): names; borrowed */
 	size_t n_image_defs;
@@ -208,6 +210,8 @@ size_t app_max_message(const struct app *a);
 /* app_records.c: limits of stored sandboxes, and their records in the store if there is one.
  * INSISTED: the limits that must be enforced (limits.h). */
 struct manager_stored app_stored(struct app *a, uint32_t insisted);
+/* A worker of a fleet: counts what users have here. Nothing elsewhere. */
+int app_count_uses(struct app *a, struct err *e) MUST_CHECK;
 
 /* Can only this machine reach a listener on HOST? */
 bool app_is_loopback(const char *host);

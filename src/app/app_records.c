@@ -53,6 +53,46 @@ static int quota_of(struct app *a, const char *owner, uint64_t *count, uint64_t 
 		   : 0;
 }
 
+/* ---- what users have here, for the routers of a fleet ---- */
+
+static void count_uses_of(struct app *a, const char *owner)
+{
+	uint64_t n = 0, bytes = 0;
+	struct err e = ERR_INIT;
+
+	if (!a->uses)
+		return;
+	struct fleet_use use = fleet_tally_get(a->uses, owner);
+	const int r = store_sandbox_sums(a->store, owner, &n, &bytes, &e);
+	use.sandboxes = MIN(n, FLEET_USE_SANDBOXES);
+	use.disk_bytes = MIN(bytes, FLEET_USE_MAX);
+	if (r < 0 || !fleet_tally_set(a->uses, owner, &use))
+		LOG_OFTEN(LOG_LEVEL_WARNING, "use_not_counted", LOG_S("user", owner),
+			  LOG_S("error", r < 0 ? e.text : "no memory"));
+}
+
+static bool count_row(const struct store_sandbox *row, void *user)
+{
+	const struct app *a = user;
+	struct fleet_use use = fleet_tally_get(a->uses, row->owner);
+
+	use.sandboxes = MIN(use.sandboxes + 1, FLEET_USE_SANDBOXES);
+	use.disk_bytes = MIN(use.disk_bytes + row->disk_bytes, FLEET_USE_MAX);
+	return fleet_tally_set(a->uses, row->owner, &use);
+}
+
+int app_count_uses(struct app *a, struct err *e)
+{
+	if (!app_fleet(a))
+		return 0;
+	a->uses = fleet_tally_new(FLEET_TALLY_MAX, true);
+	a->elsewhere = fleet_tally_new(FLEET_TALLY_MAX, true);
+	if (!a->uses || !a->elsewhere)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "what users have");
+	const int r = a->store ? store_sandbox_each(a->store, NULL, NULL, count_row, a, e) : 0;
+	return r < 0 ? r : 0;
+}
+
 static int add(void *user, struct sandbox_record *record, const char *env, uint64_t owner_max,
 	       struct err *e)
 {
@@ -68,6 +108,12 @@ static int add(void *user, struct sandbox_record *record, const char *env, uint6
 
 	if (r < 0)
 		return r;
+	if (a->elsewhere) {
+		const struct fleet_use others = fleet_tally_get(a->elsewhere, record->owner);
+
+		room.elsewhere_count = others.sandboxes;
+		room.elsewhere_bytes = others.disk_bytes;
+	}
 	store_uuid(row.persist);
 	fleet_id_mark(app_fleet(a), row.persist);
 	(void)!text_copy(row.id, sizeof(row.id), record->id[0] ? record->id : row.persist);
@@ -86,12 +132,14 @@ static int add(void *user, struct sandbox_record *record, const char *env, uint6
 		uint64_t n = 0;
 		struct err ignored = ERR_INIT;
 		if (store_sandbox_count(a->store, record->owner, &n, &ignored) == 0 &&
-		    room.owner_count > 0 && n >= room.owner_count)
+		    room.owner_count > 0 && n + room.elsewhere_count >= room.owner_count)
 			return err_set(e, ERR_QUOTA_EXCEEDED, 0, LIMIT_REACHED,
 				       (uintmax_t)room.owner_count);
 	}
-	if (r == 0)
+	if (r == 0) {
 		from_row(record, &row);
+		count_uses_of(a, row.owner);
+	}
 	return r;
 }
 
@@ -111,9 +159,14 @@ static int remove_record(void *user, const char *id, struct err *e)
 {
 	struct app *a = user;
 	const bool was = store_later(a->store, true);
-	int r = store_sandbox_remove(a->store, id, e);
+	struct store_sandbox row;
+	int r = a->uses ? store_sandbox_get(a->store, NULL, id, &row, e) : 0;
+	const bool counts = r > 0;
 
+	r = r < 0 ? r : store_sandbox_remove(a->store, id, e);
 	(void)store_later(a->store, was);
+	if (counts)
+		count_uses_of(a, row.owner);
 	return r < 0 ? r : 0;
 }
 

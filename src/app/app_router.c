@@ -271,9 +271,6 @@ int app_open_router(struct app *a, struct auth *auth, const char *public_origin,
 	if (r < 0)
 		return r;
 	fleet_names_set(f->names, &f->members);
-	if (f->members.n > 1 || f->members.n_names > 0)
-		LOG_WARNING("quotas_of_each_worker", LOG_I("workers", (long)f->members.n),
-			    LOG_S("effect", "a user may have at each worker what the quota says"));
 	r = sd_event_add_time_relative(a->loop, &f->look, CLOCK_MONOTONIC, LOOK_US, LOOK_US / 20,
 				       on_look, f);
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;

@@ -222,6 +222,7 @@ static int open_auth(struct serve *s, struct err *e)
 	    .secure = strncasecmp(set->public_url, "https://", 8) == 0,
 	    .required = set->require_auth || s->keys || s->at.worker,
 	    .by_router = s->at.worker,
+	    .elsewhere = s->app.elsewhere,
 	    .local_name = set->default_user_id,
 	    .token_ns = (uint64_t)set->token_minutes * 60 * NS_PER_S,
 	    .loop = s->app.loop,
@@ -235,8 +236,7 @@ static int open_auth(struct serve *s, struct err *e)
 static int open_http(struct serve *s, struct err *e)
 {
 	const char *key = s->app.settings.api_key;
-	/* The one key belongs to the one local user. */
-	static const char *const principals[] = {""};
+	static const char *const principals[] = {""}; /* the one key is that of the local user */
 	const struct settings *set = &s->app.settings;
 	struct http_config config = {
 	    .max_connections = (unsigned)set->max_connections,

@@ -73,13 +73,29 @@ static void get_state(struct http_request *req, void *user)
 
 	if (is_of_client(req))
 		return;
-	json_t *state = json_pack(
-	    "{s:i, s:s, s:s, s:s, s:s, s:b, s:b, s:{s:I, s:I}, s:[s], s:s}", "v", STATE_VERSION,
-	    "version", CAISSON_VERSION, "name", m->name, "worker", m->worker, "epoch", m->epoch,
-	    "draining", w->draining, "ready", is_ready(w), "sandboxes", "open",
-	    (json_int_t)manager_count(a->manager), "max", (json_int_t)a->settings.max_sessions,
-	    "images", manager_image(a->manager), "profile", a->settings.profile);
+	char uses[FLEET_VERSION_BUFFER];
+	fleet_tally_version(a->uses, uses);
+	json_t *state =
+	    json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:{s:I, s:I}, s:[s], s:s}", "v",
+		      STATE_VERSION, "uses", uses, "version", CAISSON_VERSION, "name", m->name,
+		      "worker", m->worker, "epoch", m->epoch, "draining", w->draining, "ready",
+		      is_ready(w), "sandboxes", "open", (json_int_t)manager_count(a->manager),
+		      "max", (json_int_t)a->settings.max_sessions, "images",
+		      manager_image(a->manager), "profile", a->settings.profile);
 	respond_json(req, state);
+}
+
+static void get_uses(struct http_request *req, void *user)
+{
+	const struct serve_worker *w = user;
+	const char *after = http_request_query(req, "after");
+
+	if (is_of_client(req))
+		return;
+	if (after && !fleet_is_version(after))
+		http_respond_problem(req, ERR_BAD_REQUEST, "after is 16 hexadecimal digits", NULL);
+	else
+		respond_json(req, fleet_tally_answer(w->app->uses, after));
 }
 
 /* ---- credentials that end ---- */
@@ -209,6 +225,7 @@ static void post_ended(struct http_request *req, void *user)
 
 static const struct http_route of_members[] = {
     {HTTP_GET, "/fleet/state", get_state, 0, 0},
+    {HTTP_GET, "/fleet/uses", get_uses, 0, 0},
     {HTTP_GET, "/fleet/credentials", get_credentials, 0, 0},
     {HTTP_POST, "/fleet/ended", post_ended, 0, ENDED_BYTES},
 };

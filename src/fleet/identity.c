@@ -81,6 +81,15 @@ static const struct member limits[] = {
     {"runs_per_minute", LIMIT, AT(runs_per_minute)},
 };
 
+static const struct member uses[] = {
+    {"sandboxes", NUMBER, AT(elsewhere.sandboxes)},
+    {"disk_bytes", NUMBER, AT(elsewhere.disk_bytes)},
+    {"day", NUMBER, AT(elsewhere.day)},
+    {"cpu_us", NUMBER, AT(elsewhere.cpu_us)},
+    {"minute", NUMBER, AT(elsewhere.minute)},
+    {"runs", NUMBER, AT(elsewhere.runs)},
+};
+
 static int refuse(struct err *e, const char *member, const char *what)
 {
 	return err_set(e, ERR_IDENTITY_INVALID, EINVAL,
@@ -173,7 +182,8 @@ static int check_together(const struct fleet_identity *id, struct err *e)
 static int read_object(const json_t *root, struct fleet_identity *ret, struct err *e)
 {
 	const json_t *quota = json_object_get(root, "limits");
-	struct fleet_identity id = {0};
+	const json_t *elsewhere = json_object_get(root, "elsewhere");
+	struct fleet_identity id = {.says_elsewhere = elsewhere};
 
 	if (!json_is_integer(json_object_get(root, "v")) ||
 	    json_integer_value(json_object_get(root, "v")) != VERSION)
@@ -183,8 +193,11 @@ static int read_object(const json_t *root, struct fleet_identity *ret, struct er
 	if (r == 0 && !take_how(json_object_get(root, "how"), &id.how))
 		r = refuse(e, "how", "is missing or wrong");
 	r = r < 0 ? r : take_all(limits, ARRAY_SIZE(limits), false, quota, &id, e);
-	if (r >= 0 && (json_object_size(root) != (size_t)taken + 3 ||
-		       json_object_size(quota) != ARRAY_SIZE(limits)))
+	if (r >= 0 && elsewhere)
+		r = take_all(uses, ARRAY_SIZE(uses), false, elsewhere, &id, e);
+	if (r >= 0 && (json_object_size(root) != (size_t)taken + 3 + (elsewhere != NULL) ||
+		       json_object_size(quota) != ARRAY_SIZE(limits) ||
+		       (elsewhere && json_object_size(elsewhere) != ARRAY_SIZE(uses))))
 		r = refuse(e, "a member", "is not known: upgrade workers before routers");
 	r = r < 0 ? r : check_together(&id, e);
 	if (r == 0)
@@ -258,9 +271,13 @@ int fleet_identity_write(const struct fleet_identity *id, char *ret)
 		return -EINVAL;
 	json_t *root =
 	    json_pack("{s:i, s:s, s:{}}", "v", VERSION, "how", how_words[id->how], "limits");
-	const bool whole =
+	bool whole =
 	    root && put_all(members, ARRAY_SIZE(members), false, id, root) == 0 &&
 	    put_all(limits, ARRAY_SIZE(limits), false, id, json_object_get(root, "limits")) == 0;
+	if (whole && id->says_elsewhere)
+		whole = json_object_set_new(root, "elsewhere", json_object()) == 0 &&
+			put_all(uses, ARRAY_SIZE(uses), false, id,
+				json_object_get(root, "elsewhere")) == 0;
 	struct fleet_identity again;
 	struct err e = ERR_INIT;
 	size_t len = 0;

@@ -3,16 +3,18 @@
  *
  *   {"v":1, "owner":"UUID, or empty for the local user", "name":"ada", "admin":false, "read_only":false, "profile":"",
  *    "key_id":"UUID or empty", "signin":"UUID or empty", "version":"", "how":"key", "until_ms":0, "expires_ms":0,
- *    "limits":{"sandboxes":-1, "cpu_s_per_day":-1, "disk_bytes":-1, "runs_per_minute":-1}}
+ *    "limits":{"sandboxes":-1, "cpu_s_per_day":-1, "disk_bytes":-1, "runs_per_minute":-1},
+ *    "elsewhere":{"sandboxes":0, "disk_bytes":0, "day":0, "cpu_us":0, "minute":0, "runs":0}}
  *
  * All members must be there, and no others: a member that an older worker does not know may be one that narrows rights, so it is
  * refused and not ignored. Workers are upgraded before their routers, so "signin" and "version", which older routers do not send, may
- * be missing. The address of the client and the address by which it finds the
+ * be missing. So may "elsewhere", what the owner has at other workers (fleet/tally.h): what was said last holds then. The address of the client and the address by which it finds the
  * server are not here; they are in the X-Forwarded-* headers, as those of any proxy. */
 #pragma once
 
 #include "base/attr.h"
 #include "base/err.h"
+#include "fleet/tally.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -63,6 +65,8 @@ struct fleet_identity {
 	uint64_t expires_ms; /* of the key; 0 = never */
 	/* Quotas of the user; FLEET_LIMIT_DEFAULT or 0 and more. */
 	int64_t sandboxes, cpu_s_per_day, disk_bytes, runs_per_minute;
+	bool says_elsewhere;
+	struct fleet_use elsewhere; /* with SAYS_ELSEWHERE */
 };
 
 /* The value of the header in RET, FLEET_CALLER_MAX + 1 bytes. -EINVAL: ID is none that fleet_identity_read() takes; -ENOMEM. */

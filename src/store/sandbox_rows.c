@@ -29,6 +29,21 @@ int store_sandbox_bytes(struct store *s, uint64_t *ret, struct err *e)
 	return db_number(&s->db, ret, db_begin(&s->db, Q_SANDBOX_BYTES, e, ""), e);
 }
 
+int store_sandbox_sums(struct store *s, const char *owner, uint64_t *ret_n, uint64_t *ret_bytes,
+		       struct err *e)
+{
+	_cleanup_(db_end) struct cursor *st = db_begin(&s->db, Q_SANDBOX_SUMS, e, "t", owner);
+
+	if (!st)
+		return -e->errnum;
+	const int r = db_step(&s->db, st, e);
+	if (r < 0)
+		return r;
+	*ret_n = column_u64(st, 0);
+	*ret_bytes = column_u64(st, 1);
+	return 0;
+}
+
 static int check_all(struct store *s, const struct store_sandbox *b, const struct store_room *room,
 		     struct err *e)
 {
@@ -48,19 +63,16 @@ static int check_all(struct store *s, const struct store_sandbox *b, const struc
 static int check_room(struct store *s, const struct store_sandbox *b, const struct store_room *room,
 		      uint64_t *ret_n, struct err *e)
 {
-	_cleanup_(db_end) struct cursor *st = db_begin(&s->db, Q_SANDBOX_SUMS, e, "t", b->owner);
+	uint64_t n = 0, disk = 0;
+	int r = store_sandbox_sums(s, b->owner, &n, &disk, e);
 
-	if (!st)
-		return -e->errnum;
-	int r = db_step(&s->db, st, e);
 	if (r < 0)
 		return r;
-	uint64_t n = column_u64(st, 0), disk = column_u64(st, 1);
-	if (room->owner_count > 0 && n >= room->owner_count)
+	if (room->owner_count > 0 && n + room->elsewhere_count >= room->owner_count)
 		return err_set(e, ERR_QUOTA_EXCEEDED, 0,
 			       "You have reached the maximum limit of %ju sandboxes",
 			       (uintmax_t)room->owner_count);
-	if (is_over(disk, b->disk_bytes, room->owner_bytes))
+	if (is_over(disk + room->elsewhere_bytes, b->disk_bytes, room->owner_bytes))
 		return err_set(e, ERR_QUOTA_EXCEEDED, 0,
 			       "Your sandboxes may hold %ju bytes of files in all",
 			       (uintmax_t)room->owner_bytes);

@@ -384,6 +384,7 @@ struct store_room {
 	uint64_t owner_count;
 	uint64_t owner_bytes;
 	uint64_t all_bytes;
+	uint64_t elsewhere_count, elsewhere_bytes; /* that the owner has at other servers */
 };
 
 /* Adds B, or fails with QUOTA_EXCEEDED if it would pass a limit of ROOM. Check and insert are one
@@ -412,6 +413,9 @@ int store_sandbox_each(struct store *s, const char *owner, struct store_mark *ma
 		       store_sandbox_fn fn, void *user, struct err *e) MUST_CHECK;
 int store_sandbox_count(struct store *s, const char *owner, uint64_t *ret,
 			struct err *e) MUST_CHECK;
+/* The same, with the sum of the limits of their workspaces. */
+int store_sandbox_sums(struct store *s, const char *owner, uint64_t *ret_n, uint64_t *ret_bytes,
+		       struct err *e) MUST_CHECK;
 /* Queues: sets used_ms to now. */
 void store_note_use(struct store *s, const char *sandbox);
 /* Queues: counts one more run. */

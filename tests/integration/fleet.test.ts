@@ -208,6 +208,37 @@ describe('fleet', () => {
 		}
 	});
 
+	it('has one quota for all workers, however many requests come at once', async () => {
+		const ada = (await ok('POST', '/api/v1/users', { name: 'quota', password: 'correct horse battery' })).id as string;
+		const { key } = await ok('POST', `/api/v1/keys?owner=${ada}`, { name: 'k' }), headers = { 'x-api-key': key as string, 'content-type': 'application/json' };
+		const add = async (): Promise<{ status: number; json: Json }> => {
+			const r = await fetch(`${base}/api/v1/sandboxes`, { method: 'POST', headers, body: '{"kind":"stored"}' });
+			return { status: r.status, json: await r.json() as Json };
+		};
+		const made: string[] = [];
+		for (let round = 0; round < 4; round++) {
+			const all = await Promise.all(Array.from({ length: 8 }, add));
+			made.push(...all.filter((a) => a.status === 201).map((a) => a.json.id as string));
+			assert.deepEqual([...new Set(all.filter((a) => a.status !== 201).map((a) => `${a.status} ${a.json.code}`))], ['429 quota_exceeded']);
+			assert.equal(made.length, 3, `round ${round}`); // SANDBOX_USER_SANDBOX_LIMIT
+			if (round < 3 && new Set(made.map((id) => id.slice(0, 4))).size === 2)
+				break;
+			for (const id of made.splice(0))
+				assert.equal((await fetch(`${base}/api/v1/sandboxes/${id}`, { method: 'DELETE', headers })).status, 204);
+			await until('it may have one again', async () => {
+				const one = await add();
+				if (one.status === 201)
+					assert.equal((await fetch(`${base}/api/v1/sandboxes/${one.json.id}`, { method: 'DELETE', headers })).status, 204);
+				return one.status === 201;
+			}, 5_000);
+		}
+		const id = made.pop()!;
+		assert.equal((await fetch(`${base}/api/v1/sandboxes/${id}`, { method: 'DELETE', headers })).status, 204);
+		await until('there is room for one', async () => (await add()).status === 201, 5_000);
+		assert.equal((await add()).status, 429);
+		assert.equal((await call('DELETE', `/api/v1/users/${ada}`)).status, 204);
+	});
+
 	it('goes on with one worker when the other one is gone', async () => {
 		const id = await make(), at = workers.findIndex((w) => w.program.pid > 0);
 		const stays = await run(id, 'print(1)');

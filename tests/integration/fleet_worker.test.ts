@@ -214,6 +214,52 @@ describe('a worker of a fleet', () => {
 			assert.equal((await r.ask('POST', '/api/v1/sandboxes', { who: rich, body: { kind: 'stored', name: 'two' } })).status, 201);
 		});
 
+		it('counts for a quota what its user has elsewhere, and tells routers what there is here', async () => {
+			const day = 86_400_000, none = { sandboxes: 0, disk_bytes: 0, day: 0, cpu_us: 0, minute: 0, runs: 0 };
+			const who = (elsewhere?: Json, limits: Json = {}): Who => user('eli', 'e', { limits: { ...ada.limits, sandboxes: 3, ...limits }, ...(elsewhere ? { elsewhere } : {}) });
+			const add = (as: Who): Promise<Answer> => r.ask('POST', '/api/v1/sandboxes', { who: as, body: { kind: 'stored' } });
+			const version = async (): Promise<string> => (await r.ask('GET', '/fleet/state')).json.uses as string;
+			const uses = async (after?: string): Promise<number[] | undefined> => {
+				const { json } = await r.ask('GET', `/fleet/uses${after ? `?after=${after}` : ''}`);
+				assert.deepEqual([json.v, json.more], [1, false]);
+				return (json.uses as (string | number)[][]).find((u) => u[0] === who().owner)?.slice(1) as number[] | undefined;
+			};
+			assert.equal(await uses(), undefined);
+			const before = await version(), first = await add(who({ ...none, sandboxes: 2 }));
+			assert.equal(first.status, 201, first.text);
+			const [n, bytes] = (await uses(before))!;
+			assert.ok(n === 1 && bytes! > 0, `${n} ${bytes}`);
+			assert.equal(await uses(await version()), undefined, 'nothing has changed since');
+			const full = await add(who({ ...none, sandboxes: 2 }));
+			assert.deepEqual([full.status, full.json.code], [429, 'quota_exceeded']);
+			assert.match(full.text, /limit of 3 sandboxes/, 'the quota itself, and not what is left of it');
+			assert.deepEqual(await code(add(who())), [429, 'quota_exceeded'], 'what was said last holds');
+			assert.deepEqual(await code(add(who({ ...none, disk_bytes: 1 }, { disk_bytes: 2 * bytes! }))), [429, 'quota_exceeded']);
+			const second = await add(who(none, { disk_bytes: 2 * bytes! }));
+			assert.equal(second.status, 201, second.text);
+
+			const run = (as: Who): Promise<Answer> => r.ask('POST', `/api/v1/sandboxes/${first.json.id}/runs`, { who: as, body: { code: 'sum(range(3_000_000))', wait: true } });
+			const minute = (): number => Math.floor(Date.now() / 60_000);
+			const limits = { runs_per_minute: 4, cpu_s_per_day: 2 };
+			for (const elsewhere of [{ minute: minute(), runs: 4 }, { day: Math.floor(Date.now() / day), cpu_us: 2_000_000 }]) {
+				const answer = await run(who({ ...none, ...elsewhere }, limits));
+				if (elsewhere.minute !== undefined && elsewhere.minute !== minute())
+					continue; // it has just ended
+				assert.deepEqual([answer.status, answer.json.code], [429, 'quota_exceeded'], JSON.stringify(elsewhere));
+			}
+			const ran = await run(who({ ...none, day: Math.floor(Date.now() / day) - 1, cpu_us: 2_000_000, minute: minute() - 1, runs: 4 }, limits));
+			assert.equal(ran.status, 201, ran.text);
+			await until('its CPU time is told', async () => (await uses())![3]! > 0);
+			const told = (await uses())!;
+			assert.deepEqual([told[0], told[2], told[5]], [2, Math.floor(Date.now() / day), 1]);
+			for (const made of [first, second])
+				assert.equal((await r.ask('DELETE', `/api/v1/sandboxes/${made.json.id}`, { who: who() })).status, 204);
+			assert.deepEqual((await uses())!.slice(0, 2), [0, 0]);
+			for (const after of ['1', 'x'.repeat(16), '0'.repeat(17)])
+				assert.equal((await r.ask('GET', `/fleet/uses?after=${after}`)).status, 400);
+			assert.equal((await r.ask('GET', '/fleet/uses', { who: ada })).status, 404, 'clients of a router do not get it');
+		});
+
 		it('that changes ends what it had open with other rights', async () => {
 			const id = await make(ada);
 			const run = await r.ask('POST', `/api/v1/sandboxes/${id}/runs`, { who: ada, body: { code: 'import time\nprint("go", flush=True); time.sleep(50)' } });

@@ -128,6 +128,66 @@ describe('the operation of a router', () => {
 		await usable(2);
 	});
 
+	it('tells each worker what its user has at the others, and believes none of them too much', async () => {
+		const id = (await json(await call('POST', '/api/v1/users', { body: { name: 'uses', password: 'correct horse battery' } }))).id as string;
+		const { key } = await json(await call('POST', `/api/v1/keys?owner=${id}`, { body: { name: 'k' } }));
+		const ask = (body: Json): Promise<Response> => fetch(`${base}/api/v1/sandboxes`, { method: 'POST', headers: { 'x-api-key': key as string, 'content-type': 'application/json' }, body: JSON.stringify(body) });
+		const version = (n: number): string => n.toString(16).padStart(16, '0');
+		/* What W hears that the user has elsewhere. */
+		const hears = async (w: FakeWorker): Promise<number | undefined> => {
+			await (await fetch(`${base}/api/v1/sandboxes/${w.ids[0]}`, { headers: { 'x-api-key': key as string } })).text();
+			return (w.heard.at(-1)!.caller!.elsewhere as Json | undefined)?.sandboxes as number | undefined;
+		};
+		one.handler = two.handler = (_, res) => one.say(res, 400, { status: 400, code: 'bad_request', detail: 'not now' });
+		assert.equal(await hears(one), undefined, 'a worker that does not count would not know the member');
+		one.uses = { version: version(0), rows: [] };
+		two.uses = { version: version(2), rows: [[id, 5, 50, 0, 0, 0, 0], ['', 1, 0, 0, 0, 0, 0]] };
+		await until('one hears it', async () => await hears(one) === 5, 5_000);
+		assert.equal(await hears(two), 0, 'its own are not elsewhere');
+		const asked = two.usesAsked;
+		two.uses.version = version(3);
+		two.uses.rows = [[id, 2, 20, 0, 0, 0, 0]];
+		await until('one hears the change', async () => await hears(one) === 2, 5_000);
+		assert.equal(two.usesAsked, asked + 1, 'it is asked when something has changed, and not else');
+		const wrong: [string, Json | undefined, unknown[], boolean][] = [
+			['no list', { v: 1, version: version(9), more: false, uses: {} }, [], false],
+			['too many in one answer', undefined, Array.from({ length: 257 }, () => [id, 9, 0, 0, 0, 0, 0]), false],
+			['a name', undefined, [['uses', 9, 0, 0, 0, 0, 0]], false],
+			['no end', undefined, [[id, 2, 20, 0, 0, 0, 0]], true],
+		];
+		for (const [i, [what, raw, rows, more]] of wrong.entries()) {
+			const before = two.usesAsked;
+			two.uses = { version: version(16 + i), rows, more, ...(raw ? { raw } : {}) };
+			await until(what, () => two.usesAsked > before, 5_000);
+			two.uses = { version: version(32 + i), rows: [[id, 2, 20, 0, 0, 0, 0]] };
+			await until(`${what}: it goes on`, async () => await hears(one) === 2, 5_000);
+		}
+		one.sandboxes.clear();
+		two.sandboxes.clear();
+		await until('both are empty, so that both get some', async () => ((await json(await call('GET', '/api/v1/fleet'))).workers as Json[]).every((w) => w.sandboxes === 0), 5_000);
+		/* Those that are made at once: the first gets what is left, and the next ones hear of it before the worker has counted it. */
+		const waiting: (() => void)[] = [];
+		for (const w of [one, two])
+			w.handler = (_, res) => void waiting.push(() => w.say(res, 201, { id: w.ids[0]!, worker: w.id }));
+		const heard = [one.heard.length, two.heard.length], answers = Array.from({ length: 6 }, () => ask({ kind: 'stored' }));
+		await until('all are there', () => waiting.length === 6, 5_000);
+		const there = (w: FakeWorker, i: number): number[] => w.heard.slice(heard[i]).map((h) => (h.caller!.elsewhere as Json).sandboxes as number);
+		const [a, b] = [there(one, 0), there(two, 1)];
+		assert.equal(a.length + b.length, 6);
+		for (const n of a)
+			assert.ok(n >= 2 && n <= 2 + b.length, `${a} ${b}`);
+		assert.ok(Math.max(...a.map((n) => n - 2), ...b) > 0, `${a} ${b}`);
+		waiting.forEach((go) => go());
+		for (const r of await Promise.all(answers))
+			assert.equal(r.status, 201);
+		one.handler = two.handler = (_, res) => one.say(res, 400, { status: 400, code: 'bad_request', detail: 'not now' });
+		await until('what no worker has counted is forgotten', async () => await hears(one) === 2, 5_000);
+		two.uses = undefined;
+		await until('a worker that has nothing to say counts nothing', async () => await hears(one) === 0, 5_000);
+		one.uses = one.handler = two.handler = undefined;
+		assert.equal((await call('DELETE', `/api/v1/users/${id}`)).status, 204);
+	});
+
 	it('reads its certificate, key and authority again on SIGHUP, and keeps all three if one is wrong', async () => {
 		const files = [authority.ca, routerFiles.cert, routerFiles.key], first = files.map((f) => fs.readFileSync(f)), workers = [one, two];
 		const next = new Authority(scratch('router-next'), 'next'), worker = next.certificate('worker'), mine = next.certificate('router');

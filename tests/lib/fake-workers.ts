@@ -80,6 +80,9 @@ export class FakeWorker {
 	/** Credentials of what is open here, told in pages of two; and what the router has said of them. */
 	open: Json[] = [];
 	readonly ended: { owners: string[]; credentials: Json[] }[] = [];
+	/** What users have here, and how often it was asked for; undefined: it is a worker that does not count. */
+	uses: { version: string; rows: unknown[]; more?: boolean; raw?: Json } | undefined;
+	usesAsked = 0;
 	handler: Handler | undefined;
 	/** Gets requests before their bodies are read. */
 	raw: Handler | undefined;
@@ -136,7 +139,12 @@ export class FakeWorker {
 
 	private take(req: http.IncomingMessage, res: http.ServerResponse): void {
 		if (req.url === '/fleet/state') {
-			this.say(res, 200, { v: 1, version: '0', name: 'one', worker: this.id, epoch: this.epoch, draining: this.draining, ready: this.ready, sandboxes: { open: this.sandboxes.size, max: this.max }, images: ['science'], profile: 'full' });
+			this.say(res, 200, { v: 1, version: '0', name: 'one', worker: this.id, epoch: this.epoch, draining: this.draining, ready: this.ready, sandboxes: { open: this.sandboxes.size, max: this.max }, images: ['science'], profile: 'full', ...(this.uses ? { uses: this.uses.version } : {}) });
+			return;
+		}
+		if (req.url!.startsWith('/fleet/uses')) {
+			this.usesAsked++;
+			this.say(res, 200, this.uses!.raw ?? { v: 1, version: this.uses!.version, more: this.uses!.more ?? false, uses: this.uses!.rows });
 			return;
 		}
 		if (req.url!.startsWith('/fleet/credentials')) {

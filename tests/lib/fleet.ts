@@ -46,7 +46,7 @@ export class Authority {
 }
 
 /** A caller, as a router writes it. */
-export interface Who { v: number; owner: string; name: string; admin: boolean; read_only: boolean; profile: string; key_id: string; signin: string; version: string; how: string; until_ms: number; expires_ms: number; limits: Json }
+export interface Who { v: number; owner: string; name: string; admin: boolean; read_only: boolean; profile: string; key_id: string; signin: string; version: string; how: string; until_ms: number; expires_ms: number; limits: Json; elsewhere?: Json }
 
 const none = { sandboxes: -1, cpu_s_per_day: -1, disk_bytes: -1, runs_per_minute: -1 };
 export const local: Who = { v: 1, owner: '', name: 'root', admin: true, read_only: false, profile: '', key_id: '', signin: '', version: '', how: 'local', until_ms: 0, expires_ms: 0, limits: none };

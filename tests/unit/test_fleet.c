@@ -291,6 +291,9 @@ static void keys_are_files(void **state UNUSED)
 #define LIMIT_1 "\"limits\":{\"sandboxes\":-1,\"cpu_s_per_day\":0,"
 #define LIMIT_2 "\"disk_bytes\":7,\"runs_per_minute\":9}"
 #define LIMITS  LIMIT_1 LIMIT_2
+#define USE_OF(n)                                                                                  \
+	"\"sandboxes\":" n ",\"disk_bytes\":2,\"day\":3,\"cpu_us\":4,\"minute\":5,\"runs\":6"
+#define USE USE_OF("1")
 
 static int read_json(const char *json, size_t len, struct fleet_identity *ret, struct err *e)
 {
@@ -334,6 +337,8 @@ static void assert_same(const struct fleet_identity *a, const struct fleet_ident
 	assert_int_equal(a->cpu_s_per_day, b->cpu_s_per_day);
 	assert_int_equal(a->disk_bytes, b->disk_bytes);
 	assert_int_equal(a->runs_per_minute, b->runs_per_minute);
+	assert_int_equal(a->says_elsewhere, b->says_elsewhere);
+	assert_memory_equal(&a->elsewhere, &b->elsewhere, sizeof(a->elsewhere));
 }
 
 static void identities_come_through(void **state UNUSED)
@@ -352,6 +357,8 @@ static void identities_come_through(void **state UNUSED)
 	assert_int_equal(fleet_identity_write(&id, text), 0);
 	assert_int_equal(fleet_identity_read(text, &got, &e), 0);
 	assert_same(&id, &got);
+	id.says_elsewhere = true;
+	id.elsewhere = (struct fleet_use){1, 2, 3, 4, 5, FLEET_USE_MAX};
 	/* The longest name, of bytes that JSON and base64 make longest. */
 	for (size_t i = 0; i + 1 < sizeof(id.name); i++)
 		id.name[i] = i % 2 ? '"' : '\\';
@@ -546,6 +553,28 @@ static void changed_identities(void **state UNUSED)
 	}
 }
 
+static void what_others_have_is_read_strictly(void **state UNUSED)
+{
+	static const char *const all[] = {"{" USE "}", /* the others are wrong */
+					  "1",
+					  "[]",
+					  "{}",
+					  "{" USE ",\"more\":0}",
+					  "{" USE_OF("-1") "}",
+					  "{" USE_OF("1.0") "}",
+					  "{" USE_OF("9007199254740993") "}"};
+	struct fleet_identity got;
+	struct err e = ERR_INIT;
+	char json[2000];
+
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		const int len = snprintf(
+		    json, sizeof(json), HEAD WHO MAY KEY TIMES LIMITS ",\"elsewhere\":%s}", all[i]);
+
+		assert_int_equal(read_json(json, (size_t)len, &got, &e), i == 0 ? 0 : -EINVAL);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -564,6 +593,7 @@ int main(void)
 	    cmocka_unit_test(credentials_come_back),
 	    cmocka_unit_test(wrong_texts_are_refused),
 	    cmocka_unit_test(changed_identities),
+	    cmocka_unit_test(what_others_have_is_read_strictly),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

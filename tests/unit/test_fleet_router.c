@@ -276,6 +276,10 @@ static void test_any(void **state)
 	}
 	assert_true(fleet_place_any(c, 0, 1, 2) == FLEET_NOBODY);
 	for (unsigned k = 0; k < 8; k++)
+		c[k] = (struct fleet_candidate){.open = k == 5 ? 9 : 10, .max = 10, .usable = true};
+	for (uint32_t a = 0; a < 8; a++)
+		assert_int_equal(fleet_place_any(c, 8, a, a / 2), 5); /* the one with room */
+	for (unsigned k = 0; k < 8; k++)
 		c[k] = (struct fleet_candidate){.usable = true}; /* none has room, or says so */
 	assert_true(fleet_place_any(c, 8, 7, 9) < 8);
 }

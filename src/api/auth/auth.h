@@ -74,9 +74,10 @@ struct auth_config {
 	bool required; /* requests without a credential are refused */
 	bool
 	    by_router; /* a worker of a fleet: routers say who asks, and no credential is looked at */
-	const char *local_name; /* borrowed; what the local user is called */
-	uint64_t token_ns;      /* life of a token */
-	sd_event *loop;         /* borrowed; NULL: what is open is not judged again */
+	struct fleet_tally *elsewhere; /* borrowed, of a worker: gets what users have at others */
+	const char *local_name;        /* borrowed; what the local user is called */
+	uint64_t token_ns;             /* life of a token */
+	sd_event *loop;                /* borrowed; NULL: what is open is not judged again */
 	/* Called when credentials ended, at most a third of a second ago, to end what they have open.
 	 * auth_has_ended() tells which. May be NULL. */
 	void (*on_ended)(void *user);

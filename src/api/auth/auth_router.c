@@ -144,6 +144,8 @@ struct caller *auth_by_router(struct auth *a, const struct http_request *req)
 	}
 	if (keep_row(a, &id) < 0)
 		return NULL;
+	if (id.says_elsewhere && a->config.elsewhere)
+		(void)!fleet_tally_set(a->config.elsewhere, id.owner, &id.elsewhere);
 	struct caller *w = caller_new(a, hows[id.how]);
 	if (!w)
 		return NULL;

@@ -34,6 +34,8 @@ struct account {
 	uint64_t cpu_us;    /* used on that day */
 	uint64_t minute_ns; /* when the current minute began */
 	uint64_t n_runs;
+	uint64_t wall_minute,
+	    n_wall; /* since 1970, and runs that began in it: a fleet has no other minute */
 };
 
 struct ledger {
@@ -115,11 +117,46 @@ static int refresh(struct ledger *l, struct account *a, uint64_t now, struct err
 	return 0;
 }
 
+/* ---- a fleet ---- */
+
+static struct fleet_use elsewhere(const struct ledger *l, const char *owner)
+{
+	return l->config.elsewhere ? fleet_tally_get(l->config.elsewhere, owner)
+				   : (struct fleet_use){0};
+}
+
+static void tell(const struct ledger *l, const struct account *a)
+{
+	if (!l->config.uses)
+		return;
+	struct fleet_use use = fleet_tally_get(l->config.uses, a->owner);
+	use.day = fleet_use_day(store_now_ms());
+	use.cpu_us = a->day == use.day ? MIN(a->cpu_us, FLEET_USE_MAX) : 0;
+	use.minute = a->wall_minute;
+	use.runs = a->n_wall;
+	(void)!fleet_tally_set(l->config.uses, a->owner, &use);
+}
+
+static bool may_run_in_fleet(const struct ledger *l, struct account *a)
+{
+	const uint64_t minute = fleet_use_minute(store_now_ms());
+	const struct fleet_use others = elsewhere(l, a->owner);
+
+	if (a->wall_minute != minute)
+		a->n_wall = 0;
+	a->wall_minute = minute;
+	return others.minute != minute ||
+	       a->n_wall + others.runs < (uint64_t)a->quota.runs_per_minute;
+}
+
 /* ---- hooks of the manager ---- */
 
-static int check_cpu(const struct account *a, struct err *e)
+static int check_cpu(const struct ledger *l, const struct account *a, struct err *e)
 {
-	if (a->cpu_us / 1000000 < (uint64_t)a->quota.cpu_s_per_day)
+	const struct fleet_use others = elsewhere(l, a->owner);
+	const uint64_t there = others.day == fleet_use_day(store_now_ms()) ? others.cpu_us : 0;
+
+	if ((a->cpu_us + there) / 1000000 < (uint64_t)a->quota.cpu_s_per_day)
 		return 0;
 	return err_set(e, ERR_QUOTA_EXCEEDED, 0,
 		       "Your runs have used the %jd CPU seconds of this day (UTC)",
@@ -139,12 +176,15 @@ static int admit(void *user, const struct sandbox *s, struct err *e)
 		a->minute_ns = now;
 		a->n_runs = 0;
 	}
-	if (a->n_runs >= (uint64_t)a->quota.runs_per_minute)
+	if (a->n_runs >= (uint64_t)a->quota.runs_per_minute || !may_run_in_fleet(l, a))
 		return err_set(e, ERR_QUOTA_EXCEEDED, 0,
 			       "You may start %jd runs in a minute; wait for the next one",
 			       (intmax_t)a->quota.runs_per_minute);
-	r = check_cpu(a, e);
+	r = check_cpu(l, a, e);
 	a->n_runs += r == 0;
+	a->n_wall += r == 0;
+	if (r == 0)
+		tell(l, a);
 	return r;
 }
 
@@ -154,7 +194,7 @@ static int admit_work(void *user, const struct sandbox *s, struct err *e)
 	struct account *a = account_of(l, sandbox_owner(s));
 	int r = refresh(l, a, now_ns(), e);
 
-	return r < 0 ? r : check_cpu(a, e);
+	return r < 0 ? r : check_cpu(l, a, e);
 }
 
 static void count(struct ledger_stats *s, const struct run_result *result)
@@ -205,6 +245,14 @@ static uint32_t begin(void *user, const struct sandbox *s, enum engine_run_kind 
 	return store_run_begin(l->config.store, &row);
 }
 
+static void note_cpu(struct ledger *l, const struct sandbox *s, uint64_t cpu_us)
+{
+	struct account *a = account_of(l, sandbox_owner(s));
+
+	a->cpu_us += cpu_us;
+	tell(l, a);
+}
+
 static void note(void *user, const struct sandbox *s, enum engine_run_kind kind, uint32_t ticket,
 		 const struct run_result *result)
 {
@@ -217,7 +265,7 @@ static void note(void *user, const struct sandbox *s, enum engine_run_kind kind,
 	}
 	fill_row(&row, s, kind, result);
 	count(&l->stats, result);
-	account_of(l, sandbox_owner(s))->cpu_us += row.cpu_us;
+	note_cpu(l, s, row.cpu_us);
 	store_note_run(l->config.store, &row, ticket);
 }
 
@@ -236,7 +284,7 @@ static void note_work(void *user, const struct sandbox *s, const char *kind, uin
 	rand_hex(id, sizeof(id) / 2);
 	fill_row(&row, s, ENGINE_RUN_ARGV, &done);
 	(void)snprintf(row.kind, sizeof(row.kind), "%s", kind);
-	account_of(l, sandbox_owner(s))->cpu_us += row.cpu_us;
+	note_cpu(l, s, row.cpu_us);
 	l->stats.run_cpu_ns += cpu_ns;
 	store_note_run(l->config.store, &row, 0);
 }

@@ -6,9 +6,12 @@
  * for each owner, so a change takes effect within a minute and a run costs a lookup in a small table.
  * CPU time is that of the sandbox, by the counter of its control group: a run counts what was used since
  * the last run ended, however it ends. Installations count what their sandboxes used. A run that the end of the server cuts short counts nothing, because nobody
- * is left to measure it; no user can cause that. */
+ * is left to measure it; no user can cause that.
+ *
+ * At a worker of a fleet what other workers have said of the user counts, too. */
 #pragma once
 
+#include "fleet/tally.h"
 #include "sandbox/sandbox.h"
 #include "store/store.h"
 
@@ -22,6 +25,9 @@ struct ledger_config {
 	struct store *store;      /* borrowed; NULL: no history, and the settings are the quota */
 	struct manager *manager;  /* borrowed; gets the ledger */
 	struct store_quota quota; /* of the server; 0 = no limit */
+	/* Borrowed, of a worker (fleet/tally.h); NULL: this server is none. What users have here, and at other workers. */
+	struct fleet_tally *uses;
+	const struct fleet_tally *elsewhere;
 };
 
 int ledger_new(const struct ledger_config *config, struct ledger **ret, struct err *e) MUST_CHECK;

@@ -199,7 +199,7 @@ int feed_write_head(struct feed *d, struct source *s, struct buf *ret)
 	r = r < 0 ? r : buf_add(ret, d->head.data, d->head.len);
 	if (r == 0 && s->last_id[0])
 		r = buf_printf(ret, "Last-Event-ID: %s\r\n", s->last_id);
-	r = r < 0 ? r : hop_add_caller(d->router, d->who, ret);
+	r = r < 0 ? r : hop_add_caller(d->router, d->who, NULL, ret);
 	return r < 0 ? r : buf_add_str(ret, "\r\n");
 }
 

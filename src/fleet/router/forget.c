@@ -51,7 +51,7 @@ static void tell(struct forget *x)
 		       "DELETE /api/v1/users/%s HTTP/1.1\r\nHost: %s\r\n"
 		       "Accept: application/json\r\n",
 		       x->owner, w->at.text) < 0 ||
-	    hop_add_caller(x->router, &router, &head) < 0 || buf_add_str(&head, "\r\n") < 0)
+	    hop_add_caller(x->router, &router, NULL, &head) < 0 || buf_add_str(&head, "\r\n") < 0)
 		return;
 	x->fetch = fetch_begin(w, buf_str(&head), ANSWER_MAX, ANSWER_MS, on_told, x);
 }

@@ -33,6 +33,7 @@ struct hop {
 	struct buf body;
 	struct budget_share share;   /* the memory of BODY */
 	struct budget_share request; /* that it is under way */
+	struct placing *placing;     /* NULL: it makes no stored sandbox, as far as is known */
 	char tried[FLEET_TRIES_MAX][FLEET_WORKER_SIZE];
 	unsigned n_tried;
 	char chosen[LINK_NAME_SIZE]; /* NAME, if a link has it */
@@ -44,6 +45,10 @@ static void leave_worker(struct hop *h)
 {
 	if (!h->worker)
 		return;
+	/* Without an answer it is not known whether the worker has made one. */
+	placing_end(h->placing,
+		    h->begun && (h->relay.reply.status == 0 || h->relay.reply.status / 100 == 2));
+	h->placing = NULL;
 	list_remove(&h->node);
 	h->worker->n_hops--;
 	h->worker = NULL;
@@ -290,8 +295,8 @@ static void on_link(struct http_io *io, const char *why, bool reused, void *user
 	if (h->in_memory)
 		buf_init(&x->out, FLEET_BODY_MAX + RELAY_BUF_MAX);
 	x->io = *io; /* so that it is closed */
-	int r = hop_write_head(h->bound, h->req, h->who, h->worker, http_request_method(h->req),
-			       &x->out);
+	int r = hop_write_head(h->bound, h->req, h->worker, http_request_method(h->req), &x->out);
+	r = r < 0 || !h->who ? r : uses_add_caller(h->worker, h->who, h->placing, &x->out);
 	r = r < 0 ? r : relay_add_framing(x, true);
 	if (r == 0 && h->in_memory) {
 		r = add_body(h);
@@ -312,6 +317,7 @@ static void to_worker(struct hop *h, struct worker *w, bool fresh)
 	struct link *link;
 
 	h->worker = w;
+	h->placing = placing_new(w, h->who, h->req, h->place, h->in_memory ? &h->body : NULL);
 	list_append(&w->hops, &h->node);
 	w->n_hops++;
 	if (w->n_hops > FLEET_LINKS_MAX) {

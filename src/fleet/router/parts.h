@@ -6,6 +6,7 @@
 #include "base/list.h"
 #include "fleet/router/place.h"
 #include "fleet/router/router.h"
+#include "fleet/tally.h"
 #include "http/socket_io.h"
 #include "relay/relay.h"
 
@@ -66,6 +67,15 @@ struct worker {
 	uint64_t judged, judged_owners;      /* what of the router's it has heard */
 	char judged_start[FLEET_EPOCH_SIZE]; /* and when it was started */
 	bool settled; /* and nothing that was under way then can have come later */
+	/* uses.c */
+	struct fleet_tally
+	    *uses; /* what users have there, as it says; NULL: it has not said it yet */
+	char uses_version[FLEET_VERSION_BUFFER];
+	struct fetch *counting;
+	uint64_t counting_ns; /* when the first page was asked for */
+	unsigned counting_pages;
+	struct list placings; /* struct placing, owned */
+	unsigned n_placings;
 };
 
 struct fleet_router {
@@ -86,6 +96,9 @@ struct fleet_router {
 	uint64_t epoch, epoch_ns;   /* of credentials, and since when */
 	json_t *idle;               /* users who are not active */
 	uint64_t owners, owners_ns; /* counts other IDLEs */
+	/* uses.c */
+	struct fleet_tally *uses;   /* the sums of all workers */
+	struct fleet_tally *placed; /* and of all placings */
 };
 
 /* ---- worker.c ---- */
@@ -130,9 +143,9 @@ struct fetch *fetch_drop(struct fetch *x);
 
 /* ---- request_text.c ---- */
 
-/* Appends the head of REQ, which WHO sends, for W, up to its framing. */
-int hop_write_head(const struct bound *at, const struct http_request *req, const struct caller *who,
-		   const struct worker *w, enum http_method method, struct buf *ret) MUST_CHECK;
+/* Appends the head of REQ for W, up to who asks and the framing. */
+int hop_write_head(const struct bound *at, const struct http_request *req, const struct worker *w,
+		   enum http_method method, struct buf *ret) MUST_CHECK;
 /* The same without the first line, and without the field WITHOUT (NULL: with all). WHO NULL: it does not say who asks. */
 int hop_write_fields(const struct bound *at, const struct http_request *req,
 		     const struct caller *who, const struct worker *w, const char *without,
@@ -141,8 +154,9 @@ int hop_write_fields(const struct bound *at, const struct http_request *req,
 int hop_add_query(const struct http_request *req, const char *const *without, char before,
 		  struct buf *ret) MUST_CHECK;
 
-/* Appends who WHO is to a worker, as a line of the head. */
-int hop_add_caller(struct fleet_router *f, const struct caller *who, struct buf *ret) MUST_CHECK;
+/* Appends who WHO is to a worker, as a line of the head, and what WHO has ELSEWHERE, unless that is NULL. */
+int hop_add_caller(struct fleet_router *f, const struct caller *who,
+		   const struct fleet_use *elsewhere, struct buf *ret) MUST_CHECK;
 
 /* ---- answer_fields.c ---- */
 
@@ -196,6 +210,27 @@ struct bound {
 	const char *pattern; /* as the table has it */
 	void *face_row;      /* what a face has added it with; NULL: it is of our own API */
 };
+
+/* ---- uses.c: what users have at workers, for their quotas ---- */
+
+struct placing;
+
+int uses_begin(struct fleet_router *f, struct err *e) MUST_CHECK;
+void uses_done(struct fleet_router *f);
+/* W has said in its state, which it was asked for at ASKED_NS, that VERSION is the newest; NULL: it does not count. */
+void uses_heard(struct worker *w, const char *version, uint64_t asked_ns);
+/* W was started anew, is lost or gone: what it had does not count. */
+void uses_forget(struct worker *w);
+/* hop_add_caller() with what WHO has at others than W; P: had there when P was made (NULL: now). */
+int uses_add_caller(const struct worker *w, const struct caller *who, const struct placing *p,
+		    struct buf *ret) MUST_CHECK;
+/* REQ goes to W. If WHO may get a stored sandbox by it, that counts until W can have counted it. BODY: of REQ; NULL: it is not in
+ * memory. NULL: it makes none, as far as is known, or there is no room. */
+struct placing *placing_new(struct worker *w, const struct caller *who,
+			    const struct http_request *req, enum place place,
+			    const struct buf *body);
+/* The request is over. MADE: maybe with a sandbox. NULL is fine. */
+void placing_end(struct placing *p, bool made);
 
 /* ---- by_link.c: requests of people without a credential of this router ---- */
 

@@ -4,13 +4,28 @@
 #include <sodium.h>
 #include <string.h>
 
-/* The Kth usable one. */
-static size_t usable(const struct fleet_candidate *c, size_t n, size_t k)
+/* What a worker said a second ago may be wrong, so that it is full is a reason to ask others first, and none to ask nobody. */
+static bool is_in(const struct fleet_candidate *c, bool full_too)
+{
+	return c->usable && (full_too || c->open < c->max);
+}
+
+/* The Kth of those that are in. */
+static size_t find(const struct fleet_candidate *c, size_t n, bool full_too, size_t k)
 {
 	for (size_t i = 0; i < n; i++)
-		if (c[i].usable && k-- == 0)
+		if (is_in(&c[i], full_too) && k-- == 0)
 			return i;
 	return FLEET_NOBODY;
+}
+
+static size_t count(const struct fleet_candidate *c, size_t n, bool full_too)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < n; i++)
+		found += is_in(&c[i], full_too);
+	return found;
 }
 
 static double fill(const struct fleet_candidate *c)
@@ -20,16 +35,16 @@ static double fill(const struct fleet_candidate *c)
 
 size_t fleet_place_any(const struct fleet_candidate *c, size_t n, uint32_t a, uint32_t b)
 {
-	size_t count = 0;
+	const size_t with_room = count(c, n, false);
+	const bool full_too = with_room == 0;
+	const size_t in = full_too ? count(c, n, true) : with_room;
 
-	for (size_t i = 0; i < n; i++)
-		count += c[i].usable;
-	if (count == 0)
+	if (in == 0)
 		return FLEET_NOBODY;
-	const size_t i = a % count, others = MAX(count - 1, (size_t)1);
-	const size_t one = usable(c, n, i);
+	const size_t i = a % in, others = MAX(in - 1, (size_t)1);
+	const size_t one = find(c, n, full_too, i);
 	const size_t other =
-	    usable(c, n, (i + 1 + b % others) % count); /* the same if it is alone */
+	    find(c, n, full_too, (i + 1 + b % others) % in); /* the same if it is alone */
 	return fill(&c[other]) < fill(&c[one]) ? other : one;
 }
 

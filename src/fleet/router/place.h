@@ -18,7 +18,8 @@ struct fleet_candidate {
 #define FLEET_NOBODY SIZE_MAX
 
 /* Power of two choices: of two usable ones, which A and B (random numbers) choose, the one that is less full. It spreads nearly as
- * well as looking at all, and several routers with the same stale view do not all choose the same one. FLEET_NOBODY: none is usable. */
+ * well as looking at all, and several routers with the same stale view do not all choose the same one. Those that seem to be full are
+ * chosen only if all do. FLEET_NOBODY: none is usable. */
 size_t fleet_place_any(const struct fleet_candidate *c, size_t n, uint32_t a, uint32_t b);
 
 /* The home of WHO: the usable one of the highest weight, which depends on WHO and its short id alone (rendezvous hashing). So it is

@@ -117,7 +117,8 @@ static int64_t limit(int64_t n)
 	return n < 0 || n > FLEET_NUMBER_MAX ? FLEET_NUMBER_MAX : n;
 }
 
-int hop_add_caller(struct fleet_router *f, const struct caller *who, struct buf *b)
+int hop_add_caller(struct fleet_router *f, const struct caller *who,
+		   const struct fleet_use *elsewhere, struct buf *b)
 {
 	struct fleet_identity id = {.admin = who->admin,
 				    .read_only = who->read_only,
@@ -141,6 +142,10 @@ int hop_add_caller(struct fleet_router *f, const struct caller *who, struct buf 
 	id.cpu_s_per_day = limit(q.cpu_s_per_day);
 	id.disk_bytes = limit(q.disk_bytes);
 	id.runs_per_minute = limit(q.runs_per_minute);
+	if (elsewhere) {
+		id.says_elsewhere = true;
+		id.elsewhere = *elsewhere;
+	}
 	const int r = fleet_identity_write(&id, value);
 	return r < 0 ? r : buf_printf(b, "Caisson-Caller: %s\r\n", value);
 }
@@ -212,16 +217,16 @@ int hop_write_fields(const struct bound *at, const struct http_request *req,
 	http_request_prefix(req, prefix);
 	if (r == 0 && prefix[0])
 		r = buf_printf(b, "X-Forwarded-Prefix: %s\r\n", prefix);
-	return r < 0 || !who ? r : hop_add_caller(f, who, b);
+	return r < 0 || !who ? r : hop_add_caller(f, who, NULL, b);
 }
 
-int hop_write_head(const struct bound *at, const struct http_request *req, const struct caller *who,
-		   const struct worker *w, enum http_method method, struct buf *b)
+int hop_write_head(const struct bound *at, const struct http_request *req, const struct worker *w,
+		   enum http_method method, struct buf *b)
 {
 	static const char *const keys[] = {"api_key", NULL};
 	int r = buf_printf(b, "%s %s", http_method_name(method), http_request_path(req));
 
 	r = r < 0 ? r : hop_add_query(req, keys, '?', b);
 	r = r < 0 ? r : buf_add_str(b, " HTTP/1.1\r\n");
-	return r < 0 ? r : hop_write_fields(at, req, who, w, NULL, b);
+	return r < 0 ? r : hop_write_fields(at, req, NULL, w, NULL, b);
 }

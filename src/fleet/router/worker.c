@@ -42,7 +42,7 @@ struct worker *worker_find(struct fleet_router *f, const char id[FLEET_WORKER_SI
 /* ---- asking ---- */
 
 struct state {
-	const char *worker, *epoch, *name, *version;
+	const char *worker, *epoch, *name, *version, *uses;
 	int ready, draining;
 	json_int_t open, max;
 };
@@ -56,15 +56,17 @@ static bool read_state(json_t *root, struct state *ret)
 {
 	int version = 0;
 
-	if (json_unpack(root, "{s:i, s:s, s:s, s?s, s?s, s:b, s:b, s:{s:I, s:I}}", "v", &version,
-			"worker", &ret->worker, "epoch", &ret->epoch, "name", &ret->name, "version",
-			&ret->version, "ready", &ret->ready, "draining", &ret->draining,
-			"sandboxes", "open", &ret->open, "max", &ret->max) < 0)
+	if (json_unpack(root, "{s:i, s:s, s:s, s?s, s?s, s?s, s:b, s:b, s:{s:I, s:I}}", "v",
+			&version, "worker", &ret->worker, "epoch", &ret->epoch, "uses", &ret->uses,
+			"name", &ret->name, "version", &ret->version, "ready", &ret->ready,
+			"draining", &ret->draining, "sandboxes", "open", &ret->open, "max",
+			&ret->max) < 0)
 		return false;
 	return version == 1 &&
 	       is_digits(ret->worker, FLEET_WORKER_SIZE - 1,
 			 "0123456789abcdefghijklmnopqrstuvwxyz") &&
-	       is_digits(ret->epoch, FLEET_EPOCH_SIZE - 1, "0123456789abcdef") && ret->open >= 0 &&
+	       is_digits(ret->epoch, FLEET_EPOCH_SIZE - 1, "0123456789abcdef") &&
+	       (!ret->uses || fleet_is_version(ret->uses)) && ret->open >= 0 &&
 	       ret->open <= SANDBOXES_MAX && ret->max >= 0 && ret->max <= SANDBOXES_MAX;
 }
 
@@ -95,6 +97,8 @@ static void take_state(struct worker *w, const struct state *s)
 {
 	const bool was_refused = w->refused, was_usable = worker_is_usable(w);
 
+	if (!streq(w->epoch, s->epoch))
+		uses_forget(w);
 	w->refused = !claim(w, s->worker, s->epoch);
 	w->known = true;
 	w->ready = s->ready;
@@ -110,6 +114,7 @@ static void take_state(struct worker *w, const struct state *s)
 	(void)!text_copy(w->version, sizeof(w->version), s->version ? s->version : "");
 	w->open = (uint64_t)s->open;
 	w->max = (uint64_t)s->max;
+	uses_heard(w, w->refused ? NULL : s->uses, w->asked_ns);
 	if (w->refused && !was_refused)
 		LOG_ERROR(
 		    "worker_refused", LOG_S("worker", w->id), LOG_S("address", w->at.text),
@@ -175,6 +180,7 @@ static void worker_free(struct worker *w)
 	w->check = fetch_drop(w->check);
 	look_drop(w);
 	hops_fail(w);
+	uses_forget(w);
 	links_tidy(w, true);
 	list_remove(&w->node);
 	free(w);
@@ -192,6 +198,8 @@ static int on_tick(sd_event_source *source, uint64_t usec UNUSED, void *user)
 
 		worker_note_state(w);
 		links_tidy(w, !w->listed);
+		if (silent_ns > FLEET_LOST_S * NS_PER_S)
+			uses_forget(w);
 		if (w->n_hops > 0 && silent_ns > CUT_NS)
 			hops_fail(w);
 		if (!w->listed && w->n_hops == 0 && w->n_fetches == 0 &&
@@ -239,6 +247,7 @@ void fleet_router_set_members(struct fleet_router *f, const struct fleet_members
 			w->at = m->at[i];
 			list_init(&w->links);
 			list_init(&w->hops);
+			list_init(&w->placings);
 			list_append(&f->workers, &w->node);
 			ask(w);
 		}
@@ -260,10 +269,13 @@ int fleet_router_new(const struct fleet_router_config *config, struct fleet_rout
 	list_init(&f->lists);
 	list_init(&f->feeds);
 	list_init(&f->forgets);
-	int r = sd_event_add_time_relative(config->loop, &f->tick, CLOCK_MONOTONIC, TICK_US,
-					   TICK_US / 20, on_tick, f);
+	int r = uses_begin(f, e);
+	r = r < 0 ? r
+		  : sd_event_add_time_relative(config->loop, &f->tick, CLOCK_MONOTONIC, TICK_US,
+					       TICK_US / 20, on_tick, f);
 	r = r < 0 ? r : looks_begin(f);
 	if (r < 0) {
+		uses_done(f);
 		(void)sd_event_source_disable_unref(f->tick);
 		free(f);
 		return err_set(e, ERR_SYSTEM, -r, "the router");
@@ -287,6 +299,7 @@ struct fleet_router *fleet_router_free(struct fleet_router *f)
 		list_remove(node);
 		free(list_entry(node, struct bound, node));
 	}
+	uses_done(f);
 	free(f);
 	return NULL;
 }

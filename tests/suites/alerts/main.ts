@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Alerts and dashboard of a fleet (README.md).
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import * as fs from 'node:fs';
+import * as path from 'node:path';
+import { Count } from '../../lib/count.ts';
+import { newStateDir, scratch, top } from '../../lib/env.ts';
+import { Authority, FakeWorker, idsOf, routerUid, underRouter } from '../../lib/fake-workers.ts';
+import { options } from '../../lib/options.ts';
+import { play, type Trial } from '../../lib/play.ts';
+import { serve } from '../../lib/session.ts';
+
+options('usage: tests/run alerts   alerts and dashboard of packaging/prometheus, with promtool', {});
+const from = path.join(top, 'packaging/prometheus'), promtool = process.env.CAISSON_PROMTOOL ?? 'promtool';
+const read = (file: string): string => fs.readFileSync(path.join(from, file), 'utf8');
+const isThere = spawnSync(promtool, ['--version']).status === 0;
+
+function tool(folder: string, ...args: string[]): { ok: boolean; text: string } {
+	const r = spawnSync(promtool, args, { cwd: folder, encoding: 'utf8' });
+	return { ok: r.status === 0, text: `${r.stdout}${r.stderr}` };
+}
+
+/** What /metrics of a router with one worker has: names, and names with a label. */
+async function exported(): Promise<Set<string>> {
+	const dir = scratch('alerts'), keyFile = path.join(dir, 'key'), list = path.join(dir, 'workers'), KEY = 'k'.repeat(40), state = newStateDir();
+	fs.chmodSync(path.dirname(dir), 0o711);
+	const authority = new Authority(dir), mine = authority.certificate('router');
+	fs.writeFileSync(keyFile, randomBytes(32));
+	const worker = await new FakeWorker('ab3', authority.certificate('worker'), authority.ca, idsOf(keyFile, 'ab3', 2)).listen();
+	fs.writeFileSync(list, `${worker.at}\n`);
+	[dir, keyFile, list, mine.cert, mine.key, authority.ca, state].forEach((f) => fs.chownSync(f, routerUid, routerUid));
+	const { program, base } = await serve({ profile: 'full', under: underRouter, env: {
+		SANDBOX_STATE_DIR: state, SANDBOX_ROLE: 'router', SANDBOX_FLEET_WORKERS: list, SANDBOX_FLEET_KEY: keyFile, SANDBOX_FLEET_CA: authority.ca,
+		SANDBOX_FLEET_CERTIFICATE: mine.cert, SANDBOX_FLEET_CERTIFICATE_KEY: mine.key, SANDBOX_API_KEY: KEY,
+	} });
+	const text = await (await fetch(`${base}/metrics`, { headers: { 'x-api-key': KEY } })).text();
+	worker.close();
+	program.kill('SIGTERM');
+	await program.exit;
+	return new Set([...text.matchAll(/^(caisson_\w+)(?:\{(.*)\})? /gm)].flatMap(([, name, labels]) => [name!, ...[...(labels ?? '').matchAll(/(\w+)="([^"]*)"/g)].map((l) => `${name}{${l[1]}="${l[2]}"}`)]));
+}
+
+const trials: Trial[] = [{
+	name: 'promtool reads the rules, and each fires when it should',
+	run: async () => {
+		if (!isThere)
+			return 'promtool is not there (CAISSON_PROMTOOL; Debian: prometheus)';
+		for (const args of [['check', 'rules', 'rules.yaml'], ['test', 'rules', 'rules.test.yaml']]) {
+			const r = tool(from, ...args);
+			assert.ok(r.ok, r.text);
+		}
+		return undefined;
+	},
+}, {
+	name: 'a rule with another limit fails the test',
+	run: async () => {
+		if (!isThere)
+			return 'promtool is not there (CAISSON_PROMTOOL; Debian: prometheus)';
+		for (const [before, after] of [['> 0.05', '> 0.5'], ['for: 15m', 'for: 1m'], ['state="lost"', 'state="gone"'], ['code="fleet_full"', 'code="full"'], ['== 0', '== 9']] as const) {
+			const folder = scratch('rules');
+			assert.ok(read('rules.yaml').includes(before), before);
+			fs.writeFileSync(path.join(folder, 'rules.yaml'), read('rules.yaml').replaceAll(before, after));
+			fs.writeFileSync(path.join(folder, 'rules.test.yaml'), read('rules.test.yaml'));
+			assert.ok(!tool(folder, 'test', 'rules', 'rules.test.yaml').ok, after);
+		}
+		return undefined;
+	},
+}, {
+	name: 'a router exports every metric and label that rules and dashboard name',
+	run: async () => {
+		const there = await exported(), dashboard = JSON.parse(read('dashboard.json')) as { panels: { targets: { expr: string }[] }[] };
+		const expressions = [...read('rules.yaml').matchAll(/expr: (.*)/g)].map((m) => m[1]!).concat(dashboard.panels.flatMap((p) => p.targets.map((t) => t.expr)));
+		assert.ok(expressions.length > 12);
+		for (const e of expressions)
+			for (const [, name, label] of e.matchAll(/(caisson_\w+)(\{[^}]*\})?/g))
+				assert.ok(there.has(`${name}${label ?? ''}`), `${name}${label ?? ''} of ${e}`);
+	},
+}, {
+	name: 'the guide says of each alert what to do',
+	run: async () => {
+		const guide = fs.readFileSync(path.join(top, 'docs/operating.md'), 'utf8');
+		const names = [...read('rules.yaml').matchAll(/alert: (\w+)/g)].map((m) => m[1]!);
+		assert.ok(names.length > 0);
+		for (const name of names)
+			assert.ok(guide.includes(`| \`${name}\` |`), name);
+		for (const [, name] of guide.matchAll(/^\| `(Caisson\w+)` \|/gm))
+			assert.ok(names.includes(name!), `${name} is no alert`);
+	},
+}];
+
+const count = new Count();
+await play(trials, count);
+count.close();
