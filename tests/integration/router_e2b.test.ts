@@ -24,7 +24,7 @@ describe('E2B at a router', () => {
 	const heard = (): number => one.heard.length + two.heard.length;
 
 	before(async () => {
-		await fleet.begin('router-e2b', { SANDBOX_FACES: 'e2b', SANDBOX_PORT_DOMAIN: DOMAIN });
+		await fleet.begin('router-e2b', { SANDBOX_FACES: 'e2b', SANDBOX_PORT_DOMAIN: DOMAIN, SANDBOX_BUDGETS: 'port_requests=16/512,message_memory=1048576/1048576' });
 		({ one, two } = fleet);
 		port = Number(new URL(fleet.base).port);
 		[ones, twos] = [idsOf(fleet.keyFile, 'ab3', 4, 'e2b'), idsOf(fleet.keyFile, 'zz9', 4, 'e2b')];
@@ -97,6 +97,26 @@ describe('E2B at a router', () => {
 		const api = await ask('GET', '/v2/sandboxes', { headers: { host, 'x-api-key': key }, prefix: '' });
 		assert.deepEqual([api.status, api.json.code], [404, 404], api.text);
 		assert.equal(heard(), before);
+	});
+
+	it('requests that envd does not answer count for their sandbox: the others go on', async () => {
+		const held: (() => void)[] = [];
+		two.handler = (_, res) => void held.push(() => two.say(res, 200, {}));
+		const list = (headers: Record<string, string>): Promise<Answer> => ask('POST', '/process.Process/List', { headers: { 'x-access-token': tokenOfTwo, ...headers }, body: {} });
+		for (const name of [{ 'e2b-sandbox-id': twos[0]! }, {}]) {
+			const before = heard(), waiting = Array.from({ length: 16 }, () => list(name as Record<string, string>));
+			await until('16 requests at the worker', () => heard() === before + 16);
+			const more = await list(name as Record<string, string>);
+			assert.deepEqual([more.status, more.json.code], [429, 'resource_exhausted'], more.text);
+			assert.equal(heard(), before + 16);
+			assert.equal((await ask('GET', '/health', { headers: { 'e2b-sandbox-id': ones[0]! } })).status, 200);
+			const stats = await fleet.call('GET', '/api/v1/stats').then((r) => r.text());
+			assert.match(stats, /"box:[0-9a-z]+":16/);
+			assert.ok(!stats.includes(tokenOfTwo), 'a token is for nobody else');
+			for (const go of held.splice(0))
+				go();
+			assert.deepEqual((await Promise.all(waiting)).map((r) => r.status), Array<number>(16).fill(200));
+		}
 	});
 
 	it('a new sandbox goes to a worker with room, one of a snapshot to where that is', async () => {

@@ -115,14 +115,6 @@ static bool is_candidate(const struct hop *h, const struct worker *w, bool named
 		     : worker_is_usable(w);
 }
 
-/* Whose home counts: an administrator may ask for somebody else. */
-static const char *owner_of(const struct hop *h)
-{
-	const char *other = h->who->admin ? http_request_query(h->req, "owner") : NULL;
-
-	return other ? other : h->who->owner;
-}
-
 /* The worker for what has none yet; NULL: there is none. */
 static struct worker *choose(const struct hop *h)
 {
@@ -144,8 +136,8 @@ static struct worker *choose(const struct hop *h)
 		memcpy(all[n].worker, w->id, sizeof(all[n].worker));
 		workers[n++] = w;
 	}
-	(void)snprintf(who, sizeof(who), "%.*s%s%.150s", STORE_OWNER_SIZE - 1, owner_of(h),
-		       key ? " " : "", key ? key : "");
+	(void)snprintf(who, sizeof(who), "%.*s%s%.150s", STORE_OWNER_SIZE - 1,
+		       hop_owner_of(h->req, h->who), key ? " " : "", key ? key : "");
 	const size_t at = h->place == PLACE_HOME || key
 			      ? fleet_place_home(all, n, who)
 			      : fleet_place_any(all, n, random[0], random[1]);
@@ -215,6 +207,8 @@ static void by_face(struct hop *h)
 		refuse(h, ERR_SESSION_NOT_FOUND, "there is no such sandbox");
 	else if (fleet_id_worker(key, names.token, other) && !streq(other, worker))
 		refuse(h, ERR_UNAUTHORIZED, "the access token is missing or wrong");
+	else if (h->place == PLACE_BOX && hop_count_box(h->router, &names, &h->request, &e) < 0)
+		refuse(h, e.code, "%s", e.text);
 	else
 		to_owner(h, worker);
 }
@@ -574,7 +568,8 @@ void hop_begin(const struct bound *b, struct http_request *req, const struct cal
 	h->who = who ? caller_ref(who) : NULL;
 	h->place = place_of;
 	buf_init(&h->body, FLEET_BODY_MAX);
-	if (budget_take(f->config.budgets, payer, BUDGET_PORT_REQUESTS, 1, &h->request, &e) < 0) {
+	if (place_of != PLACE_BOX &&
+	    budget_take(f->config.budgets, payer, BUDGET_PORT_REQUESTS, 1, &h->request, &e) < 0) {
 		refuse(h, e.code, "%s", e.text);
 		return;
 	}

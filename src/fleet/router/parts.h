@@ -234,6 +234,12 @@ void feeds_done(struct fleet_router *f);
 bool hop_is_initialize(const struct buf *body);
 /* What the path names: the parameter has the name that its route gives it. */
 const char *hop_id_of(const struct http_request *req);
+/* Whose home counts for what WHO asks: an administrator may ask for somebody else. */
+const char *hop_owner_of(const struct http_request *req, const struct caller *who);
+/* Takes SHARE, that a request is under way, for the sandbox of NAMES: the worker alone knows whose that is, and the network of a client
+ * may be that of many users. */
+int hop_count_box(struct fleet_router *f, const struct fleet_names *names,
+		  struct budget_share *share, struct err *e) MUST_CHECK;
 /* Is W too long silent to come back with what it had? NULL: there is none of its id. */
 bool hop_is_lost(const struct fleet_router *f, const struct worker *w);
 
