@@ -155,6 +155,21 @@ describe('E2B at a router', () => {
 		for (let i = 0; i < 4; i++)
 			assert.equal((await create({ templateID: `${ones[3]}:default` })).json.sandboxID, ones[0]);
 		assert.equal(two.heard.length, before);
+		/* Long bodies are not read on the loop: the worker says what is wrong. */
+		one.handler = (_, res) => one.say(res, 429, { code: 429, message: 'full' }, { 'caisson-error': 'max_sessions' });
+		two.handler = (_, res) => two.say(res, 404, { code: 404, message: 'no such template' });
+		assert.equal((await create({ templateID: `${ones[3]}:default`, metadata: Object.fromEntries(Array.from({ length: 3000 }, (_, i) => [i, ''])) })).status, 404);
+		/* Chunks count as what they are once they are there, however long the worker takes. */
+		const held: (() => void)[] = [], waiting: Promise<number>[] = [];
+		for (const w of [one, two])
+			w.handler = (_, res) => void held.push(() => w.say(res, 201, {}));
+		for (let i = 0; i < 8; i++) {
+			waiting.push(chunked(JSON.stringify({ templateID: 'base' })));
+			await until('the request at a worker', () => held.length === i + 1);
+		}
+		for (const go of held)
+			go();
+		assert.deepEqual(await Promise.all(waiting), Array<number>(8).fill(201));
 	});
 
 	it('lists are those of all workers, page by page, in one array', async () => {

@@ -529,6 +529,9 @@ static int on_body(struct http_request *req UNUSED, const void *data, size_t len
 
 	if (!data) {
 		h->in_memory = true;
+		/* Of chunks the most there might be was taken. */
+		budget_note(h->router->config.budgets, h->who->owner, BUDGET_MESSAGE_MEMORY,
+			    h->body.len, &h->share);
 		send_on(h);
 		return 0;
 	}
