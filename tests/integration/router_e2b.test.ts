@@ -234,6 +234,20 @@ describe('E2B at a router', () => {
 		assert.deepEqual([refused.status, refused.json, refused.headers['content-type']], [400, { code: 400, message: 'limit: 1 to 100' }, 'application/json']);
 	});
 
+	it('what a worker holds against the router is not for the client', async () => {
+		const refuses = (w: FakeWorker): FakeWorker['handler'] => (_, res) => w.say(res, 401, { code: 401, message: 'the API key is missing' }, { 'caisson-error': 'identity_missing' });
+		one.handler = (_, res) => one.say(res, 200, { rows: [], next: null });
+		two.handler = refuses(two);
+		for (const told of [/worker zz9/, /worker (ab3|zz9)/]) {
+			const r = await control('GET', '/v2/sandboxes');
+			assert.deepEqual([r.status, r.json.code], [503, 503], r.text);
+			assert.match(r.json.message, told);
+			one.handler = refuses(one);
+		}
+		for (const event of ['identity_refused', 'list_not_whole'])
+			await until(event, () => fleet.program.stderr.includes(event));
+	});
+
 	it('a worker that does not answer is 503 in the form of each service', async () => {
 		one.handler = (_, res) => one.say(res, 200, { rows: [], next: null });
 		two.down();

@@ -5,13 +5,11 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/text.h"
-#include "fleet/identity.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #define STUCK_US (UINT64_C(60) * 1000 * 1000) /* for a worker that reads nothing of an upload */
 
@@ -405,11 +403,8 @@ static void try_next(struct hop *h)
 /* The errors of a face do not say what we need to know, so the worker says it besides. */
 static enum relay_verdict judge_face(struct hop *h, const struct relay_reply *reply)
 {
-	const char *code = NULL;
+	const char *code = h->who ? hop_error_of(reply) : NULL;
 
-	for (unsigned i = 0; i < reply->n_fields && h->who; i++)
-		if (strcasecmp(reply->fields[i].name, FLEET_ERROR_HEADER) == 0)
-			code = reply->fields[i].value;
 	if (code && hop_is_ours(code))
 		refuse_mistrusted(h);
 	else if (code && hop_is_full(code) && may_try_next(h))

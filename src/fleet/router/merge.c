@@ -45,6 +45,7 @@ struct reading {
 	struct merge *m;
 	struct merge_part *part;
 	int status;
+	bool ours; /* the worker does not believe us */
 	size_t len;
 	json_t *root;  /* NULL: it cannot be read */
 	size_t *sizes; /* of its rows */
@@ -131,6 +132,8 @@ static bool refuse_short(struct merge *m)
 
 	if (!m->silent[0] || is_refused(m))
 		return false;
+	LOG_OFTEN(LOG_LEVEL_WARNING, "list_not_whole", LOG_S("worker", m->silent),
+		  LOG_S("route", b->pattern));
 	(void)snprintf(why, sizeof(why),
 		       "worker %s does not tell its part now, and the list would not be whole",
 		       m->silent);
@@ -189,7 +192,7 @@ static void note_refusal(struct merge *m, const struct reading *x)
 	miss(m, worker);
 	if (x->status < 400 || x->status >= 500 || !json_is_object(x->root))
 		return;
-	if (hop_says_ours(x->text, x->len)) {
+	if (x->ours || hop_says_ours(x->text, x->len)) {
 		LOG_OFTEN(LOG_LEVEL_ERROR, "identity_refused", LOG_S("worker", worker));
 	} else if (!m->refusal) {
 		m->refusal = json_incref(x->root);
@@ -234,7 +237,8 @@ static void on_part(const struct fetch_answer *a, void *user)
 
 	p->asked = NULL;
 	if (x) {
-		*x = (struct reading){.m = m, .part = p, .status = a->status, .len = a->len};
+		*x = (struct reading){
+		    .m = m, .part = p, .status = a->status, .ours = a->ours, .len = a->len};
 		memcpy(x->text, a->body, a->len);
 		m->n_jobs++;
 		if (workers_run(m->owner, read_part, on_read, x) == 0)

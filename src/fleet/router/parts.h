@@ -120,6 +120,7 @@ struct fetch_answer {
 	const char *why;
 	const char *body;
 	size_t len;
+	bool ours; /* the head says that the worker does not believe us */
 };
 typedef void (*fetch_fn)(const struct fetch_answer *a, void *user);
 /* Sends HEAD, a whole request with its body, and calls FN once, never before this returns, within TIMEOUT_MS. NULL: no memory. */
@@ -252,6 +253,8 @@ void hop_respond(const struct bound *b, struct http_request *req, enum err_code 
 /* Does a worker say with BODY that it is full, or that it does not believe this router? */
 bool hop_says_full(const char *body, size_t len);
 bool hop_says_ours(const char *body, size_t len);
+/* The code that a worker tells besides the answer of a face; NULL: none. */
+const char *hop_error_of(const struct relay_reply *reply);
 /* The same of a code. */
 bool hop_is_full(const char *code);
 bool hop_is_ours(const char *code);
