@@ -248,6 +248,47 @@ describe('E2B at a router', () => {
 			await until(event, () => fleet.program.stderr.includes(event));
 	});
 
+	it('a worker without the face gets nothing of it, and makes no list short', async () => {
+		const status = async (): Promise<number> => (await control('GET', '/v2/sandboxes')).status;
+		one.handler = (req, res) => req.method === 'GET' ? one.say(res, 200, { rows: [], next: null }) : one.say(res, 201, { sandboxID: ones[0] });
+		two.handler = (_, res) => two.say(res, 404, { code: 404, message: 'no' });
+		assert.equal(await status(), 503);
+		two.faces = undefined;
+		await until('the router has heard it', async () => await status() === 200);
+		const before = two.heard.length;
+		for (let i = 0; i < 8; i++)
+			assert.equal((await control('POST', '/v2/sandboxes', { templateID: 'base' })).status, 201);
+		assert.equal(two.heard.length, before);
+		one.faces = [];
+		await until('nobody is left', async () => await status() === 503);
+		assert.match((await control('POST', '/v2/sandboxes', { templateID: 'base' })).json.message, /offers this API/);
+		one.faces = two.faces = ['x', 'e2b'];
+		two.handler = (_, res) => two.say(res, 200, { rows: [], next: null });
+		await until('both are back', async () => { const n = two.heard.length; return await status() === 200 && two.heard.length > n; });
+	});
+
+	it('a worker that ends, or whose short id another one has, makes no list silently short (slow)', async () => {
+		const status = async (): Promise<number> => (await control('GET', '/v2/sandboxes')).status;
+		one.handler = (_, res) => one.say(res, 200, { rows: [], next: null });
+		two.handler = (_, res) => two.say(res, 404, { code: 404, message: 'no' });
+		const mine = two as { id: string };
+		mine.id = one.id;
+		await until('it is refused, and has nothing', async () => await status() === 200);
+		two.sandboxes.add('one');
+		await until('it has something', async () => await status() === 503);
+		two.sandboxes.clear();
+		mine.id = 'zz9';
+		two.draining = true;
+		await until('it is draining', async () => await fleet.call('GET', '/api/v1/fleet').then(async (r) => (await r.text()).includes('"draining"')));
+		two.down();
+		assert.equal(await status(), 503, 'one question without an answer');
+		await until('it has ended', async () => await status() === 200);
+		two.draining = false;
+		two.up();
+		two.handler = one.handler;
+		await until('it is back', async () => (await (await fetch(`${fleet.base}/readyz`)).text()).includes(': 2 of'));
+	});
+
 	it('a worker that does not answer is 503 in the form of each service', async () => {
 		one.handler = (_, res) => one.say(res, 200, { rows: [], next: null });
 		two.down();

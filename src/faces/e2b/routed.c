@@ -97,4 +97,4 @@ static void refuse(struct http_request *req, const void *row, const struct err *
 }
 
 const struct fleet_face e2b_fleet_face = {
-    .admit = e2b_admit, .find = find, .find_source = find_source, .refuse = refuse};
+    .name = "e2b", .admit = e2b_admit, .find = find, .find_source = find_source, .refuse = refuse};

@@ -106,7 +106,7 @@ static const char *key_of(const struct hop *h)
 /* What has a name goes to its home, or is refused while that says nothing; until the home is lost, or ends, with what it has. */
 static bool is_candidate(const struct hop *h, const struct worker *w, bool named)
 {
-	if (was_tried(h, w))
+	if (was_tried(h, w) || !worker_offers(w, h->bound))
 		return false;
 	return named ? w->listed && w->known && !w->refused && !w->draining &&
 			   !hop_is_lost(h->router, w)
@@ -158,7 +158,8 @@ static void place(struct hop *h)
 	} else if (h->n_tried > 0) {
 		refuse(h, ERR_FLEET_FULL, "no worker has room now; %u were asked", h->n_tried);
 	} else {
-		refuse(h, ERR_FLEET_EMPTY, "no worker of this fleet is ready");
+		refuse(h, ERR_FLEET_EMPTY, "no worker of this fleet is ready%s",
+		       h->bound->face_row ? " that offers this API" : "");
 	}
 }
 

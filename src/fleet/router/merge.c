@@ -161,11 +161,12 @@ static void miss(struct merge *m, const char *worker)
 		(void)!text_copy(m->silent, sizeof(m->silent), worker);
 }
 
-/* The part of W is missing. What a face has ends with its worker: one that is gone has no part. */
+/* The part of W is missing. What a face has ends with its worker: one that is gone has no part. Nor has one that nothing was sent to,
+ * since another one has its short id; and one that drains has ended when it does not answer twice in a row. */
 static void miss_silent(struct merge *m, const struct worker *w)
 {
-	const bool gone =
-	    w->refused || (w->draining && w->missed > 0) || hop_is_lost(m->bound->router, w);
+	const bool gone = (w->refused && w->open == 0) || (w->draining && !worker_is_fresh(w)) ||
+			  hop_is_lost(m->bound->router, w);
 
 	/* An address is nothing for clients. */
 	if (m->rows.kind->form == MERGE_OBJECT || !gone)
@@ -361,6 +362,8 @@ static bool ask_all(struct merge *m, struct fleet_router *f)
 	list_for_each(node, &f->workers) {
 		struct worker *w = list_entry(node, struct worker, node);
 
+		if (w->known && !worker_offers(w, m->bound))
+			continue;
 		if (!w->known || w->refused) {
 			/* Its part is missing all the same. */
 			if (w->listed)
@@ -398,7 +401,9 @@ void merge_begin(const struct bound *b, struct http_request *req, const struct c
 	if (!m || !ask_all(m, f)) {
 		if (m)
 			merge_free(m);
-		hop_respond(b, req, ERR_FLEET_EMPTY, "no worker of this fleet is ready");
+		hop_respond(b, req, ERR_FLEET_EMPTY,
+			    b->face_row ? "no worker of this fleet is ready that offers this API"
+					: "no worker of this fleet is ready");
 		return;
 	}
 	http_request_on_gone(req, on_gone, m);

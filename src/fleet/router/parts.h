@@ -44,6 +44,7 @@ struct worker {
 	bool listed; /* it is in the file */
 	bool known;  /* it has answered, so ID and EPOCH are its */
 	bool ready, draining;
+	bool has_face;     /* it says that it offers that of the router */
 	bool refused;      /* another worker has the same short id */
 	unsigned missed;   /* questions in a row without an answer */
 	uint64_t asked_ns; /* the last of them */
@@ -94,6 +95,8 @@ struct fleet_router {
 bool worker_is_fresh(const struct worker *w);
 /* Does it get new things? */
 bool worker_is_usable(const struct worker *w);
+/* Can it have a part of what the requests of B are about? */
+bool worker_offers(const struct worker *w, const struct bound *b);
 /* The one with the short id; NULL: none has it. */
 struct worker *worker_find(struct fleet_router *f, const char id[FLEET_WORKER_SIZE]);
 /* It refuses connections: it gets nothing until it has answered again, which it is asked to each second. */
