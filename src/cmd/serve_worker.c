@@ -70,18 +70,20 @@ static void get_state(struct http_request *req, void *user)
 	const struct serve_worker *w = user;
 	const struct app *a = w->app;
 	const struct fleet_member *m = app_fleet(a);
+	const char *face = a->settings.faces; /* serve knows one */
 
 	if (is_of_client(req))
 		return;
+	json_t *faces = face[0] ? json_pack("[s]", face) : json_array();
 	char uses[FLEET_VERSION_BUFFER];
 	fleet_tally_version(a->uses, uses);
 	json_t *state =
-	    json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:{s:I, s:I}, s:[s], s:s}", "v",
-		      STATE_VERSION, "uses", uses, "version", CAISSON_VERSION, "name", m->name,
+	    json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:{s:I, s:I}, s:[s], s:s, s:o}",
+		      "v", STATE_VERSION, "uses", uses, "version", CAISSON_VERSION, "name", m->name,
 		      "worker", m->worker, "epoch", m->epoch, "draining", w->draining, "ready",
 		      is_ready(w), "sandboxes", "open", (json_int_t)manager_count(a->manager),
 		      "max", (json_int_t)a->settings.max_sessions, "images",
-		      manager_image(a->manager), "profile", a->settings.profile);
+		      manager_image(a->manager), "profile", a->settings.profile, "faces", faces);
 	respond_json(req, state);
 }
 

@@ -21,6 +21,7 @@ struct fleet_names {
 
 /* ROW is what the face has added the route with. */
 struct fleet_face {
+	const char *name; /* as SANDBOX_FACES has it, and the state of workers that offer it */
 	/* For http_route.admit of what needs a credential. */
 	bool (*admit)(struct http_request *req, void *row);
 	/* Whom REQ is about. < 0 with E: it names nobody, or two, as `refuse` says it. */

@@ -24,7 +24,7 @@ describe('E2B at a router', () => {
 	const heard = (): number => one.heard.length + two.heard.length;
 
 	before(async () => {
-		await fleet.begin('router-e2b', { SANDBOX_FACES: 'e2b', SANDBOX_PORT_DOMAIN: DOMAIN });
+		await fleet.begin('router-e2b', { SANDBOX_FACES: 'e2b', SANDBOX_PORT_DOMAIN: DOMAIN, SANDBOX_BUDGETS: 'port_requests=16/512,message_memory=1048576/1048576' });
 		({ one, two } = fleet);
 		port = Number(new URL(fleet.base).port);
 		[ones, twos] = [idsOf(fleet.keyFile, 'ab3', 4, 'e2b'), idsOf(fleet.keyFile, 'zz9', 4, 'e2b')];
@@ -99,6 +99,26 @@ describe('E2B at a router', () => {
 		assert.equal(heard(), before);
 	});
 
+	it('requests that envd does not answer count for their sandbox: the others go on', async () => {
+		const held: (() => void)[] = [];
+		two.handler = (_, res) => void held.push(() => two.say(res, 200, {}));
+		const list = (headers: Record<string, string>): Promise<Answer> => ask('POST', '/process.Process/List', { headers: { 'x-access-token': tokenOfTwo, ...headers }, body: {} });
+		for (const name of [{ 'e2b-sandbox-id': twos[0]! }, {}]) {
+			const before = heard(), waiting = Array.from({ length: 16 }, () => list(name as Record<string, string>));
+			await until('16 requests at the worker', () => heard() === before + 16);
+			const more = await list(name as Record<string, string>);
+			assert.deepEqual([more.status, more.json.code], [429, 'resource_exhausted'], more.text);
+			assert.equal(heard(), before + 16);
+			assert.equal((await ask('GET', '/health', { headers: { 'e2b-sandbox-id': ones[0]! } })).status, 200);
+			const stats = await fleet.call('GET', '/api/v1/stats').then((r) => r.text());
+			assert.match(stats, /"box:[0-9a-z]+":16/);
+			assert.ok(!stats.includes(tokenOfTwo), 'a token is for nobody else');
+			for (const go of held.splice(0))
+				go();
+			assert.deepEqual((await Promise.all(waiting)).map((r) => r.status), Array<number>(16).fill(200));
+		}
+	});
+
 	it('a new sandbox goes to a worker with room, one of a snapshot to where that is', async () => {
 		const create = (body: Json, headers: Record<string, string> = {}): Promise<Answer> => control('POST', '/v2/sandboxes', { templateID: 'base', ...body }, headers);
 		/* Chunks, as SDKs send them. */
@@ -135,6 +155,21 @@ describe('E2B at a router', () => {
 		for (let i = 0; i < 4; i++)
 			assert.equal((await create({ templateID: `${ones[3]}:default` })).json.sandboxID, ones[0]);
 		assert.equal(two.heard.length, before);
+		/* Long bodies are not read on the loop: the worker says what is wrong. */
+		one.handler = (_, res) => one.say(res, 429, { code: 429, message: 'full' }, { 'caisson-error': 'max_sessions' });
+		two.handler = (_, res) => two.say(res, 404, { code: 404, message: 'no such template' });
+		assert.equal((await create({ templateID: `${ones[3]}:default`, metadata: Object.fromEntries(Array.from({ length: 3000 }, (_, i) => [i, ''])) })).status, 404);
+		/* Chunks count as what they are once they are there, however long the worker takes. */
+		const held: (() => void)[] = [], waiting: Promise<number>[] = [];
+		for (const w of [one, two])
+			w.handler = (_, res) => void held.push(() => w.say(res, 201, {}));
+		for (let i = 0; i < 8; i++) {
+			waiting.push(chunked(JSON.stringify({ templateID: 'base' })));
+			await until('the request at a worker', () => held.length === i + 1);
+		}
+		for (const go of held)
+			go();
+		assert.deepEqual(await Promise.all(waiting), Array<number>(8).fill(201));
 	});
 
 	it('lists are those of all workers, page by page, in one array', async () => {
@@ -197,6 +232,61 @@ describe('E2B at a router', () => {
 		one.handler = two.handler = refusal;
 		const refused = await control('GET', '/v2/sandboxes?limit=500');
 		assert.deepEqual([refused.status, refused.json, refused.headers['content-type']], [400, { code: 400, message: 'limit: 1 to 100' }, 'application/json']);
+	});
+
+	it('what a worker holds against the router is not for the client', async () => {
+		const refuses = (w: FakeWorker): FakeWorker['handler'] => (_, res) => w.say(res, 401, { code: 401, message: 'the API key is missing' }, { 'caisson-error': 'identity_missing' });
+		one.handler = (_, res) => one.say(res, 200, { rows: [], next: null });
+		two.handler = refuses(two);
+		for (const told of [/worker zz9/, /worker (ab3|zz9)/]) {
+			const r = await control('GET', '/v2/sandboxes');
+			assert.deepEqual([r.status, r.json.code], [503, 503], r.text);
+			assert.match(r.json.message, told);
+			one.handler = refuses(one);
+		}
+		for (const event of ['identity_refused', 'list_not_whole'])
+			await until(event, () => fleet.program.stderr.includes(event));
+	});
+
+	it('a worker without the face gets nothing of it, and makes no list short', async () => {
+		const status = async (): Promise<number> => (await control('GET', '/v2/sandboxes')).status;
+		one.handler = (req, res) => req.method === 'GET' ? one.say(res, 200, { rows: [], next: null }) : one.say(res, 201, { sandboxID: ones[0] });
+		two.handler = (_, res) => two.say(res, 404, { code: 404, message: 'no' });
+		assert.equal(await status(), 503);
+		two.faces = undefined;
+		await until('the router has heard it', async () => await status() === 200);
+		const before = two.heard.length;
+		for (let i = 0; i < 8; i++)
+			assert.equal((await control('POST', '/v2/sandboxes', { templateID: 'base' })).status, 201);
+		assert.equal(two.heard.length, before);
+		one.faces = [];
+		await until('nobody is left', async () => await status() === 503);
+		assert.match((await control('POST', '/v2/sandboxes', { templateID: 'base' })).json.message, /offers this API/);
+		one.faces = two.faces = ['x', 'e2b'];
+		two.handler = (_, res) => two.say(res, 200, { rows: [], next: null });
+		await until('both are back', async () => { const n = two.heard.length; return await status() === 200 && two.heard.length > n; });
+	});
+
+	it('a worker that ends, or whose short id another one has, makes no list silently short (slow)', async () => {
+		const status = async (): Promise<number> => (await control('GET', '/v2/sandboxes')).status;
+		one.handler = (_, res) => one.say(res, 200, { rows: [], next: null });
+		two.handler = (_, res) => two.say(res, 404, { code: 404, message: 'no' });
+		const mine = two as { id: string };
+		mine.id = one.id;
+		await until('it is refused, and has nothing', async () => await status() === 200);
+		two.sandboxes.add('one');
+		await until('it has something', async () => await status() === 503);
+		two.sandboxes.clear();
+		mine.id = 'zz9';
+		two.draining = true;
+		await until('it is draining', async () => await fleet.call('GET', '/api/v1/fleet').then(async (r) => (await r.text()).includes('"draining"')));
+		two.down();
+		assert.equal(await status(), 503, 'one question without an answer');
+		await until('it has ended', async () => await status() === 200);
+		two.draining = false;
+		two.up();
+		two.handler = one.handler;
+		await until('it is back', async () => (await (await fetch(`${fleet.base}/readyz`)).text()).includes(': 2 of'));
 	});
 
 	it('a worker that does not answer is 503 in the form of each service', async () => {

@@ -77,6 +77,7 @@ export class FakeWorker {
 	ready = true;
 	draining = false;
 	max = 100;
+	faces: string[] | undefined = ['e2b'];
 	/** Credentials of what is open here, told in pages of two; and what the router has said of them. */
 	open: Json[] = [];
 	readonly ended: { owners: string[]; credentials: Json[] }[] = [];
@@ -139,7 +140,7 @@ export class FakeWorker {
 
 	private take(req: http.IncomingMessage, res: http.ServerResponse): void {
 		if (req.url === '/fleet/state') {
-			this.say(res, 200, { v: 1, version: '0', name: 'one', worker: this.id, epoch: this.epoch, draining: this.draining, ready: this.ready, sandboxes: { open: this.sandboxes.size, max: this.max }, images: ['science'], profile: 'full', ...(this.uses ? { uses: this.uses.version } : {}) });
+			this.say(res, 200, { v: 1, version: '0', name: 'one', worker: this.id, epoch: this.epoch, draining: this.draining, ready: this.ready, sandboxes: { open: this.sandboxes.size, max: this.max }, images: ['science'], profile: 'full', faces: this.faces, ...(this.uses ? { uses: this.uses.version } : {}) });
 			return;
 		}
 		if (req.url!.startsWith('/fleet/uses')) {

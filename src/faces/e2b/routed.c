@@ -2,12 +2,16 @@
 /* What the router of a fleet asks about requests to this face: whom they are about, and how they are refused. It has no sandboxes. */
 #include "faces/e2b/face.h"
 
+#include "base/jsonio.h"
 #include "base/text.h"
 
 #include <string.h>
 
-#define TAG      ":default"  /* of a snapshot: snapshots.c */
-#define BODY_MAX (64u << 10) /* bytes that are read on the loop: rarely a body has more */
+#define TAG ":default" /* of a snapshot: snapshots.c */
+/* Of a body that is read on the loop; rarely one has more. */
+#define BODY_MAX   (64u << 10) /* bytes */
+#define VALUES_MAX 2048u       /* about 100 ns each */
+#define DEPTH_MAX  16u
 
 static int gone(struct err *e)
 {
@@ -66,9 +70,14 @@ static int find(const struct http_request *req, const void *row, struct fleet_na
 
 static bool find_source(const char *body, size_t len, char ret[FLEET_NAMES_SIZE])
 {
-	json_t *o = len > 0 && len <= BODY_MAX ? json_loadb(body, len, 0, NULL) : NULL;
-	const char *template = json_string_value(json_object_get(o, "templateID"));
+	const bool fits = len > 0 && len <= BODY_MAX;
+	const size_t n = fits ? jsonio_count(body, len, VALUES_MAX, DEPTH_MAX) : 0;
+	json_t *o = NULL;
 	struct err ignored = ERR_INIT;
+
+	if (n == 0 || n > VALUES_MAX || jsonio_read(body, len, 0, &o, NULL) < 0)
+		return false;
+	const char *template = json_string_value(json_object_get(o, "templateID"));
 	const bool found = template && copy_id(template, ret, &ignored) == 0;
 
 	json_decref(o);
@@ -88,4 +97,4 @@ static void refuse(struct http_request *req, const void *row, const struct err *
 }
 
 const struct fleet_face e2b_fleet_face = {
-    .admit = e2b_admit, .find = find, .find_source = find_source, .refuse = refuse};
+    .name = "e2b", .admit = e2b_admit, .find = find, .find_source = find_source, .refuse = refuse};

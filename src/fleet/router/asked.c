@@ -5,6 +5,9 @@
 #include "base/rand.h"
 #include "base/text.h"
 
+#include <sodium.h>
+#include <stdio.h>
+
 #define INITIALIZE_MAX (8u << 10) /* bytes of a message that is looked at */
 
 bool hop_is_initialize(const struct buf *body)
@@ -27,6 +30,29 @@ const char *hop_id_of(const struct http_request *req)
 		if (http_request_param(req, names[i]))
 			return http_request_param(req, names[i]);
 	return NULL;
+}
+
+const char *hop_owner_of(const struct http_request *req, const struct caller *who)
+{
+	const char *other = who->admin ? http_request_query(req, "owner") : NULL;
+
+	return other ? other : who->owner;
+}
+
+int hop_count_box(struct fleet_router *f, const struct fleet_names *names,
+		  struct budget_share *share, struct err *e)
+{
+	char payer[BUDGET_PRINCIPAL_SIZE];
+	uint8_t hash[crypto_generichash_BYTES_MIN];
+	char token[2 * sizeof(hash) + 1];
+
+	/* Administrators see who has how much of a budget, and no token may be there. */
+	(void)crypto_generichash(hash, sizeof(hash), (const uint8_t *)names->token,
+				 strlen(names->token), NULL, 0);
+	(void)sodium_bin2hex(token, sizeof(token), hash, sizeof(hash));
+	(void)snprintf(payer, sizeof(payer), "box:%.*s", FLEET_NAMES_SIZE - 1,
+		       names->id[0] ? names->id : token);
+	return budget_take(f->config.budgets, payer, BUDGET_PORT_REQUESTS, 1, share, e);
 }
 
 bool hop_is_lost(const struct fleet_router *f, const struct worker *w)

@@ -20,6 +20,7 @@ struct fetch {
 	    kept; /* bytes of a chunked body that are put together, behind the head */
 	struct relay_reply reply;
 	struct http_chunk chunk;
+	bool ours; /* of the head, whose strings do not stay where they are */
 	fetch_fn fn;
 	void *user;
 };
@@ -47,7 +48,8 @@ static void finish(struct fetch *x, const char *why)
 	const struct fetch_answer a = {.status = why ? 0 : x->reply.status,
 				       .why = why,
 				       .body = why ? "" : x->in.data + x->head_len,
-				       .len = why ? 0 : x->kept};
+				       .len = why ? 0 : x->kept,
+				       .ours = !why && x->ours};
 	const fetch_fn fn = x->fn;
 	void *user = x->user;
 
@@ -95,6 +97,8 @@ static int look(struct fetch *x)
 		if (relay_reply_parse(x->in.data, len, false, &x->reply) < 0 ||
 		    x->reply.status < 200)
 			return -EBADMSG;
+		const char *code = hop_error_of(&x->reply);
+		x->ours = code && hop_is_ours(code);
 		x->head_len = len;
 	}
 	if (x->reply.framing == RELAY_CHUNKED)

@@ -5,13 +5,11 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/text.h"
-#include "fleet/identity.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #define STUCK_US (UINT64_C(60) * 1000 * 1000) /* for a worker that reads nothing of an upload */
 
@@ -113,19 +111,11 @@ static const char *key_of(const struct hop *h)
 /* What has a name goes to its home, or is refused while that says nothing; until the home is lost, or ends, with what it has. */
 static bool is_candidate(const struct hop *h, const struct worker *w, bool named)
 {
-	if (was_tried(h, w))
+	if (was_tried(h, w) || !worker_offers(w, h->bound))
 		return false;
 	return named ? w->listed && w->known && !w->refused && !w->draining &&
 			   !hop_is_lost(h->router, w)
 		     : worker_is_usable(w);
-}
-
-/* Whose home counts: an administrator may ask for somebody else. */
-static const char *owner_of(const struct hop *h)
-{
-	const char *other = h->who->admin ? http_request_query(h->req, "owner") : NULL;
-
-	return other ? other : h->who->owner;
 }
 
 /* The worker for what has none yet; NULL: there is none. */
@@ -149,8 +139,8 @@ static struct worker *choose(const struct hop *h)
 		memcpy(all[n].worker, w->id, sizeof(all[n].worker));
 		workers[n++] = w;
 	}
-	(void)snprintf(who, sizeof(who), "%.*s%s%.150s", STORE_OWNER_SIZE - 1, owner_of(h),
-		       key ? " " : "", key ? key : "");
+	(void)snprintf(who, sizeof(who), "%.*s%s%.150s", STORE_OWNER_SIZE - 1,
+		       hop_owner_of(h->req, h->who), key ? " " : "", key ? key : "");
 	const size_t at = h->place == PLACE_HOME || key
 			      ? fleet_place_home(all, n, who)
 			      : fleet_place_any(all, n, random[0], random[1]);
@@ -173,7 +163,8 @@ static void place(struct hop *h)
 	} else if (h->n_tried > 0) {
 		refuse(h, ERR_FLEET_FULL, "no worker has room now; %u were asked", h->n_tried);
 	} else {
-		refuse(h, ERR_FLEET_EMPTY, "no worker of this fleet is ready");
+		refuse(h, ERR_FLEET_EMPTY, "no worker of this fleet is ready%s",
+		       h->bound->face_row ? " that offers this API" : "");
 	}
 }
 
@@ -220,6 +211,8 @@ static void by_face(struct hop *h)
 		refuse(h, ERR_SESSION_NOT_FOUND, "there is no such sandbox");
 	else if (fleet_id_worker(key, names.token, other) && !streq(other, worker))
 		refuse(h, ERR_UNAUTHORIZED, "the access token is missing or wrong");
+	else if (h->place == PLACE_BOX && hop_count_box(h->router, &names, &h->request, &e) < 0)
+		refuse(h, e.code, "%s", e.text);
 	else
 		to_owner(h, worker);
 }
@@ -417,11 +410,8 @@ static void try_next(struct hop *h)
 /* The errors of a face do not say what we need to know, so the worker says it besides. */
 static enum relay_verdict judge_face(struct hop *h, const struct relay_reply *reply)
 {
-	const char *code = NULL;
+	const char *code = h->who ? hop_error_of(reply) : NULL;
 
-	for (unsigned i = 0; i < reply->n_fields && h->who; i++)
-		if (strcasecmp(reply->fields[i].name, FLEET_ERROR_HEADER) == 0)
-			code = reply->fields[i].value;
 	if (code && hop_is_ours(code))
 		refuse_mistrusted(h);
 	else if (code && hop_is_full(code) && may_try_next(h))
@@ -541,6 +531,9 @@ static int on_body(struct http_request *req UNUSED, const void *data, size_t len
 
 	if (!data) {
 		h->in_memory = true;
+		/* Of chunks the most there might be was taken. */
+		budget_note(h->router->config.budgets, h->who->owner, BUDGET_MESSAGE_MEMORY,
+			    h->body.len, &h->share);
 		send_on(h);
 		return 0;
 	}
@@ -580,7 +573,8 @@ void hop_begin(const struct bound *b, struct http_request *req, const struct cal
 	h->who = who ? caller_ref(who) : NULL;
 	h->place = place_of;
 	buf_init(&h->body, FLEET_BODY_MAX);
-	if (budget_take(f->config.budgets, payer, BUDGET_PORT_REQUESTS, 1, &h->request, &e) < 0) {
+	if (place_of != PLACE_BOX &&
+	    budget_take(f->config.budgets, payer, BUDGET_PORT_REQUESTS, 1, &h->request, &e) < 0) {
 		refuse(h, e.code, "%s", e.text);
 		return;
 	}

@@ -45,6 +45,7 @@ struct reading {
 	struct merge *m;
 	struct merge_part *part;
 	int status;
+	bool ours; /* the worker does not believe us */
 	size_t len;
 	json_t *root;  /* NULL: it cannot be read */
 	size_t *sizes; /* of its rows */
@@ -131,6 +132,8 @@ static bool refuse_short(struct merge *m)
 
 	if (!m->silent[0] || is_refused(m))
 		return false;
+	LOG_OFTEN(LOG_LEVEL_WARNING, "list_not_whole", LOG_S("worker", m->silent),
+		  LOG_S("route", b->pattern));
 	(void)snprintf(why, sizeof(why),
 		       "worker %s does not tell its part now, and the list would not be whole",
 		       m->silent);
@@ -158,11 +161,12 @@ static void miss(struct merge *m, const char *worker)
 		(void)!text_copy(m->silent, sizeof(m->silent), worker);
 }
 
-/* The part of W is missing. What a face has ends with its worker: one that is gone has no part. */
+/* The part of W is missing. What a face has ends with its worker: one that is gone has no part. Nor has one that nothing was sent to,
+ * since another one has its short id; and one that drains has ended when it does not answer twice in a row. */
 static void miss_silent(struct merge *m, const struct worker *w)
 {
-	const bool gone =
-	    w->refused || (w->draining && w->missed > 0) || hop_is_lost(m->bound->router, w);
+	const bool gone = (w->refused && w->open == 0) || (w->draining && !worker_is_fresh(w)) ||
+			  hop_is_lost(m->bound->router, w);
 
 	/* An address is nothing for clients. */
 	if (m->rows.kind->form == MERGE_OBJECT || !gone)
@@ -189,7 +193,7 @@ static void note_refusal(struct merge *m, const struct reading *x)
 	miss(m, worker);
 	if (x->status < 400 || x->status >= 500 || !json_is_object(x->root))
 		return;
-	if (hop_says_ours(x->text, x->len)) {
+	if (x->ours || hop_says_ours(x->text, x->len)) {
 		LOG_OFTEN(LOG_LEVEL_ERROR, "identity_refused", LOG_S("worker", worker));
 	} else if (!m->refusal) {
 		m->refusal = json_incref(x->root);
@@ -234,7 +238,8 @@ static void on_part(const struct fetch_answer *a, void *user)
 
 	p->asked = NULL;
 	if (x) {
-		*x = (struct reading){.m = m, .part = p, .status = a->status, .len = a->len};
+		*x = (struct reading){
+		    .m = m, .part = p, .status = a->status, .ours = a->ours, .len = a->len};
 		memcpy(x->text, a->body, a->len);
 		m->n_jobs++;
 		if (workers_run(m->owner, read_part, on_read, x) == 0)
@@ -357,6 +362,8 @@ static bool ask_all(struct merge *m, struct fleet_router *f)
 	list_for_each(node, &f->workers) {
 		struct worker *w = list_entry(node, struct worker, node);
 
+		if (w->known && !worker_offers(w, m->bound))
+			continue;
 		if (!w->known || w->refused) {
 			/* Its part is missing all the same. */
 			if (w->listed)
@@ -394,7 +401,9 @@ void merge_begin(const struct bound *b, struct http_request *req, const struct c
 	if (!m || !ask_all(m, f)) {
 		if (m)
 			merge_free(m);
-		hop_respond(b, req, ERR_FLEET_EMPTY, "no worker of this fleet is ready");
+		hop_respond(b, req, ERR_FLEET_EMPTY,
+			    b->face_row ? "no worker of this fleet is ready that offers this API"
+					: "no worker of this fleet is ready");
 		return;
 	}
 	http_request_on_gone(req, on_gone, m);

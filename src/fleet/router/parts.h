@@ -45,6 +45,7 @@ struct worker {
 	bool listed; /* it is in the file */
 	bool known;  /* it has answered, so ID and EPOCH are its */
 	bool ready, draining;
+	bool has_face;     /* it says that it offers that of the router */
 	bool refused;      /* another worker has the same short id */
 	unsigned missed;   /* questions in a row without an answer */
 	uint64_t asked_ns; /* the last of them */
@@ -107,6 +108,8 @@ struct fleet_router {
 bool worker_is_fresh(const struct worker *w);
 /* Does it get new things? */
 bool worker_is_usable(const struct worker *w);
+/* Can it have a part of what the requests of B are about? */
+bool worker_offers(const struct worker *w, const struct bound *b);
 /* The one with the short id; NULL: none has it. */
 struct worker *worker_find(struct fleet_router *f, const char id[FLEET_WORKER_SIZE]);
 /* It refuses connections: it gets nothing until it has answered again, which it is asked to each second. */
@@ -133,6 +136,7 @@ struct fetch_answer {
 	const char *why;
 	const char *body;
 	size_t len;
+	bool ours; /* the head says that the worker does not believe us */
 };
 typedef void (*fetch_fn)(const struct fetch_answer *a, void *user);
 /* Sends HEAD, a whole request with its body, and calls FN once, never before this returns, within TIMEOUT_MS. NULL: no memory. */
@@ -269,6 +273,12 @@ void feeds_done(struct fleet_router *f);
 bool hop_is_initialize(const struct buf *body);
 /* What the path names: the parameter has the name that its route gives it. */
 const char *hop_id_of(const struct http_request *req);
+/* Whose home counts for what WHO asks: an administrator may ask for somebody else. */
+const char *hop_owner_of(const struct http_request *req, const struct caller *who);
+/* Takes SHARE, that a request is under way, for the sandbox of NAMES: the worker alone knows whose that is, and the network of a client
+ * may be that of many users. */
+int hop_count_box(struct fleet_router *f, const struct fleet_names *names,
+		  struct budget_share *share, struct err *e) MUST_CHECK;
 /* Is W too long silent to come back with what it had? NULL: there is none of its id. */
 bool hop_is_lost(const struct fleet_router *f, const struct worker *w);
 
@@ -281,6 +291,8 @@ void hop_respond(const struct bound *b, struct http_request *req, enum err_code 
 /* Does a worker say with BODY that it is full, or that it does not believe this router? */
 bool hop_says_full(const char *body, size_t len);
 bool hop_says_ours(const char *body, size_t len);
+/* The code that a worker tells besides the answer of a face; NULL: none. */
+const char *hop_error_of(const struct relay_reply *reply);
 /* The same of a code. */
 bool hop_is_full(const char *code);
 bool hop_is_ours(const char *code);

@@ -3,9 +3,11 @@
 #include "fleet/router/parts.h"
 
 #include "base/text.h"
+#include "fleet/identity.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define RETRY_AFTER "2"
 
@@ -67,6 +69,14 @@ bool hop_says_full(const char *body, size_t len)
 bool hop_says_ours(const char *body, size_t len)
 {
 	return says(body, len, ours, ARRAY_SIZE(ours));
+}
+
+const char *hop_error_of(const struct relay_reply *reply)
+{
+	for (unsigned i = 0; i < reply->n_fields; i++)
+		if (strcasecmp(reply->fields[i].name, FLEET_ERROR_HEADER) == 0)
+			return reply->fields[i].value;
+	return NULL;
 }
 
 static bool is_among(const char *code, const enum err_code *codes, size_t n)

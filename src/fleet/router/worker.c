@@ -2,6 +2,7 @@
 /* Workers: who is there, who answers, and what they say of themselves. */
 #include "fleet/router/parts.h"
 
+#include "base/jsonio.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/rand.h"
@@ -13,6 +14,8 @@
 #define TICK_US       (UINT64_C(1000) * 1000)
 #define ANSWER_MS     2000u
 #define STATE_MAX     (64u << 10)
+#define STATE_VALUES  1024u /* it is read on the loop */
+#define STATE_DEPTH   8u
 #define FRESH_NS      (2500 * NS_PER_MS) /* two questions in a row had no answer */
 #define CUT_NS        (10 * NS_PER_S)    /* what is under way at a worker that says nothing fails */
 #define SANDBOXES_MAX INT64_C(1000000)
@@ -26,6 +29,11 @@ bool worker_is_usable(const struct worker *w)
 {
 	return w->listed && w->known && !w->refused && w->ready && !w->draining && w->missed == 0 &&
 	       worker_is_fresh(w);
+}
+
+bool worker_offers(const struct worker *w, const struct bound *b)
+{
+	return !b->face_row || w->has_face;
 }
 
 struct worker *worker_find(struct fleet_router *f, const char id[FLEET_WORKER_SIZE])
@@ -45,6 +53,7 @@ struct state {
 	const char *worker, *epoch, *name, *version, *uses;
 	int ready, draining;
 	json_int_t open, max;
+	const json_t *faces;
 };
 
 static bool is_digits(const char *s, size_t len, const char *digits)
@@ -56,11 +65,11 @@ static bool read_state(json_t *root, struct state *ret)
 {
 	int version = 0;
 
-	if (json_unpack(root, "{s:i, s:s, s:s, s?s, s?s, s?s, s:b, s:b, s:{s:I, s:I}}", "v",
+	if (json_unpack(root, "{s:i, s:s, s:s, s?s, s?s, s?s, s:b, s:b, s:{s:I, s:I}, s?o}", "v",
 			&version, "worker", &ret->worker, "epoch", &ret->epoch, "uses", &ret->uses,
 			"name", &ret->name, "version", &ret->version, "ready", &ret->ready,
 			"draining", &ret->draining, "sandboxes", "open", &ret->open, "max",
-			&ret->max) < 0)
+			&ret->max, "faces", &ret->faces) < 0)
 		return false;
 	return version == 1 &&
 	       is_digits(ret->worker, FLEET_WORKER_SIZE - 1,
@@ -93,6 +102,18 @@ static bool claim(struct worker *w, const char *id, const char *epoch)
 	return true;
 }
 
+/* A worker of a version that does not say it cannot tell lists of a face either. */
+static bool names_face(const json_t *faces, const struct fleet_face *face)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach(faces, i, one)
+		if (face && json_is_string(one) && streq(json_string_value(one), face->name))
+			return true;
+	return false;
+}
+
 static void take_state(struct worker *w, const struct state *s)
 {
 	const bool was_refused = w->refused, was_usable = worker_is_usable(w);
@@ -103,6 +124,7 @@ static void take_state(struct worker *w, const struct state *s)
 	w->known = true;
 	w->ready = s->ready;
 	w->draining = s->draining;
+	w->has_face = names_face(s->faces, w->router->face);
 	w->missed = 0;
 	w->told = false;
 	w->good_ns = now_ns();
@@ -145,8 +167,11 @@ static void on_state(const struct fetch_answer *a, void *user)
 		miss(w, a->status == 0 ? a->why : "it refuses to tell its state");
 		return;
 	}
-	json_t *root = json_loadb(a->body, a->len, JSON_REJECT_DUPLICATES, NULL);
-	if (root && read_state(root, &s))
+	const size_t n = jsonio_count(a->body, a->len, STATE_VALUES, STATE_DEPTH);
+	json_t *root = NULL;
+	if (n > 0 && n <= STATE_VALUES &&
+	    jsonio_read(a->body, a->len, JSON_REJECT_DUPLICATES, &root, NULL) == 0 &&
+	    read_state(root, &s))
 		take_state(w, &s);
 	else
 		miss(w, "its state is none of this version");
