@@ -29,6 +29,13 @@ const char *hop_id_of(const struct http_request *req)
 	return NULL;
 }
 
+bool hop_has_worker(enum place place, const struct http_request *req)
+{
+	return place == PLACE_ID || place == PLACE_BOX || place == PLACE_QUERY ||
+	       place == PLACE_LINK || place == PLACE_NAME ||
+	       (place == PLACE_MCP && http_request_header(req, "mcp-session-id"));
+}
+
 bool hop_is_lost(const struct fleet_router *f, const struct worker *w)
 {
 	const uint64_t since = w ? MAX(w->good_ns, f->began_ns) : f->began_ns;
