@@ -154,7 +154,7 @@ static void drop_oldest(struct fleet_tally *t)
 {
 	struct entry *x = list_first(&t->kinds[NOTHING], struct entry, like);
 
-	if (t->n_nothing <= t->max)
+	if (!x || t->n_nothing <= t->max)
 		return;
 	t->forgotten = x->version;
 	entry_free(t, x);

@@ -92,8 +92,8 @@ int uses_begin(struct fleet_router *f, struct err *e)
 void uses_done(struct fleet_router *f)
 {
 	f->leave = sd_event_source_disable_unref(f->leave);
-	while (!list_is_empty(&f->leaving))
-		leaving_free(list_first(&f->leaving, struct leaving, node));
+	list_for_each(node, &f->leaving)
+		leaving_free(list_entry(node, struct leaving, node));
 	f->uses = fleet_tally_free(f->uses);
 	f->placed = fleet_tally_free(f->placed);
 }
