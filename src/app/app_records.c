@@ -81,6 +81,16 @@ static bool count_row(const struct store_sandbox *row, void *user)
 	return fleet_tally_set(a->uses, row->owner, &use);
 }
 
+static void count_usage(const char *owner, uint64_t cpu_us, void *user)
+{
+	const struct app *a = user;
+	struct fleet_use use = fleet_tally_get(a->uses, owner);
+
+	use.day = fleet_use_day(store_now_ms());
+	use.cpu_us = MIN(cpu_us, FLEET_USE_MAX);
+	(void)!fleet_tally_set(a->uses, owner, &use);
+}
+
 int app_count_uses(struct app *a, struct err *e)
 {
 	if (!app_fleet(a))
@@ -89,7 +99,8 @@ int app_count_uses(struct app *a, struct err *e)
 	a->elsewhere = fleet_tally_new(FLEET_TALLY_MAX, true);
 	if (!a->uses || !a->elsewhere)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "what users have");
-	const int r = a->store ? store_sandbox_each(a->store, NULL, NULL, count_row, a, e) : 0;
+	int r = a->store ? store_usage_each_today(a->store, count_usage, a, e) : 0;
+	r = r < 0 || !a->store ? r : store_sandbox_each(a->store, NULL, NULL, count_row, a, e);
 	return r < 0 ? r : 0;
 }
 

@@ -11,14 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BUCKETS     4096u /* a power of two */
-#define LOOKS       64u   /* users that are looked at for one to be forgotten */
-#define MINUTE_MS   60000u
-#define DAY_MS      UINT64_C(86400000)
-#define ROW_NUMBERS 6u
+#define BUCKET_USERS 4u /* of a full table */
+#define MINUTE_MS    60000u
+#define DAY_MS       UINT64_C(86400000)
+#define ROW_NUMBERS  6u
+
+enum kind { NOTHING, NO_SANDBOXES, SANDBOXES, KINDS };
 
 struct entry {
 	struct list node; /* of tally.all */
+	struct list like; /* of tally.kinds */
 	struct entry *next;
 	uint64_t version;
 	struct fleet_use use;
@@ -26,11 +28,14 @@ struct entry {
 };
 
 struct fleet_tally {
-	struct list all; /* struct entry, owned, by version */
-	struct entry *buckets[BUCKETS];
+	struct list all;          /* struct entry, owned, by version */
+	struct list kinds[KINDS]; /* the same entries, each list by version */
+	struct entry **buckets;
+	size_t n_buckets; /* a power of two: chains are short however large MAX is */
 	uint8_t key[crypto_shorthash_KEYBYTES]; /* owners come from outside */
-	size_t n, max;
+	size_t n, n_nothing, max;
 	uint64_t version;
+	uint64_t forgotten; /* the newest version of those that were taken out */
 	bool
 	    forgets; /* those who have nothing stay: others are to hear that they have nothing any more */
 };
@@ -85,7 +90,7 @@ static size_t bucket_of(const struct fleet_tally *t, const char *owner)
 
 	(void)crypto_shorthash(hash, (const uint8_t *)owner, strlen(owner), t->key);
 	memcpy(&index, hash, sizeof(index));
-	return index % BUCKETS;
+	return index % t->n_buckets;
 }
 
 static struct entry *find(const struct fleet_tally *t, const char *owner)
@@ -97,6 +102,29 @@ static struct entry *find(const struct fleet_tally *t, const char *owner)
 	return x;
 }
 
+static enum kind kind_of(const struct fleet_use *u)
+{
+	if (u->sandboxes > 0 || u->disk_bytes > 0)
+		return SANDBOXES;
+	return u->cpu_us > 0 || u->runs > 0 ? NO_SANDBOXES : NOTHING;
+}
+
+static void put(struct fleet_tally *t, struct entry *x, const struct fleet_use *use)
+{
+	x->use = *use;
+	x->version = ++t->version;
+	list_append(&t->all, &x->node);
+	list_append(&t->kinds[kind_of(use)], &x->like);
+	t->n_nothing += kind_of(use) == NOTHING;
+}
+
+static void take_out(struct fleet_tally *t, struct entry *x)
+{
+	list_remove(&x->node);
+	list_remove(&x->like);
+	t->n_nothing -= kind_of(&x->use) == NOTHING;
+}
+
 static void entry_free(struct fleet_tally *t, struct entry *x)
 {
 	struct entry **at = &t->buckets[bucket_of(t, x->owner)];
@@ -104,31 +132,38 @@ static void entry_free(struct fleet_tally *t, struct entry *x)
 	while (*at != x)
 		at = &(*at)->next;
 	*at = x->next;
-	list_remove(&x->node);
+	take_out(t, x);
 	t->n--;
 	free(x);
 }
 
+/* The user stays with nothing: routers have heard of more, and would count that without end. */
 static void forget_one(struct fleet_tally *t)
 {
-	struct entry *oldest = list_first(&t->all, struct entry, node), *x = oldest;
-	unsigned looks = 0;
+	const enum kind kind = list_is_empty(&t->kinds[NO_SANDBOXES]) ? SANDBOXES : NO_SANDBOXES;
+	struct entry *x = list_first(&t->kinds[kind], struct entry, like);
 
-	list_for_each(node, &t->all) {
-		x = list_entry(node, struct entry, node);
-		if (x->use.sandboxes == 0 || ++looks == LOOKS)
-			break;
-	}
-	entry_free(t, x->use.sandboxes == 0 ? x : oldest);
+	if (!x)
+		return;
+	take_out(t, x);
+	put(t, x, &(struct fleet_use){0});
+}
+
+/* As many as may have something may have nothing. */
+static void drop_oldest(struct fleet_tally *t)
+{
+	struct entry *x = list_first(&t->kinds[NOTHING], struct entry, like);
+
+	if (!x || t->n_nothing <= t->max)
+		return;
+	t->forgotten = x->version;
+	entry_free(t, x);
 }
 
 static struct entry *entry_new(struct fleet_tally *t, const char *owner)
 {
-	struct entry *x;
+	struct entry *x = calloc(1, sizeof(*x));
 
-	if (t->n >= t->max && t->forgets)
-		forget_one(t);
-	x = t->n < t->max ? calloc(1, sizeof(*x)) : NULL;
 	if (!x || text_copy(x->owner, sizeof(x->owner), owner) < 0) {
 		free(x);
 		return NULL;
@@ -136,7 +171,8 @@ static struct entry *entry_new(struct fleet_tally *t, const char *owner)
 	struct entry **at = &t->buckets[bucket_of(t, owner)];
 	x->next = *at;
 	*at = x;
-	list_append(&t->all, &x->node);
+	list_init(&x->node);
+	list_init(&x->like);
 	t->n++;
 	return x;
 }
@@ -147,7 +183,16 @@ struct fleet_tally *fleet_tally_new(size_t max, bool forgets)
 
 	if (!t)
 		return NULL;
+	for (t->n_buckets = 1; t->n_buckets < max / BUCKET_USERS; t->n_buckets *= 2)
+		;
+	t->buckets = calloc(t->n_buckets, sizeof(struct entry *));
+	if (!t->buckets) {
+		free(t);
+		return NULL;
+	}
 	list_init(&t->all);
+	for (size_t i = 0; i < KINDS; i++)
+		list_init(&t->kinds[i]);
 	t->max = max;
 	t->forgets = forgets;
 	rand_bytes(t->key, sizeof(t->key));
@@ -162,6 +207,7 @@ struct fleet_tally *fleet_tally_free(struct fleet_tally *t)
 		list_remove(node);
 		free(list_entry(node, struct entry, node));
 	}
+	free(t->buckets);
 	free(t);
 	return NULL;
 }
@@ -179,28 +225,31 @@ static bool same(const struct fleet_use *a, const struct fleet_use *b)
 	       a->cpu_us == b->cpu_us && a->minute == b->minute && a->runs == b->runs;
 }
 
-static bool is_nothing(const struct fleet_use *u)
-{
-	return u->sandboxes == 0 && u->disk_bytes == 0 && u->cpu_us == 0 && u->runs == 0;
-}
-
 bool fleet_tally_set(struct fleet_tally *t, const char *owner, const struct fleet_use *use)
 {
 	struct entry *x = find(t, owner);
+	const bool nothing = kind_of(use) == NOTHING;
+	const bool had_nothing = !x || kind_of(&x->use) == NOTHING;
 
-	if (x ? same(use, &x->use) : is_nothing(use))
+	if (nothing ? had_nothing : x && same(use, &x->use))
 		return true;
-	if (x && !t->forgets && is_nothing(use)) {
+	if (nothing && !t->forgets) {
 		entry_free(t, x);
 		return true;
 	}
-	x = x ? x : entry_new(t, owner);
+	if (had_nothing && t->n - t->n_nothing >= t->max) {
+		if (!t->forgets)
+			return false;
+		forget_one(t);
+	}
+	if (!x)
+		x = entry_new(t, owner);
+	else
+		take_out(t, x);
 	if (!x)
 		return false;
-	x->use = *use;
-	x->version = ++t->version;
-	list_remove(&x->node);
-	list_append(&t->all, &x->node);
+	put(t, x, use);
+	drop_oldest(t);
 	return true;
 }
 
@@ -266,7 +315,7 @@ json_t *fleet_tally_answer(const struct fleet_tally *t, const char *after)
 {
 	uint64_t version = after ? read_version(after) : 0;
 	struct list *at = first_after(t, version);
-	char text[FLEET_VERSION_BUFFER];
+	char text[FLEET_VERSION_BUFFER], forgotten[FLEET_VERSION_BUFFER];
 	json_t *uses = json_array();
 	int r = uses ? 0 : -1;
 
@@ -282,8 +331,9 @@ json_t *fleet_tally_answer(const struct fleet_tally *t, const char *after)
 	}
 	const bool more = at != &t->all;
 	write_version(more ? version : t->version, text);
-	return json_pack("{s:i, s:s, s:b, s:o}", "v", 1, "version", text, "more", more, "uses",
-			 uses);
+	write_version(t->forgotten, forgotten);
+	return json_pack("{s:i, s:s, s:s, s:b, s:o}", "v", 1, "version", text, "forgotten",
+			 forgotten, "more", more, "uses", uses);
 }
 
 bool fleet_use_read(const json_t *row, uint64_t now_ms, const char **ret_owner,

@@ -2,11 +2,14 @@
 /* What users have at the workers of a fleet, so that a quota counts in the whole of it.
  *
  * A worker keeps what each user has there, and says it to routers:
- *   GET /fleet/uses?after=VERSION   {"v":1, "version":"16 hexadecimal digits", "more":false,
+ *   GET /fleet/uses?after=VERSION   {"v":1, "version":"16 hexadecimal digits", "forgotten":"likewise", "more":false,
  *                                    "uses":[["UUID, or empty for the local user", sandboxes, disk_bytes, day, cpu_us, minute, runs]]}
  * These are the users for whom something has changed after VERSION (missing: all), those of the oldest changes first. With "more" the
  * next page comes after the version of this one. GET /fleet/state has the newest version, so that a router asks only when something has
  * changed. Versions begin anew with each start of the worker, as its epoch does.
+ *
+ * Of users who have nothing any more the worker remembers FLEET_TALLY_MAX. "forgotten" is the newest version of those that it has
+ * dropped since. A router whose version is older, and which knew users then, asks for all anew.
  *
  * A router adds up what the other workers say, and tells the sum with each request (fleet/identity.h). The worker judges: what it has
  * itself and what the others have must be below the quota. */
@@ -41,8 +44,8 @@ void fleet_use_subtract(struct fleet_use *sum, const struct fleet_use *less);
 
 struct fleet_tally;
 
-/* Of at most MAX users. Full, it forgets the one whose last change is oldest, if FORGETS; one without sandboxes if it soon finds such a
- * one. NULL: no memory. */
+/* Of at most MAX users who have something. If T is full and FORGETS, the user of the oldest change counts as having nothing from then on,
+ * which is a change like any other; one without sandboxes if there is any. NULL: no memory. */
 struct fleet_tally *fleet_tally_new(size_t max, bool forgets);
 struct fleet_tally *fleet_tally_free(struct fleet_tally *t); /* NULL is fine */
 /* What OWNER has. */

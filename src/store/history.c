@@ -70,3 +70,21 @@ int store_usage_today(struct store *s, const char *owner, uint64_t *ret_cpu_us, 
 	    &s->db, ret_cpu_us,
 	    db_begin(&s->db, Q_USAGE_GET, e, "ti", owner, (int64_t)(store_now_ms() / DAY_MS)), e);
 }
+
+int store_usage_each_today(struct store *s, store_usage_fn fn, void *user, struct err *e)
+{
+	_cleanup_(db_end) struct cursor *st =
+	    db_begin(&s->db, Q_USAGE_DAY, e, "i", (int64_t)(store_now_ms() / DAY_MS));
+	int r = st ? 1 : -e->errnum;
+
+	while (r > 0) {
+		char owner[STORE_OWNER_SIZE];
+
+		r = db_step(&s->db, st, e);
+		if (r > 0) {
+			column_text(st, 0, owner, sizeof(owner));
+			fn(owner, column_u64(st, 1), user);
+		}
+	}
+	return r;
+}

@@ -131,6 +131,7 @@ Q(RUN_LIST_SANDBOX, "SELECT " RUN_COLUMNS " FROM runs WHERE sandbox = ?4"
 Q(USAGE_ADD, "INSERT INTO usage VALUES(?1, ?2, ?3, 1) ON CONFLICT(owner, day) DO UPDATE"
 	     " SET cpu_us = usage.cpu_us + excluded.cpu_us, runs = usage.runs + 1")
 Q(USAGE_GET, "SELECT cpu_us FROM usage WHERE owner = ?1 AND day = ?2")
+Q(USAGE_DAY, "SELECT owner, cpu_us FROM usage WHERE day = ?1")
 Q(USAGE_PRUNE, "DELETE FROM usage WHERE day < ?1")
 
 Q(AUDIT_ADD, "INSERT INTO audit(at_ms, actor, action, object, result, detail, peer, class, who, count)"

@@ -478,6 +478,10 @@ int store_run_each(struct store *s, const char *owner, const char *sandbox, uint
 /* CPU time of OWNER in the current UTC day, in microseconds, without rows that are still queued. */
 int store_usage_today(struct store *s, const char *owner, uint64_t *ret_cpu_us,
 		      struct err *e) MUST_CHECK;
+typedef void (*store_usage_fn)(const char *owner, uint64_t cpu_us, void *user);
+/* The same of all owners who have some. */
+int store_usage_each_today(struct store *s, store_usage_fn fn, void *user,
+			   struct err *e) MUST_CHECK;
 
 /* ---- reads on a thread ---- */
 

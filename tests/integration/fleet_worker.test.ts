@@ -528,7 +528,8 @@ describe('a worker of a fleet', () => {
 	});
 
 	it('tells its routers before it ends', async () => {
-		const id = await make(ada);
+		const today = (): number => Math.floor(Date.now() / 86_400_000), day = today(), kim = user('kim', 'c'), id = await make(ada);
+		assert.equal((await r.ask('POST', `/api/v1/sandboxes/${await make(kim)}/runs`, { who: kim, body: { code: 'sum(range(3_000_000))', wait: true } })).status, 201);
 		w.program.kill('SIGTERM');
 		await until('it says so', async () => (await r.ask('GET', '/fleet/state')).json.draining === true);
 		const { json } = await r.ask('GET', '/fleet/state');
@@ -536,5 +537,12 @@ describe('a worker of a fleet', () => {
 		assert.equal((await r.ask('GET', `/api/v1/sandboxes/${id}`, { who: ada })).status, 200, 'what is there is served on');
 		const { code: status } = await w.program.exit;
 		assert.equal(status, 0);
+		/* It goes on counting the CPU time of the day. */
+		const again = await startWorker(ca, { env: { SANDBOX_STATE_DIR: w.env.SANDBOX_STATE_DIR! } });
+		const row = ((await again.router.ask('GET', '/fleet/uses')).json.uses as (string | number)[][]).find((u) => u[0] === kim.owner);
+		if (day === today())
+			assert.ok(row?.[3] === day && (row[4] as number) > 0, JSON.stringify(row));
+		again.router.end();
+		await again.program.end();
 	});
 });

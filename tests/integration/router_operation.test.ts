@@ -131,7 +131,7 @@ describe('the operation of a router', () => {
 	it('tells each worker what its user has at the others, and believes none of them too much', async () => {
 		const id = (await json(await call('POST', '/api/v1/users', { body: { name: 'uses', password: 'correct horse battery' } }))).id as string;
 		const { key } = await json(await call('POST', `/api/v1/keys?owner=${id}`, { body: { name: 'k' } }));
-		const ask = (body: Json): Promise<Response> => fetch(`${base}/api/v1/sandboxes`, { method: 'POST', headers: { 'x-api-key': key as string, 'content-type': 'application/json' }, body: JSON.stringify(body) });
+		const ask = (body: string): Promise<Response> => fetch(`${base}/api/v1/sandboxes`, { method: 'POST', headers: { 'x-api-key': key as string, 'content-type': 'application/json' }, body });
 		const version = (n: number): string => n.toString(16).padStart(16, '0');
 		/* What W hears that the user has elsewhere. */
 		const hears = async (w: FakeWorker): Promise<number | undefined> => {
@@ -149,6 +149,14 @@ describe('the operation of a router', () => {
 		two.uses.rows = [[id, 2, 20, 0, 0, 0, 0]];
 		await until('one hears the change', async () => await hears(one) === 2, 5_000);
 		assert.equal(two.usesAsked, asked + 1, 'it is asked when something has changed, and not else');
+		two.handler = (_, res) => two.say(res, 204, undefined);
+		assert.equal((await fetch(`${base}/api/v1/sandboxes/${two.ids[0]}`, { method: 'DELETE', headers: { 'x-api-key': key as string } })).status, 204);
+		await until('it is asked at once when a sandbox was deleted, before its state says that anything has changed', () => two.usesAsked === asked + 2, 5_000);
+		two.handler = one.handler;
+		two.uses = { version: version(4), forgotten: version(4), rows: [] };
+		await until('of a user whom it has dropped nothing is left', async () => await hears(one) === 0, 5_000);
+		two.uses = { version: version(5), forgotten: version(4), rows: [[id, 2, 20, 0, 0, 0, 0]] };
+		await until('and the next change counts', async () => await hears(one) === 2, 5_000);
 		const wrong: [string, Json | undefined, unknown[], boolean][] = [
 			['no list', { v: 1, version: version(9), more: false, uses: {} }, [], false],
 			['too many in one answer', undefined, Array.from({ length: 257 }, () => [id, 9, 0, 0, 0, 0, 0]), false],
@@ -168,8 +176,8 @@ describe('the operation of a router', () => {
 		/* Those that are made at once: the first gets what is left, and the next ones hear of it before the worker has counted it. */
 		const waiting: (() => void)[] = [];
 		for (const w of [one, two])
-			w.handler = (_, res) => void waiting.push(() => w.say(res, 201, { id: w.ids[0]!, worker: w.id }));
-		const heard = [one.heard.length, two.heard.length], answers = Array.from({ length: 6 }, () => ask({ kind: 'stored' }));
+			w.handler = (req, res) => req.method === 'GET' ? w.say(res, 400, { status: 400, code: 'bad_request', detail: 'not now' }) : void waiting.push(() => w.say(res, 201, { id: w.ids[0]!, worker: w.id }));
+		const heard = [one.heard.length, two.heard.length], answers = Array.from({ length: 6 }, () => ask('{"kind":"\\u0073tored"}'));
 		await until('all are there', () => waiting.length === 6, 5_000);
 		const there = (w: FakeWorker, i: number): number[] => w.heard.slice(heard[i]).map((h) => (h.caller!.elsewhere as Json).sandboxes as number);
 		const [a, b] = [there(one, 0), there(two, 1)];
@@ -177,6 +185,8 @@ describe('the operation of a router', () => {
 		for (const n of a)
 			assert.ok(n >= 2 && n <= 2 + b.length, `${a} ${b}`);
 		assert.ok(Math.max(...a.map((n) => n - 2), ...b) > 0, `${a} ${b}`);
+		one.uses = { version: version(64), rows: [[id, a.length + 1, 0, 0, 0, 0, 0]] };
+		await until('what a worker counts before its answer counts once', async () => await hears(two) === a.length + 1, 5_000);
 		waiting.forEach((go) => go());
 		for (const r of await Promise.all(answers))
 			assert.equal(r.status, 201);

@@ -82,7 +82,7 @@ export class FakeWorker {
 	open: Json[] = [];
 	readonly ended: { owners: string[]; credentials: Json[] }[] = [];
 	/** What users have here, and how often it was asked for; undefined: it is a worker that does not count. */
-	uses: { version: string; rows: unknown[]; more?: boolean; raw?: Json } | undefined;
+	uses: { version: string; rows: unknown[]; more?: boolean; forgotten?: string; raw?: Json } | undefined;
 	usesAsked = 0;
 	handler: Handler | undefined;
 	/** Gets requests before their bodies are read. */
@@ -145,7 +145,7 @@ export class FakeWorker {
 		}
 		if (req.url!.startsWith('/fleet/uses')) {
 			this.usesAsked++;
-			this.say(res, 200, this.uses!.raw ?? { v: 1, version: this.uses!.version, more: this.uses!.more ?? false, uses: this.uses!.rows });
+			this.say(res, 200, this.uses!.raw ?? { v: 1, version: this.uses!.version, more: this.uses!.more ?? false, uses: this.uses!.rows, ...(this.uses!.forgotten ? { forgotten: this.uses!.forgotten } : {}) });
 			return;
 		}
 		if (req.url!.startsWith('/fleet/credentials')) {

@@ -63,7 +63,16 @@ static void a_seed_gives_one_result(void **state UNUSED)
 {
 	const struct sim_result a = sim_run(&scenes[0].c), b = sim_run(&scenes[0].c);
 
-	assert_memory_equal(&a, &b, sizeof(a));
+	/* Member by member: between them there may be bytes that mean nothing. */
+	assert_int_equal(a.placed, b.placed);
+	assert_int_equal(a.refused, b.refused);
+	assert_int_equal(a.refused_with_room, b.refused_with_room);
+	assert_int_equal(a.lost, b.lost);
+	assert_int_equal(a.retries, b.retries);
+	assert_true(a.p50_ms <= b.p50_ms && a.p50_ms >= b.p50_ms);
+	assert_true(a.p99_ms <= b.p99_ms && a.p99_ms >= b.p99_ms);
+	assert_true(a.imbalance <= b.imbalance && a.imbalance >= b.imbalance);
+	assert_true(a.cut_known_s <= b.cut_known_s && a.cut_known_s >= b.cut_known_s);
 	assert_int_equal(a.placed, 10000);
 	assert_true(a.p50_ms > 8 && a.p50_ms < 40);
 	assert_true(a.p99_ms > a.p50_ms && a.p99_ms < 200);

@@ -144,6 +144,62 @@ static void tallies_have_limits(void **state UNUSED)
 	t = fleet_tally_free(t);
 }
 
+/* Whoever follows a full tally has what it has, and its newest users, too. */
+static void who_is_forgotten_is_told(void **state UNUSED)
+{
+	struct fleet_tally *t = fleet_tally_new(8, true), *seen = fleet_tally_new(8, false);
+	char owner[FLEET_UUID_SIZE], version[FLEET_VERSION_BUFFER] = "";
+
+	set(t, "", 5);
+	for (unsigned i = 0; i < 100; i++) {
+		owner_of(i, owner);
+		assert_true(
+		    fleet_tally_set(t, owner, &(struct fleet_use){.minute = 9, .runs = i + 1}));
+		if (i % 3 == 0)
+			(void)changes(t, version, seen);
+	}
+	assert_int_equal(fleet_tally_get(seen, "").sandboxes, 5);
+	assert_int_equal(fleet_tally_get(seen, owner).runs, 100);
+	for (unsigned i = 0; i < 8; i++) {
+		owner_of(i, owner);
+		set(t, owner, 1);
+	}
+	(void)changes(t, version, seen); /* the first user was the oldest of those with sandboxes */
+	assert_int_equal(fleet_tally_get(t, "").sandboxes, 0);
+	assert_int_equal(fleet_tally_get(seen, "").sandboxes, 0);
+	for (unsigned i = 0; i < 100; i++) {
+		owner_of(i, owner);
+		assert_int_equal(fleet_tally_get(seen, owner).sandboxes, i < 8);
+		assert_int_equal(fleet_tally_get(seen, owner).runs, 0);
+	}
+	seen = fleet_tally_free(seen);
+	t = fleet_tally_free(t);
+}
+
+/* Users who have nothing are remembered in bounds, and the answer says from where on they are. */
+static void what_is_dropped_has_a_version(void **state UNUSED)
+{
+	struct fleet_tally *t = fleet_tally_new(4, true);
+	char owner[FLEET_UUID_SIZE], after[FLEET_VERSION_BUFFER];
+	const char *forgotten;
+
+	set(t, "", 1);
+	fleet_tally_version(t, after);
+	for (unsigned i = 0; i < 20; i++) {
+		owner_of(i, owner);
+		set(t, owner, 1);
+		set(t, owner, 0);
+		json_t *root = fleet_tally_answer(t, after);
+		assert_int_equal(json_unpack(root, "{s:s}", "forgotten", &forgotten), 0);
+		assert_true(fleet_is_version(forgotten));
+		assert_int_equal(strcmp(forgotten, after) > 0, i >= 4);
+		assert_int_equal(json_array_size(json_object_get(root, "uses")), MIN(i + 1, 4u));
+		json_decref(root);
+	}
+	assert_int_equal(fleet_tally_get(t, "").sandboxes, 1);
+	t = fleet_tally_free(t);
+}
+
 static void what_a_worker_says_has_limits(void **state UNUSED)
 {
 	static const char *const wrong[] = {
@@ -183,6 +239,8 @@ int main(void)
 	    cmocka_unit_test(windows_are_added_up),
 	    cmocka_unit_test(changes_are_told_once),
 	    cmocka_unit_test(tallies_have_limits),
+	    cmocka_unit_test(who_is_forgotten_is_told),
+	    cmocka_unit_test(what_is_dropped_has_a_version),
 	    cmocka_unit_test(what_a_worker_says_has_limits),
 	};
 

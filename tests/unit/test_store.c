@@ -873,6 +873,20 @@ static int n_runs(struct world *w, const char *owner, const char *sandbox)
 	return n;
 }
 
+struct usage_of_all {
+	unsigned n;
+	uint64_t cpu_us;
+};
+
+static void add_usage(const char *owner, uint64_t cpu_us, void *user)
+{
+	struct usage_of_all *all = user;
+
+	assert_true(streq(owner, "ada") || streq(owner, "bob"));
+	all->n++;
+	all->cpu_us += cpu_us;
+}
+
 static void test_runs(void **state)
 {
 	struct world *w = *state;
@@ -893,6 +907,10 @@ static void test_runs(void **state)
 	assert_int_equal(cpu, 300000);
 	assert_int_equal(store_usage_today(w->s, "eve", &cpu, &e), 0);
 	assert_int_equal(cpu, 0);
+	struct usage_of_all all = {0};
+	assert_int_equal(store_usage_each_today(w->s, add_usage, &all, &e), 0);
+	assert_int_equal(all.n, 2);
+	assert_int_equal(all.cpu_us, 301000);
 	/* What is queued is not lost by an orderly end. */
 	store_note_run(w->s, &r, 0);
 	reopen(w);

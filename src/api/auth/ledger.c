@@ -130,8 +130,11 @@ static void tell(const struct ledger *l, const struct account *a)
 	if (!l->config.uses)
 		return;
 	struct fleet_use use = fleet_tally_get(l->config.uses, a->owner);
-	use.day = fleet_use_day(store_now_ms());
-	use.cpu_us = a->day == use.day ? MIN(a->cpu_us, FLEET_USE_MAX) : 0;
+	const uint64_t day = fleet_use_day(store_now_ms());
+	const uint64_t cpu_us = a->day == day ? MIN(a->cpu_us, FLEET_USE_MAX) : 0;
+	/* An account that had to give way to another one knows less than was told of it. */
+	use.cpu_us = use.day == day ? MAX(use.cpu_us, cpu_us) : cpu_us;
+	use.day = day;
 	use.minute = a->wall_minute;
 	use.runs = a->n_wall;
 	(void)!fleet_tally_set(l->config.uses, a->owner, &use);

@@ -55,6 +55,13 @@ int hop_count_box(struct fleet_router *f, const struct fleet_names *names,
 	return budget_take(f->config.budgets, payer, BUDGET_PORT_REQUESTS, 1, share, e);
 }
 
+bool hop_has_worker(enum place place, const struct http_request *req)
+{
+	return place == PLACE_ID || place == PLACE_BOX || place == PLACE_QUERY ||
+	       place == PLACE_LINK || place == PLACE_NAME ||
+	       (place == PLACE_MCP && http_request_header(req, "mcp-session-id"));
+}
+
 bool hop_is_lost(const struct fleet_router *f, const struct worker *w)
 {
 	const uint64_t since = w ? MAX(w->good_ns, f->began_ns) : f->began_ns;

@@ -251,19 +251,6 @@ static bool may_repeat(const struct hop *h)
 	return (m == HTTP_GET || m == HTTP_HEAD) && http_request_body_length(h->req) == 0;
 }
 
-/* If the client has sent chunks, it is one now. */
-static int add_body(struct hop *h)
-{
-	struct buf *out = &h->relay.out;
-	const size_t len = h->body.len;
-
-	int r = h->relay.chunked && len > 0 ? buf_printf(out, "%zx\r\n", len) : 0;
-	r = r < 0 ? r : buf_add(out, h->body.data, len);
-	if (r < 0 || !h->relay.chunked)
-		return r;
-	return buf_printf(out, "%s0\r\n\r\n", len > 0 ? "\r\n" : "");
-}
-
 static void on_link(struct http_io *io, const char *why, bool reused, void *user)
 {
 	struct hop *h = user;
@@ -292,7 +279,7 @@ static void on_link(struct http_io *io, const char *why, bool reused, void *user
 	r = r < 0 || !h->who ? r : uses_add_caller(h->worker, h->who, h->placing, &x->out);
 	r = r < 0 ? r : relay_add_framing(x, true);
 	if (r == 0 && h->in_memory) {
-		r = add_body(h);
+		r = hop_add_body(x, &h->body);
 		x->body_ended = true;
 	}
 	if (r == -ENOMEM)
@@ -369,7 +356,10 @@ static void on_ended(struct relay *relay)
 
 static int add_fields(struct relay *relay)
 {
-	return hop_add_fields(hop_of(relay)->bound, relay->req, &relay->reply);
+	const struct hop *h = hop_of(relay);
+
+	uses_answered(h->worker, h->bound, relay->reply.status);
+	return hop_add_fields(h->bound, relay->req, &relay->reply);
 }
 
 /* Could another worker do it, if this one has refused? What creates nothing would be no better elsewhere: what it is about is here. */
@@ -579,12 +569,7 @@ void hop_begin(const struct bound *b, struct http_request *req, const struct cal
 		return;
 	}
 	http_request_on_gone(req, on_gone, h);
-	/* What a particular worker gets passes as it comes. */
-	const bool bound = place_of == PLACE_ID || place_of == PLACE_BOX ||
-			   place_of == PLACE_QUERY || !who || place_of == PLACE_LINK ||
-			   place_of == PLACE_NAME ||
-			   (place_of == PLACE_MCP && http_request_header(req, "mcp-session-id"));
-	if (bound || length == 0 || length > FLEET_BODY_MAX) {
+	if (!who || hop_has_worker(place_of, req) || length == 0 || length > FLEET_BODY_MAX) {
 		send_on(h);
 		return;
 	}

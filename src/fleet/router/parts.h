@@ -72,9 +72,11 @@ struct worker {
 	struct fleet_tally
 	    *uses; /* what users have there, as it says; NULL: it has not said it yet */
 	char uses_version[FLEET_VERSION_BUFFER];
+	char uses_whole[FLEET_VERSION_BUFFER]; /* the newest when all was asked for */
 	struct fetch *counting;
 	uint64_t counting_ns; /* when the first page was asked for */
 	unsigned counting_pages;
+	bool count_again;     /* something has changed since COUNTING was sent */
 	struct list placings; /* struct placing, owned */
 	unsigned n_placings;
 };
@@ -100,6 +102,8 @@ struct fleet_router {
 	/* uses.c */
 	struct fleet_tally *uses;   /* the sums of all workers */
 	struct fleet_tally *placed; /* and of all placings */
+	struct list leaving;        /* struct leaving, owned */
+	sd_event_source *leave;
 };
 
 /* ---- worker.c ---- */
@@ -157,6 +161,9 @@ int hop_write_fields(const struct bound *at, const struct http_request *req,
 /* Appends the query of REQ but for the names of WITHOUT, which ends with NULL: BEFORE, then the rest; nothing if there is none. */
 int hop_add_query(const struct http_request *req, const char *const *without, char before,
 		  struct buf *ret) MUST_CHECK;
+
+/* Appends BODY, all of it. If the client has sent chunks, it is one now. */
+int hop_add_body(struct relay *x, const struct buf *body) MUST_CHECK;
 
 /* Appends who WHO is to a worker, as a line of the head, and what WHO has ELSEWHERE, unless that is NULL. */
 int hop_add_caller(struct fleet_router *f, const struct caller *who,
@@ -225,6 +232,8 @@ void uses_done(struct fleet_router *f);
 void uses_heard(struct worker *w, const char *version, uint64_t asked_ns);
 /* W was started anew, is lost or gone: what it had does not count. */
 void uses_forget(struct worker *w);
+/* W answers a request of B: if a sandbox has gone, its user may have another one at once. */
+void uses_answered(struct worker *w, const struct bound *b, int status);
 /* hop_add_caller() with what WHO has at others than W; P: had there when P was made (NULL: now). */
 int uses_add_caller(const struct worker *w, const struct caller *who, const struct placing *p,
 		    struct buf *ret) MUST_CHECK;
@@ -279,6 +288,8 @@ const char *hop_owner_of(const struct http_request *req, const struct caller *wh
  * may be that of many users. */
 int hop_count_box(struct fleet_router *f, const struct fleet_names *names,
 		  struct budget_share *share, struct err *e) MUST_CHECK;
+/* Is REQ for one particular worker, so that its body passes as it comes? */
+bool hop_has_worker(enum place place, const struct http_request *req);
 /* Is W too long silent to come back with what it had? NULL: there is none of its id. */
 bool hop_is_lost(const struct fleet_router *f, const struct worker *w);
 

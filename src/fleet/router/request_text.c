@@ -230,3 +230,14 @@ int hop_write_head(const struct bound *at, const struct http_request *req, const
 	r = r < 0 ? r : buf_add_str(b, " HTTP/1.1\r\n");
 	return r < 0 ? r : hop_write_fields(at, req, NULL, w, NULL, b);
 }
+
+int hop_add_body(struct relay *x, const struct buf *body)
+{
+	const bool chunk = x->chunked && body->len > 0;
+
+	int r = chunk ? buf_printf(&x->out, "%zx\r\n", body->len) : 0;
+	r = r < 0 ? r : buf_add(&x->out, body->data, body->len);
+	if (r < 0 || !x->chunked)
+		return r;
+	return buf_printf(&x->out, "%s0\r\n\r\n", chunk ? "\r\n" : "");
+}
