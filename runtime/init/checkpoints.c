@@ -487,12 +487,14 @@ static void save_late(struct init *in)
 {
 	struct init_checkpoints *p = &in->checkpoints;
 
-	if (reads_first(in)) /* no interpreter came that could read them, and they stay */
+	if (reads_first(in)) {         /* no interpreter came that could read them, and they stay */
+		in->warm.soon = false; /* the next attempt asks again */
 		answer(in, ETIME, 0);
-	else if (session_is_read(in)) /* which has its own limit */
+	} else if (session_is_read(in)) { /* which has its own limit */
 		p->until = in->session.until + FORK_WAIT_NS;
-	else
+	} else {
 		session_lose(in);
+	}
 }
 
 void checkpoints_work(struct init *in)

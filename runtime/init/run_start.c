@@ -577,13 +577,13 @@ uint64_t run_next(const struct init *in)
 {
 	const uint64_t at[] = {in->run.term_at, in->run.group_at, in->run.kill_at, in->watch_at,
 			       disk_next(in)};
+	const uint64_t wakes = in->session.state == SESSION_WAKING ? session_next(in) : 0;
 	uint64_t next = 0;
 
 	if (in->run.state == RUN_WAITING)
-		return init_sooner(in->waiting.until, session_is_read(in) ? session_next(in) : 0);
-	if (in->run.state == RUN_ENDING && in->session.state == SESSION_WAKING &&
-	    session_next(in) != 0)
-		return session_next(in);
+		return init_sooner(in->waiting.until, wakes);
+	if (in->run.state == RUN_ENDING && wakes != 0)
+		return wakes;
 	/* The last process may be a child of a waiting interpreter, so init gets no SIGCHLD for it. */
 	if (in->run.state == RUN_ENDING && kill_keeps_any(in))
 		return later(init_now(), LOOK_AGAIN_NS);

@@ -248,7 +248,9 @@ static void session_look(struct init *in)
 	/* not while a process may be made that init does not know yet */
 	if (!forks && in->warm.spare_state != SPARE_FORKING && !checkpoints_forking(in))
 		end_awake(in);
-	bool over = in->config.poll_memory && watch_memory(in) == 0;
+	/* Handlers of a fork, and the values that are written or read, are submitted code as in a run. */
+	bool over =
+	    (in->config.poll_memory && watch_memory(in) == 0) || (forks && sockets_watch(in));
 	if (over || (!forks && s->pid > 0 && end_look_at(in, s->pid) == END_ALIVE))
 		session_take_over(in);
 }
@@ -286,7 +288,7 @@ void session_prepare(struct init *in)
 	s->rested = false;
 	session_to(s, SESSION_FORKING);
 	s->until = init_now() + SESSION_FORK_WAIT_NS;
-	s->look_at = in->config.poll_memory ? init_now() + SESSION_FORK_LOOK_NS : 0;
+	s->look_at = init_now() + SESSION_FORK_LOOK_NS;
 	if (sent < 0)
 		session_take_over(in);
 }

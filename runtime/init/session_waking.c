@@ -27,7 +27,7 @@ static void wake_backup(struct init *in)
 	disk_session_begins(in);
 	s->waking = WAKING_BACKUP;
 	s->until = init_now() + WAKE_WAIT_NS;
-	s->look_at = in->config.poll_memory ? init_now() + SESSION_FORK_LOOK_NS : 0;
+	s->look_at = init_now() + SESSION_FORK_LOOK_NS;
 	if (stores)
 		s->carried = variables_file(in, s->pid);
 	else if (s->carries)
@@ -67,7 +67,7 @@ void session_read(struct init *in, int file)
 	session_to(s, SESSION_WAKING);
 	s->waking = WAKING_SPARE;
 	s->until = init_now() + REVIVE_WAIT_NS;
-	s->look_at = in->config.poll_memory ? init_now() + SESSION_FORK_LOOK_NS : 0;
+	s->look_at = init_now() + SESSION_FORK_LOOK_NS;
 	s->carried = file;
 	s->from_disk = true;
 	s->has_state = true;

@@ -359,14 +359,14 @@ def write_names(fd, report, skip, stored):
 		file.write(stored_line(good + bad))
 	import linecache
 	outputs = space.get('Out')
-	outputs = {n: value for n, value in outputs.items() if can_write(value)} if has_history and type(outputs) is dict else {}
+	outputs = [pair for pair in outputs.items() if type(pair[0]) is int] if has_history and type(outputs) is dict else []
 	inside, given, own = without_given(stored)
 	carrier = Carrier(file, 5)  # one for all, so that names of one object still are names of one object
 	carrier.dump({
-		'names': good, 'gone': bad, 'environ': inside, 'sent': given, 'own': own, 'cwd': folder(), 'path': list(map(str, sys.path)), 'argv': sys.argv[:],
+		'names': good, 'gone': bad, 'environ': inside, 'sent': given, 'own': own, 'cwd': folder(), 'path': list(map(str, sys.path)), 'argv': list(map(str, sys.argv)),
 		'cells': cells, 'future': future, 'definitions': definitions, 'random_state': random_state, 'history': has_history,
 		'recursion': sys.getrecursionlimit(), 'inputs': [str(text) for text in space.get('In', ())] if has_history else [],
-		'outputs': outputs,
+		'outputs': len(outputs),
 		'numpy': sys.modules['numpy.random'].get_state() if 'numpy.random' in sys.modules else None,
 		'lines': {name: entry for name, entry in linecache.cache.items() if name[:6] == '<cell '},
 	})
@@ -377,6 +377,12 @@ def write_names(fd, report, skip, stored):
 		tell(b'+', name)
 	tell(b'?', '')  # if the writer ends at the settings, no name is to blame
 	carrier.dump(settings(can_write))
+	# The last ones, and whatever fails ends the file: a value that was only displayed costs no name.
+	for pair in [None] + outputs:
+		if pair:
+			carrier.dump(pair if is_plain(pair[1]) or can_write(pair[1]) else ())
+		file.flush()
+		tell(b'*', '')
 	file.close()
 
 
@@ -407,7 +413,7 @@ def watch_writer(pid, report, fd, deadline):
 			elif line[:1] == b'-':
 				failed.append(name)
 			else:
-				written, whole = written + 1, os.fstat(fd).st_size
+				written, whole = written + (line[:1] == b'+'), os.fstat(fd).st_size
 	try:
 		os.kill(pid, 9)
 	except OSError:
@@ -509,37 +515,40 @@ def careful_reader(file):
 
 
 def read_values(file, start):
-	"""Returns what write_names() wrote first, at START, the values that can be read, the names of those that cannot, and
-	settings."""
+	"""Returns what write_names() wrote first, at START, the values that can be read, the names of those that cannot,
+	settings, and displayed values."""
 	import pickle
 	for reader in pickle.Unpickler(file), careful_reader(file):
 		file.seek(start)
-		first, found, failed, made = reader.load(), {}, [], {}
-		for name in first['names']:
+		first, found, failed, rest = reader.load(), {}, [], []
+		for name in first['names'] + [None] * (1 + first['outputs']):
 			try:
-				found[name] = reader.load()
+				value = reader.load()
 			except EOFError:  # the file was cut here
 				break
 			except Exception:
 				failed.append(name)
 				if type(reader) is pickle.Unpickler:
 					break
-		try:
-			made = reader.load()
-		except Exception:  # the file was cut before them
-			pass
+				continue
+			if name is None:
+				rest.append(value)
+			else:
+				found[name] = value
 		if not failed:
 			break
-	return first, found, failed, made
+	made = next((value for value in rest if type(value) is dict), {})
+	shown = dict(value for value in rest if type(value) is tuple and value)
+	return first, found, [name for name in failed if name is not None], made, shown
 
 
-def take_names(space, first, found):
+def take_names(space, first, found, shown):
 	"""Gives the names to the session, and the history of its cells."""
 	global has_history
 	space.update(found)
 	has_history = first['history']
 	if has_history:
-		space['In'], space['Out'] = first['inputs'], first['outputs']
+		space['In'], space['Out'] = first['inputs'], shown
 
 
 def revive(fd, channel):
@@ -575,8 +584,8 @@ def revive(fd, channel):
 		definitions[:] = first['definitions']
 		keep_file((''.join(definitions) + TAKE_VARIABLES).encode('utf-8', 'replace'))
 		show_figures(False)
-		first, found, failed, made = read_values(file, start)
-	take_names(sys.modules['__main__'].__dict__, first, found)
+		first, found, failed, made, shown = read_values(file, start)
+	take_names(sys.modules['__main__'].__dict__, first, found, shown)
 	take_settings(made)
 	if random_state is not None:
 		sys.modules['random'].setstate(random_state)

@@ -90,6 +90,12 @@ static int choose_engine(struct app *a, struct err *e)
 	return 0;
 }
 
+/* The other verbs can be needed where these settings do not hold: to take a key back, to save the data. */
+static bool makes_sandboxes(const struct app *a)
+{
+	return !app_is_router(a) && (a->mode != APP_RUN || streq(a->verb, "run"));
+}
+
 int app_take_settings(struct app *a, const char *verb, enum app_mode mode, struct settings *s,
 		      struct err *e)
 {
@@ -101,7 +107,8 @@ int app_take_settings(struct app *a, const char *verb, enum app_mode mode, struc
 			  .wheel_fd = -1};
 	*s = (struct settings){0};
 	int r = choose_engine(a, e);
-	if (r == 0 && !app_is_router(a)) /* which makes no sandboxes */
+	if (r == 0 &&
+	    makes_sandboxes(a)) /* app_begin() asks again, and knows what this host allows */
 		r = limits_server(&a->settings, engine_caps_most(a->settings.engine), e);
 	r = r < 0 ? r : read_levels(&a->settings, a->settings.engine, &a->levels, e);
 	r = r < 0 ? r : config_state_dir(&a->settings, a->state_dir, sizeof(a->state_dir), e);

@@ -99,7 +99,8 @@ struct sandbox {
 	bool limiting;                              /* the engine changes its limits */
 	bool keeping;                               /* it is about to be stored (keep.h) */
 	bool was_session;                           /* since these processes were made */
-	bool has_variables;                         /* a stateful run ended in it */
+	bool has_variables;                         /* a stateful run began in it */
+	bool has_former;                            /* its env lost a value while it was active */
 	bool rests;                                 /* its variables are written (rest.h) */
 	bool seized;                                /* a checkpoint, branch or fork is being made */
 	struct seizing *seizing;                    /* borrowed: waits to seize it; NULL = nobody */

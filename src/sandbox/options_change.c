@@ -36,14 +36,28 @@ static int keep(struct manager *m, const char *id, const char *name,
 	return r;
 }
 
-/* Lines of its environment that were changed or removed since it became active, as far as an environment has room: its
- * sessions and files may still have the values. */
-static int remember_env(struct sandbox *s)
+static bool has_line(const struct sandbox_pairs *p, const char *line)
 {
-	for (size_t i = 0; i < s->options.env.n; i++)
-		if (pairs_keep(&s->former, s->options.env.list[i], SANDBOX_ENV_MAX,
-			       SANDBOX_ENV_BYTES_MAX) < 0)
+	for (size_t i = 0; i < p->n; i++)
+		if (streq(p->list[i], line))
+			return true;
+	return false;
+}
+
+/* Lines of its environment that were changed or removed since it became active, as far as an environment has room: its
+ * sessions and files may still have the values. RET: NEXT lacks one of them. */
+static int remember_env(struct sandbox *s, const struct sandbox_options *next, bool *ret)
+{
+	*ret = false;
+	for (size_t i = 0; i < s->options.env.n; i++) {
+		const char *line = s->options.env.list[i];
+
+		if (has_line(&next->env, line))
+			continue;
+		*ret = true;
+		if (pairs_keep(&s->former, line, SANDBOX_ENV_MAX, SANDBOX_ENV_BYTES_MAX) < 0)
 			return -ENOMEM;
+	}
 	return 0;
 }
 
@@ -67,13 +81,14 @@ static int apply(struct sandbox *s, const struct sandbox_options *change, struct
 {
 	const bool renamed = sandbox_option_given(change, SANDBOX_OPTION_NAME);
 	struct sandbox_options o = {0};
-
-	if (remember_env(s) < 0)
-		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the options of a sandbox");
+	bool former;
 	int r = merged(s, change, &o, e);
+
 	if (r < 0)
 		return r;
-	if (s->stored)
+	if (remember_env(s, &o, &former) < 0)
+		r = err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the options of a sandbox");
+	else if (s->stored)
 		r = keep(s->manager, s->id, renamed ? change->name : s->name, &o, e);
 	if (r < 0) {
 		sandbox_options_done(&o);
@@ -83,6 +98,7 @@ static int apply(struct sandbox *s, const struct sandbox_options *change, struct
 		memcpy(s->name, change->name, sizeof(s->name));
 	sandbox_options_done(&s->options);
 	s->options = o;
+	s->has_former |= former;
 	sandbox_forget_secrets(s);
 	sandbox_touch(s);
 	sandbox_tell(s, SANDBOX_CHANGED, NULL);

@@ -27,6 +27,8 @@
 #define AT_LEAST  2              /* at a time */
 #define OF_OWNER  4u             /* at rest, before the next sandbox waits */
 #define ALL_LEAST 8u             /* the same of all owners, where fewer may be active */
+#define ALL_MOST                                                                                   \
+	32u /* their places come from those that the engine has for all sandboxes that end */
 
 struct resting {
 	struct list node;        /* of manager.resting, in the order of the queue */
@@ -225,7 +227,8 @@ static struct resting *find(const struct manager *m, const char *owner, const ch
  * as many wait as are at rest, and these have their places in the budget. */
 static struct resting *find_crowd(const struct manager *m, const char *owner)
 {
-	const bool many = m->n_resting >= MAX(m->config.stored.max_active, ALL_LEAST);
+	const bool many =
+	    m->n_resting >= MIN(MAX(m->config.stored.max_active, ALL_LEAST), ALL_MOST);
 	struct resting *first = NULL;
 	unsigned n = 0;
 
@@ -268,25 +271,10 @@ void rest_cut(struct manager *m, const char *owner, const char *id)
 	end(r, &e);
 }
 
-/* Former values of its environment are masked only as long as it is active, and variables may have them. */
-static bool has_former(const struct sandbox *s)
-{
-	const struct sandbox_pairs *now = &s->options.env;
-
-	for (size_t i = 0; i < s->former.n; i++) {
-		size_t k = 0;
-
-		while (k < now->n && !streq(now->list[k], s->former.list[i]))
-			k++;
-		if (k == now->n)
-			return true;
-	}
-	return false;
-}
-
 int sandbox_rest(struct sandbox *s, struct err *e)
 {
-	s->rests = s->stored && s->has_variables && s->state == SANDBOX_READY && !has_former(s) &&
+	/* Former values are masked only as long as it is active, and variables may have them. */
+	s->rests = s->stored && s->has_variables && s->state == SANDBOX_READY && !s->has_former &&
 		   s->manager->config.stored.variables;
 	return sandbox_drop(s, NULL, NULL, e);
 }

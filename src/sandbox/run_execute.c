@@ -165,6 +165,8 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 	r->start_ns = now_ns();
 	x = engine_run(s->handle, &spec, &r->handle, e);
 	r->began = x == 0;
+	s->has_variables |=
+	    r->began && q->kind == ENGINE_RUN_STATEFUL; /* read before a refusal, too */
 	r->context->runs += r->began && !q->hidden ? 1 : 0;
 	return x;
 }

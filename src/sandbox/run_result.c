@@ -149,7 +149,6 @@ void run_report(struct run *r)
 	};
 	r->result.host_full =
 	    sandbox_is_rationed(r->sandbox) && run_result_disk_was_full(&r->result);
-	r->sandbox->has_variables |= r->result.stateful;
 	run_session_tell(r);
 	log_end(r, &r->result);
 	run_end(r, &r->result, NULL);

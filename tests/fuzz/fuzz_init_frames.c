@@ -55,6 +55,11 @@ uint64_t watch_memory(const struct init *i UNUSED)
 	return 1;
 }
 
+bool sockets_watch(const struct init *i UNUSED)
+{
+	return false;
+}
+
 void processes_end_awake(struct init *i UNUSED)
 {
 }

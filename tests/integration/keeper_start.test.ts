@@ -140,6 +140,8 @@ describe('the start of a keeper', () => {
 		await refused('SANDBOX_TOTAL_MEMORY', '1g', /SANDBOX_TOTAL_MEMORY=1024m needs the native engine; remove it, and set SANDBOX_MEMORY_LIMIT/);
 		await refused('SANDBOX_WORKSPACE', 'disk', /SANDBOX_WORKSPACE=disk needs the native engine/);
 		await refused('SANDBOX_ROOT', 'on', /SANDBOX_ROOT=on needs the native engine, a server that root started/);
+		const shown = await caisson(['config'], { env: { ...env, SANDBOX_ROOT: 'on', SANDBOX_WORKSPACE: 'disk' } });
+		assert.equal(shown.code, 0, shown.stderr.toString()); // nor does any other verb that makes no sandboxes refuse
 		for (const [lacks, more] of [[[], { ...Object.fromEntries(limits), SANDBOX_RUNTIME: 'runc', SANDBOX_LEVELS: 'standard=runc' }], [limits.map((l) => l[2]), {}]] as const) {
 			d.lacks = [...lacks];
 			const s = await serve({ env: { ...env, ...more } });

@@ -86,6 +86,7 @@ static int ask(struct engine_sandbox *s, enum proto_checkpoint_op op, uint32_t p
 	s->checkpoint = *waits;
 	s->checkpoint.seq = m.seq;
 	s->checkpoint.oom_before = inside_oom_kills(s);
+	inside_idle_note(s); /* not idle: init may need its interpreters until the answer */
 	inside_wait(s);
 	return 0;
 }
@@ -98,6 +99,9 @@ int engine_save_checkpoint(struct engine_sandbox *s, uint32_t place, engine_chec
 	/* Without forked interpreters there are no variables, and none can read those of a sandbox that rested. */
 	const uint32_t flags = s->warm ? 0 : PROTO_CHECKPOINT_FILES_ONLY;
 
+	/* Init may need an interpreter to read them, and no run asks for one. */
+	if (s->warm && s->state == INSIDE_READY && !s->run)
+		(void)inside_clean_for_run(s);
 	return ask(s, PROTO_CHECKPOINT_SAVE, place, flags, -1, &waits, e);
 }
 

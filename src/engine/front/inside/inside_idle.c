@@ -50,8 +50,8 @@ void inside_idle_note(struct engine_sandbox *s)
 	struct engine *g = s->engine;
 
 	inside_idle_remove(s);
-	if (g->closing || s->state != INSIDE_READY || s->pooled || s->run || !s->warm ||
-	    s->clean == INSIDE_CLEAN_RESTED || !engine_can_warm(g))
+	if (g->closing || s->state != INSIDE_READY || s->pooled || s->run || s->checkpoint.cb ||
+	    !s->warm || s->clean == INSIDE_CLEAN_RESTED || !engine_can_warm(g))
 		return;
 	s->idle_since_ns = now_ns();
 	list_append(&g->idle.sandboxes, &s->idle);

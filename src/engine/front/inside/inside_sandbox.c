@@ -290,26 +290,14 @@ static void was_lost(struct engine_sandbox *s, const char *why, const struct err
 {
 	s->lost_why = why;
 	inside_idle_note(s);
+	const bool telling = s->telling;
 	bool later = inside_run_lose(s);
+
+	s->telling = true;
 	abort_questions(s, e);
 	if (!later)
 		inside_tell_loss(s);
-}
-
-void inside_lose(struct engine_sandbox *s, const char *why)
-{
-	struct err e = ERR_INIT;
-	const enum inside_state was = step(s, LOSE);
-
-	s->init = channel_free(s->init);
-	if (s->state == was)
-		return; /* it is on its way out already */
-	s->engine->ops->destroy(s);
-	(void)err_set(&e, ERR_SANDBOX_LOST, 0, "the sandbox is gone: %s", why);
-	if (s->state == INSIDE_LOST)
-		was_lost(s, why, &e);
-	else
-		fail_create(s, &e);
+	s->telling = telling;
 }
 
 /* OVER: tells whoever is left, and frees S. */
@@ -325,6 +313,25 @@ static void finish(struct engine_sandbox *s)
 	inside_free(s);
 	if (cb)
 		cb(NULL, user);
+}
+
+void inside_lose(struct engine_sandbox *s, const char *why)
+{
+	struct err e = ERR_INIT;
+	const enum inside_state was = step(s, LOSE);
+
+	s->init = channel_free(s->init);
+	if (s->state == was)
+		return; /* it is on its way out already */
+	s->engine->ops->destroy(s);
+	(void)err_set(&e, ERR_SANDBOX_LOST, 0, "the sandbox is gone: %s", why);
+	if (s->state != INSIDE_LOST) {
+		fail_create(s, &e);
+		return;
+	}
+	was_lost(s, why, &e);
+	if (!s->telling && s->state == INSIDE_OVER && !s->later)
+		finish(s);
 }
 
 /* Init may have said why it could not set up the sandbox, and the engine's word of its end was read first. */
