@@ -154,7 +154,7 @@ many, x = Many(), 1`,
 		assert.equal((await p.run(ids.some!, 'x')).gone, undefined);
 	});
 
-	it('a run without state leaves them, and no file shows them', async () => {
+	it('(slow) a run without state leaves them, and no file shows them', async () => {
 		assert.equal(await p.ok(ids.stateless!, 'import os; print(os.listdir("/mnt/data"), "x" in dir())', { stateful: false }), '[] False');
 		const r = await p.ask('POST', `/sandboxes/${ids.stateless}/runs`, { command: 'find / -path "*variables/default" 2>/dev/null | wc -l', wait: true });
 		assert.equal(r.body.stdout.trim(), '0', r.text);
@@ -242,7 +242,7 @@ many, x = Many(), 1`,
 		assert.equal((await p.ask('POST', `/sandboxes/${ids.saved}/checkpoints`, { name: 'c' })).status, 201);
 	});
 
-	it('the second stop keeps the newer values, and those that no run has read', async () => {
+	it('(slow) the second stop keeps the newer values, and those that no run has read', async () => {
 		const beside = await p.ask('POST', `/sandboxes/${ids.all}/processes`, { command: 'sleep 600' });
 		assert.equal(beside.status, 201, beside.text);
 		await p.again({ SANDBOX_STORED_MAX_ACTIVE: '2' });
@@ -262,7 +262,7 @@ many, x = Many(), 1`,
 		await p.again({ SANDBOX_STORED_MAX_ACTIVE: '2' });
 	});
 
-	it('another sandbox takes the place: the first rests and is opened again', async () => {
+	it('(slow) another sandbox takes the place: the first rests and is opened again', async () => {
 		const turns = [ids.all!, ids.some!, ids.stateless!];
 		for (const id of turns)
 			await p.ok(id, `x = "${id}"`);
