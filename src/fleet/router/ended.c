@@ -185,16 +185,13 @@ static void on_page(const struct fetch_answer *a, void *user)
 {
 	struct look *x = user;
 	json_t *root = NULL;
-	int r = -EBADMSG;
 
 	x->fetch = NULL;
 	if (a->status != 200) {
 		fail(x, a->status == 0 ? a->why : "it refuses to tell what is open there");
 		return;
 	}
-	const size_t n = jsonio_count(a->body, a->len, VALUES_MAX, DEPTH_MAX);
-	if (n > 0 && n <= VALUES_MAX)
-		r = jsonio_read(a->body, a->len, JSON_REJECT_DUPLICATES, &root, NULL);
+	int r = fetch_json(a, VALUES_MAX, DEPTH_MAX, &root);
 	r = r < 0 ? r : take_page(x, root);
 	json_decref(root);
 	if (r < 0)

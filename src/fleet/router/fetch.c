@@ -2,6 +2,7 @@
 /* A short request of the router's own to a worker. */
 #include "fleet/router/parts.h"
 
+#include "base/jsonio.h"
 #include "base/loop.h"
 
 #include <errno.h>
@@ -239,4 +240,12 @@ struct fetch *fetch_begin(struct worker *w, const char *head, size_t max, unsign
 				       (uint64_t)timeout_ms * 1000, 0, on_time, x) < 0)
 		return fetch_drop(x);
 	return x;
+}
+
+int fetch_json(const struct fetch_answer *a, size_t max, size_t depth_max, json_t **ret)
+{
+	const size_t n = jsonio_count(a->body, a->len, max, depth_max);
+
+	return n > 0 && n <= max ? jsonio_read(a->body, a->len, JSON_REJECT_DUPLICATES, ret, NULL)
+				 : -EBADMSG;
 }

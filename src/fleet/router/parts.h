@@ -146,6 +146,9 @@ typedef void (*fetch_fn)(const struct fetch_answer *a, void *user);
 /* Sends HEAD, a whole request with its body, and calls FN once, never before this returns, within TIMEOUT_MS. NULL: no memory. */
 struct fetch *fetch_begin(struct worker *w, const char *head, size_t max, unsigned timeout_ms,
 			  fetch_fn fn, void *user);
+/* The body of an answer as JSON: RET is a new reference. -EBADMSG: it is none, has more than MAX values, or is nested deeper than
+ * DEPTH_MAX; -ENOMEM. */
+int fetch_json(const struct fetch_answer *a, size_t max, size_t depth_max, json_t **ret) MUST_CHECK;
 /* FN is not called any more. NULL is fine. */
 struct fetch *fetch_drop(struct fetch *x);
 

@@ -5,7 +5,6 @@
  * on, so that those that are sent to several workers at once seldom pass the quota together: workers may get them in another order. */
 #include "fleet/router/parts.h"
 
-#include "base/jsonio.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/rand.h"
@@ -330,16 +329,13 @@ static void on_uses(const struct fetch_answer *a, void *user)
 {
 	struct worker *w = user;
 	json_t *root = NULL;
-	int r = -EBADMSG;
 
 	w->counting = NULL;
 	if (a->status != 200) {
 		fail(w, a->status == 0 ? a->why : "it refuses to tell what users have");
 		return;
 	}
-	const size_t n = jsonio_count(a->body, a->len, VALUES_MAX, DEPTH_MAX);
-	if (n > 0 && n <= VALUES_MAX)
-		r = jsonio_read(a->body, a->len, JSON_REJECT_DUPLICATES, &root, NULL);
+	int r = fetch_json(a, VALUES_MAX, DEPTH_MAX, &root);
 	r = r < 0 ? r : take(w, root);
 	json_decref(root);
 	if (r == -ESTALE) {

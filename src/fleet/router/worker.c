@@ -2,7 +2,6 @@
 /* Workers: who is there, who answers, and what they say of themselves. */
 #include "fleet/router/parts.h"
 
-#include "base/jsonio.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/rand.h"
@@ -167,11 +166,8 @@ static void on_state(const struct fetch_answer *a, void *user)
 		miss(w, a->status == 0 ? a->why : "it refuses to tell its state");
 		return;
 	}
-	const size_t n = jsonio_count(a->body, a->len, STATE_VALUES, STATE_DEPTH);
 	json_t *root = NULL;
-	if (n > 0 && n <= STATE_VALUES &&
-	    jsonio_read(a->body, a->len, JSON_REJECT_DUPLICATES, &root, NULL) == 0 &&
-	    read_state(root, &s))
+	if (fetch_json(a, STATE_VALUES, STATE_DEPTH, &root) == 0 && read_state(root, &s))
 		take_state(w, &s);
 	else
 		miss(w, "its state is none of this version");
