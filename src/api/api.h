@@ -4,8 +4,8 @@
  * caller, and shows and changes only what belongs to that caller. */
 #pragma once
 
+#include "api/auth/accounting.h"
 #include "api/auth/auth.h"
-#include "api/auth/ledger.h"
 #include "api/history/cells.h"
 #include "base/buf.h"
 #include "budget/budgets.h"
@@ -46,7 +46,7 @@ struct api_config {
 	struct manager *manager;
 	struct store *store; /* may be NULL: there are no users, keys and history */
 	struct auth *auth;
-	struct ledger *ledger;
+	struct accounting *accounting;
 	struct cells *cells;
 	struct packages *packages; /* may be NULL: nothing can be installed */
 	struct budgets *budgets;   /* may be NULL: nothing is bound */

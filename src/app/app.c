@@ -172,10 +172,10 @@ static int open_engine(void *user, struct engine **ret, struct err *e)
 	return r;
 }
 
-static int open_ledger(struct app *a, struct err *e)
+static int open_accounting(struct app *a, struct err *e)
 {
 	const struct settings *s = &a->settings;
-	struct ledger_config config = {
+	struct accounting_config config = {
 	    .store = a->store,
 	    .manager = a->manager,
 	    .quota = {.sandboxes = s->user_sandbox_limit,
@@ -188,7 +188,7 @@ static int open_ledger(struct app *a, struct err *e)
 		return -e->errnum;
 	config.uses = a->uses;
 	config.elsewhere = a->elsewhere;
-	return ledger_new(&config, &a->ledger, e);
+	return accounting_new(&config, &a->accounting, e);
 }
 
 static int open_cells(struct app *a, struct err *e)
@@ -342,7 +342,7 @@ static int open_without_engine(struct app *a, struct err *e)
 
 	config.loop = a->loop;
 	r = r < 0 ? r : manager_new(&config, &a->manager, e);
-	r = r < 0 ? r : open_ledger(a, e);
+	r = r < 0 ? r : open_accounting(a, e);
 	return r < 0 ? r : open_cells(a, e);
 }
 
@@ -386,7 +386,7 @@ int app_open(struct app *a, struct err *e)
 	config.public_ports = a->settings.public_ports;
 	config.index = app_index(a);
 	r = r < 0 ? r : manager_new(&config, &a->manager, e);
-	r = r < 0 ? r : open_ledger(a, e);
+	r = r < 0 ? r : open_accounting(a, e);
 	r = r < 0 ? r : open_cells(a, e);
 	r = r < 0 ? r : app_open_packages(a, e);
 	if (r == 0)
@@ -453,7 +453,7 @@ void app_done(struct app *a)
 	a->image_builder = image_builder_free(a->image_builder);
 	a->image_puller = image_builder_free(a->image_puller);
 	a->cells = cells_free(a->cells);
-	a->ledger = ledger_free(a->ledger);
+	a->accounting = accounting_free(a->accounting);
 	a->uses = fleet_tally_free(a->uses);
 	a->elsewhere = fleet_tally_free(a->elsewhere);
 	a->store = store_close(a->store);

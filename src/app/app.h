@@ -8,7 +8,7 @@
  *   app_open()      makes the event loop and the manager */
 #pragma once
 
-#include "api/auth/ledger.h"
+#include "api/auth/accounting.h"
 #include "api/files/files.h"
 #include "api/history/cells.h"
 #include "app/egress_audit.h"
@@ -80,7 +80,7 @@ struct app {
 	    *image_builder; /* NULL: this server neither builds nor downloads images */
 	struct image_builder *image_puller; /* NULL: builds download nothing */
 	struct image_fetch *image_fetch;    /* NULL: it downloads none */
-	struct ledger *ledger;
+	struct accounting *accounting;
 	struct cells *cells; /* what runs do, for people */
 	struct egress *egress;
 	struct egress_audit *egress_audit;               /* NULL without a store */

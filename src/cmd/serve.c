@@ -335,7 +335,7 @@ static int open_api(struct serve *s, struct err *e)
 	    .manager = s->app.manager,
 	    .store = s->app.store,
 	    .auth = s->auth,
-	    .ledger = s->app.ledger,
+	    .accounting = s->app.accounting,
 	    .cells = s->app.cells,
 	    .packages = s->app.packages,
 	    .budgets = s->app.budgets,

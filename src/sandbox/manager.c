@@ -342,9 +342,9 @@ void manager_watch(struct manager *m, sandbox_watch_fn fn, void *user)
 	m->watcher_user = user;
 }
 
-void manager_keep_ledger(struct manager *m, const struct manager_ledger *ledger)
+void manager_set_accounting(struct manager *m, const struct manager_accounting *a)
 {
-	m->ledger = *ledger;
+	m->accounting = *a;
 }
 
 void manager_set_observer(struct manager *m, const struct manager_observer *observer)
@@ -362,17 +362,17 @@ void sandbox_tell(struct sandbox *s, enum sandbox_news what, const char *name)
 
 int sandbox_admit_work(struct sandbox *s, struct err *e)
 {
-	const struct manager_ledger *ledger = &s->manager->ledger;
+	const struct manager_accounting *accounting = &s->manager->accounting;
 
-	return ledger->admit_work ? ledger->admit_work(ledger->user, s, e) : 0;
+	return accounting->admit_work ? accounting->admit_work(accounting->user, s, e) : 0;
 }
 
 void sandbox_note_work(struct sandbox *s, const char *kind, uint64_t duration_ns, uint64_t cpu_ns)
 {
-	const struct manager_ledger *ledger = &s->manager->ledger;
+	const struct manager_accounting *accounting = &s->manager->accounting;
 
-	if (ledger->note_work)
-		ledger->note_work(ledger->user, s, kind, duration_ns, cpu_ns);
+	if (accounting->note_work)
+		accounting->note_work(accounting->user, s, kind, duration_ns, cpu_ns);
 }
 
 void sandbox_changed(struct sandbox *s, const char *path)

@@ -145,7 +145,7 @@ struct manager {
 	unsigned n_writing;          /* those that have a place among them */
 	sd_event_source *rest_limit; /* of manager_rest_all() */
 	bool closing;
-	struct manager_ledger ledger;
+	struct manager_accounting accounting;
 	struct process_credentials credentials;
 	struct manager_observer observer;
 	sandbox_watch_fn watcher;

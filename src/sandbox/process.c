@@ -234,7 +234,7 @@ static void on_done(struct engine_run *handle UNUSED, const struct engine_run_re
 {
 	struct process *p = user;
 	struct sandbox *s = p->sandbox;
-	const struct manager_ledger *ledger = &s->manager->ledger;
+	const struct manager_accounting *accounting = &s->manager->accounting;
 
 	p->handle = NULL;
 	if (p->credential)
@@ -249,9 +249,9 @@ static void on_done(struct engine_run *handle UNUSED, const struct engine_run_re
 		p->failure = *e;
 	p->end.duration_ns = now_ns() - p->started_ns;
 	LOG_INFO("process_end", LOG_S("session_id", s->id), LOG_S("process_id", p->id));
-	if (ledger->note_work && res)
-		ledger->note_work(ledger->user, s, "process", p->end.duration_ns,
-				  res->cpu_before_ns);
+	if (accounting->note_work && res)
+		accounting->note_work(accounting->user, s, "process", p->end.duration_ns,
+				      res->cpu_before_ns);
 	sandbox_forget_inventory(s);
 	sandbox_touch(s);
 	process_tell(p);
@@ -369,8 +369,8 @@ static struct process *make(struct sandbox *s, const struct process_request *q)
 int sandbox_start_process(struct sandbox *s, const struct process_request *q, struct process **ret,
 			  struct err *e)
 {
-	const struct manager_ledger *ledger = &s->manager->ledger;
-	int r = ledger->admit_work ? ledger->admit_work(ledger->user, s, e) : 0;
+	const struct manager_accounting *accounting = &s->manager->accounting;
+	int r = accounting->admit_work ? accounting->admit_work(accounting->user, s, e) : 0;
 
 	if (r < 0)
 		return r;

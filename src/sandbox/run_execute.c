@@ -159,9 +159,9 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 	r->start_file_ns = file_clock_ns();
 	LOG_INFO("container_exec_start", LOG_S("session_id", s->id), LOG_S("run_id", r->id),
 		 LOG_U("code_bytes", q->code_len));
-	const struct manager_ledger *ledger = &s->manager->ledger;
-	if (ledger->begin)
-		r->ticket = ledger->begin(ledger->user, s, q->kind, r->id);
+	const struct manager_accounting *accounting = &s->manager->accounting;
+	if (accounting->begin)
+		r->ticket = accounting->begin(accounting->user, s, q->kind, r->id);
 	r->start_ns = now_ns();
 	x = engine_run(s->handle, &spec, &r->handle, e);
 	r->began = x == 0;

@@ -101,10 +101,10 @@ void run_unref(struct run *r)
 	free(r);
 }
 
-/* Tells the ledger. A run that began is recorded even if its end is unknown: then as RUN_LOST. */
+/* Tells accounting. A run that began is recorded even if its end is unknown: then as RUN_LOST. */
 static void run_note(struct run *r, const struct run_result *result)
 {
-	const struct manager_ledger *ledger = &r->sandbox->manager->ledger;
+	const struct manager_accounting *accounting = &r->sandbox->manager->accounting;
 	const struct run_result lost = {
 	    .id = r->id,
 	    .reason = RUN_LOST,
@@ -118,8 +118,8 @@ static void run_note(struct run *r, const struct run_result *result)
 
 	if (!result && r->began)
 		result = &lost;
-	if (ledger->note && (result || r->ticket))
-		ledger->note(ledger->user, r->sandbox, r->request.kind, r->ticket, result);
+	if (accounting->note && (result || r->ticket))
+		accounting->note(accounting->user, r->sandbox, r->request.kind, r->ticket, result);
 }
 
 static void count_run(const struct run *r)
@@ -400,13 +400,13 @@ static struct run *make(struct sandbox *s, const struct run_request *request,
 static int run_new(struct sandbox *s, const struct run_request *request, bool wait,
 		   struct run **ret, struct err *e)
 {
-	const struct manager_ledger *ledger = &s->manager->ledger;
+	const struct manager_accounting *accounting = &s->manager->accounting;
 	const uint64_t longest = manager_run_timeout_max_ns(s->manager);
 
 	if (request->timeout_ns != SANDBOX_RUN_NO_TIMEOUT && longest > 0 &&
 	    request->timeout_ns > longest)
 		return refuse_timeout(request->timeout_ns, longest, e);
-	int refused = ledger->admit ? ledger->admit(ledger->user, s, e) : 0;
+	int refused = accounting->admit ? accounting->admit(accounting->user, s, e) : 0;
 
 	if (refused < 0)
 		return refused;

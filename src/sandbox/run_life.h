@@ -46,7 +46,7 @@ struct run {
 	bool began;        /* the engine has started it */
 	uint64_t client;   /* who asked for it, as session_clients counts; 0 = it is not known */
 	void *seen;        /* of the observer; NULL: it does not want to know */
-	uint32_t ticket;   /* from the ledger's begin(); 0 before it */
+	uint32_t ticket;   /* from begin() of accounting; 0 before it */
 	uint64_t start_ns; /* when the engine was asked to start it */
 	struct engine_run_result end;
 	struct run_result result;   /* from run_report() on; points to what the run owns */
@@ -71,7 +71,7 @@ struct run {
 /* Copies code, argv, env and cwd of Q into R, for a run that must wait before the engine is called. The
  * engine copies what it needs itself. -ENOMEM. */
 int run_keep_request(struct run *r, const struct run_request *q) MUST_CHECK;
-/* Ends and frees R: writes the log, tells the ledger and calls on_done. Either RESULT or E is NULL.
+/* Ends and frees R: writes the log, tells accounting and calls on_done. Either RESULT or E is NULL.
  * The sandbox is free, or has the next run of its queue, before on_done is called; so on_done may
  * start a run, and a queued run is never overtaken. */
 void run_end(struct run *r, const struct run_result *result, const struct err *e);

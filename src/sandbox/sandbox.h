@@ -336,9 +336,8 @@ struct manager_observer {
 };
 void manager_set_observer(struct manager *m, const struct manager_observer *observer); /* copied */
 
-/* The functions that admit runs and record them (the ledger). They must not start or end anything.
- */
-struct manager_ledger {
+/* Accounting (api/auth/accounting.h): admits runs and records their cost. It must not start or end anything. */
+struct manager_accounting {
 	/* Called before each run: 0, or an error that refuses it (QUOTA_EXCEEDED …). May be NULL. */
 	int (*admit)(void *user, const struct sandbox *s, struct err *e);
 	/* RUN is about to be executed. Returns a ticket, which note() gets. May be NULL. */
@@ -354,7 +353,7 @@ struct manager_ledger {
 			  uint64_t duration_ns, uint64_t cpu_ns);
 	void *user;
 };
-void manager_keep_ledger(struct manager *m, const struct manager_ledger *ledger); /* copied */
+void manager_set_accounting(struct manager *m, const struct manager_accounting *a); /* copied */
 
 /* ---- one sandbox ----------------------------------------------------------------------------- */
 
@@ -460,7 +459,7 @@ enum run_reason {
 	RUN_OUTPUT_LIMIT, /* wrote more than output_stop */
 	RUN_DISK_LIMIT,   /* its files passed a limit that no file system enforces */
 	RUN_CANCELLED,    /* run_cancel(), or the sandbox was closed by force */
-	RUN_LOST, /* the sandbox or the server ended meanwhile. For the ledger; the caller gets SANDBOX_LOST */
+	RUN_LOST, /* the sandbox or the server ended meanwhile. For accounting; the caller gets SANDBOX_LOST */
 };
 const char *run_reason_name(enum run_reason reason); /* "exited" */
 #define RUN_DEEP_DEPTH   8   /* levels of folders in which new files are looked for */

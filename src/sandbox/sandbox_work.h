@@ -5,7 +5,7 @@
 #include "base/list.h"
 #include "sandbox/sandbox.h"
 
-/* May the work begin, and what did it cost? Both ask the ledger. */
+/* May the work begin, and what did it cost? Accounting answers (sandbox.h). */
 int sandbox_admit_work(struct sandbox *s, struct err *e) MUST_CHECK;
 void sandbox_note_work(struct sandbox *s, const char *kind, uint64_t duration_ns, uint64_t cpu_ns);
 

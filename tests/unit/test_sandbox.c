@@ -628,14 +628,15 @@ static void test_books(void **state)
 {
 	struct manager_world *w = *state;
 	struct books b = {0};
-	const struct manager_ledger ledger = {.begin = book_begin, .note = book_note, .user = &b};
+	const struct manager_accounting accounting = {
+	    .begin = book_begin, .note = book_note, .user = &b};
 	struct sandbox *s = open_sandbox(w, "one");
 	struct ran x = {0};
 	struct err e = ERR_INIT;
 	struct run *r;
 	struct run_request q = {.code = "", .on_done = on_ran, .user = &x};
 
-	manager_keep_ledger(w->manager, &ledger);
+	manager_set_accounting(w->manager, &accounting);
 	assert_int_equal(sandbox_run(s, &q, &r, &e), 0);
 	manager_world_turn(w);
 	assert_int_equal(b.n_begun, 1);

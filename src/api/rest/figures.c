@@ -87,7 +87,7 @@ struct figures {
 
 static void read_now(const struct api *a, struct reading *ret)
 {
-	const struct ledger_stats *s = ledger_stats(a->config.ledger);
+	const struct accounting_stats *s = accounting_stats(a->config.accounting);
 	struct engine_pool p;
 
 	*ret = (struct reading){
@@ -96,7 +96,7 @@ static void read_now(const struct api *a, struct reading *ret)
 	    .cpu_ns = s->run_cpu_ns,
 	    .sandboxes = manager_count(a->config.manager),
 	};
-	for (size_t i = 0; i < LEDGER_REASONS; i++)
+	for (size_t i = 0; i < ACCOUNTING_REASONS; i++)
 		ret->runs += s->runs[i];
 	for (size_t i = 0; i < ARRAY_SIZE(a->stats.answers); i++)
 		ret->answers += a->stats.answers[i];

@@ -42,25 +42,25 @@ void api_note_request(struct api *a, struct http_request *req, int status, uint6
 
 /* ---- Prometheus ---- */
 
-static int add_runs(struct buf *b, const struct ledger_stats *s)
+static int add_runs(struct buf *b, const struct accounting_stats *s)
 {
 	uint64_t sum = 0;
 	int r = buf_add_str(b, "# HELP caisson_runs_total Runs that ended, by reason.\n"
 			       "# TYPE caisson_runs_total counter\n");
 
-	for (size_t i = 0; i < LEDGER_REASONS && r == 0; i++)
+	for (size_t i = 0; i < ACCOUNTING_REASONS && r == 0; i++)
 		r = buf_printf(b, "caisson_runs_total{reason=\"%s\"} %ju\n",
 			       run_reason_name((enum run_reason)i), (uintmax_t)s->runs[i]);
 	if (r == 0)
 		r = buf_add_str(b, "# HELP caisson_run_seconds Time of runs.\n"
 				   "# TYPE caisson_run_seconds histogram\n");
-	for (size_t i = 0; i < LEDGER_BUCKETS && r == 0; i++) {
+	for (size_t i = 0; i < ACCOUNTING_BUCKETS && r == 0; i++) {
 		sum += s->run_buckets[i];
 		r = buf_printf(b, "caisson_run_seconds_bucket{le=\"%ju.%03u\"} %ju\n",
-			       (uintmax_t)ledger_bounds_ms[i] / 1000,
-			       (unsigned)(ledger_bounds_ms[i] % 1000), (uintmax_t)sum);
+			       (uintmax_t)accounting_bounds_ms[i] / 1000,
+			       (unsigned)(accounting_bounds_ms[i] % 1000), (uintmax_t)sum);
 	}
-	sum += s->run_buckets[LEDGER_BUCKETS];
+	sum += s->run_buckets[ACCOUNTING_BUCKETS];
 	if (r == 0)
 		r = buf_printf(b,
 			       "caisson_run_seconds_bucket{le=\"+Inf\"} %ju\n"
@@ -249,7 +249,7 @@ static int add_sandboxes(struct buf *b, struct manager *m, uint64_t used)
 
 static int add_all(struct api *a, struct buf *b, uint64_t memory)
 {
-	const struct ledger_stats *s = ledger_stats(a->config.ledger);
+	const struct accounting_stats *s = accounting_stats(a->config.accounting);
 	int r = add_runs(b, s);
 
 	r = r < 0 ? r
@@ -385,12 +385,12 @@ int stats_add_routes(struct api *a, struct http_server *http, unsigned scopes)
 
 void rest_stats(struct rest_call *c)
 {
-	const struct ledger_stats *s = ledger_stats(c->api->config.ledger);
+	const struct accounting_stats *s = accounting_stats(c->api->config.accounting);
 	const struct api_stats *http = &c->api->stats;
 	json_t *runs = json_object();
 	uint64_t answers = 0;
 
-	for (size_t i = 0; i < LEDGER_REASONS; i++)
+	for (size_t i = 0; i < ACCOUNTING_REASONS; i++)
 		(void)json_object_set_new(runs, run_reason_name((enum run_reason)i),
 					  json_integer((json_int_t)s->runs[i]));
 	for (size_t i = 0; i < ARRAY_SIZE(http->answers); i++)

@@ -136,7 +136,7 @@ int hop_add_caller(struct fleet_router *f, const struct caller *who,
 		0 ||
 	    text_copy(id.signin, sizeof(id.signin), who->signin) < 0 ||
 	    text_copy(id.version, sizeof(id.version), who->version) < 0 ||
-	    ledger_quota(f->config.ledger, who->owner, &q, &e) < 0)
+	    accounting_quota(f->config.accounting, who->owner, &q, &e) < 0)
 		return -EINVAL;
 	id.sandboxes = limit(q.sandboxes);
 	id.cpu_s_per_day = limit(q.cpu_s_per_day);

@@ -9,8 +9,8 @@
  * and NODE_LOST once it has been away for FLEET_LOST_S seconds. */
 #pragma once
 
+#include "api/auth/accounting.h"
 #include "api/auth/auth.h"
-#include "api/auth/ledger.h"
 #include "base/buf.h"
 #include "budget/budgets.h"
 #include "fleet/face.h"
@@ -36,7 +36,7 @@ struct fleet_router_config {
 	sd_event *loop; /* borrowed, all of them, until fleet_router_free() */
 	struct auth *auth;
 	struct store *store; /* NULL: there are no users */
-	struct ledger *ledger;
+	struct accounting *accounting;
 	struct budgets *budgets;
 	struct http_tls_client *tls;
 	const struct fleet_key *key;

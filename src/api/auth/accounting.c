@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/auth/ledger.h"
+#include "api/auth/accounting.h"
 
 #include "api/auth/auth.h"
 
@@ -15,8 +15,8 @@
 #define DAY_MS    UINT64_C(86400000)
 #define WAYS      4u /* entries of one bucket */
 
-const uint64_t ledger_bounds_ms[LEDGER_BUCKETS] = {1,    5,    10,    50,    100,   500,
-						   1000, 5000, 10000, 60000, 300000};
+const uint64_t accounting_bounds_ms[ACCOUNTING_BUCKETS] = {1,    5,    10,    50,    100,   500,
+							   1000, 5000, 10000, 60000, 300000};
 
 static const char *const kinds[] = {
     [ENGINE_RUN_PYTHON] = "code",
@@ -24,7 +24,7 @@ static const char *const kinds[] = {
     [ENGINE_RUN_STATEFUL] = "stateful",
 };
 
-/* What the ledger remembers of one owner. */
+/* What is remembered of one owner. */
 struct account {
 	char owner[STORE_OWNER_SIZE];
 	bool used;
@@ -38,11 +38,11 @@ struct account {
 	    n_wall; /* since 1970, and runs that began in it: a fleet has no other minute */
 };
 
-struct ledger {
-	struct ledger_config config;
-	struct ledger_stats stats;
+struct accounting {
+	struct accounting_config config;
+	struct accounting_stats stats;
 	uint8_t hash_key[crypto_shorthash_KEYBYTES];
-	struct account accounts[LEDGER_OWNERS];
+	struct account accounts[ACCOUNTING_OWNERS];
 };
 
 /* ---- accounts ---- */
@@ -56,7 +56,8 @@ static int64_t choose(int64_t own, int64_t setting)
 	return setting == 0 ? INT64_MAX : MAX(setting, 0);
 }
 
-int ledger_quota(struct ledger *l, const char *owner, struct store_quota *ret, struct err *e)
+int accounting_quota(struct accounting *l, const char *owner, struct store_quota *ret,
+		     struct err *e)
 {
 	const struct store_quota *server = &l->config.quota;
 	struct store_user u = {.quota = STORE_QUOTA_DEFAULTS};
@@ -73,7 +74,7 @@ int ledger_quota(struct ledger *l, const char *owner, struct store_quota *ret, s
 	return 0;
 }
 
-static struct account *account_of(struct ledger *l, const char *owner)
+static struct account *account_of(struct accounting *l, const char *owner)
 {
 	uint8_t hash[crypto_shorthash_BYTES];
 	uint32_t index;
@@ -81,7 +82,7 @@ static struct account *account_of(struct ledger *l, const char *owner)
 
 	(void)crypto_shorthash(hash, (const uint8_t *)owner, strlen(owner), l->hash_key);
 	memcpy(&index, hash, sizeof(index));
-	struct account *place = &l->accounts[index % (LEDGER_OWNERS / WAYS) * WAYS];
+	struct account *place = &l->accounts[index % (ACCOUNTING_OWNERS / WAYS) * WAYS];
 	oldest = place;
 	for (unsigned i = 0; i < WAYS; i++) {
 		if (place[i].used && streq(place[i].owner, owner))
@@ -97,7 +98,7 @@ static struct account *account_of(struct ledger *l, const char *owner)
 /* Reads quota and CPU time from the store, at most once a minute. Rows of this server that are still in the queue
  * are not in the store's sum. They are in the account's own, which has those of no other server: the larger one
  * counts, until the day ends. So a run does not wait for the disk. */
-static int refresh(struct ledger *l, struct account *a, uint64_t now, struct err *e)
+static int refresh(struct accounting *l, struct account *a, uint64_t now, struct err *e)
 {
 	const uint64_t day = store_now_ms() / DAY_MS;
 	struct store_quota quota;
@@ -105,7 +106,7 @@ static int refresh(struct ledger *l, struct account *a, uint64_t now, struct err
 
 	if (a->looked_ns > 0 && a->looked_ns + MINUTE_NS > now)
 		return 0;
-	int r = ledger_quota(l, a->owner, &quota, e);
+	int r = accounting_quota(l, a->owner, &quota, e);
 	if (r == 0 && l->config.store && quota.cpu_s_per_day != INT64_MAX)
 		r = store_usage_today(l->config.store, a->owner, &cpu_us, e);
 	if (r < 0)
@@ -119,13 +120,13 @@ static int refresh(struct ledger *l, struct account *a, uint64_t now, struct err
 
 /* ---- a fleet ---- */
 
-static struct fleet_use elsewhere(const struct ledger *l, const char *owner)
+static struct fleet_use elsewhere(const struct accounting *l, const char *owner)
 {
 	return l->config.elsewhere ? fleet_tally_get(l->config.elsewhere, owner)
 				   : (struct fleet_use){0};
 }
 
-static void tell(const struct ledger *l, const struct account *a)
+static void tell(const struct accounting *l, const struct account *a)
 {
 	if (!l->config.uses)
 		return;
@@ -140,7 +141,7 @@ static void tell(const struct ledger *l, const struct account *a)
 	(void)!fleet_tally_set(l->config.uses, a->owner, &use);
 }
 
-static bool may_run_in_fleet(const struct ledger *l, struct account *a)
+static bool may_run_in_fleet(const struct accounting *l, struct account *a)
 {
 	const uint64_t minute = fleet_use_minute(store_now_ms());
 	const struct fleet_use others = elsewhere(l, a->owner);
@@ -154,7 +155,7 @@ static bool may_run_in_fleet(const struct ledger *l, struct account *a)
 
 /* ---- hooks of the manager ---- */
 
-static int check_cpu(const struct ledger *l, const struct account *a, struct err *e)
+static int check_cpu(const struct accounting *l, const struct account *a, struct err *e)
 {
 	const struct fleet_use others = elsewhere(l, a->owner);
 	const uint64_t there = others.day == fleet_use_day(store_now_ms()) ? others.cpu_us : 0;
@@ -168,7 +169,7 @@ static int check_cpu(const struct ledger *l, const struct account *a, struct err
 
 static int admit(void *user, const struct sandbox *s, struct err *e)
 {
-	struct ledger *l = user;
+	struct accounting *l = user;
 	uint64_t now = now_ns();
 	struct account *a = account_of(l, sandbox_owner(s));
 	int r = refresh(l, a, now, e);
@@ -193,23 +194,23 @@ static int admit(void *user, const struct sandbox *s, struct err *e)
 
 static int admit_work(void *user, const struct sandbox *s, struct err *e)
 {
-	struct ledger *l = user;
+	struct accounting *l = user;
 	struct account *a = account_of(l, sandbox_owner(s));
 	int r = refresh(l, a, now_ns(), e);
 
 	return r < 0 ? r : check_cpu(l, a, e);
 }
 
-static void count(struct ledger_stats *s, const struct run_result *result)
+static void count(struct accounting_stats *s, const struct run_result *result)
 {
 	size_t i = 0;
 
-	if ((unsigned)result->reason < LEDGER_REASONS)
+	if ((unsigned)result->reason < ACCOUNTING_REASONS)
 		s->runs[result->reason]++;
 	s->run_ms += result->duration_ms;
 	s->run_cpu_ns += result->cpu_ns;
 	s->output_bytes += result->out.total + result->err.total;
-	while (i < LEDGER_BUCKETS && result->duration_ms > ledger_bounds_ms[i])
+	while (i < ACCOUNTING_BUCKETS && result->duration_ms > accounting_bounds_ms[i])
 		i++;
 	s->run_buckets[i]++;
 }
@@ -239,7 +240,7 @@ static void fill_row(struct store_run *row, const struct sandbox *s, enum engine
 static uint32_t begin(void *user, const struct sandbox *s, enum engine_run_kind kind,
 		      const char *run)
 {
-	const struct ledger *l = user;
+	const struct accounting *l = user;
 	const struct run_result unseen = {
 	    .id = run, .reason = RUN_LOST, .exit_code = 128 + SIGKILL};
 	struct store_run row;
@@ -248,7 +249,7 @@ static uint32_t begin(void *user, const struct sandbox *s, enum engine_run_kind 
 	return store_run_begin(l->config.store, &row);
 }
 
-static void note_cpu(struct ledger *l, const struct sandbox *s, uint64_t cpu_us)
+static void note_cpu(struct accounting *l, const struct sandbox *s, uint64_t cpu_us)
 {
 	struct account *a = account_of(l, sandbox_owner(s));
 
@@ -259,7 +260,7 @@ static void note_cpu(struct ledger *l, const struct sandbox *s, uint64_t cpu_us)
 static void note(void *user, const struct sandbox *s, enum engine_run_kind kind, uint32_t ticket,
 		 const struct run_result *result)
 {
-	struct ledger *l = user;
+	struct accounting *l = user;
 	struct store_run row;
 
 	if (!result) {
@@ -276,7 +277,7 @@ static void note(void *user, const struct sandbox *s, enum engine_run_kind kind,
 static void note_work(void *user, const struct sandbox *s, const char *kind, uint64_t duration_ns,
 		      uint64_t cpu_ns)
 {
-	struct ledger *l = user;
+	struct accounting *l = user;
 	char id[17];
 	const struct run_result done = {.id = id,
 					.reason = RUN_EXITED,
@@ -299,34 +300,34 @@ static void *credential_ref(const void *credential)
 	return caller_ref(credential);
 }
 
-int ledger_new(const struct ledger_config *config, struct ledger **ret, struct err *e)
+int accounting_new(const struct accounting_config *config, struct accounting **ret, struct err *e)
 {
-	struct ledger *l = calloc(1, sizeof(*l));
+	struct accounting *l = calloc(1, sizeof(*l));
 
 	if (!l)
-		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the ledger");
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the accounting of runs");
 	l->config = *config;
 	rand_bytes(l->hash_key, sizeof(l->hash_key));
-	struct manager_ledger hooks = {.admit = admit,
-				       .begin = begin,
-				       .note = note,
-				       .admit_work = admit_work,
-				       .note_work = note_work,
-				       .user = l};
-	manager_keep_ledger(config->manager, &hooks);
+	struct manager_accounting hooks = {.admit = admit,
+					   .begin = begin,
+					   .note = note,
+					   .admit_work = admit_work,
+					   .note_work = note_work,
+					   .user = l};
+	manager_set_accounting(config->manager, &hooks);
 	manager_keep_credentials(config->manager,
 				 &(struct process_credentials){credential_ref, caller_unref});
 	*ret = l;
 	return 0;
 }
 
-struct ledger *ledger_free(struct ledger *l)
+struct accounting *accounting_free(struct accounting *l)
 {
 	free(l);
 	return NULL;
 }
 
-const struct ledger_stats *ledger_stats(const struct ledger *l)
+const struct accounting_stats *accounting_stats(const struct accounting *l)
 {
 	return &l->stats;
 }
