@@ -310,7 +310,7 @@ static void connect_init(unsigned which)
 
 	if (b->listener < 0 || n_inits == STEPS_MAX)
 		return;
-	(void)snprintf(at.sun_path, sizeof(at.sun_path), "%.40s/cells/%.50s/socket", k.folder,
+	(void)snprintf(at.sun_path, sizeof(at.sun_path), "%.40s/channels/%.50s/socket", k.folder,
 		       b->name);
 	/* Init stays: its configuration comes when the daemon has said that the container is started. */
 	inits[n_inits] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -342,24 +342,24 @@ static void check(void)
 }
 
 static char folder[] = "/tmp/caisson-fuzz-XXXXXX";
-static char sandboxes_folder[sizeof(folder) + 8];
+static char channels_folder[sizeof(folder) + 10];
 
 /* At the end of the program. Nothing else may be in it. */
 static void remove_folder(void)
 {
-	(void)rmdir(sandboxes_folder);
+	(void)rmdir(channels_folder);
 	(void)rmdir(folder);
 }
 
 /* Once: a folder for each input would be most of the work. */
 static void make_folder(void)
 {
-	if (sandboxes_folder[0])
+	if (channels_folder[0])
 		return;
 	if (!mkdtemp(folder))
 		abort();
-	(void)snprintf(sandboxes_folder, sizeof(sandboxes_folder), "%s/cells", folder);
-	if (mkdir(sandboxes_folder, 0700) < 0 || atexit(remove_folder) != 0)
+	(void)snprintf(channels_folder, sizeof(channels_folder), "%s/channels", folder);
+	if (mkdir(channels_folder, 0700) < 0 || atexit(remove_folder) != 0)
 		abort();
 }
 

@@ -68,7 +68,10 @@ function usedBefore(id: string): string {
 	fs.mkdirSync(docker, { mode: 0o711 });
 	for (const [name, text] of [['id', id], [`${DEAD}.lock`, '']] as const)
 		fs.writeFileSync(path.join(docker, name), text, { mode: 0o600 });
-	for (const p of [docker, path.join(docker, 'id'), path.join(docker, `${DEAD}.lock`)])
+	const cells = path.join(docker, 'cells'), channel = path.join(cells, `caisson-${STATE}-${DEAD}-1`); // as earlier versions named the folder of channels
+	fs.mkdirSync(channel, { recursive: true });
+	fs.writeFileSync(path.join(channel, 'socket'), '');
+	for (const p of [docker, path.join(docker, 'id'), path.join(docker, `${DEAD}.lock`), cells, channel])
 		fs.chownSync(p, productUid, productUid);
 	return dir;
 }
@@ -109,6 +112,8 @@ describe('the start of a keeper', () => {
 				const s = await serve({ env: environment(d, dir) });
 				assert.match(fs.readFileSync(file, 'latin1'), /^[0-9a-f]{16}$/);
 				assert.ok(!before || fs.readFileSync(file, 'latin1') === before);
+				await until('the end of old channels', () => fs.readdirSync(path.join(dir, 'docker/channels')).length === 0);
+				assert.ok(!fs.existsSync(path.join(dir, 'docker/cells')));
 				s.program.kill('SIGTERM');
 				await s.program.exit;
 			}

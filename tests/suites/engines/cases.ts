@@ -209,7 +209,7 @@ print(open("/proc/1/status").read().split()[1], os.access("/proc/1/environ", os.
 			});
 			await until('the end of the containers', () => ours(w).length === 0, 30_000);
 			await until('the end of the volumes', () => w.daemon.volumes().filter((v) => v.startsWith('caisson-')).length === 0, 30_000);
-			assert.deepEqual(fs.readdirSync(path.join(state, 'docker/cells')), []);
+			assert.deepEqual(fs.readdirSync(path.join(state, 'docker/channels')), []);
 		},
 	},
 	{

@@ -73,16 +73,16 @@ export const takenCases: EngineCase[] = [
 	{
 		name: 'no other user of the host sees where the init of a container connects',
 		run: async (w) => {
-			const state = newStateDir(), cells = path.join(state, 'docker/cells');
+			const state = newStateDir(), channels = path.join(state, 'docker/channels');
 			for (const folder of [path.dirname(state), state])
 				fs.chmodSync(folder, 0o755);
 			await using('stdio', { profile: 'full', env: { ...w.env, SANDBOX_STATE_DIR: state, SANDBOX_POOL: '0' } }, async (s) => {
 				await s.raw('sandbox_run_python', { code: 'print(1)' });
-				const [cell] = fs.readdirSync(cells);
+				const [channel] = fs.readdirSync(channels);
 				const as = (...argv: string[]): string => spawnSync(argv[0]!, argv.slice(1), { encoding: 'utf8', uid: 65000, gid: 65000 }).stderr;
 				assert.equal(as('ls', path.join(state, 'docker/parts')), '', 'the way there is open');
-				assert.match(as('ls', cells), /Permission denied/);
-				assert.match(as('ls', path.join(cells, cell!, 'socket')), /Permission denied/);
+				assert.match(as('ls', channels), /Permission denied/);
+				assert.match(as('ls', path.join(channels, channel!, 'socket')), /Permission denied/);
 			});
 		},
 	},

@@ -115,7 +115,7 @@ export class Watched {
 			wrong('a wall is missing');
 		if (!/^sha256:[0-9a-f]{64}$|^[0-9a-f]{64}$/.test(b.Image))
 			wrong('the image is no id');
-		const bind = new RegExp(`^${this.folder}/docker/(parts/[a-z.]+|cells/${name}|stored/[a-z0-9-]+/(data|venv|tmp|home))$`);
+		const bind = new RegExp(`^${this.folder}/docker/(parts/[a-z.]+|channels/${name}|stored/[a-z0-9-]+/(data|venv|tmp|home))$`);
 		for (const m of h.Mounts as Json[]) {
 			const volume = new RegExp(`^(${NAME})-(data|venv)$`).exec(m.Source);
 			if (m.Type === 'bind' ? !bind.test(m.Source) : m.Type !== 'volume' || !volume || !this.made.has(volume[1]!))

@@ -189,7 +189,7 @@ static json_t *mounts_of(const struct keeper *k, const struct docker_sandbox *b)
 		(void)snprintf(path, sizeof(path), "%s/parts/%s", k->folder, parts[i].file);
 		r |= add(list, bind_mount(path, parts[i].where, false));
 	}
-	(void)snprintf(path, sizeof(path), "%s/cells/%s", k->folder, b->name);
+	(void)snprintf(path, sizeof(path), "%s/channels/%s", k->folder, b->name);
 	r |= add(list, bind_mount(path, "/caisson-channel", false));
 	r |= add(list, data_mount(k, b, "data", "/mnt/data", true));
 	r |= add(list, data_mount(k, b, "data", "/app/results", true));

@@ -239,7 +239,7 @@ static void on_volumes(int status, const char *body, size_t len, void *user)
 static void remove_channels(const struct keeper *k)
 {
 	char path[PATH_MAX], id[KEEPER_ID_MAX];
-	(void)snprintf(path, sizeof(path), "%s/cells", k->folder);
+	(void)snprintf(path, sizeof(path), "%s/channels", k->folder);
 	DIR *d = opendir(path);
 	const struct dirent *de;
 

@@ -100,9 +100,13 @@ static int write_all_parts(struct keeper *k, int dir)
 int parts_make(struct keeper *k, struct err *e)
 {
 	static const char *const folders[] = {"parts", "parts/caisson", "parts/lib",
-					      "parts/lib/node", "cells"};
-	char path[PATH_MAX];
+					      "parts/lib/node", "channels"};
+	char path[PATH_MAX], earlier[PATH_MAX];
 
+	/* Earlier versions called the folder `cells`. What they left in it is then removed with the rest. */
+	(void)snprintf(earlier, sizeof(earlier), "%s/cells", k->folder);
+	(void)snprintf(path, sizeof(path), "%s/channels", k->folder);
+	(void)rename(earlier, path);
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
 		(void)snprintf(path, sizeof(path), "%s/%s", k->folder, folders[i]);
 		if (mkdir(path, 0755) < 0 && errno != EEXIST)
@@ -110,7 +114,7 @@ int parts_make(struct keeper *k, struct err *e)
 	}
 	/* Whoever sees the folder of a new container can connect before its init does, and then gets what the front
 	 * sends it. Where the daemon maps ids, root of its containers must reach what they mount. */
-	(void)snprintf(path, sizeof(path), "%s/cells", k->folder);
+	(void)snprintf(path, sizeof(path), "%s/channels", k->folder);
 	if (chmod(path, k->about.userns ? 0711 : 0700) < 0)
 		return err_set(e, ERR_SYSTEM, errno, "'%s'", path);
 	(void)snprintf(path, sizeof(path), "%s/parts", k->folder);

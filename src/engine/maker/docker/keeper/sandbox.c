@@ -56,9 +56,9 @@ static void forget(struct docker_sandbox *b)
 	struct keeper *k = b->keeper;
 	char path[PATH_MAX];
 
-	(void)snprintf(path, sizeof(path), "%s/cells/%s/socket", k->folder, b->name);
+	(void)snprintf(path, sizeof(path), "%s/channels/%s/socket", k->folder, b->name);
 	(void)unlink(path);
-	(void)snprintf(path, sizeof(path), "%s/cells/%s", k->folder, b->name);
+	(void)snprintf(path, sizeof(path), "%s/channels/%s", k->folder, b->name);
 	(void)rmdir(path);
 	b->listener = fd_close(b->listener);
 	b->channel = fd_close(b->channel);
@@ -114,7 +114,7 @@ static int listen_at(struct keeper *k, struct docker_sandbox *b)
 
 	/* Nobody but root enters the parent folder on the host. In the container, the mount begins
 	 * below it. */
-	(void)snprintf(path, sizeof(path), "%s/cells/%s", k->folder, b->name);
+	(void)snprintf(path, sizeof(path), "%s/channels/%s", k->folder, b->name);
 	if (mkdir(path, 0711) < 0)
 		return -errno;
 	/* sun_path is short: the folder is reached through a descriptor. */
