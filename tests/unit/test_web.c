@@ -2,6 +2,7 @@
 /* Accept-Encoding, and the files of the page in their two forms. */
 #include "web/accepts.h"
 #include "web/assets.h"
+#include "web/page.h"
 #include "web/results_view.h"
 
 #include <setjmp.h>
@@ -98,11 +99,32 @@ static void test_files(void **state)
 	}
 }
 
+/* The page of a build without the page: a key is named where one is needed, and no text of others becomes HTML. */
+static void test_left_out(void **state)
+{
+	(void)state;
+	char *open = page_make("http://127.0.0.1:8181", "full", false, "<script>npm & co</script>");
+	char *closed = page_make("https://a.example", "code", true, "no npm");
+
+	assert_non_null(open);
+	assert_non_null(closed);
+	assert_null(strstr(open, "<script>"));
+	assert_non_null(strstr(open, "&lt;script&gt;npm &amp; co"));
+	assert_non_null(strstr(open, "caisson http://127.0.0.1:8181/mcp</code>"));
+	assert_null(strstr(open, "Bearer"));
+	assert_non_null(strstr(
+	    closed, "https://a.example/mcp --header &quot;Authorization: Bearer $KEY&quot;"));
+	assert_non_null(strstr(closed, "--oauth2Bearer KEY"));
+	assert_non_null(strstr(closed, "Profile: <code>code</code>"));
+	free(open);
+	free(closed);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_accepts),
-					   cmocka_unit_test(test_unpack),
-					   cmocka_unit_test(test_files)};
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_accepts), cmocka_unit_test(test_unpack),
+	    cmocka_unit_test(test_files), cmocka_unit_test(test_left_out)};
 
 	return cmocka_run_group_tests_name("web", tests, NULL, NULL);
 }
