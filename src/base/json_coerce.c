@@ -104,7 +104,7 @@ int json_coerce_integer(const json_t *v, json_t **ret)
 	}
 	const double d = json_number_value(number);
 	json_decref(number);
-	if (fabs(d) > EXACT_MAX || fpclassify(d - trunc(d)) != FP_ZERO)
+	if (fabs(d) > EXACT_MAX || fpclassify(d - (double)(json_int_t)d) != FP_ZERO)
 		return -EINVAL;
 	return made(json_integer((json_int_t)d), ret);
 }

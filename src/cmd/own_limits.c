@@ -15,7 +15,7 @@
 /* What is needed until a first small sandbox has run, with the default settings; measured and rounded up. The disk of a
  * workspace is one file. */
 static const struct {
-	int resource;
+	__rlimit_resource_t resource;
 	const char *what, *option; /* of the shell's ulimit */
 	uint64_t least, unit;
 	const char *unit_name;

@@ -36,8 +36,11 @@ static size_t take_all(struct budgets *b, const char *who, struct budget_share *
 	struct err e = ERR_INIT;
 	size_t n = 0;
 
-	while (n < max && budget_take(b, who, KIND, 1, &shares[n], &e) == 0)
-		n++;
+	for (; n < max; n++) {
+		shares[n] = (struct budget_share){0};
+		if (budget_take(b, who, KIND, 1, &shares[n], &e) < 0)
+			break;
+	}
 	if (n < max)
 		assert_int_equal(e.code, ERR_BUDGET_EXCEEDED);
 	return n;
