@@ -29,8 +29,8 @@ test-all: ## the same with all integration tests in every mode, for half an hour
 	@tools/setup && $(MAKE) --no-print-directory all
 	@tests/run $(ARGS)
 
-coverage: ## lines and branches that black-box tests reach, by room (ARGS: files, tools/coverage --help)
-	@tools/coverage $(or $(ARGS),lifecycle files rest.test)
+coverage: ## lines and branches that tests reach, by room, in half an hour (ARGS: files, tools/coverage --help)
+	@tools/coverage $(ARGS)
 
 demo: ## analyse a real CSV through MCP; results in ./caisson-demo
 	@tools/setup && $(MAKE) --no-print-directory build
