@@ -316,6 +316,27 @@ int text_copy(char *dst, size_t size, const char *s)
 	return 0;
 }
 
+size_t text_next_word(const char *words, size_t *at, const char **ret)
+{
+	const char *word = words + *at;
+	size_t len = strcspn(word, "|");
+
+	*ret = word;
+	*at += len + (word[len] == '|');
+	return len;
+}
+
+bool text_is_word(const char *words, const char *text)
+{
+	const char *word;
+	size_t at = 0, len;
+
+	while ((len = text_next_word(words, &at, &word)) > 0)
+		if (strlen(text) == len && memcmp(word, text, len) == 0)
+			return true;
+	return false;
+}
+
 bool text_starts_with(const char *s, const char *prefix)
 {
 	return strncmp(s, prefix, strlen(prefix)) == 0;

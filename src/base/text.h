@@ -56,5 +56,9 @@ static inline const char *text_s(uintmax_t n)
 {
 	return n == 1 ? "" : "s";
 }
+/* Goes through words that '|' separates: the length of the one at *AT, 0 at the end. */
+size_t text_next_word(const char *words, size_t *at, const char **ret);
+/* Is TEXT one of WORDS? */
+bool text_is_word(const char *words, const char *text);
 bool text_starts_with(const char *s, const char *prefix);
 bool text_ends_with(const char *s, const char *suffix);

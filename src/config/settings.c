@@ -82,21 +82,6 @@ static int set_text(char **field, const char *text)
 	return 0;
 }
 
-static bool in_choices(const char *choices, const char *word)
-{
-	size_t len = strlen(word);
-
-	for (const char *p = choices; len > 0; p++) {
-		size_t n = strcspn(p, "|");
-		if (n == len && memcmp(p, word, n) == 0)
-			return true;
-		p += n;
-		if (*p == '\0')
-			break;
-	}
-	return false;
-}
-
 static int set_str(const struct setting_row *row, const char *text, void *field)
 {
 	size_t len = strlen(text);
@@ -186,7 +171,7 @@ static int set_addr(const struct setting_row *row, const char *text, void *field
 
 static int set_choice(const struct setting_row *row, const char *text, void *field)
 {
-	return in_choices(row->allowed, text) ? set_text(field, text) : -EINVAL;
+	return text_is_word(row->allowed, text) ? set_text(field, text) : -EINVAL;
 }
 
 static int (*const setters[])(const struct setting_row *row, const char *text, void *field) = {

@@ -65,8 +65,7 @@ bool http_is_token(const char *s, size_t len)
 	return len > 0;
 }
 
-/* A field value: visible characters, blanks, tabs and obs-text (bytes over 0x7f). */
-static bool is_value(const char *s, size_t len)
+bool http_is_value(const char *s, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
 		const unsigned char c = (unsigned char)s[i];
@@ -301,7 +300,7 @@ static int parse_field(char *buf, char *line, size_t len, struct http_head *head
 	if (!colon || !http_is_token(line, (size_t)(colon - line)))
 		return 400;
 	value = colon + 1;
-	if (!is_value(value, (size_t)(end - value)))
+	if (!http_is_value(value, (size_t)(end - value)))
 		return 400;
 	while (value < end && (*value == ' ' || *value == '\t'))
 		value++;

@@ -62,3 +62,5 @@ const char *http_head_get(const char *buf, const struct http_head *head, const c
 
 /* Is S a token of RFC 9110 §5.6.2? Also checks the names of headers that we send. */
 bool http_is_token(const char *s, size_t len);
+/* Is S the value of a header: visible characters, blanks, tabs and bytes above 0x7f? A control character could end its line. */
+bool http_is_value(const char *s, size_t len);

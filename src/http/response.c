@@ -62,18 +62,9 @@ const char *http_status_text(int status)
 	return "Unknown";
 }
 
-/* Field values may have any printable character. Control characters could end the line. */
-static bool is_clean(const char *s)
-{
-	for (; *s; s++)
-		if (((unsigned char)*s < 0x20 && *s != '\t') || *s == 0x7f)
-			return false;
-	return true;
-}
-
 int http_add_header(struct http_request *req, const char *name, const char *value)
 {
-	if (!http_is_token(name, strlen(name)) || !is_clean(value))
+	if (!http_is_token(name, strlen(name)) || !http_is_value(value, strlen(value)))
 		return -EINVAL;
 	return buf_printf(&req->extra, "%s: %s\r\n", name, value) < 0 ? -E2BIG : 0;
 }

@@ -46,16 +46,6 @@ static int read_part(int folder, const char *path, struct buf *b, struct err *e)
 		     : 0;
 }
 
-static void digest_text(crypto_hash_sha256_state *h, char ret[OCI_DIGEST_LEN + 1])
-{
-	unsigned char sum[crypto_hash_sha256_BYTES];
-	char hex[2 * sizeof(sum) + 1];
-
-	(void)crypto_hash_sha256_final(h, sum);
-	text_hex(sum, sizeof(sum), hex);
-	(void)snprintf(ret, OCI_DIGEST_LEN + 1, "sha256:%s", hex);
-}
-
 static int mismatch(struct err *e, const char *wanted, const char *found)
 {
 	return err_set(e, ERR_IMAGE_INVALID, EBADMSG,
@@ -83,7 +73,7 @@ static int read_blob(int folder, const struct oci_blob *blob, struct buf *b, str
 		return r;
 	(void)crypto_hash_sha256_init(&h);
 	(void)crypto_hash_sha256_update(&h, (const unsigned char *)buf_str(b), b->len);
-	digest_text(&h, found);
+	oci_digest_end(&h, found);
 	if (!streq(found, blob->digest) || b->len != blob->size)
 		return mismatch(e, blob->digest, found);
 	return 0;
@@ -121,7 +111,7 @@ static int open_layer(int folder, const struct oci_blob *blob, const struct imag
 		if (image_cancelled(w))
 			return err_set(e, ERR_CANCELLED, ECANCELED, "stopped");
 	}
-	digest_text(&h, found);
+	oci_digest_end(&h, found);
 	if (!streq(found, blob->digest) || size != blob->size)
 		return mismatch(e, blob->digest, found);
 	if (lseek(fd, 0, SEEK_SET) < 0)
@@ -237,7 +227,7 @@ int bundle_unpack_file(int fd, const char *diff_id, bool layer, int root,
 
 	if (r >= 0)
 		r = unpack_stream(&s, layer, root, -1, w, stats, e);
-	digest_text(&s.hash, found);
+	oci_digest_end(&s.hash, found);
 	(void)archive_read_free(s.raw);
 	if (r >= 0 && diff_id && !streq(diff_id, found))
 		r = mismatch(e, diff_id, found);
@@ -394,7 +384,7 @@ static int unpack_docker(int folder, const char *tag, int root, const struct ima
 		return r;
 	(void)crypto_hash_sha256_init(&h);
 	(void)crypto_hash_sha256_update(&h, (const unsigned char *)buf_str(&b), b.len);
-	digest_text(&h, ret->digest);
+	oci_digest_end(&h, ret->digest);
 	if (is_wrong_name(archive->config, ret->digest))
 		return mismatch(e, archive->config, ret->digest);
 	const struct layer_source l = {.folder = folder, .archive = archive, .config = config};

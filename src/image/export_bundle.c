@@ -65,7 +65,7 @@ static void put_json(struct bundle *b, const char *name, json_t *json, struct oc
 		return;
 	(void)crypto_hash_sha256_init(&h);
 	(void)crypto_hash_sha256_update(&h, (const unsigned char *)text, len);
-	export_digest(&h, ret->digest);
+	oci_digest_end(&h, ret->digest);
 	ret->size = len;
 	(void)snprintf(path, sizeof(path), "blobs/sha256/%s", ret->digest + strlen("sha256:"));
 	put_text(b, name ? name : path, text, len);

@@ -48,16 +48,6 @@ struct writer {
 
 static const char *const writable[] = {"mnt/data", "app/results", "home/sandbox", "home/user"};
 
-void export_digest(crypto_hash_sha256_state *h, char ret[OCI_DIGEST_LEN + 1])
-{
-	unsigned char sum[crypto_hash_sha256_BYTES];
-	char hex[2 * sizeof(sum) + 1];
-
-	(void)crypto_hash_sha256_final(h, sum);
-	text_hex(sum, sizeof(sum), hex);
-	(void)snprintf(ret, OCI_DIGEST_LEN + 1, "sha256:%s", hex);
-}
-
 static la_ssize_t take_plain(struct archive *a UNUSED, void *user, const void *data, size_t len)
 {
 	struct writer *l = user;
@@ -239,8 +229,8 @@ static int close_layer(struct writer *l)
 	if (archive_write_close(l->tar) != ARCHIVE_OK ||
 	    archive_write_close(l->packer) != ARCHIVE_OK)
 		return -EIO;
-	export_digest(&l->plain, l->layer->diff_id);
-	export_digest(&l->packed, l->layer->blob.digest);
+	oci_digest_end(&l->plain, l->layer->diff_id);
+	oci_digest_end(&l->packed, l->layer->blob.digest);
 	free_archives(l);
 	return 0;
 }

@@ -30,6 +30,3 @@ struct export_layers {
 int export_layers_write(struct export_layers *ret, int root, bool zstd, const char *beside,
 			const struct image_watch *w, struct err *e) MUST_CHECK;
 void export_layers_done(struct export_layers *l);
-
-/* Ends H, as "sha256:HEX". */
-void export_digest(crypto_hash_sha256_state *h, char ret[OCI_DIGEST_LEN + 1]);

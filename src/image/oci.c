@@ -43,6 +43,16 @@ bool oci_is_time(const char *s)
 	       strspn(s + i, "0123456789.:+-Z") == strlen(s + i);
 }
 
+void oci_digest_end(crypto_hash_sha256_state *h, char ret[OCI_DIGEST_LEN + 1])
+{
+	unsigned char sum[crypto_hash_sha256_BYTES];
+	char hex[2 * sizeof(sum) + 1];
+
+	(void)crypto_hash_sha256_final(h, sum);
+	text_hex(sum, sizeof(sum), hex);
+	(void)snprintf(ret, OCI_DIGEST_LEN + 1, "sha256:%s", hex);
+}
+
 bool oci_is_digest(const char *s)
 {
 	return strlen(s) == OCI_DIGEST_LEN && text_starts_with(s, "sha256:") &&

@@ -11,6 +11,7 @@
 #include "base/attr.h"
 #include "base/err.h"
 
+#include <sodium.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -62,6 +63,8 @@ const char *oci_architecture(void);
 bool oci_is_architecture(const char *name);
 
 bool oci_is_digest(const char *s);
+/* Ends H, as "sha256:HEX". */
+void oci_digest_end(crypto_hash_sha256_state *h, char ret[OCI_DIGEST_LEN + 1]);
 /* "2026-01-31T12:00:00Z", with a fraction or an offset if it likes. Whether there is such a day is not looked at. */
 bool oci_is_time(const char *s);
 

@@ -54,14 +54,6 @@ static bool next_line(char **at, char *end, char **ret)
 	return true;
 }
 
-static bool is_clean(const char *s)
-{
-	for (; *s; s++)
-		if (((unsigned char)*s < 0x20 && *s != '\t') || *s == 0x7f)
-			return false;
-	return true;
-}
-
 /* "HTTP/1.1 200 OK"; many servers leave the text out. */
 static int parse_status(const char *line, struct relay_reply *ret)
 {
@@ -120,7 +112,7 @@ static int add_line(struct relay_reply *ret, struct framing *f, char *line)
 		return 0;
 	*colon = '\0';
 	const char *value = trim(colon + 1);
-	if (!is_clean(value))
+	if (!http_is_value(value, strlen(value)))
 		return 0;
 	if (relay_is_of_connection(line))
 		return note_framing(f, line, value);

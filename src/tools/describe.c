@@ -25,23 +25,13 @@ static json_t *members_schema(const struct tool_arg *members, enum tool_style st
 
 /* ---- one argument ---- */
 
-size_t tool_next_word(const struct tool_arg *arg, size_t *at, const char **ret)
-{
-	const char *word = arg->words + *at;
-	size_t len = strcspn(word, "|");
-
-	*ret = word;
-	*at += len + (word[len] == '|');
-	return len;
-}
-
 static json_t *words_list(const struct tool_arg *arg)
 {
 	json_t *list = json_array();
 	const char *word;
 	size_t at = 0, len;
 
-	while ((len = tool_next_word(arg, &at, &word)) > 0)
+	while ((len = text_next_word(arg->words, &at, &word)) > 0)
 		if (json_array_append_new(list, json_stringn(word, len)) < 0) {
 			json_decref(list);
 			return NULL;

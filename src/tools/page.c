@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The part of docs/tools.md that is made from the table of tools; a test compares the two. */
 #include "base/buf.h"
+#include "base/text.h"
 #include "tools/common.h"
 #include "tools/table.h"
 
@@ -70,7 +71,7 @@ static int add_words(struct buf *b, const struct tool_arg *arg)
 	size_t at = 0, len;
 	int r = 0;
 
-	while (arg->words && r == 0 && (len = tool_next_word(arg, &at, &word)) > 0)
+	while (arg->words && r == 0 && (len = text_next_word(arg->words, &at, &word)) > 0)
 		r = buf_printf(b, "%s`%.*s`", word == arg->words ? ": " : ", ", (int)len, word);
 	return r;
 }

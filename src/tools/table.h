@@ -103,8 +103,6 @@ json_t *tool_output_schema(const struct tool_row *row); /* of a row that has a r
 json_t *tool_annotations(const struct tool_row *row);   /* of a row that has a title */
 /* Appends the description that a model reads. */
 int tool_add_description(struct buf *b, const struct tool_row *row) MUST_CHECK;
-/* Goes through `words`: the length of the word at *AT, 0 at the end. */
-size_t tool_next_word(const struct tool_arg *arg, size_t *at, const char **ret);
 
 /* ---- the page (page.c) ---- */
 

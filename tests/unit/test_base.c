@@ -558,6 +558,19 @@ static void suggestions(void **state UNUSED)
 	}
 }
 
+static void words(void **state UNUSED)
+{
+	const char *word;
+	size_t at = 0;
+
+	assert_int_equal(text_next_word("on|off", &at, &word), 2);
+	assert_int_equal(text_next_word("on|off", &at, &word), 3);
+	assert_int_equal(text_next_word("on|off", &at, &word), 0);
+	assert_true(text_is_word("on|off", "off"));
+	assert_false(text_is_word("on|off", "of") || text_is_word("on|off", "on|off"));
+	assert_false(text_is_word("on|off", "") || text_is_word("", ""));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -569,6 +582,7 @@ int main(void)
 	    cmocka_unit_test(buf_keeps_its_maximum),
 	    cmocka_unit_test(sizes),
 	    cmocka_unit_test(numbers),
+	    cmocka_unit_test(words),
 	    cmocka_unit_test(ids),
 	    cmocka_unit_test(host_ports),
 	    cmocka_unit_test(utf8),

@@ -9,28 +9,6 @@
 #include <errno.h>
 #include <string.h>
 
-/* Returns the length of the next word of F, 0 at the end; AT is the position. */
-static size_t field_word(const struct rest_field *f, size_t *at, const char **ret)
-{
-	const char *p = f->words + *at;
-	size_t len = strcspn(p, "|");
-
-	*ret = p;
-	*at += len + (p[len] == '|');
-	return len;
-}
-
-static bool is_word(const struct rest_field *f, const char *text)
-{
-	const char *word;
-	size_t at = 0, len;
-
-	while ((len = field_word(f, &at, &word)) > 0)
-		if (strlen(text) == len && memcmp(word, text, len) == 0)
-			return true;
-	return false;
-}
-
 static bool is_good_text(const struct rest_field *f, const json_t *v)
 {
 	size_t len = json_string_length(v);
@@ -98,7 +76,7 @@ static bool is_good(const struct rest_field *f, json_t *v)
 	case REST_BOOL:
 		return json_is_boolean(v);
 	case REST_WORD:
-		return json_is_string(v) && is_word(f, json_string_value(v));
+		return json_is_string(v) && text_is_word(f->words, json_string_value(v));
 	case REST_TEXTS:
 		if (!is_good_list(f, v))
 			return false;
@@ -234,7 +212,7 @@ static bool is_good_query(const struct rest_field *f, const char *text)
 	if (f->type == REST_BOOL)
 		return parse_bool(text, &ignored) == 0;
 	if (f->type == REST_WORD)
-		return is_word(f, text);
+		return text_is_word(f->words, text);
 	return text_is_utf8(text, strlen(text)) && (int64_t)strlen(text) >= f->min &&
 	       (int64_t)strlen(text) <= f->max;
 }
@@ -271,7 +249,7 @@ static json_t *words_schema(const struct rest_field *f)
 	const char *word;
 	size_t at = 0, len;
 
-	while ((len = field_word(f, &at, &word)) > 0)
+	while ((len = text_next_word(f->words, &at, &word)) > 0)
 		(void)json_array_append_new(list, json_stringn(word, len));
 	return json_pack("{s:s, s:o}", "type", "string", "enum", list);
 }
