@@ -59,7 +59,7 @@ const trials: Trial[] = [{
 	run: async () => {
 		if (!isThere)
 			return 'promtool is not there (CAISSON_PROMTOOL; Debian: prometheus)';
-		for (const [before, after] of [['> 0.05', '> 0.5'], ['for: 15m', 'for: 1m'], ['state="lost"', 'state="gone"'], ['code="fleet_full"', 'code="full"'], ['== 0', '== 9']] as const) {
+		for (const [before, after] of [['> 0.05', '> 0.5'], ['for: 15m', 'for: 1m'], ['state="lost"', 'state="gone"'], ['code="fleet_full"', 'code="full"'], ['== 0', '== 9'], ['< 14 *', '< 20 *'], ['< 2 *', '< 0 *'], ['min by (use)', 'max by (use)']] as const) {
 			const folder = scratch('rules');
 			assert.ok(read('rules.yaml').includes(before), before);
 			fs.writeFileSync(path.join(folder, 'rules.yaml'), read('rules.yaml').replaceAll(before, after));
