@@ -331,7 +331,7 @@ static int open_loop(struct app *a, struct err *e)
 		store_on_trouble(a->store, on_store_trouble, NULL);
 		store_on_aside(a->store, on_store_aside, NULL);
 	}
-	return 0;
+	return app_follow_files(a, e);
 }
 
 /* Its manager never has a sandbox, and is there for those who ask it how many there are. */

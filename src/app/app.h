@@ -35,6 +35,14 @@ enum app_mode {
 	APP_RUN, /* output of the script on stdout and stderr; log only to a file that was named */
 };
 
+/* Certificates that this process uses. */
+enum app_certificate {
+	APP_CERTIFICATE_LISTENER,  /* of the listener with TLS */
+	APP_CERTIFICATE_ROUTER,    /* that a router shows to its workers */
+	APP_CERTIFICATE_AUTHORITY, /* of the fleet */
+	APP_CERTIFICATES,
+};
+
 struct fleet_router;
 struct http_tls_client;
 struct image_builder;
@@ -101,6 +109,10 @@ struct app {
 	void *port_user;
 	struct tools *tools;
 	struct mcp_server *mcp;
+	struct {
+		int64_t until_s; /* 0: it is not used */
+		bool refused;    /* what is in its files now */
+	} certificates[APP_CERTIFICATES];
 	struct router_files *router_files; /* of a router, from app_begin() on */
 };
 
@@ -152,6 +164,8 @@ const struct fleet_member *app_fleet(const struct app *a);
 #define FLEET_ROUTER_DNS "router.caisson.internal"
 /* reload.c: what app_reload() needs from a process with the privileges of the start. */
 int app_begin_reopener(struct app *a, struct err *e) MUST_CHECK;
+/* From now on certificates whose files change are read again. */
+int app_follow_files(struct app *a, struct err *e) MUST_CHECK;
 /* app_tls.c: reads the certificate and its key, after the last fork and with the privileges of the start. */
 int app_begin_tls(struct app *a, struct err *e) MUST_CHECK;
 /* Takes a new one, REOPEN_AUTHORITY (of a worker), REOPEN_CERTIFICATE and then REOPEN_KEY. FILE is a negative errno, or taken. */
@@ -177,9 +191,15 @@ void app_take_router_tls(struct app *a, enum reopen what, int file);
 /* Makes the router, which knows its workers from now on. AUTH is borrowed until the router's end. */
 int app_open_router(struct app *a, struct auth *auth, const char *public_origin,
 		    const char *port_domain, struct fleet_router **ret, struct err *e) MUST_CHECK;
-/* Of an open router: for api_config.fleet and .metrics. APP is a struct app. */
+/* Of an open router: for api_config.fleet. APP is a struct app. */
 json_t *app_fleet_json(void *app);
 int app_fleet_metrics(struct buf *out, void *app) MUST_CHECK;
+/* app_metrics.c: for api_config.metrics. APP is a struct app. */
+int app_metrics(struct buf *out, void *app) MUST_CHECK;
+/* The certificates that are used from now on, in PEM; kept by nobody. */
+void app_note_certificate(struct app *a, enum app_certificate which, const char *pem, size_t len);
+/* Whether the files that were read last could not be used. */
+void app_note_refused(struct app *a, enum app_certificate which, bool refused);
 /* Before fleet_router_free(). */
 void app_close_router(struct app *a);
 /* After it. */

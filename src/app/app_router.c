@@ -68,13 +68,21 @@ static int make_tls(const struct buf *chain, const struct buf *key, const struct
 	return http_tls_client_new(&config, ret, e);
 }
 
-static int renew_tls(struct router_files *f, const struct buf *key, struct err *e)
+static void note(struct app *a, const struct buf *chain, const struct buf *ca)
 {
+	app_note_certificate(a, APP_CERTIFICATE_ROUTER, buf_str(chain), chain->len);
+	app_note_certificate(a, APP_CERTIFICATE_AUTHORITY, buf_str(ca), ca->len);
+}
+
+static int renew_tls(struct app *a, const struct buf *key, struct err *e)
+{
+	struct router_files *f = a->router_files;
 	struct http_tls_client *fresh = NULL;
 	const int r = make_tls(&f->chain, key, &f->authority, &fresh, e);
 
 	if (r < 0)
 		return r;
+	note(a, &f->chain, &f->authority);
 	if (f->router)
 		fleet_router_set_tls(f->router, fresh);
 	(void)http_tls_client_free(f->tls);
@@ -89,7 +97,9 @@ static void forget_texts(struct router_files *f)
 	f->chain = f->authority = (struct buf)BUF_INIT(REOPENER_FILE_MAX);
 }
 
-int app_member_tls(const struct settings *s, struct http_tls_client **ret, struct err *e)
+/* A: where it is noted what they are; or NULL. */
+static int read_tls(const struct settings *s, struct app *a, struct http_tls_client **ret,
+		    struct err *e)
 {
 	struct buf chain = BUF_INIT(REOPENER_FILE_MAX), key = chain, ca = chain;
 	int r = app_read_member(s->fleet_certificate, SETTING_ID_fleet_certificate, &chain, e);
@@ -99,10 +109,17 @@ int app_member_tls(const struct settings *s, struct http_tls_client **ret, struc
 				    &key, e);
 	r = r < 0 ? r : app_read_member(s->fleet_ca, SETTING_ID_fleet_ca, &ca, e);
 	r = r < 0 ? r : make_tls(&chain, &key, &ca, ret, e);
+	if (r == 0 && a)
+		note(a, &chain, &ca);
 	forget(&key);
 	buf_done(&chain);
 	buf_done(&ca);
 	return r;
+}
+
+int app_member_tls(const struct settings *s, struct http_tls_client **ret, struct err *e)
+{
+	return read_tls(s, NULL, ret, e);
 }
 
 static int take_text(int fd, struct buf *ret, enum setting_id id, const char *path, struct err *e)
@@ -136,7 +153,7 @@ void app_take_router_tls(struct app *a, enum reopen what, int file)
 		r = take_text(fd, &key, SETTING_ID_fleet_certificate_key, s->fleet_certificate_key,
 			      &e);
 		if (r == 0 && !f->wrong)
-			r = renew_tls(f, &key, &e);
+			r = renew_tls(a, &key, &e);
 		forget(&key);
 		forget_texts(f);
 	}
@@ -146,6 +163,8 @@ void app_take_router_tls(struct app *a, enum reopen what, int file)
 	else if (what == REOPEN_MEMBER_KEY && !f->wrong)
 		LOG_INFO("certificate_read", LOG_S("file", s->fleet_certificate));
 	f->wrong = f->wrong || r < 0;
+	if (what == REOPEN_MEMBER_KEY)
+		app_note_refused(a, APP_CERTIFICATE_ROUTER, f->wrong);
 }
 
 /* Also if no line needs it yet: it cannot be loaded when threads use it. */
@@ -188,7 +207,7 @@ int app_begin_router(struct app *a, struct err *e)
 	int r = reopener_start(&config, &a->router_files->reopener, e);
 	r = r < 0 ? r : read_members(a, e);
 	r = r < 0 ? r : fleet_key_read(a->settings.fleet_key, &a->router_files->key, e);
-	return r < 0 ? r : app_member_tls(&a->settings, &a->router_files->tls, e);
+	return r < 0 ? r : read_tls(&a->settings, a, &a->router_files->tls, e);
 }
 
 /* ---- changes of the list ---- */

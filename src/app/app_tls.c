@@ -44,6 +44,13 @@ static int take_key(struct app *a, int fd, struct err *e)
 			      a->settings.tls_key);
 	else
 		r = http_tls_set(a->tls, &files, e);
+	if (r == 0)
+		app_note_certificate(a, APP_CERTIFICATE_LISTENER, files.chain.data,
+				     files.chain.len);
+	if (r == 0 && files.authority.data)
+		app_note_certificate(a, APP_CERTIFICATE_AUTHORITY, files.authority.data,
+				     files.authority.len);
+	app_note_refused(a, APP_CERTIFICATE_LISTENER, r < 0);
 	forget(&key);
 	buf_done(&a->tls_chain);
 	buf_done(&a->tls_authority);
@@ -112,7 +119,8 @@ void app_take_tls(struct app *a, enum reopen what, int file)
 	else
 		r = what == REOPEN_CERTIFICATE ? take_chain(a, fd, &e) : take_key(a, fd, &e);
 	if (r < 0)
-		LOG_ERROR("certificate_not_read", LOG_S("error", e.text));
+		LOG_ERROR("certificate_not_read", LOG_S("error", e.text),
+			  LOG_S("effect", "the one before is used"));
 	else if (what == REOPEN_KEY)
 		LOG_INFO("certificate_read", LOG_S("file", a->settings.tls_certificate));
 }

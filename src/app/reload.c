@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SIGHUP: opens the log again, and reads the certificate and the settings file again. */
+/* SIGHUP: opens the log again, and reads the certificate and the settings file again. Certificates also when their files change. */
 #include "app/app.h"
 
 #include "app/reopener.h"
@@ -90,6 +90,13 @@ static void on_file(enum reopen what, int fd, void *user)
 	log_change(level, streq(s->log_format, "json") ? LOG_FORMAT_JSON : LOG_FORMAT_CONSOLE);
 	a->reloaded(a->reloaded_user);
 	LOG_INFO("reloaded", LOG_S("file", s->file ? s->file : ""));
+}
+
+int app_follow_files(struct app *a, struct err *e)
+{
+	const int r = a->reopener ? reopener_follow(a->reopener, a->loop, on_file, a) : 0;
+
+	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;
 }
 
 void app_reload(struct app *a, void (*reloaded)(void *user), void *user)

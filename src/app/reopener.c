@@ -10,7 +10,9 @@
 #include "base/reap.h"
 #include "config/config_file.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -20,6 +22,13 @@
 
 #define CHANNEL_FD  3
 #define END_WAIT_NS (2 * NS_PER_S)
+#define LOOK_MS     2000
+
+#define CERTIFICATE_FILES 6
+#define FILE_FACTS        8
+
+/* What the server asks for: a byte. */
+enum question { ASK_ALL, ASK_CERTIFICATES };
 
 struct reopener {
 	int fd;
@@ -28,7 +37,8 @@ struct reopener {
 	reopener_fn fn;
 	void *user;
 	bool asked;
-	bool again; /* ask once more when the answers are there */
+	bool partly; /* for certificates alone */
+	bool again;  /* ask for all when the answers are there */
 };
 
 struct answer {
@@ -76,7 +86,7 @@ static bool say(enum reopen what, int fd, int watch)
 {
 	struct answer a = {.what = what, .errnum = fd < 0 ? -fd : 0};
 
-	return parent_send(CHANNEL_FD, watch, &a, sizeof(a), &fd, fd >= 0 && what != REOPEN_DONE) ==
+	return parent_send(CHANNEL_FD, watch, &a, sizeof(a), &fd, fd >= 0 && what < REOPEN_DONE) ==
 	       0;
 }
 
@@ -91,15 +101,46 @@ static bool answer_member(const struct reopener_config *c, int watch)
 	       say(REOPEN_MEMBER_KEY, key, watch);
 }
 
-/* The log first: a settings file on a disk that hangs must not be in its way. */
-static bool answer(const struct reopener_config *c, int watch)
-{
-	if (c->log) {
-		_cleanup_fd_ int fd = log_open_file(c->log);
+/* Which files the certificates are, as far as it shows without reading them. Secrets of Kubernetes are symbolic links that are changed. */
+struct look {
+	int64_t facts[CERTIFICATE_FILES][FILE_FACTS];
+};
 
-		if (!say(REOPEN_LOG, fd, watch))
-			return false;
+static void look(const struct reopener_config *c, struct look *ret)
+{
+	const char *paths[CERTIFICATE_FILES] = {c->certificate,        c->key,
+						c->authority,          c->member_authority,
+						c->member_certificate, c->member_key};
+
+	memset(ret, 0, sizeof(*ret));
+	for (unsigned i = 0; i < CERTIFICATE_FILES; i++) {
+		struct stat st;
+
+		if (!paths[i])
+			continue;
+		if (stat(paths[i], &st) < 0) {
+			ret->facts[i][0] = errno;
+			continue;
+		}
+		const int64_t facts[FILE_FACTS] = {0,
+						   (int64_t)st.st_dev,
+						   (int64_t)st.st_ino,
+						   st.st_size,
+						   st.st_mtim.tv_sec,
+						   st.st_mtim.tv_nsec,
+						   st.st_ctim.tv_sec,
+						   st.st_ctim.tv_nsec};
+		memcpy(ret->facts[i], facts, sizeof(facts));
 	}
+}
+
+static bool are_same(const struct look *a, const struct look *b)
+{
+	return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+static bool answer_certificates(const struct reopener_config *c, int watch)
+{
 	if (c->certificate && c->authority) {
 		_cleanup_fd_ int authority = read_other(c->authority);
 
@@ -113,7 +154,21 @@ static bool answer(const struct reopener_config *c, int watch)
 		if (!say(REOPEN_CERTIFICATE, certificate, watch) || !say(REOPEN_KEY, key, watch))
 			return false;
 	}
-	if (c->member_key && !answer_member(c, watch))
+	return !c->member_key || answer_member(c, watch);
+}
+
+/* The log first: a settings file on a disk that hangs must not be in its way. */
+static bool answer(const struct reopener_config *c, enum question question, int watch)
+{
+	if (question == ASK_CERTIFICATES)
+		return answer_certificates(c, watch) && say(REOPEN_DONE, 0, watch);
+	if (c->log) {
+		_cleanup_fd_ int fd = log_open_file(c->log);
+
+		if (!say(REOPEN_LOG, fd, watch))
+			return false;
+	}
+	if (!answer_certificates(c, watch))
 		return false;
 	if (c->settings) {
 		_cleanup_fd_ int fd = read_settings(c);
@@ -130,25 +185,47 @@ static bool answer(const struct reopener_config *c, int watch)
 	return say(REOPEN_DONE, 0, watch);
 }
 
-NORETURN static void serve(int channel, const struct reopener_config *c)
+static bool take_question(const struct reopener_config *c, int watch)
 {
 	int fds[FDIO_PASS_MAX];
 	uint8_t question;
+	size_t n_fds = 0;
+	const ssize_t n = fd_recv(CHANNEL_FD, &question, sizeof(question), fds, &n_fds, 0);
 
+	fd_close_many(fds, n_fds);
+	return n == (ssize_t)sizeof(question) && question <= ASK_CERTIFICATES &&
+	       answer(c, question, watch);
+}
+
+/* A file that is being written is another one at each look: the pair is told when it has stayed. What changes while it is read differs from
+ * what was looked at before. */
+static void work(const struct reopener_config *c, int watch)
+{
+	const int ms = c->certificate || c->member_key ? LOOK_MS : -1;
+	struct look read, last, now;
+	int r;
+
+	look(c, &read);
+	last = read;
+	while ((r = parent_wait_ms(CHANNEL_FD, watch, ms)) == 0 || r == -ETIMEDOUT) {
+		look(c, &now);
+		const bool told = r < 0 && are_same(&now, &last) && !are_same(&now, &read);
+		if (r == 0 || told)
+			read = now;
+		last = now;
+		if (r == 0 ? !take_question(c, watch) : told && !say(REOPEN_CHANGED, 0, watch))
+			return;
+	}
+}
+
+NORETURN static void serve(int channel, const struct reopener_config *c)
+{
 	(void)prctl(PR_SET_NAME, "caisson-reopen", 0, 0, 0);
 	if (setsid() < 0 ||
 	    (channel == CHANNEL_FD ? 0 : dup3(channel, CHANNEL_FD, O_CLOEXEC)) < 0 ||
 	    syscall(SYS_close_range, CHANNEL_FD + 1, ~0U, 0) < 0)
 		_exit(1);
-	const int watch = parent_watch();
-	while (parent_wait(CHANNEL_FD, watch) == 0) {
-		size_t n_fds = 0;
-		ssize_t n = fd_recv(CHANNEL_FD, &question, sizeof(question), fds, &n_fds, 0);
-
-		fd_close_many(fds, n_fds);
-		if (n != (ssize_t)sizeof(question) || !answer(c, watch))
-			break;
-	}
+	work(c, parent_watch());
 	_exit(0);
 }
 
@@ -182,12 +259,13 @@ int reopener_start(const struct reopener_config *c, struct reopener **ret, struc
 	return 0;
 }
 
-static bool ask(struct reopener *r)
+static bool ask(struct reopener *r, enum question what)
 {
-	const uint8_t question = 0;
+	const uint8_t question = (uint8_t)what;
 
 	r->asked =
 	    r->fd >= 0 && fd_send(r->fd, &question, sizeof(question), NULL, 0, MSG_DONTWAIT) >= 0;
+	r->partly = what == ASK_CERTIFICATES;
 	r->again = false;
 	return r->asked;
 }
@@ -195,13 +273,14 @@ static bool ask(struct reopener *r)
 /* The process is gone, or talks nonsense. */
 static void lose(struct reopener *r, int error)
 {
-	const bool asked = r->asked;
+	const bool asked = r->asked && (!r->partly || r->again);
 
 	r->source = sd_event_source_disable_unref(r->source);
 	r->fd = fd_close(r->fd);
 	r->asked = r->again = false;
-	LOG_ERROR("reopener_lost",
-		  LOG_S("remedy", "restart the server before log or settings change"));
+	LOG_ERROR(
+	    "reopener_lost",
+	    LOG_S("remedy", "restart the server before log, settings or certificates change"));
 	if (asked)
 		r->fn(REOPEN_DONE, error, r->user);
 }
@@ -210,6 +289,12 @@ static void take(struct reopener *r, const struct answer *a, int fd)
 {
 	const bool has_fd = fd >= 0;
 
+	if (a->what == REOPEN_CHANGED && !has_fd) {
+		/* Who has asked gets what the files are now. */
+		if (!r->asked && !ask(r, ASK_CERTIFICATES))
+			lose(r, -EPIPE);
+		return;
+	}
 	if (!r->asked || a->what < REOPEN_LOG || a->what > REOPEN_DONE || a->errnum < 0 ||
 	    has_fd != (a->what != REOPEN_DONE && a->errnum == 0)) {
 		(void)fd_close(fd);
@@ -218,9 +303,11 @@ static void take(struct reopener *r, const struct answer *a, int fd)
 		r->fn(a->what, has_fd ? fd : -a->errnum, r->user);
 	} else {
 		r->asked = false;
-		r->fn(REOPEN_DONE, 0, r->user);
-		if (r->again && !ask(r)) {
+		if (!r->partly)
+			r->fn(REOPEN_DONE, 0, r->user);
+		if (r->again && !ask(r, ASK_ALL)) {
 			r->asked = true; /* somebody waits */
+			r->partly = false;
 			lose(r, -EPIPE);
 		}
 	}
@@ -247,6 +334,15 @@ static int on_answer(sd_event_source *source UNUSED, int fd, uint32_t events UNU
 	return 0;
 }
 
+int reopener_follow(struct reopener *r, sd_event *loop, reopener_fn fn, void *user)
+{
+	r->fn = fn;
+	r->user = user;
+	return r->source || r->fd < 0
+		   ? 0
+		   : sd_event_add_io(loop, &r->source, r->fd, EPOLLIN, on_answer, r);
+}
+
 int reopener_ask(struct reopener *r, sd_event *loop, reopener_fn fn, void *user)
 {
 	r->fn = fn;
@@ -259,13 +355,10 @@ int reopener_ask(struct reopener *r, sd_event *loop, reopener_fn fn, void *user)
 	}
 	if (r->fd < 0)
 		return -EPIPE;
-	if (!r->source) {
-		int e = sd_event_add_io(loop, &r->source, r->fd, EPOLLIN, on_answer, r);
-
-		if (e < 0)
-			return e;
-	}
-	return ask(r) ? 0 : -EPIPE;
+	const int e = reopener_follow(r, loop, fn, user);
+	if (e < 0)
+		return e;
+	return ask(r, ASK_ALL) ? 0 : -EPIPE;
 }
 
 struct reopener *reopener_free(struct reopener *r)

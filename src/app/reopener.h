@@ -3,7 +3,10 @@
  *
  * It is a small process that is forked before that, and keeps the rights and the working folder of
  * whoever started the server. It is told no path. What waits for a disk waits there: the server gets
- * the settings as a file in memory, and is told when they come. */
+ * the settings as a file in memory, and is told when they come.
+ *
+ * It also looks every two seconds whether the files of certificates are other ones. Once they have stayed the same for two looks, the server
+ * reads them as on SIGHUP, and nothing else. */
 #pragma once
 
 #include "base/err.h"
@@ -22,6 +25,7 @@ enum reopen {
 	REOPEN_SETTINGS, /* a memory file with what the settings file holds */
 	REOPEN_WORKERS,  /* and one with the workers of a router */
 	REOPEN_DONE,     /* nothing more comes; an error: the process has ended */
+	REOPEN_CHANGED,  /* of the process alone: certificates are to be asked for */
 };
 
 struct reopener_config {
@@ -51,4 +55,7 @@ int reopener_start(const struct reopener_config *c, struct reopener **ret,
  * earlier question has no answer, any number of further ones are one, which is asked after it (1 is returned for the first):
  * it sees what the files are after the last of them. -EPIPE: the process has ended. */
 int reopener_ask(struct reopener *r, sd_event *loop, reopener_fn fn, void *user) MUST_CHECK;
+/* FN hears of certificates whose files have changed, also without a question: the same as to a question, but without REOPEN_DONE. Later
+ * questions need the same FN and USER. */
+int reopener_follow(struct reopener *r, sd_event *loop, reopener_fn fn, void *user) MUST_CHECK;
 struct reopener *reopener_free(struct reopener *r); /* NULL is fine; FN is not called any more */

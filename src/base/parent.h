@@ -15,6 +15,8 @@ int parent_watch(void) MUST_CHECK;
 
 /* Waits for a message. 0, or -EPIPE: the parent has ended. */
 int parent_wait(int channel, int watch) MUST_CHECK;
+/* As parent_wait(), for about MS milliseconds: then -ETIMEDOUT. */
+int parent_wait_ms(int channel, int watch, int ms) MUST_CHECK;
 
 /* Sends a message, and waits while the parent does not read. 0, or -errno: nobody will read it. */
 int parent_send(int channel, int watch, const void *data, size_t len, const int *fds,

@@ -356,7 +356,7 @@ static int open_api(struct serve *s, struct err *e)
 	    .user = &s->app,
 	    .server = server_facts_json,
 	    .server_user = &s->facts,
-	    .metrics = s->router ? app_fleet_metrics : NULL,
+	    .metrics = app_metrics,
 	    .fleet = s->router ? app_fleet_json : NULL,
 	};
 	int r = s->router ? 0 : server_facts_builds(&s->facts, &s->builds, e);

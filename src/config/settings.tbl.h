@@ -126,8 +126,8 @@ S(STR, tls_listen, NOTHING, "tls.listen", "SANDBOX_TLS_LISTEN", "", 0, 300, "HOS
   "A second address of `caisson serve`, where it speaks HTTPS (TLS 1.3 and 1.2), such as 0.0.0.0:443. It needs a certificate, its key, "
   "and GnuTLS (Debian: libgnutls30). Commands on this machine go on using SANDBOX_LISTEN.")
 S(PATH, tls_certificate, NOTHING, "tls.certificate", "SANDBOX_TLS_CERTIFICATE", "", 0, 4000, "a path, or nothing",
-  "The certificate of SANDBOX_TLS_LISTEN, in PEM, followed by those that lead from it to a root. It is read again on SIGHUP, with the rights "
-  "of whoever started the server; connections that are open stay.")
+  "The certificate of SANDBOX_TLS_LISTEN, in PEM, followed by those that lead from it to a root. It is read again when it changes and "
+  "on SIGHUP, with the rights of whoever started the server; connections that are open stay.")
 S(PATH, tls_key, NOTHING, "tls.key", "SANDBOX_TLS_KEY", "", 0, 4000, "a path, or nothing",
   "The private key of that certificate, in PEM, without a password. It is read again with it.")
 S(CHOICE, fleet_role, NOTHING, "fleet.role", "SANDBOX_ROLE", "all", 0, 0, "all|worker|router",

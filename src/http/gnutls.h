@@ -116,7 +116,10 @@ struct tls_typed { /* gnutls_typed_vdata_st */
 	F(int, x509_crt_get_subject_alt_name,                                                      \
 	  (void *certificate, unsigned i, void *ret, size_t *ret_size, unsigned *ret_critical))    \
 	F(int, x509_crt_import, (void *certificate, const struct tls_datum *text, int format))     \
-	F(int, x509_crt_init, (void **ret))
+	F(int, x509_crt_init, (void **ret))                                                        \
+	F(int, x509_crt_list_import2,                                                              \
+	  (void ***ret, unsigned *ret_n, const struct tls_datum *text, int format,                 \
+	   unsigned flags))
 
 #define GNUTLS_MEMBER(type, name, parameters) type(*name) parameters;
 struct gnutls {

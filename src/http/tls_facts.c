@@ -4,6 +4,7 @@
 #include "http/gnutls.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -48,5 +49,27 @@ int http_tls_look(const char *pem, size_t len, const char *name, struct http_tls
 	ret->until_s = tls.x509_crt_get_expiration_time(certificate);
 	ret->has_name = http_tls_has_name(certificate, name);
 	tls.x509_crt_deinit(certificate);
+	return 0;
+}
+
+int http_tls_look_end(const char *pem, size_t len, int64_t *ret_s, struct err *e)
+{
+	const struct tls_datum text = {(unsigned char *)(uintptr_t)pem, (unsigned)len};
+	void **all = NULL;
+	unsigned n = 0;
+	int r = gnutls_load(e);
+
+	if (r < 0)
+		return r;
+	r = tls.x509_crt_list_import2(&all, &n, &text, TLS_PEM, 0);
+	if (r < 0)
+		return err_set(e, ERR_SETTING_INVALID, EINVAL, "there is no certificate: %s",
+			       tls.strerror(r));
+	*ret_s = n > 0 ? INT64_MAX : 0;
+	for (unsigned i = 0; i < n; i++) {
+		*ret_s = MIN(*ret_s, (int64_t)tls.x509_crt_get_expiration_time(all[i]));
+		tls.x509_crt_deinit(all[i]);
+	}
+	free(all); /* gnutls_free() is free() */
 	return 0;
 }

@@ -17,5 +17,7 @@ struct http_tls_facts {
 /* Of the first certificate of a text in PEM: does it have NAME as a DNS name? SETTING_INVALID: it is none. */
 int http_tls_look(const char *pem, size_t len, const char *name, struct http_tls_facts *ret,
 		  struct err *e) MUST_CHECK;
+/* When the first of the certificates in a text in PEM ends, in seconds since 1970. SETTING_INVALID: there is none. */
+int http_tls_look_end(const char *pem, size_t len, int64_t *ret_s, struct err *e) MUST_CHECK;
 /* Is NAME one of the DNS names of CERTIFICATE (of the library), written out? Once the library is loaded. */
 bool http_tls_has_name(void *certificate, const char *name);

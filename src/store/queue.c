@@ -487,3 +487,8 @@ void store_count(struct store *s, struct store_counts *ret)
 	ret->hashes = s->hashes.done;
 	(void)pthread_mutex_unlock(&h->lock);
 }
+
+bool store_look_at_link(struct store *s, struct store_link *ret)
+{
+	return replica_look(s, ret);
+}

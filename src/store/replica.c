@@ -544,6 +544,19 @@ bool replica_trouble(struct store *s, struct err *e)
 	return p && !replica_link_is_up(p->link, e);
 }
 
+bool replica_look(struct store *s, struct store_link *ret)
+{
+	struct replica *p = s->replica;
+
+	if (!p)
+		return false;
+	*ret = (struct store_link){.up = !replica_trouble(s, NULL),
+				   .age_ms = replica_link_age_ms(p->link)};
+	list_for_each(n, &p->pending)
+		ret->changes++;
+	return true;
+}
+
 int replica_open(struct store *s, const struct store_config *config, struct err *e)
 {
 	struct replica *p = calloc(1, sizeof(*p));

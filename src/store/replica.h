@@ -96,6 +96,9 @@ void replica_answers(struct store *s);
 /* Whether the database cannot be reached. E: why. */
 bool replica_trouble(struct store *s, struct err *e);
 
+/* As store_look_at_link(). */
+bool replica_look(struct store *s, struct store_link *ret);
+
 #ifndef HAVE_LIBPQ /* then there is no replica */
 #define replica_open(s, config, e)                                                                 \
 	err_set(e, ERR_STORE_FAILED, ENOSYS, "this program was built without PostgreSQL")
@@ -107,6 +110,7 @@ bool replica_trouble(struct store *s, struct err *e);
 #define replica_barrier(s, fn, user, e) (1)
 #define replica_answers(s)              ((void)(s))
 #define replica_trouble(s, e)           (false)
+#define replica_look(s, ret)            (false)
 #endif
 
 /* ---- replica_link.c: the connection, and its thread ---- */
@@ -126,3 +130,5 @@ void replica_link_take(struct link *l, struct list *ret);
 bool replica_link_is_up(struct link *l, struct err *e);
 /* Whether it answered last so long ago that the copy is too old. */
 bool replica_link_is_old(struct link *l);
+/* For how long the loop has not had all that it said. */
+uint64_t replica_link_age_ms(struct link *l);

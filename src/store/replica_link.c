@@ -441,6 +441,14 @@ bool replica_link_is_old(struct link *l)
 	return old;
 }
 
+uint64_t replica_link_age_ms(struct link *l)
+{
+	(void)pthread_mutex_lock(&l->lock);
+	const uint64_t ns = l->taken_ns;
+	(void)pthread_mutex_unlock(&l->lock);
+	return (now_ns() - ns) / NS_PER_MS;
+}
+
 /* ---- life ---- */
 
 static int connect_first(struct link *l, const char *address, struct err *e)

@@ -154,6 +154,14 @@ struct store_counts {
 	uint64_t hashes;  /* passwords hashed */
 };
 void store_count(struct store *s, struct store_counts *ret);
+/* The same of the connection to a PostgreSQL database. */
+struct store_link {
+	bool up;          /* it answered a moment ago */
+	uint64_t changes; /* that wait for it */
+	uint64_t age_ms;  /* since the copy had all that the database said */
+};
+/* False: the store is a file. */
+bool store_look_at_link(struct store *s, struct store_link *ret);
 
 /* A random (version 4) UUID. RET has STORE_ID_SIZE bytes. */
 void store_uuid(char *ret);

@@ -130,7 +130,7 @@ describe('a worker of a fleet', () => {
 	});
 
 	it('has health checks and figures alone at its plain address', async () => {
-		for (const [where, pattern] of [['/healthz', /ok/], ['/readyz', /ready/], ['/metrics', /caisson_/]] as const) {
+		for (const [where, pattern] of [['/healthz', /ok/], ['/readyz', /ready/], ['/metrics', /caisson_/], ['/metrics', /_end_timestamp_seconds\{use="listener"\} \d+\n[^\n]*\{use="authority"\} \d/]] as const) {
 			const got = await fetch(`${w.base}${where}`);
 			assert.equal(got.status, 200, where);
 			assert.match(await got.text(), pattern);

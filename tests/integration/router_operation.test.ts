@@ -250,6 +250,23 @@ describe('the operation of a router', () => {
 		await works();
 	});
 
+	it('reads them without a signal when they change, and says when they end (slow)', async () => {
+		const ends = async (): Promise<Map<string, number>> => new Map([...(await (await call('GET', '/metrics')).text()).matchAll(/^caisson_certificate_end_timestamp_seconds\{use="(\w+)"\} (\d+)$/gm)].map((m) => [m[1]!, Number(m[2])]));
+		const before = await ends();
+		assert.deepEqual([...before.keys()].sort(), ['authority', 'router'], 'there is no listener with TLS');
+		for (const until_s of before.values())
+			assert.ok(Math.abs(until_s - Date.now() / 1000 - 2 * 86_400) < 3600);
+		const files = [authority.ca, routerFiles.cert, routerFiles.key], first = files.map((f) => fs.readFileSync(f));
+		const next = authority.certificate('router', 'router.caisson.internal', 9); // it takes the same files
+		assert.deepEqual([next.cert, next.key], [routerFiles.cert, routerFiles.key]);
+		await until('the new one is in use', async () => (await ends()).get('router')! > before.get('router')! + 6 * 86_400, 10_000);
+		assert.equal((await ends()).get('authority'), before.get('authority'));
+		one.cut();
+		two.cut();
+		await usable(2);
+		files.forEach((f, i) => fs.writeFileSync(f, first[i]!));
+	});
+
 	it('shows administrators its workers, and what has become of requests', async () => {
 		const shown = async (): Promise<Json[]> => (await json(await call('GET', '/api/v1/fleet'))).workers as Json[];
 		const metric = async (name: string): Promise<number> => Number(new RegExp(`^caisson_fleet_${name.replace(/[{}]/g, '\\$&')} (\\d+)$`, 'm').exec(await (await call('GET', '/metrics')).text())?.[1] ?? NaN);

@@ -30,9 +30,9 @@ function plainHeaders(of: RequestInit['headers']): Record<string, string> {
 }
 
 /** A certificate that signs itself, so it is its own root. */
-function renew(kind: 'ec' | 'rsa'): void {
+function renew(kind: 'ec' | 'rsa', days = 2): void {
 	const how = kind === 'ec' ? ['ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1'] : ['rsa:2048'];
-	const r = spawnSync('openssl', ['req', '-x509', '-newkey', ...how, '-nodes', '-days', '2', '-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,DNS:box.example.org,IP:127.0.0.1',
+	const r = spawnSync('openssl', ['req', '-x509', '-newkey', ...how, '-nodes', '-days', String(days), '-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,DNS:box.example.org,IP:127.0.0.1',
 		'-keyout', key, '-out', certificate], { encoding: 'utf8' });
 	assert.equal(r.status, 0, r.stderr);
 	for (const file of [certificate, key])
@@ -256,6 +256,39 @@ describe('TLS', () => {
 		renew('ec');
 		program.kill('SIGHUP');
 		await until('the last certificate', async () => (await serial()) !== second);
+	});
+
+	it('takes a renewed certificate without a signal, as Secrets of Kubernetes change, and keeps the old one while the pair is wrong (slow)', async () => {
+		const figure = async (name: string): Promise<number> => Number(new RegExp(`^caisson_certificate_${name}\\{use="listener"\\} (\\d+)$`, 'm').exec(await (await fetch(`${plain}/metrics`)).text())![1]);
+		const data = path.join(dir, '..data'), names = ['cert.pem', 'key.pem'];
+		/** What is in both files moves to a folder of its own, to which the link leads from now on. */
+		const swap = (folder: string, fill: () => void): void => {
+			fill();
+			const to = path.join(dir, folder);
+			fs.mkdirSync(to);
+			names.forEach((n) => fs.renameSync(path.join(dir, n), path.join(to, n)));
+			fs.symlinkSync(folder, `${data}.next`);
+			fs.renameSync(`${data}.next`, data);
+			names.forEach((n) => fs.symlinkSync(`..data/${n}`, path.join(dir, n)));
+		};
+		const errors = log().split('certificate_not_read').length, first = await serial(), reads = (): number => log().split('certificate_read').length, before = reads();
+		assert.equal(await figure('refused'), 0);
+		swap('..1', () => renew('ec', 3));
+		await until('the certificate of the first link', async () => (await serial()) !== first);
+		const second = await serial(), days = (await figure('end_timestamp_seconds') - Date.now() / 1000) / 86_400;
+		assert.ok(days > 2.9 && days <= 3, `${days} days`);
+		/* The next folder has the key of the one before. */
+		names.forEach((n) => fs.rmSync(path.join(dir, n)));
+		swap('..2', () => { renew('ec'); fs.copyFileSync(path.join(dir, '..1/key.pem'), key); });
+		await until('the pair is refused', () => log().split('certificate_not_read').length > errors);
+		assert.deepEqual([await serial(), await figure('refused')], [second, 1]);
+		assert.ok((await figure('end_timestamp_seconds') - Date.now() / 1000) / 86_400 > 2.9, 'the one in use');
+		names.forEach((n) => fs.rmSync(path.join(dir, n)));
+		renew('rsa');
+		await until('the last certificate', async () => (await serial()) !== second);
+		assert.equal(await figure('refused'), 0);
+		assert.equal(reads(), before + 2, 'each is read once');
+		assert.doesNotMatch(log().slice(log().lastIndexOf('certificate_not_read')), /reloaded/, 'settings are not read');
 	});
 
 	it('does not start with half of it, or open to everybody', async () => {

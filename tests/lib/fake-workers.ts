@@ -36,11 +36,11 @@ export class Authority {
 		openssl('req', '-x509', ...EC, '-days', '2', '-subj', `/CN=${name}`, '-keyout', this.caKey, '-out', this.ca);
 	}
 
-	certificate(role: string, dns = `${role}.caisson.internal`): { cert: string; key: string } {
+	certificate(role: string, dns = `${role}.caisson.internal`, days = 2): { cert: string; key: string } {
 		const cert = path.join(this.dir, `${role}.pem`), key = path.join(this.dir, `${role}.key`), request = path.join(this.dir, `${role}.csr`), ext = path.join(this.dir, `${role}.ext`);
 		fs.writeFileSync(ext, `subjectAltName=DNS:${dns}\n`);
 		openssl('req', '-new', ...EC, '-subj', `/CN=${role}`, '-keyout', key, '-out', request);
-		openssl('x509', '-req', '-in', request, '-CA', this.ca, '-CAkey', this.caKey, '-CAcreateserial', '-days', '2', '-extfile', ext, '-out', cert);
+		openssl('x509', '-req', '-in', request, '-CA', this.ca, '-CAkey', this.caKey, '-CAcreateserial', '-days', String(days), '-extfile', ext, '-out', cert);
 		return { cert, key };
 	}
 }

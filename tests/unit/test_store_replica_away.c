@@ -10,6 +10,7 @@ static void test_killed_server(void **state)
 	struct world *w = *state;
 	struct store_user ada = add_settled(&w->a, "ada"), u;
 	char key[STORE_KEY_SIZE];
+	struct store_link link;
 	struct err e = ERR_INIT;
 
 	(void)add_key(&w->a, ada.id, key);
@@ -18,6 +19,8 @@ static void test_killed_server(void **state)
 	const pid_t pid = slow_writer("SELECT 1");
 	assert_int_equal(add(&w->a, "bob", &u, &e), 0);
 	struct outcome *lost = settle(&w->a);
+	assert_true(store_look_at_link(w->a.s, &link));
+	assert_true(link.up && link.changes == 1 && link.age_ms < 60000);
 	server("CAISSON_TEST_DATABASE_KILL");
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	assert_int_equal(wait_for(&w->a, lost), ERR_STORE_UNREACHABLE);
@@ -29,6 +32,8 @@ static void test_killed_server(void **state)
 	assert_int_equal(e.code, ERR_STORE_UNREACHABLE);
 	assert_null(strstr(e.text, "caisson")); /* neither its user nor its folder */
 	assert_true(store_in_trouble(w->a.s, &e));
+	assert_true(store_look_at_link(w->a.s, &link));
+	assert_false(link.up || link.changes > 0);
 	assert_true(now_ns() - since < AT_ONCE_NS);
 
 	server("CAISSON_TEST_DATABASE_START");
@@ -41,6 +46,7 @@ static void test_killed_server(void **state)
 	while (store_in_trouble(w->a.s, NULL) && now_ns() < until)
 		turn(&w->a); /* rows that wait are tried again each second */
 	assert_false(store_in_trouble(w->a.s, NULL));
+	assert_true(store_look_at_link(w->a.s, &link) && link.up);
 	assert_int_equal(number("SELECT count(*) FROM users"), 2);
 }
 
@@ -73,6 +79,9 @@ static void test_old_copy(void **state)
 	}
 	assert_true(r < 0);
 	assert_int_equal(e.code, ERR_STORE_UNREACHABLE);
+	struct store_link link;
+	assert_true(store_look_at_link(w->a.s, &link));
+	assert_true(!link.up && link.age_ms >= 2500);
 	server("CAISSON_TEST_DATABASE_START");
 	while (r < 0 && now_ns() < until) {
 		turn(&w->a);

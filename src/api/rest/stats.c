@@ -181,6 +181,24 @@ static int add_space(struct buf *b, const struct manager *m)
 	return s.known ? add_rows(b, rows, ARRAY_SIZE(rows)) : 0;
 }
 
+/* Nothing of a store that is a file. */
+static int add_link(struct buf *b, struct store *store)
+{
+	struct store_link l;
+
+	if (!store_look_at_link(store, &l))
+		return 0;
+	const struct row rows[] = {
+	    {"caisson_store_connected", "gauge", "1: the database answers; 0: it does not.", l.up},
+	    {"caisson_store_changes_waiting", "gauge",
+	     "Changes of users, keys and sign-ins that wait for the database.", l.changes},
+	    {"caisson_store_copy_age_seconds", "gauge",
+	     "Time since the copy of users and keys was last known to be current.",
+	     l.age_ms / 1000},
+	};
+	return add_rows(b, rows, ARRAY_SIZE(rows));
+}
+
 static int add_store(struct buf *b, struct store *store)
 {
 	struct store_counts n;
@@ -207,7 +225,9 @@ static int add_store(struct buf *b, struct store *store)
 	     log_lost()},
 	    {"caisson_passwords_hashed_total", "counter", "Logins and new passwords.", n.hashes},
 	};
-	return add_rows(b, rows, ARRAY_SIZE(rows));
+	const int r = add_rows(b, rows, ARRAY_SIZE(rows));
+
+	return r < 0 ? r : add_link(b, store);
 }
 
 static int add_workers(struct buf *b)

@@ -143,6 +143,8 @@ describe('two routers', () => {
 		const user = await a.make('/api/v1/users', { name: 'bob', password: 'correct horse battery' });
 		const key = await a.make(`/api/v1/keys?owner=${user.id}`, { name: 'laptop' });
 		await soon('the key opens the other', async () => await b.opens(key.key as string) === 200);
+		const figure = async (r: Router, name: string): Promise<string | undefined> => new RegExp(`^caisson_store_${name} (\\d+)$`, 'm').exec(await (await r.call('GET', '/metrics')).text())?.[1];
+		assert.deepEqual([await figure(a, 'connected'), await figure(a, 'changes_waiting')], ['1', '0']);
 		sh(kill!);
 		for (const r of [a, b]) {
 			assert.equal(await r.opens(key.key as string), 200);
@@ -154,11 +156,14 @@ describe('two routers', () => {
 			const read = await r.call('GET', '/api/v1/audit');
 			assert.equal(read.status, 503);
 			assert.doesNotMatch(await read.text(), /\/tmp|socket|connection to/);
+			assert.equal(await figure(r, 'connected'), '0');
 		}
+		await until('the copy ages', async () => Number(await figure(a, 'copy_age_seconds')) >= 1, 5_000);
 		sh(start!);
 		psql(`UPDATE users SET active = 0 WHERE name = 'bob'`);
 		for (const r of [a, b])
 			await until('it has heard of it', async () => await r.opens(key.key as string) === 401, 5_000);
+		assert.equal(await figure(a, 'connected'), '1');
 		await until('changes are possible', async () => (await a.call('POST', '/api/v1/users', { body: { name: 'zoe', password: 'correct horse battery' } })).status === 201, 5_000);
 		assert.equal(psql(`SELECT count(*) FROM users WHERE name = 'zoe'`), '1');
 	});
