@@ -546,11 +546,12 @@ bool replica_trouble(struct store *s, struct err *e)
 
 bool replica_look(struct store *s, struct store_link *ret)
 {
-	struct replica *p = s->replica;
+	const struct replica *p = s->replica;
+	struct err ignored = ERR_INIT;
 
 	if (!p)
 		return false;
-	*ret = (struct store_link){.up = !replica_trouble(s, NULL),
+	*ret = (struct store_link){.up = !replica_trouble(s, &ignored),
 				   .age_ms = replica_link_age_ms(p->link)};
 	list_for_each(n, &p->pending)
 		ret->changes++;
