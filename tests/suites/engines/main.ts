@@ -29,7 +29,7 @@ const IMAGE = 'base';
 const cases = [...common, ...leftoverCases, ...storedCases, ...takenCases, ...levelCases, ...gvisorCases, ...signalCases, ...placeCases];
 const CASE_MS = 90_000;
 /** Files of tests/integration that say what a client sees, and nothing about how an engine works. */
-const files = ['files.test', 'sessions.test', 'classic.test', 'rest_checkpoints', 'limits_later', 'network.test', 'terminal', 'run_inputs', 'damaged_folder', 'living_session', 'rest_processes', 'rest_terminals', 'ports', 'ports_events', 'watch', 'shell_verb'];
+const files = ['files', 'e2b_files', 'sessions', 'classic', 'rest_checkpoints', 'limits_later', 'network', 'terminal', 'run_inputs', 'damaged_folder', 'living_session', 'rest_processes', 'rest_terminals', 'ports', 'ports_events', 'watch', 'shell_verb'];
 const opt = options(`usage: tests/run engines [options]
   --engine NAME  docker or podman (default: both)
   --case REGEX   only cases whose name matches; no files of tests/integration
@@ -46,7 +46,7 @@ function note(outcome: 'passed' | 'failed' | 'skipped', name: string, more = '')
 }
 
 /** Of those, the ones that need no network, no checkpoints and no `ls`, which Debian's gVisor fails (docs/testing.md). */
-const gvisorFiles = ['files.test', 'sessions.test', 'terminal', 'run_inputs', 'rest_processes', 'rest_terminals', 'ports', 'ports_events'];
+const gvisorFiles = ['files', 'sessions', 'terminal', 'run_inputs', 'rest_processes', 'rest_terminals', 'ports', 'ports_events'];
 /** Of living_session, which takes minutes there: one session for each way in which its process ends, and what gVisor does otherwise. */
 const gvisorSessions = `over stdio.*(${['a pool of threads', 'a server in a thread', 'a child that one talks to', '\\(slow\\) an interrupt', '\\(slow\\) what no interrupt reaches', 'a crash, and a child', 'no memory', 'exits', 'what is carried', 'a restart',
 	'an attack: a process that begins while variables are read'].join('|')})$`;
