@@ -6,7 +6,8 @@
  * the settings as a file in memory, and is told when they come.
  *
  * It also looks every two seconds whether the files of certificates are other ones. Once they have stayed the same for two looks, the server
- * reads them as on SIGHUP, and nothing else. */
+ * reads them as on SIGHUP, and nothing else. If their disk hangs, it hangs with it, and no question is answered meanwhile: the server goes on
+ * with what it has. */
 #pragma once
 
 #include "base/err.h"
