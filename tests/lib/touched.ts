@@ -18,6 +18,7 @@ const suites: Readonly<Record<string, readonly [number, ...string[]]>> = {
 	interop: [80, 'src/bridge/', 'src/mcp/', 'src/tools/', 'src/transport/', 'tests/suites/interop/'],
 	inside: [60, 'src/engine/', 'images/', 'runtime/', 'tests/suites/inside/'],
 	container: [80, 'src/cmd/', 'packaging/container/', 'tests/suites/container/'],
+	alerts: [30, 'packaging/prometheus/', 'src/api/rest/stats.c', 'src/fleet/router/figures.c', 'tests/suites/alerts/'],
 	'kill-points': [120, 'src/engine/', 'src/sandbox/', 'src/store/', 'runtime/init/', 'runtime/zygote/', 'tests/suites/kill/'],
 	sanitizers: [300, 'src/', 'runtime/init/', 'runtime/zygote/'],
 	'fuzz-smoke': [240, 'src/base/', 'src/config/', 'src/egress/', 'src/engine/', 'src/http/', 'src/image/', 'src/mcp/', 'src/tools/', 'tests/fuzz/'],

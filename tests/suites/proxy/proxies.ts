@@ -5,6 +5,7 @@ import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { findProgram } from '../../lib/debian.ts';
 import { freePort, scratch, top } from '../../lib/env.ts';
 import { until } from '../../lib/wait.ts';
 
@@ -73,26 +74,6 @@ export const kinds: Kind[] = [
 	},
 ];
 
-/** The program, from PATH or from Debian's package; or why there is none. */
-function find(kind: Kind): { program: string } | { missing: string } {
-	for (const folder of ['/usr/sbin', '/usr/bin', '/usr/local/bin'])
-		if (fs.existsSync(path.join(folder, kind.program)))
-			return { program: path.join(folder, kind.program) };
-	const folder = path.join(top, 'build/proxy', kind.program);
-	const there = (): string | undefined => ['usr/sbin', 'usr/bin'].map((f) => path.join(folder, f, kind.program)).find((f) => fs.existsSync(f));
-	if (!there()) {
-		const fresh = scratch(kind.program);
-		const got = spawnSync('apt-get', ['download', kind.program], { cwd: fresh, encoding: 'utf8' });
-		if (got.status !== 0)
-			return { missing: `${kind.program} is not installed and cannot be fetched: ${got.stderr.trim().split('\n').at(-1)}` };
-		fs.mkdirSync(folder, { recursive: true });
-		for (const file of fs.readdirSync(fresh).filter((f) => f.endsWith('.deb')))
-			spawnSync('dpkg', ['-x', path.join(fresh, file), folder]);
-	}
-	const program = there();
-	return program ? { program } : { missing: `no ${kind.program} in its package` };
-}
-
 export class Proxy {
 	readonly place: Place;
 	private readonly child: ChildProcess;
@@ -107,7 +88,7 @@ export class Proxy {
 
 	/** Or why it cannot be had. */
 	static async start(kind: Kind, server: string, certificate: string, key: string): Promise<Proxy | string> {
-		const found = find(kind);
+		const found = findProgram(kind.program, 'proxy');
 		if ('missing' in found)
 			return found.missing;
 		const place = { folder: scratch(`${kind.program}-runs`), port: await freePort(), server, certificate, key };
