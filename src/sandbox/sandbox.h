@@ -180,12 +180,10 @@ struct manager_config {
 
 int manager_new(const struct manager_config *config, struct manager **ret,
 		struct err *e) MUST_CHECK;
-/* Ends all sandboxes and the engine. Outstanding callbacks are called from inside. NULL is accepted.
- */
+/* Ends all sandboxes and the engine. Outstanding callbacks are called from inside. NULL is accepted. */
 struct manager *manager_free(struct manager *m);
 
-/* Opens the engine now. LIMIT_NOT_ENFORCEABLE if a limit was set explicitly and this machine cannot
- * enforce it. */
+/* Opens the engine now. LIMIT_NOT_ENFORCEABLE if a limit was set explicitly and this machine cannot enforce it. */
 int manager_start(struct manager *m, struct err *e) MUST_CHECK;
 /* For engine_on_end() of the engine that is open or will be. */
 void manager_on_engine_lost(struct manager *m, engine_end_fn cb, void *user);
@@ -195,6 +193,8 @@ struct engine *manager_engine(struct manager *m);
 /* Closes sandboxes that were idle longer than they may; busy ones later. The manager's own timer calls this. */
 void manager_sweep(struct manager *m);
 unsigned manager_count(const struct manager *m);
+/* Places for sandboxes that are not stored ones: how many are taken. RET_MAX: how many there are. */
+unsigned manager_places(const struct manager *m, unsigned *ret_max);
 const char *manager_image(const struct manager *m); /* of sandboxes that choose none */
 /* All 0 before the engine is open, and if the engine has no pool. */
 void manager_pool(const struct manager *m, struct engine_pool *ret);

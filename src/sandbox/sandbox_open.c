@@ -272,16 +272,23 @@ static struct engine_create stored_request(const struct manager *m, const struct
 	return c;
 }
 
+unsigned manager_places(const struct manager *m, unsigned *ret_max)
+{
+	*ret_max = m->config.max_sandboxes;
+	return m->n - m->n_stored;
+}
+
 static int check_room(struct manager *m, const char *owner, struct err *e)
 {
-	if (m->n - m->n_stored >= m->config.max_sandboxes && session_give_up(m, owner) < 0 &&
+	unsigned max;
+
+	if (manager_places(m, &max) >= max && session_give_up(m, owner) < 0 &&
 	    session_give_up_kept(m) < 0) {
-		LOG_OFTEN(LOG_LEVEL_WARNING, "max_sessions_reached",
-			  LOG_U("limit", m->config.max_sandboxes));
+		LOG_OFTEN(LOG_LEVEL_WARNING, "max_sessions_reached", LOG_U("limit", max));
 		return err_set(
 		    e, ERR_MAX_SESSIONS, 0,
 		    "Maximum %u concurrent sessions reached. Close an existing session first.",
-		    m->config.max_sandboxes);
+		    max);
 	}
 	return 0;
 }

@@ -129,6 +129,17 @@ describe('a worker of a fleet', () => {
 			assert.equal((await r.ask('GET', '/fleet/state', { who })).status, 404, 'clients of a router do not get it');
 	});
 
+	it('tells at its plain address how many of its places are taken, without stored sandboxes', async () => {
+		const figure = async (name: string): Promise<number> => Number(new RegExp(`^caisson_${name} (\\d+)$`, 'm').exec(await (await fetch(`${w.base}/metrics`)).text())?.[1] ?? NaN);
+		const before = await figure('sandboxes_claimed'), all = await figure('sandboxes');
+		const ids = [await make(ada), await make(ada), await make(ada, { kind: 'stored' })];
+		assert.deepEqual([await figure('sandboxes_claimed'), await figure('sandboxes')], [before + 2, all + 3]);
+		assert.equal(await figure('sandboxes_max'), (await r.ask('GET', '/fleet/state')).json.sandboxes.max);
+		for (const id of ids)
+			assert.equal((await r.ask('DELETE', `/api/v1/sandboxes/${id}`, { who: ada })).status, 204);
+		assert.equal(await figure('sandboxes_claimed'), before);
+	});
+
 	it('has health checks and figures alone at its plain address', async () => {
 		for (const [where, pattern] of [['/healthz', /ok/], ['/readyz', /ready/], ['/metrics', /caisson_/], ['/metrics', /_end_timestamp_seconds\{use="listener"\} \d+\n[^\n]*\{use="authority"\} \d/]] as const) {
 			const got = await fetch(`${w.base}${where}`);

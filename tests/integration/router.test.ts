@@ -130,6 +130,7 @@ describe('router', () => {
 		assert.equal(key.status, 201, await key.clone().text());
 		for (const where of ['/api/v1/me', '/api/v1/session', '/api/v1/keys', '/api/v1/audit', '/api/v1/invitations', '/api/v1/openapi.json', '/metrics', '/healthz'])
 			assert.equal((await call('GET', where)).status, 200, where);
+		assert.doesNotMatch(await (await call('GET', '/metrics')).text(), /caisson_sandboxes_(max|claimed)/, 'a router has no places');
 		assert.equal(heard(), before, 'workers have heard nothing of it');
 		const made = await make();
 		await call('GET', `/api/v1/sandboxes/${made.id}`, { headers: { 'x-api-key': (await json(key)).key as string } });

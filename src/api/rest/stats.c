@@ -267,6 +267,21 @@ static int add_sandboxes(struct buf *b, struct manager *m, uint64_t used)
 	return add_rows(b, rows, used > 0 ? ARRAY_SIZE(rows) : ARRAY_SIZE(rows) - 1);
 }
 
+/* What autoscalers follow. A router has no places, and a sum over all members must be that of the workers. */
+static int add_places(struct buf *b, const struct api *a)
+{
+	unsigned max;
+	const unsigned claimed = manager_places(a->config.manager, &max);
+	const struct row rows[] = {
+	    {"caisson_sandboxes_max", "gauge",
+	     "Places for sandboxes that are not stored ones (SANDBOX_MAX_SESSIONS).", max},
+	    {"caisson_sandboxes_claimed", "gauge", "Of these places, those that are taken.",
+	     claimed},
+	};
+
+	return a->config.fleet ? 0 : add_rows(b, rows, ARRAY_SIZE(rows));
+}
+
 static int add_all(struct api *a, struct buf *b, uint64_t memory)
 {
 	const struct accounting_stats *s = accounting_stats(a->config.accounting);
@@ -279,6 +294,7 @@ static int add_all(struct api *a, struct buf *b, uint64_t memory)
 		  : add_one(b, "caisson_run_output_bytes_total", "counter", "Output of runs.",
 			    s->output_bytes);
 	r = r < 0 ? r : add_sandboxes(b, a->config.manager, memory);
+	r = r < 0 ? r : add_places(b, a);
 	r = r < 0 ? r
 		  : add_one(b, "caisson_archives", "gauge", "Folders that are being sent.",
 			    a->archives);

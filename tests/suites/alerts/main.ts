@@ -67,7 +67,7 @@ const trials: Trial[] = [{
 	run: async () => {
 		if (cannot())
 			return missing;
-		for (const [before, after] of [['> 0.05', '> 0.5'], ['for: 15m', 'for: 1m'], ['state="lost"', 'state="gone"'], ['code="fleet_full"', 'code="full"'], ['== 0', '== 9'], ['< 14 *', '< 20 *'], ['< 2 *', '< 0 *'], ['min by (use)', 'max by (use)'], ['caisson_store_connected == 0', 'caisson_store_connected == 9']] as const) {
+		for (const [before, after] of [['> 0.05', '> 0.5'], ['for: 15m', 'for: 1m'], ['state="lost"', 'state="gone"'], ['code="fleet_full"', 'code="full"'], ['== 0', '== 9'], ['< 14 *', '< 20 *'], ['< 2 *', '< 0 *'], ['min by (use)', 'max by (use)'], ['caisson_store_connected == 0', 'caisson_store_connected == 9'], ['> 0.9', '> 0.99'], ['sandboxes_max) > 0.9\n        for: 10m', 'sandboxes_max) > 0.9\n        for: 1m']] as const) {
 			const folder = scratch('rules');
 			assert.ok(read('rules.yaml').includes(before), before);
 			fs.writeFileSync(path.join(folder, 'rules.yaml'), read('rules.yaml').replaceAll(before, after));
@@ -77,15 +77,18 @@ const trials: Trial[] = [{
 		return undefined;
 	},
 }, {
-	name: 'a router exports every metric and label that rules and dashboard name',
+	name: 'members export every metric and label that rules and dashboard name',
 	run: async () => {
 		const there = await exported(), dashboard = JSON.parse(read('dashboard.json')) as { panels: { targets: { expr: string }[] }[] };
 		const expressions = [...read('rules.yaml').matchAll(/expr: (.*)/g)].map((m) => m[1]!).concat(dashboard.panels.flatMap((p) => p.targets.map((t) => t.expr)));
 		assert.ok(expressions.length > 12);
-		/* Only a router with a PostgreSQL database has these: tests/suites/postgres/routers.ts looks at them there. */
-		const elsewhere = ['caisson_store_connected', 'caisson_store_copy_age_seconds'], routers = fs.readFileSync(path.join(top, 'tests/suites/postgres/routers.ts'), 'utf8');
-		for (const name of elsewhere)
+		/* What other members export: a router with a PostgreSQL database, and workers. Tests look at it there. */
+		const source = (file: string): string => fs.readFileSync(path.join(top, 'tests', file), 'utf8'), routers = source('suites/postgres/routers.ts'), workers = source('integration/fleet_worker.test.ts');
+		const ofRouters = ['caisson_store_connected', 'caisson_store_copy_age_seconds'], ofWorkers = ['caisson_sandboxes_claimed', 'caisson_sandboxes_max'], elsewhere = [...ofRouters, ...ofWorkers];
+		for (const name of ofRouters)
 			assert.ok(routers.includes(`'${name.slice('caisson_store_'.length)}'`), name);
+		for (const name of ofWorkers)
+			assert.ok(workers.includes(`figure('${name.slice('caisson_'.length)}')`) && !there.has(name), name);
 		for (const e of expressions)
 			for (const [, name, label] of e.matchAll(/(caisson_\w+)(\{[^}]*\})?/g))
 				assert.ok(elsewhere.includes(name!) || there.has(`${name}${label ?? ''}`), `${name}${label ?? ''} of ${e}`);
