@@ -94,6 +94,27 @@ const trials: Trial[] = [{
 				assert.ok(elsewhere.includes(name!) || there.has(`${name}${label ?? ''}`), `${name}${label ?? ''} of ${e}`);
 	},
 }, {
+	name: 'the rule of the adapter gives the ratio of each worker, under the name that the chart follows',
+	run: async () => {
+		const rule = read('adapter.yaml'), query = /metricsQuery: (.*)/.exec(rule)![1]!, made = /as: (\w+)/.exec(rule)![1]!;
+		assert.ok(fs.readFileSync(path.join(top, 'packaging/chart/templates/worker.yaml'), 'utf8').includes(`metric: {name: ${made}}`), made);
+		assert.ok(read('rules.yaml').includes(/seriesQuery: '(\w+)\{/.exec(rule)![1]!));
+		if (cannot())
+			return missing;
+		/* As the adapter asks for a metric of pods. */
+		const asked = query.replaceAll('<<.LabelMatchers>>', 'namespace="sandboxes",pod=~"w1|w2"').replaceAll('<<.GroupBy>>', 'pod');
+		assert.ok(!asked.includes('<<'), asked);
+		const folder = scratch('adapter'), series = (name: string, labels: string, n: number): object => ({ series: `caisson_sandboxes_${name}{namespace="sandboxes",instance="10.0.0.1:8181",${labels}}`, values: `${n}x10` });
+		fs.writeFileSync(path.join(folder, 'test.yaml'), JSON.stringify({ tests: [{
+			interval: '30s',
+			input_series: [series('claimed', 'pod="w1"', 60), series('max', 'pod="w1"', 80), series('claimed', 'pod="w2"', 0), series('max', 'pod="w2"', 80), series('claimed', 'pod="other"', 9), series('max', 'pod="other"', 9)],
+			promql_expr_test: [{ expr: asked, eval_time: '3m', exp_samples: [{ labels: '{pod="w1"}', value: 0.75 }, { labels: '{pod="w2"}', value: 0 }] }],
+		}] }));
+		const r = tool(folder, 'test', 'rules', 'test.yaml');
+		assert.ok(r.ok, r.text);
+		return undefined;
+	},
+}, {
 	name: 'the guide says of each alert what to do',
 	run: async () => {
 		const guide = fs.readFileSync(path.join(top, 'docs/operating.md'), 'utf8');

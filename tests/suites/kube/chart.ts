@@ -152,12 +152,35 @@ export function chartCases(helm: string): { name: string; run(): Promise<void> }
 			},
 		},
 		{
+			name: 'the number of workers follows the places that are taken, or what the operator names',
+			async run() {
+				const hpa = (worker: unknown): string | undefined => render({ worker }).get('HorizontalPodAutoscaler/fleet-caisson-worker');
+				assert.equal(hpa({}), undefined, 'off by default: a cluster may have no such metric');
+				const own = hpa({ autoscaling: { enabled: true, minReplicas: 3, maxReplicas: 9, claimedPercent: 60 } })!;
+				assert.match(own, /minReplicas: 3\n {2}maxReplicas: 9\n/);
+				assert.match(own, /metrics:.*\n {4}- type: Pods\n {6}pods:\n {8}metric: \{name: caisson_sandboxes_claimed_ratio\}\n {8}target: \{type: AverageValue, averageValue: 600m\}\n/);
+				assert.match(hpa({ autoscaling: { enabled: true } })!, /averageValue: 750m/);
+				const other = hpa(ALL.worker)!;
+				assert.ok(/name: open/.test(other) && !other.includes('claimed'), other);
+				assert.ok(!/^ {2}replicas:/m.test(render({ worker: { autoscaling: { enabled: true } } }).get('Deployment/fleet-caisson-worker')!), 'an autoscaler and the chart would fight');
+			},
+		},
+		{
+			name: 'monitors of workers alone need no key',
+			async run() {
+				const key = (docs: Map<string, string>): string[] => [...docs].filter(([name, text]) => /Monitor/.test(name) && text.includes('api-key')).map(([name]) => name);
+				assert.deepEqual(key(render({ serviceMonitor: { enabled: true } })), ['ServiceMonitor/fleet-caisson-router']);
+				const workers = render({ serviceMonitor: { enabled: true, routers: false } });
+				assert.deepEqual([key(workers), workers.has('PodMonitor/fleet-caisson-worker'), workers.has('ServiceMonitor/fleet-caisson-router')], [[], true, false]);
+			},
+		},
+		{
 			name: 'what is misspelt or half given is refused with its name',
 			async run() {
 				const wrong: [unknown, RegExp][] = [
 					[{ worker: { replica: 3 } }, /replica/], [{ workers: {} }, /workers/], [{ worker: { state: { kind: 'disk' } } }, /kind/], [{ worker: { maxUnavailable: 0 } }, /maxUnavailable/], [{ worker: { maxUnavailable: '0%' } }, /maxUnavailable/], [{ router: { settings: { sandbox_pool: 1 } } }, /sandbox_pool/],
 					[{ worker: { seccompProfile: { type: 'RuntimeDefault' } } }, /seccompProfile/], [{ certificates: { existingRouterSecret: 'r' } }, /name both, or neither/],
-					[{ httpRoute: { enabled: true } }, /httpRoute\.parentRefs/], [{ worker: { autoscaling: { enabled: true } } }, /worker\.autoscaling\.metrics/],
+					[{ httpRoute: { enabled: true } }, /httpRoute\.parentRefs/], [{ worker: { autoscaling: { enabled: true, minReplicas: 9, maxReplicas: 3 } } }, /minReplicas is above maxReplicas/], [{ worker: { autoscaling: { claimedPercent: 0 } } }, /claimedPercent/],
 					[{ router: { settings: { SANDBOX_API_KEY: 'x' } } }, /access\.existingSecret/], [{ worker: { settings: { SANDBOX_DATABASE: 'x' } } }, /database\.existingSecret/],
 				];
 				for (const [values, why] of wrong) {
