@@ -72,7 +72,7 @@ void http_network_text(const union http_address *a, char *ret)
 		*ret = '\0';
 	} else if (IN6_IS_ADDR_LOOPBACK(&v6) ||
 		   (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127)) {
-		(void)snprintf(ret, HTTP_NETWORK_TEXT, "loopback");
+		(void)snprintf(ret, HTTP_NETWORK_TEXT, HTTP_NETWORK_LOOPBACK);
 	} else if (IN6_IS_ADDR_V4MAPPED(&v6)) {
 		(void)inet_ntop(AF_INET, v6.s6_addr + 12, ret, HTTP_NETWORK_TEXT);
 	} else {

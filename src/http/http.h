@@ -257,7 +257,8 @@ const char *http_request_payer(const struct http_request *req);
 /* The network that the client belongs to, to count what comes from it: an IPv4 address, the first 64
  * bits of an IPv6 one, "loopback". RET has HTTP_NETWORK_TEXT bytes. False: it is not known, because
  * no proxy is trusted and so any address may be that of a proxy with everybody behind it. */
-#define HTTP_NETWORK_TEXT 64
+#define HTTP_NETWORK_TEXT     64
+#define HTTP_NETWORK_LOOPBACK "loopback"
 bool http_request_network(const struct http_request *req, char *ret);
 unsigned http_request_route_flags(const struct http_request *req);
 enum http_method http_request_method(const struct http_request *req);

@@ -6,6 +6,8 @@ import * as http from 'node:http';
 import { after, before, describe, it } from 'node:test';
 import { FakeFleet, json, KEY } from '../lib/fake-fleet.ts';
 import type { FakeWorker } from '../lib/fake-workers.ts';
+import type { Json } from '../lib/session.ts';
+import { until } from '../lib/wait.ts';
 
 interface Answer { status: number; headers: http.IncomingHttpHeaders; text: string }
 
@@ -91,5 +93,54 @@ describe('names of ports at a router', () => {
 		assert.deepEqual(await tries(), new Array(7).fill(401));
 		assert.equal(heard(), then, 'the worker, which does not know that, is not asked');
 		two.handler = undefined;
+	});
+});
+
+describe('requests without a key at a router behind a proxy', () => {
+	const PROXY = '127.0.0.9', EACH = 3, fleet = new FakeFleet(), waiting: (() => void)[] = [];
+	let host = '', port = 0;
+
+	before(async () => {
+		await fleet.begin('router-strangers', { SANDBOX_PORT_DOMAIN: 'ports.example.org', SANDBOX_TRUSTED_PROXIES: PROXY, SANDBOX_BUDGETS: `port_requests=${EACH}/64`, SANDBOX_REQUIRE_AUTH: 'on' });
+		port = Number(new URL(fleet.base).port);
+		host = `8000-${fleet.two.ids[0]}.ports.example.org`;
+		fleet.two.handler = (req, res) => req.url === '/held' ? void waiting.push(() => fleet.two.say(res, 200, {})) : fleet.two.say(res, 200, {});
+	});
+	after(() => fleet.end());
+
+	interface From { agent?: http.Agent; headers?: http.OutgoingHttpHeaders; where?: string; to?: string }
+	const status = (client: string, { agent, headers = {}, where = '/', to = host }: From = {}): Promise<number> => new Promise((resolve, reject) => {
+		http.get({ host: '127.0.0.1', localAddress: PROXY, port, path: where, agent: agent ?? false, headers: { host: to, 'x-forwarded-for': client, ...headers } }, (r) => r.resume().on('end', () => resolve(r.statusCode!))).on('error', reject);
+	});
+
+	it('count for the address that the proxy says, whatever else they say', async () => {
+		const held = Array.from({ length: EACH }, () => status('9.9.9.1', { where: '/held' }));
+		await until('they are at the worker', () => waiting.length === EACH);
+		const other = { 'x-real-ip': '9.9.9.7', 'true-client-ip': '9.9.9.7', 'caisson-caller': 'e30', 'connection': 'x-forwarded-for', 'x-api-key': 'csn_wrong', 'cookie': `caisson-port=${Math.floor(Date.now() / 1000) + 3600}..${'0'.repeat(32)}` };
+		for (const [client, headers] of [['9.9.9.1', {}], ['9.9.9.7, 9.9.9.1', {}], ['9.9.9.1', other], ['::ffff:9.9.9.1', {}], ['9.9.9.1:4711', {}]] as const)
+			assert.equal(await status(client, { headers }), 429, client);
+		assert.equal(await status('9.9.9.1', { headers: { forwarded: 'for=9.9.9.7' } }), 400, 'two headers that disagree');
+		for (const client of ['9.9.9.2', '2001:db8::1'])
+			assert.equal(await status(client), 200, client);
+		assert.equal(await status('9.9.9.1', { headers: { 'x-api-key': KEY } }), 200, 'with a key it is somebody else');
+		assert.equal(fleet.two.heard.at(-1)!.headers['x-forwarded-for'], '9.9.9.1', 'which the worker believes of its router');
+		waiting.splice(0).forEach((end) => end());
+		assert.deepEqual(await Promise.all(held), new Array(EACH).fill(200));
+		assert.equal(await status('9.9.9.1'), 200);
+	});
+
+	it('do not count for the user whose request came on the same connection before', async () => {
+		const post = async (where: string, body: Json): Promise<Json> => json(await fetch(fleet.base + where, { method: 'POST', headers: { 'x-api-key': KEY, 'content-type': 'application/json' }, body: JSON.stringify(body) }));
+		const ada = (await post('/api/v1/users', { name: 'ada', password: 'correct horse battery' })).id as string, key = (await post(`/api/v1/keys?owner=${ada}`, { name: 'k' })).key as string;
+		const used = async (): Promise<number> => (await json(await fleet.call('GET', '/api/v1/me', { 'x-api-key': key }))).budgets.port_requests.used as number;
+		const kept = Array.from({ length: EACH }, () => new http.Agent({ keepAlive: true, maxSockets: 1 }));
+		for (const agent of kept)
+			assert.equal(await status('9.9.9.3', { agent, headers: { 'x-api-key': key }, where: '/api/v1/me', to: `127.0.0.1:${port}` }), 200);
+		const held = kept.map((agent, i) => status(`9.9.8.${i}`, { agent, where: '/held' }));
+		await until('they are at the worker', () => waiting.length === EACH);
+		assert.equal(await used(), 0);
+		waiting.splice(0).forEach((end) => end());
+		assert.deepEqual(await Promise.all(held), new Array(EACH).fill(200));
+		kept.forEach((agent) => agent.destroy());
 	});
 });

@@ -39,6 +39,23 @@ const char *hop_owner_of(const struct http_request *req, const struct caller *wh
 	return other ? other : who->owner;
 }
 
+/* A connection of a trusted proxy has many clients, one after the other, and counts for the last one who showed a key: so what the
+ * proxy says of this request counts. Clients of this machine are bound by the total alone. */
+const char *hop_payer(const struct http_request *req, const struct caller *who,
+		      char ret[BUDGET_PRINCIPAL_SIZE])
+{
+	char network[HTTP_NETWORK_TEXT];
+
+	if (who)
+		return who->owner;
+	if (!http_request_network(req, network))
+		return http_request_payer(req);
+	if (streq(network, HTTP_NETWORK_LOOPBACK))
+		return BUDGET_LOCAL;
+	(void)snprintf(ret, BUDGET_PRINCIPAL_SIZE, BUDGET_STRANGER "%s", network);
+	return ret;
+}
+
 int hop_count_box(struct fleet_router *f, const struct fleet_names *names,
 		  struct budget_share *share, struct err *e)
 {

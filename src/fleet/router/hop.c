@@ -548,7 +548,8 @@ void hop_begin(const struct bound *b, struct http_request *req, const struct cal
 	const uint64_t length = said == UINT64_MAX && b->face_row ? b->row.body_max : said;
 	struct fleet_router *f = b->router;
 	const enum place place_of = b->place;
-	const char *payer = who ? who->owner : http_request_payer(req);
+	char stranger[BUDGET_PRINCIPAL_SIZE];
+	const char *payer = hop_payer(req, who, stranger);
 	struct hop *h = calloc(1, sizeof(*h));
 	struct err e = ERR_INIT;
 

@@ -287,6 +287,9 @@ bool hop_is_initialize(const struct buf *body);
 const char *hop_id_of(const struct http_request *req);
 /* Whose home counts for what WHO asks: an administrator may ask for somebody else. */
 const char *hop_owner_of(const struct http_request *req, const struct caller *who);
+/* Whom REQ of WHO counts for; WHO NULL: a stranger, of whom a trusted proxy may have said the address. In RET, or borrowed. */
+const char *hop_payer(const struct http_request *req, const struct caller *who,
+		      char ret[BUDGET_PRINCIPAL_SIZE]);
 /* Takes SHARE, that a request is under way, for the sandbox of NAMES: the worker alone knows whose that is, and the network of a client
  * may be that of many users. */
 int hop_count_box(struct fleet_router *f, const struct fleet_names *names,
