@@ -42,15 +42,22 @@ struct making {
 	bool waited; /* once is enough */
 };
 
+/* Requests of strangers in the second that began at SINCE_NS. */
+struct sandbox_strangers {
+	uint64_t since_ns;
+	unsigned n;
+	uint8_t key[16]; /* of by_network */
+	uint8_t by_network[64];
+};
+
 struct sandbox {
 	struct manager *manager; /* reference */
 	struct list node;        /* of its bucket */
 	unsigned refs;           /* the table has one */
 	enum sandbox_state state;
 	char id[SANDBOX_ID_MAX + 1];
-	bool own_id;          /* it was made here, at random */
-	unsigned n_strangers; /* requests of strangers in the second that began at strangers_ns */
-	uint64_t strangers_ns;
+	bool own_id; /* it was made here, at random */
+	struct sandbox_strangers strangers;
 	char owner[SANDBOX_OWNER_MAX + 1];
 	char image[ENGINE_NAME_MAX];
 	struct engine_sandbox *handle; /* while READY or LOST */

@@ -5,6 +5,9 @@
 #include "base/walls.h"
 #include "sandbox/manager.h"
 
+#include <sodium.h>
+#include <string.h>
+
 static int refuse_public(struct err *e, const char *why)
 {
 	(void)err_set(e, ERR_FORBIDDEN, 0, "'public': %s", why);
@@ -57,19 +60,38 @@ void sandbox_note_own_id(struct sandbox *s)
 	s->own_id = true;
 }
 
-int sandbox_admit_stranger(struct sandbox *s, struct err *e)
+/* Two networks that share a counter for a second may get too little then. Which ones do, nobody can choose: the key is secret, and new
+ * in each second. */
+static uint8_t *counter_of(struct sandbox_strangers *t, const char *network)
 {
+	uint8_t hash[crypto_shorthash_BYTES];
+
+	crypto_shorthash(hash, (const unsigned char *)network, strlen(network), t->key);
+	return &t->by_network[hash[0] % ARRAY_SIZE(t->by_network)];
+}
+
+int sandbox_admit_stranger(struct sandbox *s, const char *network, struct err *e)
+{
+	struct sandbox_strangers *t = &s->strangers;
 	const uint64_t now = manager_now(s->manager);
 
-	if (now - s->strangers_ns >= NS_PER_S) {
-		s->strangers_ns = now;
-		s->n_strangers = 0;
+	if (now - t->since_ns >= NS_PER_S) {
+		*t = (struct sandbox_strangers){.since_ns = now};
+		rand_bytes(t->key, sizeof(t->key));
 	}
-	if (s->n_strangers >= SANDBOX_STRANGERS_PER_S)
+	uint8_t *own = counter_of(t, network);
+	if (t->n >= SANDBOX_STRANGERS_PER_S)
 		return err_set(e, ERR_RATE_LIMITED, 0,
 			       "this server has got more than %u requests of the public within a "
 			       "second",
 			       SANDBOX_STRANGERS_PER_S);
-	s->n_strangers++;
+	if (*network && *own >= SANDBOX_STRANGER_PER_S)
+		return err_set(e, ERR_RATE_LIMITED, 0,
+			       "this server has got more than %u requests of your address within a "
+			       "second",
+			       SANDBOX_STRANGER_PER_S);
+	t->n++;
+	if (*network)
+		++*own;
 	return 0;
 }

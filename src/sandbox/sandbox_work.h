@@ -30,9 +30,11 @@ struct sandbox *manager_find_public(struct manager *m, const char *id);
 bool sandbox_is_public(const struct sandbox *s);
 /* The caller has made the id of S, at random: no client has chosen it. So it can be public. */
 void sandbox_note_own_id(struct sandbox *s);
-/* One more request of somebody who is not its owner. RATE_LIMITED: there are more than SANDBOX_STRANGERS_PER_S. */
+/* One more request of somebody who is not its owner, from NETWORK ("": not known). RATE_LIMITED: within a second there were
+ * SANDBOX_STRANGERS_PER_S of all, or SANDBOX_STRANGER_PER_S of that network, so that the others have a part. */
 #define SANDBOX_STRANGERS_PER_S 200u
-int sandbox_admit_stranger(struct sandbox *s, struct err *e) MUST_CHECK;
+#define SANDBOX_STRANGER_PER_S  150u
+int sandbox_admit_stranger(struct sandbox *s, const char *network, struct err *e) MUST_CHECK;
 
 /* ---- ports ---- */
 

@@ -43,11 +43,12 @@ int port_admit_stranger(struct api *a, struct exchange *x, struct sandbox *s, st
 		n += x->network[0] && streq(other->network, x->network) && other->sandbox &&
 		     streq(sandbox_owner(other->sandbox), owner);
 	}
-	int r = sandbox_admit_stranger(s, e);
-	if (r == 0 && n >= MAX(most, UINT64_C(1)))
-		r = err_set(e, ERR_BUDGET_EXCEEDED, 0,
-			    "your address has too many requests to this server that have not been "
-			    "answered to the end");
+	/* First, so that what is refused here takes nothing of the rate, which all have together. */
+	int r = n < MAX(most, UINT64_C(1))
+		    ? sandbox_admit_stranger(s, x->network, e)
+		    : err_set(e, ERR_BUDGET_EXCEEDED, 0,
+			      "your address has too many requests to this server that have not "
+			      "been answered to the end");
 	r = r < 0 ? r
 		  : budget_take(a->config.budgets, owner, BUDGET_PUBLIC_REQUESTS, 1, &x->share, e);
 	if (r == 0)
