@@ -167,6 +167,14 @@ static void test_slices(void **state)
 			   s));
 	assert_int_equal(s->n, 1);
 	assert_string_equal(s->at[0].text, "[fd00::7]:8443");
+	/* Of pods that wait for a node, between others. */
+	assert_null(
+	    slices("{" META ",\"items\":[" SLICE
+		   "{\"addresses\":[]},{\"conditions\":{\"ready\":false}},{\"addresses\":null},"
+		   "{\"addresses\":[\"10.0.0.7\"]}]}]}",
+		   s));
+	assert_int_equal(s->n, 1);
+	assert_string_equal(s->at[0].text, "10.0.0.7:8443");
 	assert_null(slices("{" META ",\"items\":[]}", s));
 	assert_int_equal(s->n, 0);
 }
@@ -190,7 +198,7 @@ static void test_wrong_slices(void **state)
 	    {"{" META ",\"items\":[" SLICE "{\"addresses\":[\"0.0.0.0\"]}]}]}", "not one of a pod"},
 	    {"{" META ",\"items\":[" SLICE "{\"addresses\":[\"224.0.0.1\"]}]}]}",
 	     "not one of a pod"},
-	    {"{" META ",\"items\":[" SLICE "{\"addresses\":[]}]}]}", "not one of a pod"},
+	    {"{" META ",\"items\":[" SLICE "{\"addresses\":{}}]}]}", "not one of a pod"},
 	    {"{" META ",\"items\":[" SLICE "{\"addresses\":[7]}]}]}", "not one of a pod"},
 	    {"{" META ",\"items\":[" SLICE "{\"addresses\":[\"workers\"]}]}]}", "not one of a pod"},
 	};

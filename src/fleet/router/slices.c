@@ -53,6 +53,13 @@ static const char *add(struct fleet_slices *s, const char *text, uint16_t port)
 	return fleet_slices_put(s, &a, ARRAY_SIZE(s->at)) ? NULL : "it has too many addresses";
 }
 
+/* A pod that waits for a node has no address yet. It must not make the list a wrong one, which would hide all others. */
+static bool has_none(const json_t *addresses)
+{
+	return !addresses || json_is_null(addresses) ||
+	       (json_is_array(addresses) && json_array_size(addresses) == 0);
+}
+
 /* Of an endpoint the first address counts: the others are the same pod's. */
 static const char *add_slice(struct fleet_slices *s, const json_t *slice, uint16_t port)
 {
@@ -63,7 +70,8 @@ static const char *add_slice(struct fleet_slices *s, const json_t *slice, uint16
 		const json_t *addresses =
 		    json_object_get(json_array_get(endpoints, i), "addresses");
 
-		why = add(s, json_string_value(json_array_get(addresses, 0)), port);
+		if (!has_none(addresses))
+			why = add(s, json_string_value(json_array_get(addresses, 0)), port);
 	}
 	return why;
 }
