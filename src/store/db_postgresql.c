@@ -13,6 +13,8 @@
 #define VALUE_MAX  (1 << 20) /* bytes of one value, as with SQLite */
 #define SQL_SIZE   4096
 #define FETCH_ROWS "16"
+#define FETCH_COPY                                                                                 \
+	"500" /* of rows that have about a kilobyte at most: a copy may need hundreds of thousands */
 /* Taken by every transaction that writes: as in SQLite there is one writer at a time. */
 #define WRITER_LOCK "8386112020297315432"
 
@@ -32,6 +34,14 @@ static const bool is_list[STATEMENT_MAX_] = {
 #undef L
 #undef Q
 #undef STATEMENTS_OF_POSTGRESQL
+};
+
+/* Lists of the loop's copy (replica.h). Other lists have rows of up to a megabyte. */
+static const bool is_copy[STATEMENT_MAX_] = {
+    [Q_COPY_USERS] = true,
+    [Q_COPY_KEYS] = true,
+    [Q_COPY_INVITATIONS] = true,
+    [Q_COPY_SIGNINS] = true,
 };
 
 /* Rows of a statement that runs: all, or those of the last FETCH of a list. */
@@ -168,7 +178,8 @@ static int fetch(struct pg *pg, struct rows *rows, enum statement id, struct err
 	pq.clear(rows->result);
 	rows->result = NULL;
 	rows->row = -1;
-	(void)snprintf(sql, sizeof(sql), "FETCH " FETCH_ROWS " FROM p%d", (int)id);
+	(void)snprintf(sql, sizeof(sql), "FETCH %s FROM p%d", is_copy[id] ? FETCH_COPY : FETCH_ROWS,
+		       (int)id);
 	if (!pg->conn)
 		return pg_gone(pg, "a list", e);
 	return pg_result(pg, pq.sendQuery(pg->conn, sql), &rows->result, "a list", e);

@@ -54,6 +54,8 @@ static void test_others(void **state)
 		 " generate_series(1, 3000) i; DELETE FROM keys WHERE id NOT LIKE 'k%'",
 		 NULL),
 	    0);
+	/* Changes wait for the new copy and are not refused. */
+	struct store_user bob = add_settled(&w->a, "bob");
 	wait_until_opens(&w->a, key, false);
 	uint64_t n = 0;
 	struct err e = ERR_INIT;
@@ -64,6 +66,9 @@ static void test_others(void **state)
 		assert_int_equal(store_key_count(w->a.s, u.id, &n, &e), 0);
 	}
 	assert_int_equal(n, 3000);
+	assert_int_equal(store_key_count(w->a.s, bob.id, &n, &e), 0);
+	assert_int_equal(n, 0);
+	assert_int_equal(number("SELECT count(*) FROM users"), 2);
 }
 
 /* ---- who was faster ---- */
