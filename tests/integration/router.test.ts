@@ -194,6 +194,17 @@ describe('router', () => {
 		const r = await call('POST', '/api/v1/sandboxes', { body: { name: 'x' } });
 		assert.deepEqual([r.status, r.headers.get('retry-after'), (await json(r)).code], [503, '2', 'fleet_full']);
 		assert.deepEqual([one.heard.at(-1)!.body.toString(), two.heard.at(-1)!.body.toString()], ['{"name":"x"}', '{"name":"x"}']);
+		/* What all lack is no want of room; what one lacks, another one has. */
+		const lacks = (w: FakeWorker) => (_: unknown, res: http.ServerResponse): void => w.say(res, 503, { status: 503, code: 'engine_unavailable', detail: 'no loop devices' });
+		one.handler = lacks(one);
+		for (let i = 0; i < 4; i++)
+			assert.deepEqual((await json(await call('POST', '/api/v1/sandboxes', { body: {} }))).code, 'fleet_full', 'the other one has them, and is full');
+		two.handler = lacks(two);
+		const heard = one.heard.length + two.heard.length, none = await call('POST', '/api/v1/sandboxes', { body: {} }), said = await json(none);
+		assert.deepEqual([none.status, said.code, said.detail, one.heard.length + two.heard.length - heard], [503, 'engine_unavailable', 'no loop devices', 2]);
+		two.handler = undefined;
+		for (let i = 0; i < 4; i++)
+			assert.equal((await make()).worker, 'zz9');
 		/* A quota is the caller's, wherever it asks. */
 		one.handler = two.handler = (_, res) => one.say(res, 429, { status: 429, code: 'quota_exceeded', detail: 'yours' });
 		const before = one.heard.length + two.heard.length;

@@ -147,6 +147,8 @@ describe('E2B at a router', () => {
 		const full = await create({});
 		assert.deepEqual([full.status, full.json.code], [429, 429], full.text);
 		assert.ok(full.headers['retry-after']);
+		one.handler = two.handler = (_, res) => two.say(res, 503, { code: 503, message: 'no loop devices' }, { 'caisson-error': 'engine_unavailable' });
+		assert.deepEqual(await create({}).then((r) => [r.status, r.json.message]), [503, 'no loop devices'], 'what all lack is no want of room');
 		two.handler = (_, res) => two.say(res, 401, { code: 401, message: 'x' }, { 'caisson-error': 'identity_missing' });
 		const mistrusted = await control('GET', `/sandboxes/${twos[0]}`);
 		assert.deepEqual([mistrusted.status, mistrusted.json.code], [500, 500], mistrusted.text);

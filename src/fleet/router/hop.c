@@ -27,6 +27,7 @@ struct hop {
 	bool placed; /* it was for nobody in particular */
 	bool reused; /* the connection */
 	bool repeated;
+	bool was_full;  /* a worker could have done it, but had no room */
 	bool in_memory; /* the whole body is in BODY */
 	struct buf body;
 	struct budget_share share;   /* the memory of BODY */
@@ -397,6 +398,13 @@ static void try_next(struct hop *h)
 	place(h);
 }
 
+/* If none of the workers that were asked has what the request needs, the client has to hear what that is, and not that they are full. */
+static bool goes_on(struct hop *h, bool unable)
+{
+	h->was_full = h->was_full || !unable;
+	return h->was_full || (h->n_tried < FLEET_TRIES_MAX && choose(h));
+}
+
 /* The errors of a face do not say what we need to know, so the worker says it besides. */
 static enum relay_verdict judge_face(struct hop *h, const struct relay_reply *reply)
 {
@@ -404,7 +412,7 @@ static enum relay_verdict judge_face(struct hop *h, const struct relay_reply *re
 
 	if (code && hop_is_ours(code))
 		refuse_mistrusted(h);
-	else if (code && hop_is_full(code) && may_try_next(h))
+	else if (code && hop_is_full(code) && may_try_next(h) && goes_on(h, hop_is_unable(code)))
 		try_next(h);
 	else
 		return RELAY_PASS;
@@ -435,7 +443,8 @@ static enum relay_verdict judge(struct relay *relay)
 		refuse_mistrusted(h);
 		return RELAY_DROP;
 	}
-	if (reply->status < 402 || !hop_says_full(relay->in.data + relay->head_len, have))
+	if (reply->status < 402 || !hop_says_full(relay->in.data + relay->head_len, have) ||
+	    !goes_on(h, hop_says_unable(relay->in.data + relay->head_len, have)))
 		return RELAY_PASS;
 	try_next(h);
 	return RELAY_DROP;

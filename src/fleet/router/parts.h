@@ -307,9 +307,12 @@ void hop_respond(const struct bound *b, struct http_request *req, enum err_code 
 		 const char *why);
 /* Does a worker say with BODY that it is full, or that it does not believe this router? */
 bool hop_says_full(const char *body, size_t len);
+/* Full or not, that it lacks something: loop devices for stored sandboxes, or its engine. */
+bool hop_says_unable(const char *body, size_t len);
 bool hop_says_ours(const char *body, size_t len);
 /* The code that a worker tells besides the answer of a face; NULL: none. */
 const char *hop_error_of(const struct relay_reply *reply);
 /* The same of a code. */
 bool hop_is_full(const char *code);
+bool hop_is_unable(const char *code);
 bool hop_is_ours(const char *code);

@@ -46,6 +46,8 @@ void hop_respond(const struct bound *b, struct http_request *req, enum err_code 
 /* Codes of a worker that is full, while another one may not be. A quota of the caller is none of them. */
 static const enum err_code full[] = {ERR_MAX_SESSIONS, ERR_TOO_MANY_FILES, ERR_OUT_OF_MEMORY,
 				     ERR_HOST_DISK_FULL, ERR_ENGINE_UNAVAILABLE};
+/* Those of them that do not say that it is full, but that it lacks something. */
+static const enum err_code unable[] = {ERR_ENGINE_UNAVAILABLE};
 /* The worker does not believe us, which is no fault of the client. */
 static const enum err_code ours[] = {ERR_IDENTITY_MISSING, ERR_IDENTITY_INVALID};
 
@@ -64,6 +66,11 @@ static bool says(const char *body, size_t len, const enum err_code *codes, size_
 bool hop_says_full(const char *body, size_t len)
 {
 	return says(body, len, full, ARRAY_SIZE(full));
+}
+
+bool hop_says_unable(const char *body, size_t len)
+{
+	return says(body, len, unable, ARRAY_SIZE(unable));
 }
 
 bool hop_says_ours(const char *body, size_t len)
@@ -90,6 +97,11 @@ static bool is_among(const char *code, const enum err_code *codes, size_t n)
 bool hop_is_full(const char *code)
 {
 	return is_among(code, full, ARRAY_SIZE(full));
+}
+
+bool hop_is_unable(const char *code)
+{
+	return is_among(code, unable, ARRAY_SIZE(unable));
 }
 
 bool hop_is_ours(const char *code)
