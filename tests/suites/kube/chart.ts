@@ -166,12 +166,63 @@ export function chartCases(helm: string): { name: string; run(): Promise<void> }
 			},
 		},
 		{
+			name: 'an Ingress leads all of one host to the routers, with or without TLS, and a Gateway likewise',
+			async run() {
+				const docs = render({ ingress: { enabled: true, host: 'box.example.org' } }), ingress = docs.get('Ingress/fleet-caisson')!;
+				assert.match(ingress, /- host: "box\.example\.org"\n {6}http:\n {8}paths:\n {10}- path: \/\n {12}pathType: Prefix\n {12}backend: \{service: \{name: fleet-caisson-router, port: \{name: http\}\}\}\n/);
+				assert.ok(!/tls|ingressClassName|annotations/.test(ingress), ingress);
+				assert.match(docs.get('Service/fleet-caisson-router')!, /- \{name: http, port: 80, targetPort: http\}/);
+				assert.match(docs.get('Deployment/fleet-caisson-router')!, /SANDBOX_ALLOWED_HOSTS\s+value: \S+,box\.example\.org\n/);
+				assert.ok(!docs.has('HTTPRoute/fleet-caisson'));
+				const all = render(ALL), whole = all.get('Ingress/fleet-caisson')!;
+				for (const line of ['ingressClassName: nginx', 'tls: [{hosts: ["sandbox.example.org"], secretName: tls}]', '    a: b'])
+					assert.ok(whole.includes(line), line);
+				assert.match(all.get('HTTPRoute/fleet-caisson')!, /hostnames:\s+- gateway\.example\.org\s+rules:\s+- backendRefs: \[\{name: fleet-caisson-router, port: 80\}\]/);
+				assert.match(all.get('Deployment/fleet-caisson-router')!, /SANDBOX_TRUSTED_PROXIES\s+value: 10\.0\.0\.0\/8\n/);
+				assert.match(render({ ingress: { enabled: true }, service: { port: 8080 } }).get('Ingress/fleet-caisson')!, /port: \{name: http\}/);
+			},
+		},
+		{
+			name: 'a worker that is privileged has that instead of its capabilities, and a folder of its release on the node',
+			async run() {
+				const worker = render({ worker: { privileged: true, state: { kind: 'hostPath', hostPath: '/srv/' } } }).get('Deployment/fleet-caisson-worker')!;
+				assert.match(worker, /privileged: true/);
+				/* The API server refuses the one with the other. */
+				assert.ok(!/allowPrivilegeEscalation|capabilities|hostUsers|procMount/.test(worker), worker);
+				assert.match(worker, /- name: state\n {10}hostPath: \{path: "\/srv\/sandboxes\/fleet", type: DirectoryOrCreate\}/);
+				assert.ok(!/emptyDir: \{sizeLimit/.test(worker));
+				assert.match(worker, /fieldPath: spec\.nodeName/);
+				assert.match(render({ worker: { state: { sizeLimit: '9Gi' } } }).get('Deployment/fleet-caisson-worker')!, /- name: state\n {10}emptyDir: \{sizeLimit: 9Gi\}/);
+				const both = template({ worker: { privileged: true, hostUsers: false } });
+				assert.ok(both.code !== 0 && /worker\.privileged: true needs worker\.hostUsers: true/.test(both.text), both.text);
+			},
+		},
+		{
 			name: 'monitors of workers alone need no key',
 			async run() {
 				const key = (docs: Map<string, string>): string[] => [...docs].filter(([name, text]) => /Monitor/.test(name) && text.includes('api-key')).map(([name]) => name);
 				assert.deepEqual(key(render({ serviceMonitor: { enabled: true } })), ['ServiceMonitor/fleet-caisson-router']);
 				const workers = render({ serviceMonitor: { enabled: true, routers: false } });
 				assert.deepEqual([key(workers), workers.has('PodMonitor/fleet-caisson-worker'), workers.has('ServiceMonitor/fleet-caisson-router')], [[], true, false]);
+			},
+		},
+		{
+			name: 'the notes say what is missing of what was chosen',
+			async run() {
+				const notes = (values: unknown): string => {
+					const r = run([helm, 'install', 'fleet', chart, '--dry-run=client', '--namespace', 'sandboxes', '--values', file(values)], { KUBECONFIG: path.join(folder, 'none') });
+					assert.equal(r.code, 0, r.text);
+					return r.text.slice(r.text.indexOf('NOTES:'));
+				};
+				const rows: [RegExp, unknown, unknown][] = [
+					[/count as one address/, { ingress: { enabled: true } }, { ingress: { enabled: true }, router: { trustedProxies: ['10.0.0.0/8'] } }],
+					[/This cluster has no such adapter/, { worker: { autoscaling: { enabled: true } } }, { worker: ALL.worker }],
+					[/There are no stored sandboxes/, { worker: { state: { kind: 'hostPath' } } }, { worker: { privileged: true, state: { kind: 'hostPath' } } }],
+				];
+				for (const [line, lacks, has] of rows) {
+					assert.match(notes(lacks), line);
+					assert.doesNotMatch(notes(has), line);
+				}
 			},
 		},
 		{

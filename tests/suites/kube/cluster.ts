@@ -107,7 +107,8 @@ export class Cluster {
 		this.shell('host', `ip link add ${name} type veth peer name eth0 netns ${this.holders.get(name)!.pid}; ip link set ${name} master br0 up; ip route add 198.19.${i}.0/24 via ${address}`);
 		const others = Array.from({ length: all }, (_, k) => k + 1).filter((k) => k !== i).map((k) => `ip route add 198.19.${k}.0/24 via 198.18.0.${10 + k}`);
 		this.shell(name, [`ip link set lo up; ip addr add ${address}/16 dev eth0; ip link set eth0 up; ip route add default via ${HOST}; echo 1 >/proc/sys/net/ipv4/ip_forward`, ...others,
-			'mount -t tmpfs lib /var/lib', 'mount -t tmpfs log /var/log', 'mount -t tmpfs run /run'].join('; '));
+			'mount -t tmpfs lib /var/lib', 'mount -t tmpfs log /var/log', 'mount -t tmpfs run /run',
+			`mkdir -p ${dir}/workers /var/lib/caisson-workers; mount --bind ${dir}/workers /var/lib/caisson-workers`].join('; ')); // hostPath of workers: a disk, and one for each node
 		fs.mkdirSync(path.join(dir, 'cni'), { recursive: true });
 		fs.writeFileSync(path.join(dir, 'cni/ptp.conflist'), JSON.stringify({ cniVersion: '1.0.0', name: 'pods', plugins: [
 			{ type: 'ptp', ipam: { type: 'host-local', dataDir: path.join(dir, 'ipam'), ranges: [[{ subnet: `198.19.${i}.0/24` }]], routes: [{ dst: '0.0.0.0/0' }] } }] }));

@@ -44,6 +44,13 @@ export class Fleet {
 		return r;
 	}
 
+	/** Manifests to the API server. */
+	apply(manifests: string, ...argv: string[]): string {
+		const r = this.cluster.run('kubectl', ['--namespace', SPACE, 'apply', '-f', '-', ...argv], manifests);
+		assert.equal(r.code, 0, r.stderr);
+		return r.stdout;
+	}
+
 	hang(now: boolean): void {
 		this.cluster.signal('host-api', now ? 'SIGSTOP' : 'SIGCONT');
 	}
@@ -172,6 +179,9 @@ export function fleetCases(f: Fleet): Trial[] {
 				const list = await f.ok('GET', '/api/v1/sandboxes');
 				const ids = JSON.stringify(list);
 				assert.ok(by.every((id) => ids.includes(id)) && !ids.includes('workers_missing'), ids);
+				const stored = await f.call('POST', '/api/v1/sandboxes', { kind: 'stored' });
+				assert.deepEqual([stored.status, stored.code], [503, 'engine_unavailable'], `they need worker.privileged: ${stored.text}`);
+				assert.match(stored.text, /loop devices/);
 				const accept = { accept: 'application/json, text/event-stream' };
 				const begun = await f.call('POST', '/mcp', { jsonrpc: '2.0', id: 1, method: 'initialize', params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'tests', version: '1' } } }, accept);
 				assert.equal(begun.status, 200, begun.text);
@@ -227,6 +237,20 @@ export function fleetCases(f: Fleet): Trial[] {
 			},
 		},
 		{
+			name: 'a worker for which there is no node waits, and harms nobody',
+			async run() {
+				f.helm('upgrade', '--set', 'worker.replicas=4');
+				await until('one is Pending', () => /Pending/.test(f.kubectl('get', 'pods', '-l', 'app.kubernetes.io/component=worker')));
+				await f.ready(3);
+				await f.spread(3);
+				assert.equal((await f.ok('GET', '/api/v1/sandboxes')).workers_missing, undefined);
+				assert.equal((await f.members()).filter((m) => m.listed).length, 3, 'it has no address, so it is no member');
+				f.helm('upgrade', '--set', 'worker.replicas=3');
+				f.rolledOut();
+				await f.ready(3);
+			},
+		},
+		{
 			name: 'while the API server hangs, sandboxes are made and run, and the workers are the same',
 			async run() {
 				f.hang(true);
@@ -259,6 +283,21 @@ export function fleetCases(f: Fleet): Trial[] {
 			},
 		},
 		{
+			name: 'an autoscaler of workers without its metric says so and leaves their number',
+			async run() {
+				const hpa = ['get', 'hpa', 'fleet-caisson-worker', '-o', 'json'];
+				const active = (): Json | undefined => (JSON.parse(f.kubectl(...hpa)).status?.conditions as Json[] | undefined)?.find((c) => c.type === 'ScalingActive');
+				assert.match(f.helm('upgrade', '--set', 'worker.autoscaling.enabled=true').stdout, /This cluster has no such adapter/);
+				await until('it misses its metric', () => active()?.status === 'False' && active(), 90_000);
+				assert.match(String(active()!.message), /caisson_sandboxes_claimed_ratio|custom\.metrics/);
+				assert.equal(f.kubectl('get', 'deployment', 'fleet-caisson-worker', '-o', 'jsonpath={.spec.replicas}'), '2');
+				await f.ready(2);
+				f.helm('upgrade');
+				assert.equal(f.said(...hpa).code, 1, 'it is gone');
+				f.rolledOut();
+			},
+		},
+		{
 			name: 'workers in pods with a user namespace of their own run code, as ids of the pod',
 			async run() {
 				f.helm('upgrade', '--set', 'worker.hostUsers=false');
@@ -271,6 +310,39 @@ export function fleetCases(f: Fleet): Trial[] {
 				const { stdout } = f.said('exec', ...worker, 'caisson', 'doctor');
 				assert.match(stdout, /own uid per sandbox +64536 ids of this container/);
 				assert.match(stdout, /namespaces and mounts +all \d+ kinds/);
+			},
+		},
+		{
+			name: 'stored sandboxes of privileged workers are on their node, and there again for the next worker of that node',
+			async run() {
+				f.helm('upgrade', '--set', 'worker.privileged=true', '--set', 'worker.state.kind=hostPath', '--set', 'worker.replicas=3'); // with two, a new one may go to the third node
+				f.rolledOut();
+				await f.ready(3);
+				assert.match(f.said('exec', 'deployment/fleet-caisson-worker', '--', 'caisson', 'doctor').stdout, /workspaces? .*disk/i);
+				const by = new Map<string, string>(), word = randomBytes(6).toString('hex');
+				for (let i = 0; i < 60 && by.size < 3; i++) {
+					const id = (await f.ok('POST', '/api/v1/sandboxes', { kind: 'stored' })).id as string;
+					await f.ok('POST', `/api/v1/sandboxes/${id}/runs`, { code: `open("kept", "w").write("${word}")`, wait: true });
+					by.set(id.slice(5, 9), id);
+				}
+				assert.equal(by.size, 3, 'all workers have one');
+				f.kubectl('rollout', 'restart', 'deployment/fleet-caisson-worker');
+				f.rolledOut();
+				await f.ready(3);
+				for (const id of by.values()) {
+					const said = await f.ok('POST', `/api/v1/sandboxes/${id}/runs`, { code: 'print(open("kept").read())', wait: true });
+					assert.ok(JSON.stringify(said).includes(word), JSON.stringify(said));
+				}
+			},
+		},
+		{
+			name: 'what is off by default is what the API server takes',
+			async run() {
+				const on = ['ingress.enabled=true', 'ingress.className=nginx', 'ingress.tlsSecret=tls', 'router.autoscaling.enabled=true', 'worker.autoscaling.enabled=true', 'worker.privileged=true', 'worker.state.kind=hostPath',
+					'router.trustedProxies={10.0.0.0/8}', 'networkPolicy.clients[0].podSelector.matchLabels.a=b', 'networkPolicy.monitors[0].namespaceSelector.matchLabels.a=b', 'networkPolicy.workerEgress[0].ports[0].port=443'];
+				const said = f.apply(f.helm('template', ...on.flatMap((v) => ['--set', v])).stdout, '--dry-run=server');
+				for (const kind of ['ingress.networking.k8s.io', 'horizontalpodautoscaler.autoscaling', 'networkpolicy.networking.k8s.io', 'deployment.apps'])
+					assert.match(said, new RegExp(`^${kind.replaceAll('.', '\\.')}/\\S+ \\w+ \\(server dry run\\)$`, 'm'));
 			},
 		},
 		{
