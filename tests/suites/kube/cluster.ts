@@ -9,7 +9,7 @@ import { spawn, spawnSync, type ChildProcess, type StdioOptions } from 'node:chi
 import { owned } from '../../lib/owned.ts';
 import { until } from '../../lib/wait.ts';
 
-const HOST = '198.18.0.1', API = `https://${HOST}:6443`, SERVICES = '10.96.0', TOKEN = 'a-token-of-these-tests';
+const HOST = '198.18.0.1', METRICS_PORT = 7443, API = `https://${HOST}:6443`, SERVICES = '10.96.0', TOKEN = 'a-token-of-these-tests';
 const CONTROLLERS = ['cpu', 'cpuacct', 'cpuset', 'memory', 'devices', 'freezer', 'blkio', 'pids', 'systemd', 'unified'].map((c) => `/sys/fs/cgroup/${c}`).filter((c) => fs.existsSync(c));
 
 export interface Said { code: number | null; stdout: string; stderr: string }
@@ -52,7 +52,7 @@ export class Cluster {
 
 	private daemon(where: string, name: string, argv: string[]): void {
 		const log = fs.openSync(this.at(`${where}-${name}.log`), 'a');
-		const [program, ...args] = this.within(where, [path.join(this.programs, argv[0]!), ...argv.slice(1)]);
+		const [program, ...args] = this.within(where, [path.resolve(this.programs, argv[0]!), ...argv.slice(1)]);
 		this.children.push({ name: `${where}-${name}`, child: spawn(program!, args, { stdio: ['ignore', log, log], env: { PATH: `${this.programs}:/usr/sbin:/usr/bin:/sbin:/bin`, HOME: this.folder } }) });
 		fs.closeSync(log);
 	}
@@ -80,11 +80,11 @@ export class Cluster {
 		this.daemon('host', 'etcd', ['etcd', '--data-dir', this.at('etcd'), '--listen-client-urls', 'http://127.0.0.1:2379', '--advertise-client-urls', 'http://127.0.0.1:2379', '--listen-peer-urls', 'http://127.0.0.1:2380', '--unsafe-no-fsync']);
 		this.daemon('host', 'api', ['kube-apiserver', '--etcd-servers=http://127.0.0.1:2379', `--advertise-address=${HOST}`, `--tls-cert-file=${this.at('api.pem')}`, `--tls-private-key-file=${this.at('api.key')}`,
 			`--cert-dir=${this.at('api')}`, `--token-auth-file=${this.at('tokens.csv')}`, '--authorization-mode=RBAC', `--service-account-key-file=${this.at('accounts.key')}`, `--service-account-signing-key-file=${this.at('accounts.key')}`,
-			`--service-account-issuer=${API}`, `--service-cluster-ip-range=${SERVICES}.0/24`, '--allow-privileged=true', '--kubelet-preferred-address-types=InternalIP', '--default-not-ready-toleration-seconds=10', '--default-unreachable-toleration-seconds=10']);
+			`--service-account-issuer=${API}`, `--service-cluster-ip-range=${SERVICES}.0/24`, '--allow-privileged=true', '--enable-aggregator-routing=true', '--kubelet-preferred-address-types=InternalIP', '--default-not-ready-toleration-seconds=10', '--default-unreachable-toleration-seconds=10']);
 		await until('the API server', () => this.kubectl('get', '--raw', '/readyz').code === 0, 120_000);
 		const config = `--kubeconfig=${this.at('kubeconfig')}`;
 		this.daemon('host', 'controllers', ['kube-controller-manager', config, '--leader-elect=false', `--root-ca-file=${this.at('ca.pem')}`, `--service-account-private-key-file=${this.at('accounts.key')}`, '--use-service-account-credentials=false',
-			`--cert-dir=${this.at('controllers')}`, '--node-monitor-grace-period=12s', '--node-monitor-period=2s']);
+			`--cert-dir=${this.at('controllers')}`, '--node-monitor-grace-period=12s', '--node-monitor-period=2s', '--horizontal-pod-autoscaler-sync-period=3s']);
 		this.daemon('host', 'scheduler', ['kube-scheduler', config, '--leader-elect=false', `--cert-dir=${this.at('scheduler')}`]);
 		for (let i = 1; i <= nodes; i++)
 			await this.node(i, nodes);
@@ -167,6 +167,19 @@ BinaryName = "${path.join(this.programs, 'runc')}"
 	load(archive: string): void {
 		for (const node of this.nodes)
 			must(this.within(node, [path.join(this.programs, 'ctr'), '--address', '/run/containerd.sock', '--namespace', 'k8s.io', 'images', 'import', '--local', archive]));
+	}
+
+	/** Starts an adapter of metrics for autoscalers, which is part of the API server from then on. */
+	adapt(): void {
+		this.daemon('host', 'adapter', [process.execPath, '--disable-warning=ExperimentalWarning', path.join(import.meta.dirname, 'adapter.ts'), `${METRICS_PORT}`, this.at('api.pem'), this.at('api.key'), API, this.at('ca.pem'), TOKEN]);
+		const group = 'custom.metrics.k8s.io', of = { name: 'metrics', namespace: 'default' };
+		const r = this.run('kubectl', ['apply', '-f', '-'], [
+			{ apiVersion: 'v1', kind: 'Service', metadata: of, spec: { ports: [{ port: 443 }] } },
+			{ apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', metadata: { ...of, labels: { 'kubernetes.io/service-name': of.name } }, addressType: 'IPv4', ports: [{ name: '', port: METRICS_PORT }], endpoints: [{ addresses: [HOST], conditions: { ready: true } }] },
+			{ apiVersion: 'apiregistration.k8s.io/v1', kind: 'APIService', metadata: { name: `v1beta1.${group}` }, spec: { group, version: 'v1beta1', service: of, insecureSkipTLSVerify: true, groupPriorityMinimum: 100, versionPriority: 100 } },
+		].map((o) => JSON.stringify(o)).join('\n---\n'));
+		if (r.code !== 0)
+			throw new Error(r.stderr);
 	}
 
 	run(program: string, argv: string[], input?: string): Said {

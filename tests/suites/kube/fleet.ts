@@ -51,6 +51,10 @@ export class Fleet {
 		return r.stdout;
 	}
 
+	adapt(): void {
+		this.cluster.adapt();
+	}
+
 	hang(now: boolean): void {
 		this.cluster.signal('host-api', now ? 'SIGSTOP' : 'SIGCONT');
 	}
@@ -294,6 +298,31 @@ export function fleetCases(f: Fleet): Trial[] {
 				await f.ready(2);
 				f.helm('upgrade');
 				assert.equal(f.said(...hpa).code, 1, 'it is gone');
+				f.rolledOut();
+			},
+		},
+		{
+			name: 'it makes another worker when the places that are taken pass its percentage, and no more than are needed',
+			async run() {
+				f.adapt();
+				await until('the API server has the metrics', () => f.said('get', '--raw', `/apis/custom.metrics.k8s.io/v1beta1/namespaces/${SPACE}/pods/*/caisson_sandboxes_claimed_ratio`).code === 0, 60_000);
+				f.helm('upgrade', '--set', 'worker.autoscaling.enabled=true', '--set', 'worker.settings.SANDBOX_MAX_SESSIONS=8');
+				f.rolledOut();
+				await f.ready(2);
+				const hpa = (): Json => JSON.parse(f.kubectl('get', 'hpa', 'fleet-caisson-worker', '-o', 'json')).status as Json;
+				const value = (): string | undefined => (hpa().currentMetrics as Json[] | undefined)?.[0]?.pods?.current?.averageValue as string | undefined;
+				await until('it sees empty workers', () => value() === '0', 60_000);
+				const make = async (n: number): Promise<void> => {
+					for (let i = 0; i < n; i++)
+						await f.ok('POST', '/api/v1/sandboxes', {});
+				};
+				await make(12); // of 16 places
+				await until('it sees them', () => value() === '750m', 60_000);
+				assert.equal(hpa().desiredReplicas, 2);
+				await make(3);
+				await f.ready(3); // 15 of 24
+				await until('it is content', () => value() === '625m' && hpa().desiredReplicas === 3, 60_000);
+				f.helm('upgrade');
 				f.rolledOut();
 			},
 		},
