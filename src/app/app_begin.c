@@ -245,6 +245,7 @@ static int begin_engine(struct app *a, struct err *e)
 		       .level = s->level},
 	    .install_tool = profile_of(s)->install_tool,
 	    .workspace = workspace_of(s),
+	    .moves = app_is_worker(a),
 	    .zygote = {.idle_s = (uint64_t)s->zygote_idle_s,
 		       .age_s = (uint64_t)s->zygote_age_s,
 		       .forks = (uint64_t)s->zygote_forks},

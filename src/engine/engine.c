@@ -268,6 +268,51 @@ int engine_forget(struct engine *g, const char *persist_id, engine_done_fn cb, v
 			      : lacks(g->ops, "store workspaces", e);
 }
 
+/* ---- disks.h ---- */
+
+static int order(struct engine *g, const struct engine_disk_order *o, struct err *e)
+{
+	return g->ops->disk ? g->ops->disk(g, o, e)
+			    : lacks(g->ops, "give stored workspaces away as files", e);
+}
+
+int engine_disk_read(struct engine *g, const char *persist_id, engine_disk_fn cb, void *user,
+		     struct err *e)
+{
+	const struct engine_disk_order o = {
+	    .what = ENGINE_DISK_READ, .persist_id = persist_id, .had = cb, .user = user};
+
+	return order(g, &o, e);
+}
+
+int engine_disk_new(struct engine *g, const char *persist_id, uint64_t bytes, engine_disk_fn cb,
+		    void *user, struct err *e)
+{
+	const struct engine_disk_order o = {.what = ENGINE_DISK_NEW,
+					    .persist_id = persist_id,
+					    .bytes = bytes,
+					    .had = cb,
+					    .user = user};
+
+	return order(g, &o, e);
+}
+
+int engine_disk_keep(struct engine *g, const char *persist_id, engine_done_fn cb, void *user,
+		     struct err *e)
+{
+	const struct engine_disk_order o = {
+	    .what = ENGINE_DISK_KEEP, .persist_id = persist_id, .done = cb, .user = user};
+
+	return order(g, &o, e);
+}
+
+int engine_disk_drop(struct engine *g, const char *persist_id, struct err *e)
+{
+	const struct engine_disk_order o = {.what = ENGINE_DISK_DROP, .persist_id = persist_id};
+
+	return order(g, &o, e);
+}
+
 /* ---- what engine/front/inside asks ---- */
 
 int engine_ask_usage(struct engine_sandbox *s)

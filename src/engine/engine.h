@@ -342,6 +342,7 @@ struct engine_config {
 		const char *level;   /* SANDBOX_LEVEL */
 	} docker;
 	enum engine_workspace workspace;
+	bool moves;              /* engine/disks.h may be used */
 	struct {                 /* when an image's zygote ends; 0 = never */
 		uint64_t idle_s; /* so long after the last sandbox of its image */
 		uint64_t age_s;  /* the next request replaces a zygote that is older */

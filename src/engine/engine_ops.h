@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/list.h"
+#include "engine/disks.h"
 #include "engine/engine.h"
 
 /* What each engine can enforce on some host: the columns of the table. */
@@ -52,6 +53,8 @@ struct engine_ops {
 	void (*uncount_upload)(struct engine *g, uint64_t bytes);
 	int (*forget)(struct engine *g, const char *persist_id, engine_done_fn cb, void *user,
 		      struct err *e);
+	/* engine/disks.h. NULL = stored workspaces are no disks. */
+	int (*disk)(struct engine *g, const struct engine_disk_order *o, struct err *e);
 
 	/* ---- its sandboxes ---- */
 

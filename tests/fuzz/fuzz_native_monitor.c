@@ -73,6 +73,13 @@ static void fill_forget(union proto_frame *f, uint32_t slot, unsigned about)
 	f->forget = (struct proto_mon_forget){.head = PROTO_HEAD(MON_FORGET, proto_mon_forget),
 					      .seq = slot};
 	f->forget.persist[0] = (char)about;
+	if (about & 64U) {
+		f->disk = (struct proto_mon_disk){.head = PROTO_HEAD(MON_DISK, proto_mon_disk),
+						  .seq = slot,
+						  .what = about & 7U,
+						  .bytes = (uint64_t)(about & 8U) << (about & 63U)};
+		f->disk.persist[0] = (char)(about & 63U);
+	}
 	if (about & 128U) { /* no key begins so */
 		f->keep = (struct proto_mon_keep){.head = PROTO_HEAD(MON_KEEP, proto_mon_keep),
 						  .slot = slot};

@@ -364,15 +364,11 @@ bool workspace_is_there(const char *state_dir UNUSED, const char *key)
 int space_grant(struct monitor *m UNUSED, const struct proto_limits *l UNUSED, uint64_t *ret)
 {
 	*ret = 0;
-	if (happens(WORLD_NO_ROOM))
+	if (happens(WORLD_NO_ROOM) || (has_room && room == 0))
 		return -EAGAIN;
-	if (!has_room)
-		return -ENOSPC;
-	if (room == 0)
-		return -EAGAIN;
-	room--;
-	*ret = 1;
-	return 0;
+	*ret = has_room;
+	room -= has_room;
+	return has_room ? 0 : -ENOSPC;
 }
 
 /* No disk of this world can be kept. */
@@ -383,6 +379,20 @@ void monitor_sandbox_keep(struct monitor *me, const struct proto_mon_keep *k)
 
 	ASSERT(k->persist[0] && k->persist[0] != '-');
 	monitor_send(me, &a.head, NULL, 0);
+}
+
+bool monitor_disk_kept(struct monitor *m UNUSED, pid_t pid UNUSED, int status UNUSED)
+{
+	return false;
+}
+
+void monitor_disk(struct monitor *m, const struct proto_mon_disk *d)
+{
+	const struct proto_mon_disk_had a = {
+	    .head = PROTO_HEAD(MON_DISK_HAD, proto_mon_disk_had), .seq = d->seq, .errnum = EPERM};
+
+	ASSERT(d->what < PROTO_DISK_MAX_);
+	monitor_send(m, &a.head, NULL, 0);
 }
 
 bool monitor_sandbox_kept(struct monitor *m UNUSED, pid_t pid UNUSED, int status UNUSED)

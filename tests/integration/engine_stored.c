@@ -5,6 +5,7 @@
  *
  * TAP on stdout. As UID: gives up root first and so tests what a plain user gets. Images are taken
  * from the state folder; stored workspaces go to one of its own below /tmp. */
+#include "engine/disks.h"
 #include "engine_client.h"
 #include "state_dir.h"
 
@@ -318,6 +319,119 @@ static void case_stored_helper(struct client *c)
 	EXPECT(forget(c, "helped") == ERR_NONE);
 }
 
+/* ---- their files ---- */
+
+static int file; /* that the last answer came with */
+
+static void on_disk(int fd, const struct err *e, void *user)
+{
+	on_done(e, user);
+	file = fd;
+}
+
+enum disk_call { READ, NEW, KEEP, DROP };
+
+static enum err_code disk(struct client *c, enum disk_call what, const char *key, uint64_t bytes)
+{
+	static struct outcome f;
+	int r = 0;
+
+	f = (struct outcome){0};
+	file = -1;
+	if (what == READ)
+		r = engine_disk_read(c->engine, key, on_disk, &f, &f.e);
+	else if (what == NEW)
+		r = engine_disk_new(c->engine, key, bytes, on_disk, &f, &f.e);
+	else if (what == KEEP)
+		r = engine_disk_keep(c->engine, key, on_done, &f, &f.e);
+	else
+		r = engine_disk_drop(c->engine, key, &f.e);
+	if (r == 0 && what != DROP)
+		turn_until(c, &f.done, 60000);
+	return f.e.code;
+}
+
+static void copy_all(int from, int to)
+{
+	static char buf[1 << 20];
+	ssize_t n;
+
+	while ((n = read(from, buf, sizeof(buf))) > 0)
+		EXPECT(write(to, buf, (size_t)n) == n);
+	EXPECT(n == 0 && fsync(to) == 0);
+}
+
+/* What is read from one and written to another is the same workspace. */
+static void case_disks(struct client *c)
+{
+	struct engine_sandbox *s = activate(c, "moved");
+	int from;
+
+	if (!(engine_caps(c->engine) & ENGINE_CAP_PERSISTENT)) { /* folders */
+		EXPECT(disk(c, READ, "moved", 0) == ERR_ENGINE_NOT_BUILT_IN);
+		EXPECT(disk(c, NEW, "other", 1) == ERR_ENGINE_NOT_BUILT_IN);
+		end_sandbox(c, s);
+		EXPECT(forget(c, "moved") == ERR_NONE);
+		return;
+	}
+	python(c, s, "open('kept', 'w').write('here')\n", "");
+	EXPECT(disk(c, READ, "moved", 0) == ERR_SANDBOX_IN_USE);
+	end_sandbox(c, s);
+	EXPECT(disk(c, READ, "never", 0) == ERR_NOT_FOUND);
+	EXPECT(disk(c, READ, "moved", 0) == ERR_NONE && file >= 0);
+	from = file;
+	EXPECT((fcntl(from, F_GETFL) & O_ACCMODE) == O_RDONLY);
+	/* nobody else has it meanwhile */
+	EXPECT(disk(c, READ, "moved", 0) == ERR_SANDBOX_IN_USE);
+	EXPECT(make(c, &(struct engine_create){.persist_id = "moved"}) == NULL);
+	EXPECT_OF(&o, o.e.code == ERR_SANDBOX_IN_USE);
+	EXPECT(forget(c, "moved") == ERR_SANDBOX_IN_USE);
+
+	EXPECT(disk(c, NEW, "moved", 1) == ERR_ALREADY_EXISTS);
+	EXPECT(disk(c, NEW, "arrived", UINT64_C(64) << 20) == ERR_NONE && file >= 0);
+	const int to = file;
+	copy_all(from, to);
+	(void)close(from);
+	EXPECT(disk(c, NEW, "arrived", 1) == ERR_ALREADY_EXISTS);
+	EXPECT(disk(c, READ, "arrived", 0) == ERR_NOT_FOUND);
+	EXPECT(disk(c, KEEP, "arrived", 0) == ERR_NONE);
+	(void)close(to);
+	EXPECT(disk(c, KEEP, "arrived", 0) == ERR_NOT_FOUND);
+	s = activate(c, "arrived");
+	python(c, s, "import os\nprint(open('kept').read(), os.stat('kept').st_uid)\n",
+	       "here 1000\n");
+	end_sandbox(c, s);
+	EXPECT(forget(c, "arrived") == ERR_NONE && forget(c, "moved") == ERR_NONE);
+}
+
+/* What is not kept goes; only some are made at a time, and none that the host has no room for. */
+static void case_disks_dropped(struct client *c)
+{
+	char key[8];
+	int files[ENGINE_DISKS_NEW_MAX];
+
+	if (!(engine_caps(c->engine) & ENGINE_CAP_PERSISTENT))
+		return;
+	for (unsigned i = 0; i < ENGINE_DISKS_NEW_MAX; i++) {
+		(void)snprintf(key, sizeof(key), "n%u", i);
+		EXPECT(disk(c, NEW, key, 4096) == ERR_NONE);
+		files[i] = file;
+	}
+	EXPECT(disk(c, NEW, "more", 4096) == ERR_SERVER_BUSY);
+	for (unsigned i = 0; i < ENGINE_DISKS_NEW_MAX; i++) {
+		(void)snprintf(key, sizeof(key), "n%u", i);
+		(void)close(files[i]);
+		EXPECT(disk(c, DROP, key, 0) == ERR_NONE);
+	}
+	EXPECT(disk(c, DROP, "never", 0) == ERR_NONE);
+	EXPECT(disk(c, KEEP, "n0", 0) == ERR_NOT_FOUND);
+	EXPECT(disk(c, NEW, "huge", UINT64_MAX) == ERR_HOST_DISK_FULL);
+	EXPECT(disk(c, NEW, "n0", 4096) == ERR_NONE);
+	(void)close(file);
+	EXPECT(disk(c, DROP, "n0", 0) == ERR_NONE);
+	EXPECT(disk(c, READ, "../x", 0) == ERR_INVALID_ARGUMENT);
+}
+
 static const struct {
 	const char *name;
 	void (*fn)(struct client *c);
@@ -329,6 +443,8 @@ static const struct {
     {"in_use", case_in_use},
     {"stored_limits", case_stored_limits},
     {"stored_helper", case_stored_helper},
+    {"disks", case_disks},
+    {"disks_dropped", case_disks_dropped},
 };
 
 static void parse_options(int argc, char **argv)
@@ -379,7 +495,7 @@ static void remove_afterwards(const char *state)
 
 static void open_clients(struct client *first, const char *state)
 {
-	const struct engine_config config = {.state_dir = state, .max_sandboxes = 8};
+	const struct engine_config config = {.state_dir = state, .max_sandboxes = 8, .moves = true};
 	struct client *clients[2] = {first, &second};
 	struct err e = ERR_INIT;
 	sd_event *loop = NULL;

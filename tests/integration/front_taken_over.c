@@ -172,6 +172,19 @@ static void keep(void)
 	send_frame(a.monitor, &f, sizeof(f.keep), NULL, 0);
 }
 
+static void disk(void)
+{
+	static const char *const keys[] = {"first", "kept", "0-0", "never-made"};
+	union proto_frame f = {0};
+
+	f.disk = (struct proto_mon_disk){.head = PROTO_HEAD(MON_DISK, proto_mon_disk),
+					 .seq = below(100),
+					 .what = below(PROTO_DISK_MAX_)};
+	f.disk.bytes = f.disk.what == PROTO_DISK_NEW ? any() % PROTO_DISK_MAX : 0;
+	(void)!text_copy(f.disk.persist, sizeof(f.disk.persist), keys[below(ARRAY_SIZE(keys))]);
+	send_frame(a.monitor, &f, sizeof(f.disk), NULL, 0);
+}
+
 /* A descriptor of a kind that nobody expects. */
 static int odd_descriptor(void)
 {
@@ -306,7 +319,7 @@ static const struct step {
 	uint32_t weight;
 	void (*fn)(void);
 } steps[] = {{8, create},  {6, destroy}, {3, warm},  {2, usage}, {2, forget},
-	     {6, to_init}, {2, hang_up}, {2, limit}, {2, keep}};
+	     {6, to_init}, {2, hang_up}, {2, limit}, {2, keep},  {2, disk}};
 
 static uint32_t steps_of_round(void)
 {

@@ -246,6 +246,30 @@ static size_t forget_nothing(union proto_frame *f, int *ret_fd UNUSED)
 	return sizeof(f->forget);
 }
 
+static size_t disk_path(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->disk = (struct proto_mon_disk){.head = PROTO_HEAD(MON_DISK, proto_mon_disk)};
+	(void)snprintf(f->disk.persist, sizeof(f->disk.persist), "../../etc/shadow");
+	return sizeof(f->disk);
+}
+
+static size_t disk_odd(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->disk = (struct proto_mon_disk){.head = PROTO_HEAD(MON_DISK, proto_mon_disk),
+					  .what = PROTO_DISK_MAX_,
+					  .persist = "key"};
+	return sizeof(f->disk);
+}
+
+static size_t disk_endless(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->disk = (struct proto_mon_disk){.head = PROTO_HEAD(MON_DISK, proto_mon_disk),
+					  .what = PROTO_DISK_NEW,
+					  .bytes = UINT64_MAX,
+					  .persist = "key"};
+	return sizeof(f->disk);
+}
+
 static size_t keep_path(union proto_frame *f, int *ret_fd UNUSED)
 {
 	f->keep = (struct proto_mon_keep){.head = PROTO_HEAD(MON_KEEP, proto_mon_keep)};
@@ -323,6 +347,9 @@ static const struct {
     {"forgetting a path", forget_path},
     {"forgetting what begins like an option", forget_option},
     {"forgetting nothing", forget_nothing},
+    {"the file of a disk under a path", disk_path},
+    {"something else with the file of a disk", disk_odd},
+    {"a disk without end", disk_endless},
     {"keeping under a path", keep_path},
     {"keeping what no slot can have", keep_nobody},
     {"a helper of itself", helps_itself},

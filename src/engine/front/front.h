@@ -80,6 +80,8 @@ struct front_engine {
 	struct front_pool pool;
 	struct list forgets; /* struct front_forget */
 	uint32_t next_forget;
+	struct list disks; /* struct front_disk */
+	uint32_t next_disk;
 	struct front_memory memory;
 	rlim_t nofile; /* descriptors that this process may have */
 	int images;    /* O_PATH of the folder of images, to look only; -1 = none */
@@ -138,6 +140,13 @@ int front_forget(struct engine *base, const char *persist_id, engine_done_fn cb,
 int front_forgotten(struct front_engine *g, const struct proto_mon_forgotten *m) MUST_CHECK;
 /* No answer will come any more. */
 void front_forget_abort(struct front_engine *g, const struct err *e);
+
+/* front_disks.c */
+int front_disk(struct engine *base, const struct engine_disk_order *o, struct err *e) MUST_CHECK;
+/* MON_DISK_HAD; FILE: the callee's. */
+int front_disk_had(struct front_engine *g, const struct proto_mon_disk_had *m, int file) MUST_CHECK;
+/* No answer will come any more. */
+void front_disks_abort(struct front_engine *g, const struct err *e);
 
 /* front_pool.c */
 void front_pool_figures(const struct engine *base, struct engine_pool *ret);

@@ -52,6 +52,11 @@ static int on_forgotten(struct front_engine *g, const union proto_frame *f, int 
 	return front_forgotten(g, &f->forgotten);
 }
 
+static int on_disk_had(struct front_engine *g, const union proto_frame *f, int *fds, size_t n)
+{
+	return front_disk_had(g, &f->disk_had, n == 1 ? TAKE_FD(fds[0]) : -1);
+}
+
 static int on_used(struct front_engine *g, const union proto_frame *f, int *fds UNUSED,
 		   size_t n UNUSED)
 {
@@ -152,6 +157,13 @@ static int lacks_keep(struct front_engine *g, uint32_t slot)
 	if (s)
 		inside_kept(&s->base, ENOTSUP);
 	return 0;
+}
+
+static int lacks_disk(struct front_engine *g, uint32_t seq)
+{
+	const struct proto_mon_disk_had m = {.seq = seq, .errnum = ENOTSUP};
+
+	return front_disk_had(g, &m, -1);
 }
 
 /* Nobody waits for an answer. */
@@ -267,6 +279,7 @@ static void on_monitor_end(int error UNUSED, void *user)
 		      g->base.ops->name, (int)g->monitor_pid);
 	LOG_ERROR("engine_lost", LOG_S("error", e->text));
 	front_forget_abort(g, e);
+	front_disks_abort(g, e);
 	front_memory_abort(g);
 	for (uint32_t i = 0; i < g->max; i++)
 		if (g->slots[i])
@@ -402,6 +415,7 @@ void front_close(struct engine *base)
 	g->dead = true;
 	(void)err_set(&e, ERR_CANCELLED, 0, "the engine was closed");
 	front_forget_abort(g, &e);
+	front_disks_abort(g, &e);
 	for (uint32_t i = 0; g->slots && i < g->max; i++)
 		if (g->slots[i])
 			inside_cancel(&g->slots[i]->base, &e);

@@ -121,6 +121,7 @@ void front_init(struct front_engine *g, const struct engine_config *config)
 {
 	g->monitor_fd = g->images = -1;
 	list_init(&g->forgets);
+	list_init(&g->disks);
 	list_init(&g->memory.askers);
 	list_init(&g->orphans);
 	list_init(&g->pool.sandboxes);

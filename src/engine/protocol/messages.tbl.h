@@ -54,3 +54,5 @@ M(INIT_SET, F, I, proto_init_set, 0, OTHER, "set extended attributes of a file; 
 M(INIT_HEALTH, F, I, proto_init_health, 0, OTHER, "answer GET /health at a port of the sandbox's loopback")
 M(INIT_STORE, F, I, proto_init_note, 0, OTHER, "the sandbox comes to rest: write the variables of its session to its disk")
 M(INIT_STORED, I, F, proto_init_stored, 0, OTHER, "answer to INIT_STORE")
+M(MON_DISK, F, M, proto_mon_disk, 0, MONITOR(disk), "the file of a stored workspace: read one, make a new one, keep or drop that")
+M(MON_DISK_HAD, M, F, proto_mon_disk_had, 1, FRONT(disk_had), "answer to MON_DISK: the file")

@@ -378,6 +378,8 @@ union proto_frame {
 	struct proto_mon_keep keep;
 	struct proto_mon_kept kept;
 	struct proto_mon_warmed warmed;
+	struct proto_mon_disk disk;
+	struct proto_mon_disk_had disk_had;
 	struct proto_mon_limit limit;
 	struct proto_mon_limited limited;
 	struct proto_mon_unsupported unsupported;

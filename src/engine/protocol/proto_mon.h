@@ -106,6 +106,34 @@ struct proto_mon_kept {
 	int32_t errnum; /* 0 = the files are on the disk of the host, under that key */
 };
 
+/* The file of a stored workspace itself, for a worker that sends it elsewhere or gets it from there. */
+enum proto_disk {
+	PROTO_DISK_READ, /* one that no sandbox uses */
+	PROTO_DISK_NEW,  /* an empty one without a name */
+	PROTO_DISK_KEEP, /* it gets its name */
+	PROTO_DISK_DROP, /* it goes */
+	PROTO_DISK_MAX_,
+};
+#define PROTO_DISKS_NEW_MAX 4u /* at a time */
+struct proto_mon_disk {
+	struct proto_head head;
+	uint32_t seq;
+	uint32_t what; /* enum proto_disk */
+	uint64_t
+	    bytes; /* NEW: that it will take from the host, at most PROTO_DISK_MAX; 0 for the others */
+	char persist[PROTO_PERSIST_MAX];
+};
+
+/* errnum: EBUSY = a sandbox uses it; ENOENT = there is none, or nothing was made for this key; EEXIST = there is one, or is
+ * being made; ENOSPC; EMFILE = PROTO_DISKS_NEW_MAX are being made; EPERM = this server was not started for it; ENOTSUP = here
+ * workspaces are no disks */
+struct proto_mon_disk_had {
+	struct proto_head head;
+	uint32_t seq;
+	int32_t
+	    errnum; /* 0 = done; of READ and NEW with the descriptor, which has the lock of the file */
+};
+
 /* The request is as if it had not been sent. Every maker serves MON_CREATE and MON_DESTROY. */
 struct proto_mon_unsupported {
 	struct proto_head head;

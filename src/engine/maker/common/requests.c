@@ -68,6 +68,14 @@ static bool check_keep(const union proto_frame *f, uint32_t slots)
 	return f->keep.slot < slots && proto_key_ok(f->keep.persist);
 }
 
+static bool check_disk(const union proto_frame *f, uint32_t slots UNUSED)
+{
+	const bool makes = f->disk.what == PROTO_DISK_NEW;
+
+	return f->disk.what < PROTO_DISK_MAX_ && proto_key_ok(f->disk.persist) &&
+	       (makes ? f->disk.bytes <= PROTO_DISK_MAX : f->disk.bytes == 0);
+}
+
 /* Only a process that has a limit on all sandboxes knows what is too much. */
 static bool check_charged(const union proto_frame *f UNUSED, uint32_t slots UNUSED)
 {
@@ -107,7 +115,9 @@ _Static_assert(offsetof(struct proto_mon_create, slot) == offsetof(struct proto_
 		   offsetof(struct proto_mon_limit, slot) ==
 		       offsetof(struct proto_mon_slot, slot) &&
 		   offsetof(struct proto_mon_keep, slot) == offsetof(struct proto_mon_slot, slot) &&
-		   offsetof(struct proto_mon_forget, seq) == offsetof(struct proto_mon_slot, slot),
+		   offsetof(struct proto_mon_forget, seq) ==
+		       offsetof(struct proto_mon_slot, slot) &&
+		   offsetof(struct proto_mon_disk, seq) == offsetof(struct proto_mon_slot, slot),
 	       "request_unsupported() reads what all of them begin with");
 
 struct proto_mon_unsupported request_unsupported(const union proto_frame *f)

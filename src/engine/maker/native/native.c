@@ -70,6 +70,7 @@ static int native_begin(struct engine *base, const struct engine_config *config,
 				    total,
 				    config->install_tool ? config->install_tool : "",
 				    workspace,
+				    config->moves ? "1" : "0",
 				    NULL};
 
 	(void)snprintf(max, sizeof(max), "%u", config->max_sandboxes);
@@ -113,6 +114,7 @@ const struct engine_ops native_ops = {
     .count_upload = front_memory_count,
     .uncount_upload = front_memory_uncount,
     .forget = front_forget,
+    .disk = front_disk,
     .create = front_create,
     .destroy = front_destroy,
     .usage = front_usage,

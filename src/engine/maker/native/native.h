@@ -21,6 +21,7 @@ struct native_monitor_config {
 	struct native_zygote_config zygote;
 	uint64_t total_bytes;     /* limit on the memory of all sandboxes together; 0 = none */
 	const char *install_tool; /* engine_config.install_tool */
+	bool moves;               /* engine_config.moves */
 	enum engine_workspace workspace; /* where the workspaces of sessions are */
 };
 

@@ -48,6 +48,7 @@
 #pragma once
 
 #include "base/err.h"
+#include "engine/maker/common/folder.h"
 #include "engine/maker/common/remover.h"
 #include "engine/maker/native/monitor/cgroup.h"
 #include "engine/maker/native/monitor/workspace_session.h"
@@ -158,6 +159,16 @@ struct monitor_sandbox {
 	uint32_t pid_next[2]; /* chains of the pid table for maker and init (reap.c) */
 };
 
+/* A stored disk that the front fills (workspace_arrival.c). */
+struct disk_arrival {
+	char key[PROTO_PERSIST_MAX]; /* "" = this place is free */
+	char aside[FOLDER_NAME_MAX]; /* its name until it is whole */
+	int file;                    /* with its lock */
+	uint64_t bytes;              /* that it will take from the host */
+	pid_t keeper;                /* the process that gives it its name; 0 = none */
+	uint32_t seq;                /* of the request that this one serves */
+};
+
 struct monitor {
 	int channel;
 	int front; /* parent_watch() */
@@ -188,6 +199,7 @@ struct monitor {
 	/* Inits that were reaped before their maker, so that nothing says yet whose they are. */
 	pid_t early[EARLY_MAX];
 	uint32_t n_early;
+	struct disk_arrival arrivals[PROTO_DISKS_NEW_MAX];
 	struct remover sweep; /* removes what is left of workspaces */
 	struct instance
 	    *instance; /* the lock file that says that this monitor lives (instance.c) */
@@ -228,6 +240,13 @@ void monitor_sandbox_put_away(struct monitor *m,
 void monitor_sandbox_keep(struct monitor *m, const struct proto_mon_keep *k);
 /* Whether PID, which has ended with STATUS, made the disk of a session a stored one. */
 bool monitor_sandbox_kept(struct monitor *m, pid_t pid, int status) MUST_CHECK;
+
+/* workspace_arrival.c */
+void monitor_disk(struct monitor *m, const struct proto_mon_disk *d);
+/* Whether PID, which has ended with STATUS, gave a new disk its name. */
+bool monitor_disk_kept(struct monitor *m, pid_t pid, int status) MUST_CHECK;
+/* Adds what the disks that the front fills have of the host, and what they will have. */
+void monitor_disks_measure(const struct monitor *m, uint64_t *has, uint64_t *claims);
 
 /* monitor_sandbox_limits.c */
 void monitor_sandbox_usage(struct monitor *m, uint32_t slot);

@@ -97,7 +97,7 @@ int reap_children(struct monitor *m)
 		uint32_t slot = (link - 1) / 2;
 		if (link == 0 && (zygote_reaped(m, pid) || session_disk_dropped(m, pid) ||
 				  monitor_sandbox_kept(m, pid, status) || space_reaped(m, pid) ||
-				  workspace_swept(m, pid))) {
+				  monitor_disk_kept(m, pid, status) || workspace_swept(m, pid))) {
 			continue;
 		} else if (link == 0) {
 			if (note_early(m, pid) < 0)

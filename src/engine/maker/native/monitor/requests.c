@@ -87,6 +87,11 @@ static void serve_keep(struct monitor *m, const union proto_frame *f)
 	monitor_sandbox_keep(m, &f->keep);
 }
 
+static void serve_disk(struct monitor *m, const union proto_frame *f)
+{
+	monitor_disk(m, &f->disk);
+}
+
 #define BOTH(f)    serve_##f
 #define MONITOR(f) serve_##f
 #define FRONT(f)   NULL

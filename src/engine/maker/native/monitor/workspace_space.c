@@ -71,12 +71,12 @@ struct share {
 	bool hungry;
 };
 
-static bool has_disk(const struct monitor_sandbox *b)
+bool space_has_disk(const struct monitor_sandbox *b)
 {
 	return b->state == SANDBOX_LIVE && b->disk.image >= 0;
 }
 
-static bool has_folder(const struct monitor_sandbox *b)
+bool space_has_folder(const struct monitor_sandbox *b)
 {
 	return b->state == SANDBOX_LIVE && b->disk.folder;
 }
@@ -120,8 +120,8 @@ static int measure(struct monitor *m, struct sums *ret)
 	for (uint32_t i = 0; i < m->config->max_sandboxes; i++) {
 		const struct monitor_sandbox *b = &m->sandboxes[i];
 		const uint64_t claim = less(b->disk.size, b->disk.ballast);
-		ret->folders += has_folder(b);
-		if (has_disk(b)) {
+		ret->folders += space_has_folder(b);
+		if (space_has_disk(b)) {
 			ret->n++;
 			ret->new += b->disk.new;
 			ret->stopped = ret->stopped || (b->disk.stopped && b->disk.ballast > 0);
@@ -136,6 +136,7 @@ static int measure(struct monitor *m, struct sums *ret)
 			ret->making += b->disk.promised;
 		}
 	}
+	monitor_disks_measure(m, &ret->has, &ret->making);
 	ret->claims += ret->making + ret->ending;
 	ret->sizes += ret->making;
 	return 0;
@@ -145,6 +146,18 @@ static int measure(struct monitor *m, struct sums *ret)
 static uint64_t total(const struct sums *s)
 {
 	return less(s->free + s->has, s->reserve);
+}
+
+static uint64_t left_of(const struct sums *s)
+{
+	return s->free < s->reserve ? 0 : less(total(s), s->claims);
+}
+
+uint64_t space_left(struct monitor *m)
+{
+	struct sums s;
+
+	return !wall_stands(WALL_PROMISES) || measure(m, &s) < 0 ? UINT64_MAX : left_of(&s);
 }
 
 /* ---- closing: for the moment when somebody else has taken the reserve ---- */
@@ -159,7 +172,7 @@ static void close_disk(struct disk *d, bool closed)
 static void close_all(struct monitor *m)
 {
 	for (uint32_t i = 0; i < m->config->max_sandboxes; i++)
-		if (has_disk(&m->sandboxes[i]))
+		if (space_has_disk(&m->sandboxes[i]))
 			close_disk(&m->sandboxes[i].disk, true);
 }
 
@@ -294,7 +307,7 @@ static uint64_t share(struct monitor *m, const struct sums *s)
 	for (uint32_t i = 0; list && i < m->config->max_sandboxes && n < s->n; i++) {
 		struct monitor_sandbox *b = &m->sandboxes[i];
 		struct share *one = &list[n];
-		if (!has_disk(b))
+		if (!space_has_disk(b))
 			continue;
 		if (worker_room(b->init, b->disk.loop, &one->room) < 0) {
 			/* Its init has not come so far yet, or is ending. A new disk has little at first, so
@@ -330,7 +343,7 @@ static void plan_rest(struct monitor *m)
 	for (uint32_t i = 0; i < m->config->max_sandboxes; i++) {
 		struct monitor_sandbox *b = &m->sandboxes[i];
 		struct disk *d = &b->disk;
-		if (!has_disk(b))
+		if (!space_has_disk(b))
 			continue;
 		if (d->stored && !d->backed) {
 			d->backed = true;
@@ -359,7 +372,7 @@ static void settle(struct monitor *m)
 		const struct space_plan *w = &p->plan[i];
 		struct disk *d = &m->sandboxes[w->slot].disk;
 		/* the slot may have another sandbox meanwhile */
-		if (!has_disk(&m->sandboxes[w->slot]) || d->serial != w->serial)
+		if (!space_has_disk(&m->sandboxes[w->slot]) || d->serial != w->serial)
 			continue;
 		if (w->what == WORKER_CLAIM)
 			d->ballast = w->ballast;
@@ -415,30 +428,6 @@ static void tell(struct monitor *m, const struct sums *s)
 	monitor_send(m, &now.head, NULL, 0);
 }
 
-static enum proto_ration ration_of(const struct disk *d, bool full)
-{
-	if (d->closed || (d->folder && full))
-		return PROTO_RATION_NONE;
-	if (d->ballast == 0)
-		return PROTO_RATION_ALL;
-	return d->stopped ? PROTO_RATION_NONE : PROTO_RATION_PART;
-}
-
-static void tell_rations(struct monitor *m)
-{
-	for (uint32_t i = 0; i < m->config->max_sandboxes; i++) {
-		struct disk *d = &m->sandboxes[i].disk;
-		const enum proto_ration now = ration_of(d, m->space.full);
-		if ((!has_disk(&m->sandboxes[i]) && !has_folder(&m->sandboxes[i])) ||
-		    d->ration == now)
-			continue;
-		const struct proto_mon_ration f = {
-		    .head = PROTO_HEAD(MON_RATION, proto_mon_ration), .slot = i, .ration = now};
-		d->ration = now;
-		monitor_send(m, &f.head, NULL, 0);
-	}
-}
-
 static void note_full(struct monitor *m, const struct sums *s)
 {
 	struct space *p = &m->space;
@@ -461,7 +450,7 @@ static void forget_new(struct monitor *m)
 static bool any_closed_or_ballast(const struct monitor *m)
 {
 	for (uint32_t i = 0; i < m->config->max_sandboxes; i++)
-		if (has_disk(&m->sandboxes[i]) &&
+		if (space_has_disk(&m->sandboxes[i]) &&
 		    (m->sandboxes[i].disk.closed || m->sandboxes[i].disk.ballast > 0))
 			return true;
 	return false;
@@ -504,7 +493,7 @@ uint64_t space_look(struct monitor *m)
 			monitor_sandboxes_go_on(m, true);
 		wait = MIN(wait, LOOK_MIN_NS);
 	}
-	tell_rations(m);
+	rations_tell(m);
 	if (s.n > 0 && !p->full && p->worker == 0 && p->n_plan == 0)
 		plan_rest(m);
 	if (p->n_plan > 0 && p->worker == 0)
@@ -555,7 +544,7 @@ int space_grant(struct monitor *m, const struct proto_limits *l, uint64_t *ret)
 		return 0;
 	p->look_at = now_ns();
 	p->least = least;
-	const uint64_t left = s.free < s.reserve ? 0 : less(total(&s), s.claims);
+	const uint64_t left = left_of(&s);
 	*ret = left < least ? 0 : first_claim(left, size, least, s.new);
 	if (*ret > 0)
 		return 0;

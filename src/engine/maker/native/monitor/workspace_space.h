@@ -94,6 +94,13 @@ int space_open(struct monitor *m) MUST_CHECK;
  * made; a disk that is there can be used. Then -EAGAIN says that others may give something up at the next looks, and
  * -ENOSPC that they cannot. */
 int space_grant(struct monitor *m, const struct proto_limits *l, uint64_t *ret) MUST_CHECK;
+/* Has B, which lives, a disk; or a folder instead? */
+bool space_has_disk(const struct monitor_sandbox *b) MUST_CHECK;
+bool space_has_folder(const struct monitor_sandbox *b) MUST_CHECK;
+/* workspace_ration.c: tells the front of disks that got more or less than before. */
+void rations_tell(struct monitor *m);
+/* What no claim names. */
+uint64_t space_left(struct monitor *m) MUST_CHECK;
 /* Begins to give back what a killed server had allocated. */
 void space_begin(struct monitor *m);
 /* The maker of B has ended well; B->disk.arrival has the image. */
