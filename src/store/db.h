@@ -153,6 +153,10 @@ int store_digest(struct store *s, const char *text, uint8_t ret[STORE_SECRET_BYT
 /* store_user_add() for callers that have a transaction open. */
 int user_insert(struct store *s, struct store_user *u, struct err *e) MUST_CHECK;
 
+/* store_sandbox_add() for callers that have a transaction open. */
+int sandbox_insert(struct store *s, struct store_sandbox *b, const char *env,
+		   const struct store_room *room, struct err *e) MUST_CHECK;
+
 /* cell_rows.c: says what C costs. */
 void cell_charge(struct store_cell *c);
 /* Adds the cell, in the place of its draft, and makes room for it. */

@@ -90,26 +90,27 @@ M(2, "ALTER TABLE sandboxes ADD COLUMN network TEXT NOT NULL DEFAULT '';")
 M(3, "ALTER TABLE sandboxes ADD COLUMN place TEXT NOT NULL DEFAULT '';")
 /* Triggers raise the epoch whenever a credential may have ended or lost rights, so that it counts
  * changes by every process. */
-M(4, "CREATE TABLE credentials(id INTEGER PRIMARY KEY CHECK(id = 1), epoch INTEGER NOT NULL) STRICT;"
-     "INSERT INTO credentials VALUES(1, 1);"
-     "CREATE TRIGGER credentials_user_gone AFTER DELETE ON users BEGIN"
-     " UPDATE credentials SET epoch = epoch + 1; END;"
-     "CREATE TRIGGER credentials_user_changed AFTER UPDATE ON users"
-     " WHEN old.hash IS NOT new.hash OR old.role <> new.role OR old.active <> new.active BEGIN"
-     " UPDATE credentials SET epoch = epoch + 1; END;"
-     "CREATE TRIGGER credentials_key_gone AFTER DELETE ON keys BEGIN"
-     " UPDATE credentials SET epoch = epoch + 1; END;"
-     "CREATE TRIGGER credentials_key_changed AFTER UPDATE ON keys"
-     " WHEN old.scope <> new.scope OR old.profile <> new.profile OR old.user <> new.user"
-     "  OR old.expires_ms <> new.expires_ms OR old.digest <> new.digest BEGIN"
-     " UPDATE credentials SET epoch = epoch + 1; END;"
-     "CREATE TABLE invitations("
-     " id TEXT PRIMARY KEY NOT NULL,"
-     " digest BLOB NOT NULL UNIQUE CHECK(length(digest) = 32),"
-     " role INTEGER NOT NULL,"
-     " note TEXT NOT NULL,"
-     " created_ms INTEGER NOT NULL,"
-     " expires_ms INTEGER NOT NULL) STRICT;")
+M(4,
+  "CREATE TABLE credentials(id INTEGER PRIMARY KEY CHECK(id = 1), epoch INTEGER NOT NULL) STRICT;"
+  "INSERT INTO credentials VALUES(1, 1);"
+  "CREATE TRIGGER credentials_user_gone AFTER DELETE ON users BEGIN"
+  " UPDATE credentials SET epoch = epoch + 1; END;"
+  "CREATE TRIGGER credentials_user_changed AFTER UPDATE ON users"
+  " WHEN old.hash IS NOT new.hash OR old.role <> new.role OR old.active <> new.active BEGIN"
+  " UPDATE credentials SET epoch = epoch + 1; END;"
+  "CREATE TRIGGER credentials_key_gone AFTER DELETE ON keys BEGIN"
+  " UPDATE credentials SET epoch = epoch + 1; END;"
+  "CREATE TRIGGER credentials_key_changed AFTER UPDATE ON keys"
+  " WHEN old.scope <> new.scope OR old.profile <> new.profile OR old.user <> new.user"
+  "  OR old.expires_ms <> new.expires_ms OR old.digest <> new.digest BEGIN"
+  " UPDATE credentials SET epoch = epoch + 1; END;"
+  "CREATE TABLE invitations("
+  " id TEXT PRIMARY KEY NOT NULL,"
+  " digest BLOB NOT NULL UNIQUE CHECK(length(digest) = 32),"
+  " role INTEGER NOT NULL,"
+  " note TEXT NOT NULL,"
+  " created_ms INTEGER NOT NULL,"
+  " expires_ms INTEGER NOT NULL) STRICT;")
 M(5, "ALTER TABLE sandboxes ADD COLUMN options TEXT NOT NULL DEFAULT '';"
      "ALTER TABLE sandboxes ADD COLUMN env TEXT NOT NULL DEFAULT '';")
 /* What runs did, for people: code, output and small files, bounded for each owner by cell_sums. Sign-ins of
@@ -444,7 +445,8 @@ P(14,
 
   "CREATE FUNCTION users_gone() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
   " DELETE FROM usage WHERE owner = old.id;"
-  " INSERT INTO departed VALUES(old.id, floor(extract(epoch FROM clock_timestamp()))::bigint * 1000)"
+  " INSERT INTO departed VALUES(old.id, floor(extract(epoch FROM clock_timestamp()))::bigint * "
+  "1000)"
   "  ON CONFLICT(owner) DO UPDATE SET at_ms = excluded.at_ms; RETURN NULL; END $$;"
   "CREATE TRIGGER users_gone AFTER DELETE ON users FOR EACH ROW EXECUTE FUNCTION users_gone();"
 
@@ -529,3 +531,4 @@ P(14,
   "CREATE TRIGGER meta_told AFTER INSERT OR UPDATE OR DELETE ON meta"
   " FOR EACH ROW EXECUTE FUNCTION row_changed('key');")
 P(15, "CREATE INDEX users_idle ON users(id) WHERE active = 0;")
+#include "store/migrations_moves.tbl.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/db.h"
+#include "store/store_moves.h"
 
 #include <string.h>
 
@@ -80,26 +81,40 @@ static int check_room(struct store *s, const struct store_sandbox *b, const stru
 	return check_all(s, b, room, e);
 }
 
+int store_sandbox_check(struct store *s, const struct store_sandbox *b,
+			const struct store_room *room, struct err *e)
+{
+	uint64_t n = 0;
+
+	return check_room(s, b, room, &n, e);
+}
+
+int sandbox_insert(struct store *s, struct store_sandbox *b, const char *env,
+		   const struct store_room *room, struct err *e)
+{
+	uint64_t n = 0;
+
+	if (!b->id[0])
+		store_uuid(b->id);
+	b->created_ms = b->created_ms ? b->created_ms : store_now_ms();
+	b->used_ms = b->used_ms ? b->used_ms : b->created_ms;
+	const int r = check_room(s, b, room, &n, e);
+	if (r < 0)
+		return r;
+	if (!b->name[0])
+		(void)snprintf(b->name, sizeof(b->name), "Sandbox %ju", (uintmax_t)n + 1);
+	return db_run(&s->db, Q_SANDBOX_ADD, NULL, e, "tttttiiitttti", b->id, b->owner, b->name,
+		      b->image, b->persist, (int64_t)b->disk_bytes, (int64_t)b->created_ms,
+		      (int64_t)b->used_ms, b->network, b->place, b->options, env, (int64_t)b->runs);
+}
+
 int store_sandbox_add(struct store *s, struct store_sandbox *b, const char *env,
 		      const struct store_room *room, struct err *e)
 {
 	struct store_sandbox added = *b;
-	uint64_t n = 0;
 	int r = db_transaction(&s->db, true, e);
 
-	if (!added.id[0])
-		store_uuid(added.id);
-	added.created_ms = added.created_ms ? added.created_ms : store_now_ms();
-	added.used_ms = added.used_ms ? added.used_ms : added.created_ms;
-	if (r == 0)
-		r = check_room(s, &added, room, &n, e);
-	if (r == 0 && !added.name[0])
-		(void)snprintf(added.name, sizeof(added.name), "Sandbox %ju", (uintmax_t)n + 1);
-	if (r == 0)
-		r = db_run(&s->db, Q_SANDBOX_ADD, NULL, e, "tttttiiitttti", added.id, added.owner,
-			   added.name, added.image, added.persist, (int64_t)added.disk_bytes,
-			   (int64_t)added.created_ms, (int64_t)added.used_ms, added.network,
-			   added.place, added.options, env, (int64_t)added.runs);
+	r = r < 0 ? r : sandbox_insert(s, &added, env, room, e);
 	r = db_finish(&s->db, true, r, e);
 	if (r == 0)
 		*b = added;

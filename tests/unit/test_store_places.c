@@ -177,6 +177,8 @@ static void test_older_history(void **state)
 	open_with(w, 100);
 	change(
 	    w,
+	    "DROP TRIGGER moving_added; DROP TRIGGER moving_removed; DROP TABLE moving;"
+	    "DROP TABLE snapshots; DROP TABLE snapshot_objects; DROP TABLE snapshot_clock;"
 	    "DROP INDEX users_idle; DROP INDEX cells_place; ALTER TABLE cells DROP COLUMN place;"
 	    "DELETE FROM migrations WHERE version >= 14;"
 	    "INSERT INTO cells(run, owner, sandbox, started_ms, bytes, code, out, err, value, meta)"
@@ -232,6 +234,8 @@ static void test_copy_before(void **state)
 	open_with(w, 100);
 	assert_int_equal(access(kept, F_OK), -1);
 	change(w,
+	       "DROP TRIGGER moving_added; DROP TRIGGER moving_removed; DROP TABLE moving;"
+	       "DROP TABLE snapshots; DROP TABLE snapshot_objects; DROP TABLE snapshot_clock;"
 	       "DROP INDEX users_idle; DROP INDEX cells_place; ALTER TABLE cells DROP COLUMN place;"
 	       "DELETE FROM migrations WHERE version >= 14;");
 	FILE *f = fopen(unfinished, "w"); /* a start was killed while it copied */
