@@ -5,6 +5,8 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "sandbox/moving.h"
+#include "store/store_moves.h"
 
 #include <string.h>
 
@@ -104,38 +106,52 @@ int app_count_uses(struct app *a, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-static int add(void *user, struct sandbox_record *record, const char *env, uint64_t owner_max,
-	       struct err *e)
+/* The row of RECORD, but for its key and id, and the ROOM that its owner has. OWNER_MAX: the server's limit. */
+static int row_of(struct app *a, const struct sandbox_record *record, uint64_t owner_max,
+		  struct store_sandbox *row, struct store_room *room, struct err *e)
 {
-	struct app *a = user;
-	struct store_sandbox row = {.disk_bytes = record->disk_bytes > 0
-						      ? record->disk_bytes
-						      : a->settings.stored_workspace_limit,
-				    .runs = record->runs};
-	struct store_room room = {.owner_count = owner_max,
-				  .owner_bytes = (uint64_t)a->settings.user_disk_bytes,
-				  .all_bytes = a->settings.total_disk};
-	int r = quota_of(a, record->owner, &room.owner_count, &room.owner_bytes, e);
+	*row = (struct store_sandbox){.disk_bytes = record->disk_bytes > 0
+							? record->disk_bytes
+							: a->settings.stored_workspace_limit,
+				      .created_ms = record->created_ms,
+				      .runs = record->runs};
+	*room = (struct store_room){.owner_count = owner_max,
+				    .owner_bytes = (uint64_t)a->settings.user_disk_bytes,
+				    .all_bytes = a->settings.total_disk};
+	const int r = quota_of(a, record->owner, &room->owner_count, &room->owner_bytes, e);
 
 	if (r < 0)
 		return r;
 	if (a->elsewhere) {
 		const struct fleet_use others = fleet_tally_get(a->elsewhere, record->owner);
 
-		room.elsewhere_count = others.sandboxes;
-		room.elsewhere_bytes = others.disk_bytes;
+		room->elsewhere_count = others.sandboxes;
+		room->elsewhere_bytes = others.disk_bytes;
 	}
+	(void)!text_copy(row->place, sizeof(row->place), record->place);
+	(void)!text_copy(row->owner, sizeof(row->owner), record->owner);
+	(void)!text_copy(row->name, sizeof(row->name), record->name);
+	(void)!text_copy(row->image, sizeof(row->image), record->image);
+	_Static_assert(sizeof(row->network) >= sizeof(record->network.text), "room for a choice");
+	(void)!text_copy(row->network, sizeof(row->network), record->network.text);
+	_Static_assert(sizeof(row->options) >= sizeof(record->options), "room for options");
+	(void)!text_copy(row->options, sizeof(row->options), record->options);
+	return 0;
+}
+
+static int add(void *user, struct sandbox_record *record, const char *env, uint64_t owner_max,
+	       struct err *e)
+{
+	struct app *a = user;
+	struct store_sandbox row;
+	struct store_room room;
+	int r = row_of(a, record, owner_max, &row, &room, e);
+
+	if (r < 0)
+		return r;
 	store_uuid(row.persist);
 	fleet_id_mark(app_fleet(a), row.persist);
 	(void)!text_copy(row.id, sizeof(row.id), record->id[0] ? record->id : row.persist);
-	(void)!text_copy(row.place, sizeof(row.place), record->place);
-	(void)!text_copy(row.owner, sizeof(row.owner), record->owner);
-	(void)!text_copy(row.name, sizeof(row.name), record->name);
-	(void)!text_copy(row.image, sizeof(row.image), record->image);
-	_Static_assert(sizeof(row.network) >= sizeof(record->network.text), "room for a choice");
-	(void)!text_copy(row.network, sizeof(row.network), record->network.text);
-	_Static_assert(sizeof(row.options) >= sizeof(record->options), "room for options");
-	(void)!text_copy(row.options, sizeof(row.options), record->options);
 	const bool was = store_later(a->store, true);
 	r = store_sandbox_add(a->store, &row, env, &room, e);
 	(void)store_later(a->store, was);
@@ -252,6 +268,64 @@ static void note_place(void *user, const char *id, const char *place)
 		LOG_WARNING("place_not_kept", LOG_S("session_id", id), LOG_S("error", e.text));
 }
 
+/* ---- sandboxes that move ---- */
+
+static int note_opened(void *user, const char *id, struct err *e)
+{
+	struct app *a = user;
+
+	return store_moving_opened(a->store, id, e);
+}
+
+static int check(void *user, const struct sandbox_record *record, struct err *e)
+{
+	struct app *a = user;
+	struct store_sandbox row;
+	struct store_room room;
+	const int r =
+	    row_of(a, record, (uint64_t)MAX(a->settings.user_sandbox_limit, 0), &row, &room, e);
+
+	return r < 0 ? r : store_sandbox_check(a->store, &row, &room, e);
+}
+
+static int arrive(void *user, struct sandbox_record *record, const char *env,
+		  const char *incarnation, uint32_t epoch, struct err *e)
+{
+	struct app *a = user;
+	struct store_sandbox row;
+	struct store_room room;
+	int r = row_of(a, record, (uint64_t)MAX(a->settings.user_sandbox_limit, 0), &row, &room, e);
+
+	if (r < 0)
+		return r;
+	(void)!text_copy(row.id, sizeof(row.id), record->id);
+	(void)!text_copy(row.persist, sizeof(row.persist), record->key);
+	const bool was = store_later(a->store, true);
+	r = store_moving_add(a->store, &row, env, incarnation, epoch, &room, e);
+	(void)store_later(a->store, was);
+	if (r == 0)
+		count_uses_of(a, row.owner);
+	return r;
+}
+
+static int leave(void *user, const char *id, struct err *e)
+{
+	struct app *a = user;
+	const bool was = store_later(a->store, true);
+	struct store_sandbox row;
+	int r = store_sandbox_get(a->store, NULL, id, &row, e);
+	const bool counts = r > 0 && a->uses;
+
+	r = r < 0 ? r : store_moving_leave(a->store, id, e);
+	(void)store_later(a->store, was);
+	if (counts)
+		count_uses_of(a, row.owner);
+	return MIN(r, 0);
+}
+
+static const struct moving_records moving = {
+    .opened = note_opened, .check = check, .arrive = arrive, .leave = leave};
+
 static const struct sandbox_records *records_of(struct app *a)
 {
 	if (!a->store)
@@ -266,6 +340,7 @@ static const struct sandbox_records *records_of(struct app *a)
 					      .note_use = note_use,
 					      .note_run = note_run,
 					      .note_place = note_place,
+					      .moving = app_fleet(a) ? &moving : NULL,
 					      .user = a};
 	return &a->records;
 }

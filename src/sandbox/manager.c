@@ -488,12 +488,10 @@ int manager_new(const struct manager_config *config, struct manager **ret, struc
 	m->refs = 1;
 	for (size_t i = 0; i < MANAGER_BUCKETS; i++)
 		list_init(&m->buckets[i]);
-	list_init(&m->deletions);
-	list_init(&m->settlings);
+	stored_begin(m);
 	list_init(&m->replies);
 	list_init(&m->removed);
 	list_init(&m->ends);
-	list_init(&m->resting);
 	rand_bytes(m->hash_key, sizeof(m->hash_key));
 	int r = sd_event_add_time_relative(config->loop, &m->sweep_timer, CLOCK_MONOTONIC,
 					   config->sweep_ns / NS_PER_US, NS_PER_S / NS_PER_US,

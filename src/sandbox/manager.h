@@ -149,8 +149,11 @@ struct manager {
 	sd_event_source *measure_timer; /* uploaded_memory.c; NULL while nothing is counted */
 	struct list resting;            /* rest.c: their variables are being written */
 	unsigned n_resting;
-	unsigned n_writing;          /* those that have a place among them */
-	sd_event_source *rest_limit; /* of manager_rest_all() */
+	unsigned n_writing;               /* those that have a place among them */
+	sd_event_source *rest_limit;      /* of manager_rest_all() */
+	struct list departures, arrivals; /* moving.h */
+	uint64_t departure_wait_us;       /* MOVING_WAIT_S; tests shorten it */
+	uint64_t moving_version;          /* manager_moving_version() */
 	bool closing;
 	struct manager_accounting accounting;
 	struct process_credentials credentials;
@@ -207,6 +210,21 @@ bool rest_makes_wait(struct sandbox *s);
 /* The stored sandbox ID is to be deleted: nobody needs its variables. */
 void rest_cut(struct manager *m, const char *owner, const char *id);
 void rest_end_all(struct manager *m);
+/* Is the sandbox coming to rest? */
+bool rest_is(const struct manager *m, const char *owner, const char *id);
+/* departures.c. Whether S, which is to be made, waits for somebody who reads its disk; as rest_makes_wait(). */
+bool departure_makes_wait(struct sandbox *s);
+void departure_cut(struct manager *m, const char *owner, const char *id); /* as rest_cut() */
+/* arrivals.c. Does the sandbox ID of OWNER (NULL: of anybody) come from elsewhere, and was not kept yet? */
+bool arrival_is(const struct manager *m, const char *owner, const char *id);
+/* The stored sandbox ID gets processes, or its record changes: what was saved of it is not all of it any more. */
+int moving_note_opened(struct manager *m, const char *id, struct err *e) MUST_CHECK;
+void departures_end_all(struct manager *m);
+void arrivals_end_all(struct manager *m);
+/* moving_text.c: fills RET but for id, owner and key from a text of manager_moving_text(). RET_OWN_ID: stored_key_is_of_own_id() where it was
+ * written. RET_ENV: the caller's. SNAPSHOT_INVALID. */
+int moving_text_read(const char *text, size_t len, struct sandbox_record *ret, bool *ret_own_id,
+		     char **ret_env, struct err *e) MUST_CHECK;
 /* sandbox_open.c: asks the engine for S, or tells those who wait for it of E. */
 void sandbox_make_now(struct sandbox *s, const struct err *e);
 /* No run, upload, file writer, hold, checkpoint call or process. */
@@ -248,7 +266,12 @@ int stored_take_place(struct manager *m, const char *owner, struct budget_share 
 /* 1 = there is a record, and CB is called later; 0 = there is none; or -errno. */
 int stored_open(struct manager *m, const char *owner, const char *id, sandbox_fn cb, void *user,
 		struct err *e) MUST_CHECK;
+/* stored_ids.c */
 bool stored_is_uuid(const char *id);
+/* The end of the key of a sandbox that came from elsewhere, if its id was made by a server. */
+#define STORED_KEY_OF_OWN_ID "-o"
+/* Does the key of R say that a server made its id? */
+bool stored_key_is_of_own_id(const struct sandbox_record *r);
 /* Was the id of R made here, and not chosen by a client? O: its options. Of a session that was kept this is known only if it is
  * public. */
 bool stored_has_own_id(const struct sandbox_record *r, const struct sandbox_options *o);
@@ -265,7 +288,9 @@ void stored_unmake(struct manager *m, const char *id, const char *key, bool quie
 /* Calls CB when what was changed in the records is on the disk, perhaps before it returns. E is NULL, or says why the change may be
  * lost if the machine stops; CANCELLED: the manager is being freed. */
 void stored_settle(struct manager *m, sandbox_done_fn cb, void *user);
+void stored_begin(struct manager *m);
 void stored_end_all(struct manager *m);
+bool stored_is_going(const struct manager *m, const char *id); /* is it being deleted? */
 
 /* run_life.c: starts the next run of the queue. If the sandbox has ended, all queued runs end. */
 void sandbox_next_run(struct sandbox *s);

@@ -242,6 +242,7 @@ int manager_change(struct manager *m, const char *owner, const char *id,
 	if (r == 0 && manager_options_public(m, change) && !stored_has_own_id(&record, &o))
 		r = sandbox_refuse_guessable(e);
 	r = r < 0 ? r : sandbox_options_merge(&o, change, e);
+	r = r < 0 ? r : moving_note_opened(m, id, e);
 	if (r == 0)
 		r = keep(m, id,
 			 sandbox_option_given(change, SANDBOX_OPTION_NAME) ? change->name

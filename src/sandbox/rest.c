@@ -243,6 +243,11 @@ static struct resting *find_crowd(const struct manager *m, const char *owner)
 	return many || n >= OF_OWNER ? first : NULL;
 }
 
+bool rest_is(const struct manager *m, const char *owner, const char *id)
+{
+	return find(m, owner, id) != NULL;
+}
+
 bool rest_makes_wait(struct sandbox *s)
 {
 	struct resting *r = find(s->manager, s->owner, s->id);

@@ -8,11 +8,10 @@
  * There are two classes. A *session* is made at its first use and ends with the server. A *stored*
  * sandbox is made by an explicit call, has a name, and lives until it is deleted: its record and its
  * files outlive the server. A stored sandbox is active (has processes) from its first use until it has been idle for some
- * time. Both classes share one space of ids, and every call below works on both.
+ * time. Both share one space of ids, and every call below works on both.
  *
- * There is one event loop and no blocking call. A call that takes a callback calls it exactly once,
- * and never before the call has returned. Strings that are passed in are borrowed for the duration
- * of the call. */
+ * There is one event loop and no blocking call. A call that takes a callback calls it exactly once, and never before the call has
+ * returned. Strings that are passed in are borrowed for the duration of the call. */
 #pragma once
 
 #include "base/buf.h"
@@ -30,6 +29,7 @@
 
 struct fleet_member;
 struct manager;
+struct moving_records;
 struct run;
 struct sandbox;
 struct shown;
@@ -81,7 +81,7 @@ struct sandbox_records {
 	 * owner has OWNER_MAX sandboxes already (0 = no limit); clients see the error's text. ENV: as env() appends it. */
 	int (*add)(void *user, struct sandbox_record *r, const char *env, uint64_t owner_max,
 		   struct err *e);
-	/* 1; 0 if OWNER has no record with that id; or a negative errno. */
+	/* 1; 0: OWNER (NULL: anybody) has no record with that id; or a negative errno. */
 	int (*get)(void *user, const char *owner, const char *id, struct sandbox_record *ret,
 		   struct err *e);
 	int (*remove)(void *user, const char *id, struct err *e);
@@ -98,6 +98,7 @@ struct sandbox_records {
 	void (*note_run)(void *user, const char *id); /* one more run; may be NULL */
 	/* Stores PLACE ("" = none) in the record; a failure is ignored. May be NULL. */
 	void (*note_place)(void *user, const char *id, const char *place);
+	const struct moving_records *moving; /* moving.h; NULL: none of them moves */
 	void *user;
 };
 

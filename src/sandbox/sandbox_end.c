@@ -19,6 +19,7 @@ static void on_destroyed(const struct err *e, void *user)
 {
 	struct closing *c = user;
 
+	c->sandbox->manager->moving_version += c->sandbox->stored;
 	if (e && e->code != ERR_CANCELLED)
 		LOG_ERROR("session_destroy_failed", LOG_S("session_id", c->sandbox->id),
 			  LOG_S("error", e->text));
@@ -58,6 +59,7 @@ int sandbox_drop(struct sandbox *s, sandbox_done_fn cb, void *user, struct err *
 	struct engine_sandbox *handle = TAKE_PTR(s->handle);
 	sandbox_close_gate(s);
 	s->state = SANDBOX_CLOSED;
+	s->manager->moving_version += s->stored;
 	manager_table_remove(s);
 	KILL_POINT(CLOSE_MARKED);
 	(void)sandbox_ref(s); /* without memory the engine calls back at once */

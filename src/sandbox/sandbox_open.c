@@ -321,6 +321,9 @@ int manager_make(struct manager *m, const char *owner, const char *id,
 {
 	int r = manager_check_owner(m, owner, e);
 
+	if (r == 0 && id && !record && arrival_is(m, owner, id))
+		r = err_set(e, ERR_SESSION_BUSY, 0,
+			    "Sandbox %s is coming from another server. Try again.", id);
 	r = r < 0 ? r : manager_start(m, e);
 	r = r < 0 || record ? r : check_room(m, owner, e);
 	if (r < 0)
@@ -349,7 +352,7 @@ int manager_make(struct manager *m, const char *owner, const char *id,
 	KILL_POINT(SANDBOX_RESERVED);
 	r = keep_making(s, &create);
 	(void)sandbox_ref(s); /* of on_created() */
-	if (r == 0 && s->stored && s->making && rest_makes_wait(s))
+	if (r == 0 && s->stored && s->making && (departure_makes_wait(s) || rest_makes_wait(s)))
 		return 0;
 	r = r < 0 ? err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a new session")
 		  : engine_create(m->engine, &create, on_created, s, e);

@@ -8,11 +8,11 @@
 #include "base/text.h"
 #include "fleet/ids.h"
 #include "sandbox/manager.h"
+#include "sandbox/moving.h"
 #include "sandbox/rest.h"
 
 #include <string.h>
 
-#define UUID_LEN 36
 /* The files of a sandbox that has just ended may be in use for a moment, while they are written to
  * the disk. A deletion that gets SANDBOX_IN_USE tries again: 50 times, 100 ms apart. */
 #define FORGET_TRIES    50
@@ -26,6 +26,7 @@ struct deletion {
 	char id[SANDBOX_ID_MAX + 1];
 	char key[SANDBOX_ID_MAX + 1]; /* of its files */
 	bool quiet;                   /* the observer is not told */
+	bool leaves;                  /* another server has it */
 	sandbox_done_fn cb;
 	void *user;
 	unsigned tries;
@@ -45,39 +46,7 @@ static void remove_record(struct manager *m, const char *id)
 	(void)!records_of(m)->remove(records_of(m)->user, id, &ignored);
 }
 
-bool stored_is_uuid(const char *id)
-{
-	for (size_t i = 0; i < UUID_LEN; i++) {
-		bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-		if (dash ? id[i] != '-' : !strchr("0123456789abcdef", id[i]) || !id[i])
-			return false;
-	}
-	return id[UUID_LEN] == '\0';
-}
-
-bool stored_has_own_id(const struct sandbox_record *r, const struct sandbox_options *o)
-{
-	/* The store gives a new sandbox the name of its files as its id. */
-	return streq(r->id, r->key) || o->number[SANDBOX_OPTION_PUBLIC] > 0;
-}
-
-static bool is_made_here(const char *id)
-{
-	const size_t prefix = strlen(SANDBOX_ID_PREFIX);
-	const size_t digits = strlen(id) - MIN(prefix, strlen(id));
-
-	return strncmp(id, SANDBOX_ID_PREFIX, prefix) == 0 &&
-	       (digits == SANDBOX_ID_DIGITS || digits == SANDBOX_ID_DIGITS + FLEET_MARK_DIGITS) &&
-	       strspn(id + prefix, "0123456789abcdef") == digits;
-}
-
-bool stored_may_be(const char *owner, const char *id)
-{
-	return stored_is_uuid(id) || is_made_here(id) ||
-	       ((!owner || !*owner) && parse_is_session_id(id, strlen(id)));
-}
-
-static bool is_going(const struct manager *m, const char *id)
+bool stored_is_going(const struct manager *m, const char *id)
 {
 	list_for_each(l, &m->deletions)
 		if (streq(list_entry(l, struct deletion, node)->id, id))
@@ -90,7 +59,8 @@ int manager_get_stored(struct manager *m, const char *owner, const char *id,
 {
 	struct sandbox_record r;
 
-	if (!records_of(m) || !stored_may_be(owner, id) || is_going(m, id))
+	if (!records_of(m) || !stored_may_be(owner, id) || stored_is_going(m, id) ||
+	    arrival_is(m, NULL, id))
 		return 0;
 	return records_of(m)->get(records_of(m)->user, owner, id, ret ? ret : &r, e);
 }
@@ -105,7 +75,7 @@ static void on_each(const struct sandbox_record *r, void *arg)
 {
 	const struct each *each = arg;
 
-	if (!is_going(each->manager, r->id))
+	if (!stored_is_going(each->manager, r->id) && !arrival_is(each->manager, NULL, r->id))
 		each->fn(r, each->arg);
 }
 
@@ -221,6 +191,7 @@ int stored_open(struct manager *m, const char *owner, const char *id, sandbox_fn
 		records_of(m)->note_use(records_of(m)->user, id);
 	struct sandbox_options options = {0};
 	r = manager_stored_options(m, &record, &options, e);
+	r = r < 0 ? r : moving_note_opened(m, id, e);
 	r = r < 0 ? r : manager_make(m, owner, id, &record, NULL, &options, cb, user, e);
 	sandbox_options_done(&options);
 	return r < 0 ? r : 1;
@@ -388,6 +359,7 @@ static void on_dropped(const struct err *e, void *user);
 static void deletion_end(struct deletion *d, const struct err *e)
 {
 	list_remove(&d->node);
+	d->manager->moving_version++;
 	if (e)
 		LOG_ERROR("sandbox_delete_failed", LOG_S("session_id", d->id),
 			  LOG_S("error", e->text));
@@ -419,6 +391,14 @@ static void on_record_removed(const struct err *e, void *user)
 	deletion_end(d, e);
 }
 
+static int remove_for_good(const struct deletion *d, struct err *e)
+{
+	const struct sandbox_records *records = records_of(d->manager);
+
+	return d->leaves ? records->moving->leave(records->user, d->id, e)
+			 : records->remove(records->user, d->id, e);
+}
+
 /* Removes the record last: as long as it is listed, a client can repeat the deletion. */
 static void on_forgotten(const struct err *e, void *user)
 {
@@ -430,7 +410,7 @@ static void on_forgotten(const struct err *e, void *user)
 				       FORGET_PAUSE_US, 1, on_pause, d) >= 0)
 		return;
 	KILL_POINT(FORGOTTEN_TAKEN);
-	if (!e && records_of(d->manager)->remove(records_of(d->manager)->user, d->id, &own) < 0)
+	if (!e && remove_for_good(d, &own) < 0)
 		e = &own;
 	if (e)
 		deletion_end(d, e);
@@ -452,7 +432,7 @@ static void on_dropped(const struct err *e, void *user)
 }
 
 static int delete_stored(struct manager *m, const struct sandbox_record *record, struct sandbox *s,
-			 sandbox_done_fn cb, void *user, struct err *e)
+			 bool leaves, sandbox_done_fn cb, void *user, struct err *e)
 {
 	int r = manager_start(m, e);
 
@@ -464,11 +444,13 @@ static int delete_stored(struct manager *m, const struct sandbox_record *record,
 	d->manager = m;
 	d->cb = cb;
 	d->user = user;
+	d->quiet = d->leaves = leaves;
 	memcpy(d->owner, record->owner, sizeof(d->owner));
 	memcpy(d->id, record->id, sizeof(d->id));
 	memcpy(d->key, record->key, sizeof(d->key));
 	list_prepend(&m->deletions, &d->node);
 	rest_cut(m, d->owner, d->id);
+	departure_cut(m, d->owner, d->id);
 	r = s ? sandbox_drop(s, on_dropped, d, e)
 	      : engine_forget(m->engine, d->key, on_forgotten, d, e);
 	if (r < 0) {
@@ -483,6 +465,7 @@ struct late_deletion {
 	struct manager *manager;
 	char owner[SANDBOX_OWNER_MAX + 1];
 	char id[SANDBOX_ID_MAX + 1];
+	bool leaves;
 	sandbox_done_fn cb; /* may be NULL */
 	void *user;
 };
@@ -493,18 +476,23 @@ static void on_made_to_delete(struct sandbox *s UNUSED, const struct err *e UNUS
 	struct err error = ERR_INIT;
 
 	/* Also if it could not be made: a stored one has a record and files. */
-	if (manager_delete(d->manager, d->owner, d->id, true, d->cb, d->user, &error) < 0 && d->cb)
+	const int r =
+	    d->leaves ? manager_leave(d->manager, d->owner, d->id, d->cb, d->user, &error)
+		      : manager_delete(d->manager, d->owner, d->id, true, d->cb, d->user, &error);
+	if (r < 0 && d->cb)
 		d->cb(&error, d->user);
 	free(d);
 }
 
-static int delete_when_made(struct sandbox *s, sandbox_done_fn cb, void *user, struct err *e)
+static int delete_when_made(struct sandbox *s, bool leaves, sandbox_done_fn cb, void *user,
+			    struct err *e)
 {
 	struct late_deletion *d = calloc(1, sizeof(*d));
 
 	if (!d)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a deletion");
-	*d = (struct late_deletion){.manager = s->manager, .cb = cb, .user = user};
+	*d =
+	    (struct late_deletion){.manager = s->manager, .leaves = leaves, .cb = cb, .user = user};
 	memcpy(d->owner, s->owner, sizeof(d->owner));
 	memcpy(d->id, s->id, sizeof(d->id));
 	manager_activate(s->manager, s->owner, s->id, on_made_to_delete, d);
@@ -518,7 +506,7 @@ int manager_delete(struct manager *m, const char *owner, const char *id, bool fo
 	struct sandbox_record record;
 
 	if (s && s->state == SANDBOX_CREATING && force)
-		return delete_when_made(s, cb, user, e);
+		return delete_when_made(s, false, cb, user, e);
 	if (s && (s->state == SANDBOX_CREATING || (s->run && !force)))
 		return err_set(e, ERR_SESSION_BUSY, 0, "Session %s is currently executing code",
 			       s->id);
@@ -529,7 +517,35 @@ int manager_delete(struct manager *m, const char *owner, const char *id, bool fo
 		return r;
 	if (r == 0)
 		return err_set(e, ERR_SESSION_NOT_FOUND, 0, "No active session with id %s", id);
-	return delete_stored(m, &record, s, cb, user, e);
+	return delete_stored(m, &record, s, false, cb, user, e);
+}
+
+int manager_leave(struct manager *m, const char *owner, const char *id, sandbox_done_fn cb,
+		  void *user, struct err *e)
+{
+	struct sandbox *s = manager_lookup(m, owner, id);
+	struct sandbox_record record;
+	const int r = manager_get_stored(m, owner, id, &record, e);
+
+	if (r <= 0)
+		return r < 0 ? r
+			     : err_set(e, ERR_SESSION_NOT_FOUND, 0, "there is no stored sandbox %s",
+				       id);
+	if (s && s->state == SANDBOX_CREATING)
+		return delete_when_made(s, true, cb, user, e);
+	if (s && !s->stored)
+		return err_set(e, ERR_SESSION_BUSY, 0, "Sandbox %s is being kept. Try again.", id);
+	return delete_stored(m, &record, s, true, cb, user, e);
+}
+
+void stored_begin(struct manager *m)
+{
+	list_init(&m->deletions);
+	list_init(&m->settlings);
+	list_init(&m->resting);
+	list_init(&m->departures);
+	m->departure_wait_us = MOVING_WAIT_S * UINT64_C(1000000);
+	list_init(&m->arrivals);
 }
 
 void stored_end_all(struct manager *m)
@@ -544,4 +560,6 @@ void stored_end_all(struct manager *m)
 		settling_end(w, &e);
 	while ((d = list_first(&m->deletions, struct deletion, node)) != NULL)
 		deletion_end(d, &e);
+	departures_end_all(m);
+	arrivals_end_all(m);
 }

@@ -54,6 +54,8 @@ static void reply(struct fake_sandbox *s, const struct proto_head *m, int fd)
 	(void)fd_close(fd);
 }
 
+static void release_disks(struct fake_engine *g);
+
 /* ---- init: runs ---- */
 
 void fake_output(struct fake_run *r, enum engine_stream stream, const void *data, size_t len)
@@ -376,6 +378,7 @@ static int fake_create(struct engine *base, const struct engine_create *c, engin
 void fake_engine_release(struct fake_engine *f)
 {
 	f->hold = f->hold_create = false;
+	release_disks(f);
 	for (struct fake_sandbox *s = f->sandboxes; s; s = s->next)
 		if (s->base.state == INSIDE_ASKED && !s->later)
 			later(s, start_init);
@@ -465,12 +468,83 @@ static int fake_forget(struct engine *g, const char *persist_id UNUSED, engine_d
 	return 0;
 }
 
+/* ---- files of stored workspaces ---- */
+
+struct fake_disk { /* a call that was not answered yet */
+	struct fake_disk *next;
+	struct fake_engine *engine;
+	struct engine_disk_order order;
+	enum err_code code;
+	sd_event_source *later;
+};
+
+/* Frees D. The answer is E, unless it has a CODE. */
+static void answer_disk(struct fake_disk *d, const struct err *e)
+{
+	const struct engine_disk_order o = d->order;
+	struct err own = ERR_INIT;
+	struct fake_disk **at;
+
+	for (at = &d->engine->disks; *at != d;)
+		at = &(*at)->next;
+	*at = d->next;
+	if (d->code != ERR_NONE) {
+		(void)err_set(&own, d->code, 0, "no disk today");
+		e = &own;
+	}
+	(void)sd_event_source_disable_unref(d->later);
+	free(d);
+	if (o.had)
+		o.had(e ? -1 : memfd_create("disk", MFD_CLOEXEC), e, o.user);
+	if (o.done)
+		o.done(e, o.user);
+}
+
+static int on_disk(sd_event_source *source UNUSED, void *user)
+{
+	answer_disk(user, NULL);
+	return 0;
+}
+
+static int fake_disk(struct engine *base, const struct engine_disk_order *o, struct err *e)
+{
+	struct fake_engine *g = (struct fake_engine *)base;
+
+	g->n_disks[o->what]++;
+	(void)snprintf(g->last_disk, sizeof(g->last_disk), "%s", o->persist_id);
+	if (g->fail_disk_at_once) {
+		g->fail_disk_at_once = false;
+		return err_set(e, ERR_ENGINE_UNAVAILABLE, 0, "no engine today");
+	}
+	struct fake_disk *d = calloc(1, sizeof(*d));
+	ASSERT(d);
+	*d = (struct fake_disk){.next = g->disks, .engine = g, .order = *o};
+	if (g->fail_disk[o->what].n > 0) {
+		g->fail_disk[o->what].n--;
+		d->code = g->fail_disk[o->what].code;
+	}
+	g->disks = d;
+	if (!g->hold_disks)
+		ASSERT(sd_event_add_defer(base->loop, &d->later, on_disk, d) >= 0);
+	return 0;
+}
+
+static void release_disks(struct fake_engine *g)
+{
+	g->hold_disks = false;
+	for (struct fake_disk *d = g->disks; d; d = d->next)
+		if (!d->later)
+			ASSERT(sd_event_add_defer(g->engine.loop, &d->later, on_disk, d) >= 0);
+}
+
 static void fake_close(struct engine *base)
 {
 	struct fake_engine *g = (struct fake_engine *)base;
 	struct err e = ERR_INIT;
 
 	(void)err_set(&e, ERR_CANCELLED, 0, "the engine was closed");
+	while (g->disks)
+		answer_disk(g->disks, &e);
 	while (g->sandboxes)
 		inside_cancel(&g->sandboxes->base, &e);
 	(void)nftw(g->root, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
@@ -481,6 +555,7 @@ static const struct engine_ops fake_ops = {
     .size = sizeof(struct fake_engine),
     .close = fake_close,
     .forget = fake_forget,
+    .disk = fake_disk,
     .create = fake_create,
     .destroy = fake_destroy,
     .release = fake_release,

@@ -7,6 +7,7 @@
  * A run ends at once, unless `hold` is set: then it waits until fake_engine_release(). */
 #pragma once
 
+#include "engine/disks.h"
 #include "engine/engine_ops.h"
 #include "engine/front/inside/inside.h"
 
@@ -22,6 +23,16 @@ struct fake_engine {
 	bool hold;        /* runs wait for fake_engine_release() */
 	bool hold_create; /* creations wait for fake_engine_release() */
 	unsigned n_forgotten;
+	/* Files of stored workspaces (engine/disks.h): calls of each kind, and what the next ones of that kind say. */
+	unsigned n_disks[ENGINE_DISK_DROP + 1];
+	struct {
+		unsigned n; /* so many */
+		enum err_code code;
+	} fail_disk[ENGINE_DISK_DROP + 1];
+	bool fail_disk_at_once; /* the next call fails before it has returned */
+	bool hold_disks;        /* answers wait for fake_engine_release() */
+	char last_disk[80];     /* the key of the last call */
+	struct fake_disk *disks;
 	char last_persist[80]; /* of the last creation, "" = none */
 	/* What a run does: WORKSPACE is the host path of its files; fills in *RES; may write output
 	 * with fake_output(). */
