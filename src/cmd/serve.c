@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `caisson serve`: serves MCP, artifact links and the page over HTTP, and `caisson stdio` of the same
- * user over a unix socket, until SIGTERM or SIGINT. SIGHUP opens the log and reads the settings file
- * again. */
+/* `caisson serve`: serves MCP, artifact links and the page over HTTP, and `caisson stdio` of the same user over a unix socket, until
+ * SIGTERM or SIGINT. SIGHUP opens the log and reads the settings file again. */
 #include "app/app.h"
 #include "app/limits.h"
 #include "app/policy_json.h"
@@ -515,6 +514,7 @@ static void serve_done(struct serve *s)
 	app_close_router(&s->app);
 	s->tell = sd_event_source_disable_unref(s->tell);
 	s->http = http_server_free(s->http);
+	s->worker.orders = orders_free(s->worker.orders);
 	s->router = fleet_router_free(s->router);
 	app_router_done(&s->app);
 	s->e2b = e2b_free(s->e2b);

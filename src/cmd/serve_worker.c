@@ -5,6 +5,7 @@
 #include "base/jsonio.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "engine/engine.h"
 #include "fleet/identity.h"
 
 #include <errno.h>
@@ -65,6 +66,14 @@ static bool is_ready(const struct serve_worker *w)
 	return space.state != ENGINE_SPACE_FULL;
 }
 
+/* Only disks move: as root, with the native engine. */
+static bool moves(const struct serve_worker *w)
+{
+	const struct engine *g = manager_engine(w->app->manager);
+
+	return w->orders && g && (engine_caps(g) & ENGINE_CAP_PERSISTENT);
+}
+
 static void get_state(struct http_request *req, void *user)
 {
 	const struct serve_worker *w = user;
@@ -84,6 +93,13 @@ static void get_state(struct http_request *req, void *user)
 		      is_ready(w), "sandboxes", "open", (json_int_t)manager_count(a->manager),
 		      "max", (json_int_t)a->settings.max_sessions, "images",
 		      manager_image(a->manager), "profile", a->settings.profile, "faces", faces);
+	if (state && moves(w)) {
+		char stored[17];
+
+		(void)snprintf(stored, sizeof(stored), "%016jx",
+			       (uintmax_t)orders_version(w->orders));
+		(void)json_object_set_new(state, "stored", json_string(stored));
+	}
 	respond_json(req, state);
 }
 
@@ -249,6 +265,20 @@ static const struct http_route refusals[] = {
     {ALL_METHODS, "/{rest...}", refuse, REFUSED, 0},
 };
 
+static int open_orders(struct serve_worker *w, struct http_server *http, struct err *e)
+{
+	const struct app *a = w->app;
+	const struct orders_config config = {.loop = a->loop,
+					     .manager = a->manager,
+					     .store = a->store,
+					     .ca = a->settings.objects_ca};
+
+	if (!a->store)
+		return 0;
+	const int r = orders_new(&config, &w->orders, e);
+	return r < 0 ? r : orders_add_routes(w->orders, http, HTTP_SCOPE_MEMBERS, e);
+}
+
 int serve_worker_add_routes(struct serve_worker *w, struct http_server *http, struct api *api,
 			    struct err *e)
 {
@@ -259,5 +289,6 @@ int serve_worker_add_routes(struct serve_worker *w, struct http_server *http, st
 					   w);
 	if (r < 0)
 		return err_set(e, ERR_INTERNAL, -r, "routes of a worker");
-	return api_add_probes(api, http, HTTP_SCOPE_PROBES, e);
+	r = open_orders(w, http, e);
+	return r < 0 ? r : api_add_probes(api, http, HTTP_SCOPE_PROBES, e);
 }

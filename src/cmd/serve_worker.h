@@ -5,12 +5,14 @@
 #include "api/api.h"
 #include "app/app.h"
 #include "http/http.h"
+#include "moving/orders.h"
 
 #include <stdbool.h>
 
 struct serve_worker {
 	const struct app *app; /* borrowed, as long as the HTTP server */
 	struct auth *auth;     /* the same */
+	struct orders *orders; /* NULL: stored sandboxes of this worker do not move */
 	bool draining;         /* no router sends anything new */
 	bool lost;             /* no sandbox can be made any more */
 };
