@@ -114,6 +114,7 @@ struct app {
 		bool refused;    /* what is in its files now */
 	} certificates[APP_CERTIFICATES];
 	struct router_files *router_files; /* of a router, from app_begin() on */
+	struct app_moves *moves;           /* of a router; NULL: sandboxes do not move */
 };
 
 /* Reads settings (read_settings.h) and configures the log. */
@@ -216,6 +217,11 @@ void app_store_path(const struct app *a, char ret[APP_STORE_PATH_MAX]);
 	"sandboxes of its own keeps its users in SANDBOX_DB_PATH. Remove it here"
 int app_database(const struct settings *s, struct buf *ret, struct err *e) MUST_CHECK;
 /* app_objects.c: a setting of an object store that somebody has set, or NULL. */
+/* app_moves.c: stored sandboxes that move. SETTING_INVALID: what is missing. */
+int app_check_moves(const struct settings *s, struct err *e) MUST_CHECK;
+int app_begin_moves(struct app *a, struct err *e) MUST_CHECK;
+const struct fleet_moves_config *app_moves(struct app *a); /* NULL: they do not */
+void app_moves_done(struct app *a);
 const char *app_names_objects(const struct settings *s);
 /* Whether these settings are whole, and those of a router. Reads no file. */
 int app_check_objects(const struct settings *s, struct err *e) MUST_CHECK;

@@ -11,7 +11,8 @@
 
 static const enum setting_id of_objects[] = {
     SETTING_ID_objects_endpoint,   SETTING_ID_objects_bucket,      SETTING_ID_objects_region,
-    SETTING_ID_objects_path_style, SETTING_ID_objects_credentials, SETTING_ID_objects_ca,
+    SETTING_ID_objects_path_style, SETTING_ID_objects_credentials, SETTING_ID_objects_key,
+    SETTING_ID_objects_ca,
 };
 
 static const char *missing(const struct settings *s)
@@ -37,6 +38,9 @@ int app_check_objects(const struct settings *s, struct err *e)
 	const char *set = app_names_objects(s);
 
 	if (!set)
+		return app_check_moves(s, e);
+	if (streq(s->fleet_role, "worker") &&
+	    streq(set, setting_rows[SETTING_ID_objects_ca].env)) /* the last one: it alone */
 		return 0;
 	if (!streq(s->fleet_role, "router"))
 		return err_set(e, ERR_SETTING_INVALID, 0,
@@ -46,8 +50,9 @@ int app_check_objects(const struct settings *s, struct err *e)
 			       set);
 	if (missing(s))
 		return err_set(e, ERR_SETTING_INVALID, 0, "%s needs %s, too", set, missing(s));
-	return objects_store_place(&store, s->objects_endpoint, s->objects_bucket,
-				   s->objects_region, s->objects_path_style, e);
+	const int r = objects_store_place(&store, s->objects_endpoint, s->objects_bucket,
+					  s->objects_region, s->objects_path_style, e);
+	return r < 0 ? r : app_check_moves(s, e);
 }
 
 static int read_credentials(const char *path, struct buf *ret, struct err *e)

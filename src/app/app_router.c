@@ -207,6 +207,7 @@ int app_begin_router(struct app *a, struct err *e)
 	int r = reopener_start(&config, &a->router_files->reopener, e);
 	r = r < 0 ? r : read_members(a, e);
 	r = r < 0 ? r : fleet_key_read(a->settings.fleet_key, &a->router_files->key, e);
+	r = r < 0 ? r : app_begin_moves(a, e);
 	return r < 0 ? r : read_tls(&a->settings, a, &a->router_files->tls, e);
 }
 
@@ -278,6 +279,7 @@ int app_open_router(struct app *a, struct auth *auth, const char *public_origin,
 						   .accounting = a->accounting,
 						   .budgets = a->budgets,
 						   .tls = f->tls,
+						   .moves = app_moves(a),
 						   .key = &f->key,
 						   .public_origin = public_origin,
 						   .port_domain = port_domain};
@@ -325,6 +327,7 @@ void app_router_done(struct app *a)
 {
 	struct router_files *f = TAKE_PTR(a->router_files);
 
+	app_moves_done(a);
 	if (!f)
 		return;
 	f->tls = http_tls_client_free(f->tls);

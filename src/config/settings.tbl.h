@@ -153,7 +153,7 @@ S(PATH, fleet_certificate_key, NOTHING, "fleet.certificate_key", "SANDBOX_FLEET_
   "The private key of that certificate, in PEM, without a password.")
 S(STR, objects_endpoint, NOTHING, "objects.endpoint", "SANDBOX_OBJECTS_ENDPOINT", "", 0, 300, "https://HOST or https://HOST:PORT, or nothing",
   "Object store with the protocol of S3 for snapshots of stored sandboxes, such as https://s3.eu-central-1.amazonaws.com, without the bucket. For routers "
-  "(SANDBOX_ROLE), which need SANDBOX_OBJECTS_BUCKET and SANDBOX_OBJECTS_CREDENTIALS, too. Nothing is stored there yet: `caisson doctor` tries it.")
+  "(SANDBOX_ROLE), which need SANDBOX_OBJECTS_BUCKET and SANDBOX_OBJECTS_CREDENTIALS, too; with SANDBOX_OBJECTS_KEY sandboxes are saved there.")
 S(STR, objects_bucket, NOTHING, "objects.bucket", "SANDBOX_OBJECTS_BUCKET", "", 0, 63, "the name of a bucket, or nothing",
   "The bucket. It has to be there already, for nothing else, without rules that delete objects by their age, and without versions and object lock, which keep "
   "what is deleted.")
@@ -165,7 +165,16 @@ S(PATH, objects_credentials, NOTHING, "objects.credentials", "SANDBOX_OBJECTS_CR
   "A file with the lines `aws_access_key_id = …` and `aws_secret_access_key = …`, of an account that may read, write and delete objects of the bucket and list it "
   "(s3:ListBucket). Routers alone have it.")
 S(PATH, objects_ca, NOTHING, "objects.ca", "SANDBOX_OBJECTS_CA", "", 0, 4000, "a path, or nothing",
-  "Certificates of the authorities of the object store, in PEM. No other counts then. Empty: those that this machine knows.")
+  "Certificates of the authorities of the object store, in PEM. No other counts then. Empty: those that this machine knows. Workers take it, too.")
+S(PATH, objects_key, NOTHING, "objects.key", "SANDBOX_OBJECTS_KEY", "", 0, 4000, "a path, or nothing",
+  "A file of 32 to 4096 random bytes, the same at all routers and nowhere else. With it, and SANDBOX_DATABASE, workers save stored sandboxes to the object store "
+  "whenever they come to rest, and another worker goes on with those of one that is lost. What is saved can be read with it alone.")
+S(SIZE, objects_user_bytes, NOTHING, "objects.user_bytes", "SANDBOX_OBJECTS_USER_BYTES", "0", 0, 1024 * TIB,
+  "a size such as 10g, or 0 for no limit",
+  "What the saved sandboxes of one user may have in the object store. One that would exceed it is not saved.")
+S(SIZE, objects_total_bytes, NOTHING, "objects.total_bytes", "SANDBOX_OBJECTS_TOTAL_BYTES", "0", 0, 1024 * TIB,
+  "a size such as 10t, or 0 for no limit",
+  "The same of all users together.")
 S(STR, app_host, NOTHING, "server.host", "APP_HOST", "", 0, 255, "an address, or nothing",
   "Address of `caisson serve`, under the name that the second tool family used. `server.listen` takes precedence.")
 S(INT, app_port, NOTHING, "server.port", "APP_PORT", "8181", 0, 65535, "a port from 0 to 65535",

@@ -14,6 +14,8 @@ export interface RealFleet {
 	port: number;
 	router: Program;
 	workers: Program[];
+	/** Starts the worker that was the I-th anew, on its own disk, or on an empty one. */
+	again(i: number, empty?: boolean): Promise<void>;
 	/** Settings of the router, also for commands about its users. */
 	env: Record<string, string>;
 	end(): Promise<void>;
@@ -30,14 +32,18 @@ export async function startFleet(name: string, of: { router?: Record<string, str
 	fs.writeFileSync(keyFile, key);
 	for (const f of [theirs.cert, theirs.key])
 		fs.chownSync(f, productUid, productUid);
+	const starts: ((empty: boolean) => Program)[] = [], plains: number[] = [];
 	for (const worker of ['one', 'two']) {
 		const [tls, plain] = [await freePort(), await freePort()], file = path.join(dir, `${worker}.key`);
 		fs.writeFileSync(file, key);
 		fs.chownSync(file, productUid, productUid);
-		workers.push(start(['serve', '--listen', `127.0.0.1:${plain}`, '--profile', 'full'], { env: {
-			SANDBOX_STATE_DIR: newStateDir(), SANDBOX_ROLE: 'worker', SANDBOX_HTTP_PORT: 'off', SANDBOX_TLS_LISTEN: `127.0.0.1:${tls}`, SANDBOX_TLS_CERTIFICATE: theirs.cert, SANDBOX_TLS_KEY: theirs.key,
+		let own = newStateDir();
+		plains.push(plain);
+		starts.push((empty) => start(['serve', '--listen', `127.0.0.1:${plain}`, '--profile', 'full'], { env: {
+			SANDBOX_STATE_DIR: empty ? own = newStateDir() : own, SANDBOX_ROLE: 'worker', SANDBOX_HTTP_PORT: 'off', SANDBOX_TLS_LISTEN: `127.0.0.1:${tls}`, SANDBOX_TLS_CERTIFICATE: theirs.cert, SANDBOX_TLS_KEY: theirs.key,
 			SANDBOX_FLEET_CA: authority.ca, SANDBOX_FLEET_KEY: file, SANDBOX_FLEET_NAME: worker, ...of.worker,
 		} }));
+		workers.push(starts.at(-1)!(false));
 		lines.push(`127.0.0.1:${tls}\n`);
 		await until(`worker ${worker}`, () => answers(plain, '/healthz'), 20_000);
 	}
@@ -50,7 +56,11 @@ export async function startFleet(name: string, of: { router?: Record<string, str
 	};
 	const port = await freePort(), router = start(['serve', '--listen', `127.0.0.1:${port}`, '--profile', 'full'], { env, under: underRouter });
 	await until('the router has two workers', () => answers(port, '/readyz'), 20_000);
-	return { base: `http://127.0.0.1:${port}`, port, router, workers, env, end: async () => {
+	const again = async (i: number, empty = false): Promise<void> => {
+		workers[i] = starts[i]!(empty);
+		await until('the worker is back', () => answers(plains[i]!, '/healthz'), 20_000);
+	};
+	return { base: `http://127.0.0.1:${port}`, port, router, workers, env, again, end: async () => {
 		router.kill('SIGTERM');
 		for (const w of [...workers, ...workers]) // the second signal ends it at once
 			w.kill('SIGTERM');

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a router says of its workers, and counts. */
-#include "fleet/router/parts.h"
+#include "fleet/router/moves.h"
 
 #include "base/rand.h"
 #include "base/text.h"
@@ -133,6 +133,7 @@ int fleet_router_metrics(struct fleet_router *f, struct buf *b)
 		  : add(b, "failures_total", "counter",
 			"Requests for workers that the router itself refused.", "code", failures,
 			c->failures, ROUTER_FAILURES);
+	r = r < 0 ? r : moves_metrics(f, b);
 	return r < 0 ? r
 		     : add(b, "retries_total", "counter",
 			   "Requests that were sent once more, by what the worker before did.",

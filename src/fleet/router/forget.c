@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Users that were removed: each worker is told until it has answered. */
-#include "fleet/router/parts.h"
+#include "fleet/router/moves.h"
 
 #include "base/log.h"
 #include "base/text.h"
@@ -68,6 +68,7 @@ void forgets_go(struct fleet_router *f)
 
 void fleet_router_forget_user(struct fleet_router *f, const char *owner)
 {
+	moves_forget_owner(f, owner);
 	list_for_each(node, &f->workers) {
 		const struct worker *w = list_entry(node, struct worker, node);
 		struct forget *x = NULL;

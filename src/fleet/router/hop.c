@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One request on its way to a worker. */
-#include "fleet/router/parts.h"
+#include "fleet/router/hop.h"
+#include "fleet/router/moves.h"
 
 #include "base/log.h"
 #include "base/rand.h"
@@ -12,33 +13,6 @@
 #include <string.h>
 
 #define STUCK_US (UINT64_C(60) * 1000 * 1000) /* for a worker that reads nothing of an upload */
-
-struct hop {
-	struct relay relay;
-	struct list node; /* of worker.hops; in no list before */
-	const struct bound *bound;
-	struct fleet_router *router;
-	struct http_request *req; /* until the answer begins */
-	struct caller *who;       /* reference; NULL: somebody with a link */
-	struct worker *worker;    /* NULL: not chosen yet */
-	struct link *link;        /* being made */
-	enum place place;
-	bool begun;  /* the relay has a connection */
-	bool placed; /* it was for nobody in particular */
-	bool reused; /* the connection */
-	bool repeated;
-	bool was_full;  /* a worker could have done it, but had no room */
-	bool in_memory; /* the whole body is in BODY */
-	struct buf body;
-	struct budget_share share;   /* the memory of BODY */
-	struct budget_share request; /* that it is under way */
-	struct placing *placing;     /* NULL: it makes no stored sandbox, as far as is known */
-	char tried[FLEET_TRIES_MAX][FLEET_WORKER_SIZE];
-	unsigned n_tried;
-	char chosen[LINK_NAME_SIZE]; /* NAME, if a link has it */
-	const char
-	    *name; /* that the client has chosen for a sandbox; NULL: none. Borrowed from REQ */
-};
 
 static void leave_worker(struct hop *h)
 {
@@ -55,6 +29,7 @@ static void leave_worker(struct hop *h)
 
 static void hop_free(struct hop *h)
 {
+	moves_unwant(h->waiting);
 	if (h->link)
 		link_drop(h->link);
 	if (h->begun)
@@ -95,64 +70,11 @@ static void refuse_silent(struct hop *h, const char *id, const struct worker *w)
 		       id);
 }
 
-static bool was_tried(const struct hop *h, const struct worker *w)
-{
-	for (unsigned i = 0; i < h->n_tried; i++)
-		if (streq(h->tried[i], w->id))
-			return true;
-	return false;
-}
-
-/* What the client has named: a second worker would do it a second time. */
-static const char *key_of(const struct hop *h)
-{
-	return h->name ? h->name : http_request_header(h->req, "idempotency-key");
-}
-
-/* What has a name goes to its home, or is refused while that says nothing; until the home is lost, or ends, with what it has. */
-static bool is_candidate(const struct hop *h, const struct worker *w, bool named)
-{
-	if (was_tried(h, w) || !worker_offers(w, h->bound))
-		return false;
-	return named ? w->listed && w->known && !w->refused && !w->draining &&
-			   !hop_is_lost(h->router, w)
-		     : worker_is_usable(w);
-}
-
-/* The worker for what has none yet; NULL: there is none. */
-static struct worker *choose(const struct hop *h)
-{
-	struct fleet_candidate all[FLEET_MEMBERS_MAX];
-	struct worker *workers[FLEET_MEMBERS_MAX] = {0};
-	const char *key = key_of(h);
-	char who[STORE_OWNER_SIZE + 200];
-	uint32_t random[2];
-	size_t n = 0;
-
-	rand_bytes(random, sizeof(random));
-
-	list_for_each(node, &h->router->workers) {
-		struct worker *w = list_entry(node, struct worker, node);
-
-		if (n == FLEET_MEMBERS_MAX || !is_candidate(h, w, key))
-			continue;
-		all[n] = (struct fleet_candidate){.open = w->open, .max = w->max, .usable = true};
-		memcpy(all[n].worker, w->id, sizeof(all[n].worker));
-		workers[n++] = w;
-	}
-	(void)snprintf(who, sizeof(who), "%.*s%s%.150s", STORE_OWNER_SIZE - 1,
-		       hop_owner_of(h->req, h->who), key ? " " : "", key ? key : "");
-	const size_t at = h->place == PLACE_HOME || key
-			      ? fleet_place_home(all, n, who)
-			      : fleet_place_any(all, n, random[0], random[1]);
-	return at == FLEET_NOBODY ? NULL : workers[at];
-}
-
 static void to_worker(struct hop *h, struct worker *w, bool fresh);
 
 static void place(struct hop *h)
 {
-	struct worker *w = h->n_tried < FLEET_TRIES_MAX ? choose(h) : NULL;
+	struct worker *w = h->n_tried < FLEET_TRIES_MAX ? hop_choose(h) : NULL;
 
 	h->placed = true;
 	if (w && w->missed > 0) {
@@ -179,11 +101,38 @@ static void to_owner(struct hop *h, const char *worker)
 		to_worker(h, w, false);
 }
 
+static void on_moved(const char *worker, enum err_code code, const char *why, void *user)
+{
+	struct hop *h = user;
+
+	h->waiting = NULL;
+	if (worker)
+		to_owner(h, worker);
+	else
+		refuse(h, code, "%s", why);
+}
+
+/* WORKER has the stored sandbox or session ID; "": none has it. What was on a worker that is lost may have been saved. */
+static void to_owner_of(struct hop *h, const char *id, const char *worker)
+{
+	const struct worker *w = worker_find(h->router, worker);
+
+	if (!w || (w->missed > 0 && hop_is_lost(h->router, w)))
+		h->waiting = moves_want(h->router, h->who, id, on_moved, h);
+	if (!h->waiting)
+		to_owner(h, worker);
+}
+
 static void by_id(struct hop *h, const char *id)
 {
 	char worker[FLEET_WORKER_SIZE];
 
 	const bool mcp = bound_is_mcp(h->bound);
+
+	if (id && !mcp && moves_where(h->router, id, worker)) {
+		to_owner_of(h, id, worker);
+		return;
+	}
 
 	if (id && !mcp && !fleet_id_has_form(id)) {
 		h->name = id;
@@ -195,7 +144,10 @@ static void by_id(struct hop *h, const char *id)
 		       mcp ? "there is no such session" : "There is no such sandbox");
 		return;
 	}
-	to_owner(h, worker);
+	if (mcp)
+		to_owner(h, worker);
+	else
+		to_owner_of(h, id, worker);
 }
 
 /* A request of a face. A token shown to a worker that has not made it would be known to that one, too. */
@@ -258,7 +210,7 @@ static void on_link(struct http_io *io, const char *why, bool reused, void *user
 	struct relay *x = &h->relay;
 
 	h->link = NULL;
-	if (!io && h->placed && !key_of(h)) {
+	if (!io && h->placed && !hop_key_of(h)) {
 		h->router->counts.retries[RETRY_UNREACHABLE]++;
 		leave_worker(h);
 		place(h);
@@ -402,7 +354,7 @@ static void try_next(struct hop *h)
 static bool goes_on(struct hop *h, bool unable)
 {
 	h->was_full = h->was_full || !unable;
-	return h->was_full || (h->n_tried < FLEET_TRIES_MAX && choose(h));
+	return h->was_full || (h->n_tried < FLEET_TRIES_MAX && hop_choose(h));
 }
 
 /* The errors of a face do not say what we need to know, so the worker says it besides. */

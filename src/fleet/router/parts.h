@@ -17,6 +17,8 @@
 struct bound;
 struct fetch;
 struct look;
+struct moves;
+struct moves_worker;
 
 enum worker_state {
 	WORKER_READY,
@@ -76,8 +78,9 @@ struct worker {
 	struct fetch *counting;
 	uint64_t counting_ns; /* when the first page was asked for */
 	unsigned counting_pages;
-	bool count_again;     /* something has changed since COUNTING was sent */
-	struct list placings; /* struct placing, owned */
+	bool count_again;           /* something has changed since COUNTING was sent */
+	struct moves_worker *moves; /* moves.h; NULL: it moves nothing */
+	struct list placings;       /* struct placing, owned */
 	unsigned n_placings;
 };
 
@@ -102,6 +105,7 @@ struct fleet_router {
 	/* uses.c */
 	struct fleet_tally *uses;   /* the sums of all workers */
 	struct fleet_tally *placed; /* and of all placings */
+	struct moves *moves;        /* NULL: sandboxes do not move */
 	struct list leaving;        /* struct leaving, owned */
 	sd_event_source *leave;
 };

@@ -31,6 +31,17 @@
 #define FLEET_LINKS_MAX   4096u      /* requests of clients to one worker */
 
 struct fleet_router;
+struct objects_store;
+
+/* For stored sandboxes that move; borrowed, all of it, until fleet_router_free(). */
+struct fleet_moves_config {
+	const char *path, *address; /* of the database: struct store_config */
+	const struct objects_store *objects;
+	const char *ca;     /* of the object store; "" = those of the machine */
+	const void *secret; /* of all keys of snapshots */
+	size_t secret_len;
+	uint64_t user_bytes, total_bytes; /* that saved sandboxes may have; 0 = no limit */
+};
 
 struct fleet_router_config {
 	sd_event *loop; /* borrowed, all of them, until fleet_router_free() */
@@ -39,6 +50,7 @@ struct fleet_router_config {
 	struct accounting *accounting;
 	struct budgets *budgets;
 	struct http_tls_client *tls;
+	const struct fleet_moves_config *moves; /* NULL: they do not */
 	const struct fleet_key *key;
 	const char
 	    *port_domain; /* below which servers in sandboxes have names; "" = they have none */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Workers: who is there, who answers, and what they say of themselves. */
-#include "fleet/router/parts.h"
+#include "fleet/router/moves.h"
 
 #include "base/log.h"
 #include "base/loop.h"
@@ -49,7 +49,7 @@ struct worker *worker_find(struct fleet_router *f, const char id[FLEET_WORKER_SI
 /* ---- asking ---- */
 
 struct state {
-	const char *worker, *epoch, *name, *version, *uses;
+	const char *worker, *epoch, *name, *version, *uses, *stored;
 	int ready, draining;
 	json_int_t open, max;
 	const json_t *faces;
@@ -64,11 +64,12 @@ static bool read_state(json_t *root, struct state *ret)
 {
 	int version = 0;
 
-	if (json_unpack(root, "{s:i, s:s, s:s, s?s, s?s, s?s, s:b, s:b, s:{s:I, s:I}, s?o}", "v",
-			&version, "worker", &ret->worker, "epoch", &ret->epoch, "uses", &ret->uses,
-			"name", &ret->name, "version", &ret->version, "ready", &ret->ready,
-			"draining", &ret->draining, "sandboxes", "open", &ret->open, "max",
-			&ret->max, "faces", &ret->faces) < 0)
+	if (json_unpack(root, "{s:i, s:s, s:s, s?s, s?s, s?s, s?s, s:b, s:b, s:{s:I, s:I}, s?o}",
+			"v", &version, "worker", &ret->worker, "epoch", &ret->epoch, "uses",
+			&ret->uses, "stored", &ret->stored, "name", &ret->name, "version",
+			&ret->version, "ready", &ret->ready, "draining", &ret->draining,
+			"sandboxes", "open", &ret->open, "max", &ret->max, "faces",
+			&ret->faces) < 0)
 		return false;
 	return version == 1 &&
 	       is_digits(ret->worker, FLEET_WORKER_SIZE - 1,
@@ -136,6 +137,7 @@ static void take_state(struct worker *w, const struct state *s)
 	w->open = (uint64_t)s->open;
 	w->max = (uint64_t)s->max;
 	uses_heard(w, w->refused ? NULL : s->uses, w->asked_ns);
+	moves_heard(w, w->refused ? NULL : s->stored);
 	if (w->refused && !was_refused)
 		LOG_ERROR(
 		    "worker_refused", LOG_S("worker", w->id), LOG_S("address", w->at.text),
@@ -202,6 +204,7 @@ static void worker_free(struct worker *w)
 	look_drop(w);
 	hops_fail(w);
 	uses_forget(w);
+	moves_worker_gone(w);
 	links_tidy(w, true);
 	list_remove(&w->node);
 	free(w);
@@ -230,6 +233,7 @@ static int on_tick(sd_event_source *source, uint64_t usec UNUSED, void *user)
 			ask(w);
 	}
 	forgets_go(f);
+	moves_tick(f);
 	feeds_go(f);
 	(void)sd_event_source_set_time_relative(source, TICK_US);
 	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
@@ -295,6 +299,7 @@ int fleet_router_new(const struct fleet_router_config *config, struct fleet_rout
 		  : sd_event_add_time_relative(config->loop, &f->tick, CLOCK_MONOTONIC, TICK_US,
 					       TICK_US / 20, on_tick, f);
 	r = r < 0 ? r : looks_begin(f);
+	r = r < 0 ? r : moves_begin(f, e);
 	if (r < 0) {
 		uses_done(f);
 		(void)sd_event_source_disable_unref(f->tick);
@@ -311,6 +316,7 @@ struct fleet_router *fleet_router_free(struct fleet_router *f)
 		return NULL;
 	f->tick = sd_event_source_disable_unref(f->tick);
 	looks_done(f);
+	moves_done(f);
 	merges_done(f);
 	feeds_done(f);
 	forgets_done(f);
