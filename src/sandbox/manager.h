@@ -221,7 +221,10 @@ bool arrival_is(const struct manager *m, const char *owner, const char *id);
 int moving_note_opened(struct manager *m, const char *id, struct err *e) MUST_CHECK;
 void departures_end_all(struct manager *m);
 void arrivals_end_all(struct manager *m);
-/* moving_text.c: fills RET but for id, owner and key from a text of manager_moving_text(). RET_OWN_ID: stored_key_is_of_own_id() where it was
+/* moving_text.c: appends the text of manager_moving_text() for R and ENV; INVALID_ARGUMENT: it is too long. */
+int moving_text_write(const struct sandbox_record *r, const char *env, struct buf *ret,
+		      struct err *e) MUST_CHECK;
+/* Fills RET but for id, owner and key from a text of manager_moving_text(). RET_OWN_ID: stored_key_is_of_own_id() where it was
  * written. RET_ENV: the caller's. SNAPSHOT_INVALID. */
 int moving_text_read(const char *text, size_t len, struct sandbox_record *ret, bool *ret_own_id,
 		     char **ret_env, struct err *e) MUST_CHECK;

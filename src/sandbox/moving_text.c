@@ -40,7 +40,7 @@ static json_t *pack(const struct sandbox_record *r, const char *env)
 			 "created_ms", (json_int_t)r->created_ms, "runs", (json_int_t)r->runs);
 }
 
-static int write_text(const struct sandbox_record *r, const char *env, struct buf *ret,
+int moving_text_write(const struct sandbox_record *r, const char *env, struct buf *ret,
 		      struct err *e)
 {
 	struct buf text = BUF_INIT(MOVING_TEXT_MAX);
@@ -68,7 +68,7 @@ int manager_moving_text(struct manager *m, const char *owner, const char *id, st
 		return err_set(e, ERR_SESSION_NOT_FOUND, 0, "there is no stored sandbox %s", id);
 	if (r > 0)
 		r = records->env ? records->env(records->user, id, &env, e) : 0;
-	r = r < 0 ? r : write_text(&record, buf_str(&env), ret, e);
+	r = r < 0 ? r : moving_text_write(&record, buf_str(&env), ret, e);
 	wipe(&env);
 	return r;
 }
