@@ -248,8 +248,6 @@ static void on_kept(const struct err *e, void *user)
 
 static void on_flushed(struct order *o)
 {
-	workers_close(WHO, o->disk);
-	o->disk = -1;
 	arrival_keep(o->arrival, on_kept, o);
 }
 
@@ -360,15 +358,12 @@ int order_begin_save(struct orders *all, struct order *o, struct err *e)
 static void on_empty(int disk, const struct err *e, void *user)
 {
 	struct order *o = user;
-	struct err own = ERR_INIT;
 
 	o->disk = disk;
-	if (!e && snapshot_empty_disk(o->snapshot, disk, &own) < 0)
-		e = &own;
 	if (e)
 		fail(o, e);
 	else
-		wants(o);
+		run(o, transfer_empty, wants);
 }
 
 static void arrive(struct order *o)

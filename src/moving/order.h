@@ -101,7 +101,8 @@ void transfer_plan(void *user);  /* of a save: its base, and the plan */
 void transfer_open(void *user);  /* of a load: its manifest */
 void transfer_send(void *user);  /* of a save: objects with addresses */
 void transfer_get(void *user);   /* of a load: the same */
-void transfer_flush(void *user); /* of a load: the disk */
+void transfer_empty(void *user); /* of a load: the new disk gets its length */
+void transfer_flush(void *user); /* of a load: the disk is flushed and closed */
 
 /* ---- orders_json.c ---- */
 

@@ -181,10 +181,21 @@ void transfer_get(void *user)
 	each_address(user, get_one);
 }
 
+void transfer_empty(void *user)
+{
+	struct order *o = user;
+
+	(void)!snapshot_empty_disk(o->snapshot, o->disk, &o->failed);
+}
+
 void transfer_flush(void *user)
 {
 	struct order *o = user;
 
-	if (fsync(o->disk) < 0)
+	if (fsync(o->disk) < 0) {
 		(void)err_set(&o->failed, ERR_SYSTEM, errno, "flushing a disk");
+		return;
+	}
+	/* Here and not later: the descriptor holds the lock, and the sandbox may be opened as soon as the disk is kept. */
+	o->disk = fd_close(o->disk);
 }
