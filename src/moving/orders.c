@@ -123,16 +123,17 @@ static void get_stored(struct http_request *req, void *user)
 static void get_orders(struct http_request *req, void *user)
 {
 	struct orders *o = user;
-	json_t *list = json_array();
+	const char *mine = http_request_query(req, "order");
 
-	if (is_of_client(req)) {
-		json_decref(list);
+	if (is_of_client(req))
 		return;
-	}
+	json_t *list = json_array();
 	list_for_each(l, &o->list) {
 		struct order *x = list_entry(l, struct order, node);
 
-		x->asked_ns = now_ns();
+		/* Only its own router keeps an order: the orders of a router that is gone end while others ask for theirs. */
+		if (mine && streq(x->name, mine))
+			x->asked_ns = now_ns();
 		(void)json_array_append_new(list, order_json(x));
 	}
 	respond(req, 200, json_pack("{s:i, s:o}", "v", 1, "orders", list));

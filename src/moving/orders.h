@@ -12,14 +12,15 @@
  *                              "key", "hash", "address" (of the manifest), "disk_bytes", "proof"}: 202 {"v", "order"}
  *                             {"v", "kind":"drop", "incarnation", "epoch"}: an older one than that is not of this worker any more. 202
  *                             {"v", "kind":"forget", "incarnation"}: its tombstone. 204
- *   GET  /fleet/orders        {"v", "orders":[{"order", "kind", "incarnation", "epoch", "generation", "state", "wants", "bytes",
+ *   GET  /fleet/orders?order=ID  {"v", "orders":[{"order", "kind", "incarnation", "epoch", "generation", "state", "wants", "bytes",
  *                              and then "error":{"code", "text"}, or of a save that is done "hash", "keeps":[[EPOCH, GENERATION, BITS]]}]}
  *   GET  /fleet/orders/ID/wants?from=N   {"v", "wants":[[PLACE…, LENGTH]…], "next"}: objects whose addresses are missing
  *   POST /fleet/orders/ID/addresses      {"v", "addresses":[[PLACE…, "https://…"]…]}, at most ORDERS_ADDRESSES. 204
  *   POST /fleet/orders/ID/end  {"v", "keep":BOOL}: the router has noted the outcome, or gives the order up. 204
  *
  * States: working, wants, done, failed. Refusals are problems: 404 session_not_found, 409 sandbox_in_use (also with another epoch or
- * change), 429 server_busy (ORDERS_MAX are under way). An order that nobody has asked about for ORDERS_LEFT_S ends.
+ * change), 503 server_busy (ORDERS_MAX are under way). An order ends when no request has named its ID for ORDERS_LEFT_S, in the path or in
+ * ?order=ID. That query is for this alone: the answer always has all orders.
  *
  * A sandbox that somebody wants to use while it is saved goes first: its order fails with sandbox_in_use. */
 #pragma once

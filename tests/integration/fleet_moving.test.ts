@@ -52,8 +52,13 @@ describe('stored sandboxes that move between workers', { skip: mode !== 'root' &
 	const rest = async (w: Worker, id: string): Promise<Row> => {
 		const other = await make(w, 'other');
 		await until('it is at rest', async () => (await rowOf(w, id))!.at_rest);
-		assert.equal((await w.router.ask('DELETE', `/api/v1/sandboxes/${other}?force=true`, { who: ada })).status, 204);
+		await remove(other, w);
 		return (await rowOf(w, id))!;
+	};
+	/** An owner may have three. */
+	const remove = async (id: string, ...workers: Worker[]): Promise<void> => {
+		for (const w of workers)
+			assert.equal((await w.router.ask('DELETE', `/api/v1/sandboxes/${id}?force=true`, { who: ada })).status, 204);
 	};
 	const order = (w: Worker, body: Json): Promise<Answer> => w.router.ask('POST', '/fleet/orders', { body: { v: 1, ...body } });
 	const stateOf = async (w: Worker, name: string): Promise<State> => ((await w.router.ask('GET', '/fleet/orders')).json.orders as State[]).find((o) => o.order === name)!;
@@ -187,6 +192,107 @@ describe('stored sandboxes that move between workers', { skip: mode !== 'root' &
 		await refused('a disk that is larger than it may be', { disk_bytes: 4096 });
 		assert.equal((await load(two, row, saved, 1)).state, 'done');
 		assert.equal(await read(two, id, 'f'), 'text');
+		await remove(id, one, two);
+	});
+
+	it('are saved and loaded although addresses end and the store fails for a moment (slow)', async () => {
+		const id = await make(one, 'skewed');
+		await write(one, id, 'f', 'text');
+		const row = await rest(one, id), asked = new Map<string, number>();
+		/* The first address of each object has ended; the next request finds a store that is overloaded. */
+		const troubled = (method: string) => (m: string, name: string): number | string | undefined => {
+			const n = asked.get(`${m} ${name}`) ?? 0;
+			asked.set(`${m} ${name}`, n + 1);
+			return m !== method || name.endsWith('/manifest') ? undefined : n === 0 ? 'RequestTimeTooSkewed' : n === 1 ? 503 : undefined;
+		};
+		try {
+			store.disturb = troubled('PUT');
+			const saved = await save(one, row, 1);
+			assert.ok([...asked].filter(([what]) => !what.endsWith('/manifest')).every(([, n]) => n === 3), JSON.stringify([...asked]));
+			assert.equal(saved.sent, 2 * (asked.size - 1) + 1, 'each but the manifest was wanted twice');
+			store.disturb = troubled('GET');
+			assert.equal((await load(two, row, saved, 1)).state, 'done');
+		} finally {
+			store.disturb = () => undefined;
+		}
+		assert.equal(await read(two, id, 'f'), 'text');
+		await remove(id, one, two);
+	});
+
+	it('stay as they were if the store is cut off in the middle (slow)', async () => {
+		const id = await make(one, 'cut');
+		await write(one, id, 'f', 'text');
+		const row = await rest(one, id);
+		const cut = (method: string) => (m: string, name: string): number | undefined => m === method && !name.endsWith('/manifest') ? 503 : undefined;
+		let saved: Saved;
+		try {
+			store.disturb = cut('PUT');
+			const begun = await order(one, saveWords(row, 1, null));
+			assert.equal(begun.status, 202, begun.text);
+			const { state } = await drive(one, begun.json.order as string, row);
+			assert.deepEqual([state.state, state.error?.code], ['failed', 'objects_unreachable']);
+			assert.ok(!state.error!.text.includes('127.0.0.1'), 'an address is a credential');
+			await ended(one, begun.json.order as string, true);
+			assert.ok((await rows(one, true)).some((r) => r.id === id), 'it is still not saved, whatever the router says');
+			store.disturb = () => undefined;
+			saved = await save(one, row, 2);
+			store.disturb = cut('GET');
+			const failed = await load(two, row, saved, 1);
+			assert.deepEqual([failed.state, failed.error?.code], ['failed', 'objects_unreachable']);
+			assert.equal(await rowOf(two, id), undefined);
+		} finally {
+			store.disturb = () => undefined;
+		}
+		assert.equal((await load(two, row, saved, 1)).state, 'done');
+		assert.equal(await read(two, id, 'f'), 'text');
+		await remove(id, one, two);
+	});
+
+	it('are given up when their own router does not ask any more, though others do (slow)', async () => {
+		const a = await make(one, 'left'), first = await rest(one, a), b = await make(one, 'kept'), second = await rest(one, b);
+		const left = await order(one, saveWords(first, 1, null));
+		assert.equal(left.status, 202, left.text);
+		assert.deepEqual(code(await order(one, saveWords(first, 2, null))), [409, 'sandbox_in_use'], 'one order for a sandbox');
+		const kept = await order(one, saveWords(second, 1, null));
+		assert.equal(kept.status, 202, kept.text);
+		assert.deepEqual(code(await order(one, { ...saveWords(second, 1, null), incarnation: 'ab'.repeat(16) })), [503, 'server_busy'], 'a third one');
+		assert.equal((await rowOf(one, a))!.at_rest, false, 'it is held');
+		await until('the order that was left is gone', async () => {
+			const all = (await one.router.ask('GET', `/fleet/orders?order=${kept.json.order}`)).json.orders as State[];
+			assert.equal(all.find((o) => o.order === kept.json.order)?.state === 'failed', false);
+			return !all.some((o) => o.order === left.json.order);
+		}, 90_000);
+		assert.ok(await stateOf(one, kept.json.order as string), 'that of the router that asks is not');
+		assert.equal((await rowOf(one, a))!.at_rest, true);
+		await ended(one, kept.json.order as string, false);
+		await remove(a, one);
+		await remove(b, one);
+	});
+
+	it('do not keep a worker that is to end (slow)', async () => {
+		const ca = new Authority('ending'), w = await startWorker(ca, { env: { SANDBOX_STORED_MAX_ACTIVE: '1', SANDBOX_FLEET_NAME: 'three' } });
+		let held = false;
+		try {
+			const id = await make(w, 'ending'), row = await rest(w, id);
+			store.disturb = async () => {
+				held = true;
+				return await new Promise<undefined>(() => {}); /* the connection is cut by the worker */
+			};
+			const begun = await order(w, saveWords(row, 1, null)), name = begun.json.order as string;
+			assert.equal(begun.status, 202, begun.text);
+			await until('it wants addresses', async () => (await stateOf(w, name)).wants > 0);
+			const { wants } = (await w.router.ask('GET', `/fleet/orders/${name}/wants`)).json as { wants: [number, number, number, number][] };
+			assert.equal((await w.router.ask('POST', `/fleet/orders/${name}/addresses`, { body: { v: 1, addresses: wants.slice(0, 128).map(([e, g, i]) => [e, g, i, store.address(nameOf(row, e, g, i))]) } })).status, 204);
+			await until('an object is being sent', () => held);
+			w.program.child.kill('SIGTERM');
+			/* Sooner than a connection on which nothing moves is given up. */
+			await until('it has ended', () => w.program.child.exitCode !== null || w.program.child.signalCode !== null, 15_000);
+			assert.equal(w.program.child.exitCode, 0, w.program.stderr);
+		} finally {
+			store.disturb = () => undefined;
+			w.router.end();
+			await w.program.end();
+		}
 	});
 
 	it('are ordered by routers alone, with words that have limits', async () => {

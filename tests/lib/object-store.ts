@@ -8,8 +8,8 @@ export class ObjectStore {
 	readonly objects = new Map<string, Buffer>();
 	/** Every request: "PUT /name". */
 	readonly log: string[] = [];
-	/** Called before each request; what it returns is the answer's status, instead of the work. */
-	disturb: (method: string, name: string) => number | undefined | Promise<number | undefined> = () => undefined;
+	/** Called before each request; what it returns is the answer's status, or the code of a 403, instead of the work. */
+	disturb: (method: string, name: string) => number | string | undefined | Promise<number | string | undefined> = () => undefined;
 	private readonly server = http.createServer((req, res) => {
 		const name = decodeURIComponent(new URL(req.url!, 'http://x').pathname.slice(1)), pieces: Buffer[] = [];
 		req.on('data', (d: Buffer) => pieces.push(d));
@@ -22,6 +22,8 @@ export class ObjectStore {
 	private async answer(method: string, name: string, body: Buffer): Promise<{ status: number; body: Buffer }> {
 		this.log.push(`${method} ${name}`);
 		const status = await this.disturb(method, name), none = Buffer.alloc(0);
+		if (typeof status === 'string')
+			return { status: 403, body: Buffer.from(`<Error><Code>${status}</Code></Error>`) };
 		if (status !== undefined)
 			return { status, body: none };
 		if (method === 'PUT')

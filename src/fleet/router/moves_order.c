@@ -545,6 +545,7 @@ int move_load(struct moves *m, const struct store_snapshot *row, const char *wor
 void moves_step(struct moves *m)
 {
 	const uint64_t now = now_ns();
+	char path[64];
 
 	list_for_each(l, &m->moves) {
 		struct move *x = list_entry(l, struct move, node);
@@ -555,7 +556,8 @@ void moves_step(struct moves *m)
 			fail_text(x, ERR_TIMEOUT, "the order does not go on");
 			continue;
 		}
-		x->fetch = moves_request(m, x->worker, "GET", "/fleet/orders", NULL, on_state, x);
+		(void)snprintf(path, sizeof(path), "/fleet/orders?order=%s", x->order);
+		x->fetch = moves_request(m, x->worker, "GET", path, NULL, on_state, x);
 		if (!x->fetch)
 			fail_text(x, ERR_NODE_UNREACHABLE, "the worker is gone");
 	}
