@@ -305,18 +305,23 @@ static const char *why_no_builds(const struct server_facts *f)
 		   : "this machine has no definitions of images (SANDBOX_IMAGE_DEFS)";
 }
 
-static int may_commit(void *user, struct err *e)
+/* May an image of that name be made of a sandbox, or changed? Templates are of one worker, and a router knows which one. */
+static int may_change(const struct server_facts *f, const char *name, struct err *e)
 {
-	const struct server_facts *f = user;
 	const struct settings *s = &f->app->settings;
 
-	if (app_is_worker(f->app))
+	if (app_is_worker(f->app) && !text_starts_with(name, IMAGE_OWN_PREFIX))
 		return err_set(e, ERR_FORBIDDEN, 0, "%s", why_no_builds(f));
 	return s->image_builds && s->root && f->app->image_builder
 		   ? 0
 		   : err_set(e, ERR_FORBIDDEN, 0,
 			     "this server makes no images of sandboxes: that takes "
 			     "SANDBOX_IMAGE_BUILDS=on and SANDBOX_ROOT=on");
+}
+
+static int may_commit(void *user, struct err *e)
+{
+	return may_change(user, "", e);
 }
 
 static json_t *list_images(void *user)
@@ -395,7 +400,7 @@ static bool is_newer(struct server_facts *f, const char *base, uint64_t age_ns)
 static json_t *change_image(const char *name, const char *note, void *user, struct err *e)
 {
 	struct server_facts *f = user;
-	int r = may_commit(f, e);
+	int r = may_change(f, name, e);
 
 	r = r < 0 ? r : image_builder_change(f->app->image_builder, name, note, e);
 	return r < 0 ? NULL : image_builder_json(f->app->image_builder);
@@ -469,7 +474,7 @@ static json_t *commit_image(const char *name, const char *base, uint64_t age_ns,
 			    const char *note, void *user, struct err *e)
 {
 	struct server_facts *f = user;
-	int r = may_commit(f, e);
+	int r = may_change(f, name, e);
 
 	if (r < 0)
 		return NULL;

@@ -11,6 +11,7 @@
 struct http_request;
 
 #define FLEET_NAMES_SIZE 65
+#define FLEET_KEPT_SIZE  129 /* of the name of a template or snapshot */
 
 /* Both have the form of an id (ids.h), or lead nowhere. */
 struct fleet_names {
@@ -27,8 +28,12 @@ struct fleet_face {
 	/* Whom REQ is about. < 0 with E: it names nobody, or two, as `refuse` says it. */
 	int (*find)(const struct http_request *req, const void *row, struct fleet_names *ret,
 		    struct err *e);
-	/* The id of what a sandbox is made of that BODY asks for. False: it does not say. */
-	bool (*find_source)(const char *body, size_t len, char ret[FLEET_NAMES_SIZE]);
+	/* The id or name, without a tag, of the template or snapshot that REQ is about: letters, digits, '-' and '_' alone. BODY: of REQ; it
+	 * may be empty. False: it names none that a client can have made. */
+	bool (*find_kept)(const struct http_request *req, const void *row, const char *body,
+			  size_t len, char ret[FLEET_KEPT_SIZE]);
+	/* Path, before such a name, by which a worker says what it has of that (fleet/kept.h). */
+	const char *kept_path;
 	/* Answers REQ. SESSION_NOT_FOUND and NODE_LOST: the sandbox is not there. */
 	void (*refuse)(struct http_request *req, const void *row, const struct err *e);
 };

@@ -65,7 +65,7 @@ describe('E2B at a router', () => {
 		assert.deepEqual([signed.status, signed.json.code], [400, 400]);
 		assert.match(signed.json.message, /names no sandbox/);
 		assert.equal((await ask('POST', '/execute', { body: {} })).status, 502);
-		for (const [method, at] of [['POST', '/v3/templates'], ['GET', '/templates/aliases/a'], ['POST', '/v2/templates/a/builds/b'], ['GET', '/volumes'], ['GET', '/events/sandboxes']] as const) {
+		for (const [method, at] of [['POST', '/v2/templates'], ['POST', '/templates/a'], ['PATCH', '/v2/templates/a'], ['GET', '/volumes'], ['GET', '/events/sandboxes']] as const) {
 			const r = await control(method, at, method === 'GET' ? undefined : {});
 			assert.deepEqual([r.status, r.json.code], [400, 400], at);
 			assert.match(r.json.message, /a fleet does not offer/);
@@ -367,7 +367,7 @@ describe('E2B in a fleet of two workers', () => {
 		assert.equal((await control('POST', `/sandboxes/${box.id}/connect`, { timeout: 5 })).status, 404);
 	});
 
-	it('tokens end with the key that made the sandbox, until somebody connects again; snapshots are found by their ids', async () => {
+	it('tokens end with the key that made the sandbox, until somebody connects again; snapshots are found by their ids and names', async () => {
 		const user = (await rest('GET', '/users')).users.find((u: Json) => u.name === 'somebody');
 		const first = await rest('POST', `/keys?owner=${user.id}`, { name: 'first' }), box = await make({}, first.key);
 		const snapshot = await control('POST', `/sandboxes/${box.id}/snapshots`, { name: 'mine' }, first.key);
@@ -375,9 +375,14 @@ describe('E2B in a fleet of two workers', () => {
 		assert.deepEqual(snapshot.json.names, ['mine:default']);
 		for (let i = 0; i < 3; i++)
 			assert.equal(workerOf(await make({ templateID: snapshot.json.snapshotID }, other)), workerOf(box));
-		assert.equal((await control('POST', '/v2/sandboxes', { templateID: 'mine' }, other)).status, 404);
+		for (const name of ['mine', 'mine:default', 'mine'])
+			assert.equal(workerOf(await make({ templateID: name }, other)), workerOf(box));
+		assert.equal((await control('POST', '/v2/sandboxes', { templateID: 'mine' })).status, 404, 'of another user');
+		assert.equal((await control('POST', `/sandboxes/${box.id}/snapshots`, { name: 'base' }, other)).status, 400, 'the image of the server');
 		assert.deepEqual((await control('GET', '/snapshots', undefined, other)).json.map((s: Json) => s.snapshotID), [snapshot.json.snapshotID]);
-		assert.equal((await control('DELETE', `/templates/${snapshot.json.snapshotID}`, undefined, other)).status, 204);
+		assert.equal((await control('DELETE', '/templates/mine')).status, 404, 'of another user');
+		assert.equal((await control('DELETE', '/templates/mine', undefined, other)).status, 204);
+		assert.equal((await control('DELETE', `/templates/${snapshot.json.snapshotID}`, undefined, other)).status, 404);
 		assert.equal((await envd(box, 'process.Process/List', {})).status, 200);
 		await rest('DELETE', `/keys/${first.id}?owner=${user.id}`);
 		await until('the end of the token', async () => (await envd(box, 'process.Process/List', {})).status === 401);

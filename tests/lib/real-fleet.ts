@@ -23,8 +23,8 @@ export interface RealFleet {
 
 const answers = (port: number, what: string): Promise<boolean> => fetch(`http://127.0.0.1:${port}${what}`).then(async (r) => r.ok && !(await r.text()).includes(': 1 of'), () => false);
 
-/** OF: more settings of the router, and of workers. */
-export async function startFleet(name: string, of: { router?: Record<string, string>; worker?: Record<string, string> } = {}): Promise<RealFleet> {
+/** OF: more settings of the router, and of workers; STATE makes the state folder of a worker. */
+export async function startFleet(name: string, of: { router?: Record<string, string>; worker?: Record<string, string>; state?: () => string } = {}): Promise<RealFleet> {
 	const dir = scratch(name), list = path.join(dir, 'workers'), keyFile = path.join(dir, 'fleet.key'), state = newStateDir();
 	fs.chmodSync(path.dirname(dir), 0o711); // the router is another user than the tests
 	const authority = new Authority(dir), mine = authority.certificate('router'), theirs = authority.certificate('worker');
@@ -37,7 +37,7 @@ export async function startFleet(name: string, of: { router?: Record<string, str
 		const [tls, plain] = [await freePort(), await freePort()], file = path.join(dir, `${worker}.key`);
 		fs.writeFileSync(file, key);
 		fs.chownSync(file, productUid, productUid);
-		let own = newStateDir();
+		let own = of.state ? of.state() : newStateDir();
 		plains.push(plain);
 		starts.push((empty) => start(['serve', '--listen', `127.0.0.1:${plain}`, '--profile', 'full'], { env: {
 			SANDBOX_STATE_DIR: empty ? own = newStateDir() : own, SANDBOX_ROLE: 'worker', SANDBOX_HTTP_PORT: 'off', SANDBOX_TLS_LISTEN: `127.0.0.1:${tls}`, SANDBOX_TLS_CERTIFICATE: theirs.cert, SANDBOX_TLS_KEY: theirs.key,

@@ -78,7 +78,7 @@ static int check_offer(const json_t *body, struct err *e)
 }
 
 /* The templates that the SDKs name by default are the image of this server. */
-static bool is_own_image(const char *template)
+bool e2b_is_own_image(const char *template)
 {
 	return streq(template, "base") || streq(template, "code-interpreter-v1");
 }
@@ -110,7 +110,7 @@ static int read_options(struct e2b_call *c, const char *template, const struct e
 		(void)json_object_set(o, "env", env);
 	if (r == 0 && template && manager_option_max(c->face->config.manager, SANDBOX_OPTION_ROOT))
 		(void)json_object_set_new(o, "root", json_true());
-	if (r == 0 && template && (build || !is_own_image(template)))
+	if (r == 0 && template && (build || !e2b_is_own_image(template)))
 		(void)json_object_set_new(o, "image", json_string(build ? build->image : template));
 	r = r < 0 ? r : sandbox_options_read(o, false, ret, e);
 	if (r == 0) {
@@ -150,7 +150,7 @@ static void fail_create(struct e2b_call *c, const char *template, const struct e
 {
 	struct err told = *e;
 
-	if (is_about_template(e) && !is_own_image(template))
+	if (is_about_template(e) && !e2b_is_own_image(template))
 		(void)err_set(&told, ERR_NOT_FOUND, 0, "template '%s' not found: %s", template,
 			      e->text);
 	e2b_fail(c, &told);

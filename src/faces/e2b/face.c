@@ -352,7 +352,7 @@ static void on_body(json_t *body, const struct err *e, void *user)
 	else if (c->sandbox &&
 		 (!c->sandbox->sandbox || c->sandbox->paused)) /* a thread reads long bodies */
 		(void)refuse_dead(e2b_give(c));
-	else if (c->route->templates && !f->config.templates)
+	else if (c->route->templates && !f->config.templates && !e2b_is_for_list(c->req))
 		e2b_not_offered(c);
 	else
 		c->route->fn(c);

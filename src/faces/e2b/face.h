@@ -223,6 +223,11 @@ void e2b_sandboxes_done(struct e2b *f);
 
 /* The snapshot of OWNER that TEMPLATE names, by its id or its name. NULL: none. */
 struct sandbox *e2b_snapshot_of(const struct e2b *f, const char *owner, const char *template);
+/* The id of the newest snapshot of OWNER with that name or id, and when it was made, in ms since 1970; NULL: none. Borrowed. */
+const char *e2b_snapshot_named(const struct e2b *f, const char *owner, const char *name,
+			       uint64_t *ret_ms);
+/* Does a name that SDKs use by default mean the image of this server? */
+bool e2b_is_own_image(const char *template);
 void e2b_snapshots_done(struct e2b *f);
 /* sandbox_fork(), once the forks of SOURCE that were asked for before are done: a sandbox can be copied for one at a time. */
 int e2b_fork_in_turn(struct e2b *f, struct sandbox *source, const char *id, fork_fn cb, void *user,

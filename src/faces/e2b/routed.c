@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the router of a fleet asks about requests to this face: whom they are about, and how they are refused. It has no sandboxes. */
-#include "faces/e2b/face.h"
+#include "faces/e2b/templates.h"
 
 #include "base/jsonio.h"
 #include "base/text.h"
@@ -68,17 +68,38 @@ static int find(const struct http_request *req, const void *row, struct fleet_na
 	return ret->token[0] ? 0 : gone(e);
 }
 
-static bool find_source(const char *body, size_t len, char ret[FLEET_NAMES_SIZE])
+/* The member of a body that names what the call is about. */
+static const char *member_of(const struct e2b_bound *b)
+{
+	if (b->route->fn == e2b_make_template || b->route->fn == e2b_remove_tags)
+		return "name";
+	return b->route->fn == e2b_assign_tags ? "target" : "templateID";
+}
+
+static json_t *read_body(const char *body, size_t len)
 {
 	const bool fits = len > 0 && len <= BODY_MAX;
 	const size_t n = fits ? jsonio_count(body, len, VALUES_MAX, DEPTH_MAX) : 0;
 	json_t *o = NULL;
-	struct err ignored = ERR_INIT;
 
-	if (n == 0 || n > VALUES_MAX || jsonio_read(body, len, 0, &o, NULL) < 0)
-		return false;
-	const char *template = json_string_value(json_object_get(o, "templateID"));
-	const bool found = template && copy_id(template, ret, &ignored) == 0;
+	return n > 0 && n <= VALUES_MAX && jsonio_read(body, len, 0, &o, NULL) == 0 ? o : NULL;
+}
+
+static bool find_kept(const struct http_request *req, const void *row, const char *body, size_t len,
+		      char ret[FLEET_KEPT_SIZE])
+{
+	char tag[TEMPLATE_NAME + 1];
+	const char *name = http_request_param(req, "template");
+	_Static_assert(FLEET_KEPT_SIZE == TEMPLATE_NAME + 1,
+		       "names are as long as a router has them");
+
+	if (!name)
+		name = http_request_param(req, "alias");
+	json_t *o = name ? NULL : read_body(body, len);
+	if (!name)
+		name = json_string_value(json_object_get(o, member_of(row)));
+	/* No client can make these in a fleet. */
+	const bool found = name && e2b_read_name(name, ret, tag) && !e2b_is_own_image(ret);
 
 	json_decref(o);
 	return found;
@@ -96,5 +117,9 @@ static void refuse(struct http_request *req, const void *row, const struct err *
 		e2b_refuse_request(req, service, e);
 }
 
-const struct fleet_face e2b_fleet_face = {
-    .name = "e2b", .admit = e2b_admit, .find = find, .find_source = find_source, .refuse = refuse};
+const struct fleet_face e2b_fleet_face = {.name = "e2b",
+					  .admit = e2b_admit,
+					  .find = find,
+					  .find_kept = find_kept,
+					  .kept_path = E2B_PREFIX "/templates/aliases/",
+					  .refuse = refuse};

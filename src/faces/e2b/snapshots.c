@@ -26,6 +26,7 @@ struct e2b_snapshot {
 	char id[E2B_ID_SIZE];
 	char source[E2B_ID_SIZE];
 	char name[NAME_MAX_ + 1]; /* "" = none */
+	uint64_t made_ms;
 };
 
 /* ---- the table ---- */
@@ -62,13 +63,12 @@ static struct e2b_snapshot *find(const struct e2b *f, const char *owner, const c
 {
 	struct e2b_snapshot *found = NULL;
 
-	/* The newest one of a name counts. In a fleet the router does not know which worker has a name, so none counts. */
+	/* The newest one of a name counts. */
 	list_for_each(l, &f->snapshots) {
 		struct e2b_snapshot *n = list_entry(l, struct e2b_snapshot, node);
 
 		if ((streq(n->owner, owner) || !wall_stands(WALL_OWNED)) &&
-		    (is_called(template, n->id) ||
-		     (!f->config.fleet && is_called(template, n->name))))
+		    (is_called(template, n->id) || is_called(template, n->name)))
 			found = n;
 	}
 	return found;
@@ -81,6 +81,16 @@ struct sandbox *e2b_snapshot_of(const struct e2b *f, const char *owner, const ch
 	return n ? n->sandbox : NULL;
 }
 
+const char *e2b_snapshot_named(const struct e2b *f, const char *owner, const char *name,
+			       uint64_t *ret_ms)
+{
+	const struct e2b_snapshot *n = find(f, owner, name);
+
+	if (n)
+		*ret_ms = n->made_ms;
+	return n ? n->id : NULL;
+}
+
 static json_t *snapshot_json(const struct e2b_snapshot *n)
 {
 	_cleanup_(buf_done) struct buf id = BUF_INIT(256);
@@ -89,7 +99,7 @@ static json_t *snapshot_json(const struct e2b_snapshot *n)
 	(void)!buf_printf(&id, "%s" TAG, n->name);
 	if (n->name[0])
 		(void)json_array_append_new(names, json_string(buf_str(&id)));
-	if (!n->name[0] || n->face->config.fleet) { /* there ids are all that leads to the worker */
+	if (!n->name[0] || n->face->config.fleet) { /* of two workers, each may have the name */
 		buf_reset(&id);
 		(void)!buf_printf(&id, "%s" TAG, n->id);
 	}
@@ -220,6 +230,7 @@ static void on_taken(const struct fork_result *forked, const struct err *e, void
 	n->hold.ended = on_ended;
 	n->hold.rests = true;
 	sandbox_hold(n->sandbox, &n->hold);
+	n->made_ms = now_wall_ns() / NS_PER_MS;
 	list_append(&n->face->snapshots, &n->node);
 	e2b_reply(t.call, 201, snapshot_json(n));
 }
@@ -241,6 +252,10 @@ void e2b_make_snapshot(struct e2b_call *c)
 		return;
 	if (name && !is_name(name)) {
 		e2b_refuse(c, ERR_INVALID_ARGUMENT, "name: small letters, digits, _ and -");
+		return;
+	}
+	if (name && c->face->config.fleet && e2b_is_own_image(name)) {
+		e2b_refuse(c, ERR_INVALID_ARGUMENT, "name: in a fleet this is the server's image");
 		return;
 	}
 	struct taking *t = calloc(1, sizeof(*t));

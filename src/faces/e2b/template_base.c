@@ -49,7 +49,11 @@ static int inherit(struct building *w, const char *name, char *image, struct err
 	const struct e2b_build *from = e2b_build_named(w->face, w->who->owner, name);
 
 	if (!from)
-		return err_set(e, ERR_NOT_FOUND, 0, "there is no template '%.100s'", name);
+		return err_set(e, ERR_NOT_FOUND, 0, "there is no template '%.100s'%s", name,
+			       w->face->config.fleet
+				   ? " on the worker of this one: in a fleet a template can be "
+				     "built from one of the same worker alone"
+				   : "");
 	(void)json_object_update(s->env, from->setup.env);
 	s->root = from->setup.root;
 	memcpy(s->workdir, from->setup.workdir, sizeof(s->workdir));

@@ -154,17 +154,9 @@ static int read_size(const struct e2b_call *c, const char *member, enum sandbox_
 
 static int check_room(const struct e2b_call *c, const struct e2b_template *t, struct err *e)
 {
-	unsigned templates = 0, open = 0;
+	unsigned templates = 0;
+	const unsigned open = e2b_builds_open(c->face, c->who->owner, t, &templates);
 
-	list_for_each(l, &c->face->templates) {
-		const struct e2b_template *o = list_entry(l, struct e2b_template, node);
-
-		if (!streq(o->owner, c->who->owner))
-			continue;
-		templates++;
-		list_for_each(k, &o->builds)
-			open += list_entry(k, struct e2b_build, node)->state <= BUILD_GOES_ON;
-	}
 	if (!t && templates >= TEMPLATES_MAX)
 		return err_set(e, ERR_QUOTA_EXCEEDED, 0,
 			       "you have %u templates, and more are not kept: delete one",
@@ -217,7 +209,10 @@ void e2b_make_template(struct e2b_call *c)
 	r = r < 0 ? r : read_size(c, "cpuCount", SANDBOX_OPTION_CPUS, 1000, &cpus, &e);
 	r = r < 0 ? r : read_size(c, "memoryMB", SANDBOX_OPTION_MEMORY, 1, &memory_mb, &e);
 	struct e2b_template *t = r < 0 ? NULL : e2b_template_of(f, c->who->owner, alias);
-	if (t)
+	if (r == 0 && f->config.fleet && e2b_is_own_image(alias))
+		r = e2b_refuse_member(&e, "name",
+				      "another one: in a fleet this is the server's image");
+	if (r == 0 && t)
 		drop_old(t);
 	r = r < 0 ? r : check_room(c, t, &e);
 	if (r == 0 && !t)
@@ -291,6 +286,10 @@ void e2b_find_alias(struct e2b_call *c)
 {
 	char alias[TEMPLATE_NAME + 1], tag[TEMPLATE_NAME + 1];
 	const char *name = http_request_param(c->req, "alias");
+	if (e2b_is_for_list(c->req)) {
+		e2b_tell_kept(c);
+		return;
+	}
 	const struct e2b_template *t =
 	    e2b_read_name(name, alias, tag) ? e2b_template_of(c->face, c->who->owner, alias) : NULL;
 
@@ -300,17 +299,27 @@ void e2b_find_alias(struct e2b_call *c)
 		e2b_reply(c, 200, json_pack("{s:s, s:b}", "templateID", t->id, "public", 0));
 }
 
+/* A router takes the newest first. */
 void e2b_list_templates(struct e2b_call *c)
 {
+	const bool by_router = e2b_is_for_list(c->req);
 	json_t *rows = json_array();
+	json_int_t seq = 0;
 
 	list_for_each(l, &c->face->templates) {
 		const struct e2b_template *t = list_entry(l, struct e2b_template, node);
 
-		if (streq(t->owner, c->who->owner))
-			(void)json_array_append_new(rows, template_json(t));
+		if (!streq(t->owner, c->who->owner))
+			continue;
+		json_t *row = template_json(t);
+		if (by_router) {
+			(void)json_object_set_new(row, "seq", json_integer(++seq));
+			(void)json_array_insert_new(rows, 0, row);
+		} else {
+			(void)json_array_append_new(rows, row);
+		}
 	}
-	e2b_reply(c, 200, rows);
+	e2b_reply_list(c, rows, 0);
 }
 
 void e2b_one_template(struct e2b_call *c)

@@ -114,6 +114,13 @@ char *e2b_build_note(const struct e2b_build *b);
 void e2b_build_log(struct e2b_build *b, const char *level, const char *step, const char *text,
 		   size_t len);
 
+/* How many of the builds of OWNER wait or go on, without those that a new build of the template NAMED replaces; NULL: all. RET_TEMPLATES
+ * may be NULL. */
+unsigned e2b_builds_open(const struct e2b *f, const char *owner, const struct e2b_template *named,
+			 unsigned *ret_templates);
+/* Tells a router what the caller keeps here under the name {alias} (fleet/kept.h). */
+void e2b_tell_kept(struct e2b_call *c);
+
 /* The template {template} of the caller goes, and the call is answered. False: there is none. */
 bool e2b_drop_template(struct e2b_call *c);
 

@@ -32,6 +32,7 @@ static void hop_free(struct hop *h)
 	moves_unwant(h->waiting);
 	if (h->link)
 		link_drop(h->link);
+	h->seek = seek_drop(h->seek);
 	if (h->begun)
 		relay_done(&h->relay);
 	leave_worker(h);
@@ -43,8 +44,7 @@ static void hop_free(struct hop *h)
 	free(h);
 }
 
-static void refuse(struct hop *h, enum err_code code, const char *fmt, ...) PRINTF(3, 4);
-static void refuse(struct hop *h, enum err_code code, const char *fmt, ...)
+void hop_refuse(struct hop *h, enum err_code code, const char *fmt, ...)
 {
 	char why[ERR_TEXT_MAX];
 	va_list ap;
@@ -63,16 +63,18 @@ static void refuse(struct hop *h, enum err_code code, const char *fmt, ...)
 static void refuse_silent(struct hop *h, const char *id, const struct worker *w)
 {
 	if (hop_is_lost(h->router, w))
-		refuse(h, ERR_NODE_LOST,
-		       "worker %s, which had this, is gone, and what was in it is lost", id);
+		hop_refuse(h, ERR_NODE_LOST, "worker %s, which had this, is gone%s", id,
+			   h->kept[0] ? ". A template is there again if the worker comes back, and "
+					"a snapshot is not"
+				      : ", and what was in it is lost");
 	else
-		refuse(h, ERR_NODE_UNREACHABLE, "worker %s, which has this, does not answer now",
-		       id);
+		hop_refuse(h, ERR_NODE_UNREACHABLE,
+			   "worker %s, which has this, does not answer now", id);
 }
 
 static void to_worker(struct hop *h, struct worker *w, bool fresh);
 
-static void place(struct hop *h)
+void hop_place(struct hop *h)
 {
 	struct worker *w = h->n_tried < FLEET_TRIES_MAX ? hop_choose(h) : NULL;
 
@@ -84,14 +86,14 @@ static void place(struct hop *h)
 		w->open += h->place == PLACE_NEW; /* until it says itself */
 		to_worker(h, w, false);
 	} else if (h->n_tried > 0) {
-		refuse(h, ERR_FLEET_FULL, "no worker has room now; %u were asked", h->n_tried);
+		hop_refuse(h, ERR_FLEET_FULL, "no worker has room now; %u were asked", h->n_tried);
 	} else {
-		refuse(h, ERR_FLEET_EMPTY, "no worker of this fleet is ready%s",
-		       h->bound->face_row ? " that offers this API" : "");
+		hop_refuse(h, ERR_FLEET_EMPTY, "no worker of this fleet is ready%s",
+			   h->bound->face_row ? " that offers this API" : "");
 	}
 }
 
-static void to_owner(struct hop *h, const char *worker)
+void hop_to_owner(struct hop *h, const char *worker)
 {
 	struct worker *w = worker_find(h->router, worker);
 
@@ -107,9 +109,9 @@ static void on_moved(const char *worker, enum err_code code, const char *why, vo
 
 	h->waiting = NULL;
 	if (worker)
-		to_owner(h, worker);
+		hop_to_owner(h, worker);
 	else
-		refuse(h, code, "%s", why);
+		hop_refuse(h, code, "%s", why);
 }
 
 /* WORKER has the stored sandbox or session ID; "": none has it. What was on a worker that is lost may have been saved. */
@@ -120,7 +122,7 @@ static void to_owner_of(struct hop *h, const char *id, const char *worker)
 	if (!w || (w->missed > 0 && hop_is_lost(h->router, w)))
 		h->waiting = moves_want(h->router, h->who, id, on_moved, h);
 	if (!h->waiting)
-		to_owner(h, worker);
+		hop_to_owner(h, worker);
 }
 
 static void by_id(struct hop *h, const char *id)
@@ -136,16 +138,16 @@ static void by_id(struct hop *h, const char *id)
 
 	if (id && !mcp && !fleet_id_has_form(id)) {
 		h->name = id;
-		place(h);
+		hop_place(h);
 		return;
 	}
 	if (!id || !fleet_id_worker(h->router->config.key, id, worker)) {
-		refuse(h, ERR_SESSION_NOT_FOUND,
-		       mcp ? "there is no such session" : "There is no such sandbox");
+		hop_refuse(h, ERR_SESSION_NOT_FOUND,
+			   mcp ? "there is no such session" : "There is no such sandbox");
 		return;
 	}
 	if (mcp)
-		to_owner(h, worker);
+		hop_to_owner(h, worker);
 	else
 		to_owner_of(h, id, worker);
 }
@@ -159,15 +161,15 @@ static void by_face(struct hop *h)
 	struct err e = ERR_INIT;
 
 	if (h->router->face->find(h->req, h->bound->face_row, &names, &e) < 0)
-		refuse(h, e.code, "%s", e.text);
+		hop_refuse(h, e.code, "%s", e.text);
 	else if (!fleet_id_worker(key, names.id[0] ? names.id : names.token, worker))
-		refuse(h, ERR_SESSION_NOT_FOUND, "there is no such sandbox");
+		hop_refuse(h, ERR_SESSION_NOT_FOUND, "there is no such sandbox");
 	else if (fleet_id_worker(key, names.token, other) && !streq(other, worker))
-		refuse(h, ERR_UNAUTHORIZED, "the access token is missing or wrong");
+		hop_refuse(h, ERR_UNAUTHORIZED, "the access token is missing or wrong");
 	else if (h->place == PLACE_BOX && hop_count_box(h->router, &names, &h->request, &e) < 0)
-		refuse(h, e.code, "%s", e.text);
+		hop_refuse(h, e.code, "%s", e.text);
 	else
-		to_owner(h, worker);
+		hop_to_owner(h, worker);
 }
 
 /* What somebody has who may be unknown here. A sandbox by the name that its owner has chosen, only who is known finds. */
@@ -176,11 +178,12 @@ static void by_link(struct hop *h)
 	char worker[FLEET_WORKER_SIZE];
 
 	if (link_worker(h->router, h->req, h->place, worker, h->chosen) == 0)
-		to_owner(h, worker);
+		hop_to_owner(h, worker);
 	else if (h->chosen[0] && h->who)
 		by_id(h, h->chosen);
 	else
-		refuse(h, ERR_NOT_FOUND, "this address is not complete, or none of this server");
+		hop_refuse(h, ERR_NOT_FOUND,
+			   "this address is not complete, or none of this server");
 }
 
 /* ---- the way there ---- */
@@ -213,12 +216,12 @@ static void on_link(struct http_io *io, const char *why, bool reused, void *user
 	if (!io && h->placed && !hop_key_of(h)) {
 		h->router->counts.retries[RETRY_UNREACHABLE]++;
 		leave_worker(h);
-		place(h);
+		hop_place(h);
 		return;
 	}
 	if (!io) {
-		refuse(h, ERR_NODE_UNREACHABLE, "worker %s cannot be reached: %s", h->worker->id,
-		       why);
+		hop_refuse(h, ERR_NODE_UNREACHABLE, "worker %s cannot be reached: %s",
+			   h->worker->id, why);
 		return;
 	}
 	relay_init(x, &relay_ops, h->router->config.loop, h->req);
@@ -236,11 +239,12 @@ static void on_link(struct http_io *io, const char *why, bool reused, void *user
 		x->body_ended = true;
 	}
 	if (r == -ENOMEM)
-		refuse(h, ERR_OUT_OF_MEMORY, "no memory for the request");
+		hop_refuse(h, ERR_OUT_OF_MEMORY, "no memory for the request");
 	else if (r == -EINVAL)
-		refuse(h, ERR_INTERNAL, "the router cannot say to a worker who you are");
+		hop_refuse(h, ERR_INTERNAL, "the router cannot say to a worker who you are");
 	else if (r < 0)
-		refuse(h, ERR_BAD_REQUEST, "the head of the request is too large to be sent on");
+		hop_refuse(h, ERR_BAD_REQUEST,
+			   "the head of the request is too large to be sent on");
 	else
 		relay_begin(x, io);
 }
@@ -285,12 +289,13 @@ static void on_failed(struct relay *relay, enum err_code code, const char *why)
 		return;
 	}
 	if (code == ERR_OUT_OF_MEMORY || code == ERR_GATEWAY_TIMEOUT)
-		refuse(h, code, "%s", why);
+		hop_refuse(h, code, "%s", why);
 	else
-		refuse(h, ERR_NODE_UNREACHABLE,
-		       "worker %s has ended the connection without an answer, so it is not known "
-		       "whether it has done this",
-		       w->id);
+		hop_refuse(
+		    h, ERR_NODE_UNREACHABLE,
+		    "worker %s has ended the connection without an answer, so it is not known "
+		    "whether it has done this",
+		    w->id);
 }
 
 static void on_ended(struct relay *relay)
@@ -337,8 +342,8 @@ static bool is_judged(const struct hop *h, int status)
 static void refuse_mistrusted(struct hop *h)
 {
 	LOG_OFTEN(LOG_LEVEL_ERROR, "identity_refused", LOG_S("worker", h->worker->id));
-	refuse(h, ERR_NODE_REFUSES, "worker %s refuses what this router says of the caller",
-	       h->worker->id);
+	hop_refuse(h, ERR_NODE_REFUSES, "worker %s refuses what this router says of the caller",
+		   h->worker->id);
 }
 
 static void try_next(struct hop *h)
@@ -347,7 +352,7 @@ static void try_next(struct hop *h)
 	h->begun = false;
 	relay_done(&h->relay);
 	leave_worker(h);
-	place(h);
+	hop_place(h);
 }
 
 /* If none of the workers that were asked has what the request needs, the client has to hear what that is, and not that they are full. */
@@ -364,6 +369,9 @@ static enum relay_verdict judge_face(struct hop *h, const struct relay_reply *re
 
 	if (code && hop_is_ours(code))
 		refuse_mistrusted(h);
+	else if (h->unsure[0] && reply->status == 404)
+		hop_refuse(h, ERR_NODE_UNREACHABLE,
+			   "worker %s does not answer now, and may have this template", h->unsure);
 	else if (code && hop_is_full(code) && may_try_next(h) && goes_on(h, hop_is_unable(code)))
 		try_next(h);
 	else
@@ -410,33 +418,18 @@ void hops_fail(struct worker *w)
 		if (h->begun && (h->relay.stream || h->relay.socket))
 			relay_cut(&h->relay, 1012); /* RFC 6455 registry: the service restarts */
 		else
-			refuse(h, ERR_NODE_UNREACHABLE, "worker %s does not answer any more",
-			       w->id);
+			hop_refuse(h, ERR_NODE_UNREACHABLE, "worker %s does not answer any more",
+				   w->id);
 	}
 }
 
 /* ---- the beginning ---- */
 
-/* True: what is made of something that a worker has, is made there. */
-static bool by_source(struct hop *h)
-{
-	const struct fleet_router *f = h->router;
-	char source[FLEET_NAMES_SIZE], worker[FLEET_WORKER_SIZE];
-
-	if (!h->bound->face_row || h->place != PLACE_NEW ||
-	    !f->face->find_source(h->body.data, h->body.len, source) ||
-	    !fleet_id_worker(f->config.key, source, worker))
-		return false;
-	h->place = PLACE_ID;
-	to_owner(h, worker);
-	return true;
-}
-
 static void send_on(struct hop *h)
 {
 	const char *session = http_request_header(h->req, "mcp-session-id");
 
-	if (by_source(h))
+	if (hop_by_kept(h))
 		return;
 	switch (h->place) {
 	case PLACE_BOX:
@@ -470,10 +463,12 @@ static void send_on(struct hop *h)
 	case PLACE_FEED:
 	case PLACE_STREAM:
 	case PLACE_READY:
+	case PLACE_KEPT:
+	case PLACE_KEEP:
 	case PLACE_ABSENT:
 		break;
 	}
-	place(h);
+	hop_place(h);
 }
 
 static int on_body(struct http_request *req UNUSED, const void *data, size_t len, void *user)
@@ -490,7 +485,7 @@ static int on_body(struct http_request *req UNUSED, const void *data, size_t len
 	}
 	const int r = buf_add(&h->body, data, len);
 	if (r < 0)
-		refuse(h, ERR_OUT_OF_MEMORY, "no memory for the request");
+		hop_refuse(h, ERR_OUT_OF_MEMORY, "no memory for the request");
 	return r;
 }
 
@@ -527,7 +522,7 @@ void hop_begin(const struct bound *b, struct http_request *req, const struct cal
 	buf_init(&h->body, FLEET_BODY_MAX);
 	if (place_of != PLACE_BOX &&
 	    budget_take(f->config.budgets, payer, BUDGET_PORT_REQUESTS, 1, &h->request, &e) < 0) {
-		refuse(h, e.code, "%s", e.text);
+		hop_refuse(h, e.code, "%s", e.text);
 		return;
 	}
 	http_request_on_gone(req, on_gone, h);
@@ -537,7 +532,7 @@ void hop_begin(const struct bound *b, struct http_request *req, const struct cal
 	}
 	if (budget_take(f->config.budgets, payer, BUDGET_MESSAGE_MEMORY, length, &h->share, &e) <
 	    0) {
-		refuse(h, e.code, "%s", e.text);
+		hop_refuse(h, e.code, "%s", e.text);
 		return;
 	}
 	http_request_read_body(req, on_body, h);

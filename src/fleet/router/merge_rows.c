@@ -36,6 +36,10 @@ static const struct merge_kind kinds[] = {
      "nextToken", false},
     {"/faces/e2b/snapshots", "rows", "snapshotID", PAGE_MAX, LARGE, MERGE_ARRAY, "snapshotID",
      "nextToken", false},
+    {"/faces/e2b/templates", "rows", "createdAt", PAGE_MAX, LARGE, MERGE_ARRAY, "templateID",
+     "nextToken", true},
+    {"/faces/e2b/v2/templates", "rows", "createdAt", PAGE_MAX, LARGE, MERGE_ARRAY, "templateID",
+     "nextToken", true},
     {"/faces/e2b/sandboxes/metrics", "rows", NULL, 0, SMALL, MERGE_MAP, "sandboxID", NULL, false},
 };
 

@@ -217,6 +217,8 @@ enum place {
 	PLACE_NAME,   /* the worker of the sandbox that Host names, with a port; the same */
 	PLACE_READY,  /* is there a worker that is ready? */
 	PLACE_BOX, /* the worker of the sandbox that a request of a face names. The worker alone judges who may */
+	PLACE_KEPT, /* the worker that has the template or snapshot which a request of a face names */
+	PLACE_KEEP,   /* the same; if there is none, the home of the name */
 	PLACE_ABSENT, /* nobody: a fleet does not have it yet */
 };
 
@@ -282,6 +284,31 @@ void feed_begin(const struct bound *b, struct http_request *req, const struct ca
 /* Once a second: connects feeds to workers that are there. */
 void feeds_go(struct fleet_router *f);
 void feeds_done(struct fleet_router *f);
+
+/* ---- seek.c: which worker keeps something under a name ---- */
+
+struct seek;
+/* What for: it says what counts if several have the name. */
+enum seek_use {
+	SEEK_SOURCE,   /* a sandbox is made of it: a snapshot before a template */
+	SEEK_DELETE,   /* a template before a snapshot */
+	SEEK_TEMPLATE, /* snapshots do not count */
+	SEEK_MAX_,
+};
+struct seek_answer {
+	char worker[FLEET_WORKER_SIZE]; /* that has it; "" = none of those that answer */
+	char silent[8];                 /* one that did not answer and may have it; "" = none */
+	/* What the caller keeps at all workers that answer, and the most that a worker permits: templates, and builds that are open. */
+	uint64_t have, most, open, open_most;
+};
+/* A is only valid until it returns. */
+typedef void (*seek_fn)(const struct seek_answer *a, void *user);
+/* Asks all workers whether they keep NAME for WHO, for at most SEEK_MS. FN is called once, maybe before this returns. *RET is NULL
+ * afterwards, or what seek_drop() takes until FN is called. < 0 with E: nobody is asked, and FN is never called. */
+int seek_begin(const struct bound *b, const struct caller *who, const char *name, enum seek_use use,
+	       seek_fn fn, void *user, struct seek **ret, struct err *e) MUST_CHECK;
+/* FN is not called any more. NULL is fine; returns NULL. */
+struct seek *seek_drop(struct seek *s);
 
 /* ---- asked.c ---- */
 
