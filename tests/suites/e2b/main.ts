@@ -19,7 +19,7 @@ const here = import.meta.dirname;
 const KEY = 'the-key-of-a-server-for-agents';
 const JOB_MS = 120_000 * slowness;
 const opt = options(`usage: tests/run e2b [options]   E2B's SDKs for Python and JavaScript, and frameworks that use them, against the face e2b
-  --fleet        against a router and two workers instead of one server; without templates
+  --fleet        against a router and two workers instead of one server
   --sdk REGEX    only SDKs and frameworks whose name matches: "python 2.50", "harbor"; others are not installed
   --case REGEX   only cases whose name matches: "python 2.50 commands"`, { fleet: { type: 'boolean', default: false }, case: { type: 'string', default: '' }, sdk: { type: 'string', default: '' } });
 const count = new Count();
@@ -38,6 +38,14 @@ function harbor(): readonly string[] | string {
 	return program ? framework('harbor', 'harbor_trial.py', program) : 'there is no Python 3.12, which Harbor wants';
 }
 
+/** Templates are images, so the servers that build them have folders of images to themselves. */
+const builderStates: string[] = [];
+function builderState(): string {
+	const state = stateOfItsOwn();
+	builderStates.push(state);
+	return state;
+}
+
 /** The operator of the builder has downloaded the image that verifiers asks for, by the reference that names its registry. */
 async function verifiers(): Promise<readonly string[]> {
 	const registry = new Registry();
@@ -46,7 +54,8 @@ async function verifiers(): Promise<readonly string[]> {
 	try {
 		const layer = execFileSync('tar', ['-C', path.join(imagesDir, 'base/root'), '-c', '--owner=0', '--group=0', '.'], { maxBuffer: 2 ** 30 });
 		registry.add('library/python', image([layer], { plain: true }));
-		await run([binary, 'image', 'pull', reference, '--name', 'python', '--plain-http', '--state-dir', builderState], process.env);
+		for (const state of builderStates)
+			await run([binary, 'image', 'pull', reference, '--name', 'python', '--plain-http', '--state-dir', state], process.env);
 	} finally {
 		registry.close();
 	}
@@ -96,15 +105,15 @@ const variables = (base: string): NodeJS.ProcessEnv => ({
 	E2B_API_URL: `${base}/faces/e2b`, E2B_SANDBOX_URL: `${base}/faces/e2b`, ...(opt.fleet ? { FLEET: '1' } : {}),
 });
 
-async function server(settings: Record<string, string>): Promise<Server> {
+/** WORKER: settings that a router does not have. STATE: makes a state folder, with images of its own; without it all have the same images. */
+async function server(settings: Record<string, string>, worker: Record<string, string> = {}, state?: () => string): Promise<Server> {
 	const common = { SANDBOX_FACES: 'e2b', ...(settings['SANDBOX_PORT_DOMAIN'] ? { SANDBOX_PORT_DOMAIN: settings['SANDBOX_PORT_DOMAIN'] } : {}) };
 	const boxes = { SANDBOX_PUBLIC_PORTS: 'on', SANDBOX_MEMORY_LIMIT: '768m' };
 	if (opt.fleet) {
-		const { SANDBOX_STATE_DIR: _, ...own } = settings;
-		const fleet = await startFleet(`e2b-${settings['SANDBOX_PORT_DOMAIN'] ? 'named' : 'plain'}`, { router: { ...common, SANDBOX_API_KEY: KEY, ...own }, worker: { ...common, ...boxes } });
+		const fleet = await startFleet(`e2b-${state ? 'builder' : settings['SANDBOX_PORT_DOMAIN'] ? 'named' : 'plain'}`, { router: { ...common, SANDBOX_API_KEY: KEY, ...settings }, worker: { ...common, ...boxes, ...worker }, state });
 		return { env: variables(fleet.base), end: () => fleet.end() };
 	}
-	const { program, base } = await serve({ profile: 'full', env: { SANDBOX_API_KEY: KEY, ...common, ...boxes, ...settings } });
+	const { program, base } = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: state ? state() : newStateDir(), SANDBOX_API_KEY: KEY, ...common, ...boxes, ...settings, ...worker } });
 	return { env: variables(base), end: () => program.end() };
 }
 
@@ -124,13 +133,10 @@ async function namedServer(): Promise<Server> {
 		fs.chownSync(file, productUid, productUid);
 	const port = await freePort();
 	const { env, end } = await server({
-		SANDBOX_STATE_DIR: newStateDir(), SANDBOX_PORT_DOMAIN: domain, SANDBOX_TLS_LISTEN: `127.0.0.1:${port}`, SANDBOX_TLS_CERTIFICATE: certificate, SANDBOX_TLS_KEY: key });
+		SANDBOX_PORT_DOMAIN: domain, SANDBOX_TLS_LISTEN: `127.0.0.1:${port}`, SANDBOX_TLS_CERTIFICATE: certificate, SANDBOX_TLS_KEY: key });
 	const { E2B_API_URL: _, E2B_SANDBOX_URL: __, ...rest } = env;
 	return { env: { ...rest, E2B_DOMAIN: `${domain}:${port}`, SSL_CERT_FILE: root, NODE_EXTRA_CA_CERTS: root, PYTHONPATH: path.join(here, 'python/named'), NODE_OPTIONS: `--import=${path.join(here, 'js/named.mjs')}` }, end };
 }
-
-/** Templates are images, so their server has a folder of images to itself. */
-const builderState = mode === 'root' && !opt.fleet ? stateOfItsOwn() : '';
 
 /** The jobs of a program; with WHY they are skipped instead. */
 async function jobsOf(sdk: string, command: Command, env: NodeJS.ProcessEnv): Promise<{ words: readonly string[]; names: string[] }> {
@@ -147,9 +153,9 @@ async function main(): Promise<void> {
 	const missing = ensureImages(path.dirname(binary), 'science');
 	if (missing)
 		throw new Error(`the image ${missing} could not be built`);
-	const plain = await server({ SANDBOX_STATE_DIR: newStateDir() }), named = await namedServer();
-	const builder = builderState
-		? await server({ SANDBOX_STATE_DIR: builderState, SANDBOX_IMAGE: 'base', SANDBOX_ROOT: 'on', SANDBOX_TEMPLATES: 'on', SANDBOX_IMAGES: '*' })
+	const plain = await server({}), named = await namedServer();
+	const builder = mode === 'root'
+		? await server({}, { SANDBOX_IMAGE: 'base', SANDBOX_ROOT: 'on', SANDBOX_TEMPLATES: 'on', SANDBOX_IMAGES: '*' }, builderState)
 		: undefined;
 	try {
 		for (const { name: sdk, command, builds, named: byName } of sdks.filter(({ name }) => new RegExp(opt.sdk, 'i').test(name))) {
@@ -159,7 +165,7 @@ async function main(): Promise<void> {
 			await play(names.map((name) => ({ name: `${sdk}: ${name.replaceAll('_', ' ')}`, run: async (): Promise<string | undefined> => {
 				const where = byName ? named : builds || name.startsWith('template') ? builder : plain;
 				if (!where)
-					return opt.fleet ? 'a fleet builds no templates yet' : 'only a server that root started builds templates';
+					return 'only a server that root started builds templates';
 				if (opt.fleet && !byName && name === 'addresses_of_files')
 					return 'an address without the name of its sandbox leads to no worker';
 				await run([...words, name], where.env);

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs of jobs.py about what is kept of a sandbox: by a pause without its memory, in snapshots and forks."""
-import os
 import time
 
 import e2b
@@ -36,8 +35,7 @@ def add(job, raises):
 		s.files.write('f', 'later')
 		assert [x.snapshot_id for x in Sandbox.list_snapshots(name='job-' + s.sandbox_id).next_items()] == [one.snapshot_id]
 		assert Sandbox.list_snapshots(name='job-').next_items() == []
-		# A fleet finds them by their ids alone.
-		for name in (one.snapshot_id,) if 'FLEET' in os.environ else (one.snapshot_id, 'job-' + s.sandbox_id):
+		for name in (one.snapshot_id, 'job-' + s.sandbox_id):
 			made = Sandbox.create(name, timeout=60, envs={'FROM': 'snapshot'})
 			assert made.files.read('f') == 'snap' and made.commands.run('echo $FROM').stdout == 'snapshot\n'
 			made.kill()
