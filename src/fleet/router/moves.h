@@ -81,8 +81,10 @@ struct moves_worker {        /* of a worker that moves sandboxes; worker.moves *
 	char said[17], seen[17];      /* versions of its list */
 	char start[FLEET_EPOCH_SIZE]; /* of the worker, when all was read last */
 	bool all;                     /* the list that is being read is whole */
-	bool lost;                    /* it was silent for long: all is read again */
-	uint64_t again_ns;            /* when it is read again in any case */
+	bool
+	    compares; /* what it has is compared with the rows: no order is given before that has ended */
+	bool lost;         /* it was silent for long: all is read again */
+	uint64_t again_ns; /* when it is read again in any case */
 	struct fetch *look;
 	uint64_t after;
 	json_t *told; /* of a whole list, so far: rows */
@@ -93,6 +95,8 @@ struct moves_worker {        /* of a worker that moves sandboxes; worker.moves *
 
 struct recent { /* not before UNTIL */
 	char incarnation[STORE_INCARNATION_SIZE];
+	char worker
+	    [FLEET_WORKER_SIZE]; /* others that have it are not held up by what this one says */
 	uint64_t until_ns;
 };
 
@@ -172,8 +176,8 @@ int move_load(struct moves *m, const struct store_snapshot *row, const char *wor
 void moves_step(struct moves *m);
 void move_drop(struct move *x);
 /* Not before MOVES_RETRY_NS is the sandbox saved again. */
-void moves_note_recent(struct moves *m, const char *incarnation);
-bool moves_is_recent(const struct moves *m, const char *incarnation);
+void moves_note_recent(struct moves *m, const char *incarnation, const char *worker);
+bool moves_is_recent(const struct moves *m, const char *incarnation, const char *worker);
 /* A POST without an answer that matters. */
 void moves_tell(struct moves *m, const char *worker, const char *path, json_t *body);
 void moves_tell_none(struct moves *m); /* the router ends */

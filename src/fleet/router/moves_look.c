@@ -121,7 +121,7 @@ static void save_some(struct moves_worker *w)
 
 	while (w->n_moves < MOVES_OF_WORKER && (x = next_want(w))) {
 		memcpy(w->last_owner, x->row.owner, sizeof(w->last_owner));
-		if (moves_is_recent(w->moves, x->row.incarnation))
+		if (moves_is_recent(w->moves, x->row.incarnation, w->worker->id))
 			w->again_ns = MIN(w->again_ns, now_ns() + MOVES_RETRY_NS);
 		else
 			move_save(w, &x->row);
@@ -279,6 +279,9 @@ static void on_compared(struct job *j, bool closed)
 	struct moves_worker *w = x->worker;
 	const bool there = is_there(w) && !closed;
 
+	if (there)
+		w->compares = false;
+
 	if (there && j->r < 0) {
 		LOG_OFTEN(LOG_LEVEL_WARNING, "worker_not_compared", LOG_S("worker", x->id),
 			  LOG_S("error", j->e.text));
@@ -328,6 +331,7 @@ static void compare_all(struct moves_worker *w)
 		free(x);
 		return;
 	}
+	w->compares = true;
 	memcpy(w->start, w->worker->epoch, sizeof(w->start));
 	w->lost = false;
 }
@@ -473,9 +477,11 @@ void looks_of_moves(struct moves *m)
 			w->lost = w->lost || hop_is_lost(m->router, at);
 			continue;
 		}
-		if (!w->look && (all || !streq(w->said, w->seen) || now > w->again_ns))
+		if (w->look || w->compares)
+			continue;
+		if (!all)
+			save_some(w); /* also of a worker whose list changes all the time */
+		if (all || !streq(w->said, w->seen) || now > w->again_ns)
 			look(w, all);
-		else if (!w->look)
-			save_some(w);
 	}
 }

@@ -74,7 +74,7 @@ static void fail(struct move *x, const struct err *e)
 	m->load_failed += !x->save;
 	/* One that is used is told anew when it rests. */
 	if (x->save && e->code != ERR_SANDBOX_IN_USE)
-		moves_note_recent(m, x->row.incarnation);
+		moves_note_recent(m, x->row.incarnation, x->worker);
 	if (x->order[0]) {
 		char path[64];
 		(void)snprintf(path, sizeof(path), "/fleet/orders/%s/end", x->order);

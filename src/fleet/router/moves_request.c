@@ -94,20 +94,22 @@ void moves_tell(struct moves *m, const char *worker, const char *path, json_t *b
 
 /* ---- not so soon again ---- */
 
-void moves_note_recent(struct moves *m, const char *incarnation)
+void moves_note_recent(struct moves *m, const char *incarnation, const char *worker)
 {
 	struct recent *x = &m->recent[m->last_recent++ % MOVES_RECENT];
 
 	(void)!text_copy(x->incarnation, sizeof(x->incarnation), incarnation);
+	(void)!text_copy(x->worker, sizeof(x->worker), worker);
 	x->until_ns = now_ns() + MOVES_RETRY_NS;
 }
 
-bool moves_is_recent(const struct moves *m, const char *incarnation)
+bool moves_is_recent(const struct moves *m, const char *incarnation, const char *worker)
 {
 	const uint64_t now = now_ns();
 
 	for (unsigned i = 0; i < MOVES_RECENT; i++)
-		if (m->recent[i].until_ns > now && streq(m->recent[i].incarnation, incarnation))
+		if (m->recent[i].until_ns > now && streq(m->recent[i].incarnation, incarnation) &&
+		    streq(m->recent[i].worker, worker))
 			return true;
 	return false;
 }

@@ -6,8 +6,9 @@ import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { after, before, describe, it } from 'node:test';
-import { scratch } from '../../lib/env.ts';
+import { newStateDir, scratch } from '../../lib/env.ts';
 import { routerUid } from '../../lib/fake-workers.ts';
 import { ObjectStore } from '../../lib/object-store.ts';
 import { startFleet, type RealFleet } from '../../lib/real-fleet.ts';
@@ -23,6 +24,7 @@ function psql(sql: string): string {
 }
 
 describe('sandboxes that move', () => {
+	const states: string[] = [];
 	let fleet: RealFleet, store: ObjectStore;
 
 	before(async () => {
@@ -40,6 +42,7 @@ describe('sandboxes that move', () => {
 				SANDBOX_API_KEY: KEY, SANDBOX_DATABASE: file('database'), SANDBOX_OBJECTS_ENDPOINT: store.address('').slice(0, -1), SANDBOX_OBJECTS_BUCKET: 'bucket', SANDBOX_OBJECTS_PATH_STYLE: 'on',
 				SANDBOX_OBJECTS_CREDENTIALS: file('credentials'), SANDBOX_OBJECTS_KEY: file('snapshots.key'),
 			},
+			state: () => states[states.push(newStateDir()) - 1]!,
 			worker: { SANDBOX_STORED_MAX_ACTIVE: '1', SANDBOX_USER_SANDBOX_LIMIT: '100' },
 		});
 	});
@@ -122,11 +125,34 @@ describe('sandboxes that move', () => {
 		assert.equal((list.json.sandboxes as { id: string }[]).filter((s) => s.id === id).length, 1);
 	});
 
+	it('are not claimed or removed by a worker that once had them', async () => {
+		const incarnation = psql(`SELECT incarnation FROM snapshots WHERE id = '${id}'`), before = row(id), strange = 'ef'.repeat(16);
+		/** What somebody who took that worker over would have it say. */
+		const say = async (epoch: number, removed: number): Promise<void> => {
+			fleet.workers[home]!.kill('SIGKILL');
+			await fleet.workers[home]!.exit;
+			const open = (): DatabaseSync => new DatabaseSync(path.join(states[home]!, 'caisson.db')), db = open();
+			db.exec(`DELETE FROM moving WHERE incarnation IN ('${incarnation}', '${strange}'); INSERT INTO moving VALUES('${incarnation}', '${id}', '', ${epoch}, 9, 1, ${removed}, '${'ab'.repeat(16)}'), ('${strange}', 'x', '', 0, 1, 1, 1, '')`);
+			db.close();
+			await fleet.again(home);
+			await until('the router has heard all of it', () => {
+				const now = open(), { n } = now.prepare('SELECT count(*) AS n FROM moving WHERE incarnation = ?').get(strange) as { n: number };
+				now.close();
+				return n === 0;
+			}, 30_000);
+			assert.equal(await run(id, "print(open('new.txt').read(), end='')"), 'from its second');
+			assert.deepEqual(row(id), before, `epoch ${epoch}, removed ${removed}`);
+		};
+		await say(99, 0);
+		await say(1, 1);
+		await say(99, 1);
+	});
+
 	it('are as new as their worker says when the database was restored', async () => {
 		const there = await workerOf(row(id)[0]!);
-		psql(`UPDATE snapshots SET epoch = 0, worker = '', version = version + 1000000 WHERE id = '${id}'; UPDATE snapshot_clock SET n = n + 2000000`);
 		fleet.workers[there]!.kill('SIGKILL');
 		await fleet.workers[there]!.exit;
+		psql(`UPDATE snapshots SET epoch = 0, worker = '', version = version + 1000000 WHERE id = '${id}'; UPDATE snapshot_clock SET n = n + 2000000`);
 		await fleet.again(there);
 		await until('the row has the epoch of the worker', () => row(id)[2] === '1', 30_000);
 		await until('it is used there', async () => (await call('GET', `/api/v1/sandboxes/${id}/files/new.txt`)).text === 'from its second', 30_000);
