@@ -49,6 +49,19 @@ export function askDoctor(mode: Mode, binary: string, scratch: string, engine: R
 	}
 }
 
+/** Tells runRows() ROW. Node makes the pipe to a child non-blocking, and many short rows fill it. */
+export function emitRow(row: unknown): void {
+	let rest = Buffer.from(`${JSON.stringify(row)}\n`);
+	while (rest.length > 0)
+		try {
+			rest = rest.subarray(fs.writeSync(1, rest));
+		} catch (e) {
+			if ((e as NodeJS.ErrnoException).code !== 'EAGAIN')
+				throw e;
+			Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5); // the reader needs the processor
+		}
+}
+
 /**
  * Runs a file of `tests/suites` that prints one JSON row per line; gives its exit status. It has a mount namespace of its own:
  * the tests compare the mounts of the host before and after a case, and other programs mount things meanwhile.

@@ -58,6 +58,8 @@ export function flags(file: string, volume: string): string[] {
 			argv.push('--user', value as string);
 		else if (key === 'read_only' && value === 'true')
 			argv.push('--read-only');
+		else if (key === 'stop_grace_period')
+			argv.push('--stop-timeout', String(parseInt(value as string, 10)));
 		else if (key === 'tmpfs')
 			each('--tmpfs');
 		else if (key === 'cap_drop')

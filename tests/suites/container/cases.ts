@@ -182,7 +182,7 @@ export const cases: ContainerCase[] = [
 			const said = w.box.run(id, `
 import os
 print("key", any("${KEY}" in v for v in os.environ.values()), "SANDBOX_API_KEY" in os.environ)
-print("files", [p for p in ("/usr/bin/caisson", "/var/lib/caisson", "/usr/lib/caisson", "/run/caisson", "/dev/loop-control", "/sys/fs") if os.path.exists(p)])
+print("files", [p for p in ("/usr/bin/caisson", "/var/lib/caisson", "/usr/lib/caisson", "/run/caisson/server.sock", "/dev/loop-control", "/sys/fs") if os.path.exists(p)])
 print("paths", any(w in open("/proc/self/mountinfo").read() for w in ("docker", "/var/lib", "volumes")))
 print("processes", len([p for p in os.listdir("/proc") if p.isdigit()]) < 4, os.getuid())
 print("rights", [l.split()[1] for l in open("/proc/self/status") if l.startswith(("CapEff", "CapBnd", "Seccomp:"))])

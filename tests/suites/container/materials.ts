@@ -102,7 +102,7 @@ export const materialCases: ContainerCase[] = [
 			assert.deepEqual(section(fs.readFileSync(path.join(folder, 'podman/caisson.volume'), 'utf8'), 'Volume'), [['VolumeName', 'caisson-state']]);
 			assert.deepEqual(list('security_opt'), [`seccomp=${path.basename(all('SeccompProfile')[0]!)}`, 'apparmor=unconfined', 'no-new-privileges']);
 			assert.deepEqual(all('NoNewPrivileges'), ['true']);
-			assert.deepEqual(all('PodmanArgs'), [`--security-opt apparmor=unconfined --device-cgroup-rule "${list('device_cgroup_rules')[0]}"`]);
+			assert.deepEqual(all('PodmanArgs'), [`--security-opt apparmor=unconfined --device-cgroup-rule "${list('device_cgroup_rules')[0]}" --stop-timeout ${parseInt(compose.get('stop_grace_period') as string, 10)}`]);
 			const rest = new Set(pairs.map(([k]) => k));
 			for (const key of ['AddCapability', 'DropCapability', 'PublishPort', 'Tmpfs', 'AddDevice', 'ReadOnly', 'Volume', 'SeccompProfile', 'NoNewPrivileges', 'PodmanArgs'])
 				rest.delete(key);

@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { enforced, engine, scratch, slowness, stateDir, top } from '../../lib/env.ts';
+import { emitRow } from '../../lib/modes.ts';
 import { openDescriptors, residentBytes } from '../../lib/process.ts';
 import { open, type Session } from '../../lib/session.ts';
 import { held, type Turn } from '../../lib/turns.ts';
@@ -37,7 +38,7 @@ const only = new RegExp(process.env.HOSTILE_CASE ?? '');
 const cases = casesOn(engine);
 
 function emit(row: Row): void {
-	fs.writeSync(1, JSON.stringify(row) + '\n');
+	emitRow(row);
 }
 
 function survivorsOf(mark: string): number[] {

@@ -3,7 +3,7 @@
 // Settings come from the environment: those of lib/env.ts, KILL_PART (`i/n`), KILL_CASE (a pattern), KILL_SEED (of a sample; empty: all).
 
 import assert from 'node:assert/strict';
-import * as fs from 'node:fs';
+import { emitRow } from '../../lib/modes.ts';
 import { mode } from '../../lib/env.ts';
 import { alive, self } from '../../lib/process.ts';
 import { Sample } from '../../lib/sample.ts';
@@ -34,7 +34,7 @@ const sample = new Sample(Boolean(process.env.KILL_SEED), process.env.KILL_SEED 
 const [part, parts] = (process.env.KILL_PART ?? '0/1').split('/').map(Number) as [number, number];
 
 function emit(row: Row): void {
-	fs.writeSync(1, JSON.stringify(row) + '\n');
+	emitRow(row);
 }
 
 /** What a sample has of the kills that are not in the fixed core. */
