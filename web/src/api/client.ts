@@ -35,7 +35,7 @@ export function url(path: string, query?: Query): string {
 		return 'about:invalid';
 	const q = new URLSearchParams();
 	for (const [k, v] of Object.entries(query ?? {}))
-		if (v !== undefined && v !== null && v !== '')
+		if (v !== undefined && v !== null)
 			q.set(k, String(v));
 	const s = q.toString();
 	return `api/v1${path}${s ? `?${s}` : ''}`;

@@ -12,17 +12,12 @@ const t = text.audit;
 const LIMIT = 100;
 const EVERYBODY = '*';
 
-/** An empty actor is the local user, so it must be in the address. */
-function pathOf(actor: string, before_id: number | null): string {
-	return `/audit?${new URLSearchParams({ limit: String(LIMIT), ...(actor !== EVERYBODY && { actor }), ...(before_id !== null && { before_id: String(before_id) }) }).toString()}`;
-}
-
 export default function AuditPage() {
 	const [actor, setActor] = useState(EVERYBODY);
 	const [filter, setFilter] = useState('');
 	const people = useLoad((signal) => api.get<{ users: User[] }>('/users', {}, signal), []);
 	const parts = useParts<AuditRow, number>(async (before_id, signal) => {
-		const { rows } = await api.get<{ rows: AuditRow[] }>(pathOf(actor, before_id), {}, signal);
+		const { rows } = await api.get<{ rows: AuditRow[] }>('/audit', { limit: LIMIT, actor: actor === EVERYBODY ? undefined : actor, before_id }, signal);
 		return { rows, next: rows.length === LIMIT ? rows.at(-1)!.id : null };
 	}, [actor]);
 	const names = new Map((people.value?.users ?? []).map((u) => [u.id, u.name]));

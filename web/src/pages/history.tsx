@@ -56,7 +56,7 @@ export default function HistoryPageView({ query }: PageProps) {
 function Notebooks({ words = '' }: { words?: string }) {
 	const [remove, setRemove] = useState<NotebookRow | null>(null);
 	const parts = useParts<NotebookRow, string | number>(async (before, signal) => {
-		const page = await api.get<NotebookPage>('/notebooks', { before, limit: 50, q: words }, signal);
+		const page = await api.get<NotebookPage>('/notebooks', { before, limit: 50, q: words || undefined }, signal);
 		return { rows: page.notebooks, next: page.next };
 	}, [words]);
 	if (parts.rows?.length === 0 && !parts.more)
@@ -104,7 +104,7 @@ function Notebook({ n, remove }: { n: NotebookRow; remove: () => void }) {
 
 function Found({ words }: { words: string }) {
 	const parts = useParts<Cell, string | number>(async (before, signal) => {
-		const page = await api.get<HistoryPage>('/history', { q: words, before, limit: 30 }, signal);
+		const page = await api.get<HistoryPage>('/history', { q: words || undefined, before, limit: 30 }, signal);
 		return { rows: page.cells, next: page.next };
 	}, [words]);
 	if (parts.rows?.length === 0 && !parts.more)

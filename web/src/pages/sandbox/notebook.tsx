@@ -99,7 +99,7 @@ function Picked({ id, cells, picked, set }: { id: string; cells: readonly Cell[]
 	const all = cells.flatMap((c) => c.seq ?? []);
 	const chosen = rangesOf(all, picked);
 	const bad = chosen.length > RANGES_MAX;
-	const link = (format: string): string => url(`/notebooks/${encodeURIComponent(id)}/export`, { format, cells: chosen.join(',') });
+	const link = (format: string): string => url(`/notebooks/${encodeURIComponent(id)}/export`, { format, cells: chosen.join(',') || undefined });
 	return (
 		<section class="picked panel" aria-label={t.select}>
 			<Button icon="x" label={text.common.close} iconOnly tiny look="plain" onClick={() => set(null)} />
