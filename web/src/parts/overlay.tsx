@@ -3,7 +3,7 @@
 
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { text } from '../text/en.ts';
 import { Button, Fault, wordsOf } from './basics.tsx';
 import { Icon } from './icon.tsx';
@@ -85,7 +85,7 @@ export function Menu({ label, items, icon = 'ellipsis' }: { label: string; items
 		if (back)
 			button.current?.querySelector('button')?.focus();
 	};
-	useEffect(() => {
+	useLayoutEffect(() => {
 		if (!open)
 			return;
 		const l = list.current!;
