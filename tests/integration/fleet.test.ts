@@ -142,6 +142,21 @@ describe('fleet', () => {
 		await call('DELETE', `/api/v1/sandboxes/${id}`);
 	});
 
+	it('opens a terminal for the sign-in of a browser on a page of this router, and of no other', async () => {
+		const id = await make(), terminal = await ok('POST', `/api/v1/sandboxes/${id}/terminals`, {});
+		const signed = await fetch(`${base}/api/v1/session`, { method: 'POST', headers: { 'content-type': 'application/json', 'x-caisson-page': '1', origin: base }, body: JSON.stringify({ key: KEY }) });
+		assert.equal(signed.status, 200, await signed.clone().text());
+		const cookie = signed.headers.get('set-cookie')!.split(';')[0]!, open = (headers: Record<string, string>) => WebSocketClient.open(`${base}/api/v1/sandboxes/${id}/terminals/${terminal.id}`, { cookie, ...headers });
+		for (const headers of [{}, { origin: 'http://127.0.0.1:1' }, { origin: 'null' }, { origin: base, 'sec-fetch-site': 'cross-site' }])
+			assert.equal((await open(headers as Record<string, string>) as { status: number }).status, 403, JSON.stringify(headers));
+		const socket = await open({ origin: base });
+		assert.ok(socket instanceof WebSocketClient, JSON.stringify(socket));
+		socket.type('echo $((40 + 2))\n');
+		await socket.shows(/[\r\n]42\r/);
+		socket.socket.destroy();
+		await call('DELETE', `/api/v1/sandboxes/${id}`);
+	});
+
 	it('has names for servers in sandboxes, which a pass opens', async () => {
 		const id = await make(), port = Number(new URL(base).port);
 		await ok('POST', `/api/v1/sandboxes/${id}/processes`, { command: 'echo hello >index.html; exec python3 -m http.server 8000' });

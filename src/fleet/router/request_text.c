@@ -172,13 +172,20 @@ static int add_cookies(const struct http_request *req, struct buf *b)
 /* What only a request to the name of a port has. */
 static int add_name(const struct bound *at, const struct http_request *req, struct buf *b)
 {
-	const char *origin = http_request_header(req, "origin");
 	int r = buf_printf(b, HTTP_PORT_DOMAIN_HEADER ": %s\r\n", at->router->config.port_domain);
 
-	if (at->place != PLACE_NAME)
-		return r;
-	r = r < 0 ? r : add_cookies(req, b);
-	return r < 0 || !origin ? r : buf_printf(b, "Origin: %s\r\n", origin);
+	return r < 0 || at->place != PLACE_NAME ? r : add_cookies(req, b);
+}
+
+/* Browsers send their sign-in with the WebSocket of any page: the worker judges whose page it is (may_attach()). Of other requests the
+ * router has judged that itself, by a field that no page of others can add. */
+static int add_origin(const struct bound *at, const struct http_request *req, struct buf *b)
+{
+	const char *origin = http_request_header(req, "origin");
+
+	if (!origin || (at->place != PLACE_NAME && !http_request_wants_socket(req)))
+		return 0;
+	return buf_printf(b, "Origin: %s\r\n", origin);
 }
 
 /* Links in answers begin with the address by which clients find this router. */
@@ -212,6 +219,7 @@ int hop_write_fields(const struct bound *at, const struct http_request *req,
 		    !(without && strcasecmp(name, without) == 0))
 			r = buf_printf(b, "%s: %s\r\n", name, value);
 	r = r < 0 ? r : add_forwarded(f, req, b);
+	r = r < 0 ? r : add_origin(at, req, b);
 	if (r == 0 && http_request_is_of_port(req))
 		r = add_name(at, req, b);
 	http_request_prefix(req, prefix);
