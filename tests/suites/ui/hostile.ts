@@ -10,7 +10,7 @@ import { hostileTexts } from './hostile_texts.ts';
 import { server, signIn, type Server } from './server.ts';
 
 /** Elements that no page of ours has: one of them came out of a text. */
-export const FOREIGN = 'base, object, embed, meta[http-equiv], iframe:not([src="/frame"]):not([src="/frame/still"]), link:not([href^="assets/"]):not([href="favicon.svg"]):not([rel=icon]), script:not([src^="assets/"]), a[href^="javascript:"], a[href^="data:"], [onerror], [onload], [onclick]';
+export const FOREIGN = 'base, object, embed, meta[http-equiv], iframe:not([src="frame"]):not([src="frame/still"]), link:not([href^="assets/"]):not([href="favicon.svg"]):not([rel=icon]), script:not([src^="assets/"]), a[href^="javascript:"], a[href^="data:"], [onerror], [onload], [onclick]';
 
 export async function calm(page: Page, where: string): Promise<void> {
 	await until(`${where} has loaded`, async () => (await page.locator('main .spinner:visible').count()) === 0);

@@ -138,7 +138,7 @@ async function fromFile(w: World): Promise<void> {
 	await dialog(page).getByLabel('Name of the image').fill('broken');
 	await page.keyboard.press('Enter');
 	await state(page, 'failed');
-	await dialog(page).getByRole('paragraph').getByText('Dockerfile.broken:3: RUN: exit code 3').waitFor();
+	await dialog(page).getByRole('paragraph').getByText('Dockerfile.broken:3: RUN echo what it said; exit 3: exit status 3').waitFor();
 	await dialog(page).getByText('what it said', { exact: true }).waitFor();
 	await looks(page, 'image-of-file-failed', 'a build that failed');
 	assert.deepEqual((await imagesOf(s, key)).map((i) => [i.name, i.of_sandbox]), [['base', false], ['my-app', true]]);
