@@ -49,7 +49,8 @@ M(16, "CREATE TABLE moving("
       " dead BLOB NOT NULL,"
       " dead_ms INTEGER NOT NULL,"
       " PRIMARY KEY(incarnation, epoch, generation)) STRICT;"
-      "CREATE INDEX snapshot_objects_dead ON snapshot_objects(dead_ms) WHERE dead_ms > 0;")
+      "CREATE INDEX snapshot_objects_dead ON snapshot_objects(dead_ms) WHERE dead_ms > 0;"
+      "CREATE INDEX snapshots_removed ON snapshots(removed_ms) WHERE removed_ms > 0;")
 P(16,
   "CREATE TABLE moving("
   " incarnation TEXT PRIMARY KEY,"
@@ -106,4 +107,5 @@ P(16,
   " dead BYTEA NOT NULL,"
   " dead_ms BIGINT NOT NULL,"
   " PRIMARY KEY(incarnation, epoch, generation));"
-  "CREATE INDEX snapshot_objects_dead ON snapshot_objects(dead_ms) WHERE dead_ms > 0;")
+  "CREATE INDEX snapshot_objects_dead ON snapshot_objects(dead_ms) WHERE dead_ms > 0;"
+  "CREATE INDEX snapshots_removed ON snapshots(removed_ms) WHERE removed_ms > 0;")

@@ -87,9 +87,11 @@ int store_snapshot_of_worker(struct store *s, const char *worker, const char *af
 
 /* ---- objects ---- */
 
-struct objects { /* a row of snapshot_objects */
-	uint8_t stored[STORE_OBJECTS_BYTES], live[STORE_OBJECTS_BYTES], dead[STORE_OBJECTS_BYTES];
-	uint64_t dead_ms;
+struct objects {                             /* a row of snapshot_objects */
+	uint8_t stored[STORE_OBJECTS_BYTES]; /* there may be these */
+	uint8_t live[STORE_OBJECTS_BYTES];   /* the manifest of the sandbox names these */
+	uint8_t dead[STORE_OBJECTS_BYTES];   /* these wait since DEAD_MS to be deleted */
+	uint64_t dead_ms;                    /* 0: none wait */
 };
 
 static void read_bits(const struct cursor *st, int column, uint8_t ret[STORE_OBJECTS_BYTES])
@@ -102,6 +104,19 @@ static void read_bits(const struct cursor *st, int column, uint8_t ret[STORE_OBJ
 		memcpy(ret, bits, len);
 }
 
+static bool any_bits(const uint8_t bits[STORE_OBJECTS_BYTES])
+{
+	return memcmp(bits, no_bits, sizeof(no_bits)) != 0;
+}
+
+static void read_objects(struct cursor *st, struct objects *ret)
+{
+	read_bits(st, 0, ret->stored);
+	read_bits(st, 1, ret->live);
+	read_bits(st, 2, ret->dead);
+	ret->dead_ms = column_u64(st, 3);
+}
+
 static int objects_get(struct store *s, const char *incarnation, uint32_t epoch,
 		       uint32_t generation, struct objects *ret, struct err *e)
 {
@@ -110,38 +125,76 @@ static int objects_get(struct store *s, const char *incarnation, uint32_t epoch,
 	const int r = st ? db_step(&s->db, st, e) : -e->errnum;
 
 	*ret = (struct objects){0};
+	if (r == 1)
+		read_objects(st, ret);
+	return r;
+}
+
+/* The generation after AT, which becomes it. 1 or 0. */
+static int objects_next(struct store *s, const char *incarnation, struct store_objects *at,
+			struct objects *ret, struct err *e)
+{
+	_cleanup_(db_end) struct cursor *st =
+	    db_begin(&s->db, Q_OBJECTS_NEXT, e, "tii", incarnation, (int64_t)at->epoch,
+		     (int64_t)at->generation);
+	const int r = st ? db_step(&s->db, st, e) : -e->errnum;
+
 	if (r != 1)
 		return r;
-	read_bits(st, 0, ret->stored);
-	read_bits(st, 1, ret->live);
-	read_bits(st, 2, ret->dead);
-	ret->dead_ms = column_u64(st, 3);
+	read_objects(st, ret);
+	at->epoch = (uint32_t)column_u64(st, 4);
+	at->generation = (uint32_t)column_u64(st, 5);
 	return 1;
 }
 
-/* What is stored and not needed waits from now on. What became so while others wait comes after these, for it has not waited as long. */
-static void note_dead(struct objects *o, uint64_t now_ms)
+/* An object that no manifest names waits from now on, unless it waits already. One that is named after all, because the order that
+ * stored it has ended, waits no more. What becomes dead while others wait comes after these, for it has not waited as long. */
+static void settle(struct objects *o)
 {
-	bool any = false;
-
-	if (o->dead_ms > 0)
+	for (size_t i = 0; i < STORE_OBJECTS_BYTES; i++)
+		o->dead[i] &= o->stored[i] & (uint8_t)~o->live[i];
+	if (any_bits(o->dead))
 		return;
-	for (size_t i = 0; i < STORE_OBJECTS_BYTES; i++) {
+	for (size_t i = 0; i < STORE_OBJECTS_BYTES; i++)
 		o->dead[i] = o->stored[i] & (uint8_t)~o->live[i];
-		any = any || o->dead[i];
-	}
-	o->dead_ms = any ? now_ms : 0;
+	o->dead_ms = any_bits(o->dead) ? store_now_ms() : 0;
+}
+
+/* All of its dead objects wait from now on. */
+static void wait_anew(struct objects *o)
+{
+	memset(o->dead, 0, sizeof(o->dead));
+	settle(o);
 }
 
 static int objects_set(struct store *s, const char *incarnation, uint32_t epoch,
 		       uint32_t generation, const struct objects *o, struct err *e)
 {
-	if (memcmp(o->stored, no_bits, sizeof(no_bits)) == 0)
+	if (!any_bits(o->stored))
 		return db_run(&s->db, Q_OBJECTS_REMOVE, NULL, e, "tii", incarnation, (int64_t)epoch,
 			      (int64_t)generation);
 	return db_run(&s->db, Q_OBJECTS_SET, NULL, e, "tiibbbi", incarnation, (int64_t)epoch,
 		      (int64_t)generation, o->stored, sizeof(o->stored), o->live, sizeof(o->live),
 		      o->dead, sizeof(o->dead), (int64_t)o->dead_ms);
+}
+
+static int refuse_order(struct err *e)
+{
+	return err_set(e, ERR_STORE_BUSY, EBUSY,
+		       "another worker has this sandbox, or it was removed");
+}
+
+/* What is noted after its sandbox was removed, or was given away, would never be looked at again. */
+static int check_under_way(struct store *s, const char *incarnation, const struct store_objects *o,
+			   struct err *e)
+{
+	struct store_snapshot row = {0};
+	const int r = store_snapshot_get(s, incarnation, &row, e);
+
+	if (r < 0 || (r > 0 && row.removed_ms == 0 && row.epoch == o->epoch &&
+		      o->generation <= row.generation))
+		return MIN(r, 0);
+	return refuse_order(e);
 }
 
 int store_snapshot_stored(struct store *s, const char *incarnation, const struct store_objects *o,
@@ -150,64 +203,62 @@ int store_snapshot_stored(struct store *s, const char *incarnation, const struct
 	struct objects row;
 	int r = db_transaction(&s->db, true, e);
 
+	r = r < 0 ? r : check_under_way(s, incarnation, o, e);
 	r = r < 0 ? r : objects_get(s, incarnation, o->epoch, o->generation, &row, e);
 	if (r >= 0) {
 		for (size_t i = 0; i < STORE_OBJECTS_BYTES; i++)
 			row.stored[i] |= o->bits[i];
+		/* If the order never ends, they are deleted. While it goes on, none of them is. */
+		wait_anew(&row);
 		r = objects_set(s, incarnation, o->epoch, o->generation, &row, e);
 	}
 	return db_finish(&s->db, true, r, e);
 }
 
-#define GENERATIONS_MAX 4096u /* of one sandbox, with those whose objects are to be deleted */
-
-/* The generations of which there may be objects. Negative, or how many. */
-static int generations(struct store *s, const char *incarnation, struct store_objects *ret,
-		       struct err *e)
-{
-	_cleanup_(db_end) struct cursor *st = db_begin(&s->db, Q_OBJECTS_LIST, e, "t", incarnation);
-	unsigned n = 0;
-	int r = st ? 1 : -e->errnum;
-
-	while (r > 0 && n < GENERATIONS_MAX) {
-		r = db_step(&s->db, st, e);
-		if (r <= 0)
-			break;
-		ret[n].epoch = (uint32_t)column_u64(st, 0);
-		ret[n++].generation = (uint32_t)column_u64(st, 1);
-	}
-	return r < 0 ? r : (int)n;
-}
-
-static const uint8_t *bits_of(const struct store_objects *keeps, size_t n,
-			      const struct store_objects *g)
+static const struct store_objects *kept_of(const struct store_objects *keeps, size_t n,
+					   const struct store_objects *at)
 {
 	for (size_t i = 0; i < n; i++)
-		if (keeps[i].epoch == g->epoch && keeps[i].generation == g->generation)
-			return keeps[i].bits;
-	return no_bits;
+		if (keeps[i].epoch == at->epoch && keeps[i].generation == at->generation)
+			return &keeps[i];
+	return NULL;
 }
 
+static bool are_stored(const struct objects *row, const uint8_t bits[STORE_OBJECTS_BYTES])
+{
+	for (size_t i = 0; i < STORE_OBJECTS_BYTES; i++)
+		if (bits[i] & ~row->stored[i])
+			return false;
+	return true;
+}
+
+/* The objects KEEPS are needed, and no others of the sandbox. */
 static int keep(struct store *s, const char *incarnation, const struct store_objects *keeps,
 		size_t n, struct err *e)
 {
-	_cleanup_free_ struct store_objects *all = calloc(GENERATIONS_MAX, sizeof(*all));
-	const uint64_t now_ms = store_now_ms();
+	struct store_objects at = {0}; /* before the first generation */
+	struct objects row = {0};
+	size_t found = 0, named = 0;
+	int r;
 
-	if (!all)
-		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the objects of a sandbox");
-	int r = generations(s, incarnation, all, e);
-	for (int i = 0, have = r; r >= 0 && i < have; i++) {
-		struct objects row;
+	while ((r = objects_next(s, incarnation, &at, &row, e)) > 0) {
+		const struct store_objects *kept = kept_of(keeps, n, &at);
+		const struct objects was = row;
 
-		r = objects_get(s, incarnation, all[i].epoch, all[i].generation, &row, e);
+		found += kept && any_bits(kept->bits) && are_stored(&row, kept->bits);
+		memcpy(row.live, kept ? kept->bits : no_bits, sizeof(row.live));
+		settle(&row);
+		if (memcmp(&was, &row, sizeof(row)) != 0)
+			r = objects_set(s, incarnation, at.epoch, at.generation, &row, e);
 		if (r < 0)
-			break;
-		memcpy(row.live, bits_of(keeps, n, &all[i]), sizeof(row.live));
-		note_dead(&row, now_ms);
-		r = objects_set(s, incarnation, all[i].epoch, all[i].generation, &row, e);
+			return r;
 	}
-	return r;
+	for (size_t i = 0; i < n; i++)
+		named += any_bits(keeps[i].bits);
+	return r < 0 || found == named
+		   ? r
+		   : err_set(e, ERR_SNAPSHOT_INVALID, 0,
+			     "the manifest names objects that nobody has stored");
 }
 
 /* ---- saving ---- */
@@ -217,31 +268,25 @@ static int tick(struct store *s, struct err *e)
 	return db_run(&s->db, Q_SNAPSHOT_TICK, NULL, e, "");
 }
 
-static int refuse_begin(struct err *e)
-{
-	return err_set(e, ERR_STORE_BUSY, EBUSY,
-		       "another worker has this sandbox, or it was removed");
-}
-
 static int check_row(const struct store_snapshot *row, const struct store_snapshot *x,
 		     struct err *e)
 {
 	return row->removed_ms > 0 || row->epoch != x->epoch || row->loading ||
 		       strcmp(row->worker, x->worker) != 0
-		   ? refuse_begin(e)
+		   ? refuse_order(e)
 		   : 0;
 }
 
 static int begin(struct store *s, const struct store_snapshot *x, struct store_snapshot *ret,
 		 struct err *e)
 {
-	struct store_snapshot row;
+	struct store_snapshot row = {0};
 	int r = store_snapshot_get(s, x->incarnation, &row, e);
 
 	if (r == 0) {
 		r = store_snapshot_find(s, x->id, &row, e);
 		if (r > 0 || (r == 0 && x->epoch > 0))
-			return refuse_begin(e); /* another incarnation, or a row that was removed */
+			return refuse_order(e); /* another incarnation, or a row that was removed */
 		r = r < 0 ? r
 			  : db_run(&s->db, Q_SNAPSHOT_ADD, NULL, e, "ttttii", x->incarnation, x->id,
 				   x->owner, x->worker, (int64_t)x->epoch, (int64_t)x->disk_bytes);
@@ -355,7 +400,7 @@ int store_snapshot_nowhere(struct store *s, const char *incarnation, uint32_t ep
 
 /* WORKER NULL: whoever has it. */
 static int removed(struct store *s, const char *incarnation, uint32_t epoch, const char *worker,
-		   struct err *e)
+		   bool proven, struct err *e)
 {
 	const int64_t now_ms = (int64_t)store_now_ms();
 	int changed = 0;
@@ -363,8 +408,8 @@ static int removed(struct store *s, const char *incarnation, uint32_t epoch, con
 
 	r = r < 0 ? r : tick(s, e);
 	if (r >= 0 && worker)
-		r = db_run(&s->db, Q_SNAPSHOT_REMOVED_BY, &changed, e, "tiit", incarnation, now_ms,
-			   (int64_t)epoch, worker);
+		r = db_run(&s->db, Q_SNAPSHOT_REMOVED_BY, &changed, e, "tiiti", incarnation, now_ms,
+			   (int64_t)epoch, worker, (int64_t)proven);
 	else if (r >= 0)
 		r = db_run(&s->db, Q_SNAPSHOT_REMOVED, &changed, e, "ti", incarnation, now_ms);
 	r = r < 0 || changed == 0 ? r : keep(s, incarnation, NULL, 0, e);
@@ -374,9 +419,9 @@ static int removed(struct store *s, const char *incarnation, uint32_t epoch, con
 }
 
 int store_snapshot_removed(struct store *s, const char *incarnation, uint32_t epoch,
-			   const char *worker, struct err *e)
+			   const char *worker, bool proven, struct err *e)
 {
-	return removed(s, incarnation, epoch, worker, e);
+	return removed(s, incarnation, epoch, worker, proven, e);
 }
 
 static int first_of(struct store *s, const char *owner, char ret[STORE_INCARNATION_SIZE],
@@ -399,8 +444,11 @@ int store_snapshot_removed_of(struct store *s, const char *owner, unsigned max, 
 
 	while (r > 0 && n < max) {
 		r = first_of(s, owner, incarnation, e);
-		if (r > 0 && (r = removed(s, incarnation, 0, NULL, e)) >= 0)
-			n++;
+		if (r <= 0)
+			break;
+		r = removed(s, incarnation, 0, NULL, true, e);
+		n += r > 0;
+		r = r < 0 ? r : 1; /* if another router was faster, there may be more */
 	}
 	return r < 0 ? r : (int)n;
 }
@@ -439,10 +487,24 @@ int store_snapshot_deleted(struct store *s, const char *incarnation, const struc
 	if (r > 0) {
 		for (size_t i = 0; i < STORE_OBJECTS_BYTES; i++)
 			row.stored[i] &= (uint8_t)~o->bits[i];
-		row.dead_ms = 0;
-		note_dead(&row, store_now_ms());
+		if (any_bits(o->bits))
+			settle(&row);
+		else
+			wait_anew(&row);
 		r = objects_set(s, incarnation, o->epoch, o->generation, &row, e);
 	}
 	r = r < 0 ? r : db_run(&s->db, Q_SNAPSHOT_DELETE, NULL, e, "t", incarnation);
 	return db_finish(&s->db, true, r, e);
+}
+
+int store_snapshot_forget(struct store *s, uint64_t before_ms, unsigned max, struct err *e)
+{
+	int n = 0;
+	int r = db_transaction(&s->db, true, e);
+
+	r = r < 0
+		? r
+		: db_run(&s->db, Q_SNAPSHOT_FORGET, &n, e, "ii", (int64_t)before_ms, (int64_t)max);
+	r = db_finish(&s->db, true, r, e);
+	return r < 0 ? r : n;
 }

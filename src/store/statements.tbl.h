@@ -125,7 +125,8 @@ Q(SANDBOX_USED, "UPDATE sandboxes SET used_ms = ?2 WHERE id = ?1 AND used_ms < ?
 Q(MOVING_GET, "SELECT " MOVING_COLUMNS " FROM " MOVING_TABLES " WHERE m.id = ?1 AND m.removed = 0")
 Q(MOVING_FIND, "SELECT " MOVING_COLUMNS " FROM " MOVING_TABLES " WHERE m.incarnation = ?1")
 Q(MOVING_OPENED, "UPDATE moving SET change = change + 1 WHERE id = ?1 AND removed = 0")
-Q(MOVING_SAVED, "UPDATE moving SET saved = ?3 WHERE incarnation = ?1 AND epoch = ?2 AND saved < ?3")
+Q(MOVING_SAVED, "UPDATE moving SET saved = ?3 WHERE incarnation = ?1 AND epoch = ?2 AND saved < ?3"
+		" AND change >= ?3")
 Q(MOVING_PROVE, "UPDATE moving SET proof = ?3 WHERE incarnation = ?1 AND epoch = ?2")
 Q(MOVING_FORGET, "DELETE FROM moving WHERE incarnation = ?1 AND removed = 1")
 Q(MOVING_ALL_CHANGED, "UPDATE moving SET change = change + 1 WHERE change = saved AND removed = 0")
@@ -141,7 +142,8 @@ Q(SNAPSHOT_ADD, "INSERT INTO snapshots VALUES(?1, ?2, ?3, ?4, 0, ?5, 0, 0, 0, ''
 Q(SNAPSHOT_GET, "SELECT " SNAPSHOT_COLUMNS " FROM snapshots WHERE incarnation = ?1")
 Q(SNAPSHOT_FIND, "SELECT " SNAPSHOT_COLUMNS " FROM snapshots WHERE id = ?1 AND removed_ms = 0")
 L(SNAPSHOT_SINCE,
-  "SELECT " SNAPSHOT_COLUMNS " FROM snapshots WHERE version > ?1 ORDER BY version LIMIT ?2")
+  "SELECT " SNAPSHOT_COLUMNS " FROM snapshots WHERE version >"
+  " CASE WHEN ?1 > (SELECT n FROM snapshot_clock) THEN 0 ELSE ?1 END ORDER BY version LIMIT ?2")
 L(SNAPSHOT_OF_WORKER,
   "SELECT " SNAPSHOT_COLUMNS " FROM snapshots WHERE worker = ?1 AND incarnation > ?2"
   " AND removed_ms = 0 ORDER BY incarnation LIMIT ?3")
@@ -166,12 +168,19 @@ Q(SNAPSHOT_NOWHERE, "UPDATE snapshots SET worker = '', loading = 0, " SNAPSHOT_N
 		    " WHERE incarnation = ?1 AND epoch = ?2 AND removed_ms = 0")
 Q(SNAPSHOT_REMOVED, "UPDATE snapshots SET removed_ms = ?2, bytes = 0, " SNAPSHOT_NEXT
 		    " WHERE incarnation = ?1 AND removed_ms = 0")
-Q(SNAPSHOT_REMOVED_BY, "UPDATE snapshots SET removed_ms = ?2, bytes = 0, " SNAPSHOT_NEXT
-		       " WHERE incarnation = ?1 AND removed_ms = 0 AND epoch = ?3 AND worker IN ('', ?4)")
+Q(SNAPSHOT_REMOVED_BY,
+  "UPDATE snapshots SET removed_ms = ?2, bytes = 0, worker = '', " SNAPSHOT_NEXT
+  " WHERE incarnation = ?1 AND removed_ms = 0 AND epoch = ?3"
+  " AND (worker = ?4 OR (worker = '' AND ?5 = 1))")
 L(SNAPSHOT_OF_OWNER,
   "SELECT incarnation FROM snapshots WHERE owner = ?1 AND removed_ms = 0 LIMIT ?2")
 Q(SNAPSHOT_DELETE, "DELETE FROM snapshots WHERE incarnation = ?1 AND removed_ms > 0"
-		   " AND NOT EXISTS(SELECT 1 FROM snapshot_objects o WHERE o.incarnation = ?1)")
+		   " AND epoch = 0 AND worker = '' AND NOT EXISTS"
+		   "(SELECT 1 FROM snapshot_objects o WHERE o.incarnation = ?1)")
+Q(SNAPSHOT_FORGET,
+  "DELETE FROM snapshots WHERE incarnation IN (SELECT x.incarnation FROM snapshots x"
+  " WHERE x.removed_ms > 0 AND x.removed_ms < ?1 AND NOT EXISTS"
+  " (SELECT 1 FROM snapshot_objects o WHERE o.incarnation = x.incarnation) LIMIT ?2)")
 Q(SNAPSHOT_BYTES,
   "SELECT coalesce(sum(bytes), 0) FROM snapshots WHERE owner = ?1 AND incarnation <> ?2")
 Q(SNAPSHOT_BYTES_ALL, "SELECT coalesce(sum(bytes), 0) FROM snapshots WHERE incarnation <> ?1")
@@ -183,7 +192,9 @@ Q(OBJECTS_SET, "INSERT INTO snapshot_objects VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)"
 	       " dead = ?6, dead_ms = ?7")
 Q(OBJECTS_REMOVE,
   "DELETE FROM snapshot_objects WHERE incarnation = ?1 AND epoch = ?2 AND generation = ?3")
-L(OBJECTS_LIST, "SELECT epoch, generation FROM snapshot_objects WHERE incarnation = ?1")
+Q(OBJECTS_NEXT,
+  "SELECT stored, live, dead, dead_ms, epoch, generation FROM snapshot_objects"
+  " WHERE incarnation = ?1 AND (epoch, generation) > (?2, ?3) ORDER BY epoch, generation LIMIT 1")
 L(OBJECTS_DEAD, "SELECT incarnation, epoch, generation, dead FROM snapshot_objects"
 		" WHERE dead_ms > 0 AND dead_ms < ?1 ORDER BY dead_ms LIMIT ?2")
 

@@ -93,7 +93,8 @@ int store_snapshot_get(struct store *s, const char *incarnation, struct store_sn
 		       struct err *e) MUST_CHECK;
 int store_snapshot_find(struct store *s, const char *id, struct store_snapshot *ret,
 			struct err *e) MUST_CHECK;
-/* MAX rows that changed after VERSION, in the order of their versions, also removed ones. FN returns false to end it. */
+/* MAX rows that changed after VERSION, in the order of their versions, also removed ones. FN returns false to end it. If the database
+ * has not come as far as VERSION, an older state of it was restored, and the rows come from the first one on. */
 int store_snapshot_since(struct store *s, uint64_t version, unsigned max, store_snapshot_fn fn,
 			 void *user, struct err *e) MUST_CHECK;
 /* MAX rows of WORKER, by their incarnations, after AFTER ("" at first). */
@@ -106,11 +107,12 @@ int store_snapshot_begin(struct store *s, const struct store_snapshot *x,
 /* QUOTA_EXCEEDED: with BYTES for X its owner would have more than OWNER_MAX, or all together more than ALL_MAX; 0 = no limit. */
 int store_snapshot_fits(struct store *s, const struct store_snapshot *x, uint64_t bytes,
 			uint64_t owner_max, uint64_t all_max, struct err *e) MUST_CHECK;
-/* From now on there may be these objects of O->generation. To be called before anybody can store one. */
+/* From now on there may be these objects of O->generation. To be called before anybody can store one. Those that no manifest names are
+ * dead a while after the last such call. STORE_BUSY: the row has another epoch, or was removed. */
 int store_snapshot_stored(struct store *s, const char *incarnation, const struct store_objects *o,
 			  struct err *e) MUST_CHECK;
 /* X (incarnation, epoch, generation, hash, bytes) is saved; its manifest names the objects KEEPS, and no others are needed. 1; 0: it is
- * not the newest any more, or not of this epoch. */
+ * not the newest any more, or not of this epoch. SNAPSHOT_INVALID: KEEPS has objects that store_snapshot_stored() was never told of. */
 int store_snapshot_saved(struct store *s, const struct store_snapshot *x,
 			 const struct store_objects *keeps, size_t n, struct err *e) MUST_CHECK;
 /* WORKER shall have it: the epoch grows by one if it is EPOCH. 1: RET is the row; 0: somebody was faster. */
@@ -128,17 +130,23 @@ int store_snapshot_back(struct store *s, const char *incarnation, uint32_t epoch
 /* Its worker has lost it. 1 or 0. */
 int store_snapshot_nowhere(struct store *s, const char *incarnation, uint32_t epoch,
 			   struct err *e) MUST_CHECK;
-/* Its owner has removed it at WORKER, which has EPOCH of it. 1; 0: that is not so, or it was removed. The second one: at most MAX of the
- * user OWNER, who was removed; how many. */
+/* Its owner has removed it at WORKER, which has EPOCH of it. PROVEN: a router gave it this epoch, so it is believed if the row names no
+ * worker, too. 1; 0: that is not so, or it was removed. The second one: at most MAX of the user OWNER, who was removed; how many.
+ * The row stays, so that a worker that was away cannot come back with an old copy, and nobody takes that for a new sandbox. It goes with
+ * the last object if no worker can have a copy, and else by store_snapshot_forget(). */
 int store_snapshot_removed(struct store *s, const char *incarnation, uint32_t epoch,
-			   const char *worker, struct err *e) MUST_CHECK;
+			   const char *worker, bool proven, struct err *e) MUST_CHECK;
 int store_snapshot_removed_of(struct store *s, const char *owner, unsigned max,
 			      struct err *e) MUST_CHECK;
+/* Deletes MAX rows that were removed before BEFORE_MS and have no objects. How many. */
+int store_snapshot_forget(struct store *s, uint64_t before_ms, unsigned max,
+			  struct err *e) MUST_CHECK;
 /* MAX generations with objects that nobody has needed since BEFORE_MS. FN returns false to end it. */
 typedef bool (*store_objects_fn)(const char *incarnation, const struct store_objects *o,
 				 void *user);
 int store_snapshot_dead(struct store *s, uint64_t before_ms, unsigned max, store_objects_fn fn,
 			void *user, struct err *e) MUST_CHECK;
-/* The objects O, which store_snapshot_dead() told, are deleted. */
+/* The objects O, which store_snapshot_dead() told, are deleted. Others that it told are still due; if O has none, because the object store
+ * refuses, they wait as long again, so that they do not hold up what comes after them. */
 int store_snapshot_deleted(struct store *s, const char *incarnation, const struct store_objects *o,
 			   struct err *e) MUST_CHECK;

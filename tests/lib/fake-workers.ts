@@ -84,6 +84,8 @@ export class FakeWorker {
 	/** What users have here, and how often it was asked for; undefined: it is a worker that does not count. */
 	uses: { version: string; rows: unknown[]; more?: boolean; forgotten?: string; raw?: Json } | undefined;
 	usesAsked = 0;
+	/** The version of what is stored here; undefined: it moves no sandboxes. What routers ask and order then goes to `handler`. */
+	stored: string | undefined;
 	handler: Handler | undefined;
 	/** Gets requests before their bodies are read. */
 	raw: Handler | undefined;
@@ -140,7 +142,7 @@ export class FakeWorker {
 
 	private take(req: http.IncomingMessage, res: http.ServerResponse): void {
 		if (req.url === '/fleet/state') {
-			this.say(res, 200, { v: 1, version: '0', name: 'one', worker: this.id, epoch: this.epoch, draining: this.draining, ready: this.ready, sandboxes: { open: this.sandboxes.size, max: this.max }, images: ['science'], profile: 'full', faces: this.faces, ...(this.uses ? { uses: this.uses.version } : {}) });
+			this.say(res, 200, { v: 1, version: '0', name: 'one', worker: this.id, epoch: this.epoch, draining: this.draining, ready: this.ready, sandboxes: { open: this.sandboxes.size, max: this.max }, images: ['science'], profile: 'full', faces: this.faces, ...(this.uses ? { uses: this.uses.version } : {}), ...(this.stored ? { stored: this.stored } : {}) });
 			return;
 		}
 		if (req.url!.startsWith('/fleet/uses')) {

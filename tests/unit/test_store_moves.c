@@ -7,10 +7,13 @@
 
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
+#include <sqlite3.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include <cmocka.h>
 
@@ -98,6 +101,11 @@ static void test_rows_of_sandboxes(void **state UNUSED)
 	assert_int_equal(store_moving_saved(s, m.incarnation, 0, 1, &e), 0);
 	assert_int_equal(list(true).n, 0);
 
+	/* nobody can have saved what is still to come */
+	assert_int_equal(store_moving_saved(s, m.incarnation, 0, 3, &e), 0);
+	assert_int_equal(store_moving_opened(s, b.id, &e), 0);
+	assert_int_equal(list(true).n, 1);
+
 	/* what routers have heard of leaves a tombstone, and its id may come again */
 	assert_int_equal(store_sandbox_remove(s, b.id, &e), 1);
 	l = list(true);
@@ -113,6 +121,92 @@ static void test_rows_of_sandboxes(void **state UNUSED)
 	/* what nobody has heard of leaves none */
 	assert_int_equal(store_sandbox_remove(s, b.id, &e), 1);
 	assert_int_equal(list(false).n, 0);
+}
+
+static void test_pages(void **state UNUSED)
+{
+	struct list_of l = {0};
+	uint64_t after = 0, at = 1;
+
+	for (unsigned i = 0; i < 5; i++)
+		(void)add("ada");
+	while (at != after) {
+		const unsigned n = l.n;
+
+		at = after;
+		assert_true(store_moving_each(s, false, &after, 2, on_row, &l, &e) >= 0);
+		assert_true(l.n - n <= 2);
+	}
+	assert_int_equal(l.n, 5);
+	for (unsigned i = 1; i < l.n; i++)
+		assert_string_not_equal(l.rows[i].incarnation, l.rows[i - 1].incarnation);
+}
+
+/* It does not wait for the disk, and is there when the server was killed. */
+static void test_opened_survives_the_server(void **state UNUSED)
+{
+	const struct store_config config = {.path = path, .address = test_address()};
+	const struct store_sandbox b = add("ada");
+	int status = 0;
+
+	assert_int_equal(store_moving_saved(s, list(true).rows[0].incarnation, 0, 1, &e), 1);
+	s = store_close(s);
+	const pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct store *own = NULL;
+		struct err why = ERR_INIT;
+
+		if (store_open(&config, &own, &why) < 0 || store_moving_opened(own, b.id, &why) < 0)
+			_exit(1);
+		(void)kill(getpid(), SIGKILL);
+		_exit(2);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(store_open(&config, &s, &e), 0);
+	assert_int_equal(list(true).n, 1);
+	assert_int_equal(list(true).rows[0].change, 2);
+}
+
+/* Sandboxes that were there before they could move. */
+static void test_older_tables(void **state UNUSED)
+{
+	const struct store_config config = {.path = path, .address = test_address()};
+	static const char common[] =
+	    "DROP TABLE moving; DROP TABLE snapshots; DROP TABLE snapshot_objects;"
+	    "DROP TABLE snapshot_clock; DELETE FROM migrations WHERE version >= 16;";
+	const struct store_sandbox b = add("ada"), c = add("eva");
+	char sql[512];
+	sqlite3 *db = NULL;
+
+	s = store_close(s);
+	(void)snprintf(sql, sizeof(sql), "%s%s",
+		       test_address() ? "DROP FUNCTION moving_added CASCADE;"
+					"DROP FUNCTION moving_removed CASCADE;"
+				      : "DROP TRIGGER moving_added; DROP TRIGGER moving_removed;",
+		       common);
+	if (test_address()) {
+		assert_int_equal(psql(sql, NULL), 0);
+	} else {
+		assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+		assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+		assert_int_equal(sqlite3_close(db), SQLITE_OK);
+	}
+	assert_int_equal(store_open(&config, &s, &e), 0);
+	struct list_of l = list(true);
+	assert_int_equal(l.n, 2);
+	assert_string_equal(l.rows[0].id, b.id);
+	assert_string_equal(l.rows[1].id, c.id);
+	assert_string_equal(l.rows[1].owner, "eva");
+	assert_int_equal(strlen(l.rows[0].incarnation), 32);
+	assert_int_equal(strspn(l.rows[0].incarnation, "0123456789abcdef"), 32);
+	assert_string_not_equal(l.rows[0].incarnation, l.rows[1].incarnation);
+	assert_int_equal(store_sandbox_remove(s, b.id, &e), 1);
+	(void)add("eva");
+	l = list(false);
+	assert_int_equal(l.n, 2);
+	assert_string_equal(l.rows[0].owner, "eva");
 }
 
 static void test_start_of_the_machine(void **state UNUSED)
@@ -246,9 +340,13 @@ static void test_generations(void **state UNUSED)
 	gone.bits[0] = 0x03; /* only two could be deleted */
 	assert_int_equal(store_snapshot_deleted(s, "a1", &gone, &e), 0);
 	assert_int_equal(look_for_dead(), 2);
+	assert_true(dead[0].generation == 1 && dead[0].bits[0] == 0x08);
+	gone.bits[0] = 0x08;
+	assert_int_equal(store_snapshot_deleted(s, "a1", &gone, &e), 0);
+	assert_int_equal(look_for_dead(), 2);
 	for (unsigned i = 0; i < 2; i++)
 		if (dead[i].generation == 1)
-			assert_int_equal(dead[i].bits[0], 0x0c);
+			assert_int_equal(dead[i].bits[0], 0x04);
 
 	/* An order of an older generation that ends late, or of another epoch, changes nothing. */
 	struct store_snapshot late = row;
@@ -327,10 +425,10 @@ static void test_changes_and_removal(void **state UNUSED)
 	assert_true(store_snapshot_fits(s, &x, 101, 0, 200, &e) < 0);
 
 	/* who does not have it cannot say so */
-	assert_int_equal(store_snapshot_removed(s, "a1", 0, "def", &e), 0);
-	assert_int_equal(store_snapshot_removed(s, "a1", 1, "abc", &e), 0);
-	assert_int_equal(store_snapshot_removed(s, "a1", 0, "abc", &e), 1);
-	assert_int_equal(store_snapshot_removed(s, "a1", 0, "abc", &e), 0);
+	assert_int_equal(store_snapshot_removed(s, "a1", 0, "def", false, &e), 0);
+	assert_int_equal(store_snapshot_removed(s, "a1", 1, "abc", false, &e), 0);
+	assert_int_equal(store_snapshot_removed(s, "a1", 0, "abc", false, &e), 1);
+	assert_int_equal(store_snapshot_removed(s, "a1", 0, "abc", false, &e), 0);
 	assert_true(store_snapshot_since(s, before, 10, on_changed, text, &e) >= 0);
 	assert_string_equal(text, "a1- ");
 	assert_int_equal(store_snapshot_find(s, "id-1", &row, &e), 0);
@@ -351,6 +449,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(test_rows_of_sandboxes, begin, end),
+	    cmocka_unit_test_setup_teardown(test_pages, begin, end),
+	    cmocka_unit_test_setup_teardown(test_opened_survives_the_server, begin, end),
+	    cmocka_unit_test_setup_teardown(test_older_tables, begin, end),
 	    cmocka_unit_test_setup_teardown(test_start_of_the_machine, begin, end),
 	    cmocka_unit_test_setup_teardown(test_arrival_and_leaving, begin, end),
 	    cmocka_unit_test_setup_teardown(test_generations, begin, end),

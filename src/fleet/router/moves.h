@@ -87,7 +87,8 @@ struct moves_worker {        /* of a worker that moves sandboxes; worker.moves *
 	uint64_t again_ns; /* when it is read again in any case */
 	struct fetch *look;
 	uint64_t after;
-	json_t *told; /* of a whole list, so far: rows */
+	uint64_t version; /* of the rows, when the list was asked for */
+	json_t *told;     /* of a whole list, so far: rows */
 	struct list wants;
 	unsigned n_wants, n_moves, n_jobs;
 	char last_owner[STORE_OWNER_SIZE];

@@ -137,6 +137,7 @@ struct chore {
 	char id[FLEET_WORKER_SIZE];
 	char incarnation[STORE_INCARNATION_SIZE];
 	uint32_t epoch;
+	bool proven;
 };
 
 static void remove_row(struct job *j)
@@ -145,7 +146,7 @@ static void remove_row(struct job *j)
 	struct store *s = moves_store_begin(j);
 
 	if (s)
-		j->r = store_snapshot_removed(s, x->incarnation, x->epoch, x->id, &j->e);
+		j->r = store_snapshot_removed(s, x->incarnation, x->epoch, x->id, x->proven, &j->e);
 	moves_store_end(j);
 }
 
@@ -164,7 +165,7 @@ static void on_row_removed(struct job *j, bool closed)
 	free(x);
 }
 
-static void forget(struct moves_worker *w, const struct store_moving *row)
+static void forget(struct moves_worker *w, const struct store_moving *row, bool proven)
 {
 	struct chore *x = w->n_jobs < CHORES_MAX ? calloc(1, sizeof(*x)) : NULL;
 
@@ -176,6 +177,7 @@ static void forget(struct moves_worker *w, const struct store_moving *row)
 	x->job.done = on_row_removed;
 	x->worker = w;
 	x->epoch = row->epoch;
+	x->proven = proven;
 	memcpy(x->id, w->worker->id, sizeof(x->id));
 	memcpy(x->incarnation, row->incarnation, sizeof(x->incarnation));
 	w->n_jobs++;
@@ -198,6 +200,9 @@ struct comparing {
 	struct job job;
 	struct moves_worker *worker;
 	char id[FLEET_WORKER_SIZE], start[FLEET_EPOCH_SIZE];
+	uint64_t version; /* of the rows, before the list was asked for */
+	bool whole;       /* the list has all that the worker has */
+	bool again;       /* not all could be judged */
 	size_t n;
 	char last[STORE_INCARNATION_SIZE];
 	unsigned n_gone;
@@ -218,11 +223,27 @@ static bool on_row(const struct store_snapshot *row, void *user)
 	return x->n_gone < PAGE;
 }
 
-/* What the worker should have, and has not: its disk is another one. What is on its way there is somebody's business. */
+/* ROW is not in the list of its worker. What is on its way there is somebody's business. What has changed since the list was asked for
+ * may have come there after it: the next list has it, or has it not. */
+static int note_missing(struct comparing *x, const struct store_snapshot *row, struct store *s,
+			struct err *e)
+{
+	if (row->loading)
+		return 0;
+	if (row->version > x->version) {
+		x->again = true;
+		return 0;
+	}
+	return store_snapshot_nowhere(s, row->incarnation, row->epoch, e);
+}
+
+/* What the worker should have, and has not: its disk is another one. */
 static int find_missing(struct comparing *x, struct store *s, struct err *e)
 {
 	int r = 0;
 
+	if (!x->whole)
+		return 0;
 	do {
 		x->n_gone = 0;
 		r = store_snapshot_of_worker(s, x->id, x->last, PAGE, on_row, x, e);
@@ -230,9 +251,8 @@ static int find_missing(struct comparing *x, struct store *s, struct err *e)
 			struct told key = {0};
 			memcpy(key.incarnation, x->gone[i].incarnation, sizeof(key.incarnation));
 			memcpy(x->last, key.incarnation, sizeof(x->last));
-			if (!x->gone[i].loading &&
-			    !bsearch(&key, x->rows, x->n, sizeof(key), by_incarnation))
-				r = store_snapshot_nowhere(s, key.incarnation, x->gone[i].epoch, e);
+			if (!bsearch(&key, x->rows, x->n, sizeof(key), by_incarnation))
+				r = note_missing(x, &x->gone[i], s, e);
 		}
 	} while (r >= 0 && x->n_gone == PAGE);
 	return r;
@@ -288,6 +308,10 @@ static void on_compared(struct job *j, bool closed)
 		w->start[0] = '\0'; /* once more */
 		w->again_ns = MIN(w->again_ns, now_ns() + NS_PER_S);
 	}
+	if (there && x->again) {
+		w->start[0] = '\0';
+		w->again_ns = MIN(w->again_ns, now_ns() + NS_PER_S);
+	}
 	for (size_t i = 0; i < x->n && there; i++)
 		if (x->rows[i].drop > 0)
 			moves_tell(j->m, x->id, "/fleet/orders",
@@ -321,6 +345,8 @@ static void compare_all(struct moves_worker *w)
 		x->rows[i].proven = proven;
 	}
 	x->n = n;
+	x->whole = n < TOLD_MAX;
+	x->version = w->version;
 	x->job.fn = compare;
 	x->job.done = on_compared;
 	x->worker = w;
@@ -403,12 +429,13 @@ static bool take_row(struct moves_worker *w, const json_t *one)
 
 	if (!read_row(one, &row, &rests))
 		return false;
+	const bool proven = is_proven(w, &row);
 	if (w->all && json_array_size(w->told) < TOLD_MAX)
-		(void)json_array_append_new(
-		    w->told, json_pack("[s, I, b, b]", row.incarnation, (json_int_t)row.epoch,
-				       (int)row.removed, (int)is_proven(w, &row)));
+		(void)json_array_append_new(w->told, json_pack("[s, I, b, b]", row.incarnation,
+							       (json_int_t)row.epoch,
+							       (int)row.removed, (int)proven));
 	if (row.removed)
-		forget(w, &row);
+		forget(w, &row, proven);
 	else if (rests && row.change != row.saved && may_save(w, &row))
 		add_want(w, &row);
 	return true;
@@ -458,6 +485,7 @@ static void look(struct moves_worker *w, bool all)
 	w->again_ns = now_ns() + AGAIN_NS;
 	w->all = all;
 	w->after = 0;
+	w->version = w->moves->version;
 	json_decref(w->told);
 	w->told = json_array();
 	clear_wants(w);

@@ -16,8 +16,10 @@
 #define WHO         "moves" /* whose jobs these are (base/workers.h) */
 #define ROWS_MAX    500u    /* that one job reads */
 #define DEAD_MS     (UINT64_C(24) * 3600 * 1000)
-#define DEAD_MAX    8u   /* generations that one job cleans */
-#define DELETES_MAX 256u /* objects that it deletes */
+#define DEAD_MAX    8u             /* generations that one job cleans */
+#define REMOVED_MS  (90 * DEAD_MS) /* that a worker may be away with what was removed meanwhile */
+#define REMOVED_MAX 100u           /* rows of those that one job forgets */
+#define DELETES_MAX 256u           /* objects that it deletes */
 #define DELETE_MS   10000u
 
 static void job_fn(void *user)
@@ -210,11 +212,15 @@ static void clean(struct job *j)
 	if (s)
 		j->r =
 		    store_snapshot_dead(s, store_now_ms() - DEAD_MS, DEAD_MAX, on_dead, x, &j->e);
+	if (s && j->r >= 0)
+		j->r = MIN(
+		    store_snapshot_forget(s, store_now_ms() - REMOVED_MS, REMOVED_MAX, &j->e), 0);
 	moves_store_end(j);
 	if (j->r < 0 || x->n == 0)
 		return;
 	j->r = objects_client_new(&c, j->m->config.ca, &j->e);
-	for (unsigned i = 0; i < x->n && j->r == 0; i++) {
+	/* What there was no time for is not told to be deleted, so it stays due. */
+	for (unsigned i = 0; i < x->n && j->r == 0 && x->n_deleted < DELETES_MAX; i++) {
 		struct err e = ERR_INIT;
 
 		j->r = delete_some(x, c, x->dead[i].incarnation, &x->dead[i].objects);

@@ -169,7 +169,10 @@ describe('sandboxes that move', () => {
 			psql(`UPDATE snapshot_objects SET dead_ms = 1 WHERE incarnation = '${incarnation}' AND dead_ms > 0`);
 			return left() === 0;
 		}, 90_000);
-		await until('so is the row', () => row(id)[0] === '');
+		/* A worker that was away may have a copy still, so the row stays for longer. */
+		assert.deepEqual([row(id)[0], row(id)[4]], ['', 't']);
+		psql(`UPDATE snapshots SET removed_ms = 1 WHERE incarnation = '${incarnation}'`);
+		await until('so is the row', () => row(id).length === 1, 30_000);
 	});
 
 	it('are loaded anew when their worker has lost its disk', async () => {
