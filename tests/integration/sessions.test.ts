@@ -60,7 +60,8 @@ describe('sessions', () => {
 		} finally {
 			await program.end();
 		}
-		await using('stdio', { profile: 'code', env: { SANDBOX_MEMORY_LIMIT: '64m', SANDBOX_ALLOW_WEAKER: 'memory', SANDBOX_POOL: '0' } }, async (s: Session) => {
+		// Ten of them live at a time, also with gVisor, whose own kernel counts for the limit of each.
+		await using('stdio', { profile: 'code', env: { SANDBOX_MEMORY_LIMIT: '160m', SANDBOX_ALLOW_WEAKER: 'memory', SANDBOX_POOL: '0' } }, async (s: Session) => {
 			for (let i = 0; i < 10; i++)
 				assert.equal((await s.run('1', `s${i}`)).exit_code, 0);
 			const r = await s.call('sandbox_run_python', { code: '1' });
