@@ -46,6 +46,24 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version | replace "+" "_" }
 {{ .Values.access.existingSecret | default (printf "%s-access" (include "caisson.name" .)) }}
 {{- end }}
 
+{{/* The authority of the object store, for routers and workers. */}}
+{{- define "caisson.objectsCa" -}}
+{{- if and .Values.objects.endpoint .Values.objects.caConfigMap }}
+- {name: SANDBOX_OBJECTS_CA, value: /etc/caisson/objects-ca/ca.crt}
+{{- end }}
+{{- end }}
+{{- define "caisson.objectsMount" -}}
+{{- if and .Values.objects.endpoint .Values.objects.caConfigMap -}}
+- {name: objects-ca, mountPath: /etc/caisson/objects-ca, readOnly: true}
+{{- end }}
+{{- end }}
+{{- define "caisson.objectsVolume" -}}
+{{- if and .Values.objects.endpoint .Values.objects.caConfigMap -}}
+- name: objects-ca
+  configMap: {name: {{ .Values.objects.caConfigMap }}}
+{{- end }}
+{{- end }}
+
 {{/* The environment of a pod. The API server refuses a name that is there twice, so an operator's setting replaces that of the chart. */}}
 {{- define "caisson.env" -}}
 {{- $settings := .settings | default dict }}

@@ -13,6 +13,7 @@ const chart = path.join(top, 'packaging/chart');
 const ALL = {
 	image: { repository: 'registry.example/caisson', tag: '1.2', pullSecrets: ['pull'] },
 	database: { existingSecret: 'database' },
+	objects: { endpoint: 'https://s3.example.org', bucket: 'sandboxes', pathStyle: true, existingSecret: 'objects', caConfigMap: 'authority' },
 	router: {
 		hosts: ['other.example'], publicUrl: 'https://sandbox.example.org', trustedProxies: ['10.0.0.0/8'], settings: { SANDBOX_LOG_LEVEL: 'debug' },
 		autoscaling: { enabled: true }, nodeSelector: { a: 'b' }, tolerations: [{ operator: 'Exists' }], podAnnotations: { a: 'b' }, priorityClassName: 'high',
@@ -149,6 +150,23 @@ export function chartCases(helm: string): { name: string; run(): Promise<void> }
 						assert.match(env, new RegExp(`name: ${name}\\s+value: ${value === 'mine' ? '' : `['"]`}${String(value).replace(/[[\]]/g, '\\$&')}['"]?(\n|$)`));
 				}
 				assert.match(render({}).get('Deployment/fleet-caisson-worker')!, /name: SANDBOX_FLEET_NAME\s+valueFrom:\s+fieldRef:\s+fieldPath: spec\.nodeName/);
+			},
+		},
+		{
+			name: 'routers alone have the credentials of the object store, and both its authority',
+			async run() {
+				const docs = render(ALL), router = docs.get('Deployment/fleet-caisson-router')!, worker = docs.get('Deployment/fleet-caisson-worker')!;
+				for (const [name, value] of Object.entries({ ENDPOINT: 'https://s3.example.org', BUCKET: 'sandboxes', REGION: 'us-east-1', PATH_STYLE: '"on"', CREDENTIALS: '/etc/caisson/objects/credentials', KEY: '/etc/caisson/objects/snapshots.key', CA: '/etc/caisson/objects-ca/ca.crt' }))
+					assert.ok(router.includes(`- name: SANDBOX_OBJECTS_${name}\n              value: ${value}\n`), `${name}\n${router}`);
+				assert.match(router, /- \{name: objects, mountPath: \/etc\/caisson\/objects, readOnly: true\}\n[^]*- name: objects\n +secret: \{secretName: objects, defaultMode: 0440\}\n/);
+				assert.deepEqual(worker.match(/SANDBOX_OBJECTS_\w+|secretName: \S+/g), ['SANDBOX_OBJECTS_CA', 'secretName: fleet-caisson-worker,']);
+				for (const one of [router, worker])
+					assert.match(one, /- \{name: objects-ca, mountPath: \/etc\/caisson\/objects-ca, readOnly: true\}\n[^]*- name: objects-ca\n +configMap: \{name: authority\}\n/);
+				assert.ok(![...render({}).values()].join().includes('objects'));
+				for (const without of [{ objects: { ...ALL.objects, bucket: '' } }, { objects: { ...ALL.objects, existingSecret: '' } }, { database: { existingSecret: '' } }, { worker: { privileged: false } }]) {
+					const r = template({ ...ALL, ...without });
+					assert.ok(r.code !== 0 && r.text.includes('objects.endpoint needs'), r.text);
+				}
 			},
 		},
 		{
