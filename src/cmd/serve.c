@@ -48,7 +48,6 @@ struct serve {
 	struct bridge_socket socket;
 	struct bridge_server *bridge;
 	sd_event_source *drain;
-	sd_event_source *tell; /* a worker tells its routers that it ends */
 	uint64_t drain_until_ns;
 	struct site *site;
 	struct serve_names names;
@@ -145,19 +144,20 @@ static void begin_drain(struct serve *s)
 		(void)sd_event_exit(s->app.loop, 0);
 }
 
-static int on_drain_time(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
+static void on_worker_ends(void *user)
+{
+	begin_drain(user);
+}
+
+static int on_lost_time(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
 {
 	begin_drain(user);
 	return 0;
 }
 
-/* A worker first tells its routers. Until the last of them has asked, what they send is served as before. */
 static void begin_end(struct serve *s)
 {
-	s->worker.draining = true;
-	if (!app_is_worker(&s->app) ||
-	    sd_event_add_time_relative(s->app.loop, &s->tell, CLOCK_MONOTONIC,
-				       SERVE_WORKER_TELL_NS / NS_PER_US, 0, on_drain_time, s) < 0)
+	if (!app_is_worker(&s->app) || serve_worker_end(&s->worker, on_worker_ends, s) < 0)
 		begin_drain(s);
 }
 
@@ -169,7 +169,7 @@ static void on_engine_lost(const struct err *why, void *user)
 	s->lost = *why;
 	s->worker.lost = true;
 	if (sd_event_add_time_relative(s->app.loop, NULL, CLOCK_MONOTONIC, LOST_NS / NS_PER_US, 0,
-				       on_drain_time, s) < 0)
+				       on_lost_time, s) < 0)
 		(void)sd_event_exit(s->app.loop, 0);
 }
 
@@ -182,7 +182,7 @@ static int on_signal(sd_event_source *source UNUSED, const struct signalfd_sigin
 		app_reload(&s->app, on_reloaded, s);
 		return 0;
 	}
-	if (s->drain || s->tell)
+	if (s->drain || s->worker.draining)
 		return sd_event_exit(s->app.loop, 0);
 	LOG_INFO("shutdown", LOG_U("signal", si->ssi_signo));
 	begin_end(s);
@@ -512,9 +512,8 @@ static void serve_done(struct serve *s)
 {
 	s->drain = sd_event_source_disable_unref(s->drain);
 	app_close_router(&s->app);
-	s->tell = sd_event_source_disable_unref(s->tell);
 	s->http = http_server_free(s->http);
-	s->worker.orders = orders_free(s->worker.orders);
+	serve_worker_done(&s->worker);
 	s->router = fleet_router_free(s->router);
 	app_router_done(&s->app);
 	s->e2b = e2b_free(s->e2b);

@@ -3,10 +3,13 @@
 
 #include "app/limits.h"
 #include "base/jsonio.h"
+#include "base/log.h"
+#include "base/loop.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "engine/engine.h"
 #include "fleet/identity.h"
+#include "sandbox/rest.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -240,6 +243,63 @@ static void post_ended(struct http_request *req, void *user)
 	else
 		http_respond(req, 204, NULL, NULL, 0);
 }
+
+/* ---- the end ---- */
+
+#define LOOK_NS (NS_PER_S / 4)
+
+static bool may_end(struct serve_worker *w)
+{
+	const uint64_t now = now_ns();
+	uint64_t asked_ns = 0;
+
+	if (!w->orders)
+		return true;
+	if (!w->leaving) {
+		w->leaving = true;
+		w->begun_ns = now;
+		w->since_ns = now;
+	}
+	manager_leave_all(w->app->manager);
+	if (!orders_wait(w->orders, &asked_ns))
+		return true;
+	w->since_ns = MAX(w->since_ns, asked_ns);
+	if (now - w->begun_ns < SERVE_WORKER_SAVE_NS && now - w->since_ns < SERVE_WORKER_IDLE_NS)
+		return false;
+	LOG_WARNING("end_before_all_is_saved",
+		    LOG_U("duration_ms", (now - w->begun_ns) / NS_PER_MS));
+	return true;
+}
+
+static int on_end(sd_event_source *source, uint64_t usec UNUSED, void *user)
+{
+	struct serve_worker *w = user;
+
+	loop_work("timer", "the end of a worker");
+	if (may_end(w)) {
+		w->on_end(w->user);
+		return 0;
+	}
+	(void)sd_event_source_set_time_relative(source, LOOK_NS / NS_PER_US);
+	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
+int serve_worker_end(struct serve_worker *w, void (*fn)(void *user), void *user)
+{
+	w->draining = true;
+	w->on_end = fn;
+	w->user = user;
+	return sd_event_add_time_relative(w->app->loop, &w->end, CLOCK_MONOTONIC,
+					  SERVE_WORKER_TELL_NS / NS_PER_US, 0, on_end, w);
+}
+
+void serve_worker_done(struct serve_worker *w)
+{
+	w->end = sd_event_source_disable_unref(w->end);
+	w->orders = orders_free(w->orders);
+}
+
+/* ---- routes ---- */
 
 static const struct http_route of_members[] = {
     {HTTP_GET, "/fleet/state", get_state, 0, 0},

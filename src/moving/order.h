@@ -69,6 +69,7 @@ struct orders {
 	struct list list; /* struct order */
 	unsigned n;
 	uint64_t version;
+	bool asked; /* some router saves what rests here */
 	sd_event_source *tick;
 };
 

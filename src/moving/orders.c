@@ -103,6 +103,7 @@ static void get_stored(struct http_request *req, void *user)
 		http_respond_problem(req, ERR_BAD_REQUEST, "after is a number", NULL);
 		return;
 	}
+	o->asked = true;
 	p.list = json_array();
 	(void)snprintf(version, sizeof(version), "%016" PRIx64, orders_version(o));
 	const int r =
@@ -116,6 +117,28 @@ static void get_stored(struct http_request *req, void *user)
 	if (p.seen == ORDERS_PAGE)
 		(void)json_object_set_new(root, "next", json_integer((json_int_t)after));
 	respond(req, 200, root);
+}
+
+static bool note_one(const struct store_moving *m UNUSED, void *user)
+{
+	*(bool *)user = true;
+	return false;
+}
+
+bool orders_wait(const struct orders *o, uint64_t *asked_ns)
+{
+	uint64_t after = 0;
+	bool any = false;
+	struct err e = ERR_INIT;
+
+	*asked_ns = 0;
+	list_for_each(l, &o->list)
+		*asked_ns = MAX(*asked_ns, list_entry(l, struct order, node)->asked_ns);
+	if (!o->asked)
+		return false;
+	if (store_moving_each(o->config.store, true, &after, 1, note_one, &any, &e) < 0)
+		LOG_ERROR("store_failed", LOG_S("error", e.text));
+	return any || o->n > 0;
 }
 
 /* ---- orders ---- */

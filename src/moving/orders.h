@@ -34,7 +34,7 @@
 #define ORDERS_PAGE      100u
 #define ORDERS_WANTS     256u
 #define ORDERS_ADDRESSES 128u
-#define ORDERS_LEFT_S    60u
+#define ORDERS_LEFT_S    20u
 
 struct orders;
 
@@ -51,5 +51,8 @@ int orders_new(const struct orders_config *config, struct orders **ret, struct e
 struct orders *orders_free(struct orders *o);
 int orders_add_routes(struct orders *o, struct http_server *http, unsigned scopes,
 		      struct err *e) MUST_CHECK;
+/* Is something here that a router has not saved, or has not heard of? False if none has ever asked. ASKED_NS: when a router last asked for
+ * an order that is under way; 0 = there is none. */
+bool orders_wait(const struct orders *o, uint64_t *asked_ns);
 /* Another number when what GET /fleet/stored answers may have changed. */
 uint64_t orders_version(const struct orders *o);

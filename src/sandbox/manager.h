@@ -154,6 +154,7 @@ struct manager {
 	struct list departures, arrivals; /* moving.h */
 	uint64_t departure_wait_us;       /* MOVING_WAIT_S; tests shorten it */
 	uint64_t moving_version;          /* manager_moving_version() */
+	bool leaving;                     /* manager_leave_all() */
 	bool closing;
 	struct manager_accounting accounting;
 	struct process_credentials credentials;

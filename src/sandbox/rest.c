@@ -313,6 +313,23 @@ static void rest_one(struct sandbox *s, void *user UNUSED)
 			  LOG_S("error", e.text));
 }
 
+static void leave_one(struct sandbox *s, void *user UNUSED)
+{
+	struct err e = ERR_INIT;
+
+	if (s->stored && s->state != SANDBOX_CREATING && !sandbox_is_busy(s) &&
+	    list_is_empty(&s->queue) && sandbox_rest(s, &e) < 0)
+		LOG_ERROR("session_destroy_failed", LOG_S("session_id", s->id),
+			  LOG_S("error", e.text));
+}
+
+void manager_leave_all(struct manager *m)
+{
+	m->leaving = true;
+	if (m->engine && !engine_lost(m->engine))
+		manager_each(m, NULL, leave_one, NULL);
+}
+
 int manager_rest_all(struct manager *m)
 {
 	if (m->engine && m->config.stored.variables && !engine_lost(m->engine))

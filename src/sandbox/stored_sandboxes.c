@@ -187,6 +187,9 @@ int stored_open(struct manager *m, const char *owner, const char *id, sandbox_fn
 
 	if (r <= 0)
 		return r;
+	if (m->leaving)
+		return err_set(e, ERR_SANDBOX_MOVING, 0, "the worker of sandbox %s is about to end",
+			       id);
 	if (records_of(m)->note_use)
 		records_of(m)->note_use(records_of(m)->user, id);
 	struct sandbox_options options = {0};

@@ -285,11 +285,41 @@ describe('stored sandboxes that move between workers', { skip: mode !== 'root' &
 			assert.equal((await w.router.ask('POST', `/fleet/orders/${name}/addresses`, { body: { v: 1, addresses: wants.slice(0, 128).map(([e, g, i]) => [e, g, i, store.address(nameOf(row, e, g, i))]) } })).status, 204);
 			await until('an object is being sent', () => held);
 			w.program.child.kill('SIGTERM');
-			/* Sooner than a connection on which nothing moves is given up. */
-			await until('it has ended', () => w.program.child.exitCode !== null || w.program.child.signalCode !== null, 15_000);
+			/* Soon after the last router has asked for its order, and not when a connection on which nothing moves is given up. */
+			await until('it has ended', () => w.program.child.exitCode !== null || w.program.child.signalCode !== null, 25_000);
 			assert.equal(w.program.child.exitCode, 0, w.program.stderr);
 		} finally {
 			store.disturb = () => undefined;
+			w.router.end();
+			await w.program.end();
+		}
+	});
+
+	it('are saved before their worker ends, and not used on it meanwhile (slow)', async () => {
+		const ca = new Authority('leaving'), w = await startWorker(ca, { env: { SANDBOX_STORED_MAX_ACTIVE: '1', SANDBOX_FLEET_NAME: 'four' } });
+		try {
+			const gone = await make(w, 'removed'), lost = await rest(w, gone), id = await make(w, 'leaving');
+			await save(w, lost, 1);
+			await write(w, id, 'a.txt', 'written last');
+			await remove(gone, w);
+			assert.deepEqual((await rows(w, true)).map((r) => [r.id, r.removed]), [[gone, true]], 'the other one is active');
+			const running = w.router.ask('POST', `/api/v1/sandboxes/${id}/runs`, { who: ada, body: { wait: true, code: "import time\nopen('b.txt', 'w').write('of a run that goes on')\ntime.sleep(4)" } });
+			await until('it runs', async () => (await w.router.ask('GET', `/api/v1/sandboxes/${id}/files/b.txt`, { who: ada })).status === 200);
+			w.program.child.kill('SIGTERM');
+			assert.equal((await running).json.exit_code, 0, 'it may end');
+			await until('it is at rest', async () => (await rows(w, true)).some((r) => r.id === id && r.at_rest), 15_000);
+			assert.deepEqual(code(await w.router.ask('POST', `/api/v1/sandboxes/${id}/runs`, { who: ada, body: { wait: true, code: '1' } })), [503, 'sandbox_moving']);
+			const row = (await rowOf(w, id))!, saved = await save(w, row, 1);
+			assert.equal(w.program.child.exitCode, null, 'no router has heard of the removed one');
+			assert.equal((await order(w, { kind: 'forget', incarnation: lost.incarnation })).status, 204);
+			await until('it has ended', () => w.program.child.exitCode !== null, 15_000);
+			assert.equal(w.program.child.exitCode, 0, w.program.stderr);
+			assert.ok(!w.program.stderr.includes('end_before_all_is_saved'), w.program.stderr);
+			const state = await load(two, row, saved, 1);
+			assert.equal(state.state, 'done', JSON.stringify(state.error));
+			assert.deepEqual([await read(two, id, 'a.txt'), await read(two, id, 'b.txt')], ['written last', 'of a run that goes on']);
+			await remove(id, two);
+		} finally {
 			w.router.end();
 			await w.program.end();
 		}

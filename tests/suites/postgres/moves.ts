@@ -186,4 +186,16 @@ describe('sandboxes that move', () => {
 		await until('it is used again', async () => (await call('GET', `/api/v1/sandboxes/${other}/files/kept.txt`)).text === 'once more', 30_000);
 		assert.equal(row(other)[2], '1');
 	});
+
+	it('are saved before their worker ends, whose disk may go with it', async () => {
+		const last = await make(), there = await workerOf(short(last));
+		assert.equal((await call('POST', `/api/v1/sandboxes/${last}/runs`, { wait: true, stateful: true, code: "_ = open('kept.txt', 'w').write('written just before'); kept = 42" })).json.exit_code, 0);
+		fleet.workers[there]!.kill('SIGTERM');
+		await fleet.workers[there]!.exit;
+		assert.ok(!fleet.workers[there]!.stderr.includes('end_before_all_is_saved'), fleet.workers[there]!.stderr);
+		await fleet.again(there, true);
+		await until('it is used again', async () => (await call('GET', `/api/v1/sandboxes/${last}/files/kept.txt`)).text === 'written just before', 30_000);
+		const r = await call('POST', `/api/v1/sandboxes/${last}/runs`, { wait: true, code: 'print(kept)', stateful: true });
+		assert.equal(r.json.stdout, '42\n', r.text);
+	});
 });
