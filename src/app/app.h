@@ -216,12 +216,14 @@ void app_store_path(const struct app *a, char ret[APP_STORE_PATH_MAX]);
 	"SANDBOX_DATABASE is for the routers of a fleet (SANDBOX_ROLE=router): a server with "     \
 	"sandboxes of its own keeps its users in SANDBOX_DB_PATH. Remove it here"
 int app_database(const struct settings *s, struct buf *ret, struct err *e) MUST_CHECK;
-/* app_objects.c: a setting of an object store that somebody has set, or NULL. */
-/* app_moves.c: stored sandboxes that move. SETTING_INVALID: what is missing. */
+/* app_moves.c: stored sandboxes that move. SETTING_INVALID: what is missing. The second one also reads the file of SANDBOX_OBJECTS_KEY; both
+ * are content without that setting. */
 int app_check_moves(const struct settings *s, struct err *e) MUST_CHECK;
+int app_check_moves_key(const struct settings *s, struct err *e) MUST_CHECK;
 int app_begin_moves(struct app *a, struct err *e) MUST_CHECK;
 const struct fleet_moves_config *app_moves(struct app *a); /* NULL: they do not */
 void app_moves_done(struct app *a);
+/* app_objects.c: a setting of an object store that somebody has set, or NULL. */
 const char *app_names_objects(const struct settings *s);
 /* Whether these settings are whole, and those of a router. Reads no file. */
 int app_check_objects(const struct settings *s, struct err *e) MUST_CHECK;

@@ -47,17 +47,35 @@ static void forget(struct buf *secret)
 	buf_done(secret);
 }
 
+static int read_secret(const struct settings *s, struct buf *ret, struct err *e)
+{
+	const int r = app_read_member(s->objects_key, SETTING_ID_objects_key, ret, e);
+
+	return r < 0 || ret->len >= SECRET_MIN
+		   ? r
+		   : err_set(e, ERR_SETTING_INVALID, 0,
+			     "SANDBOX_OBJECTS_KEY: %s has fewer than %u bytes", s->objects_key,
+			     SECRET_MIN);
+}
+
+int app_check_moves_key(const struct settings *s, struct err *e)
+{
+	struct buf secret = BUF_INIT(SECRET_MAX);
+	int r = app_check_moves(s, e);
+
+	if (r == 0 && s->objects_key[0])
+		r = read_secret(s, &secret, e);
+	forget(&secret);
+	return r;
+}
+
 static int read_all(struct app *a, struct app_moves *x, struct err *e)
 {
 	const struct settings *s = &a->settings;
 	char path[APP_STORE_PATH_MAX];
 	int r = app_objects(s, &x->objects, e);
 
-	r = r < 0 ? r : app_read_member(s->objects_key, SETTING_ID_objects_key, &x->secret, e);
-	if (r == 0 && x->secret.len < SECRET_MIN)
-		r = err_set(e, ERR_SETTING_INVALID, 0,
-			    "SANDBOX_OBJECTS_KEY: %s has fewer than %u bytes", s->objects_key,
-			    SECRET_MIN);
+	r = r < 0 ? r : read_secret(s, &x->secret, e);
 	r = r < 0 ? r : app_database(s, &x->address, e);
 	/* It cannot be loaded when threads use it. */
 	r = r < 0 ? r : libcurl_load(e);

@@ -124,6 +124,7 @@ static int look(const struct settings *s, struct objects_store *store, bool *cop
 	struct check c = {.store = store, .got = BUF_INIT(sizeof(c.text))};
 	int r = app_check_objects(s, e);
 
+	r = r < 0 ? r : app_check_moves_key(s, e);
 	r = r < 0 ? r : app_objects(s, store, e);
 	r = r < 0 ? r : libcurl_load(e);
 	r = r < 0 ? r : objects_client_new(&c.client, s->objects_ca, e);
@@ -155,8 +156,9 @@ void row_objects(const struct doctor_facts *f, struct doctor_row *r)
 			       "SANDBOX_OBJECTS_…; docs/fleet.md, \"An object store\"");
 	} else {
 		(void)snprintf(r->value, sizeof(r->value),
-			       "bucket %s at %s: writes, reads and deletes", store.bucket,
-			       store.host);
+			       "bucket %s at %s: writes, reads and deletes%s", store.bucket,
+			       store.host,
+			       s->objects_key[0] ? "; stored sandboxes are saved there" : "");
 		if (copies) {
 			r->state = DOCTOR_NOTE;
 			(void)snprintf(

@@ -101,11 +101,19 @@ describe('doctor and the object store of a fleet', () => {
 		assert.match(r.mend, /X-Amz-Copy-Source.*reads every object/);
 		assert.deepEqual([...store.objects.keys()], []);
 	});
+	it('says whether stored sandboxes are saved there', async () => {
+		const r = await row(null, { SANDBOX_OBJECTS_KEY: file('snapshots.key', 'x'.repeat(32)), SANDBOX_DATABASE: file('database', 'postgresql://127.0.0.1:1/none') });
+		assert.match(r.value, /: writes, reads and deletes; stored sandboxes are saved there$/);
+	});
 	it('names the setting that is wrong, without a request', async () => {
+		const database = file('database', 'postgresql://127.0.0.1:1/none');
 		for (const [change, says] of [
 			[{ SANDBOX_OBJECTS_CREDENTIALS: file('short', 'aws_access_key_id = ACCESS\n') }, /SANDBOX_OBJECTS_CREDENTIALS/],
 			[{ SANDBOX_OBJECTS_CREDENTIALS: path.join(dir, 'missing') }, /SANDBOX_OBJECTS_CREDENTIALS.*No such file/],
 			[{ SANDBOX_OBJECTS_BUCKET: '' }, /needs SANDBOX_OBJECTS_BUCKET, too/],
+			[{ SANDBOX_OBJECTS_KEY: file('snapshots.key', 'x'.repeat(32)) }, /SANDBOX_OBJECTS_KEY needs SANDBOX_DATABASE, too/],
+			[{ SANDBOX_OBJECTS_KEY: path.join(dir, 'missing'), SANDBOX_DATABASE: database }, /SANDBOX_OBJECTS_KEY.*No such file/],
+			[{ SANDBOX_OBJECTS_KEY: file('short.key', 'x'.repeat(31)), SANDBOX_DATABASE: database }, /short\.key has fewer than 32 bytes/],
 			[{ SANDBOX_ROLE: 'all' }, /for the routers of a fleet/],
 		] as [Record<string, string>, RegExp][]) {
 			const r = await row(null, change);
