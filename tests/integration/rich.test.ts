@@ -113,6 +113,14 @@ describe('rich values', () => {
 		assert.deepEqual(h.results.map((o) => o.left_out.length), Array(10).fill(1), 'none is within 256 KiB');
 	});
 
+	it('the history of a sandbox with secrets keeps half a mebibyte, masked', async () => {
+		const { body } = await ask('POST', '/sandboxes', { env: { TOKEN: 'a-secret-value' } });
+		const r = await run(body.id, `${light}for i in range(4): display(HTML("a-secret-value " + str(i) * 200_000))`);
+		assert.deepEqual(r.results.map((o) => [o.left_out.length, o.data['text/html']!.slice(0, 15)]), Array(4).fill([0, 'a-secret-value ']), 'the answer has all, as it is');
+		const h = await kept(body.id, r.id);
+		assert.deepEqual(h.results.map((o) => [o.left_out.map((l) => l.type).join(), o.data['text/html']?.slice(0, 8)]), [['', '•••••• 0'], ['', '•••••• 1'], ['text/html', undefined], ['text/html', undefined]]);
+	});
+
 	it('pictures of plots stand where they were shown, once', async () => {
 		const id = await make();
 		const r = await run(id, 'import matplotlib.pyplot as plt\nprint(1)\nplt.plot([1, 2])\nplt.show()\nprint(2)\nplt.plot([2, 1])\n5');

@@ -99,6 +99,7 @@ struct cell {
 	char *results_meta; /* owned JSON, NULL = none: what it showed, without data */
 	char *results;      /* owned JSON, NULL = none: with data, until it is a file of the row */
 	size_t results_len;
+	size_t results_masked; /* bytes that were looked through for secrets */
 };
 
 /* The file of a row with Cell.results. No file of a workspace has such a name. */
