@@ -214,22 +214,24 @@ void moves_forget_owner(struct fleet_router *f, const char *owner)
 
 int moves_metrics(const struct fleet_router *f, struct buf *b)
 {
-	const struct moves *m = f->moves;
+	static const char *const orders[] = {"load", "save"};
+	static const char *const outcomes[MOVE_OUTCOMES] = {"done", "failed", "put_off"};
+	const struct moves *m = f->moves; /* NULL: nothing moves, so all are 0 */
+	int r =
+	    buf_add_str(b, "# HELP caisson_fleet_moves_total Stored sandboxes that were saved, or "
+			   "given to another worker.\n# TYPE caisson_fleet_moves_total counter\n");
 
-	if (!m)
-		return 0;
-	return buf_printf(b,
-			  "# HELP caisson_fleet_moves_total Stored sandboxes that were saved, or "
-			  "given to another "
-			  "worker.\n# TYPE caisson_fleet_moves_total counter\n"
-			  "caisson_fleet_moves_total{order=\"save\",outcome=\"done\"} %ju\n"
-			  "caisson_fleet_moves_total{order=\"save\",outcome=\"failed\"} %ju\n"
-			  "caisson_fleet_moves_total{order=\"load\",outcome=\"done\"} %ju\n"
-			  "caisson_fleet_moves_total{order=\"load\",outcome=\"failed\"} %ju\n"
-			  "# HELP caisson_fleet_objects_deleted_total Objects of the object store "
-			  "that no sandbox "
-			  "needed any more.\n# TYPE caisson_fleet_objects_deleted_total counter\n"
-			  "caisson_fleet_objects_deleted_total %ju\n",
-			  (uintmax_t)m->saved, (uintmax_t)m->save_failed, (uintmax_t)m->loaded,
-			  (uintmax_t)m->load_failed, (uintmax_t)m->deleted);
+	for (unsigned i = 0; i < ARRAY_SIZE(orders); i++)
+		for (unsigned k = 0; k < MOVE_OUTCOMES && r == 0; k++)
+			r = buf_printf(
+			    b, "caisson_fleet_moves_total{order=\"%s\",outcome=\"%s\"} %ju\n",
+			    orders[i], outcomes[k], (uintmax_t)(m ? m->outcomes[i][k] : 0));
+	return r < 0
+		   ? r
+		   : buf_printf(b,
+				"# HELP caisson_fleet_objects_deleted_total Objects of the object "
+				"store that no sandbox needed any more.\n"
+				"# TYPE caisson_fleet_objects_deleted_total counter\n"
+				"caisson_fleet_objects_deleted_total %ju\n",
+				(uintmax_t)(m ? m->deleted : 0));
 }

@@ -68,6 +68,8 @@ struct move {
 	size_t n_keeps;
 };
 
+enum move_outcome { MOVE_DONE, MOVE_FAILED, MOVE_PUT_OFF, MOVE_OUTCOMES };
+
 /* What waits at a worker. */
 struct want {
 	struct list node; /* of moves_worker.wants */
@@ -116,7 +118,8 @@ struct moves {
 	unsigned n_waiters;
 	struct recent recent[MOVES_RECENT];
 	unsigned last_recent;
-	uint64_t saved, loaded, save_failed, load_failed, deleted;
+	uint64_t outcomes[2][MOVE_OUTCOMES]; /* of loads, and of saves */
+	uint64_t deleted;                    /* objects */
 };
 
 /* ---- moves.c: called by the rest of the router ---- */

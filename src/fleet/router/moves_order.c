@@ -64,14 +64,15 @@ static void fail(struct move *x, const struct err *e)
 	struct moves *m = x->m;
 	struct load *load = x->load;
 
-	if (e->code == ERR_SANDBOX_IN_USE || e->code == ERR_STORE_BUSY)
+	const bool later = e->code == ERR_SANDBOX_IN_USE || e->code == ERR_STORE_BUSY;
+
+	if (later)
 		LOG_DEBUG("move_put_off", LOG_S("session_id", x->row.id), LOG_S("error", e->text));
 	else
 		LOG_WARNING("move_failed", LOG_S("session_id", x->row.id),
 			    LOG_S("order", x->save ? "save" : "load"), LOG_S("worker", x->worker),
 			    LOG_S("error", e->text));
-	m->save_failed += x->save;
-	m->load_failed += !x->save;
+	m->outcomes[x->save][later ? MOVE_PUT_OFF : MOVE_FAILED]++;
 	/* One that is used is told anew when it rests. */
 	if (x->save && e->code != ERR_SANDBOX_IN_USE)
 		moves_note_recent(m, x->row.incarnation, x->worker);
@@ -104,8 +105,7 @@ static void finish(struct move *x)
 		 LOG_U("epoch", x->row.epoch), LOG_U("bytes", x->bytes));
 	(void)snprintf(path, sizeof(path), "/fleet/orders/%s/end", x->order);
 	moves_tell(m, x->worker, path, json_pack("{s:i, s:b}", "v", 1, "keep", 1));
-	m->saved += x->save;
-	m->loaded += !x->save;
+	m->outcomes[x->save][MOVE_DONE]++;
 	move_drop(x);
 	if (load)
 		load_ended(load, 0, NULL);
