@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where links and names of ports lead: what they have in them says it, since nobody shows a credential. */
-#include "fleet/router/parts.h"
+#include "fleet/router/moves.h"
 
 #include "base/parse.h"
 #include "base/text.h"
@@ -15,7 +15,12 @@
 static int by_id(const struct fleet_router *f, const char *id, char ret[FLEET_WORKER_SIZE],
 		 char name[LINK_NAME_SIZE])
 {
-	if (fleet_id_has_form(id))
+	/* Its id stays. What another worker made before is void at the one that has it now; what that one makes leads there. */
+	const bool moved = moves_where(f, id, ret);
+
+	if (moved && ret[0])
+		return 0;
+	if (!moved && fleet_id_has_form(id))
 		return fleet_id_worker(f->config.key, id, ret) ? 0 : -ENOENT;
 	(void)!text_copy(name, LINK_NAME_SIZE, id);
 	return -ENOENT;

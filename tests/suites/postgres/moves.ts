@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
+import * as http from 'node:http';
 import * as path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, describe, it } from 'node:test';
@@ -108,6 +109,19 @@ describe('sandboxes that move', () => {
 		assert.deepEqual(row(id).slice(1, 3), ['0', '1']);
 		assert.notEqual(row(id)[0], short(id));
 		assert.equal(await run(id, "_ = open('new.txt', 'w').write('from its second'); print(open('kept.txt').read(), end='')"), 'from its first worker');
+	});
+
+	it('have names for their servers there', async () => {
+		assert.equal((await call('POST', `/api/v1/sandboxes/${id}/processes`, { command: 'exec python3 -m http.server 8000' })).status, 201);
+		await until('it listens', async () => ((await call('GET', `/api/v1/sandboxes/${id}/ports`)).json.ports as Json[]).some((p) => p.port === 8000), 10_000);
+		const url = new URL((await call('POST', `/api/v1/sandboxes/${id}/ports`, { port: 8000 })).json.url as string);
+		const text = await new Promise<string>((resolve, reject) => {
+			http.get({ host: '127.0.0.1', port: fleet.port, path: '/kept.txt', agent: false, headers: { host: url.host, 'x-api-key': KEY } }, (r) => {
+				let said = '';
+				r.setEncoding('utf8').on('data', (s: string) => (said += s)).on('end', () => resolve(said));
+			}).on('error', reject);
+		});
+		assert.equal(text, 'from its first worker');
 	});
 
 	it('are nobody else\'s, and unknown ones are not looked for', async () => {
