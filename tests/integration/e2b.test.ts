@@ -81,6 +81,15 @@ describe('e2b', () => {
 	});
 
 
+	it('a sandbox that is not there is not found by any route', async () => {
+		/* Many at once: what a call still used after its answer, another one had by then. */
+		for (const [method, at, body] of [['GET', '', undefined], ['POST', '/connect', { timeout: 60 }], ['POST', '/timeout', { timeout: 60 }], ['POST', '/refreshes', { duration: 60 }], ['GET', '/metrics', undefined], ['POST', '/pause', {}], ['POST', '/resume', { timeout: 60 }],
+			['POST', '/snapshots', { name: 'none' }], ['POST', '/fork', { count: 2 }], ['PUT', '/network', { allowOut: [] }], ['DELETE', '', undefined]] as [string, string, Json | undefined][]) {
+			const all = await Promise.all(Array.from({ length: 20 }, () => control(method, `/sandboxes/i${'0'.repeat(19)}${at}`, body)));
+			assert.deepEqual(new Set(all.map((r) => r.status)), new Set([404]), `${method} ${at}: ${all[0]!.text}`);
+		}
+	});
+
 	it('tokens end with the key that made the sandbox, until somebody connects again', async () => {
 		const user = (await rest('GET', '/users')).users.find((u: Json) => u.name === 'somebody');
 		const first = await rest('POST', `/keys?owner=${user.id}`, { name: 'first' }), box = await make({}, first.key);

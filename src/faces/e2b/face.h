@@ -154,7 +154,7 @@ struct e2b_call {
 /* Whole seconds up to E2B_LIFE_MAX_S; *RET stays as it is without the member. */
 int e2b_read_seconds(const json_t *body, const char *member, uint64_t *ret,
 		     struct err *e) MUST_CHECK;
-/* The sandbox {id} of the caller; NULL after it has answered. */
+/* The sandbox {id} of the caller. NULL: it has answered, and C is gone. */
 struct e2b_sandbox *e2b_need(struct e2b_call *c);
 
 /* ---- calls (face.c) ---- */
@@ -271,8 +271,6 @@ void e2b_uploaded(struct e2b_call *c, const struct form_written *files, unsigned
 
 #define E2B_EVERYTHING  "0.0.0.0/0" /* in denyOut: all hosts but those of allowOut */
 #define E2B_NOT_OFFERED "this server does not offer it"
-/* The sandbox {id} of the caller; NULL after it has answered. */
-struct e2b_sandbox *e2b_need(struct e2b_call *c);
 int e2b_refuse_member(struct err *e, const char *member, const char *why); /* -EINVAL */
 /* Asks for nothing. */
 bool e2b_is_empty(const json_t *v);

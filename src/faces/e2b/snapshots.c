@@ -245,11 +245,11 @@ static bool is_name(const char *name)
 void e2b_make_snapshot(struct e2b_call *c)
 {
 	const struct e2b_sandbox *s = e2b_need(c);
-	const char *name = json_string_value(json_object_get(c->body, "name"));
 	struct err e = ERR_INIT;
 
 	if (!s)
 		return;
+	const char *name = json_string_value(json_object_get(c->body, "name"));
 	if (name && !is_name(name)) {
 		e2b_refuse(c, ERR_INVALID_ARGUMENT, "name: small letters, digits, _ and -");
 		return;
@@ -416,14 +416,14 @@ static void fork_next(struct forking *f)
 void e2b_fork(struct e2b_call *c)
 {
 	struct e2b_sandbox *s = e2b_need(c);
-	const json_t *count = json_object_get(c->body, "count");
-	const json_int_t n = json_is_integer(count) ? json_integer_value(count) : 1;
-	uint64_t life_s = s ? s->life_s : 0;
 	struct err e = ERR_INIT;
 	int r = 0;
 
 	if (!s)
 		return;
+	const json_t *count = json_object_get(c->body, "count");
+	const json_int_t n = json_is_integer(count) ? json_integer_value(count) : 1;
+	uint64_t life_s = s->life_s;
 	if (n < 1 || n > FORKS_MAX)
 		r = err_set(&e, ERR_INVALID_ARGUMENT, 0, "count: 1 to %d", FORKS_MAX);
 	r = r < 0 ? r : e2b_read_seconds(c->body, "timeout", &life_s, &e);
